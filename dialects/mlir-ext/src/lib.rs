@@ -1,1 +1,5 @@
 //! mlir-ext
+
+pub mod diagnostics;
+pub mod llvm_translation;
+pub mod pass_pipeline;
