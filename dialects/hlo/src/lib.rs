@@ -1,1 +1,11 @@
-//! hlo
+//! The `hlo` dialect: types, attributes, operations with their shape rules, the evaluator and the MLIR bridge.
+//!
+//! The plain-Rust core ([`graph`], [`ops`], [`eval`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
+
+pub mod attributes;
+pub mod element_type;
+pub mod graph;
+pub mod literal;
+pub mod op_kind;
+pub mod ops;
+pub mod shape;

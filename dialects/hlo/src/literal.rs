@@ -1,0 +1,212 @@
+//! Literals: host values of any shape.
+//!
+//! Array data is row-major (logical order), native-endian, [`ElementType::byte_width`] bytes an element (a
+//! whole byte for 2- and 4-bit types, sign- or zero-extended), aligned to 64 bytes, and shared: cloning is cheap.
+
+use std::sync::Arc;
+
+use aligned_vec::{AVec, ConstAlign};
+
+use crate::element_type::ElementType;
+use crate::shape::{ArrayShape, Shape};
+
+/// Alignment of literal data and of every buffer of compiled code, in bytes.
+pub const ALIGNMENT: usize = 64;
+
+/// Bytes aligned to [`ALIGNMENT`].
+pub type AlignedBytes = AVec<u8, ConstAlign<ALIGNMENT>>;
+
+/// A host value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Literal {
+    /// An array with its data.
+    Array(ArrayLiteral),
+    /// A tuple of values.
+    Tuple(Vec<Literal>),
+    /// A token: no data.
+    Token,
+    /// A constant whose value the text left out (`{...}`): it can be read and printed, not executed.
+    Elided(ArrayShape),
+}
+
+/// Array data with its shape; see the module documentation for the representation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArrayLiteral {
+    shape: ArrayShape,
+    bytes: Arc<AlignedBytes>,
+}
+
+/// The data does not fit the shape.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LiteralError {
+    /// Wrong number of bytes.
+    #[error("{shape} needs {expected} bytes of data, got {found}")]
+    Size {
+        /// The shape.
+        shape: ArrayShape,
+        /// Bytes that the shape needs.
+        expected: usize,
+        /// Bytes that were given.
+        found: usize,
+    },
+    /// The shape's size overflows.
+    #[error("the size of {0} in bytes does not fit 63 bits")]
+    Overflow(ArrayShape),
+}
+
+/// A Rust type whose values are array elements bit for bit.
+///
+/// # Safety
+/// `Self` must be plain data without padding of exactly `ELEMENT_TYPE.byte_width()` bytes.
+pub unsafe trait NativeElement: Copy + 'static {
+    /// The element type stored.
+    const ELEMENT_TYPE: ElementType;
+}
+
+macro_rules! native_elements {
+    ($($rust:ty => $element:ident),* $(,)?) => {
+        $(
+            // SAFETY: plain data of the element type's width.
+            unsafe impl NativeElement for $rust {
+                const ELEMENT_TYPE: ElementType = ElementType::$element;
+            }
+        )*
+    };
+}
+
+native_elements! {
+    i8 => S8, i16 => S16, i32 => S32, i64 => S64,
+    u8 => U8, u16 => U16, u32 => U32, u64 => U64,
+    half::bf16 => BF16, half::f16 => F16, f32 => F32, f64 => F64,
+    num_complex::Complex<f32> => C64, num_complex::Complex<f64> => C128,
+}
+
+impl ArrayLiteral {
+    /// Array with the given data.
+    pub fn new(shape: ArrayShape, bytes: AlignedBytes) -> Result<Self, LiteralError> {
+        let expected = shape.checked_byte_size().ok_or_else(|| LiteralError::Overflow(shape.clone()))? as usize;
+        if bytes.len() != expected {
+            return Err(LiteralError::Size { shape, expected, found: bytes.len() });
+        }
+        Ok(ArrayLiteral { shape, bytes: Arc::new(bytes) })
+    }
+
+    /// Array with a copy of the given data.
+    pub fn from_bytes(shape: ArrayShape, bytes: &[u8]) -> Result<Self, LiteralError> {
+        Self::new(shape, AVec::from_slice(ALIGNMENT, bytes))
+    }
+
+    /// Array of zero bytes.
+    pub fn zeros(shape: ArrayShape) -> Result<Self, LiteralError> {
+        let size = shape.checked_byte_size().ok_or_else(|| LiteralError::Overflow(shape.clone()))? as usize;
+        let mut bytes = AVec::new(ALIGNMENT);
+        bytes.resize(size, 0);
+        Self::new(shape, bytes)
+    }
+
+    /// Array of native values.
+    pub fn from_slice<T: NativeElement>(dimensions: impl Into<Vec<i64>>, values: &[T]) -> Result<Self, LiteralError> {
+        // SAFETY: `NativeElement` promises plain data without padding.
+        let bytes = unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) };
+        Self::from_bytes(ArrayShape::new(T::ELEMENT_TYPE, dimensions), bytes)
+    }
+
+    /// Scalar of a native value.
+    pub fn scalar<T: NativeElement>(value: T) -> Self {
+        let shape = ArrayShape::new(T::ELEMENT_TYPE, []);
+        // SAFETY: `NativeElement` promises plain data without padding.
+        let bytes = unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
+        ArrayLiteral { shape, bytes: Arc::new(AVec::from_slice(ALIGNMENT, bytes)) }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &ArrayShape {
+        &self.shape
+    }
+
+    /// The element type.
+    pub fn element_type(&self) -> ElementType {
+        self.shape.element_type
+    }
+
+    /// The data.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The data for writing; copied first when shared.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        Arc::make_mut(&mut self.bytes).as_mut_slice()
+    }
+
+    /// The elements as native values, if the element type is `T`'s.
+    pub fn as_slice<T: NativeElement>(&self) -> Option<&[T]> {
+        if T::ELEMENT_TYPE != self.shape.element_type {
+            return None;
+        }
+        // SAFETY: the data is aligned to 64 bytes, has a whole number of elements, and any bits are a valid `T`.
+        Some(unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast::<T>(), self.bytes.len() / size_of::<T>()) })
+    }
+
+    /// Same data under another shape of the same element width and count.
+    pub fn with_shape(&self, shape: ArrayShape) -> Result<Self, LiteralError> {
+        if shape.checked_byte_size() != Some(self.bytes.len() as i64) {
+            return Err(LiteralError::Size { expected: shape.byte_size(), found: self.bytes.len(), shape });
+        }
+        Ok(ArrayLiteral { shape, bytes: Arc::clone(&self.bytes) })
+    }
+}
+
+impl Literal {
+    /// Scalar of a native value.
+    pub fn scalar<T: NativeElement>(value: T) -> Self {
+        Literal::Array(ArrayLiteral::scalar(value))
+    }
+
+    /// Scalar `pred`.
+    pub fn pred(value: bool) -> Self {
+        let mut array = ArrayLiteral::scalar(u8::from(value));
+        array.shape.element_type = ElementType::Pred;
+        Literal::Array(array)
+    }
+
+    /// Shape of the value.
+    pub fn shape(&self) -> Shape {
+        match self {
+            Literal::Array(array) => Shape::Array(array.shape.clone()),
+            Literal::Tuple(elements) => Shape::Tuple(elements.iter().map(Literal::shape).collect()),
+            Literal::Token => Shape::Token,
+            Literal::Elided(shape) => Shape::Array(shape.clone()),
+        }
+    }
+
+    /// The array, if this is one with data.
+    pub fn as_array(&self) -> Option<&ArrayLiteral> {
+        match self {
+            Literal::Array(array) => Some(array),
+            Literal::Tuple(_) | Literal::Token | Literal::Elided(_) => None,
+        }
+    }
+
+    /// The elements, if this is a tuple.
+    pub fn as_tuple(&self) -> Option<&[Literal]> {
+        match self {
+            Literal::Tuple(elements) => Some(elements),
+            Literal::Array(_) | Literal::Token | Literal::Elided(_) => None,
+        }
+    }
+
+    /// The non-tuple leaves, in order.
+    pub fn leaves(&self) -> Vec<&Literal> {
+        match self {
+            Literal::Tuple(elements) => elements.iter().flat_map(Literal::leaves).collect(),
+            leaf => vec![leaf],
+        }
+    }
+}
+
+impl From<ArrayLiteral> for Literal {
+    fn from(array: ArrayLiteral) -> Self {
+        Literal::Array(array)
+    }
+}
