@@ -1,1 +1,30 @@
-//! lowering-llvm
+//! From loops to machine code.
+//!
+//! ```text
+//!  loops: affine scf memref vector arith math func ──cpu──> llvm dialect ─┐
+//!  gpu.module of the same ────────────────────────nvptx──> llvm + nvvm ──┴─translate─> LLVM IR ─optimize─> emit: IR, assembly or PTX, object
+//! ```
+//!
+//! Kernels come as explicit vector loops, so LLVM gets the little work that measurably helps: `early-cse` and `licm`, then
+//! code generation at the default level without loop strength reduction. [`shards`] compiles several modules at once.
+//!
+//! # One copy of LLVM
+//! melior, inkwell and llvm-sys share one LLVM: `mlir-sys` links all static archives of MLIR and LLVM and the system
+//! libraries they need (zstd, z, stdc++ …), while llvm-sys and inkwell are built with `no-llvm-linking` and only declare
+//! functions. So an LLVM context made through inkwell can be given to MLIR's translation. The archives refer to each
+//! other in circles: the linker must be lld, which does not care about their order (`.cargo/config.toml`).
+//!
+//! Absent on purpose: loading and running code (crate `exec`), and every decision about loops (crate `lowering-loops`).
+//! LLVM ends the process on internal errors of its code generator; no input of the compiler's own making should cause one.
+
+pub mod cpu;
+mod error;
+mod llvm_module;
+pub mod shards;
+mod target;
+pub mod timing;
+
+pub use cpu::LoweringOptions;
+pub use error::Error;
+pub use llvm_module::{Emit, KERNEL_PASSES, LlvmContext, LlvmModule};
+pub use target::{Effort, Target};

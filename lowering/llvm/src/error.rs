@@ -1,0 +1,46 @@
+//! The errors of this crate. None of them is the user's fault: the input was made by the compiler.
+
+use mlir_ext::{
+    diagnostics::{self, Diagnostic},
+    pass_pipeline::PipelineError,
+};
+use thiserror::Error;
+
+/// Why a module could not be lowered or emitted.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The text of a shard is not an MLIR module.
+    #[error("MLIR text is malformed:\n{}", diagnostics::render(.0))]
+    Parse(Vec<Diagnostic>),
+    /// A conversion to the LLVM dialect failed.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// An operation of the LLVM dialect has no LLVM IR.
+    #[error("translation to LLVM IR failed:\n{}", diagnostics::render(.0))]
+    Translate(Vec<Diagnostic>),
+    /// The builder of a shard failed.
+    #[error("building a shard failed: {0}")]
+    Build(String),
+    /// LLVM has no such target, or does not know its CPU.
+    #[error("no target machine for {triple} ({cpu}): {reason}")]
+    Target {
+        /// The target triple.
+        triple: String,
+        /// The name of the CPU.
+        cpu: String,
+        /// LLVM's explanation.
+        reason: String,
+    },
+    /// LLVM's verifier refused a module.
+    #[error("LLVM IR is invalid: {0}")]
+    Verify(String),
+    /// The pass manager refused a pipeline.
+    #[error("LLVM passes failed: {0}")]
+    Optimize(String),
+    /// The code generator failed.
+    #[error("code generation failed: {0}")]
+    Emit(String),
+    /// A kernel or module attribute that the pipeline needs is absent.
+    #[error("module has no gpu.module")]
+    NoGpuModule,
+}

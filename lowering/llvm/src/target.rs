@@ -1,0 +1,179 @@
+//! The machines that code is generated for.
+
+use crate::Error;
+use inkwell::{
+    OptimizationLevel,
+    targets::{CodeModel, InitializationConfig, RelocMode, TargetMachine, TargetTriple},
+};
+use std::{ffi::CString, sync::Once};
+
+/// How much work the code generator spends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Effort {
+    /// Fast instruction selection; for code that runs once. Code is about half as fast.
+    Quick,
+    /// Full instruction selection and scheduling.
+    #[default]
+    Full,
+}
+
+/// What code is generated for: a triple, a CPU and its features. Equal targets make equal objects from equal modules,
+/// so a target is part of an object cache's key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    triple: String,
+    cpu: String,
+    features: String,
+    effort: Effort,
+}
+
+impl Target {
+    /// The CPU this process runs on, with all its features.
+    pub fn host() -> Self {
+        initialize();
+        let text = |bytes: &std::ffi::CStr| bytes.to_string_lossy().into_owned();
+        Self::cpu(
+            &text(TargetMachine::get_default_triple().as_str()),
+            &text(&TargetMachine::get_host_cpu_name()),
+            // Not through `Display`, which would put quotes around it and so lose the first and last feature.
+            &text(&TargetMachine::get_host_cpu_features()),
+        )
+    }
+
+    /// A CPU by LLVM's names, with `features` as in `+avx2,-avx512f`.
+    pub fn cpu(triple: &str, cpu: &str, features: &str) -> Self {
+        let mut features = features.to_string();
+        // Some AVX-512 CPUs are tuned for 256 bit; kernels here are written for whole registers.
+        if features.split(',').any(|feature| feature == "+avx512f") {
+            features.push_str(",-prefer-256-bit");
+        }
+        Self { triple: triple.into(), cpu: cpu.into(), features, effort: Effort::Full }
+    }
+
+    /// An NVIDIA GPU such as `sm_90`, with a PTX version feature such as `+ptx80`.
+    pub fn nvptx(chip: &str, features: &str) -> Self {
+        Self { triple: "nvptx64-nvidia-cuda".into(), cpu: chip.into(), features: features.into(), effort: Effort::Full }
+    }
+
+    /// The same target with another code generation effort.
+    pub fn with_effort(mut self, effort: Effort) -> Self {
+        self.effort = effort;
+        self
+    }
+
+    /// The triple.
+    pub fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// LLVM's name of the CPU.
+    pub fn cpu_name(&self) -> &str {
+        &self.cpu
+    }
+
+    /// LLVM's feature list.
+    pub fn features(&self) -> &str {
+        &self.features
+    }
+
+    /// Whether the feature list switches `feature` (without sign) on.
+    pub fn has_feature(&self, feature: &str) -> bool {
+        self.features
+            .split(',')
+            .rev()
+            .find_map(|entry| match entry.split_at_checked(1) {
+                Some((sign, name)) if name == feature => Some(sign == "+"),
+                _ => None,
+            })
+            .unwrap_or(false)
+    }
+
+    /// Bits in the widest vector register that kernels should use: 512 with AVX-512, 256 with AVX2, else 128.
+    pub fn vector_bits(&self) -> u32 {
+        if self.has_feature("avx512f") && self.has_feature("avx512dq") {
+            512
+        } else if self.has_feature("avx2") {
+            256
+        } else {
+            128
+        }
+    }
+
+    /// A new target machine. Machines are not shared between threads.
+    pub(crate) fn machine(&self) -> Result<TargetMachine, Error> {
+        initialize();
+        let failed = |reason: String| Error::Target { triple: self.triple.clone(), cpu: self.cpu.clone(), reason };
+        if [&self.triple, &self.cpu, &self.features].iter().any(|text| CString::new(text.as_bytes()).is_err()) {
+            return Err(failed("a name contains a zero byte".into()));
+        }
+        let triple = TargetTriple::create(&self.triple);
+        let target = inkwell::targets::Target::from_triple(&triple)
+            .map_err(|reason| failed(reason.to_string_lossy().into_owned()))?;
+        target
+            .create_target_machine(
+                &triple,
+                &self.cpu,
+                &self.features,
+                match self.effort {
+                    Effort::Quick => OptimizationLevel::None,
+                    Effort::Full => OptimizationLevel::Default,
+                },
+                // Loaded code may lie anywhere, calls into the runtime go further than 2 GB.
+                RelocMode::PIC,
+                CodeModel::Default,
+            )
+            .ok_or_else(|| failed("LLVM refused it".into()))
+    }
+}
+
+/// Registers the targets and sets the process-wide options, once.
+fn initialize() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let config = InitializationConfig { disassembler: false, ..InitializationConfig::default() };
+        inkwell::targets::Target::initialize_x86(&config);
+        inkwell::targets::Target::initialize_nvptx(&config);
+        // Kernels come with explicit index arithmetic: loop strength reduction costs a fifth of code generation and
+        // gains nothing. It can only be switched off for the whole process.
+        let arguments = [c"halo".as_ptr(), c"-disable-lsr".as_ptr()];
+        // SAFETY: two zero-terminated arguments as announced; no other thread of this crate reaches LLVM before
+        // `call_once` returns.
+        unsafe {
+            llvm_sys::support::LLVMParseCommandLineOptions(2, arguments.as_ptr(), std::ptr::null());
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_entry_of_a_feature_counts() {
+        let target = Target::cpu("x86_64-unknown-linux-gnu", "x86-64", "+avx2,+fma,-avx2");
+        assert!(!target.has_feature("avx2"));
+        assert!(target.has_feature("fma"));
+        assert!(!target.has_feature("fm"));
+        assert_eq!(target.vector_bits(), 128);
+    }
+
+    #[test]
+    fn wide_registers_are_preferred_where_they_exist() {
+        let target = Target::cpu("x86_64-unknown-linux-gnu", "sapphirerapids", "+avx2,+avx512f,+avx512dq");
+        assert!(target.features().ends_with(",-prefer-256-bit"));
+        assert_eq!(target.vector_bits(), 512);
+    }
+
+    #[test]
+    fn the_host_has_a_machine_and_no_quotes() {
+        let target = Target::host();
+        assert!(!target.features().contains('"'));
+        assert!(target.machine().is_ok());
+    }
+
+    #[test]
+    fn an_unknown_triple_is_an_error() {
+        let error = Target::cpu("pdp11-dec-unix", "", "").machine().unwrap_err();
+        assert!(error.to_string().contains("pdp11"), "{error}");
+    }
+}
