@@ -1,5 +1,6 @@
 //! mlir-ext
 
+pub mod builder;
 pub mod diagnostics;
 pub mod llvm_translation;
 pub mod pass_pipeline;

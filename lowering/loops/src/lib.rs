@@ -1,1 +1,3 @@
-//! lowering-loops
+//! hlo → loops: emits scf, memref, vector and arith code for fused kernels, contractions and control flow.
+
+pub mod scalar;

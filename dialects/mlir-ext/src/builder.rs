@@ -1,0 +1,374 @@
+//! A builder that appends operations at an insertion point: what the loop emitters write IR with.
+//!
+//! melior ties a value's lifetime to a borrow of its block, which nested loops built by closures cannot
+//! satisfy. Here values and blocks are plain handles with the context's lifetime. That is sound as long as
+//! no operation is erased while handles to its results are in use; the builder only ever appends.
+//!
+//! Deliberately absent: verification (the caller verifies the finished module) and type inference.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+
+use melior::Context;
+use melior::ir::attribute::{FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute};
+use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
+use melior::ir::{Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike};
+use mlir_sys::{
+    MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAppendOwnedOperation,
+    mlirBlockCreate, mlirBlockGetArgument, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirOperationCreate,
+    mlirOperationGetResult, mlirOperationStateAddAttributes, mlirOperationStateAddOperands,
+    mlirOperationStateAddOwnedRegions, mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock,
+    mlirRegionCreate, mlirValueGetType, mlirVectorTypeGet,
+};
+
+/// Handle of an SSA value.
+#[derive(Clone, Copy)]
+pub struct Value<'c> {
+    raw: MlirValue,
+    context: PhantomData<&'c Context>,
+}
+
+impl<'c> Value<'c> {
+    /// Type of the value.
+    pub fn r#type(self) -> Type<'c> {
+        // SAFETY: the handle refers to a live value; its type belongs to the context.
+        unsafe { Type::from_raw(mlirValueGetType(self.raw)) }
+    }
+}
+
+impl PartialEq for Value<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw.ptr == other.raw.ptr
+    }
+}
+
+impl Eq for Value<'_> {}
+
+impl fmt::Debug for Value<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value({:?}: {})", self.raw.ptr, self.r#type())
+    }
+}
+
+/// Handle of a created operation.
+#[derive(Clone, Copy)]
+pub struct Operation<'c> {
+    raw: MlirOperation,
+    context: PhantomData<&'c Context>,
+}
+
+impl<'c> Operation<'c> {
+    /// Result `index`; the caller gave the operation at least that many result types.
+    pub fn result(self, index: usize) -> Value<'c> {
+        // SAFETY: the operation is live, and `index` is below the number of result types it was created with.
+        Value { raw: unsafe { mlirOperationGetResult(self.raw, index as isize) }, context: PhantomData }
+    }
+
+    /// The first `count` results.
+    pub fn results(self, count: usize) -> Vec<Value<'c>> {
+        (0..count).map(|index| self.result(index)).collect()
+    }
+}
+
+/// A region with one block, not yet owned by an operation.
+pub struct Region<'c> {
+    region: MlirRegion,
+    block: MlirBlock,
+    context: PhantomData<&'c Context>,
+}
+
+impl<'c> Region<'c> {
+    /// Argument `index` of the block; the caller created it with at least that many argument types.
+    pub fn argument(&self, index: usize) -> Value<'c> {
+        // SAFETY: the block is live and has more than `index` arguments.
+        Value { raw: unsafe { mlirBlockGetArgument(self.block, index as isize) }, context: PhantomData }
+    }
+}
+
+/// Appends operations to the block at the insertion point.
+pub struct OpBuilder<'c> {
+    context: &'c Context,
+    location: Cell<Location<'c>>,
+    block: Cell<MlirBlock>,
+    count: Cell<usize>,
+    /// `index`.
+    pub index_type: Type<'c>,
+}
+
+fn string_ref(text: &str) -> MlirStringRef {
+    MlirStringRef { data: text.as_ptr().cast(), length: text.len() }
+}
+
+impl<'c> OpBuilder<'c> {
+    /// Builder that appends to the body of `module`.
+    pub fn new(context: &'c Context, module: &Module<'c>, location: Location<'c>) -> Self {
+        OpBuilder {
+            context,
+            location: Cell::new(location),
+            block: Cell::new(module.body().to_raw()),
+            count: Cell::new(0),
+            index_type: Type::index(context),
+        }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &'c Context {
+        self.context
+    }
+
+    /// Location of the operations created from now on.
+    pub fn set_location(&self, location: Location<'c>) {
+        self.location.set(location);
+    }
+
+    /// How many operations this builder has created: a measure of code size.
+    pub fn operation_count(&self) -> usize {
+        self.count.get()
+    }
+
+    /// Creates an operation at the insertion point.
+    pub fn operation(
+        &self,
+        name: &str,
+        operands: &[Value<'c>],
+        results: &[Type<'c>],
+        attributes: &[(&str, Attribute<'c>)],
+        regions: Vec<Region<'c>>,
+    ) -> Operation<'c> {
+        self.count.set(self.count.get() + 1);
+        // SAFETY: every handle belongs to this context and is live; arrays are read during the calls only;
+        // regions pass to the operation, and the operation to the block.
+        unsafe {
+            let mut state = mlirOperationStateGet(string_ref(name), self.location.get().to_raw());
+            let operands: Vec<MlirValue> = operands.iter().map(|value| value.raw).collect();
+            mlirOperationStateAddOperands(&mut state, operands.len() as isize, operands.as_ptr());
+            let results: Vec<_> = results.iter().map(|r#type| r#type.to_raw()).collect();
+            mlirOperationStateAddResults(&mut state, results.len() as isize, results.as_ptr());
+            let attributes: Vec<MlirNamedAttribute> = attributes
+                .iter()
+                .map(|(name, attribute)| MlirNamedAttribute {
+                    name: mlirIdentifierGet(self.context.to_raw(), string_ref(name)),
+                    attribute: attribute.to_raw(),
+                })
+                .collect();
+            mlirOperationStateAddAttributes(&mut state, attributes.len() as isize, attributes.as_ptr());
+            let regions: Vec<MlirRegion> = regions.iter().map(|region| region.region).collect();
+            mlirOperationStateAddOwnedRegions(&mut state, regions.len() as isize, regions.as_ptr());
+            let operation = mlirOperationCreate(&mut state);
+            mlirBlockAppendOwnedOperation(self.block.get(), operation);
+            Operation { raw: operation, context: PhantomData }
+        }
+    }
+
+    /// Creates an operation with one result and no regions.
+    pub fn value(
+        &self,
+        name: &str,
+        operands: &[Value<'c>],
+        result: Type<'c>,
+        attributes: &[(&str, Attribute<'c>)],
+    ) -> Value<'c> {
+        self.operation(name, operands, &[result], attributes, Vec::new()).result(0)
+    }
+
+    /// Creates an operation without results or regions.
+    pub fn effect(&self, name: &str, operands: &[Value<'c>], attributes: &[(&str, Attribute<'c>)]) {
+        self.operation(name, operands, &[], attributes, Vec::new());
+    }
+
+    /// A region with one block of the given arguments, filled by `body` with the insertion point inside it.
+    pub fn region(&self, arguments: &[Type<'c>], body: impl FnOnce(&Self, &Region<'c>)) -> Region<'c> {
+        // SAFETY: types and location belong to this context; the block passes to the region.
+        let region = unsafe {
+            let region = mlirRegionCreate();
+            let types: Vec<_> = arguments.iter().map(|r#type| r#type.to_raw()).collect();
+            let locations = vec![self.location.get().to_raw(); types.len()];
+            let block = mlirBlockCreate(types.len() as isize, types.as_ptr(), locations.as_ptr());
+            mlirRegionAppendOwnedBlock(region, block);
+            Region { region, block, context: PhantomData }
+        };
+        let outer = self.block.replace(region.block);
+        body(self, &region);
+        self.block.set(outer);
+        region
+    }
+
+    /// A region without blocks, as declarations have.
+    pub fn empty_region(&self) -> Region<'c> {
+        // SAFETY: a fresh region; the null block is never used.
+        Region {
+            region: unsafe { mlirRegionCreate() },
+            block: MlirBlock { ptr: std::ptr::null_mut() },
+            context: PhantomData,
+        }
+    }
+
+    /// `func.func` with a body; `body` gets the region whose arguments are the parameters.
+    pub fn function(
+        &self,
+        name: &str,
+        parameters: &[Type<'c>],
+        results: &[Type<'c>],
+        private: bool,
+        body: impl FnOnce(&Self, &Region<'c>),
+    ) {
+        let region = self.region(parameters, body);
+        self.function_operation(name, parameters, results, private, region);
+    }
+
+    /// `func.func private` without a body.
+    pub fn declare_function(&self, name: &str, parameters: &[Type<'c>], results: &[Type<'c>]) {
+        self.function_operation(name, parameters, results, true, self.empty_region());
+    }
+
+    fn function_operation(
+        &self,
+        name: &str,
+        parameters: &[Type<'c>],
+        results: &[Type<'c>],
+        private: bool,
+        region: Region<'c>,
+    ) {
+        let r#type = FunctionType::new(self.context, parameters, results);
+        let mut attributes = vec![
+            ("sym_name", self.string_attribute(name)),
+            ("function_type", TypeAttribute::new(r#type.into()).into()),
+        ];
+        if private {
+            attributes.push(("sym_visibility", self.string_attribute("private")));
+        }
+        self.operation("func.func", &[], &[], &attributes, vec![region]);
+    }
+
+    /// String attribute.
+    pub fn string_attribute(&self, text: &str) -> Attribute<'c> {
+        StringAttribute::new(self.context, text).into()
+    }
+
+    /// Integer attribute of the given type.
+    pub fn integer_attribute(&self, r#type: Type<'c>, value: i64) -> Attribute<'c> {
+        IntegerAttribute::new(r#type, value).into()
+    }
+
+    /// Signless integer type.
+    pub fn integer_type(&self, width: u32) -> Type<'c> {
+        IntegerType::new(self.context, width).into()
+    }
+
+    /// One-dimensional vector type.
+    pub fn vector_type(&self, lanes: u32, element: Type<'c>) -> Type<'c> {
+        let shape = [i64::from(lanes)];
+        // SAFETY: `element` is an integer, index or float type of this context; the shape is read during the call.
+        unsafe { Type::from_raw(mlirVectorTypeGet(1, shape.as_ptr(), element.to_raw())) }
+    }
+
+    /// Static memref type without layout.
+    pub fn memref_type(&self, dimensions: &[i64], element: Type<'c>) -> Type<'c> {
+        MemRefType::new(element, dimensions, None, None).into()
+    }
+
+    /// `arith.constant` of an integer or index type (or a splat of it over a vector type).
+    pub fn constant_integer(&self, r#type: Type<'c>, value: i64) -> Value<'c> {
+        let element = self.element_type_of(r#type);
+        let attribute = self.splat(r#type, IntegerAttribute::new(element, value).into());
+        self.value("arith.constant", &[], r#type, &[("value", attribute)])
+    }
+
+    /// `arith.constant` of a float type (or a splat of it over a vector type); the value is rounded to the type.
+    pub fn constant_float(&self, r#type: Type<'c>, value: f64) -> Value<'c> {
+        let element = self.element_type_of(r#type);
+        let attribute = self.splat(r#type, FloatAttribute::new(self.context, element, value).into());
+        self.value("arith.constant", &[], r#type, &[("value", attribute)])
+    }
+
+    /// `arith.constant` of type `index`.
+    pub fn constant_index(&self, value: i64) -> Value<'c> {
+        self.constant_integer(self.index_type, value)
+    }
+
+    fn splat(&self, r#type: Type<'c>, element: Attribute<'c>) -> Attribute<'c> {
+        if !r#type.is_vector() {
+            return element;
+        }
+        // SAFETY: a static vector type and an attribute of its element type.
+        unsafe { Attribute::from_raw(mlirDenseElementsAttrSplatGet(r#type.to_raw(), element.to_raw())) }
+    }
+
+    /// Element type of a vector type; other types are returned as they are.
+    pub fn element_type_of(&self, r#type: Type<'c>) -> Type<'c> {
+        if !r#type.is_vector() {
+            return r#type;
+        }
+        // SAFETY: a vector type is a shaped type with an element type.
+        unsafe { Type::from_raw(mlir_sys::mlirShapedTypeGetElementType(r#type.to_raw())) }
+    }
+
+    /// Lanes of a one-dimensional vector type; `None` for scalars.
+    pub fn lanes_of(&self, r#type: Type<'c>) -> Option<u32> {
+        if !r#type.is_vector() {
+            return None;
+        }
+        // SAFETY: a vector type of this builder has one static dimension.
+        u32::try_from(unsafe { mlir_sys::mlirShapedTypeGetDimSize(r#type.to_raw(), 0) }).ok()
+    }
+
+    /// `scf.for`: `body` gets the induction variable and the carried values and returns the next ones.
+    pub fn for_loop(
+        &self,
+        lower: Value<'c>,
+        upper: Value<'c>,
+        step: Value<'c>,
+        initial: &[Value<'c>],
+        body: impl FnOnce(&Self, Value<'c>, &[Value<'c>]) -> Vec<Value<'c>>,
+    ) -> Vec<Value<'c>> {
+        let types: Vec<Type<'c>> = initial.iter().map(|value| value.r#type()).collect();
+        let mut arguments = vec![lower.r#type()];
+        arguments.extend(&types);
+        let region = self.region(&arguments, |builder, region| {
+            let carried: Vec<Value<'c>> = (0..types.len()).map(|index| region.argument(index + 1)).collect();
+            let next = body(builder, region.argument(0), &carried);
+            builder.effect("scf.yield", &next, &[]);
+        });
+        let mut operands = vec![lower, upper, step];
+        operands.extend(initial);
+        self.operation("scf.for", &operands, &types, &[], vec![region]).results(types.len())
+    }
+
+    /// `scf.if` with results; both branches return values of the given types.
+    pub fn if_else(
+        &self,
+        condition: Value<'c>,
+        types: &[Type<'c>],
+        then_branch: impl FnOnce(&Self) -> Vec<Value<'c>>,
+        else_branch: impl FnOnce(&Self) -> Vec<Value<'c>>,
+    ) -> Vec<Value<'c>> {
+        let branch = |body: Vec<Value<'c>>, builder: &Self| builder.effect("scf.yield", &body, &[]);
+        let then_region = self.region(&[], |builder, _| branch(then_branch(builder), builder));
+        let else_region = self.region(&[], |builder, _| branch(else_branch(builder), builder));
+        self.operation("scf.if", &[condition], types, &[], vec![then_region, else_region]).results(types.len())
+    }
+
+    /// `scf.if` without results or else branch.
+    pub fn if_then(&self, condition: Value<'c>, then_branch: impl FnOnce(&Self)) {
+        let then_region = self.region(&[], |builder, _| {
+            then_branch(builder);
+            builder.effect("scf.yield", &[], &[]);
+        });
+        let else_region = self.empty_region();
+        self.operation("scf.if", &[condition], &[], &[], vec![then_region, else_region]);
+    }
+
+    /// `scf.while` whose state lives in memory: `condition` returns an `i1`, `body` runs while it is true.
+    pub fn while_loop(&self, condition: impl FnOnce(&Self) -> Value<'c>, body: impl FnOnce(&Self)) {
+        let before = self.region(&[], |builder, _| {
+            let condition = condition(builder);
+            builder.effect("scf.condition", &[condition], &[]);
+        });
+        let after = self.region(&[], |builder, _| {
+            body(builder);
+            builder.effect("scf.yield", &[], &[]);
+        });
+        self.operation("scf.while", &[], &[], &[], vec![before, after]);
+    }
+}
