@@ -1,0 +1,184 @@
+//! Everything that can be wrong with a text.
+
+use hlo::ops::OpError;
+
+use crate::source::Location;
+
+/// A fault of a text: what was expected, what was found, and where.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// Something else should stand here.
+    #[error("expected {expected}, found {found}")]
+    Syntax {
+        /// Where.
+        at: Location,
+        /// What should stand here.
+        expected: String,
+        /// What does.
+        found: String,
+    },
+    /// Brackets nest too deep.
+    #[error("brackets nest deeper than {limit} levels")]
+    TooDeep {
+        /// The first bracket too many.
+        at: Location,
+        /// Levels that are read.
+        limit: usize,
+    },
+    /// A shape that means nothing.
+    #[error("{reason}")]
+    Shape {
+        /// The shape, or its part at fault.
+        at: Location,
+        /// The rule, and the value found.
+        reason: String,
+    },
+    /// A name stands for two things.
+    #[error("{what} `{name}` is already defined in line {}", first.line)]
+    Duplicate {
+        /// The second definition.
+        at: Location,
+        /// What is defined: an instruction, a computation, an attribute …
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// The first definition.
+        first: Location,
+    },
+    /// A name stands for nothing that stands before it.
+    #[error("{what} `{name}` is not defined{}", if *later { " before its use" } else { "" })]
+    Undefined {
+        /// The use.
+        at: Location,
+        /// What should be defined: an instruction, a computation …
+        what: &'static str,
+        /// Its name.
+        name: String,
+        /// Whether it is defined after its use.
+        later: bool,
+    },
+    /// An operand is written with a shape that it does not have.
+    #[error("operand `{name}` has shape {found}, not {declared}")]
+    OperandShape {
+        /// The operand.
+        at: Location,
+        /// Its name.
+        name: String,
+        /// The shape written here.
+        declared: String,
+        /// The shape of its definition.
+        found: String,
+    },
+    /// A computation is not well formed.
+    #[error("{reason}")]
+    Computation {
+        /// The computation's name, or its part at fault.
+        at: Location,
+        /// The rule, and what was found.
+        reason: String,
+    },
+    /// A computation calls itself, directly or not.
+    #[error("computation `{name}` calls itself: {path}")]
+    CallCycle {
+        /// The call that closes the cycle.
+        at: Location,
+        /// A computation of the cycle.
+        name: String,
+        /// The cycle, as `a -> b -> a`.
+        path: String,
+    },
+    /// Shared computations, written out where they are called, become too many instructions.
+    #[error("the computations called here expand to more than {limit} instructions")]
+    Expansion {
+        /// The call at which the limit was passed.
+        at: Location,
+        /// Instructions allowed.
+        limit: usize,
+    },
+    /// A literal that does not fit its shape.
+    #[error("literal of shape {shape}: {reason}")]
+    Literal {
+        /// The number or bracket at fault.
+        at: Location,
+        /// The shape.
+        shape: String,
+        /// The rule, and what was found.
+        reason: String,
+    },
+    /// An opcode that no operation has.
+    #[error("unknown opcode `{name}`")]
+    UnknownOpcode {
+        /// The opcode.
+        at: Location,
+        /// Its text.
+        name: String,
+    },
+    /// An attribute with a value of the wrong form.
+    #[error("attribute `{key}` expects {expected}, found {found}")]
+    Attribute {
+        /// The value, or its part at fault.
+        at: Location,
+        /// Name of the attribute.
+        key: String,
+        /// The form expected.
+        expected: String,
+        /// The value found.
+        found: String,
+    },
+    /// An operation lacks an attribute or a called computation that it needs.
+    #[error("`{opcode}` needs the attribute `{key}`")]
+    MissingAttribute {
+        /// The instruction.
+        at: Location,
+        /// The operation.
+        opcode: String,
+        /// Name of the attribute.
+        key: String,
+    },
+    /// An instruction that breaks a rule of its operation.
+    #[error("{}", error.message)]
+    Op {
+        /// The operand or attribute at fault, or else the instruction.
+        at: Location,
+        /// The broken rule.
+        error: Box<OpError>,
+    },
+}
+
+impl Error {
+    /// Where the fault is.
+    pub fn location(&self) -> &Location {
+        match self {
+            Error::Syntax { at, .. }
+            | Error::TooDeep { at, .. }
+            | Error::Shape { at, .. }
+            | Error::Duplicate { at, .. }
+            | Error::Undefined { at, .. }
+            | Error::OperandShape { at, .. }
+            | Error::Computation { at, .. }
+            | Error::CallCycle { at, .. }
+            | Error::Expansion { at, .. }
+            | Error::Literal { at, .. }
+            | Error::UnknownOpcode { at, .. }
+            | Error::Attribute { at, .. }
+            | Error::MissingAttribute { at, .. }
+            | Error::Op { at, .. } => at,
+        }
+    }
+
+    /// The rule's name, to stand behind the carets: `transpose (C1)`. Empty where there is none.
+    pub fn label(&self) -> String {
+        match self {
+            Error::Op { error, .. } => match error.label {
+                Some(label) => format!("{} ({label})", error.kind),
+                None => error.kind.to_string(),
+            },
+            _ => String::new(),
+        }
+    }
+
+    /// The message with an excerpt of `text`, the text that was read; `file` is its name for the reader.
+    pub fn render(&self, file: &str, text: &str) -> String {
+        self.location().render(file, text, &self.to_string(), &self.label())
+    }
+}

@@ -1,0 +1,98 @@
+//! The pest grammar (`hlo.pest`) and what its rules are called in messages.
+
+use pest::Parser;
+use pest::error::{ErrorVariant, InputLocation};
+use pest::iterators::Pair;
+
+use crate::error::Error;
+use crate::scan::Cursor;
+pub(crate) use generated::Rule;
+
+#[allow(missing_docs)]
+mod generated {
+    #[derive(pest_derive::Parser)]
+    #[grammar = "hlo.pest"]
+    pub(crate) struct HloGrammar;
+}
+
+/// Reads `rule` at the cursor and moves behind it.
+pub(crate) fn read<'t>(rule: Rule, cursor: &mut Cursor<'t>) -> Result<Pair<'t, Rule>, Error> {
+    match generated::HloGrammar::parse(rule, cursor.rest()).map(|mut pairs| pairs.next()) {
+        Ok(Some(pair)) => {
+            cursor.position += pair.as_span().end();
+            Ok(pair)
+        }
+        Ok(None) => Err(cursor.expected(&describe(rule))),
+        Err(error) => Err(syntax_error(rule, *cursor, error)),
+    }
+}
+
+/// Reads `rule` from all of `slice`; blanks and comments may follow.
+pub(crate) fn read_all<'t>(
+    rule: Rule,
+    source: crate::source::Source<'t>,
+    slice: &str,
+) -> Result<Pair<'t, Rule>, Error> {
+    let mut cursor = Cursor::at(source, slice);
+    let end = cursor.position + slice.len();
+    let pair = read(rule, &mut cursor)?;
+    cursor.skip_blank()?;
+    if cursor.position < end { Err(cursor.expected("the end of this value")) } else { Ok(pair) }
+}
+
+fn syntax_error(rule: Rule, mut cursor: Cursor<'_>, error: pest::error::Error<Rule>) -> Error {
+    cursor.position += match error.location {
+        InputLocation::Pos(position) | InputLocation::Span((position, _)) => position,
+    };
+    match error.variant {
+        ErrorVariant::ParsingError { positives, .. } => {
+            let mut names: Vec<String> = Vec::new();
+            for rule in if positives.is_empty() { vec![rule] } else { positives } {
+                let name = describe(rule);
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            cursor.expected(&join_or(&names))
+        }
+        ErrorVariant::CustomError { message } => cursor.expected(&format!("less to read at once ({message})")),
+    }
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub(crate) fn join_or(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// What a rule is called in messages.
+fn describe(rule: Rule) -> String {
+    match rule {
+        Rule::equals => "`=`",
+        Rule::comma => "`,`",
+        Rule::colon => "`:`",
+        Rule::arrow => "`->`",
+        Rule::open_paren => "`(`",
+        Rule::close_paren => "`)`",
+        Rule::close_bracket => "`]`",
+        Rule::open_brace => "`{`",
+        Rule::close_brace => "`}`",
+        Rule::identifier => "a name",
+        Rule::integer => "an integer",
+        Rule::array | Rule::tuple | Rule::element_type => "a shape",
+        Rule::entry => "`ENTRY`",
+        Rule::root => "`ROOT`",
+        Rule::constant | Rule::opcode => "an opcode",
+        Rule::arguments => "`(`",
+        Rule::tiles | Rule::memory_space | Rule::element_size | Rule::layout_extension => "a layout property",
+        other => {
+            return format!("a {}", format!("{other:?}").replace('_', " "))
+                .replace("a i", "an i")
+                .replace("a o", "an o");
+        }
+    }
+    .to_string()
+}

@@ -1,0 +1,551 @@
+//! Text to syntax tree.
+//!
+//! The text is read statement by statement: pest reads a heading or one instruction, [`crate::scan`] the attribute
+//! values and literals. So memory beyond the tree is bounded by one statement, and time is linear. Computations
+//! written inside an instruction (`to_apply={ ... }`) are kept on a stack of open bodies, not read by recursion.
+
+use std::collections::HashMap;
+
+use hlo::shape::Shape;
+use pest::iterators::Pair;
+
+use crate::ast::{Attribute, Called, Computation, Instruction, Module, Operand, Table, TableKind};
+use crate::error::Error;
+use crate::grammar::{self, Rule};
+use crate::resolve;
+use crate::scan::{self, Cursor};
+use crate::shapes;
+use crate::source::Source;
+
+/// Reads a module.
+pub fn parse(text: &str) -> Result<Module<'_>, Error> {
+    let source = Source::new(text);
+    scan::check_nesting(source)?;
+    let mut parser = Parser { cursor: Cursor::new(source), computations: Vec::new(), entry: None, open: Vec::new() };
+    parser.module()
+}
+
+/// Attributes whose values are computations.
+pub(crate) fn names_computations(key: &str) -> bool {
+    matches!(
+        key,
+        "to_apply"
+            | "calls"
+            | "condition"
+            | "body"
+            | "select"
+            | "scatter"
+            | "true_computation"
+            | "false_computation"
+            | "branch_computations"
+            | "called_computations"
+            | "called_computation"
+    )
+}
+
+/// A computation being read.
+struct Body<'t> {
+    name: &'t str,
+    result: Option<Shape>,
+    instructions: Vec<Instruction<'t>>,
+    positions: HashMap<&'t str, u32>,
+    root: Option<u32>,
+    attributes: Vec<Attribute<'t>>,
+    caller: Option<Caller<'t>>,
+}
+
+/// The attribute that holds a body: one of the last instruction in the enclosing body.
+#[derive(Clone, Copy)]
+struct Caller<'t> {
+    key: &'t str,
+    /// Whether the attribute is a list of bodies.
+    list: bool,
+}
+
+/// What follows an instruction's operands and attributes so far.
+enum Next {
+    Statement,
+    OpenedBody,
+}
+
+struct Parser<'t> {
+    cursor: Cursor<'t>,
+    computations: Vec<Computation<'t>>,
+    entry: Option<(usize, &'t str)>,
+    open: Vec<Body<'t>>,
+}
+
+impl<'t> Parser<'t> {
+    fn source(&self) -> Source<'t> {
+        self.cursor.source
+    }
+
+    fn module(&mut self) -> Result<Module<'t>, Error> {
+        let mut name = "";
+        let mut attributes = Vec::new();
+        self.cursor.skip_blank()?;
+        if self.at_word("HloModule") {
+            let head = grammar::read(Rule::module_head, &mut self.cursor)?;
+            name = head.into_inner().next().map_or("", |identifier| identifier.as_str());
+            attributes = self.attributes()?;
+        }
+        let mut tables: Vec<Table<'t>> = Vec::new();
+        loop {
+            self.cursor.skip_blank()?;
+            if self.cursor.peek().is_none() {
+                break;
+            }
+            if let Some(table) = self.table()? {
+                tables.push(table);
+            } else {
+                self.computation()?;
+            }
+        }
+        let end = self.cursor;
+        let Some((entry, _)) = self.entry else {
+            return Err(end.expected("a computation marked `ENTRY`"));
+        };
+        let mut module =
+            Module { name, attributes, tables, computations: std::mem::take(&mut self.computations), entry };
+        resolve::resolve(&mut module, self.source())?;
+        Ok(module)
+    }
+
+    fn at_word(&self, word: &str) -> bool {
+        let rest = self.cursor.rest();
+        rest.starts_with(word) && !rest.as_bytes().get(word.len()).is_some_and(|&byte| scan::is_name_byte(byte))
+    }
+
+    /// `, key=value` as often as it comes.
+    fn attributes(&mut self) -> Result<Vec<Attribute<'t>>, Error> {
+        let mut attributes = Vec::new();
+        while let Some(key) = self.attribute_key()? {
+            attributes.push(Attribute { key, value: self.cursor.value()? });
+        }
+        Ok(attributes)
+    }
+
+    /// `, key=`, if a comma comes next.
+    fn attribute_key(&mut self) -> Result<Option<&'t str>, Error> {
+        self.cursor.skip_blank()?;
+        if !self.cursor.eat(b',') {
+            return Ok(None);
+        }
+        self.cursor.skip_blank()?;
+        let Some(key) = self.cursor.identifier() else {
+            return Err(self.cursor.expected("an attribute"));
+        };
+        if !self.cursor.eat(b'=') {
+            return Err(self.cursor.expected("`=`"));
+        }
+        self.cursor.skip_blank()?;
+        Ok(Some(key))
+    }
+
+    fn table(&mut self) -> Result<Option<Table<'t>>, Error> {
+        let tables = [
+            ("FileNames", TableKind::FileNames),
+            ("FunctionNames", TableKind::FunctionNames),
+            ("FileLocations", TableKind::FileLocations),
+            ("StackFrames", TableKind::StackFrames),
+        ];
+        let Some(&(word, kind)) = tables.iter().find(|(word, _)| self.at_word(word)) else { return Ok(None) };
+        self.cursor.position += word.len();
+        let mut rows = Vec::new();
+        loop {
+            self.cursor.skip_blank()?;
+            if !self.cursor.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+                return Ok(Some(Table { kind, rows }));
+            }
+            let number = grammar::read(Rule::integer, &mut self.cursor)?.as_str();
+            self.cursor.skip_blank()?;
+            rows.push((number, self.cursor.value()?));
+        }
+    }
+
+    fn computation(&mut self) -> Result<(), Error> {
+        let mut is_entry = false;
+        let mut name = "";
+        let mut result = None;
+        for pair in grammar::read(Rule::computation_head, &mut self.cursor)?.into_inner() {
+            match pair.as_rule() {
+                Rule::entry => is_entry = true,
+                Rule::identifier => name = pair.as_str(),
+                Rule::signature => {
+                    for part in pair.into_inner() {
+                        match part.as_rule() {
+                            Rule::array | Rule::tuple => result = Some(shapes::shape(self.source(), part)?),
+                            Rule::parameters => self.check_parameter_shapes(part)?,
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        if is_entry {
+            if let Some((_, first)) = self.entry {
+                return Err(self.duplicate("entry computation", name, first));
+            }
+            // The entry is the next computation to end that is not inside another: its position is set when it does.
+            self.entry = Some((usize::MAX, name));
+        }
+        self.open_body(name, result, None);
+        while !self.open.is_empty() {
+            self.statement()?;
+        }
+        if is_entry {
+            self.entry = Some((self.computations.len() - 1, name));
+        }
+        Ok(())
+    }
+
+    /// Reads the shapes of a signature's parameters, which say nothing that the parameters do not.
+    fn check_parameter_shapes(&self, parameters: Pair<'t, Rule>) -> Result<(), Error> {
+        for parameter in parameters.into_inner().filter(|pair| pair.as_rule() == Rule::parameter) {
+            for part in parameter.into_inner() {
+                if matches!(part.as_rule(), Rule::array | Rule::tuple) {
+                    shapes::shape(self.source(), part)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn open_body(&mut self, name: &'t str, result: Option<Shape>, caller: Option<Caller<'t>>) {
+        self.open.push(Body {
+            name,
+            result,
+            instructions: Vec::new(),
+            positions: HashMap::new(),
+            root: None,
+            attributes: Vec::new(),
+            caller,
+        });
+    }
+
+    /// One statement of the innermost open body: an instruction, or the brace that ends it.
+    fn statement(&mut self) -> Result<(), Error> {
+        self.cursor.skip_blank()?;
+        let next = if self.cursor.eat(b'}') {
+            self.close_body()?
+        } else {
+            self.instruction()?;
+            self.instruction_attributes()?
+        };
+        debug_assert!(matches!(next, Next::Statement) || !self.open.is_empty());
+        Ok(())
+    }
+
+    fn instruction(&mut self) -> Result<(), Error> {
+        let source = self.source();
+        let pair = grammar::read(Rule::instruction, &mut self.cursor)?;
+        let Some(body) = self.open.last_mut() else { return Ok(()) };
+        let mut instruction = Instruction {
+            name: "",
+            shape: None,
+            opcode: "",
+            operands: Vec::new(),
+            payload: None,
+            attributes: Vec::new(),
+            called: Vec::new(),
+        };
+        let mut is_root = false;
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::root => is_root = true,
+                Rule::identifier => instruction.name = part.as_str(),
+                Rule::array | Rule::tuple => instruction.shape = Some(shapes::shape(source, part)?),
+                Rule::opcode => instruction.opcode = part.as_str(),
+                Rule::constant => {
+                    instruction.opcode = part.as_str();
+                    // The literal follows; its end is where the statement goes on.
+                    instruction.payload = Some("");
+                }
+                Rule::operand => body.operand(source, part, &mut instruction)?,
+                _ => {}
+            }
+        }
+        if instruction.payload == Some("") {
+            instruction.payload = Some(self.cursor.literal()?);
+            self.cursor.position += 1;
+        }
+        if let Some(&first) = body.positions.get(instruction.name) {
+            let first = body.instructions[first as usize].name;
+            return Err(self.duplicate("instruction", instruction.name, first));
+        }
+        let position = body.instructions.len() as u32;
+        if is_root {
+            if let Some(first) = body.root {
+                let first = body.instructions[first as usize].name;
+                return Err(self.duplicate("root", instruction.name, first));
+            }
+            body.root = Some(position);
+        }
+        body.positions.insert(instruction.name, position);
+        body.instructions.push(instruction);
+        Ok(())
+    }
+
+    /// The attributes of the innermost body's last instruction, up to their end or to a computation written in one.
+    fn instruction_attributes(&mut self) -> Result<Next, Error> {
+        while let Some(key) = self.attribute_key()? {
+            if key == "literal" {
+                let value = self.literal_attribute()?;
+                self.last_instruction(|instruction| instruction.attributes.push(Attribute { key, value }));
+            } else if !names_computations(key) {
+                let value = self.cursor.value()?;
+                self.last_instruction(|instruction| instruction.attributes.push(Attribute { key, value }));
+            } else if let Some(list) = self.at_body()? {
+                self.open_body("", None, Some(Caller { key, list }));
+                return Ok(Next::OpenedBody);
+            } else {
+                let value = self.cursor.value()?;
+                let names: Vec<&'t str> = computation_names(value);
+                self.last_instruction(|instruction| {
+                    let called = names.iter().map(|&text| Called { key, text, computation: u32::MAX });
+                    instruction.called.extend(called);
+                });
+            }
+        }
+        Ok(Next::Statement)
+    }
+
+    fn last_instruction(&mut self, change: impl FnOnce(&mut Instruction<'t>)) {
+        if let Some(instruction) = self.open.last_mut().and_then(|body| body.instructions.last_mut()) {
+            change(instruction);
+        }
+    }
+
+    /// `literal=f32[2]{0} {1, 2}`: the shape and the value are apart.
+    fn literal_attribute(&mut self) -> Result<&'t str, Error> {
+        let start = self.cursor.position;
+        let first = self.cursor.value()?;
+        let after_shape = self.cursor;
+        self.cursor.skip_blank()?;
+        let ends = matches!(self.cursor.peek(), None | Some(b',' | b'}' | b'\n'));
+        if first.starts_with('(')
+            || ends
+            || self.source().text()[after_shape.position..self.cursor.position].contains('\n')
+        {
+            self.cursor = after_shape;
+            return Ok(first);
+        }
+        self.cursor.value()?;
+        Ok(self.source().text().get(start..self.cursor.position).unwrap_or_default())
+    }
+
+    /// If a computation is written here, passes over the brace (and the list's brace) that opens it, and says whether
+    /// it is in a list. `{%a, %b}`, a list of names, is none.
+    fn at_body(&mut self) -> Result<Option<bool>, Error> {
+        let mut ahead = self.cursor;
+        if !ahead.eat(b'{') {
+            return Ok(None);
+        }
+        ahead.skip_blank()?;
+        let list = ahead.eat(b'{');
+        if !list {
+            let mut inside = ahead;
+            let is_root = inside.name() == Some("ROOT");
+            inside.skip_blank()?;
+            if !is_root && !inside.eat(b'=') {
+                return Ok(None);
+            }
+        }
+        self.cursor = ahead;
+        Ok(Some(list))
+    }
+
+    fn close_body(&mut self) -> Result<Next, Error> {
+        let Some(mut body) = self.open.pop() else { return Ok(Next::Statement) };
+        if body.caller.is_none() {
+            body.attributes = self.attributes()?;
+        }
+        let caller = body.caller;
+        let open_brace = self.source().text().get(self.cursor.position - 1..self.cursor.position).unwrap_or_default();
+        let computation = body.finish(self.cursor)?;
+        let id = self.computations.len() as u32;
+        self.computations.push(computation);
+        let Some(Caller { key, list }) = caller else { return Ok(Next::Statement) };
+        self.last_instruction(|instruction| {
+            instruction.called.push(Called { key, text: open_brace, computation: id });
+        });
+        if list {
+            self.cursor.skip_blank()?;
+            if self.cursor.eat(b',') {
+                self.cursor.skip_blank()?;
+                if !self.cursor.eat(b'{') {
+                    return Err(self.cursor.expected("`{`"));
+                }
+                self.open_body("", None, Some(Caller { key, list }));
+                return Ok(Next::OpenedBody);
+            }
+            if !self.cursor.eat(b'}') {
+                return Err(self.cursor.expected("`,` or `}`"));
+            }
+        }
+        self.instruction_attributes()
+    }
+
+    fn duplicate(&self, what: &'static str, name: &str, first: &str) -> Error {
+        Error::Duplicate {
+            at: self.source().location_of(name),
+            what,
+            name: name.to_string(),
+            first: self.source().location_of(first),
+        }
+    }
+}
+
+/// The names in `%a`, `a` or `{%a, %b}`.
+fn computation_names(value: &str) -> Vec<&str> {
+    value
+        .trim_start_matches('{')
+        .trim_end_matches('}')
+        .split(',')
+        .map(|name| {
+            let name = name.trim();
+            name.strip_prefix('%').unwrap_or(name)
+        })
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+impl<'t> Body<'t> {
+    /// Adds an operand to `user`. An operand that is itself an instruction is added to the body first.
+    fn operand(&mut self, source: Source<'t>, pair: Pair<'t, Rule>, user: &mut Instruction<'t>) -> Result<(), Error> {
+        let mut shape = None;
+        let mut text = "";
+        let mut arguments = None;
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::integer => {
+                    user.payload = Some(part.as_str());
+                    return Ok(());
+                }
+                Rule::array | Rule::tuple => shape = Some(shapes::shape(source, part)?),
+                Rule::identifier => text = part.as_str(),
+                Rule::arguments => arguments = Some(part),
+                _ => {}
+            }
+        }
+        let instruction = match arguments {
+            Some(arguments) => self.nameless_instruction(source, shape, text, arguments)?,
+            None => {
+                let Some(&position) = self.positions.get(text) else {
+                    return Err(Error::Undefined {
+                        at: source.location_of(text),
+                        what: "operand",
+                        name: text.to_string(),
+                        later: defined_later(source, text),
+                    });
+                };
+                if let (Some(declared), Some(found)) = (&shape, &self.instructions[position as usize].shape) {
+                    if !declared.compatible(found) {
+                        return Err(Error::OperandShape {
+                            at: source.location_of(text),
+                            name: text.to_string(),
+                            declared: declared.to_string(),
+                            found: found.to_string(),
+                        });
+                    }
+                }
+                position
+            }
+        };
+        user.operands.push(Operand { text, instruction });
+        Ok(())
+    }
+
+    /// Adds an instruction written as an operand, and its operands; recursion is bounded by the nesting of brackets.
+    fn nameless_instruction(
+        &mut self,
+        source: Source<'t>,
+        shape: Option<Shape>,
+        opcode: &'t str,
+        arguments: Pair<'t, Rule>,
+    ) -> Result<u32, Error> {
+        let mut instruction = Instruction {
+            name: "",
+            shape,
+            opcode,
+            operands: Vec::new(),
+            payload: None,
+            attributes: Vec::new(),
+            called: Vec::new(),
+        };
+        if opcode == "constant" {
+            let text = arguments.as_str();
+            instruction.payload = Some(text[1..text.len() - 1].trim());
+        } else {
+            for part in arguments.into_inner() {
+                match part.as_rule() {
+                    Rule::operand => self.operand(source, part, &mut instruction)?,
+                    Rule::literal_text => return Err(Cursor::at(source, part.as_str()).expected("an operand")),
+                    _ => {}
+                }
+            }
+        }
+        self.instructions.push(instruction);
+        Ok(self.instructions.len() as u32 - 1)
+    }
+
+    /// The computation, once its last brace is read; `end` is behind that.
+    fn finish(self, end: Cursor<'t>) -> Result<Computation<'t>, Error> {
+        let source = end.source;
+        let fault = |slice: &str, reason: String| Error::Computation { at: source.location_of(slice), reason };
+        let Some(last) = self.instructions.len().checked_sub(1) else {
+            let brace = source.text().get(end.position - 1..end.position).unwrap_or_default();
+            return Err(fault(
+                if self.name.is_empty() { brace } else { self.name },
+                "a computation needs an instruction".into(),
+            ));
+        };
+        let root = self.root.unwrap_or(last as u32);
+        let root_instruction = &self.instructions[root as usize];
+        if let (Some(declared), Some(found)) = (&self.result, &root_instruction.shape) {
+            if !declared.compatible(found) {
+                return Err(fault(
+                    root_instruction.anchor(),
+                    format!("the root has shape {found}, but the computation is declared to give {declared}"),
+                ));
+            }
+        }
+        let mut numbered: Vec<(i64, u32)> = Vec::new();
+        for (position, instruction) in self.instructions.iter().enumerate() {
+            if instruction.opcode == "parameter" {
+                let Some(number) = instruction.payload else {
+                    return Err(fault(instruction.anchor(), "a parameter needs its number".into()));
+                };
+                numbered.push((shapes::integer(source, number)?, position as u32));
+            }
+        }
+        numbered.sort_unstable();
+        for (expected, &(number, position)) in numbered.iter().enumerate() {
+            if number != expected as i64 {
+                let count = numbered.len();
+                let at = self.instructions[position as usize].payload.unwrap_or_default();
+                return Err(fault(
+                    at,
+                    format!("{count} parameters must be numbered 0..{count}, each once, got {number}"),
+                ));
+            }
+        }
+        Ok(Computation {
+            name: self.name,
+            parameters: numbered.into_iter().map(|(_, position)| position).collect(),
+            instructions: self.instructions,
+            root,
+            attributes: self.attributes,
+        })
+    }
+}
+
+/// Whether an instruction called `name` is defined somewhere behind its use.
+fn defined_later(source: Source<'_>, name: &str) -> bool {
+    let rest = source.text().get(source.span_of(name).end..).unwrap_or_default();
+    memchr::memmem::find_iter(rest.as_bytes(), name.as_bytes()).any(|found| {
+        rest.as_bytes()[found + name.len()..].starts_with(b" = ")
+            && found.checked_sub(1).is_some_and(|before| !scan::is_name_byte(rest.as_bytes()[before]))
+    })
+}

@@ -1,0 +1,96 @@
+//! Shapes from their syntax.
+
+use hlo::element_type::ElementType;
+use hlo::shape::{ArrayShape, Layout, Shape, UNBOUNDED};
+use pest::iterators::Pair;
+
+use crate::error::Error;
+use crate::grammar::Rule;
+use crate::source::Source;
+
+/// The shape of an `array` or `tuple` pair. Recursion is bounded by [`crate::scan::NESTING_LIMIT`].
+pub(crate) fn shape(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
+    if pair.as_rule() == Rule::array {
+        return array(source, pair);
+    }
+    let mut elements = Vec::new();
+    for inner in pair.into_inner() {
+        if matches!(inner.as_rule(), Rule::array | Rule::tuple) {
+            elements.push(shape(source, inner)?);
+        }
+    }
+    Ok(Shape::Tuple(elements))
+}
+
+fn array(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
+    let text = pair.as_str();
+    let error = |slice: &str, reason: String| Error::Shape { at: source.location_of(slice), reason };
+    let mut name = "";
+    let mut dimensions = Vec::new();
+    let mut dynamic = Vec::new();
+    let mut layout = None;
+    for inner in pair.into_inner() {
+        match inner.as_rule() {
+            Rule::element_type => name = inner.as_str(),
+            Rule::dimension => {
+                let size = inner.as_str();
+                let bound = size.strip_prefix("<=").map(str::trim);
+                dimensions.push(match size {
+                    "?" => UNBOUNDED,
+                    _ => integer(source, bound.unwrap_or(size))?,
+                });
+                dynamic.push(size == "?" || bound.is_some());
+            }
+            Rule::layout => layout = Some(read_layout(source, inner)?),
+            _ => {}
+        }
+    }
+    match name {
+        "token" | "opaque" if !dimensions.is_empty() => {
+            return Err(error(text, format!("`{name}` takes no dimensions, got {}", dimensions.len())));
+        }
+        "token" => return Ok(Shape::Token),
+        "opaque" => return Ok(Shape::Opaque),
+        _ => {}
+    }
+    let element_type: ElementType = name.parse().map_err(|_| error(name, format!("unknown element type `{name}`")))?;
+    if !dynamic.contains(&true) {
+        dynamic.clear();
+    }
+    let array = ArrayShape { element_type, dimensions, dynamic, layout };
+    if array.checked_byte_size().is_none() {
+        return Err(error(text, "the size of this shape in bytes does not fit 63 bits".into()));
+    }
+    if let Some(layout) = &array.layout {
+        let mut order = layout.minor_to_major.clone();
+        order.sort_unstable();
+        if !(order.is_empty() && !layout.extras.is_empty()) && !order.iter().copied().eq(0..array.rank() as i64) {
+            let found = &layout.minor_to_major;
+            return Err(error(text, format!("a layout must be a permutation of 0..{}, got {found:?}", array.rank())));
+        }
+    }
+    Ok(Shape::Array(array))
+}
+
+fn read_layout(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Layout, Error> {
+    let mut layout = Layout::default();
+    for inner in pair.into_inner() {
+        match inner.as_rule() {
+            Rule::integer => layout.minor_to_major.push(integer(source, inner.as_str())?),
+            Rule::tiles | Rule::memory_space | Rule::element_size | Rule::layout_extension => {
+                layout.extras.push_str(inner.as_str());
+            }
+            _ => {}
+        }
+    }
+    Ok(layout)
+}
+
+/// The value of an integer.
+pub(crate) fn integer(source: Source<'_>, text: &str) -> Result<i64, Error> {
+    text.parse().map_err(|_| Error::Syntax {
+        at: source.location_of(text),
+        expected: "a 64-bit integer".into(),
+        found: format!("`{text}`"),
+    })
+}
