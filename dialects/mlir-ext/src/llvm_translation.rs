@@ -4,7 +4,11 @@
 //! LLVM context that the caller owns. This crate does not name an LLVM binding: contexts and modules pass as pointers.
 
 use crate::diagnostics::{self, Diagnostic};
-use melior::{Context, ir::Module, utility::register_all_llvm_translations};
+use melior::{
+    Context,
+    ir::{OperationRef, operation::OperationLike},
+    utility::register_all_llvm_translations,
+};
 use mlir_sys::{LLVMContextRef, mlirTranslateModuleToLLVMIR};
 use std::{ffi::c_void, ptr::NonNull};
 
@@ -13,7 +17,7 @@ pub fn register_translations(context: &Context) {
     register_all_llvm_translations(context);
 }
 
-/// Translates a module of the LLVM dialect into a new module of the LLVM context `llvm_context` (an
+/// Translates a builtin or GPU module of the LLVM dialect into a new module of the LLVM context `llvm_context` (an
 /// `LLVMContextRef`). The result is an `LLVMModuleRef` that the caller owns.
 ///
 /// # Safety
@@ -21,10 +25,10 @@ pub fn register_translations(context: &Context) {
 ///
 /// # Errors
 /// MLIR's diagnostics, when an operation has no translation.
-pub unsafe fn translate(module: &Module, llvm_context: NonNull<c_void>) -> Result<NonNull<c_void>, Vec<Diagnostic>> {
+pub unsafe fn translate(module: OperationRef, llvm_context: NonNull<c_void>) -> Result<NonNull<c_void>, Vec<Diagnostic>> {
     let (translated, diagnostics) = diagnostics::collect_in(module.context(), || {
         // SAFETY: the module is live, and the caller answers for the LLVM context.
-        unsafe { mlirTranslateModuleToLLVMIR(module.as_operation().to_raw(), llvm_context.as_ptr() as LLVMContextRef) }
+        unsafe { mlirTranslateModuleToLLVMIR(module.to_raw(), llvm_context.as_ptr() as LLVMContextRef) }
     });
     NonNull::new(translated.cast()).ok_or(diagnostics)
 }

@@ -40,7 +40,10 @@ pub enum Error {
     /// The code generator failed.
     #[error("code generation failed: {0}")]
     Emit(String),
-    /// A kernel or module attribute that the pipeline needs is absent.
+    /// GPU code was asked for, but the module holds none.
     #[error("module has no gpu.module")]
     NoGpuModule,
+    /// NVIDIA's assembler could not be run or refused the PTX.
+    #[error("ptxas failed: {0}")]
+    Assembler(String),
 }

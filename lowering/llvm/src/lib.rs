@@ -20,6 +20,8 @@
 pub mod cpu;
 mod error;
 mod llvm_module;
+pub mod nvptx;
+pub mod ptxas;
 pub mod shards;
 mod target;
 pub mod timing;

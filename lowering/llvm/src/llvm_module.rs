@@ -3,7 +3,6 @@
 use crate::{Error, Target};
 use inkwell::{
     context::Context,
-    memory_buffer::MemoryBuffer,
     module::Module,
     passes::PassBuilderOptions,
     targets::{FileType, TargetMachine},
@@ -12,6 +11,7 @@ use llvm_sys::{
     core::{LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity},
     prelude::LLVMDiagnosticInfoRef,
 };
+use melior::ir::{OperationRef, operation::OperationLike};
 use std::{
     ffi::{CStr, c_void},
     ptr::NonNull,
@@ -85,11 +85,11 @@ pub struct LlvmModule<'c> {
 }
 
 impl<'c> LlvmModule<'c> {
-    /// Translates a module of the LLVM dialect and sets triple and data layout of `target`.
+    /// Translates a `builtin.module` or `gpu.module` of the LLVM dialect and sets triple and data layout of `target`.
     ///
     /// # Errors
     /// [`Error::Translate`], [`Error::Target`].
-    pub fn translate(module: &melior::ir::Module, context: &'c LlvmContext, target: &Target) -> Result<Self, Error> {
+    pub fn translate(module: OperationRef, context: &'c LlvmContext, target: &Target) -> Result<Self, Error> {
         let machine = target.machine()?;
         // SAFETY: an `LlvmContext` is not `Sync`, so this thread alone uses it; the module is owned by nothing else.
         let module = unsafe {
@@ -129,6 +129,15 @@ impl<'c> LlvmModule<'c> {
         self.module.print_to_string().to_string_lossy().into_owned()
     }
 
+    /// The names of functions that are declared but not defined, intrinsics included.
+    pub fn declarations(&self) -> Vec<String> {
+        self.module
+            .get_functions()
+            .filter(|function| function.count_basic_blocks() == 0)
+            .map(|function| function.get_name().to_string_lossy().into_owned())
+            .collect()
+    }
+
     /// Produces the bytes of `kind`; text kinds are UTF-8. Code generation changes the module: emit IR first.
     ///
     /// # Errors
@@ -144,10 +153,6 @@ impl<'c> LlvmModule<'c> {
             .write_to_memory_buffer(&self.module, file_type)
             .map_err(|message| Error::Emit(message.to_string_lossy().into_owned()))?;
         let errors = self.context.take_errors();
-        if errors.is_empty() { Ok(bytes(&buffer).to_vec()) } else { Err(Error::Emit(errors.join("\n"))) }
+        if errors.is_empty() { Ok(buffer.as_slice().to_vec()) } else { Err(Error::Emit(errors.join("\n"))) }
     }
-}
-
-fn bytes<'a>(buffer: &'a MemoryBuffer) -> &'a [u8] {
-    buffer.as_slice()
 }

@@ -154,7 +154,7 @@ pub fn compile_shard(
     })?;
     timed(&mut timings.lower, || lower_to_llvm_dialect(&module, lowering))?;
     let llvm_context = LlvmContext::new();
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(&module, &llvm_context, &target))?;
+    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module.as_operation(), &llvm_context, &target))?;
     if lowering.verify {
         llvm.verify()?;
     }

@@ -1,0 +1,88 @@
+//! GPU kernels to PTX.
+//!
+//! The input is a module with one `gpu.module` of `gpu.func` kernels, whose bodies are the same loops and vectors as on
+//! the CPU. Math that is no instruction must already be arithmetic: there is no libdevice. Memref arguments become plain
+//! pointers. Vector loads become vector instructions where they carry their alignment.
+
+use crate::{
+    Emit, Error, LlvmContext, LlvmModule, LoweringOptions, Target,
+    timing::{Timings, timed},
+};
+use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
+use mlir_ext::pass_pipeline::run_pipeline;
+
+/// The conversion's pass pipeline.
+pub const PIPELINE: &str = "gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,\
+     convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=1 has-redux=1},\
+     convert-to-llvm,reconcile-unrealized-casts)";
+
+/// LLVM's passes for kernels: each thread's code is scalar, so the standard pipeline earns its time.
+pub const PASSES: &str = "default<O2>";
+
+/// What a GPU module became.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ptx {
+    /// The PTX text, whose entry points have the kernels' names.
+    pub text: String,
+    /// What it cost.
+    pub timings: Timings,
+}
+
+/// Converts the contents of each `gpu.module` to the llvm and nvvm dialects, in place.
+///
+/// # Errors
+/// [`Error::Pipeline`], after which the module is half-converted and only good for printing.
+pub fn lower_to_nvvm_dialect(module: &Module, options: LoweringOptions) -> Result<(), Error> {
+    Ok(run_pipeline(module, PIPELINE, options.verify)?)
+}
+
+/// Compiles the kernels of `module` for `target`, an NVIDIA GPU; `module` is converted in place.
+///
+/// # Errors
+/// [`Error::NoGpuModule`], or the error of a phase.
+pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions) -> Result<Ptx, Error> {
+    let mut timings = Timings::default();
+    timed(&mut timings.lower, || lower_to_nvvm_dialect(module, options))?;
+    let context = LlvmContext::new();
+    let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
+    let llvm = timed(&mut timings.translate, || LlvmModule::translate(kernels, &context, target))?;
+    if options.verify {
+        llvm.verify()?;
+    }
+    check_declarations(&llvm)?;
+    timed(&mut timings.optimize, || llvm.optimize(PASSES))?;
+    let text = timed(&mut timings.emit, || llvm.emit(Emit::Assembly))?;
+    let text = String::from_utf8(text).map_err(|error| Error::Emit(error.to_string()))?;
+    Ok(Ptx { text, timings })
+}
+
+/// The first `gpu.module` of a module: what [`LlvmModule::translate`] takes.
+pub fn gpu_module<'c, 'a>(module: &'a Module<'c>) -> Option<OperationRef<'c, 'a>> {
+    let mut next = module.body().first_operation();
+    while let Some(operation) = next {
+        if operation.name().as_string_ref().as_str() == Ok("gpu.module") {
+            return Some(operation);
+        }
+        next = operation.next_in_block();
+    }
+    None
+}
+
+/// Refuses functions without a body: there is nothing to link with, and LLVM ends the process on a math intrinsic that
+/// the target cannot select.
+fn check_declarations(kernels: &LlvmModule) -> Result<(), Error> {
+    let not_selectable = [
+        "exp", "exp2", "exp10", "log", "log2", "log10", "pow", "powi", "sin", "cos", "sincos", "tan", "asin", "acos",
+        "atan", "atan2", "sinh", "cosh", "tanh",
+    ];
+    for name in kernels.declarations() {
+        let refused = match name.strip_prefix("llvm.") {
+            Some(intrinsic) => not_selectable.contains(&intrinsic.split('.').next().unwrap_or_default()),
+            None => true,
+        };
+        if refused {
+            return Err(Error::Emit(format!("a kernel calls `{name}`, which GPUs do not have")));
+        }
+    }
+    Ok(())
+}
