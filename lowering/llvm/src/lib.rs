@@ -19,6 +19,7 @@
 
 pub mod cpu;
 mod error;
+mod libdevice;
 mod llvm_module;
 pub mod nvptx;
 pub mod ptxas;

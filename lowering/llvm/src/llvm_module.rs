@@ -79,7 +79,7 @@ pub enum Emit {
 
 /// A module of LLVM IR with its target.
 pub struct LlvmModule<'c> {
-    module: Module<'c>,
+    pub(crate) module: Module<'c>,
     context: &'c LlvmContext,
     machine: TargetMachine,
 }
@@ -127,15 +127,6 @@ impl<'c> LlvmModule<'c> {
     /// The module's LLVM IR as text.
     pub fn text(&self) -> String {
         self.module.print_to_string().to_string_lossy().into_owned()
-    }
-
-    /// The names of functions that are declared but not defined, intrinsics included.
-    pub fn declarations(&self) -> Vec<String> {
-        self.module
-            .get_functions()
-            .filter(|function| function.count_basic_blocks() == 0)
-            .map(|function| function.get_name().to_string_lossy().into_owned())
-            .collect()
     }
 
     /// Produces the bytes of `kind`; text kinds are UTF-8. Code generation changes the module: emit IR first.

@@ -5,14 +5,14 @@
 //! pointers. Vector loads become vector instructions where they carry their alignment.
 
 use crate::{
-    Emit, Error, LlvmContext, LlvmModule, LoweringOptions, Target,
+    Emit, Error, LlvmContext, LlvmModule, LoweringOptions, Target, libdevice,
     timing::{Timings, timed},
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
 use mlir_ext::pass_pipeline::run_pipeline;
 
 /// The conversion's pass pipeline.
-pub const PIPELINE: &str = "gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,convert-math-to-llvm,\
+pub const PIPELINE: &str = "gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,\
      convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=1 has-redux=1},\
      convert-to-llvm,reconcile-unrealized-casts)";
 
@@ -49,7 +49,7 @@ pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions
     if options.verify {
         llvm.verify()?;
     }
-    check_declarations(&llvm)?;
+    libdevice::bind_instructions(&llvm)?;
     timed(&mut timings.optimize, || llvm.optimize(PASSES))?;
     let text = timed(&mut timings.emit, || llvm.emit(Emit::Assembly))?;
     let text = String::from_utf8(text).map_err(|error| Error::Emit(error.to_string()))?;
@@ -66,23 +66,4 @@ pub fn gpu_module<'c, 'a>(module: &'a Module<'c>) -> Option<OperationRef<'c, 'a>
         next = operation.next_in_block();
     }
     None
-}
-
-/// Refuses functions without a body: there is nothing to link with, and LLVM ends the process on a math intrinsic that
-/// the target cannot select.
-fn check_declarations(kernels: &LlvmModule) -> Result<(), Error> {
-    let not_selectable = [
-        "exp", "exp2", "exp10", "log", "log2", "log10", "pow", "powi", "sin", "cos", "sincos", "tan", "asin", "acos",
-        "atan", "atan2", "sinh", "cosh", "tanh",
-    ];
-    for name in kernels.declarations() {
-        let refused = match name.strip_prefix("llvm.") {
-            Some(intrinsic) => not_selectable.contains(&intrinsic.split('.').next().unwrap_or_default()),
-            None => true,
-        };
-        if refused {
-            return Err(Error::Emit(format!("a kernel calls `{name}`, which GPUs do not have")));
-        }
-    }
-    Ok(())
 }
