@@ -1,0 +1,13 @@
+//! `after_all`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `AfterAll`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::AfterAll, Arity::AtLeast(0), OpClass::Structural, infer_shape);
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}

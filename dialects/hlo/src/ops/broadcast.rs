@@ -1,0 +1,15 @@
+//! `broadcast`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `Broadcast`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::Broadcast, Arity::Exactly(1), OpClass::Indexed, infer_shape)
+        .with_attributes(&[AttributeSpec::optional("dimensions", AttributeForm::Ints)]);
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}

@@ -1,0 +1,15 @@
+//! `domain`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `Domain`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::Domain, Arity::Exactly(1), OpClass::Structural, infer_shape)
+        .with_attributes(&[AttributeSpec::required("domain", AttributeForm::Raw)]);
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}

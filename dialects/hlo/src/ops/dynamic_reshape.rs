@@ -1,0 +1,13 @@
+//! `dynamic_reshape`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `DynamicReshape`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::DynamicReshape, Arity::AtLeast(1), OpClass::Indexed, infer_shape);
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}

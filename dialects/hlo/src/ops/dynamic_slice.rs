@@ -1,0 +1,15 @@
+//! `dynamic_slice`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `DynamicSlice`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::DynamicSlice, Arity::AtLeast(1), OpClass::Indexed, infer_shape)
+        .with_attributes(&[AttributeSpec::required("dynamic_slice_sizes", AttributeForm::Ints)]);
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}

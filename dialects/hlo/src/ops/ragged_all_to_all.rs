@@ -1,0 +1,20 @@
+//! `ragged_all_to_all`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `RaggedAllToAll`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::RaggedAllToAll, Arity::Exactly(6), OpClass::Collective, infer_shape)
+        .with_attributes(&[
+            AttributeSpec::optional("channel_id", AttributeForm::Int),
+            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
+            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
+        ])
+        .with_side_effect();
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}

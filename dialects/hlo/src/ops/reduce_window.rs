@@ -1,0 +1,16 @@
+//! `reduce_window`.
+
+use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::op_kind::OpKind;
+use crate::shape::Shape;
+
+/// Definition of `ReduceWindow`.
+pub static DEFINITION: OpDefinition =
+    OpDefinition::new(OpKind::ReduceWindow, Arity::AtLeast(2), OpClass::Reduction, infer_shape)
+        .with_attributes(&[AttributeSpec::optional("window", AttributeForm::Window)])
+        .with_computations(&["to_apply"]);
+
+fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.declared().cloned()
+}
