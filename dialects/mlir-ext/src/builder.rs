@@ -6,7 +6,8 @@
 //!
 //! Deliberately absent: verification (the caller verifies the finished module) and type inference.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -16,10 +17,11 @@ use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike};
 use mlir_sys::{
     MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAppendOwnedOperation,
-    mlirBlockCreate, mlirBlockGetArgument, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirOperationCreate,
-    mlirOperationGetResult, mlirOperationStateAddAttributes, mlirOperationStateAddOperands,
-    mlirOperationStateAddOwnedRegions, mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock,
-    mlirRegionCreate, mlirValueGetType, mlirVectorTypeGet,
+    mlirBlockCreate, mlirBlockGetArgument, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr,
+    mlirOpResultGetOwner, mlirOperationCreate, mlirOperationGetName, mlirOperationGetResult,
+    mlirOperationStateAddAttributes, mlirOperationStateAddOperands, mlirOperationStateAddOwnedRegions,
+    mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock, mlirRegionCreate,
+    mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
 };
 
 /// Handle of an SSA value.
@@ -34,6 +36,21 @@ impl<'c> Value<'c> {
     pub fn r#type(self) -> Type<'c> {
         // SAFETY: the handle refers to a live value; its type belongs to the context.
         unsafe { Type::from_raw(mlirValueGetType(self.raw)) }
+    }
+}
+
+impl Value<'_> {
+    /// Whether the value is the result of an `arith.constant`.
+    pub fn is_constant(self) -> bool {
+        // SAFETY: the handle refers to a live value; its owner is asked for only when that is an operation, and the
+        // name lives as long as the context.
+        unsafe {
+            if !mlirValueIsAOpResult(self.raw) {
+                return false;
+            }
+            let name = mlirIdentifierStr(mlirOperationGetName(mlirOpResultGetOwner(self.raw)));
+            std::slice::from_raw_parts(name.data.cast::<u8>(), name.length) == b"arith.constant"
+        }
     }
 }
 
@@ -90,8 +107,12 @@ impl<'c> Region<'c> {
 pub struct OpBuilder<'c> {
     context: &'c Context,
     location: Cell<Location<'c>>,
+    module: MlirBlock,
     block: Cell<MlirBlock>,
     count: Cell<usize>,
+    defined: RefCell<BTreeSet<String>>,
+    contract: OnceCell<Attribute<'c>>,
+    reassociate: OnceCell<Attribute<'c>>,
     /// `index`.
     pub index_type: Type<'c>,
 }
@@ -106,8 +127,12 @@ impl<'c> OpBuilder<'c> {
         OpBuilder {
             context,
             location: Cell::new(location),
+            module: module.body().to_raw(),
             block: Cell::new(module.body().to_raw()),
             count: Cell::new(0),
+            defined: RefCell::new(BTreeSet::new()),
+            contract: OnceCell::new(),
+            reassociate: OnceCell::new(),
             index_type: Type::index(context),
         }
     }
@@ -220,6 +245,34 @@ impl<'c> OpBuilder<'c> {
     /// `func.func private` without a body.
     pub fn declare_function(&self, name: &str, parameters: &[Type<'c>], results: &[Type<'c>]) {
         self.function_operation(name, parameters, results, true, self.empty_region());
+    }
+
+    /// Runs `define` with the insertion point at the end of the module, unless this builder did so for `symbol`
+    /// before: declares or defines the functions that code refers to, once.
+    pub fn define_once(&self, symbol: &str, define: impl FnOnce(&Self)) {
+        if !self.defined.borrow_mut().insert(symbol.to_string()) {
+            return;
+        }
+        let outer = self.block.replace(self.module);
+        define(self);
+        self.block.set(outer);
+    }
+
+    /// `#arith.fastmath<contract>`: a multiplication and an addition may become one fused operation.
+    pub fn contract(&self) -> Attribute<'c> {
+        *self.contract.get_or_init(|| self.fast_math_attribute("contract"))
+    }
+
+    /// `#arith.fastmath<reassoc>`: operands may be grouped anew, as horizontal reductions need.
+    pub fn reassociate(&self) -> Attribute<'c> {
+        *self.reassociate.get_or_init(|| self.fast_math_attribute("reassoc"))
+    }
+
+    fn fast_math_attribute(&self, flag: &str) -> Attribute<'c> {
+        // The dialect must be loaded for its attribute to parse; the unit attribute would fail verification.
+        self.context.get_or_load_dialect("arith");
+        Attribute::parse(self.context, &format!("#arith.fastmath<{flag}>"))
+            .unwrap_or_else(|| Attribute::unit(self.context))
     }
 
     fn function_operation(

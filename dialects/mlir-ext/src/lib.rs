@@ -1,5 +1,6 @@
 //! mlir-ext
 
+pub mod arith;
 pub mod builder;
 pub mod diagnostics;
 pub mod llvm_translation;
