@@ -221,8 +221,8 @@ impl<'c> OpBuilder<'c> {
 
     /// A region without blocks, as declarations have.
     pub fn empty_region(&self) -> Region<'c> {
-        // SAFETY: a fresh region; the null block is never used.
         Region {
+            // SAFETY: a fresh region; the null block is never used.
             region: unsafe { mlirRegionCreate() },
             block: MlirBlock { ptr: std::ptr::null_mut() },
             context: PhantomData,
