@@ -1,1 +1,5 @@
 //! passes
+
+pub mod buffer_assignment;
+
+pub mod fuse_loops;
