@@ -1,7 +1,11 @@
 //! The runtime: loaded code and what it needs while it runs.
 
+pub mod buffer_pool;
 mod error;
 pub mod jit;
+pub mod thread_pool;
 
+pub use buffer_pool::{Buffer, BufferPool};
 pub use error::Error;
 pub use jit::Jit;
+pub use thread_pool::ThreadPool;
