@@ -1,0 +1,238 @@
+//! Descriptions of model programs: how their parameters are filled, and what their outputs must be.
+//!
+//! A description is the JSON file beside a program. `parameters` are the entry parameters, tuples flattened, each with
+//! the range of its [`crate::fill`]; `outputs` are the result's leaves with up to 16 samples and a summary.
+
+use std::path::Path;
+
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::eval::scalar::Scalar;
+use hlo::literal::ArrayLiteral;
+use hlo::shape::ArrayShape;
+use num_complex::Complex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::compare::{self, Comparison, Tolerance};
+use crate::error::ToolError;
+use crate::fill::{self, FillRange};
+
+/// Description of a model program.
+#[derive(Debug, Deserialize)]
+pub struct ModelSpec {
+    /// The entry parameters, tuples flattened.
+    pub parameters: Vec<ParameterSpec>,
+    /// The result's leaves; none when no values were recorded.
+    #[serde(default)]
+    pub outputs: Vec<OutputSpec>,
+}
+
+/// Description of one parameter.
+#[derive(Debug, Deserialize)]
+pub struct ParameterSpec {
+    /// Dimensions.
+    pub shape: Vec<i64>,
+    /// Element type, as HLO text spells it.
+    pub dtype: String,
+    /// Range of the values.
+    pub fill: FillSpec,
+}
+
+/// A range, as JSON numbers.
+#[derive(Debug, Deserialize)]
+pub struct FillSpec {
+    lo: serde_json::Number,
+    hi: serde_json::Number,
+}
+
+/// Description of one output.
+#[derive(Debug, Deserialize)]
+pub struct OutputSpec {
+    /// Dimensions.
+    pub shape: Vec<i64>,
+    /// Element type, as HLO text spells it.
+    pub dtype: String,
+    /// Samples: [position, value], or [position, real part, imaginary part].
+    #[serde(default)]
+    pub samples: Vec<Vec<Value>>,
+    /// Root mean square, when all elements are finite floats.
+    pub rms: Option<f64>,
+    /// Mean, when all elements are finite real floats.
+    pub mean: Option<f64>,
+    /// Sum of integers; of 1000 elements and more wrapped to 64 bits.
+    pub sum: Option<Value>,
+    /// Number of elements that are NaN or infinite.
+    pub not_finite: Option<usize>,
+}
+
+impl FillSpec {
+    fn range(&self) -> FillRange {
+        let integer = |number: &serde_json::Number| {
+            number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+        };
+        match (integer(&self.lo), integer(&self.hi)) {
+            (Some(low), Some(high)) => FillRange::Integer { low, high },
+            _ => FillRange::Real {
+                low: self.lo.as_f64().unwrap_or(f64::NAN),
+                high: self.hi.as_f64().unwrap_or(f64::NAN),
+            },
+        }
+    }
+}
+
+impl ModelSpec {
+    /// Reads a description.
+    pub fn read(path: &Path) -> Result<Self, ToolError> {
+        let text = std::fs::read_to_string(path).map_err(|source| ToolError::read(path, source))?;
+        serde_json::from_str(&text).map_err(|error| ToolError::data(path, format!("not a model description: {error}")))
+    }
+
+    /// The inputs for a program with the given parameters (tuples flattened).
+    pub fn inputs(&self, parameters: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
+        if parameters.len() != self.parameters.len() {
+            return Err(ToolError::Usage(format!(
+                "the description has {} parameters, the program takes {} arrays",
+                self.parameters.len(),
+                parameters.len()
+            )));
+        }
+        let mut inputs = Vec::with_capacity(parameters.len());
+        for (number, (spec, &shape)) in self.parameters.iter().zip(parameters).enumerate() {
+            if spec.shape != shape.dimensions || spec.dtype != shape.element_type.name() {
+                return Err(ToolError::Usage(format!(
+                    "the description says {}{:?} for parameter {number}, the program has {}",
+                    spec.dtype,
+                    spec.shape,
+                    ArrayShape { layout: None, ..shape.clone() }
+                )));
+            }
+            inputs.push(fill::fill(number as u64, shape, spec.fill.range())?);
+        }
+        Ok(inputs)
+    }
+
+    /// Compares the leaves of a result with the recorded values; one comparison an output.
+    pub fn check(&self, found: &[&ArrayLiteral], tolerance: impl Fn(ElementType) -> Tolerance) -> Vec<Comparison> {
+        if found.len() != self.outputs.len() {
+            let message = format!("the description has {} outputs, the program gave {}", self.outputs.len(), found.len());
+            return vec![Comparison::mismatch(message)];
+        }
+        self.outputs.iter().zip(found).map(|(spec, array)| spec.check(array, &tolerance)).collect()
+    }
+}
+
+impl OutputSpec {
+    fn check(&self, found: &ArrayLiteral, tolerance: impl Fn(ElementType) -> Tolerance) -> Comparison {
+        let element_type = found.element_type();
+        if self.shape != found.shape().dimensions || self.dtype != element_type.name() {
+            return Comparison::mismatch(format!("expected {}{:?}, got {}", self.dtype, self.shape, found.shape()));
+        }
+        let tolerance = tolerance(element_type);
+        let mut samples = Vec::with_capacity(self.samples.len());
+        for sample in &self.samples {
+            match read_sample(sample, element_type) {
+                Some(sample) if sample.0 < found.shape().element_count() as usize => samples.push(sample),
+                _ => return Comparison::mismatch(format!("the description has an unreadable sample {sample:?}")),
+            }
+        }
+        let magnitude =
+            self.rms.unwrap_or_else(|| compare::root_mean_square(samples.iter().map(|(_, expected)| *expected)));
+        let mut comparison = Comparison::default();
+        for (position, expected) in samples {
+            let found = hlo::eval::scalar::load(element_type, found.bytes(), position);
+            comparison.add(position, element_type, [found, expected], magnitude, tolerance);
+        }
+        comparison.mismatch = self.check_summary(found, tolerance);
+        comparison
+    }
+
+    /// The summary guards the elements that were not sampled.
+    fn check_summary(&self, found: &ArrayLiteral, tolerance: Tolerance) -> Option<String> {
+        if let Some(expected) = self.not_finite {
+            let count = compare::elements(found).filter(|value| !value.to_complex().is_finite()).count();
+            return (count != expected).then(|| format!("expected {expected} elements that are not finite, got {count}"));
+        }
+        let close = |found: f64, expected: f64, scale: f64| {
+            (found - expected).abs() <= tolerance.absolute + tolerance.relative * scale
+        };
+        if let Some(rms) = self.rms {
+            let found_rms = compare::root_mean_square(compare::elements(found));
+            if !close(found_rms, rms, rms) {
+                return Some(format!("expected a root mean square of {rms}, got {found_rms}"));
+            }
+            if let Some(mean) = self.mean {
+                let sum: f64 = compare::elements(found).map(Scalar::to_float).sum();
+                let found_mean = sum / (found.shape().element_count() as f64).max(1.0);
+                if !close(found_mean, mean, rms) {
+                    return Some(format!("expected a mean of {mean}, got {found_mean}"));
+                }
+            }
+        }
+        let expected = self.sum.as_ref()?;
+        let wide = |value: Scalar| match value {
+            Scalar::Unsigned(value) => i128::from(value),
+            other => i128::from(other.to_bits() as i64),
+        };
+        let exact: i128 = compare::elements(found).map(wide).sum();
+        let sum = if found.shape().element_count() < 1000 { exact } else { i128::from(exact as i64) };
+        // A sum beyond 64 bits is not exact in JSON; the samples must do then.
+        let expected = expected.as_i64().map(i128::from).or_else(|| expected.as_u64().map(i128::from))?;
+        (sum != expected).then(|| format!("expected a sum of {expected}, got {sum}"))
+    }
+}
+
+fn read_sample(sample: &[Value], element_type: ElementType) -> Option<(usize, Scalar)> {
+    let position = usize::try_from(sample.first()?.as_u64()?).ok()?;
+    let float = |value: &Value| match value {
+        // "nan", "inf", "-inf"
+        Value::String(text) => text.parse::<f64>().ok(),
+        other => other.as_f64(),
+    };
+    let value = sample.get(1)?;
+    let value = match element_type.class() {
+        ElementClass::Predicate => Scalar::Predicate(value.as_bool().or_else(|| value.as_i64().map(|bit| bit != 0))?),
+        ElementClass::Signed => Scalar::Signed(value.as_i64()?),
+        ElementClass::Unsigned => Scalar::Unsigned(value.as_u64()?),
+        ElementClass::Float => Scalar::Float(float(value)?),
+        ElementClass::Complex => Scalar::Complex(Complex::new(float(value)?, float(sample.get(2)?)?)),
+    };
+    Some((position, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: &str = r#"{
+        "name": "m", "opcodes": {"add": 1},
+        "parameters": [{"name": "[0]", "shape": [4], "dtype": "s32", "fill": {"lo": -1, "hi": 1}}],
+        "outputs": [
+            {"shape": [2], "dtype": "f32", "samples": [[0, 1.0], [1, 3.0]], "rms": 2.2360679, "mean": 2.0},
+            {"shape": [3], "dtype": "u8", "samples": [[0, 7]], "sum": 24}
+        ]
+    }"#;
+
+    fn check(floats: [f32; 2], bytes: [u8; 3]) -> Vec<bool> {
+        let spec: ModelSpec = serde_json::from_str(SPEC).unwrap();
+        let floats = ArrayLiteral::from_slice([2], &floats).unwrap();
+        let bytes = ArrayLiteral::from_slice([3], &bytes).unwrap();
+        spec.check(&[&floats, &bytes], Tolerance::default_for).iter().map(Comparison::agrees).collect()
+    }
+
+    #[test]
+    fn samples_and_summaries_are_checked() {
+        assert_eq!(check([1.0, 3.0001], [7, 8, 9]), [true, true]);
+        assert_eq!(check([1.0, 3.1], [7, 8, 8]), [false, false]);
+        assert_eq!(check([f32::NAN, 3.0], [8, 7, 9]), [false, false]);
+    }
+
+    #[test]
+    fn inputs_follow_the_ranges() {
+        let spec: ModelSpec = serde_json::from_str(SPEC).unwrap();
+        let shape = ArrayShape::new(ElementType::S32, [4]);
+        let inputs = spec.inputs(&[&shape]).unwrap();
+        assert!(inputs[0].as_slice::<i32>().unwrap().iter().all(|value| (-1..=1).contains(value)));
+        assert!(spec.inputs(&[]).is_err());
+        assert!(spec.inputs(&[&ArrayShape::new(ElementType::S32, [5])]).is_err());
+    }
+}
