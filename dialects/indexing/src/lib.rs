@@ -28,23 +28,36 @@
 //!   IndexingMap::from_sizes(&[dim sizes], &[range sizes], results)
 //!   text.parse::<IndexingMap>()  map.to_string()
 //!   map.results() dims() ranges() runtimes() constraints() is_known_empty()
-//!   first.compose(&second)               second after first: x -> second(first(x)); not simplified
+//!   first.compose(&second)?              second after first: x -> second(first(x)); not simplified
 //!   map.simplify() -> bool               range-aware, idempotent, keeps the function on its domain
 //!   map.remove_unused_symbols()  remove_unused_variables()  rescale_symbols()  symbols_to_dims()  ranges_to_dims(&[..])
+//!   map.with_results(vec)  add_constraint(expr, interval)  bounds(Var)  variable(Var)  all_variables()
 //!   map.evaluate(..)  map.constraints_hold(..)  map.contains(..)  map.points()  map.inverse()  map.same_function(&other)
 //!   map.simplify_expr(&Expr) -> Expr     any expression over the map's variables, under its domain
 //!   map.range_of(&Expr) -> Interval      bounds of any expression over the domain (constraints used)
 //!
-//! maps::…                                one constructor per class of HLO operation, from sizes and attributes alone
-//!   elementwise::identity; shape::{broadcast, transpose, reshape, bitcast, …}; slice::{slice, pad, concatenate, reverse, …};
-//!   reduce::{reduce, …}; window::{reduce_window, …}; dot::…; convolution::…; dynamic::{dynamic_slice, gather, …}
+//! maps::…                                one constructor per class of HLO operation, from sizes and attributes alone;
+//!                                        from the result to an operand, unless the name ends in _to_output
+//!   identity scalar one_dimension all_of whole
+//!   broadcast(out, dims) broadcast_to_output  transpose(in, perm)  reshape(in, out)  bitcast(in, layout, out, layout)
+//!   slice(out, starts, strides) slice_to_output  pad(out, in, low, interior) pad_to_output
+//!   concatenate(out, sizes_along_dim, dim, which) concatenate_to_output  reverse(sizes, dims)
+//!   reduce(in, dims) reduce_to_output reduce_init_to_output  whole_along(sizes, dims)  sort(sizes, dim)
+//!   reduce_window(in, out, &[WindowDimension])  select_and_scatter_{source,operand}
+//!   dot(lhs, rhs, out, &Dot) -> (lhs, rhs)  convolution(in, kernel, out, &Convolution) -> (input, kernel)
+//!   dynamic_slice(in, slice, &[Offset])  dynamic_update_slice[_window](out, update, &[Offset])
+//!   gather(operand, indices, out, &Gather, id) -> (operand, indices)  scatter(..) -> (updates, indices)
+//!   logical_to_physical(sizes, minor_to_major) physical_to_logical physical_sizes  all_gather reduce_scatter all_to_all
 //!
 //! queries::…                             what a code generator asks
+//!   row_major_strides(&sizes)  strides_of_layout(&sizes, &minor_to_major)
 //!   linearize(&map, &strides) -> Expr    one element offset for all results, simplified
-//!   stride_along(&map, &expr, Variable, width) -> Access   Broadcast | Contiguous | Strided(c) | Irregular
-//!   truth(&map, &Constraint, &bounds) -> Option<bool>       constraint known true or false over a box
-//!   guard_free_box(&map) …               part of the domain in which no constraint needs a check
-//!   utilisation(..)  tile(..)            operand utilisation; offset, size and stride of the operand's tile
+//!   stride_along(&map, &expr, Var, width) -> Access            Broadcast | Contiguous | Strided(c) | Irregular
+//!   vectorised(&map, &expr, Var, width) -> (map, lane, expr)   the expression itself in `width * q + lane`
+//!   truth(&map, &Constraint, &[(Var, Interval)]) -> Option<bool>   constraint known true or false over a box
+//!   interior_box(&map) -> Option<IndexingMap>                  sub-box in which no constraint needs a check
+//!   utilisation(&maps, &operand_sizes) -> Utilisation          elements read, total, exact
+//!   propagate_tile(&map, &sizes, &strides) -> Option<Tile>     operand's offsets (symbolic), sizes, strides
 //! ```
 
 mod compose;
@@ -53,8 +66,10 @@ mod expr;
 mod interval;
 mod linear;
 mod map;
+pub mod maps;
 mod parse;
 mod print;
+pub mod queries;
 mod range;
 mod simplify;
 mod variables;

@@ -288,13 +288,13 @@ impl<'a> Parser<'a> {
             Token::Number(magnitude) => {
                 let value = self.signed(magnitude, negative)?;
                 self.advance()?;
-                return Ok(Expr::constant(value));
+                Ok(Expr::constant(value))
             }
             Token::Symbol('(') => {
                 self.advance()?;
                 let inner = self.sum()?;
                 self.expect(')')?;
-                return Ok(if negative { -inner } else { inner });
+                Ok(if negative { -inner } else { inner })
             }
             Token::Word("min" | "max") => {
                 let operator = if self.token == Token::Word("min") { Operator::Min } else { Operator::Max };
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
                     value = self.checked(Expr::binary(operator, value, next))?;
                 }
                 self.expect(')')?;
-                return Ok(if negative { -value } else { value });
+                Ok(if negative { -value } else { value })
             }
             Token::Word(name) => {
                 if let Some((_, variable)) = self.names.iter().find(|(n, _)| **n == *name) {

@@ -1,0 +1,48 @@
+//! Collectives within one replica group. The other operations among replicas are elementwise per replica.
+
+use super::{dims, place};
+use crate::expr::Expr;
+use crate::interval::Interval;
+use crate::map::{IndexingMap, Variable, variables_of_sizes};
+
+/// all-gather along `dimension`: the operand's index, and the place in the group of the replica it is on.
+pub fn all_gather(input_sizes: &[i64], output_sizes: &[i64], dimension: i64) -> (IndexingMap, IndexingMap) {
+    let mut index = dims(output_sizes.len());
+    let mut replica = Expr::constant(0);
+    if let Some(d) = place(dimension, output_sizes.len().min(input_sizes.len())) {
+        index[d] = Expr::dim(d).modulo(input_sizes[d]);
+        replica = Expr::dim(d).floordiv(input_sizes[d]);
+    }
+    let mut map = IndexingMap::from_sizes(output_sizes, &[], index);
+    map.simplify_with(crate::PointVariables::Preserve);
+    (map, IndexingMap::from_sizes(output_sizes, &[], vec![replica]))
+}
+
+/// reduce-scatter along `dimension` in a group of `replicas`: the element of every replica's operand. The
+/// run-time variable is this replica's place in the group.
+pub fn reduce_scatter(output_sizes: &[i64], dimension: i64, replicas: i64) -> IndexingMap {
+    let mut index = dims(output_sizes.len());
+    let mut runtimes = Vec::new();
+    if let Some(d) = place(dimension, output_sizes.len()).filter(|_| replicas > 1) {
+        index[d] = Expr::runtime(0) * output_sizes[d] + Expr::dim(d);
+        runtimes.push(Variable::new(Interval::of_size(replicas)));
+    }
+    IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, index, Vec::new())
+}
+
+/// all-to-all in its array form: `split_count` parts along `split` come from as many replicas and are put
+/// together along `concat`. The run-time variable is this replica's place in the group.
+pub fn all_to_all(output_sizes: &[i64], split: i64, concat: i64, split_count: i64) -> IndexingMap {
+    let rank = output_sizes.len();
+    let mut index = dims(rank);
+    let mut runtimes = Vec::new();
+    if let (Some(split), Some(concat), true) = (place(split, rank), place(concat, rank), split_count > 1) {
+        // The result is split_count times longer along `concat` and shorter along `split`.
+        let part = output_sizes[concat] / split_count;
+        index[concat] = Expr::dim(concat).modulo(part.max(1));
+        let length = if split == concat { part } else { output_sizes[split] };
+        index[split] = index[split].clone() + Expr::runtime(0) * length;
+        runtimes.push(Variable::new(Interval::of_size(split_count)));
+    }
+    IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, index, Vec::new())
+}

@@ -1,0 +1,162 @@
+//! dot and convolution.
+
+use super::window::window_positions;
+use super::{WindowDimension, place};
+use crate::expr::Expr;
+use crate::map::{Constraint, IndexingMap, Variable, variables_of_sizes};
+
+/// The dimension numbers of a dot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dot<'a> {
+    /// Batch dimensions of the left operand.
+    pub lhs_batch: &'a [i64],
+    /// Batch dimensions of the right operand, in the order of those of the left.
+    pub rhs_batch: &'a [i64],
+    /// Contracted dimensions of the left operand.
+    pub lhs_contracting: &'a [i64],
+    /// Contracted dimensions of the right operand, in the order of those of the left.
+    pub rhs_contracting: &'a [i64],
+}
+
+/// dot, to the left and to the right operand. The result has the batch dimensions, then the other dimensions
+/// of the left, then those of the right operand. Contracted dimensions are range variables, in their order.
+pub fn dot(
+    lhs_sizes: &[i64],
+    rhs_sizes: &[i64],
+    output_sizes: &[i64],
+    numbers: &Dot<'_>,
+) -> (IndexingMap, IndexingMap) {
+    let contracted: Vec<i64> =
+        numbers.lhs_contracting.iter().map(|&d| place(d, lhs_sizes.len()).map_or(0, |d| lhs_sizes[d])).collect();
+    let free = |rank: usize, batch: &[i64], contracting: &[i64]| {
+        (0..rank as i64).filter(|d| !batch.contains(d) && !contracting.contains(d)).count()
+    };
+    let lhs_start = numbers.lhs_batch.len();
+    let rhs_start = lhs_start + free(lhs_sizes.len(), numbers.lhs_batch, numbers.lhs_contracting);
+    let operand = |rank: usize, batch: &[i64], contracting: &[i64], start: usize| {
+        let mut next = start;
+        let results = (0..rank as i64)
+            .map(|d| {
+                if let Some(i) = batch.iter().position(|&b| b == d) {
+                    Expr::dim(i)
+                } else if let Some(i) = contracting.iter().position(|&c| c == d) {
+                    Expr::range(i)
+                } else {
+                    next += 1;
+                    Expr::dim(next - 1)
+                }
+            })
+            .collect();
+        IndexingMap::from_sizes(output_sizes, &contracted, results)
+    };
+    (
+        operand(lhs_sizes.len(), numbers.lhs_batch, numbers.lhs_contracting, lhs_start),
+        operand(rhs_sizes.len(), numbers.rhs_batch, numbers.rhs_contracting, rhs_start),
+    )
+}
+
+/// The attributes of a convolution. Spatial dimensions are in the order of `window`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Convolution<'a> {
+    /// The window over the spatial dimensions.
+    pub window: &'a [WindowDimension],
+    /// Batch dimension of the input.
+    pub input_batch: i64,
+    /// Feature dimension of the input.
+    pub input_feature: i64,
+    /// Spatial dimensions of the input.
+    pub input_spatial: &'a [i64],
+    /// Dimension of the kernel that is contracted with the input's features.
+    pub kernel_input_feature: i64,
+    /// Dimension of the kernel that becomes the result's features.
+    pub kernel_output_feature: i64,
+    /// Spatial dimensions of the kernel.
+    pub kernel_spatial: &'a [i64],
+    /// Batch dimension of the result.
+    pub output_batch: i64,
+    /// Feature dimension of the result.
+    pub output_feature: i64,
+    /// Spatial dimensions of the result.
+    pub output_spatial: &'a [i64],
+    /// Number of groups the features are split into.
+    pub feature_group_count: i64,
+    /// Number of groups the batch is split into.
+    pub batch_group_count: i64,
+}
+
+/// convolution, to the input and to the kernel. Range variables: the places in the window, then the input
+/// features of a group, then (input, with more than one batch group) the batch groups. Simplified.
+///
+/// With several batch groups an output feature uses the part of the batch of its own group; the map names all
+/// of them, as the reference does, so that it does not depend on how features are dealt to groups.
+pub fn convolution(
+    input_sizes: &[i64],
+    kernel_sizes: &[i64],
+    output_sizes: &[i64],
+    attributes: &Convolution<'_>,
+) -> (IndexingMap, IndexingMap) {
+    let rank = output_sizes.len();
+    let pick = |sizes: &[i64], dimensions: &[i64]| -> Vec<i64> {
+        dimensions.iter().map(|&d| place(d, sizes.len()).map_or(0, |d| sizes[d])).collect()
+    };
+    let size = |sizes: &[i64], dimension: i64| place(dimension, sizes.len()).map_or(0, |d| sizes[d]);
+    let dim = |dimension: i64| place(dimension, rank).map_or(Expr::constant(0), Expr::dim);
+    let set = |results: &mut Vec<Expr>, dimension: i64, expr: Expr| {
+        if let Some(d) = place(dimension, rank) {
+            results[d] = expr;
+        }
+    };
+    let spatial = window_positions(
+        &pick(input_sizes, attributes.input_spatial),
+        &pick(output_sizes, attributes.output_spatial),
+        attributes.window,
+    );
+    let window_rank = attributes.window.len();
+    let in_output: Vec<Expr> = attributes.output_spatial.iter().map(|&d| dim(d)).collect();
+    let group_features = size(kernel_sizes, attributes.kernel_input_feature);
+
+    let mut input = vec![Expr::constant(0); rank];
+    for (&dimension, expr) in attributes.input_spatial.iter().zip(spatial.results()) {
+        set(&mut input, dimension, expr.substitute_dims(&in_output));
+    }
+    let mut feature = Expr::range(window_rank);
+    if attributes.feature_group_count > 1 {
+        let outputs_per_group = (size(output_sizes, attributes.output_feature) / attributes.feature_group_count).max(1);
+        feature = dim(attributes.output_feature).floordiv(outputs_per_group) * group_features + feature;
+    }
+    set(&mut input, attributes.input_feature, feature);
+    let mut input_ranges = spatial.ranges().to_vec();
+    input_ranges.push(Variable::of_size(group_features));
+    let mut batch = dim(attributes.output_batch);
+    if attributes.batch_group_count > 1 {
+        batch = Expr::range(input_ranges.len()) * size(output_sizes, attributes.output_batch) + batch;
+        input_ranges.push(Variable::of_size(attributes.batch_group_count));
+    }
+    set(&mut input, attributes.input_batch, batch);
+    let constraints =
+        spatial.constraints().iter().map(|c| Constraint::new(c.expr.substitute_dims(&in_output), c.interval)).collect();
+    let mut dims = variables_of_sizes(output_sizes);
+    for (&dimension, bounds) in attributes.output_spatial.iter().zip(spatial.dims()) {
+        // A constraint on a single dimension has become its bounds.
+        if let Some(d) = place(dimension, rank) {
+            dims[d].bounds = dims[d].bounds.intersect(bounds.bounds);
+        }
+    }
+    let mut input = IndexingMap::new(dims, input_ranges, Vec::new(), input, constraints);
+
+    let mut kernel = vec![Expr::constant(0); rank];
+    for (i, (&dimension, w)) in attributes.kernel_spatial.iter().zip(attributes.window).enumerate() {
+        let place = Expr::range(i);
+        set(&mut kernel, dimension, if w.reversal { -place + (w.size - 1) } else { place });
+    }
+    set(&mut kernel, attributes.kernel_output_feature, dim(attributes.output_feature));
+    set(&mut kernel, attributes.kernel_input_feature, Expr::range(window_rank));
+    let mut kernel_ranges: Vec<i64> = attributes.window.iter().map(|w| w.size).collect();
+    kernel_ranges.push(group_features);
+    let mut kernel = IndexingMap::from_sizes(output_sizes, &kernel_ranges, kernel);
+    for map in [&mut input, &mut kernel] {
+        map.simplify();
+        map.remove_unused_symbols();
+    }
+    (input, kernel)
+}

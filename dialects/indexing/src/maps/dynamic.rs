@@ -1,0 +1,246 @@
+//! Operations whose indices are values of the program: dynamic-slice, dynamic-update-slice, gather, scatter.
+//!
+//! HLO clamps start indices so that the slice stays inside the operand; the bounds of the run-time variables
+//! are those of the clamped index, and whoever computes the variable's value clamps.
+
+use super::place;
+use crate::expr::Expr;
+use crate::interval::Interval;
+use crate::map::{IndexingMap, Variable, variables_of_sizes};
+
+/// A start index along one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offset {
+    /// A scalar computed by the program, by the number the caller gave it.
+    Value(u64),
+    /// A constant.
+    Constant(i64),
+}
+
+/// The offset as an expression: a constant inside `bounds` itself, else a new run-time variable.
+fn offset(offset: Offset, bounds: Interval, index: Vec<Expr>, runtimes: &mut Vec<Variable>) -> Expr {
+    let value = match offset {
+        Offset::Constant(value) if bounds.contains(value) => return Expr::constant(value),
+        Offset::Constant(value) => {
+            // Clamped: the nearest value in bounds.
+            return Expr::constant(value.clamp(bounds.lower, bounds.upper.max(bounds.lower)));
+        }
+        Offset::Value(value) => value,
+    };
+    runtimes.push(Variable::runtime(bounds, value, index));
+    Expr::runtime(runtimes.len() - 1)
+}
+
+/// dynamic-slice, to the sliced operand. The map to each start index is [`super::scalar`].
+pub fn dynamic_slice(input_sizes: &[i64], slice_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
+    let mut runtimes = Vec::new();
+    let results = input_sizes
+        .iter()
+        .zip(slice_sizes)
+        .zip(offsets)
+        .enumerate()
+        .map(|(i, ((&size, &slice), &start))| {
+            Expr::dim(i) + offset(start, Interval::new(0, size - slice), Vec::new(), &mut runtimes)
+        })
+        .collect();
+    IndexingMap::new(variables_of_sizes(slice_sizes), Vec::new(), runtimes, results, Vec::new())
+}
+
+/// dynamic-update-slice, to the update. As in the document, the domain is the whole result; see
+/// [`dynamic_update_slice_window`] for the part that the update covers. The map to the operand is
+/// [`super::identity`], to each start index [`super::scalar`].
+pub fn dynamic_update_slice(output_sizes: &[i64], update_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
+    let mut runtimes = Vec::new();
+    let results = output_sizes
+        .iter()
+        .zip(update_sizes)
+        .zip(offsets)
+        .enumerate()
+        .map(|(i, ((&size, &update), &start))| {
+            Expr::dim(i) - offset(start, Interval::new(0, size - update), Vec::new(), &mut runtimes)
+        })
+        .collect();
+    IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, results, Vec::new())
+}
+
+/// As [`dynamic_update_slice`], with the constraints that the element lies in the update.
+pub fn dynamic_update_slice_window(output_sizes: &[i64], update_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
+    let mut map = dynamic_update_slice(output_sizes, update_sizes, offsets);
+    for (result, &size) in map.results().to_vec().into_iter().zip(update_sizes) {
+        map.add_constraint(result, Interval::of_size(size));
+    }
+    map
+}
+
+/// The dimension numbers of a gather.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gather<'a> {
+    /// Dimensions of the result that index into a slice.
+    pub offset_dims: &'a [i64],
+    /// Dimensions of the operand of which a slice has one element, absent from the result.
+    pub collapsed_slice_dims: &'a [i64],
+    /// Batch dimensions of the operand.
+    pub operand_batching_dims: &'a [i64],
+    /// Dimensions of the indices that go with `operand_batching_dims`.
+    pub start_indices_batching_dims: &'a [i64],
+    /// Operand dimension that each component of an index vector addresses.
+    pub start_index_map: &'a [i64],
+    /// Dimension of the indices that holds index vectors; their rank if each scalar is one.
+    pub index_vector_dim: i64,
+    /// Size of a slice along each dimension of the operand.
+    pub slice_sizes: &'a [i64],
+}
+
+/// gather, to the operand and to the indices; `indices` is the caller's number for the latter.
+pub fn gather(
+    operand_sizes: &[i64],
+    indices_sizes: &[i64],
+    output_sizes: &[i64],
+    numbers: &Gather<'_>,
+    indices: u64,
+) -> (IndexingMap, IndexingMap) {
+    let rank = output_sizes.len();
+    // The other dimensions of the result run over the index vectors, in order.
+    let batch: Vec<Expr> = (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).map(Expr::dim).collect();
+    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+
+    let mut runtimes = Vec::new();
+    let mut offset_dims = numbers.offset_dims.iter();
+    let mut results = Vec::with_capacity(operand_sizes.len());
+    for (i, (&size, &slice)) in operand_sizes.iter().zip(numbers.slice_sizes).enumerate() {
+        let dimension = i as i64;
+        let mut expr = Expr::constant(0);
+        let batching = numbers.operand_batching_dims.iter().position(|&d| d == dimension);
+        if let Some(k) = batching {
+            if let Some(&d) = numbers.start_indices_batching_dims.get(k) {
+                expr = vector.batch_index(d, &batch);
+            }
+        } else if !numbers.collapsed_slice_dims.contains(&dimension) {
+            if let Some(d) = offset_dims.next().and_then(|&d| place(d, rank)) {
+                expr = Expr::dim(d);
+            }
+        }
+        if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
+            let bounds = Interval::new(0, size - slice);
+            let index = vector.element(&batch, Expr::constant(component as i64));
+            expr = expr + offset(Offset::Value(indices), bounds, index, &mut runtimes);
+        }
+        results.push(expr);
+    }
+    let operand = IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, results, Vec::new());
+    let components: Vec<i64> = vector.components().into_iter().collect();
+    let indices = IndexingMap::from_sizes(output_sizes, &components, vector.element(&batch, Expr::range(0)));
+    (operand, indices)
+}
+
+/// The index vectors inside an array of indices.
+struct IndexVectors<'a> {
+    sizes: &'a [i64],
+    dimension: i64,
+}
+
+impl IndexVectors<'_> {
+    /// The length of a vector, if vectors have a dimension of their own.
+    fn components(&self) -> Option<i64> {
+        place(self.dimension, self.sizes.len()).map(|d| self.sizes[d])
+    }
+
+    /// The index of a component of the vector at `batch`.
+    fn element(&self, batch: &[Expr], component: Expr) -> Vec<Expr> {
+        let mut index: Vec<Expr> = batch.to_vec();
+        if let Some(d) = place(self.dimension, self.sizes.len()) {
+            index.insert(d.min(index.len()), component);
+        }
+        index
+    }
+
+    /// The entry of `batch` that runs along dimension `d` of the indices.
+    fn batch_index(&self, d: i64, batch: &[Expr]) -> Expr {
+        let before = if self.dimension < d { d - 1 } else { d };
+        place(before, batch.len()).map_or(Expr::constant(0), |i| batch[i].clone())
+    }
+}
+
+/// The dimension numbers of a scatter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scatter<'a> {
+    /// Dimensions of the updates that index into a window.
+    pub update_window_dims: &'a [i64],
+    /// Dimensions of the operand of which a window has one element, absent from the updates.
+    pub inserted_window_dims: &'a [i64],
+    /// Batch dimensions of the operand.
+    pub input_batching_dims: &'a [i64],
+    /// Dimensions of the indices that go with `input_batching_dims`.
+    pub scatter_indices_batching_dims: &'a [i64],
+    /// Operand dimension that each component of an index vector addresses.
+    pub scatter_dims_to_operand_dims: &'a [i64],
+    /// Dimension of the indices that holds index vectors; their rank if each scalar is one.
+    pub index_vector_dim: i64,
+}
+
+/// scatter, from the result to the updates that may reach an element, and to the indices. The map to the
+/// operand is [`super::identity`].
+///
+/// Range variables run over the index vectors; the run-time variables are the components of the vector they
+/// select. Updates outside the operand are skipped: the run-time variables are bounded by the operand.
+pub fn scatter(
+    operand_sizes: &[i64],
+    indices_sizes: &[i64],
+    updates_sizes: &[i64],
+    numbers: &Scatter<'_>,
+    indices: u64,
+) -> (IndexingMap, IndexingMap) {
+    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let scatter_dims: Vec<usize> =
+        (0..updates_sizes.len()).filter(|&d| !numbers.update_window_dims.contains(&(d as i64))).collect();
+    let batch: Vec<Expr> = (0..scatter_dims.len()).map(Expr::range).collect();
+    let batch_sizes: Vec<i64> = scatter_dims.iter().map(|&d| updates_sizes[d]).collect();
+
+    let mut results = vec![Expr::constant(0); updates_sizes.len()];
+    for (i, &d) in scatter_dims.iter().enumerate() {
+        results[d] = Expr::range(i);
+    }
+    let mut runtimes = Vec::new();
+    let mut guards = Vec::new();
+    let mut window_dims = numbers.update_window_dims.iter();
+    for (i, &size) in operand_sizes.iter().enumerate() {
+        let dimension = i as i64;
+        let mut place_in_window = Expr::dim(i);
+        if let Some(k) = numbers.input_batching_dims.iter().position(|&d| d == dimension) {
+            if let Some(&d) = numbers.scatter_indices_batching_dims.get(k) {
+                place_in_window = place_in_window - vector.batch_index(d, &batch);
+            }
+            guards.push((place_in_window, Interval::point(0)));
+            continue;
+        }
+        let window = match numbers.inserted_window_dims.contains(&dimension) {
+            true => None,
+            false => window_dims.next().and_then(|&d| place(d, updates_sizes.len())),
+        };
+        let window_size = window.map_or(1, |d| updates_sizes[d]);
+        if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
+            let index = vector.element(&batch, Expr::constant(component as i64));
+            let bounds = Interval::new(0, size - window_size);
+            place_in_window = place_in_window - offset(Offset::Value(indices), bounds, index, &mut runtimes);
+        }
+        if let Some(d) = window {
+            results[d] = place_in_window.clone();
+        }
+        guards.push((place_in_window, Interval::of_size(window_size)));
+    }
+    let mut updates = IndexingMap::new(
+        variables_of_sizes(operand_sizes),
+        variables_of_sizes(&batch_sizes),
+        runtimes,
+        results,
+        Vec::new(),
+    );
+    for (expr, interval) in guards {
+        updates.add_constraint(expr, interval);
+    }
+    let mut index_sizes = batch_sizes.clone();
+    index_sizes.extend(vector.components());
+    let indices =
+        IndexingMap::from_sizes(operand_sizes, &index_sizes, vector.element(&batch, Expr::range(batch_sizes.len())));
+    (updates, indices)
+}

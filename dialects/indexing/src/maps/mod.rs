@@ -1,0 +1,44 @@
+//! Maps of HLO operations, from sizes and attributes alone.
+//!
+//! A function named after an operation returns the map from the operation's result to an operand; the map in
+//! the other direction has the suffix `_to_output`. Sources: document "Indexing analysis", section "Indexing
+//! maps for unfused ops", and "Operation semantics" for the operations it leaves out. Operations without an
+//! operand to index (constant, iota, parameter, rng) have no map.
+//!
+//! Arguments are those of a verified instruction. Others give a map that is wrong or fails to evaluate, but
+//! never a panic.
+
+mod collective;
+mod contraction;
+mod dynamic;
+mod elementwise;
+mod reduction;
+mod shape;
+mod slicing;
+mod window;
+
+pub use collective::{all_gather, all_to_all, reduce_scatter};
+pub use contraction::{Convolution, Dot, convolution, dot};
+pub use dynamic::{
+    Gather, Offset, Scatter, dynamic_slice, dynamic_update_slice, dynamic_update_slice_window, gather, scatter,
+};
+pub use elementwise::{all_of, identity, one_dimension, scalar, whole};
+pub use reduction::{reduce, reduce_init_to_output, reduce_to_output, reduced_keeping, sort, whole_along};
+pub use shape::{
+    bitcast, bitcast_convert, broadcast, broadcast_to_output, logical_to_physical, physical_sizes, physical_to_logical,
+    reshape, transpose,
+};
+pub use slicing::{concatenate, concatenate_to_output, pad, pad_to_output, reverse, slice, slice_to_output};
+pub use window::{WindowDimension, reduce_window, select_and_scatter_operand, select_and_scatter_source};
+
+use crate::expr::Expr;
+
+/// `d_0, d_1, …`
+fn dims(rank: usize) -> Vec<Expr> {
+    (0..rank).map(Expr::dim).collect()
+}
+
+/// The dimension number as a place in a list of `rank`, if it is one.
+fn place(dimension: i64, rank: usize) -> Option<usize> {
+    usize::try_from(dimension).ok().filter(|&d| d < rank)
+}

@@ -1,0 +1,119 @@
+//! Operations that slide a window: reduce-window, select-and-scatter, and the spatial part of convolution.
+
+use super::dims;
+use crate::expr::Expr;
+use crate::interval::Interval;
+use crate::map::{IndexingMap, variables_of_sizes};
+
+/// One dimension of an HLO window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowDimension {
+    /// Number of elements in the window.
+    pub size: i64,
+    /// Distance of neighbouring windows.
+    pub stride: i64,
+    /// Elements of padding before the first, may be negative.
+    pub padding_low: i64,
+    /// Elements of padding after the last, may be negative.
+    pub padding_high: i64,
+    /// Distance of neighbouring elements of the window.
+    pub window_dilation: i64,
+    /// Distance of neighbouring elements of the base area.
+    pub base_dilation: i64,
+    /// Whether the window's elements are used in reverse (convolution kernels).
+    pub reversal: bool,
+}
+
+impl Default for WindowDimension {
+    fn default() -> Self {
+        WindowDimension {
+            size: 1,
+            stride: 1,
+            padding_low: 0,
+            padding_high: 0,
+            window_dilation: 1,
+            base_dilation: 1,
+            reversal: false,
+        }
+    }
+}
+
+/// reduce-window (also variadic), to an input: each element of the window is a value of a range variable.
+/// Simplified; the domain leaves out padding and holes between dilated elements.
+pub fn reduce_window(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    let mut map = window_positions(input_sizes, output_sizes, window);
+    map.simplify();
+    map.remove_unused_symbols();
+    map
+}
+
+/// As [`reduce_window`], not simplified: one range variable for each window dimension.
+pub(super) fn window_positions(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    let sizes: Vec<i64> = window.iter().map(|w| w.size).collect();
+    let padded: Vec<Expr> =
+        window.iter().enumerate().map(|(i, w)| Expr::dim(i) * w.stride + Expr::range(i) * w.window_dilation).collect();
+    let dilation = |w: &WindowDimension| w.base_dilation.max(1);
+    let results =
+        padded.iter().zip(window).map(|(index, w)| (index.clone() - w.padding_low).floordiv(dilation(w))).collect();
+    let mut map =
+        IndexingMap::new(variables_of_sizes(output_sizes), variables_of_sizes(&sizes), Vec::new(), results, Vec::new());
+    for ((index, w), &size) in padded.into_iter().zip(window).zip(input_sizes) {
+        let last = (size - 1).saturating_mul(dilation(w)).saturating_add(w.padding_low);
+        map.add_constraint(index.clone(), Interval::new(w.padding_low, last));
+        map.add_constraint((index - w.padding_low).modulo(dilation(w)), Interval::point(0));
+    }
+    map
+}
+
+/// The windows of `select-and-scatter` that hold result element `d`: window number `(d + low - s) / stride`
+/// for places `s` in the window. Range variables are the places.
+fn windows_over(operand_sizes: &[i64], source_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    let sizes: Vec<i64> = window.iter().map(|w| w.size).collect();
+    let starts: Vec<Expr> = window
+        .iter()
+        .enumerate()
+        .map(|(i, w)| Expr::dim(i) - Expr::range(i) * w.window_dilation + w.padding_low)
+        .collect();
+    let results = starts.iter().zip(window).map(|(start, w)| start.clone().floordiv(w.stride)).collect();
+    let mut map = IndexingMap::new(
+        variables_of_sizes(operand_sizes),
+        variables_of_sizes(&sizes),
+        Vec::new(),
+        results,
+        Vec::new(),
+    );
+    for ((start, w), &size) in starts.into_iter().zip(window).zip(source_sizes) {
+        map.add_constraint(start.clone(), Interval::new(0, (size - 1).saturating_mul(w.stride)));
+        map.add_constraint(start.modulo(w.stride), Interval::point(0));
+    }
+    map
+}
+
+/// select-and-scatter, to the source: the values that may be added to an element of the result.
+pub fn select_and_scatter_source(
+    operand_sizes: &[i64],
+    source_sizes: &[i64],
+    window: &[WindowDimension],
+) -> IndexingMap {
+    let mut map = windows_over(operand_sizes, source_sizes, window);
+    map.simplify();
+    map.remove_unused_symbols();
+    map
+}
+
+/// select-and-scatter, to the operand: all elements of the windows that hold the element of the result, since
+/// the selection among them decides where the source's value goes.
+pub fn select_and_scatter_operand(
+    operand_sizes: &[i64],
+    source_sizes: &[i64],
+    window: &[WindowDimension],
+) -> IndexingMap {
+    let windows = windows_over(operand_sizes, source_sizes, window);
+    let elements = window_positions(operand_sizes, source_sizes, window);
+    let mut map = windows
+        .compose(&elements)
+        .unwrap_or_else(|_| IndexingMap::from_sizes(operand_sizes, &[], dims(operand_sizes.len())));
+    map.simplify();
+    map.remove_unused_symbols();
+    map
+}
