@@ -1,0 +1,136 @@
+"""Times halo and XLA:CPU on the same programs and inputs, interleaved, and prints their ratios.
+
+Every program gets two fresh processes, one for each compiler. After both have compiled it they take turns at running it,
+so that a slow spell of the machine meets both. The run time is the median of all runs. A ratio is XLA's time over
+halo's: above 1 halo is faster.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Worker:
+    """A process that speaks the protocol of `xla.py`."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def ask(self, **request):
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        return json.loads(line) if line else {"error": f"the process ended with status {self.process.wait()}"}
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(program, spec, commands, rounds, seconds):
+    """{compiler: {"compile_ms", "run_ms", "runs"} or {"error"}} of one program."""
+    workers = {name: Worker(command) for name, command in commands.items()}
+    results = {name: worker.ask(command="load", module=str(program), spec=str(spec)) for name, worker in workers.items()}
+    runs = {name: [] for name in workers}
+    for _ in range(rounds):
+        for name, worker in workers.items():
+            if "error" not in results[name]:
+                answer = worker.ask(command="run", seconds=seconds)
+                runs[name] += answer.get("runs_ms", [])
+                if "error" in answer:
+                    results[name] = answer
+    for name, worker in workers.items():
+        worker.close()
+        if runs[name] and "error" not in results[name]:
+            results[name] |= {"run_ms": statistics.median(runs[name]), "runs": len(runs[name])}
+    return results
+
+
+def find_programs(folder, patterns):
+    for path in sorted(folder.glob("*.hlo")) + sorted(folder.glob("*.hlo.gz")):
+        name = path.name.split(".")[0]
+        spec = folder / f"{name}.json"
+        if spec.exists() and (not patterns or any(pattern in name for pattern in patterns)):
+            yield name, path, spec
+
+
+def number(value):
+    return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"
+
+
+def print_row(name, results):
+    halo, xla = results.get("halo", {}), results.get("xla", {})
+
+    def cell(result, key):
+        return number(result[key]) if key in result else "failed"
+
+    def ratio(key):
+        return f"{xla[key] / halo[key]:.2f}" if key in halo and key in xla else ""
+
+    print(
+        f"{name:<22}{cell(halo, 'compile_ms'):>12}{cell(xla, 'compile_ms'):>12}{ratio('compile_ms'):>8}"
+        f"{cell(halo, 'run_ms'):>14}{cell(xla, 'run_ms'):>12}{ratio('run_ms'):>8}",
+        flush=True,
+    )
+    for compiler, result in results.items():
+        if "error" in result:
+            print(f"  {compiler}: {result['error']}", flush=True)
+
+
+def geometric_mean(table, key):
+    ratios = [
+        row["xla"][key] / row["halo"][key] for row in table.values() if key in row["halo"] and key in row["xla"]
+    ]
+    return (statistics.geometric_mean(ratios), len(ratios)) if ratios else None
+
+
+def main():
+    default_models = os.environ.get("HALO_MODELS") or HERE.parent / "test-files" / "models"
+    parser = argparse.ArgumentParser(
+        prog="./x bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--halo", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--models", type=pathlib.Path, default=default_models, metavar="DIR",
+                        help="folder of programs with their .json descriptions (default: $HALO_MODELS or test-files/models)")
+    parser.add_argument("--filter", action="append", default=[], metavar="TEXT",
+                        help="only programs whose name contains TEXT; may be given several times")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
+                        help="processors that each compiler may use (default: all)")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each compiler (default: 5)")
+    parser.add_argument("--seconds", type=float, default=0.3, metavar="S", help="length of a turn (default: 0.3)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results to FILE")
+    options = parser.parse_args()
+
+    programs = list(find_programs(pathlib.Path(options.models), options.filter))
+    if not programs:
+        parser.error(f"no program with a description in {options.models} matches")
+    commands = {
+        "halo": [options.halo, "--threads", str(options.threads)],
+        "xla": [sys.executable, str(HERE / "xla.py"), "--threads", str(options.threads)],
+    }
+    print(f"{options.threads} thread(s); times in ms; ratios are XLA over halo: above 1 halo is faster")
+    print(f"{'':<22}{'compile halo':>12}{'xla':>12}{'ratio':>8}{'run halo':>14}{'xla':>12}{'ratio':>8}")
+    table = {}
+    for name, path, spec in programs:
+        table[name] = measure(path, spec, commands, options.rounds, options.seconds)
+        print_row(name, table[name])
+    means = {key: geometric_mean(table, key) for key in ("compile_ms", "run_ms")}
+    for key, label in (("compile_ms", "compile"), ("run_ms", "run")):
+        if means[key]:
+            print(f"{label}: geometric mean of {means[key][1]} ratios {means[key][0]:.2f}")
+    if options.json:
+        options.json.write_text(json.dumps({"threads": options.threads, "programs": table}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Times XLA:CPU on HLO text: one process, one JSON request a line, one JSON answer a line.
+
+  {"command": "load", "module": PATH, "spec": PATH}   compiles, fills the inputs, runs once -> {"compile_ms": T}
+  {"command": "run", "seconds": S}                    runs for about S seconds              -> {"runs_ms": [T, ...]}
+
+Any failure answers {"error": TEXT}. `hlo-bench` speaks the same protocol.
+"""
+import argparse
+import gzip
+import json
+import os
+import re
+import sys
+import time
+
+
+def fill(index, shape, dtype, low, high):
+    """The input rule of halo's `fill.rs`: a pure function of (parameter, element, range)."""
+    count = int(np.prod(shape, dtype=np.int64))
+    draws = 2 * count if dtype.kind == "c" else count
+    with np.errstate(over="ignore"):
+        z = np.arange(draws, dtype=np.uint64) + np.uint64(index << 40) + np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        u = z ^ (z >> np.uint64(31))
+    if dtype.kind in "iu":
+        values = (u % np.uint64(int(high) - int(low) + 1)).astype(np.int64) + int(low)
+    elif dtype.kind == "b":
+        values = (u & np.uint64(1)) if low != high else np.full(count, low)
+    else:
+        values = low + (high - low) * ((u >> np.uint64(11)).astype(np.float64) * 2.0**-53)
+        if dtype.kind == "c":
+            values = values[0::2] + 1j * values[1::2]
+    return values.astype(dtype).reshape(shape)
+
+
+def numpy_type(name):
+    names = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "c64": np.complex64, "c128": np.complex128}
+    if name in names:
+        return np.dtype(names[name])
+    if name.startswith("f8") or name.startswith("f4"):
+        return np.dtype(getattr(ml_dtypes, "float8_" + name[2:] if name.startswith("f8") else "float4_" + name[2:]))
+    kind = {"f": "float", "s": "int", "u": "uint"}[name[0]]
+    return np.dtype(kind + name[1:])
+
+
+def read_text(path):
+    with (gzip.open(path, "rt") if path.endswith(".gz") else open(path)) as file:
+        text = file.read()
+    # A donated input could be used once only.
+    return re.sub(r"input_output_alias=\{ .*? \}, (?=entry)", "", text, count=1)
+
+
+def compile_text(client, text):
+    """The executable, and the milliseconds that compiling took; reading the text is not counted."""
+    computation = xla_client.XlaComputation(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+    stablehlo = _jax.mlir.xla_computation_to_mlir_module(computation)
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+    start = time.perf_counter()
+    executable = client.compile_and_load(stablehlo, devices, xla_client.CompileOptions())
+    return executable, 1e3 * (time.perf_counter() - start)
+
+
+class Program:
+    def __init__(self, client, module, spec):
+        self.executable, self.compile_ms = compile_text(client, read_text(module))
+        with open(spec) as file:
+            parameters = json.load(file)["parameters"]
+        self.inputs = [
+            jax.device_put(fill(i, p["shape"], numpy_type(p["dtype"]), p["fill"]["lo"], p["fill"]["hi"]))
+            for i, p in enumerate(parameters)
+        ]
+        self.run()
+
+    def run(self):
+        results = self.executable.execute_sharded(self.inputs)
+        for shards in results.disassemble_into_single_device_arrays():
+            for array in shards:
+                array.block_until_ready()
+
+
+def serve():
+    client = jax.devices("cpu")[0].client
+    # The first compilation sets up LLVM; it must not count for the program that happens to be first.
+    compile_text(client, "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }")
+    program = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if request["command"] == "load":
+                program = Program(client, request["module"], request["spec"])
+                answer = {"compile_ms": program.compile_ms}
+            else:
+                times = []
+                end = time.perf_counter() + request["seconds"]
+                while not times or time.perf_counter() < end:
+                    start = time.perf_counter()
+                    program.run()
+                    times.append(1e3 * (time.perf_counter() - start))
+                answer = {"runs_ms": times}
+        except Exception as error:  # the answer says what went wrong; the caller goes on with other programs
+            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    # XLA sizes its thread pool by the processors that it may use, so this comes before it is loaded.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax
+    jax.config.update("jax_enable_x64", True)
+    import ml_dtypes
+    import numpy as np
+    from jaxlib import _hlo, _jax, xla_client
+
+    serve()
