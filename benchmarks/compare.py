@@ -33,7 +33,10 @@ class Worker:
         return json.loads(line) if line else {"error": f"the process ended with status {self.process.wait()}"}
 
     def close(self):
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended already, and its answers said so
         self.process.wait()
 
 
