@@ -35,6 +35,9 @@ impl IndexingMap {
         for constraint in &domain.constraints {
             let simplified = simplifier.simplify_constraint(constraint);
             let range = simplifier.ranges.range(&simplified.expr);
+            if simplified.interval.is_empty() {
+                return self.reset_to_known_empty();
+            }
             if simplified.interval.contains_interval(range) {
                 continue;
             }
@@ -141,6 +144,10 @@ impl Simplifier<'_> {
         let mut expr = self.simplify(&constraint.expr);
         let mut interval = constraint.interval;
         while let Some((simpler, bounds)) = self.taken_apart(&expr, interval) {
+            // Arithmetic needs intervals that are not empty.
+            if bounds.is_empty() {
+                return Constraint { expr: simpler, interval: bounds };
+            }
             expr = self.simplify(&simpler);
             interval = bounds;
         }
