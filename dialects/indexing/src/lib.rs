@@ -60,6 +60,8 @@
 //!   propagate_tile(&map, &sizes, &strides) -> Option<Tile>     operand's offsets (symbolic), sizes, strides
 //! ```
 
+#[cfg(feature = "mlir")]
+mod affine;
 mod compose;
 mod error;
 mod expr;
@@ -74,6 +76,8 @@ mod range;
 mod simplify;
 mod variables;
 
+#[cfg(feature = "mlir")]
+pub use affine::from_affine_expr;
 pub use error::Error;
 pub use expr::{Expr, ExprKind, Operator, Var};
 pub use interval::Interval;

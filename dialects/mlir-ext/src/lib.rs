@@ -1,5 +1,6 @@
 //! mlir-ext
 
+pub mod affine;
 pub mod arith;
 pub mod builder;
 pub mod diagnostics;
