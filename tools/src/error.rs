@@ -3,7 +3,14 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Error of a tool. All of them are the input's or the command line's: exit status 2.
+use hlo::eval::EvalError;
+use hlo::graph::{GraphError, TextPosition};
+use hlo_text::source::{Location, Source};
+
+use crate::module_file::SourceText;
+use crate::outer_boundary;
+
+/// Error of a tool.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// The command line makes no sense.
@@ -33,18 +40,76 @@ pub enum ToolError {
         /// What was expected and what was found.
         message: String,
     },
+    /// A program whose text is not valid.
+    #[error("{error}")]
+    Program {
+        /// The text, for the excerpt.
+        source_text: SourceText,
+        /// What is wrong, and where.
+        error: Box<hlo_text::Error>,
+    },
+    /// An instruction of a valid program failed.
+    #[error("{message}")]
+    Instruction {
+        /// The text, for the excerpt.
+        source_text: SourceText,
+        /// Where the instruction stands.
+        position: TextPosition,
+        /// What happened.
+        message: String,
+    },
+    /// Something halo cannot do yet.
+    #[error("unsupported: {0}")]
+    Unsupported(String),
+    /// The program failed while it ran.
+    #[error("{0}")]
+    Execution(String),
+    /// A mistake in halo itself.
+    #[error("internal error: {0}")]
+    Bug(String),
     /// Data that does not fit its shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),
 }
 
 impl ToolError {
+    /// The message as tools print it: with an excerpt where it points at a text.
+    pub fn render(&self) -> String {
+        match self {
+            ToolError::Program { source_text, error } => {
+                error.render(&source_text.path.display().to_string(), &source_text.text)
+            }
+            ToolError::Instruction { source_text, position, message } => {
+                let location = instruction_location(&source_text.text, *position);
+                location.render(&source_text.path.display().to_string(), &source_text.text, message, "")
+            }
+            ToolError::Bug(_) => format!("error: {self}\nThis is a bug in halo, not in the program; please report it with the input.\n"),
+            other => format!("error: {other}\n"),
+        }
+    }
+
+    /// Status that a tool ends with.
+    pub fn exit_status(&self) -> u8 {
+        if matches!(self, ToolError::Bug(_)) { outer_boundary::BUG } else { outer_boundary::INVALID }
+    }
+
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
         ToolError::Read { path: path.to_path_buf(), source }
     }
 
     pub(crate) fn write(path: &Path, source: io::Error) -> Self {
         ToolError::Write { path: path.to_path_buf(), source }
+    }
+
+    pub(crate) fn evaluation(source_text: &SourceText, error: EvalError) -> Self {
+        let message = error.to_string();
+        match error {
+            EvalError::Instruction { position: Some(position), .. }
+            | EvalError::Graph(GraphError::Op { position: Some(position), .. }) => {
+                ToolError::Instruction { source_text: source_text.clone(), position, message }
+            }
+            _ => ToolError::Execution(message),
+        }
     }
 
     pub(crate) fn data(path: &Path, message: impl Into<String>) -> Self {
@@ -58,4 +123,13 @@ fn io_text(error: &io::Error) -> String {
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut letters = text.chars();
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// The place of an instruction's name.
+fn instruction_location(text: &str, position: TextPosition) -> Location {
+    let start: usize = text.split_inclusive('\n').take(position.line.saturating_sub(1) as usize).map(str::len).sum();
+    let line = text[start..].lines().next().unwrap_or("");
+    let skipped: usize = line.chars().take(position.column.saturating_sub(1) as usize).map(char::len_utf8).sum();
+    let name = line[skipped..].split_whitespace().next().unwrap_or("");
+    Source::new(text).location(start + skipped..start + skipped + name.len())
 }

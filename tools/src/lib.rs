@@ -1,1 +1,19 @@
-//! tools
+//! The command-line tools, and what they share: programs and arrays from files, running, comparing, reporting.
+//!
+//! `hlo-run` runs programs, `hlo-opt` shows them at any stage, `hlo-bench` times them; [`file_test`] runs `test-files/`.
+//! Absent on purpose: anything a library user would want, which belongs in the crate `halo`.
+
+pub mod check_nans;
+pub mod compare;
+pub mod engine;
+pub mod error;
+pub mod file_test;
+pub mod fill;
+pub mod model_spec;
+pub mod module_file;
+pub mod npy;
+pub mod outer_boundary;
+pub mod progress;
+pub mod run;
+pub mod source_line;
+pub mod value_text;

@@ -1,0 +1,132 @@
+//! Runs an HLO program on data, times it, and checks its results.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use clap::Parser;
+use tools::engine::Engine;
+use tools::error::ToolError;
+use tools::outer_boundary::{self, DIFFERS};
+use tools::run::{self, Case, InputFiles, Settings};
+
+/// Runs an HLO program on data, times it, and checks its results.
+///
+/// Inputs are the entry parameters in order, tuples flattened. Exit status: 0 good, 1 values differ, 2 bad input or
+/// usage, 3 a bug in halo.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// Program: .hlo, .hlo.gz, or .mlir of the hlo dialect; - for standard input.
+    #[arg(required_unless_present_any = ["batch", "batch_worker"])]
+    module: Option<PathBuf>,
+    /// Model description (.json): fills the inputs, checks the outputs.
+    #[arg(long, value_name = "FILE.json")]
+    spec: Option<PathBuf>,
+    /// One input array; give it once for each, in order.
+    #[arg(long, value_name = "FILE.npy", conflicts_with_all = ["inputs", "random_inputs"])]
+    input: Vec<PathBuf>,
+    /// All input arrays; names that end in _0, _1 … are taken in that order.
+    #[arg(long, value_name = "FILE.npz", conflicts_with = "random_inputs")]
+    inputs: Option<PathBuf>,
+    /// Makes inputs up: floats in [-1, 1), integers in 0..=9.
+    #[arg(long, value_name = "SEED")]
+    random_inputs: Option<u64>,
+    /// Writes out_0.npy … and meta.json here instead of printing the result.
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<PathBuf>,
+    /// Compares the outputs with DIR/out_0.npy … or the arrays of an .npz file.
+    #[arg(long, value_name = "DIR|FILE.npz")]
+    expected: Option<PathBuf>,
+    /// Relative tolerance: |found - expected| <= A + R * max(|expected|, rms of the output).
+    #[arg(long, value_name = "R")]
+    rtol: Option<f64>,
+    /// Absolute tolerance (default 0).
+    #[arg(long, value_name = "A")]
+    atol: Option<f64>,
+    /// How to run.
+    #[arg(long, value_enum, default_value_t)]
+    engine: Engine,
+    /// Threads of compiled code (default: all processors).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Runs so many times.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Prints compile time by phase, and run time.
+    #[arg(long)]
+    time: bool,
+    /// Prints a JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+    /// Names the first instruction that makes a NaN or an infinity (evaluates the program).
+    #[arg(long)]
+    check_nans: bool,
+    /// Runs many cases: one JSON object a line with `module` and any of `spec`, `inputs` (list of .npy or one .npz),
+    /// `random_inputs`, `output_dir`, `expected`, `rtol`, `atol`. Prints one JSON object a line.
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "module", "spec", "input", "inputs", "random_inputs", "output_dir", "expected", "rtol", "atol",
+    ])]
+    batch: Option<PathBuf>,
+    /// The process that runs the cases of a batch.
+    #[arg(long, hide = true)]
+    batch_worker: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    outer_boundary::run(|| work(options))
+}
+
+fn work(options: Options) -> Result<u8, ToolError> {
+    let settings = Settings {
+        engine: options.engine,
+        threads: options.threads.map(usize::from),
+        repeat: options.repeat as usize,
+        check_nans: options.check_nans,
+    };
+    if options.batch_worker {
+        return run::batch::serve(&settings);
+    }
+    if let Some(path) = &options.batch {
+        let program = std::env::current_exe()
+            .map_err(|error| ToolError::Execution(format!("cannot find the program's own file: {error}")))?;
+        return run::batch::run_batch(path, || worker(&program, &options));
+    }
+    let case = Case {
+        module: options.module.unwrap_or_default(),
+        spec: options.spec,
+        inputs: match options.inputs {
+            Some(archive) => Some(InputFiles::Archive(archive)),
+            None => (!options.input.is_empty()).then_some(InputFiles::Arrays(options.input)),
+        },
+        random_inputs: options.random_inputs,
+        output_dir: options.output_dir,
+        expected: options.expected,
+        rtol: options.rtol,
+        atol: options.atol,
+    };
+    let report = run::run_case(&case, &settings)?;
+    if options.json {
+        println!("{:#}", report.json());
+    } else {
+        print!("{}", report.text(options.time));
+    }
+    Ok(if report.agrees() { 0 } else { DIFFERS })
+}
+
+/// A worker process with the same settings.
+fn worker(program: &std::path::Path, options: &Options) -> Command {
+    let mut command = Command::new(program);
+    let engine = match options.engine {
+        Engine::Jit => "jit",
+        Engine::Interpreter => "interpreter",
+    };
+    command.args(["--batch-worker", "--engine", engine, "--repeat", &options.repeat.to_string()]);
+    if let Some(threads) = options.threads {
+        command.args(["--threads", &threads.to_string()]);
+    }
+    if options.check_nans {
+        command.arg("--check-nans");
+    }
+    command
+}

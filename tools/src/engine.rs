@@ -1,0 +1,64 @@
+//! The two ways to run a program: compiled, and evaluated.
+
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use hlo::eval::{self, Environment};
+use hlo::graph::Module;
+use hlo::literal::Literal;
+
+use crate::error::ToolError;
+use crate::module_file::SourceText;
+
+/// How a program is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// Compiled to machine code.
+    #[default]
+    Jit,
+    /// Evaluated instruction by instruction.
+    Interpreter,
+}
+
+/// A program ready to run, with what getting there cost.
+pub struct LoadedProgram {
+    /// The program's text.
+    pub source_text: SourceText,
+    /// The program.
+    pub module: Module,
+    /// Phases of compilation and their times, in order; the first is reading the text.
+    pub phases: Vec<(String, Duration)>,
+    /// Bytes of memory that one execution needs besides its arguments and results, when the engine plans them ahead.
+    pub arena_bytes: Option<usize>,
+    executable: Option<halo::Executable>,
+}
+
+impl LoadedProgram {
+    /// Reads a program and, for the JIT, compiles it for `threads` threads.
+    pub fn load(source_text: SourceText, engine: Engine, threads: Option<usize>) -> Result<Self, ToolError> {
+        let start = Instant::now();
+        let module = source_text.module()?;
+        let mut phases = vec![("read".to_string(), start.elapsed())];
+        let mut arena_bytes = None;
+        let executable = match engine {
+            Engine::Interpreter => None,
+            Engine::Jit => {
+                let client = halo::Client::cpu(threads).map_err(ToolError::from)?;
+                let executable = client.compile(&module, &halo::CompileOptions::default())?;
+                phases.extend(executable.phases().iter().cloned());
+                arena_bytes = Some(executable.arena_bytes());
+                Some(executable)
+            }
+        };
+        Ok(LoadedProgram { source_text, module, phases, arena_bytes, executable })
+    }
+
+    /// Runs the program.
+    pub fn execute(&self, arguments: &[Literal]) -> Result<Literal, ToolError> {
+        match &self.executable {
+            Some(executable) => Ok(executable.execute(arguments)?),
+            None => eval::evaluate(&self.module, arguments, &mut Environment::default())
+                .map_err(|error| ToolError::evaluation(&self.source_text, error)),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Programs from files: HLO text, plain or compressed, or the `hlo` dialect's text.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::read::MultiGzDecoder;
+use hlo::graph::Module;
+
+use crate::error::ToolError;
+
+/// A text as it was read, with the name messages give it.
+#[derive(Clone, Debug)]
+pub struct SourceText {
+    /// Where it came from; `-` for standard input.
+    pub path: PathBuf,
+    /// The text.
+    pub text: Arc<str>,
+}
+
+impl SourceText {
+    /// Reads a file, decompressing `.gz`; `-` is standard input.
+    pub fn read(path: &Path) -> Result<Self, ToolError> {
+        let mut bytes = Vec::new();
+        let read = if path == Path::new("-") {
+            std::io::stdin().read_to_end(&mut bytes)
+        } else {
+            std::fs::File::open(path).and_then(|mut file| match path.extension() {
+                Some(extension) if extension == "gz" => MultiGzDecoder::new(file).read_to_end(&mut bytes),
+                _ => file.read_to_end(&mut bytes),
+            })
+        };
+        read.map_err(|source| ToolError::read(path, source))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            let position = error.utf8_error().valid_up_to();
+            ToolError::data(path, format!("not a text: byte {position} is not valid UTF-8"))
+        })?;
+        Ok(SourceText { path: path.to_path_buf(), text: text.into() })
+    }
+
+    /// Whether this is MLIR text by its file name.
+    pub fn is_mlir(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "mlir")
+    }
+
+    /// The program, read and verified.
+    pub fn module(&self) -> Result<Module, ToolError> {
+        hlo_text::read_module(&self.text)
+            .map_err(|error| ToolError::Program { source_text: self.clone(), error: Box::new(error) })
+    }
+}

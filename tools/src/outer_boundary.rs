@@ -1,0 +1,47 @@
+//! The outermost frame of every tool: prints errors, and turns a panic into a report of a bug.
+
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+use crate::error::ToolError;
+
+/// Exit status when a value differs from the expected one.
+pub const DIFFERS: u8 = 1;
+/// Exit status of invalid input or usage.
+pub const INVALID: u8 = 2;
+/// Exit status of a bug in halo.
+pub const BUG: u8 = 3;
+
+static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
+
+/// Remembers the place and message of panics instead of printing them.
+pub fn quiet_panics() {
+    panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
+        let message = info.payload_as_str().unwrap_or("no message");
+        let place = info.location().map(|location| format!(" at {}:{}", location.file(), location.line()));
+        if let Ok(mut last) = LAST_PANIC.lock() {
+            *last = Some(format!("{message}{}", place.unwrap_or_default()));
+        }
+    }));
+}
+
+/// Runs `work`; a panic in it becomes [`ToolError::Bug`].
+pub fn catch<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolError> {
+    panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        let message = LAST_PANIC.lock().ok().and_then(|mut last| last.take());
+        Err(ToolError::Bug(message.unwrap_or_else(|| "no message".into())))
+    })
+}
+
+/// Runs a tool: errors go to standard error, and the status says what kind they are.
+pub fn run(work: impl FnOnce() -> Result<u8, ToolError>) -> ExitCode {
+    quiet_panics();
+    match catch(work) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            eprint!("{}", error.render());
+            ExitCode::from(error.exit_status())
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Many cases, one JSON object a line, in one worker process.
+//!
+//! The worker reads a case, runs it and answers with a line; the parent passes lines through. When the worker dies, of
+//! a crash in compiled code or of lack of memory, the parent reports that on the case's line and starts another
+//! worker for the rest.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use serde_json::{Value, json};
+
+use super::{Case, Settings, run_case};
+use crate::error::ToolError;
+use crate::module_file::SourceText;
+use crate::outer_boundary;
+use crate::progress;
+
+/// Runs the cases of a file (`-` is standard input), printing one line for each; `worker` starts a worker process.
+/// Gives the exit status: that of the worst case.
+pub fn run_batch(path: &Path, worker: impl Fn() -> Command) -> Result<u8, ToolError> {
+    let source_text = SourceText::read(path)?;
+    let lines: Vec<&str> = source_text.text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let bar = progress::bar(lines.len() as u64, "running");
+    let mut process = None;
+    let mut status = 0;
+    for line in lines {
+        let mut current = match process.take() {
+            Some(process) => process,
+            None => Worker::start(worker())?,
+        };
+        let answer = match current.ask(line) {
+            Some(answer) => {
+                process = Some(current);
+                answer
+            }
+            None => crash_report(line, current.end()),
+        };
+        let answer_status = answer["exit_status"].as_u64().and_then(|status| u8::try_from(status).ok());
+        status = status.max(answer_status.unwrap_or(outer_boundary::BUG));
+        bar.suspend(|| println!("{answer}"));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok(status)
+}
+
+/// The worker's side: answers every line of standard input.
+pub fn serve(settings: &Settings) -> Result<u8, ToolError> {
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|source| ToolError::read(Path::new("-"), source))?;
+        let report = outer_boundary::catch(|| {
+            let case: Case = serde_json::from_str(&line)
+                .map_err(|error| ToolError::Usage(format!("not a case of a batch: {error}")))?;
+            run_case(&case, settings)
+        });
+        let answer = match report {
+            Ok(report) => {
+                let mut answer = report.json();
+                answer["exit_status"] = json!(if report.agrees() { 0 } else { outer_boundary::DIFFERS });
+                answer
+            }
+            Err(error) => failure(&line, &error.render(), error.exit_status()),
+        };
+        println!("{answer}");
+    }
+    Ok(0)
+}
+
+fn failure(line: &str, message: &str, exit_status: u8) -> Value {
+    let module = serde_json::from_str::<Value>(line).ok().map(|case| case["module"].clone()).unwrap_or_default();
+    json!({ "module": module, "status": "error", "error": message.trim_end(), "exit_status": exit_status })
+}
+
+fn crash_report(line: &str, status: Option<ExitStatus>) -> Value {
+    let how = status.map(|status| status.to_string()).unwrap_or_else(|| "unknown status".into());
+    let message = format!("error: internal error: the process ended while it ran this case ({how})");
+    failure(line, &message, outer_boundary::BUG)
+}
+
+struct Worker {
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start(mut command: Command) -> Result<Self, ToolError> {
+        let failed = |source| ToolError::Execution(format!("cannot start a worker process: {source}"));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
+        match (process.stdin.take(), process.stdout.take()) {
+            (Some(requests), Some(answers)) => Ok(Worker { process, requests, answers: BufReader::new(answers) }),
+            _ => Err(ToolError::Bug("a worker process without pipes".into())),
+        }
+    }
+
+    /// The answer to a line; none when the worker has died.
+    fn ask(&mut self, line: &str) -> Option<Value> {
+        writeln!(self.requests, "{line}").ok()?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).ok()?;
+        serde_json::from_str(&answer).ok()
+    }
+
+    fn end(mut self) -> Option<ExitStatus> {
+        drop(self.requests);
+        self.process.wait().ok()
+    }
+}

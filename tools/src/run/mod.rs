@@ -1,0 +1,97 @@
+//! Running a program on data: what `hlo-run` does for one case, and for many.
+
+mod arrays;
+pub mod batch;
+mod case;
+mod report;
+
+use std::time::Instant;
+
+use hlo::element_type::ElementType;
+use hlo::literal::{ArrayLiteral, Literal};
+
+pub use case::{Case, InputFiles};
+pub use report::{Report, median};
+
+use crate::check_nans;
+use crate::compare::{Comparison, Tolerance, compare_arrays};
+use crate::engine::{Engine, LoadedProgram};
+use crate::error::ToolError;
+use crate::model_spec::ModelSpec;
+use crate::module_file::SourceText;
+use crate::progress;
+use crate::value_text;
+
+/// How cases are run.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Compiled or evaluated.
+    pub engine: Engine,
+    /// Threads of compiled code; all processors when absent.
+    pub threads: Option<usize>,
+    /// Executions; the last one's result counts.
+    pub repeat: usize,
+    /// Whether to look for the first NaN or infinity.
+    pub check_nans: bool,
+}
+
+/// Runs one case.
+pub fn run_case(case: &Case, settings: &Settings) -> Result<Report, ToolError> {
+    let spec = case.spec.as_deref().map(ModelSpec::read).transpose()?;
+    let spinner = progress::spinner(format!("compiling {}", case.module.display()));
+    let program = LoadedProgram::load(SourceText::read(&case.module)?, settings.engine, settings.threads)?;
+    spinner.finish_and_clear();
+    let arguments = arrays::inputs(case, spec.as_ref(), &program.module)?;
+
+    let mut report = Report {
+        module: case.module.display().to_string(),
+        phases: program.phases.clone(),
+        arena_bytes: program.arena_bytes,
+        ..Report::default()
+    };
+    if settings.check_nans {
+        report.checked_nans = true;
+        report.culprit = check_nans::check_nans(&program.source_text, &program.module, &arguments)?;
+    }
+    let bar = progress::bar(settings.repeat as u64, "running");
+    let mut result = None;
+    for _ in 0..settings.repeat.max(1) {
+        let start = Instant::now();
+        result = Some(program.execute(&arguments)?);
+        report.runs.push(start.elapsed());
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let Some(result) = result else { return Err(ToolError::Bug("no execution".into())) };
+    use_result(case, spec.as_ref(), &result, &mut report)?;
+    Ok(report)
+}
+
+fn use_result(
+    case: &Case,
+    spec: Option<&ModelSpec>,
+    result: &Literal,
+    report: &mut Report,
+) -> Result<(), ToolError> {
+    let leaves = result.leaves();
+    let outputs: Vec<&ArrayLiteral> = leaves.iter().filter_map(|leaf| leaf.as_array()).collect();
+    report.shapes = leaves.iter().filter_map(|leaf| leaf.as_array()).map(|array| array.shape().to_string()).collect();
+    let tolerance = |element_type: ElementType| Tolerance::default_for(element_type).with(case.rtol, case.atol);
+    if let Some(folder) = &case.output_dir {
+        arrays::write_outputs(folder, &outputs)?;
+    }
+    if let Some(path) = &case.expected {
+        let expected = arrays::expected(path, &outputs)?;
+        report.comparisons = outputs
+            .iter()
+            .zip(&expected)
+            .map(|(found, expected)| compare_arrays(found, expected, tolerance(found.element_type())))
+            .collect::<Vec<Comparison>>();
+    } else if let Some(spec) = spec.filter(|spec| !spec.outputs.is_empty()) {
+        report.comparisons = spec.check(&outputs, tolerance);
+    }
+    if case.output_dir.is_none() && report.comparisons.is_empty() {
+        report.values = leaves.iter().map(|leaf| value_text::shortened(leaf)).collect();
+    }
+    Ok(())
+}
