@@ -87,13 +87,13 @@ pub enum Error {
         /// The cycle, as `a -> b -> a`.
         path: String,
     },
-    /// Shared computations, written out where they are called, become too many instructions.
-    #[error("the computations called here expand to more than {limit} instructions")]
+    /// Shared computations, copied to where they are called, become too large.
+    #[error("copies of shared computations take more than {limit} bytes")]
     Expansion {
         /// The call at which the limit was passed.
         at: Location,
-        /// Instructions allowed.
-        limit: usize,
+        /// Bytes allowed.
+        limit: u64,
     },
     /// A literal that does not fit its shape.
     #[error("literal of shape {shape}: {reason}")]
@@ -180,5 +180,35 @@ impl Error {
     /// The message with an excerpt of `text`, the text that was read; `file` is its name for the reader.
     pub fn render(&self, file: &str, text: &str) -> String {
         self.location().render(file, text, &self.to_string(), &self.label())
+    }
+}
+
+/// All the faults found in a text; never empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Errors(pub Vec<Error>);
+
+impl Errors {
+    /// The messages with excerpts of `text`, the text that was read, one below the other.
+    pub fn render(&self, file: &str, text: &str) -> String {
+        self.0.iter().map(|error| error.render(file, text)).collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl std::fmt::Display for Errors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (position, error) in self.0.iter().enumerate() {
+            let at = error.location();
+            let line_break = if position > 0 { "\n" } else { "" };
+            write!(f, "{line_break}{}:{}: {error}", at.line, at.column)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Errors {}
+
+impl From<Error> for Errors {
+    fn from(error: Error) -> Self {
+        Errors(vec![error])
     }
 }

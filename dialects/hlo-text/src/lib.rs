@@ -1,16 +1,31 @@
 //! HLO text, as XLA prints it: read into [`hlo::graph::Module`] and written back.
 //!
-//! Text → [`ast`] ([`parse()`]) → graph → text. No MLIR here.
+//! Text → [`ast`] ([`parse()`]) → graph ([`import()`]) → text ([`print`]). [`read`] does the first two. No MLIR here.
 
 pub mod ast;
+mod attributes;
 mod error;
+mod expansion;
+mod export;
 mod grammar;
+mod header;
+mod import;
+pub mod literal;
 mod parse;
 mod resolve;
 mod scan;
 mod shapes;
 pub mod source;
+mod strings;
 
-pub use error::Error;
+pub use error::{Error, Errors};
+pub use expansion::{COMPUTATION_DEPTH_LIMIT, EXPANSION_LIMIT};
+pub use export::{PrintOptions, print, print_with};
+pub use import::import;
 pub use parse::parse;
 pub use scan::NESTING_LIMIT;
+
+/// Reads a module from text and verifies it.
+pub fn read(text: &str) -> Result<hlo::graph::Module, Errors> {
+    import(&parse(text)?, source::Source::new(text))
+}

@@ -1,0 +1,352 @@
+//! Graph to text, in the form XLA prints.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write;
+
+use hlo::attributes::AttributeValue;
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::literal::Literal;
+use hlo::op_kind::OpKind;
+use hlo::ops;
+use hlo::shape::Shape;
+
+use crate::attributes;
+use crate::header;
+use crate::literal;
+
+/// What a text holds. Every form reads back to the module, but for what it leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PrintOptions {
+    /// `%` before names, and the signature of each computation.
+    pub percent: bool,
+    /// `metadata` of instructions and the source tables.
+    pub metadata: bool,
+    /// `backend_config` of instructions.
+    pub backend_config: bool,
+    /// The shape before each operand, as older dumps have it.
+    pub operand_shapes: bool,
+    /// Literals of more than 10 elements; otherwise such are written `{...}`.
+    pub large_literals: bool,
+}
+
+impl PrintOptions {
+    /// All there is, as XLA's dumps have it.
+    pub const LONG: PrintOptions = PrintOptions {
+        percent: true,
+        metadata: true,
+        backend_config: true,
+        operand_shapes: false,
+        large_literals: true,
+    };
+
+    /// For people: no `%`, no metadata.
+    pub const SHORT: PrintOptions = PrintOptions { percent: false, metadata: false, ..PrintOptions::LONG };
+}
+
+impl Default for PrintOptions {
+    fn default() -> Self {
+        PrintOptions::LONG
+    }
+}
+
+/// Elements that a literal may have to be written in full when large ones are not.
+const SMALL_LITERAL: i64 = 10;
+
+/// Writes a module in XLA's long form.
+pub fn print(module: &Module) -> String {
+    print_with(module, PrintOptions::LONG)
+}
+
+/// Writes a module.
+pub fn print_with(module: &Module, options: PrintOptions) -> String {
+    let mut printer = Printer { module, options, names: ComputationNames::default(), out: String::new() };
+    for function in &module.functions {
+        printer.names.add_function(function);
+    }
+    header::write(&mut printer.out, module, &identifier(&module.name));
+    if options.metadata && module.sources.present {
+        header::write_tables(&mut printer.out, &module.sources);
+    }
+    for (position, function) in module.functions.iter().enumerate() {
+        printer.nested(function);
+        printer.computation(function, position == module.entry.index());
+    }
+    printer.out.push('\n');
+    printer.out
+}
+
+/// `name` as an identifier of HLO text; names that were read are identifiers already.
+fn identifier(name: &str) -> String {
+    let mut identifier: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect();
+    if !identifier.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        identifier.insert(0, '_');
+    }
+    identifier
+}
+
+/// The name under which each computation is written.
+///
+/// Nested computations that are equal, names included, were one computation in the text they came from, and are
+/// written once. Others get names of their own.
+#[derive(Default)]
+struct ComputationNames<'m> {
+    /// By address, which identifies a computation while the module is borrowed.
+    by_address: HashMap<*const Computation, String>,
+    written: HashMap<&'m str, Vec<&'m Computation>>,
+    taken: HashSet<String>,
+    next: HashMap<&'m str, usize>,
+}
+
+impl<'m> ComputationNames<'m> {
+    fn add_function(&mut self, function: &'m Computation) {
+        let name = self.unique(&function.name);
+        self.by_address.insert(function, name);
+    }
+
+    /// Names a nested computation; says whether it is to be written.
+    fn add_nested(&mut self, computation: &'m Computation) -> bool {
+        let equals = self.written.entry(&computation.name).or_default();
+        if let Some(&first) = equals.iter().find(|&&first| first == computation) {
+            let name = self.get(first).to_string();
+            self.by_address.insert(computation, name);
+            return false;
+        }
+        equals.push(computation);
+        let name = self.unique(&computation.name);
+        self.by_address.insert(computation, name);
+        true
+    }
+
+    fn get(&self, computation: &Computation) -> &str {
+        self.by_address.get(&std::ptr::from_ref(computation)).map_or("", String::as_str)
+    }
+
+    fn unique(&mut self, name: &'m str) -> String {
+        let mut candidate = identifier(name);
+        let next = self.next.entry(name).or_insert(1);
+        while !self.taken.insert(candidate.clone()) {
+            candidate = format!("{}.{next}", identifier(name));
+            *next += 1;
+        }
+        candidate
+    }
+}
+
+struct Printer<'m> {
+    module: &'m Module,
+    options: PrintOptions,
+    names: ComputationNames<'m>,
+    out: String,
+}
+
+impl<'m> Printer<'m> {
+    /// Writes the computations nested in `computation`, innermost first.
+    fn nested(&mut self, computation: &'m Computation) {
+        for instruction in &computation.instructions {
+            for nested in &instruction.computations {
+                if self.names.add_nested(nested) {
+                    self.nested(nested);
+                    self.computation(nested, false);
+                } else {
+                    self.name_again(nested);
+                }
+            }
+        }
+    }
+
+    /// Names the computations inside one that is already written.
+    fn name_again(&mut self, computation: &'m Computation) {
+        for nested in computation.instructions.iter().flat_map(|instruction| &instruction.computations) {
+            self.names.add_nested(nested);
+            self.name_again(nested);
+        }
+    }
+
+    fn percent(&self) -> &'static str {
+        if self.options.percent { "%" } else { "" }
+    }
+
+    fn computation(&mut self, computation: &'m Computation, is_entry: bool) {
+        let names = instruction_names(computation);
+        let percent = self.percent();
+        self.out.push('\n');
+        if is_entry {
+            self.out.push_str("ENTRY ");
+        }
+        let name = self.names.get(computation).to_string();
+        let _ = write!(self.out, "{percent}{name} ");
+        if self.options.percent {
+            self.out.push('(');
+            for (number, &parameter) in computation.parameters.iter().enumerate() {
+                if number > 0 {
+                    self.out.push_str(", ");
+                }
+                let shape = computation.get(parameter).shape.without_layout();
+                let _ = write!(self.out, "{}: {shape}", names[parameter.index()]);
+            }
+            let _ = write!(self.out, ") -> {} ", computation.root().shape.without_layout());
+        }
+        self.out.push_str("{\n");
+        for (id, instruction) in computation.iter() {
+            self.out.push_str("  ");
+            if id == computation.root {
+                self.out.push_str("ROOT ");
+            }
+            self.instruction(computation, &names, id, instruction);
+            self.out.push('\n');
+        }
+        self.out.push('}');
+        for (key, value) in &computation.annotations {
+            let _ = write!(self.out, ", {key}={value}");
+        }
+        self.out.push('\n');
+    }
+
+    fn instruction(
+        &mut self,
+        computation: &'m Computation,
+        names: &[String],
+        id: InstructionId,
+        instruction: &'m Instruction,
+    ) {
+        let percent = self.percent();
+        let _ = write!(self.out, "{percent}{} = {} {}(", names[id.index()], instruction.shape, instruction.kind);
+        match instruction.kind {
+            OpKind::Parameter => {
+                let _ = write!(self.out, "{}", instruction.attributes.int("parameter_number").unwrap_or(0));
+            }
+            OpKind::Constant => {
+                if let Some(value) = instruction.literal() {
+                    self.constant(value);
+                }
+            }
+            _ => self.operands(computation, names, &instruction.operands),
+        }
+        self.out.push(')');
+        self.attributes(computation, instruction);
+        self.called(computation, instruction);
+        for (key, value) in &instruction.annotations {
+            let is_left_out = match key.as_str() {
+                "metadata" => !self.options.metadata,
+                "backend_config" => !self.options.backend_config,
+                _ => false,
+            };
+            if !is_left_out {
+                let _ = write!(self.out, ", {key}={value}");
+            }
+        }
+    }
+
+    fn constant(&mut self, value: &Literal) {
+        let is_small = match value {
+            Literal::Array(array) => array.shape().element_count() <= SMALL_LITERAL,
+            Literal::Tuple(_) => false,
+            Literal::Token | Literal::Elided(_) => true,
+        };
+        if is_small || self.options.large_literals {
+            literal::write_literal(&mut self.out, value);
+        } else {
+            self.out.push_str("{...}");
+        }
+    }
+
+    fn operands(&mut self, computation: &Computation, names: &[String], operands: &[InstructionId]) {
+        let percent = self.percent();
+        for (position, &operand) in operands.iter().enumerate() {
+            if position > 0 {
+                self.out.push_str(", ");
+                if position % 5 == 0 && self.options.percent {
+                    let _ = write!(self.out, "/*index={position}*/");
+                }
+            }
+            if self.options.operand_shapes {
+                let _ = write!(self.out, "{} ", computation.get(operand).shape);
+            }
+            let _ = write!(self.out, "{percent}{}", names[operand.index()]);
+        }
+    }
+
+    fn attributes(&mut self, computation: &Computation, instruction: &Instruction) {
+        let rank = |shape: Option<&Shape>| shape.and_then(Shape::as_array).map_or(0, |array| array.rank());
+        let operand = |number: usize| instruction.operands.get(number).map(|&operand| &computation.get(operand).shape);
+        for (key, value) in instruction.attributes.iter() {
+            let is_inside = (instruction.kind == OpKind::Parameter && key == "parameter_number")
+                || (instruction.kind == OpKind::Constant && key == "value");
+            if is_inside {
+                continue;
+            }
+            let _ = write!(self.out, ", {key}=");
+            let ranks = match value {
+                AttributeValue::ConvolutionDimensions(_) => {
+                    [rank(operand(0)), rank(operand(1)), rank(Some(&instruction.shape))]
+                }
+                _ => [0; 3],
+            };
+            attributes::write(&mut self.out, value, ranks);
+        }
+    }
+
+    /// `to_apply=%f`, `condition=%c, body=%b`, `branch_computations={%a, %b}`.
+    fn called(&mut self, computation: &Computation, instruction: &'m Instruction) {
+        let percent = self.percent();
+        if let Some(callee) = instruction.callee {
+            let name = self.names.get(self.module.function(callee));
+            let _ = write!(self.out, ", to_apply={percent}{name}");
+            return;
+        }
+        let computations = &instruction.computations;
+        if computations.is_empty() {
+            return;
+        }
+        let keys = ops::definition(instruction.kind).computations;
+        let is_predicated = instruction.kind == OpKind::Conditional
+            && computations.len() == 2
+            && instruction.operands.first().is_some_and(|&selector| {
+                let shape = computation.get(selector).shape.as_array();
+                shape.is_some_and(|array| array.element_type == ElementType::Pred)
+            });
+        let list_key = keys.iter().find_map(|key| key.strip_suffix('*')).filter(|_| !is_predicated);
+        let Some(list_key) = list_key else {
+            for (key, nested) in keys.iter().zip(computations) {
+                let key = key.trim_end_matches(['?', '*']);
+                let _ = write!(self.out, ", {key}={percent}{}", self.names.get(nested));
+            }
+            return;
+        };
+        let _ = write!(self.out, ", {list_key}={{");
+        for (position, nested) in computations.iter().enumerate() {
+            let separator = if position > 0 { ", " } else { "" };
+            let _ = write!(self.out, "{separator}{percent}{}", self.names.get(nested));
+        }
+        self.out.push('}');
+    }
+}
+
+/// The names under which instructions are written: their own, made identifiers and unique in the computation.
+fn instruction_names(computation: &Computation) -> Vec<String> {
+    let mut taken: HashSet<&str> = HashSet::with_capacity(computation.instructions.len());
+    let mut names: Vec<String> = Vec::with_capacity(computation.instructions.len());
+    let mut repeated = Vec::new();
+    for (position, instruction) in computation.instructions.iter().enumerate() {
+        let name = identifier(&instruction.name);
+        if name != instruction.name || !taken.insert(&instruction.name) {
+            repeated.push(position);
+        }
+        names.push(name);
+    }
+    let mut taken: HashSet<String> = taken.into_iter().map(str::to_string).collect();
+    let mut next: HashMap<String, usize> = HashMap::new();
+    for position in repeated {
+        let base = names[position].clone();
+        let number = next.entry(base.clone()).or_insert(0);
+        let mut name = base.clone();
+        while !taken.insert(name.clone()) {
+            *number += 1;
+            name = format!("{base}.{number}");
+        }
+        names[position] = name;
+    }
+    names
+}

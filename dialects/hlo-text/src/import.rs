@@ -1,0 +1,456 @@
+//! Syntax tree to graph.
+
+use std::collections::{HashMap, HashSet};
+
+use hlo::attributes::{AttributeValue, Attributes};
+use hlo::graph::{self, Computation, FunctionId, Instruction, InstructionId, Module, TextPosition};
+use hlo::op_kind::OpKind;
+use hlo::ops::{self, OpDefinition, OpError, OpView};
+use hlo::shape::{ProgramShape, Shape};
+
+use crate::ast;
+use crate::attributes;
+use crate::error::{Error, Errors};
+use crate::expansion::{self, Plan};
+use crate::header;
+use crate::literal;
+use crate::shapes;
+use crate::source::Source;
+
+/// No more errors than this are collected.
+const MOST_ERRORS: usize = 50;
+
+/// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
+/// break one are reported, while any other fault ends the work.
+pub fn import(ast: &ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
+    let mut importer = Importer { ast, source, lines: line_starts(source.text()), errors: Vec::new() };
+    match importer.module() {
+        Err(error) => importer.errors.push(error),
+        Ok(module) if importer.errors.is_empty() => return Ok(module),
+        Ok(_) => {}
+    }
+    Err(Errors(importer.errors))
+}
+
+fn line_starts(text: &str) -> Vec<usize> {
+    std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|newline| newline + 1)).collect()
+}
+
+struct Importer<'a, 't> {
+    ast: &'a ast::Module<'t>,
+    source: Source<'t>,
+    lines: Vec<usize>,
+    errors: Vec<Error>,
+}
+
+/// Computations made so far, by their position in the syntax tree.
+struct Made {
+    plan: Plan,
+    /// Computations that are still to be nested somewhere.
+    nested: Vec<Option<Computation>>,
+    functions: Vec<Computation>,
+    function_ids: Vec<Option<FunctionId>>,
+}
+
+impl Made {
+    /// A copy of a computation, or itself when this is its last use.
+    fn take(&mut self, position: usize) -> Option<Computation> {
+        self.plan.nested_uses[position] -= 1;
+        if self.plan.nested_uses[position] == 0 { self.nested[position].take() } else { self.nested[position].clone() }
+    }
+}
+
+impl<'t> Importer<'_, 't> {
+    fn module(&mut self) -> Result<Module, Error> {
+        let plan = expansion::plan(self.ast, self.source)?;
+        let count = self.ast.computations.len();
+        let order = plan.order.clone();
+        let mut made =
+            Made { plan, nested: vec![None; count], functions: Vec::new(), function_ids: vec![None; count] };
+        // Names of the computations written inside instructions: that of the instruction and of the attribute.
+        let mut names: HashMap<usize, String> = HashMap::new();
+        for caller in &self.ast.computations {
+            for instruction in &caller.instructions {
+                for (number, called) in instruction.called.iter().enumerate() {
+                    if self.ast.computations[called.computation as usize].name.is_empty() {
+                        let suffix = if instruction.called.len() > 2 { format!(".{number}") } else { String::new() };
+                        let name = format!("{}.{}{suffix}", instruction.anchor(), called.key);
+                        names.insert(called.computation as usize, name);
+                    }
+                }
+            }
+        }
+        for position in order {
+            let mut computation = self.computation(&self.ast.computations[position], &mut made)?;
+            if let Some(name) = names.remove(&position) {
+                computation.name = name;
+            }
+            if made.plan.is_function[position] {
+                made.function_ids[position] = Some(FunctionId(made.functions.len() as u32));
+                if made.plan.nested_uses[position] > 0 {
+                    made.nested[position] = Some(computation.clone());
+                }
+                made.functions.push(computation);
+            } else {
+                made.nested[position] = Some(computation);
+            }
+        }
+        let entry = made.function_ids[self.ast.entry].unwrap_or(FunctionId(0));
+        let mut module = Module {
+            name: self.ast.name.to_string(),
+            annotations: Vec::new(),
+            entry_layout: None,
+            input_output_aliases: Vec::new(),
+            sources: Default::default(),
+            functions: made.functions,
+            entry,
+        };
+        if module.name.is_empty() {
+            module.name = module.entry().name.clone();
+        }
+        header::import(&mut module, self.ast, self.source)?;
+        Ok(module)
+    }
+
+    fn computation(&mut self, ast: &ast::Computation<'t>, made: &mut Made) -> Result<Computation, Error> {
+        let mut computation = Computation {
+            name: ast.name.to_string(),
+            instructions: Vec::with_capacity(ast.instructions.len()),
+            parameters: ast.parameters.iter().map(|&parameter| InstructionId(parameter)).collect(),
+            root: InstructionId(ast.root),
+            annotations: annotations(&ast.attributes),
+        };
+        let mut namer = Namer::default();
+        for instruction in &ast.instructions {
+            let name = namer.name(ast, instruction);
+            let instruction = self.instruction(instruction, name, &computation, made)?;
+            computation.instructions.push(instruction);
+        }
+        Ok(computation)
+    }
+
+    fn instruction(
+        &mut self,
+        ast: &ast::Instruction<'t>,
+        name: String,
+        computation: &Computation,
+        made: &mut Made,
+    ) -> Result<Instruction, Error> {
+        let kind = match ast.opcode.parse() {
+            Ok(kind) => kind,
+            Err(_) => return self.asynchronous(ast, name, computation, made),
+        };
+        let definition = ops::definition(kind);
+        let mut instruction = Instruction {
+            name,
+            kind,
+            shape: Shape::Token,
+            operands: ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect(),
+            attributes: Attributes::new(),
+            computations: Vec::new(),
+            callee: None,
+            annotations: Vec::new(),
+            position: self.position(ast.anchor()),
+        };
+        self.attributes(ast, definition, &mut instruction)?;
+        self.called(ast, definition, &mut instruction, made)?;
+        let callee = instruction.callee.map(|callee| made.functions[callee.index()].program_shape());
+        self.finish(ast, instruction, ast.shape.as_ref(), computation, callee)
+    }
+
+    /// Gives the instruction its shape, declared or inferred, and verifies it.
+    fn finish(
+        &mut self,
+        ast: &ast::Instruction<'t>,
+        mut instruction: Instruction,
+        shape: Option<&Shape>,
+        computation: &Computation,
+        callee: Option<ProgramShape>,
+    ) -> Result<Instruction, Error> {
+        match shape {
+            Some(shape) => {
+                instruction.shape = shape.clone();
+                if let Err(error) = graph::verify_instruction(computation, &instruction, callee) {
+                    self.report(self.op_error(ast, error))?;
+                }
+            }
+            None => {
+                let operands = computation.operand_shapes(&instruction);
+                let mut computations: Vec<ProgramShape> =
+                    instruction.computations.iter().map(Computation::program_shape).collect();
+                computations.extend(callee);
+                let view = OpView {
+                    kind: instruction.kind,
+                    operands: &operands,
+                    attributes: &instruction.attributes,
+                    computations: &computations,
+                    result: None,
+                };
+                instruction.shape = ops::infer_shape(&view).map_err(|error| self.op_error(ast, error))?;
+            }
+        }
+        Ok(instruction)
+    }
+
+    fn report(&mut self, error: Error) -> Result<(), Error> {
+        if self.errors.len() + 1 >= MOST_ERRORS {
+            return Err(error);
+        }
+        self.errors.push(error);
+        Ok(())
+    }
+
+    /// A broken rule, at the attribute or operand at fault if the rule names one.
+    fn op_error(&self, ast: &ast::Instruction<'t>, error: OpError) -> Error {
+        let attribute = error.attribute.and_then(|key| ast.attributes.iter().find(|attribute| attribute.key == key));
+        let at = match (attribute, error.operand.and_then(|operand| ast.operands.get(operand))) {
+            (Some(attribute), _) => {
+                let start = self.source.span_of(attribute.key).start;
+                self.source.location(start..self.source.span_of(attribute.value).end)
+            }
+            (None, Some(operand)) => self.source.location_of(operand.text),
+            (None, None) => match (error.attribute, ast.payload) {
+                (Some("value" | "parameter_number"), Some(payload)) => self.source.location_of(payload),
+                _ => self.source.location_of(ast.opcode),
+            },
+        };
+        Error::Op { at, error: Box::new(error) }
+    }
+
+    fn attributes(
+        &mut self,
+        ast: &ast::Instruction<'t>,
+        definition: &'static OpDefinition,
+        instruction: &mut Instruction,
+    ) -> Result<(), Error> {
+        let source = self.source;
+        check_unique(source, &ast.attributes)?;
+        let (mut parameter_number, mut value) = (None, None);
+        match (instruction.kind, ast.payload) {
+            (OpKind::Constant, Some(text)) => {
+                let Some(shape) = &ast.shape else {
+                    return Err(missing_shape(source, ast));
+                };
+                value = Some(literal::read(source, shape, text)?);
+            }
+            (OpKind::Parameter, Some(text)) => {
+                if ast.shape.is_none() {
+                    return Err(missing_shape(source, ast));
+                }
+                parameter_number = Some(shapes::integer(source, text)?);
+            }
+            (_, Some(text)) => return Err(crate::scan::Cursor::at(source, text).expected("an operand")),
+            (_, None) => {}
+        }
+        for spec in definition.attributes {
+            let given = ast.attributes.iter().find(|attribute| attribute.key == spec.name);
+            let read = match (spec.name, given) {
+                ("parameter_number", _) => parameter_number.take().map(AttributeValue::Int),
+                ("value", _) => value.take().map(AttributeValue::Literal),
+                (_, Some(attribute)) => Some(attributes::read(source, *attribute, spec.form)?),
+                (_, None) => None,
+            };
+            match read {
+                Some(value) => instruction.attributes.set(spec.name, value),
+                None if spec.required => {
+                    return Err(Error::MissingAttribute {
+                        at: source.location_of(ast.opcode),
+                        opcode: ast.opcode.to_string(),
+                        key: spec.name.to_string(),
+                    });
+                }
+                None => {}
+            }
+        }
+        instruction.annotations = annotations(&ast.attributes);
+        instruction.annotations.retain(|(key, _)| definition.attribute(key).is_none());
+        Ok(())
+    }
+
+    /// Nests the computations that the instruction calls, in the definition's order, or sets its callee.
+    fn called(
+        &mut self,
+        ast: &ast::Instruction<'t>,
+        definition: &'static OpDefinition,
+        instruction: &mut Instruction,
+        made: &mut Made,
+    ) -> Result<(), Error> {
+        let name_of = |key: &'static str| key.trim_end_matches(['*', '?']);
+        for called in &ast.called {
+            if !definition.computations.iter().any(|key| name_of(key) == called.key) {
+                return Err(Error::Attribute {
+                    at: self.source.location_of(called.text),
+                    key: called.key.to_string(),
+                    expected: format!("an operation that calls one, not `{}`", ast.opcode),
+                    found: "a computation".into(),
+                });
+            }
+        }
+        for key in definition.computations {
+            let mut found = ast.called.iter().filter(|called| called.key == name_of(key)).peekable();
+            if found.peek().is_none() && !key.ends_with(['*', '?']) {
+                return Err(Error::MissingAttribute {
+                    at: self.source.location_of(ast.opcode),
+                    opcode: ast.opcode.to_string(),
+                    key: key.to_string(),
+                });
+            }
+            for called in found {
+                let position = called.computation as usize;
+                if expansion::calls_function(ast) {
+                    instruction.callee = made.function_ids[position];
+                } else {
+                    instruction.computations.extend(made.take(position));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// XLA's short form of asynchronous operations: `add-start(a, b)` is `async-start(a, b)` of a computation that is
+    /// one `add`; `add-update` and `add-done` are `async-update` and `async-done`.
+    fn asynchronous(
+        &mut self,
+        ast: &ast::Instruction<'t>,
+        name: String,
+        computation: &Computation,
+        made: &mut Made,
+    ) -> Result<Instruction, Error> {
+        let source = self.source;
+        let unknown =
+            || Error::UnknownOpcode { at: source.location_of(ast.opcode), name: ast.opcode.to_string() };
+        let (wrapped, step) = ast.opcode.rsplit_once('-').ok_or_else(unknown)?;
+        let wrapped_kind: OpKind = wrapped.parse().map_err(|_| unknown())?;
+        let kind = match step {
+            "start" => OpKind::AsyncStart,
+            "update" => OpKind::AsyncUpdate,
+            "done" => OpKind::AsyncDone,
+            _ => return Err(unknown()),
+        };
+        let definition = ops::definition(kind);
+        let mut instruction = Instruction {
+            name,
+            kind,
+            shape: Shape::Token,
+            operands: ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect(),
+            attributes: Attributes::new(),
+            computations: Vec::new(),
+            callee: None,
+            annotations: Vec::new(),
+            position: self.position(ast.anchor()),
+        };
+        let Some(shape) = &ast.shape else { return Err(missing_shape(source, ast)) };
+        if kind != OpKind::AsyncStart {
+            self.attributes(ast, definition, &mut instruction)?;
+            return self.finish(ast, instruction, Some(shape), computation, None);
+        }
+        // The start's own attributes, and those of the operation it wraps.
+        let (own, inner): (Vec<ast::Attribute<'t>>, Vec<ast::Attribute<'t>>) =
+            ast.attributes.iter().partition(|attribute| definition.attribute(attribute.key).is_some());
+        check_unique(source, &ast.attributes)?;
+        for spec in definition.attributes {
+            if let Some(attribute) = own.iter().find(|attribute| attribute.key == spec.name) {
+                instruction.attributes.set(spec.name, attributes::read(source, *attribute, spec.form)?);
+            }
+        }
+        let Some([_, result, ..]) = shape.as_tuple() else {
+            let reason = format!("`{}` gives a tuple of operands, result and context, got {shape}", ast.opcode);
+            return Err(Error::Shape { at: source.location_of(ast.opcode), reason });
+        };
+        let mut body = Computation {
+            name: format!("async_{}", instruction.name),
+            instructions: Vec::new(),
+            parameters: Vec::new(),
+            root: InstructionId(ast.operands.len() as u32),
+            annotations: Vec::new(),
+        };
+        for (number, operand) in instruction.operands.iter().enumerate() {
+            body.parameters.push(InstructionId(number as u32));
+            body.instructions.push(Instruction {
+                name: format!("param_{number}"),
+                kind: OpKind::Parameter,
+                shape: computation.get(*operand).shape.clone(),
+                operands: Vec::new(),
+                attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
+                computations: Vec::new(),
+                callee: None,
+                annotations: Vec::new(),
+                position: instruction.position,
+            });
+        }
+        let root = ast::Instruction {
+            name: "",
+            shape: Some(result.clone()),
+            opcode: wrapped,
+            operands: (0u32..).zip(&ast.operands).map(|(number, operand)| ast::Operand { instruction: number, ..*operand }).collect(),
+            payload: None,
+            attributes: inner,
+            called: ast.called.clone(),
+        };
+        let mut root = self.instruction(&root, wrapped_kind.text_name().to_string(), &body, made)?;
+        instruction.annotations = std::mem::take(&mut root.annotations);
+        body.instructions.push(root);
+        instruction.computations.push(body);
+        self.finish(ast, instruction, Some(shape), computation, None)
+    }
+
+    fn position(&self, slice: &str) -> Option<TextPosition> {
+        let start = self.source.span_of(slice).start;
+        let line = self.lines.partition_point(|&line| line <= start);
+        let line_start = *self.lines.get(line.checked_sub(1)?)?;
+        let column = 1 + self.source.text().get(line_start..start)?.chars().count();
+        Some(TextPosition { line: u32::try_from(line).ok()?, column: u32::try_from(column).ok()? })
+    }
+}
+
+fn missing_shape(source: Source<'_>, ast: &ast::Instruction<'_>) -> Error {
+    Error::Shape {
+        at: source.location_of(ast.opcode),
+        reason: format!("the shape of a `{}` must be written", ast.opcode),
+    }
+}
+
+fn check_unique(source: Source<'_>, attributes: &[ast::Attribute<'_>]) -> Result<(), Error> {
+    for (position, attribute) in attributes.iter().enumerate() {
+        if let Some(first) = attributes[..position].iter().find(|first| first.key == attribute.key) {
+            return Err(Error::Duplicate {
+                at: source.location_of(attribute.key),
+                what: "attribute",
+                name: attribute.key.to_string(),
+                first: source.location_of(first.key),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn annotations(attributes: &[ast::Attribute<'_>]) -> Vec<(String, String)> {
+    attributes.iter().map(|attribute| (attribute.key.to_string(), attribute.value.to_string())).collect()
+}
+
+/// Names for instructions that have none, apart from all names of their computation.
+#[derive(Default)]
+struct Namer<'t> {
+    taken: Option<HashSet<&'t str>>,
+    next: HashMap<&'t str, usize>,
+}
+
+impl<'t> Namer<'t> {
+    fn name(&mut self, computation: &ast::Computation<'t>, instruction: &ast::Instruction<'t>) -> String {
+        if !instruction.name.is_empty() {
+            return instruction.name.to_string();
+        }
+        let taken = self.taken.get_or_insert_with(|| computation.instructions.iter().map(|other| other.name).collect());
+        let next = self.next.entry(instruction.opcode).or_insert(0);
+        loop {
+            let name = match *next {
+                0 => format!("{}.anon", instruction.opcode),
+                number => format!("{}.anon.{number}", instruction.opcode),
+            };
+            *next += 1;
+            if !taken.contains(name.as_str()) {
+                return name;
+            }
+        }
+    }
+}
