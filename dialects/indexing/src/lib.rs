@@ -66,6 +66,7 @@ mod compose;
 mod error;
 mod expr;
 mod interval;
+mod inverse;
 mod linear;
 mod map;
 pub mod maps;

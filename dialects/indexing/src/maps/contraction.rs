@@ -55,6 +55,31 @@ pub fn dot(
     )
 }
 
+/// dot, from the left and from the right operand: the result's dimensions that come from the other operand
+/// are range variables.
+pub fn dot_to_output(
+    lhs_sizes: &[i64],
+    rhs_sizes: &[i64],
+    output_sizes: &[i64],
+    numbers: &Dot<'_>,
+) -> (IndexingMap, IndexingMap) {
+    let (lhs, rhs) = dot(lhs_sizes, rhs_sizes, output_sizes, numbers);
+    let from = |sizes: &[i64], operand: &IndexingMap| {
+        let mut added = Vec::new();
+        let results = (0..output_sizes.len())
+            .map(|d| match operand.results().iter().position(|e| *e == Expr::dim(d)) {
+                Some(operand_dimension) => Expr::dim(operand_dimension),
+                None => {
+                    added.push(output_sizes[d]);
+                    Expr::range(added.len() - 1)
+                }
+            })
+            .collect();
+        IndexingMap::from_sizes(sizes, &added, results)
+    };
+    (from(lhs_sizes, &lhs), from(rhs_sizes, &rhs))
+}
+
 /// The attributes of a convolution. Spatial dimensions are in the order of `window`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Convolution<'a> {

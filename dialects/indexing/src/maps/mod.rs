@@ -18,7 +18,7 @@ mod slicing;
 mod window;
 
 pub use collective::{all_gather, all_to_all, reduce_scatter};
-pub use contraction::{Convolution, Dot, convolution, dot};
+pub use contraction::{Convolution, Dot, convolution, dot, dot_to_output};
 pub use dynamic::{
     Gather, Offset, Scatter, dynamic_slice, dynamic_update_slice, dynamic_update_slice_window, gather, scatter,
 };

@@ -1,0 +1,156 @@
+//! Inverse maps, and comparison of maps as functions.
+
+use crate::expr::{Expr, Operator, Var};
+use crate::interval::Interval;
+use crate::linear::Linear;
+use crate::map::{IndexingMap, Variable};
+
+/// Points that are enumerated to compare functions.
+const MAX_POINTS: u64 = 1 << 18;
+
+/// `(d floordiv divisor) mod extent`, a digit of dimension `d`, and where a result holds it.
+struct Digit {
+    dimension: u32,
+    divisor: i64,
+    extent: i64,
+    /// The least value of the dimension, which the digit is counted from.
+    value: Expr,
+}
+
+impl IndexingMap {
+    /// The map from results to dimensions, if this one is invertible and its results are sums of digits of
+    /// its dimensions: permutations, offsets, strides, reversals, reshapes and their compositions. The inverse
+    /// is simplified. `None` for maps with range or run-time variables or constraints.
+    pub fn inverse(&self) -> Option<IndexingMap> {
+        if self.known_empty || !(self.ranges.is_empty() && self.runtimes.is_empty() && self.constraints.is_empty()) {
+            return None;
+        }
+        let mut digits: Vec<Digit> = Vec::new();
+        let mut dims = Vec::new();
+        let mut constraints = Vec::new();
+        for (position, result) in self.results.iter().enumerate() {
+            dims.push(Variable::new(self.range_of(result)));
+            let sum = Linear::from_expr(result)?;
+            // The digit with the least coefficient is the remainder, the next one its quotient, and so on.
+            let mut parts = Vec::new();
+            let mut least = sum.constant;
+            for (atom, k) in &sum.terms {
+                let (dimension, divisor, digit_of) = self.digit(atom)?;
+                let bounds = self.range_of(atom);
+                let extent = i64::try_from(bounds.len()?).ok()?;
+                least = least.checked_add(k.checked_mul(if *k > 0 { bounds.lower } else { bounds.upper })?)?;
+                parts.push((*k, dimension, divisor, extent, bounds, digit_of));
+            }
+            parts.sort_by_key(|part| part.0.unsigned_abs());
+            let place = Expr::dim(position) - least;
+            let mut below = 1i64;
+            if let Some(first) = parts.first() {
+                below = first.0.checked_abs()?;
+                if below > 1 {
+                    constraints.push((place.clone().modulo(below), Interval::point(0)));
+                }
+            }
+            for (k, dimension, divisor, extent, bounds, _) in parts {
+                let step = k.checked_abs()?;
+                if step % below != 0 {
+                    return None;
+                }
+                if step > below {
+                    // A gap between the digits: only multiples of the step below the former ones occur.
+                    constraints.push((place.clone().modulo(step), Interval::new(0, below - 1)));
+                }
+                let counted = place.clone().floordiv(step).modulo(extent);
+                let value = if k > 0 { counted + bounds.lower } else { -counted + bounds.upper };
+                digits.push(Digit { dimension, divisor, extent, value });
+                below = step.checked_mul(extent)?;
+            }
+        }
+        let mut results = Vec::new();
+        for (i, variable) in self.dims.iter().enumerate() {
+            results.push(put_together(i as u32, variable.bounds, &mut digits)?);
+        }
+        if !digits.is_empty() {
+            return None;
+        }
+        let mut inverse = IndexingMap::new(dims, Vec::new(), Vec::new(), results, Vec::new());
+        for (expr, interval) in constraints {
+            inverse.add_constraint(expr, interval);
+        }
+        // Digits that do not fill their dimension leave values out.
+        for (result, variable) in inverse.results.clone().into_iter().zip(&self.dims) {
+            if !variable.bounds.contains_interval(inverse.range_of(&result)) {
+                inverse.add_constraint(result, variable.bounds);
+            }
+        }
+        inverse.simplify();
+        Some(inverse)
+    }
+
+    /// Reads `d`, `d floordiv a`, `d mod b` and `(d floordiv a) mod b`: dimension, divisor, and modulus.
+    fn digit(&self, atom: &Expr) -> Option<(u32, i64, Option<i64>)> {
+        let (rest, modulus) = match atom.as_binary_with_constant(Operator::Mod) {
+            Some((x, m)) if m > 0 => (x, Some(m)),
+            _ => (atom, None),
+        };
+        let (rest, divisor) = match rest.as_binary_with_constant(Operator::FloorDiv) {
+            Some((x, c)) if c > 0 => (x, c),
+            _ => (rest, 1),
+        };
+        match rest.as_variable()? {
+            Var::Dim(i) => Some((i, divisor, modulus)),
+            Var::Range(_) | Var::Runtime(_) => None,
+        }
+    }
+
+    /// Whether two maps are the same function with the same domain: `None` if this is not known. Variables are
+    /// compared by position, so both need as many of each kind.
+    pub fn same_function(&self, other: &IndexingMap) -> Option<bool> {
+        let counts = |m: &IndexingMap| (m.dims.len(), m.ranges.len(), m.runtimes.len(), m.results.len());
+        if counts(self) != counts(other) {
+            return None;
+        }
+        let (mut a, mut b) = (self.clone(), other.clone());
+        a.simplify();
+        b.simplify();
+        for variable in a.runtimes.iter_mut().chain(&mut b.runtimes) {
+            variable.source = None;
+        }
+        if a == b {
+            return Some(true);
+        }
+        if a.known_empty != b.known_empty {
+            let other = if a.known_empty { &b } else { &a };
+            return (other.box_size()? <= MAX_POINTS).then(|| other.points().next().is_none());
+        }
+        if a.box_size()? > MAX_POINTS || b.box_size()? > MAX_POINTS {
+            return None;
+        }
+        let within = |a: &IndexingMap, b: &IndexingMap| {
+            a.points().all(|p| {
+                b.contains(&p.dims, &p.ranges, &p.runtimes)
+                    && a.evaluate(&p.dims, &p.ranges, &p.runtimes) == b.evaluate(&p.dims, &p.ranges, &p.runtimes)
+            })
+        };
+        Some(within(&a, &b) && within(&b, &a))
+    }
+}
+
+/// A dimension from its digits, which are taken out of the list: they have to follow each other without gap
+/// or overlap from divisor 1 to the whole of the dimension. A dimension with one value needs no digit.
+fn put_together(dimension: u32, bounds: Interval, digits: &mut Vec<Digit>) -> Option<Expr> {
+    let mut value = Expr::constant(0);
+    let mut reached = 1i64;
+    let mut found = false;
+    while let Some(at) = digits.iter().position(|d| d.dimension == dimension && d.divisor == reached) {
+        let digit = digits.remove(at);
+        value = value + digit.value * digit.divisor;
+        reached = reached.checked_mul(digit.extent)?;
+        found = true;
+    }
+    if !found {
+        return bounds.as_point().map(Expr::constant);
+    }
+    let extent = i64::try_from(bounds.len()?).ok()?;
+    // Without a lower bound of 0 only the undivided dimension is its own digit.
+    (reached >= extent && (bounds.lower == 0 || reached == extent)).then_some(value)
+}

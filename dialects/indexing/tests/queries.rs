@@ -1,0 +1,247 @@
+//! Queries of the code generator, and transformations of variables.
+
+use std::collections::{BTreeSet, HashSet};
+
+use indexing::maps::{self, Offset, WindowDimension};
+use indexing::queries::{
+    Access, interior_box, linearize, propagate_tile, row_major_strides, stride_along, strides_of_layout, truth,
+    utilisation,
+};
+use indexing::{Constraint, Expr, IndexingMap, Interval, Var, parse_expr};
+
+fn map(text: &str) -> IndexingMap {
+    text.parse().expect("parses")
+}
+
+fn access(map: &IndexingMap, sizes: &[i64], dimension: u32, width: i64) -> Access {
+    let offset = linearize(map, &row_major_strides(sizes));
+    stride_along(map, &offset, Var::Dim(dimension), width)
+}
+
+#[test]
+fn linearize_joins_what_reshape_takes_apart() {
+    let reshape = maps::reshape(&[4, 8, 12], &[32, 3, 4]);
+    assert_eq!(linearize(&reshape, &row_major_strides(&[4, 8, 12])).to_string(), "d0 * 12 + d1 * 4 + d2");
+    let generic = maps::reshape(&[6, 35], &[10, 21]);
+    assert_eq!(linearize(&generic, &row_major_strides(&[6, 35])).to_string(), "d0 * 21 + d1");
+    let seven = maps::reshape(&[2, 3, 5, 7, 11, 13], &[13, 11, 7, 5, 3, 2]);
+    let offset = linearize(&seven, &row_major_strides(&[2, 3, 5, 7, 11, 13]));
+    assert_eq!(offset.to_string(), "d0 * 2310 + d1 * 210 + d2 * 30 + d3 * 6 + d4 * 2 + d5");
+}
+
+#[test]
+fn strides() {
+    assert_eq!(row_major_strides(&[4, 8, 12]), [96, 12, 1]);
+    assert_eq!(strides_of_layout(&[4, 8, 12], &[0, 2, 1]), [1, 48, 4]);
+    assert_eq!(row_major_strides(&[]), Vec::<i64>::new());
+}
+
+#[test]
+fn stride_along_a_vectorised_dimension() {
+    assert_eq!(access(&maps::identity(&[4, 64]), &[4, 64], 1, 8), Access::Contiguous);
+    assert_eq!(access(&maps::transpose(&[64, 4], &[1, 0]), &[64, 4], 1, 8), Access::Strided(4));
+    assert_eq!(access(&maps::broadcast(&[4, 64], &[0]), &[4], 1, 8), Access::Broadcast);
+    assert_eq!(access(&maps::reverse(&[4, 64], &[1]), &[4, 64], 1, 8), Access::Strided(-1));
+    assert_eq!(access(&maps::slice(&[4, 16], &[0, 3], &[1, 4]), &[4, 67], 1, 8), Access::Strided(4));
+    // Lanes stay inside a row of the operand when the width divides it, and do not when it does not.
+    let reshape = maps::reshape(&[8, 16], &[128]);
+    let row = linearize(&reshape, &[100, 1]);
+    assert_eq!(stride_along(&reshape, &row, Var::Dim(0), 8), Access::Contiguous);
+    assert_eq!(stride_along(&reshape, &row, Var::Dim(0), 16), Access::Contiguous);
+    assert_eq!(stride_along(&reshape, &row, Var::Dim(0), 32), Access::Irregular);
+    let repeat = map("(d0) -> (d0 floordiv 4), domain: d0 in [0, 63]");
+    assert_eq!(access(&repeat, &[16], 0, 4), Access::Broadcast);
+    assert_eq!(access(&repeat, &[16], 0, 8), Access::Irregular);
+    // Padding and run-time offsets do not disturb.
+    assert_eq!(access(&maps::pad(&[70], &[64], &[3], &[0]), &[64], 0, 8), Access::Contiguous);
+    assert_eq!(access(&maps::dynamic_slice(&[99], &[32], &[Offset::Value(7)]), &[99], 0, 8), Access::Contiguous);
+    // Fewer elements than lanes.
+    assert_eq!(access(&maps::identity(&[4, 3]), &[4, 3], 1, 8), Access::Contiguous);
+    assert_eq!(access(&maps::identity(&[4, 1]), &[4, 1], 1, 8), Access::Broadcast);
+}
+
+#[test]
+fn stride_along_agrees_with_evaluation() {
+    for (input, output) in [([6, 35], [10, 21]), ([16, 12], [24, 8]), ([3, 64], [12, 16])] {
+        let reshape = maps::reshape(&input, &output);
+        // Padded rows, so that leaving a row shows.
+        let offset = linearize(&reshape, &[1000, 1]);
+        for width in [2, 3, 4, 8] {
+            let found = stride_along(&reshape, &offset, Var::Dim(1), width);
+            let mut steps = BTreeSet::new();
+            for d0 in 0..output[0] {
+                for start in (0..output[1] / width).map(|q| q * width) {
+                    let at = |d1: i64| offset.evaluate(&[d0, d1], &[], &[]).expect("in bounds");
+                    steps.extend((1..width).map(|lane| at(start + lane) - at(start + lane - 1)));
+                }
+            }
+            match found {
+                Access::Contiguous => assert_eq!(steps, BTreeSet::from([1])),
+                Access::Broadcast => assert_eq!(steps, BTreeSet::from([0])),
+                Access::Strided(c) => assert_eq!(steps, BTreeSet::from([c])),
+                Access::Irregular => assert!(steps.len() > 1, "{input:?} {output:?} {width}: {steps:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn truth_of_constraints_over_a_box() {
+    let pad = map("(d0) -> (d0 - 4), domain: d0 in [0, 15], d0 + 0 in [4, 11]");
+    let constraint = Constraint::new(parse_expr("d0 * 2 + 1", &pad).expect("parses"), Interval::new(9, 23));
+    let over = |low, high| truth(&pad, &constraint, &[(Var::Dim(0), Interval::new(low, high))]);
+    assert_eq!(over(4, 11), Some(true));
+    assert_eq!(over(12, 15), None); // the map's own bounds end at 11
+    assert_eq!(over(4, 5), Some(true));
+    let free = map("(d0) -> (d0), domain: d0 in [0, 15]");
+    assert_eq!(truth(&free, &constraint, &[(Var::Dim(0), Interval::new(12, 15))]), Some(false));
+    assert_eq!(truth(&free, &constraint, &[]), None);
+}
+
+#[test]
+fn interior_of_a_padded_window() {
+    let window = [WindowDimension { size: 3, padding_low: 1, padding_high: 1, ..Default::default() }];
+    let same = maps::reduce_window(&[64], &[64], &window);
+    assert_eq!(same.constraints().len(), 1);
+    let inner = interior_box(&same).expect("there is an interior");
+    assert!(inner.constraints().is_empty());
+    assert_eq!(inner.bounds(Var::Dim(0)), Interval::new(1, 62));
+    assert!(inner.points().all(|p| same.contains(&p.dims, &p.ranges, &p.runtimes)));
+    let dilated = map("(d0) -> (d0), domain: d0 in [0, 9], (d0 * 3) mod 2 in [0, 0]");
+    assert!(interior_box(&dilated).is_none());
+}
+
+#[test]
+fn utilisation_of_operands() {
+    let fraction = |maps: &[IndexingMap], sizes: &[i64]| {
+        let used = utilisation(maps, sizes);
+        assert!(used.exact);
+        used.fraction()
+    };
+    assert_eq!(fraction(&[maps::identity(&[1000, 1000])], &[1000, 1000]), 1.0);
+    assert_eq!(fraction(&[maps::slice(&[500, 250], &[0, 0], &[2, 4])], &[1000, 1000]), 0.125);
+    assert_eq!(fraction(&[maps::broadcast(&[10, 20, 30], &[1])], &[20]), 1.0);
+    let window = [WindowDimension { size: 3, stride: 4, ..Default::default() }];
+    assert_eq!(fraction(&[maps::reduce_window(&[4003], &[1001], &window)], &[4003]), 3003.0 / 4003.0);
+    // Two overlapping parts, counted once.
+    let parts = [maps::slice(&[6], &[0], &[1]), maps::slice(&[6], &[4], &[1])];
+    assert_eq!(fraction(&parts, &[20]), 0.5);
+    assert_eq!(fraction(&[], &[20]), 0.0);
+}
+
+#[test]
+fn tiles_of_operands() {
+    // A tile of a slice of a transposed array.
+    let map = maps::transpose(&[128, 256], &[1, 0]);
+    let tile = propagate_tile(&map, &[8, 32], &[1, 1]).expect("a tile");
+    assert_eq!(format!("{:?}", tile.offsets), "[d1, d0]");
+    assert_eq!((tile.sizes, tile.strides), (vec![32, 8], vec![1, 1]));
+    let tile = propagate_tile(&maps::slice(&[64], &[3], &[4]), &[8], &[2]).expect("a tile");
+    assert_eq!(format!("{:?}", tile.offsets), "[d0 * 4 + 3]");
+    assert_eq!((tile.sizes, tile.strides), (vec![8], vec![8]));
+    // Reductions and windows need all values of their range variables.
+    let tile = propagate_tile(&maps::reduce(&[64, 32], &[1]), &[4], &[1]).expect("a tile");
+    assert_eq!((format!("{:?}", tile.offsets), tile.sizes), ("[d0, 0]".to_string(), vec![4, 32]));
+    let window = [WindowDimension { size: 3, stride: 2, ..Default::default() }];
+    let tile = propagate_tile(&maps::reduce_window(&[129], &[64], &window), &[8], &[1]).expect("a tile");
+    assert_eq!((format!("{:?}", tile.offsets), tile.sizes), ("[d0 * 2]".to_string(), vec![17]));
+    // Reversal turns the tile round.
+    let tile = propagate_tile(&maps::reverse(&[64], &[0]), &[8], &[1]).expect("a tile");
+    assert_eq!((format!("{:?}", tile.offsets), tile.sizes), ("[-d0 + 56]".to_string(), vec![8]));
+    // 5 of 12 elements of a row do not stay in one row.
+    assert!(propagate_tile(&maps::reshape(&[8, 12], &[96]), &[5], &[1]).is_none());
+}
+
+#[test]
+fn tiles_hold_exactly_the_elements_needed() {
+    let window = [WindowDimension { size: 3, stride: 2, window_dilation: 2, ..Default::default() }];
+    let map = maps::reduce_window(&[67], &[32], &window);
+    let tile = propagate_tile(&map, &[6], &[1]).expect("a tile");
+    for start in 0..=26 {
+        let needed: HashSet<i64> = map
+            .points()
+            .filter(|p| (start..start + 6).contains(&p.dims[0]))
+            .map(|p| map.evaluate(&p.dims, &p.ranges, &[]).expect("in bounds")[0])
+            .collect();
+        let first = tile.offsets[0].evaluate(&[start], &[], &[]).expect("in bounds");
+        let held: HashSet<i64> = (0..tile.sizes[0]).map(|k| first + k * tile.strides[0]).collect();
+        assert_eq!(needed, held);
+    }
+}
+
+#[test]
+fn inverse_maps() {
+    let there_and_back = |map: &IndexingMap| {
+        let inverse = map.inverse().expect("invertible");
+        let mut points = 0;
+        for p in map.points() {
+            let image = map.evaluate(&p.dims, &[], &[]).expect("in bounds");
+            assert!(inverse.contains(&image, &[], &[]), "{map}\n{inverse}\n{image:?}");
+            assert_eq!(inverse.evaluate(&image, &[], &[]), Some(p.dims), "{map}\n{inverse}");
+            points += 1;
+        }
+        assert_eq!(inverse.points().count(), points, "{map}\n{inverse}");
+        inverse.to_string()
+    };
+    there_and_back(&maps::identity(&[3, 4]));
+    there_and_back(&maps::transpose(&[3, 4, 5], &[2, 0, 1]));
+    there_and_back(&maps::reverse(&[3, 4], &[1]));
+    there_and_back(&maps::slice(&[5, 3], &[5, 3], &[1, 7]));
+    let sliced = maps::slice(&[5, 3], &[5, 3], &[1, 7]).inverse().expect("invertible");
+    let expected = maps::slice_to_output(&[10, 18], &[5, 3], &[5, 3], &[1, 7]);
+    assert_eq!(sliced.same_function(&expected), Some(true));
+    assert_eq!(there_and_back(&maps::reshape(&[4, 8], &[32])), maps::reshape(&[32], &[4, 8]).to_string());
+    assert_eq!(there_and_back(&maps::reshape(&[32], &[4, 8])), maps::reshape(&[4, 8], &[32]).to_string());
+    assert_eq!(there_and_back(&maps::reshape(&[4, 8], &[2, 4, 4])), maps::reshape(&[2, 4, 4], &[4, 8]).to_string());
+    there_and_back(&maps::bitcast(&[16, 17, 3], &[2, 1, 0], &[51, 16], &[0, 1]));
+    assert!(maps::broadcast(&[3, 4], &[0]).inverse().is_none());
+    assert!(map("(d0) -> (d0 mod 3), domain: d0 in [0, 9]").inverse().is_none());
+}
+
+#[test]
+fn comparison_as_functions() {
+    let a = map("(d0) -> ((d0 floordiv 4) * 4 + d0 mod 4), domain: d0 in [0, 99]");
+    let b = map("(d0) -> (d0), domain: d0 in [0, 99]");
+    assert_eq!(a.same_function(&b), Some(true));
+    let c = map("(d0) -> (d0), domain: d0 in [0, 98]");
+    assert_eq!(b.same_function(&c), Some(false));
+    let d = map("(d0, d1) -> ((d0 * d1) mod 7), domain: d0 in [0, 9], d1 in [0, 9]");
+    let e = map("(d0, d1) -> ((d1 * d0) mod 7), domain: d0 in [0, 9], d1 in [0, 9]");
+    assert_eq!(d.same_function(&e), Some(true));
+}
+
+#[test]
+fn untrusted_text_is_an_error() {
+    for text in [
+        "",
+        "(",
+        "(d0",
+        "(d0) ->",
+        "(d0) -> (d1)",
+        "(d0) -> (d0), domain: d0 in [0]",
+        "(d0, d0) -> (d0)",
+        "(d0) -> (d0), domain: d0 in [0, 99999999999999999999]",
+        "(d0) -> (d0) d0",
+        "(d0) -> (d0 @ 2)",
+        "KNOWN",
+        "(d0) -> (99999999999999999999)",
+        "(d0) -> (é)",
+    ] {
+        assert!(text.parse::<IndexingMap>().is_err(), "{text}");
+    }
+    let deep = format!("(d0) -> ({}d0{})", "(".repeat(100_000), ")".repeat(100_000));
+    assert!(deep.parse::<IndexingMap>().is_err());
+    let long = format!("(d0) -> (d0{})", " mod 7 + d0".repeat(100_000));
+    assert!(long.parse::<IndexingMap>().is_err());
+    // Numbers at the ends of i64 neither crash nor wrap.
+    let ends = "(d0) -> (d0 * 9223372036854775807 + d0 * 9223372036854775807, (d0 - 9223372036854775807) floordiv -1), \
+        domain: d0 in [-9223372036854775808, 9223372036854775807], d0 * -9223372036854775808 in [0, 9223372036854775807]";
+    let mut ends = map(ends);
+    ends.simplify();
+    assert_eq!(ends.evaluate(&[i64::MAX], &[], &[]), None);
+    let zero = map("(d0) -> (d0 mod 0, d0 floordiv 0, d0 ceildiv (d0 - d0)), domain: d0 in [0, 3], d0 mod 0 in [0, 0]");
+    let mut simplified = zero.clone();
+    simplified.simplify();
+    assert_eq!(zero.evaluate(&[1], &[], &[]), None);
+    assert_eq!(Expr::constant(i64::MIN).floordiv(-1).evaluate(&[], &[], &[]), None);
+}
