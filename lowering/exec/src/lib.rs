@@ -3,6 +3,7 @@
 pub mod buffer_pool;
 mod error;
 pub mod jit;
+pub mod runtime;
 pub mod thread_pool;
 
 pub use buffer_pool::{Buffer, BufferPool};

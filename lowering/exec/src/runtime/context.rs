@@ -1,0 +1,85 @@
+//! What a running program has at hand.
+
+use crate::ThreadPool;
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Mutex, PoisonError},
+};
+
+/// The context of one run; compiled code passes its address through.
+pub struct RunContext<'a> {
+    threads: Option<&'a ThreadPool>,
+    failure: Mutex<Option<String>>,
+}
+
+impl<'a> RunContext<'a> {
+    /// A context whose parallel loops use `threads`, or the calling thread alone.
+    pub fn new(threads: Option<&'a ThreadPool>) -> Self {
+        Self { threads, failure: Mutex::new(None) }
+    }
+
+    /// The threads for parallel loops.
+    pub fn threads(&self) -> Option<&'a ThreadPool> {
+        self.threads
+    }
+
+    /// Reports a failure; only the first is kept.
+    pub fn fail(&self, message: String) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
+    }
+
+    /// What failed since the last call, if anything did.
+    pub fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Runs `body`, turning an error or a panic into a failure of this run.
+    pub(crate) fn guard(&self, what: &str, body: impl FnOnce() -> Result<(), String>) {
+        match catch_unwind(AssertUnwindSafe(body)) {
+            Ok(Ok(())) => {}
+            Ok(Err(message)) => self.fail(format!("{what}: {message}")),
+            Err(panic) => self.fail(format!("{what} panicked: {}", panic_message(&*panic))),
+        }
+    }
+}
+
+/// The text of a panic, as far as it has one.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text,
+        _ => "no message",
+    }
+}
+
+/// The context behind an address that compiled code passed.
+///
+/// # Safety
+/// The address must be null or that of a live context.
+pub(crate) unsafe fn context_at<'a>(address: *const RunContext<'a>) -> Option<&'a RunContext<'a>> {
+    // SAFETY: the caller's promise.
+    unsafe { address.as_ref() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_failure_is_kept() {
+        let context = RunContext::new(None);
+        assert_eq!(context.failure(), None);
+        context.guard("sort", || Err("bad length".into()));
+        context.guard("fft", || Err("later".into()));
+        assert_eq!(context.failure().as_deref(), Some("sort: bad length"));
+        assert_eq!(context.failure(), None);
+    }
+
+    #[test]
+    fn panics_become_failures() {
+        let context = RunContext::new(None);
+        context.guard("sort", || panic!("no {}", "order"));
+        assert_eq!(context.failure().as_deref(), Some("sort panicked: no order"));
+    }
+}

@@ -1,0 +1,35 @@
+//! What compiled code calls: functions with a C ABI, by symbol.
+//!
+//! Every function that can fail or run in parallel gets the [`RunContext`] that the program was started with, and reports
+//! failures there, since neither a panic nor an error code may pass through compiled code: the first failure is kept, the
+//! program runs on with unspecified values, and whoever started it asks [`RunContext::failure`] at the end.
+//!
+//! Descriptors are `#[repr(C)]` structures of 64-bit integers only, so that compiled code can hold them as constant arrays.
+
+mod context;
+pub mod parallel;
+pub mod vector_math;
+
+pub use context::RunContext;
+
+use crate::jit::Symbol;
+use std::sync::OnceLock;
+
+/// Addresses are plain numbers to Rust; the functions behind them live as long as the process.
+struct Table(Vec<Symbol<'static>>);
+
+// SAFETY: the table is never changed, and its addresses may be called from any thread.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// Every symbol of the runtime with its address.
+pub fn symbols() -> &'static [Symbol<'static>] {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let mut symbols: Vec<Symbol> = vec![("halo_parallel_for", parallel::halo_parallel_for as *const ())];
+        symbols.extend(vector_math::symbols());
+        Table(symbols)
+    });
+    &table.0
+}

@@ -1,0 +1,84 @@
+//! Calls of C's `math.h` functions for `double`, as vector functions where the runtime has them.
+//!
+//! libmvec's names follow the x86-64 vector function ABI: `_ZGV`, the instruction set (`b` SSE4, `d` AVX2, `e` AVX-512), `N`
+//! for unmasked, the number of lanes, `v` for each argument, `_`, the C name.
+
+use super::Math;
+use melior::ir::Type;
+use mlir_ext::builder::Value;
+
+impl<'c> Math<'_, 'c> {
+    /// The `double` function `name` of operands that are `f64`, or `f32` (and then correctly rounded but for rare cases).
+    pub(super) fn library_in_double(self, name: &str, operands: &[Value<'c>]) -> Value<'c> {
+        let element = self.builder.element_type_of(operands[0].r#type());
+        let double = Type::float64(self.builder.context());
+        if element == double {
+            return self.library(name, operands);
+        }
+        let extended: Vec<_> = operands.iter().map(|&operand| self.builder.extf(operand, double)).collect();
+        self.builder.truncf(self.library(name, &extended), element)
+    }
+
+    /// The function `name` of `f64` scalars or vectors.
+    pub(super) fn library(self, name: &str, operands: &[Value<'c>]) -> Value<'c> {
+        let builder = self.builder;
+        let Some(lanes) = builder.lanes_of(operands[0].r#type()) else {
+            return self.call_c(name, operands);
+        };
+        let widths = [(8, 'e', 512), (4, 'd', 256), (2, 'b', 128)];
+        let width = widths
+            .iter()
+            .find(|(width, _, bits)| *bits <= self.target.vector_library_bits && lanes.is_multiple_of(*width));
+        let Some((width, instruction_set, _)) = width else {
+            let results: Vec<_> = (0..lanes)
+                .map(|lane| {
+                    let scalars: Vec<_> = operands.iter().map(|&value| builder.extract_lane(value, lane)).collect();
+                    self.call_c(name, &scalars)
+                })
+                .collect();
+            return builder.from_elements(&results);
+        };
+        let symbol = format!("_ZGV{instruction_set}N{width}{}_{name}", "v".repeat(operands.len()));
+        let mut parts: Vec<Value<'c>> = (0..lanes / width)
+            .map(|part| {
+                let mask: Vec<u32> = (part * width..(part + 1) * width).collect();
+                let pieces: Vec<_> = operands
+                    .iter()
+                    .map(|&value| if *width == lanes { value } else { builder.shuffle(value, value, &mask) })
+                    .collect();
+                self.call_external(&symbol, &pieces)
+            })
+            .collect();
+        // Join neighbours; lanes are a power of two times an odd number, so an odd part may be left over at each level.
+        let mut sizes = vec![*width; parts.len()];
+        while parts.len() > 1 {
+            let (mut joined, mut joined_sizes) = (Vec::new(), Vec::new());
+            for (pair, size) in parts.chunks(2).zip(sizes.chunks(2)) {
+                match (pair, size) {
+                    ([left, right], [left_size, right_size]) => {
+                        let mask: Vec<u32> = (0..left_size + right_size).collect();
+                        joined.push(builder.shuffle(*left, *right, &mask));
+                        joined_sizes.push(left_size + right_size);
+                    }
+                    (alone, size) => {
+                        joined.extend(alone);
+                        joined_sizes.extend(size);
+                    }
+                }
+            }
+            (parts, sizes) = (joined, joined_sizes);
+        }
+        parts.first().copied().unwrap_or(operands[0])
+    }
+
+    fn call_c(self, name: &str, operands: &[Value<'c>]) -> Value<'c> {
+        self.call_external(name, operands)
+    }
+
+    fn call_external(self, symbol: &str, operands: &[Value<'c>]) -> Value<'c> {
+        let r#type = operands[0].r#type();
+        let types = vec![r#type; operands.len()];
+        self.builder.define_once(symbol, |builder| builder.declare_function(symbol, &types, &[r#type]));
+        self.builder.call(symbol, operands, &[r#type]).result(0)
+    }
+}

@@ -1,0 +1,83 @@
+//! Evaluation of polynomials and the float tricks that all functions share.
+
+use super::Math;
+use mlir_ext::{arith::CmpfPredicate, builder::Value};
+
+/// Adding 1.5·2²³ to a smaller float puts its nearest integer into the low bits of the mantissa.
+const ROUNDING_SHIFT: f64 = 12_582_912.0;
+
+/// A float that is an integer, and that integer.
+pub(super) struct Rounded<'c> {
+    pub(super) float: Value<'c>,
+    pub(super) integer: Value<'c>,
+}
+
+impl<'c> Math<'_, 'c> {
+    /// A float constant of the type of `like`.
+    pub(super) fn constant(self, like: Value<'c>, value: f64) -> Value<'c> {
+        self.builder.float_like(like, value)
+    }
+
+    /// `a * b + c` for a constant `c`.
+    pub(super) fn fma_constant(self, a: Value<'c>, b: Value<'c>, c: f64) -> Value<'c> {
+        self.builder.fma(a, b, self.constant(a, c))
+    }
+
+    /// `coefficients[0] * x^n + … + coefficients[n]` by Horner's rule.
+    pub(super) fn horner(self, x: Value<'c>, coefficients: &[f64]) -> Value<'c> {
+        let mut coefficients = coefficients.iter();
+        let first = coefficients.next().copied().unwrap_or(0.0);
+        coefficients.fold(self.constant(x, first), |sum, &coefficient| self.fma_constant(sum, x, coefficient))
+    }
+
+    /// `x` compared with a constant.
+    pub(super) fn compare(self, x: Value<'c>, predicate: CmpfPredicate, value: f64) -> Value<'c> {
+        self.builder.cmpf(predicate, x, self.constant(x, value))
+    }
+
+    /// `x` limited to `low..=high`; NaN stays.
+    pub(super) fn clamp(self, x: Value<'c>, low: f64, high: f64) -> Value<'c> {
+        let builder = self.builder;
+        let raised = builder.select(self.compare(x, CmpfPredicate::Olt, low), self.constant(x, low), x);
+        builder.select(self.compare(raised, CmpfPredicate::Ogt, high), self.constant(x, high), raised)
+    }
+
+    /// The bits of an `f32` as `i32`.
+    pub(super) fn bits(self, x: Value<'c>) -> Value<'c> {
+        self.builder.bitcast(x, self.builder.integer_type(32))
+    }
+
+    /// The `f32` of some bits.
+    pub(super) fn from_bits(self, bits: Value<'c>) -> Value<'c> {
+        self.builder.bitcast(bits, melior::ir::Type::float32(self.builder.context()))
+    }
+
+    /// `x * factor` (of magnitude below 2²²) rounded to the nearest integer, also as `i32`. For NaN both are meaningless
+    /// but defined, which a conversion instruction would not be.
+    pub(super) fn round_product(self, x: Value<'c>, factor: f64) -> Rounded<'c> {
+        let builder = self.builder;
+        let shifted = builder.fma(x, self.constant(x, factor), self.constant(x, ROUNDING_SHIFT));
+        let float = builder.subf(shifted, self.constant(x, ROUNDING_SHIFT));
+        let bits = self.bits(shifted);
+        let integer = builder.subi(bits, builder.integer_like(bits, (ROUNDING_SHIFT as f32).to_bits().into()));
+        Rounded { float, integer }
+    }
+
+    /// `x * 2^exponent` for an `f32` near 1 and exponents in -200..=200, rounded once also where the result is denormal.
+    pub(super) fn scale(self, x: Value<'c>, exponent: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        if let (true, Some(lanes @ (4 | 8 | 16))) = (self.target.scale_instruction, builder.lanes_of(x.r#type())) {
+            return builder.intrinsic(&format!("llvm.ldexp.v{lanes}f32.v{lanes}i32"), &[x, exponent], x.r#type());
+        }
+        let half = builder.shrsi(exponent, builder.integer_like(exponent, 1));
+        let rest = builder.subi(exponent, half);
+        builder.mulf(builder.mulf(x, self.power_of_two(half)), self.power_of_two(rest))
+    }
+
+    /// 2^exponent for exponents of normal floats.
+    fn power_of_two(self, exponent: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let biased = builder.addi(exponent, builder.integer_like(exponent, 127));
+        self.from_bits(builder.shli(biased, builder.integer_like(exponent, 23)))
+    }
+}
