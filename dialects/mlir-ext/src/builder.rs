@@ -17,11 +17,11 @@ use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike};
 use mlir_sys::{
     MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAppendOwnedOperation,
-    mlirBlockCreate, mlirBlockGetArgument, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr,
-    mlirOpResultGetOwner, mlirOperationCreate, mlirOperationGetName, mlirOperationGetResult,
-    mlirOperationStateAddAttributes, mlirOperationStateAddOperands, mlirOperationStateAddOwnedRegions,
-    mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock, mlirRegionCreate,
-    mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
+    mlirBlockCreate, mlirBlockGetArgument, mlirBlockInsertOwnedOperation, mlirBlockInsertOwnedOperationAfter,
+    mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr, mlirOpResultGetOwner, mlirOperationCreate,
+    mlirOperationGetName, mlirOperationGetResult, mlirOperationStateAddAttributes, mlirOperationStateAddOperands,
+    mlirOperationStateAddOwnedRegions, mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock,
+    mlirRegionCreate, mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
 };
 
 /// Handle of an SSA value.
@@ -103,12 +103,21 @@ impl<'c> Region<'c> {
     }
 }
 
+/// The start of a function's block, where operations can still be added after later ones exist.
+pub struct Prologue<'c> {
+    block: MlirBlock,
+    last: Cell<Option<MlirOperation>>,
+    context: PhantomData<&'c Context>,
+}
+
 /// Appends operations to the block at the insertion point.
 pub struct OpBuilder<'c> {
     context: &'c Context,
     location: Cell<Location<'c>>,
     module: MlirBlock,
     block: Cell<MlirBlock>,
+    /// Inside a prologue: the operation to insert after (`Some(None)`: at the start of the block).
+    after: Cell<Option<Option<MlirOperation>>>,
     count: Cell<usize>,
     defined: RefCell<BTreeSet<String>>,
     contract: OnceCell<Attribute<'c>>,
@@ -129,6 +138,7 @@ impl<'c> OpBuilder<'c> {
             location: Cell::new(location),
             module: module.body().to_raw(),
             block: Cell::new(module.body().to_raw()),
+            after: Cell::new(None),
             count: Cell::new(0),
             defined: RefCell::new(BTreeSet::new()),
             contract: OnceCell::new(),
@@ -181,7 +191,14 @@ impl<'c> OpBuilder<'c> {
             let regions: Vec<MlirRegion> = regions.iter().map(|region| region.region).collect();
             mlirOperationStateAddOwnedRegions(&mut state, regions.len() as isize, regions.as_ptr());
             let operation = mlirOperationCreate(&mut state);
-            mlirBlockAppendOwnedOperation(self.block.get(), operation);
+            match self.after.get() {
+                None => mlirBlockAppendOwnedOperation(self.block.get(), operation),
+                Some(None) => mlirBlockInsertOwnedOperation(self.block.get(), 0, operation),
+                Some(Some(last)) => mlirBlockInsertOwnedOperationAfter(self.block.get(), last, operation),
+            }
+            if self.after.get().is_some() {
+                self.after.set(Some(Some(operation)));
+            }
             Operation { raw: operation, context: PhantomData }
         }
     }
@@ -214,9 +231,47 @@ impl<'c> OpBuilder<'c> {
             Region { region, block, context: PhantomData }
         };
         let outer = self.block.replace(region.block);
+        let outer_after = self.after.replace(None);
         body(self, &region);
+        self.after.set(outer_after);
         self.block.set(outer);
         region
+    }
+
+    /// Creates operations at the end of the module: further functions, while one is being written.
+    pub fn at_module_level<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
+        let outer_block = self.block.replace(self.module);
+        let outer_after = self.after.replace(None);
+        let result = body(self);
+        self.after.set(outer_after);
+        self.block.set(outer_block);
+        result
+    }
+
+    /// Number of elements of a static memref type.
+    pub fn memref_size(&self, r#type: Type<'c>) -> i64 {
+        // SAFETY: a memref type of this builder has static dimensions.
+        unsafe {
+            let rank = mlir_sys::mlirShapedTypeGetRank(r#type.to_raw());
+            (0..rank).map(|dimension| mlir_sys::mlirShapedTypeGetDimSize(r#type.to_raw(), dimension as isize)).product()
+        }
+    }
+
+    /// The start of the block at the insertion point.
+    pub fn prologue(&self) -> Prologue<'c> {
+        Prologue { block: self.block.get(), last: Cell::new(None), context: PhantomData }
+    }
+
+    /// Creates operations at the end of a prologue: before everything else in its block.
+    pub fn in_prologue<T>(&self, prologue: &Prologue<'c>, body: impl FnOnce(&Self) -> T) -> T {
+        let outer_block = self.block.replace(prologue.block);
+        let outer_after = self.after.replace(Some(prologue.last.get()));
+        let result = body(self);
+        if let Some(last) = self.after.replace(outer_after) {
+            prologue.last.set(last);
+        }
+        self.block.set(outer_block);
+        result
     }
 
     /// A region without blocks, as declarations have.
