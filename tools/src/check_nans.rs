@@ -41,10 +41,10 @@ pub fn check_nans(
         if found == Special::default() {
             return;
         }
-        let known = operands.iter().map(Special::of).fold(Special::default(), |a, b| Special {
-            nan: a.nan || b.nan,
-            infinity: a.infinity || b.infinity,
-        });
+        let known = operands
+            .iter()
+            .map(Special::of)
+            .fold(Special::default(), |a, b| Special { nan: a.nan || b.nan, infinity: a.infinity || b.infinity });
         let what = match (found.nan && !known.nan, found.infinity && !known.infinity && !known.nan) {
             (true, _) => "NaN",
             (false, true) => "infinity",

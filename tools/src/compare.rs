@@ -12,7 +12,6 @@ use hlo::literal::{ArrayLiteral, Literal};
 
 use crate::value_text::scalar_text;
 
-
 /// Bounds on the difference of floating-point values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
@@ -40,10 +39,7 @@ impl Tolerance {
 
     /// The default with the given parts in place of its own.
     pub fn with(self, relative: Option<f64>, absolute: Option<f64>) -> Self {
-        Tolerance {
-            relative: relative.unwrap_or(self.relative),
-            absolute: absolute.unwrap_or(self.absolute),
-        }
+        Tolerance { relative: relative.unwrap_or(self.relative), absolute: absolute.unwrap_or(self.absolute) }
     }
 }
 
@@ -152,8 +148,8 @@ pub fn elements(array: &ArrayLiteral) -> impl Iterator<Item = Scalar> + '_ {
 
 /// Compares an array with the expected one, element by element.
 pub fn compare_arrays(found: &ArrayLiteral, expected: &ArrayLiteral, tolerance: Tolerance) -> Comparison {
-    let shapes_agree = found.element_type() == expected.element_type()
-        && found.shape().dimensions == expected.shape().dimensions;
+    let shapes_agree =
+        found.element_type() == expected.element_type() && found.shape().dimensions == expected.shape().dimensions;
     if !shapes_agree {
         return Comparison::mismatch(format!("expected an array of {}, got {}", expected.shape(), found.shape()));
     }

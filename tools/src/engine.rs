@@ -43,7 +43,7 @@ impl LoadedProgram {
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit => {
-                let client = halo::Client::cpu(threads).map_err(ToolError::from)?;
+                let client = halo::Client::cpu(threads)?;
                 let executable = client.compile(&module, &halo::CompileOptions::default())?;
                 phases.extend(executable.phases().iter().cloned());
                 arena_bytes = Some(executable.arena_bytes());

@@ -41,12 +41,12 @@ pub enum ToolError {
         message: String,
     },
     /// A program whose text is not valid.
-    #[error("{error}")]
+    #[error("{errors}")]
     Program {
         /// The text, for the excerpt.
         source_text: SourceText,
         /// What is wrong, and where.
-        error: Box<hlo_text::Error>,
+        errors: hlo_text::Errors,
     },
     /// An instruction of a valid program failed.
     #[error("{message}")]
@@ -67,6 +67,9 @@ pub enum ToolError {
     /// A mistake in halo itself.
     #[error("internal error: {0}")]
     Bug(String),
+    /// Compilation or compiled code failed.
+    #[error(transparent)]
+    Compiled(#[from] halo::Error),
     /// Data that does not fit its shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),
@@ -76,14 +79,16 @@ impl ToolError {
     /// The message as tools print it: with an excerpt where it points at a text.
     pub fn render(&self) -> String {
         match self {
-            ToolError::Program { source_text, error } => {
-                error.render(&source_text.path.display().to_string(), &source_text.text)
+            ToolError::Program { source_text, errors } => {
+                errors.render(&source_text.path.display().to_string(), &source_text.text)
             }
             ToolError::Instruction { source_text, position, message } => {
                 let location = instruction_location(&source_text.text, *position);
                 location.render(&source_text.path.display().to_string(), &source_text.text, message, "")
             }
-            ToolError::Bug(_) => format!("error: {self}\nThis is a bug in halo, not in the program; please report it with the input.\n"),
+            ToolError::Bug(_) => {
+                format!("error: {self}\nThis is a bug in halo, not in the program; please report it with the input.\n")
+            }
             other => format!("error: {other}\n"),
         }
     }

@@ -36,7 +36,9 @@ impl FillRange {
         match element_type.class() {
             ElementClass::Predicate => FillRange::Integer { low: 0, high: 1 },
             // 2-bit types hold no 9: their whole non-negative range instead.
-            ElementClass::Signed => FillRange::Integer { low: 0, high: if element_type.bit_width() < 8 { 1 } else { 9 } },
+            ElementClass::Signed => {
+                FillRange::Integer { low: 0, high: if element_type.bit_width() < 8 { 1 } else { 9 } }
+            }
             ElementClass::Unsigned => {
                 FillRange::Integer { low: 0, high: if element_type.bit_width() < 8 { 3 } else { 9 } }
             }

@@ -5,6 +5,7 @@
 
 pub mod check_nans;
 pub mod compare;
+pub mod emit;
 pub mod engine;
 pub mod error;
 pub mod file_test;

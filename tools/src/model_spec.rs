@@ -67,9 +67,8 @@ pub struct OutputSpec {
 
 impl FillSpec {
     fn range(&self) -> FillRange {
-        let integer = |number: &serde_json::Number| {
-            number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
-        };
+        let integer =
+            |number: &serde_json::Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
         match (integer(&self.lo), integer(&self.hi)) {
             (Some(low), Some(high)) => FillRange::Integer { low, high },
             _ => FillRange::Real {
@@ -114,7 +113,8 @@ impl ModelSpec {
     /// Compares the leaves of a result with the recorded values; one comparison an output.
     pub fn check(&self, found: &[&ArrayLiteral], tolerance: impl Fn(ElementType) -> Tolerance) -> Vec<Comparison> {
         if found.len() != self.outputs.len() {
-            let message = format!("the description has {} outputs, the program gave {}", self.outputs.len(), found.len());
+            let message =
+                format!("the description has {} outputs, the program gave {}", self.outputs.len(), found.len());
             return vec![Comparison::mismatch(message)];
         }
         self.outputs.iter().zip(found).map(|(spec, array)| spec.check(array, &tolerance)).collect()
@@ -150,7 +150,8 @@ impl OutputSpec {
     fn check_summary(&self, found: &ArrayLiteral, tolerance: Tolerance) -> Option<String> {
         if let Some(expected) = self.not_finite {
             let count = compare::elements(found).filter(|value| !value.to_complex().is_finite()).count();
-            return (count != expected).then(|| format!("expected {expected} elements that are not finite, got {count}"));
+            return (count != expected)
+                .then(|| format!("expected {expected} elements that are not finite, got {count}"));
         }
         let close = |found: f64, expected: f64, scale: f64| {
             (found - expected).abs() <= tolerance.absolute + tolerance.relative * scale

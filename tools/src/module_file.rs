@@ -45,7 +45,6 @@ impl SourceText {
 
     /// The program, read and verified.
     pub fn module(&self) -> Result<Module, ToolError> {
-        hlo_text::read_module(&self.text)
-            .map_err(|error| ToolError::Program { source_text: self.clone(), error: Box::new(error) })
+        hlo_text::read(&self.text).map_err(|errors| ToolError::Program { source_text: self.clone(), errors })
     }
 }

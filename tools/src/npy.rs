@@ -246,12 +246,14 @@ mod tests {
     #[test]
     fn types_that_numpy_lacks_are_read_from_void_and_unsigned() {
         for descr in ["<V2", "|V2", "<u2"] {
-            let bytes = file(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,), }}"), &[0x80, 0x3f]);
+            let bytes =
+                file(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (1,), }}"), &[0x80, 0x3f]);
             let array = read_array(&bytes[..], &ArrayShape::new(BF16, [1])).unwrap();
             assert_eq!(array.as_slice::<half::bf16>(), Some(&[half::bf16::ONE][..]), "{descr}");
         }
         for descr in ["|V1", "|u1", "|i1"] {
-            let bytes = file(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}"), &[0x0f, 0x07]);
+            let bytes =
+                file(&format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': (2,), }}"), &[0x0f, 0x07]);
             let array = read_array(&bytes[..], &ArrayShape::new(S4, [2])).unwrap();
             assert_eq!(array.bytes(), [0xff, 0x07], "{descr}");
         }

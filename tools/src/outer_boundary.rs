@@ -18,7 +18,9 @@ static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 /// Remembers the place and message of panics instead of printing them.
 pub fn quiet_panics() {
     panic::set_hook(Box::new(|info: &PanicHookInfo<'_>| {
-        let message = info.payload_as_str().unwrap_or("no message");
+        let payload = info.payload();
+        let message = payload.downcast_ref::<&str>().copied();
+        let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         let place = info.location().map(|location| format!(" at {}:{}", location.file(), location.line()));
         if let Ok(mut last) = LAST_PANIC.lock() {
             *last = Some(format!("{message}{}", place.unwrap_or_default()));

@@ -92,7 +92,7 @@ mod tests {
     fn short_arrays_are_whole() {
         assert_eq!(text_of([], &[1.5]), "f32[] 1.5");
         assert_eq!(text_of([2, 2], &[1.0, -2.0, 0.1, f32::INFINITY]), "f32[2,2] { { 1, -2 }, { 0.1, inf } }");
-        assert_eq!(text_of([0, 2], &[]), "f32[0,2] {}");
+        assert_eq!(text_of([0, 2], &[]), "f32[0,2] { }");
         assert_eq!(text_of([2, 0], &[]), "f32[2,0] { {}, {} }");
         assert_eq!(text_of([1], &[1e30]), "f32[1] {1e+30}");
     }

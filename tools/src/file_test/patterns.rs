@@ -59,11 +59,7 @@ fn failure(output: &str, position: usize, check: &Check, what: &str) -> String {
     format!("line {}: `{}` {what} in the output from line {line} on", check.line, check.pattern)
 }
 
-fn find(
-    text: &str,
-    check: &Check,
-    variables: &mut HashMap<String, String>,
-) -> Result<Option<(usize, usize)>, String> {
+fn find(text: &str, check: &Check, variables: &mut HashMap<String, String>) -> Result<Option<(usize, usize)>, String> {
     let (regex, names) = compile(&check.pattern, variables).map_err(|error| format!("line {}: {error}", check.line))?;
     let Some(found) = regex.captures(text) else { return Ok(None) };
     for name in names {
@@ -126,13 +122,12 @@ fn push_literal(source: &mut String, text: &str) {
 mod tests {
     use super::*;
 
-    const OUTPUT: &str = "define void @f(ptr %0) {\n  %1 = load  float, ptr %0\n  %2 = fadd float %1, %1\n  ret void\n}\n";
+    const OUTPUT: &str =
+        "define void @f(ptr %0) {\n  %1 = load  float, ptr %0\n  %2 = fadd float %1, %1\n  ret void\n}\n";
 
     fn check(lines: &[(CheckKind, &str)]) -> Result<(), String> {
-        let checks: Vec<Check> = lines
-            .iter()
-            .map(|&(kind, pattern)| Check { kind, pattern: pattern.to_string(), line: 1 })
-            .collect();
+        let checks: Vec<Check> =
+            lines.iter().map(|&(kind, pattern)| Check { kind, pattern: pattern.to_string(), line: 1 }).collect();
         check_output(OUTPUT, &checks)
     }
 

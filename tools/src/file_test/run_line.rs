@@ -36,8 +36,11 @@ impl ExpectedRun {
         if parts.len() != shapes.parameters.len() {
             return Err(format!("`{name}` takes {} arguments, got {}", shapes.parameters.len(), parts.len()));
         }
-        let arguments =
-            parts.iter().zip(&shapes.parameters).map(|(text, shape)| read_literal(text, shape)).collect::<Result<_, _>>()?;
+        let arguments = parts
+            .iter()
+            .zip(&shapes.parameters)
+            .map(|(text, shape)| read_literal(text, shape))
+            .collect::<Result<_, _>>()?;
         Ok(ExpectedRun { arguments, expected: read_literal(expected.trim(), &shapes.result)?, exact })
     }
 

@@ -16,8 +16,7 @@ use crate::npy::{self, NpzFile};
 /// The entry parameters' values: tuples are put together from the arrays that stand for their leaves.
 pub(super) fn inputs(case: &Case, spec: Option<&ModelSpec>, module: &Module) -> Result<Vec<Literal>, ToolError> {
     let parameters = module.entry().program_shape().parameters;
-    let shapes: Vec<&ArrayShape> =
-        parameters.iter().flat_map(Shape::leaves).filter_map(Shape::as_array).collect();
+    let shapes: Vec<&ArrayShape> = parameters.iter().flat_map(Shape::leaves).filter_map(Shape::as_array).collect();
     let arrays = match (&case.inputs, case.random_inputs, spec) {
         (Some(InputFiles::Arrays(files)), _, _) => read_files(files, &shapes)?,
         (Some(InputFiles::Archive(file)), _, _) => read_archive(file, &shapes)?,

@@ -67,12 +67,7 @@ pub fn run_case(case: &Case, settings: &Settings) -> Result<Report, ToolError> {
     Ok(report)
 }
 
-fn use_result(
-    case: &Case,
-    spec: Option<&ModelSpec>,
-    result: &Literal,
-    report: &mut Report,
-) -> Result<(), ToolError> {
+fn use_result(case: &Case, spec: Option<&ModelSpec>, result: &Literal, report: &mut Report) -> Result<(), ToolError> {
     let leaves = result.leaves();
     let outputs: Vec<&ArrayLiteral> = leaves.iter().filter_map(|leaf| leaf.as_array()).collect();
     report.shapes = leaves.iter().filter_map(|leaf| leaf.as_array()).map(|array| array.shape().to_string()).collect();

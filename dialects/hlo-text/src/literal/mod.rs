@@ -6,6 +6,7 @@ mod write;
 
 pub(crate) use read::read;
 pub(crate) use write::write_float;
+pub use read::parse_literal;
 pub use write::write_literal;
 
 /// The number that a text is.

@@ -12,6 +12,11 @@ use crate::scan::Cursor;
 use crate::shapes;
 use crate::source::Source;
 
+/// Reads a text that holds nothing but a literal of the given shape.
+pub fn parse_literal(text: &str, shape: &Shape) -> Result<Literal, Error> {
+    read(Source::new(text), shape, text)
+}
+
 /// Reads all of `text` as a literal of the given shape. `{...}` gives a literal without values.
 pub(crate) fn read(source: Source<'_>, shape: &Shape, text: &str) -> Result<Literal, Error> {
     let cursor = Cursor::at(source, text);

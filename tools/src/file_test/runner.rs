@@ -1,0 +1,230 @@
+//! Runs the cases of a file: one function for each command.
+
+use std::path::Path;
+
+use hlo::eval::{self, Environment};
+use hlo::graph::Module;
+
+use super::case::{Case, ExpectedError, TestLine, read_cases};
+use super::expectation;
+use super::patterns::check_output;
+use super::run_line::ExpectedRun;
+use crate::emit::{self, Emit};
+use crate::engine::{Engine, LoadedProgram};
+use crate::error::ToolError;
+use crate::module_file::SourceText;
+
+/// How a file came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every case passed.
+    Passed,
+    /// A part of it cannot run on this machine.
+    Skipped(String),
+    /// What failed, with the case's line.
+    Failed(String),
+}
+
+/// Runs a file. With `bless`, `expect` blocks are rewritten and the comparison with them passes.
+pub fn run_file(path: &Path, bless: bool) -> Outcome {
+    match run_cases(path, bless) {
+        Ok(None) => Outcome::Passed,
+        Ok(Some(reason)) => Outcome::Skipped(reason),
+        Err(message) => Outcome::Failed(message),
+    }
+}
+
+fn run_cases(path: &Path, bless: bool) -> Result<Option<String>, String> {
+    let mut file = std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let mut skipped = None;
+    let mut failures = Vec::new();
+    for (number, case) in read_cases(&file)?.iter().enumerate() {
+        match run_case(path, case) {
+            Ok(done) => {
+                skipped = skipped.or(done.skipped);
+                if let Some((output, diff)) = done.unexpected {
+                    if bless {
+                        file = expectation::bless(&file, number, &output);
+                    } else {
+                        failures.push(diff);
+                    }
+                }
+            }
+            Err(message) => failures.push(message),
+        }
+    }
+    if bless {
+        std::fs::write(path, file).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    }
+    if failures.is_empty() { Ok(skipped) } else { Err(failures.join("\n")) }
+}
+
+/// What the commands of a case did.
+#[derive(Default)]
+struct CaseResult {
+    skipped: Option<String>,
+    /// An output that is not the `expect` block, and the difference.
+    unexpected: Option<(String, String)>,
+}
+
+fn run_case(path: &Path, case: &Case) -> Result<CaseResult, String> {
+    let source_text = SourceText { path: path.to_path_buf(), text: case.program.as_str().into() };
+    let mut done = CaseResult::default();
+    let mut checked = false;
+    for test in &case.tests {
+        let located = |message: String| format!("line {}: {}: {message}", test.line, test.command);
+        let result = run_command(test, case, &source_text).map_err(located)?;
+        checked |= result.checked;
+        done.skipped = done.skipped.or(result.skipped);
+        let Some(output) = result.output else { continue };
+        if test.precise {
+            checked = true;
+            if let Err(diff) = expectation::compare(case.expected.as_deref(), &output) {
+                done.unexpected = Some((output, located(diff)));
+            }
+        } else if !case.checks.is_empty() {
+            checked = true;
+            check_output(&output, &case.checks).map_err(|message| located(format!("{message}\n{output}")))?;
+        }
+    }
+    let precise = case.tests.iter().filter(|test| test.precise).count();
+    if precise > 1 || precise == 0 && case.expected.is_some() {
+        return Err(format!("line {}: an `expect:` block needs exactly one `precise` command", case.first_line));
+    }
+    if !checked && done.skipped.is_none() {
+        return Err(format!("line {}: the case checks nothing", case.first_line));
+    }
+    Ok(done)
+}
+
+/// What a command did.
+#[derive(Default)]
+struct CommandResult {
+    /// Text for `check` lines and `expect` blocks.
+    output: Option<String>,
+    /// Whether the command itself checked something.
+    checked: bool,
+    /// Why it could not run here.
+    skipped: Option<String>,
+}
+
+impl CommandResult {
+    fn text(output: String) -> Self {
+        CommandResult { output: Some(output), ..CommandResult::default() }
+    }
+
+    fn checked() -> Self {
+        CommandResult { checked: true, ..CommandResult::default() }
+    }
+}
+
+fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
+    let arguments: Vec<&str> = test.arguments.iter().map(String::as_str).collect();
+    let emitted = |passes: &str, kind: Emit| {
+        emit::emit(source_text, passes, kind).map(CommandResult::text).map_err(|error| error.render())
+    };
+    match (test.command.as_str(), arguments.as_slice()) {
+        ("parse", []) => parse(source_text),
+        ("verify", []) => verify(case, source_text),
+        ("interpret", []) => interpret(case, source_text),
+        ("run", ["cpu"]) => run(case, source_text),
+        ("pass", [passes]) => emitted(passes, Emit::Hlo),
+        ("dialect", []) => emitted("", Emit::Mlir),
+        ("indexing", []) => emitted("", Emit::Indexing),
+        ("fusions", []) => emitted("", Emit::Fusions),
+        ("lower", []) => emitted("", Emit::Loops),
+        ("llvm-dialect", []) => emitted("", Emit::LlvmDialect),
+        ("llvm", []) => emitted("", Emit::Llvm),
+        ("nvptx", []) => nvptx(case, source_text),
+        (command, _) => Err(format!("no such command: `{command} {}`", arguments.join(" "))),
+    }
+}
+
+/// Reads, prints, reads again: both modules must be equal. The output is the printed text.
+fn parse(source_text: &SourceText) -> Result<CommandResult, String> {
+    let module = source_text.module().map_err(|error| error.render())?;
+    let printed = hlo_text::print(&module);
+    let again = SourceText { path: "printed text".into(), text: printed.as_str().into() };
+    let reread = again.module().map_err(|error| error.render())?;
+    if reread != module {
+        return Err(format!("the printed text reads as another module:\n{printed}"));
+    }
+    Ok(CommandResult { output: Some(printed), checked: true, skipped: None })
+}
+
+/// The program must give the errors that its lines expect, and no others.
+fn verify(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
+    let errors = match source_text.module() {
+        Ok(_) => Vec::new(),
+        Err(ToolError::Program { errors, .. }) => {
+            errors.0.iter().map(|error| (case.first_line + error.location().line - 1, error.to_string())).collect()
+        }
+        Err(error) => return Err(error.render()),
+    };
+    let fits = |expected: &ExpectedError, (line, message): &(usize, String)| {
+        *line == expected.line && message.contains(&expected.text)
+    };
+    for expected in &case.errors {
+        if !errors.iter().any(|error| fits(expected, error)) {
+            return Err(format!("no error in line {}: {}\ngot {}", expected.line, expected.text, error_lines(&errors)));
+        }
+    }
+    if errors.iter().any(|error| !case.errors.iter().any(|expected| fits(expected, error))) {
+        return Err(format!("not every error is expected: {}", error_lines(&errors)));
+    }
+    Ok(CommandResult::checked())
+}
+
+fn error_lines(errors: &[(usize, String)]) -> String {
+    match errors {
+        [] => "no error".into(),
+        _ => errors.iter().map(|(line, message)| format!("\n  line {line}: {message}")).collect(),
+    }
+}
+
+fn expected_runs(case: &Case, module: &Module) -> Result<Vec<ExpectedRun>, String> {
+    if case.runs.is_empty() {
+        return Err("the case has no `// run:` line".into());
+    }
+    case.runs
+        .iter()
+        .map(|line| ExpectedRun::read(line, module).map_err(|message| format!("line {}: {message}", line.line)))
+        .collect()
+}
+
+/// Evaluates every `run` line.
+fn interpret(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
+    let module = source_text.module().map_err(|error| error.render())?;
+    for (run, line) in expected_runs(case, &module)?.iter().zip(&case.runs) {
+        let found = eval::evaluate(&module, &run.arguments, &mut Environment::default())
+            .map_err(|error| format!("line {}: {}", line.line, ToolError::evaluation(source_text, error).render()))?;
+        run.check(&found).map_err(|message| format!("line {}: {message}", line.line))?;
+    }
+    Ok(CommandResult::checked())
+}
+
+/// Compiles and runs every `run` line.
+fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
+    let program = LoadedProgram::load(source_text.clone(), Engine::Jit, Some(1)).map_err(|error| error.render())?;
+    for (run, line) in expected_runs(case, &program.module)?.iter().zip(&case.runs) {
+        let located = |message: String| format!("line {}: {message}", line.line);
+        let found = program.execute(&run.arguments).map_err(|error| located(error.render()))?;
+        run.check(&found).map_err(located)?;
+    }
+    Ok(CommandResult::checked())
+}
+
+/// The PTX; assembled too where `ptxas` is installed.
+fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
+    match emit::emit(source_text, "", Emit::Ptx) {
+        Ok(text) => {
+            let assembled = emit::assemble_ptx(&text).map_err(|error| error.render())?;
+            let skipped = (!assembled).then(|| "ptxas is not installed".to_string());
+            Ok(CommandResult { output: Some(text), checked: false, skipped })
+        }
+        Err(error) => match case.errors.as_slice() {
+            [expected] if error.to_string().contains(&expected.text) => Ok(CommandResult::checked()),
+            _ => Err(error.render()),
+        },
+    }
+}

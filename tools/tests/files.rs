@@ -1,0 +1,68 @@
+//! Every file of `test-files/` as a test of its name. `HALO_BLESS=1` rewrites expectations.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use tools::engine::Engine;
+use tools::file_test::{self, Outcome};
+use tools::run::{self, Case, Settings};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test-files");
+    let bless = std::env::var_os("HALO_BLESS").is_some();
+    let mut files = Vec::new();
+    find_files(&root, &mut files);
+    files.sort();
+    let trials = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("cannot read {}: {error}", folder.display()));
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            find_files(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "hlo" || extension == "mlir") {
+            files.push(path);
+        }
+    }
+}
+
+/// A model with a description runs on each engine; every other file says in itself what is done with it. Files of
+/// `command-line/` belong to the tests of the tools.
+fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
+    let name = path.strip_prefix(root).unwrap_or(&path).with_extension("").display().to_string();
+    if name.starts_with("command-line/") {
+        return Vec::new();
+    }
+    let spec = path.with_extension("json");
+    if spec.exists() {
+        let engines = [("jit", Engine::Jit), ("interpreter", Engine::Interpreter)];
+        return engines
+            .into_iter()
+            .map(|(engine_name, engine)| {
+                let (path, spec) = (path.clone(), spec.clone());
+                Trial::test(format!("{name} {engine_name}"), move || run_model(path, spec, engine))
+            })
+            .collect();
+    }
+    let trial = Trial::test(name, move || match file_test::run_file(&path, bless) {
+        Outcome::Passed => Ok(()),
+        Outcome::Skipped(reason) => {
+            println!("skipped in part: {reason}");
+            Ok(())
+        }
+        Outcome::Failed(message) => Err(Failed::from(message)),
+    });
+    vec![trial]
+}
+
+fn run_model(module: PathBuf, spec: PathBuf, engine: Engine) -> Result<(), Failed> {
+    let case = Case { module, spec: Some(spec), ..Case::default() };
+    let settings = Settings { engine, threads: None, repeat: 1, check_nans: false };
+    let report = run::run_case(&case, &settings).map_err(|error| error.render())?;
+    if report.agrees() { Ok(()) } else { Err(report.text(false).into()) }
+}
