@@ -71,6 +71,7 @@ pub fn print_with(module: &Module, options: PrintOptions) -> String {
     for (position, function) in module.functions.iter().enumerate() {
         printer.nested(function);
         printer.computation(function, position == module.entry.index());
+        printer.names.written.entry(&function.name).or_default().push(function);
     }
     printer.out.push('\n');
     printer.out
@@ -88,12 +89,13 @@ fn identifier(name: &str) -> String {
 
 /// The name under which each computation is written.
 ///
-/// Nested computations that are equal, names included, were one computation in the text they came from, and are
-/// written once. Others get names of their own.
+/// A nested computation that is equal, name included, to one written before was one with it in the text they came
+/// from, and is not written again. Others get names of their own.
 #[derive(Default)]
 struct ComputationNames<'m> {
     /// By address, which identifies a computation while the module is borrowed.
     by_address: HashMap<*const Computation, String>,
+    /// Computations written so far, by their own name.
     written: HashMap<&'m str, Vec<&'m Computation>>,
     taken: HashSet<String>,
     next: HashMap<&'m str, usize>,

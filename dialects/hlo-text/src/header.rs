@@ -108,11 +108,7 @@ fn fields<'t>(source: Source<'t>, text: &str) -> Result<Vec<(&'t str, u32)>, Err
 }
 
 fn unknown_field(source: Source<'_>, name: &str) -> Error {
-    Error::Syntax {
-        at: source.location_of(name),
-        expected: "a field of this table".into(),
-        found: format!("`{name}`"),
-    }
+    Error::Syntax { at: source.location_of(name), expected: "a field of this table".into(), found: format!("`{name}`") }
 }
 
 fn file_location(source: Source<'_>, text: &str) -> Result<FileLocation, Error> {

@@ -23,7 +23,14 @@ const MOST_ERRORS: usize = 50;
 /// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
 /// break one are reported, while any other fault ends the work.
 pub fn import(ast: &ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
-    let mut importer = Importer { ast, source, lines: line_starts(source.text()), errors: Vec::new() };
+    let mut importer = Importer {
+        ast,
+        source,
+        lines: line_starts(source.text()),
+        taken: ast.computations.iter().map(|computation| computation.name.to_string()).collect(),
+        next: HashMap::new(),
+        errors: Vec::new(),
+    };
     match importer.module() {
         Err(error) => importer.errors.push(error),
         Ok(module) if importer.errors.is_empty() => return Ok(module),
@@ -40,6 +47,10 @@ struct Importer<'a, 't> {
     ast: &'a ast::Module<'t>,
     source: Source<'t>,
     lines: Vec<usize>,
+    /// Names of computations, those of the text and those given here.
+    taken: HashSet<String>,
+    /// The number with which to go on, by name.
+    next: HashMap<String, usize>,
     errors: Vec<Error>,
 }
 
@@ -65,8 +76,7 @@ impl<'t> Importer<'_, 't> {
         let plan = expansion::plan(self.ast, self.source)?;
         let count = self.ast.computations.len();
         let order = plan.order.clone();
-        let mut made =
-            Made { plan, nested: vec![None; count], functions: Vec::new(), function_ids: vec![None; count] };
+        let mut made = Made { plan, nested: vec![None; count], functions: Vec::new(), function_ids: vec![None; count] };
         // Names of the computations written inside instructions: that of the instruction and of the attribute.
         let mut names: HashMap<usize, String> = HashMap::new();
         for caller in &self.ast.computations {
@@ -74,7 +84,7 @@ impl<'t> Importer<'_, 't> {
                 for (number, called) in instruction.called.iter().enumerate() {
                     if self.ast.computations[called.computation as usize].name.is_empty() {
                         let suffix = if instruction.called.len() > 2 { format!(".{number}") } else { String::new() };
-                        let name = format!("{}.{}{suffix}", instruction.anchor(), called.key);
+                        let name = self.unique(format!("{}.{}{suffix}", instruction.anchor(), called.key));
                         names.insert(called.computation as usize, name);
                     }
                 }
@@ -317,8 +327,7 @@ impl<'t> Importer<'_, 't> {
         made: &mut Made,
     ) -> Result<Instruction, Error> {
         let source = self.source;
-        let unknown =
-            || Error::UnknownOpcode { at: source.location_of(ast.opcode), name: ast.opcode.to_string() };
+        let unknown = || Error::UnknownOpcode { at: source.location_of(ast.opcode), name: ast.opcode.to_string() };
         let (wrapped, step) = ast.opcode.rsplit_once('-').ok_or_else(unknown)?;
         let wrapped_kind: OpKind = wrapped.parse().map_err(|_| unknown())?;
         let kind = match step {
@@ -358,7 +367,7 @@ impl<'t> Importer<'_, 't> {
             return Err(Error::Shape { at: source.location_of(ast.opcode), reason });
         };
         let mut body = Computation {
-            name: format!("async_{}", instruction.name),
+            name: self.unique(format!("async_{}", instruction.name)),
             instructions: Vec::new(),
             parameters: Vec::new(),
             root: InstructionId(ast.operands.len() as u32),
@@ -382,7 +391,10 @@ impl<'t> Importer<'_, 't> {
             name: "",
             shape: Some(result.clone()),
             opcode: wrapped,
-            operands: (0u32..).zip(&ast.operands).map(|(number, operand)| ast::Operand { instruction: number, ..*operand }).collect(),
+            operands: (0u32..)
+                .zip(&ast.operands)
+                .map(|(number, operand)| ast::Operand { instruction: number, ..*operand })
+                .collect(),
             payload: None,
             attributes: inner,
             called: ast.called.clone(),
@@ -392,6 +404,17 @@ impl<'t> Importer<'_, 't> {
         body.instructions.push(root);
         instruction.computations.push(body);
         self.finish(ast, instruction, Some(shape), computation, None)
+    }
+
+    /// `name`, or `name.1`, … if computations have that already.
+    fn unique(&mut self, name: String) -> String {
+        let mut unique = name.clone();
+        while !self.taken.insert(unique.clone()) {
+            let number = self.next.entry(name.clone()).or_insert(0);
+            *number += 1;
+            unique = format!("{name}.{number}");
+        }
+        unique
     }
 
     fn position(&self, slice: &str) -> Option<TextPosition> {

@@ -41,7 +41,8 @@ fn array(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
                 });
                 dynamic.push(size == "?" || bound.is_some());
             }
-            Rule::layout => layout = Some(read_layout(source, inner)?),
+            // `f32[]{}` is how a scalar's layout is written when it is.
+            Rule::layout => layout = Some(read_layout(source, inner)?).filter(|layout| *layout != Layout::default()),
             _ => {}
         }
     }

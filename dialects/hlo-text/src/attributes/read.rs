@@ -40,9 +40,7 @@ pub(crate) fn read(source: Source<'_>, attribute: Attribute<'_>, form: Attribute
         AttributeForm::String => AttributeValue::String(strings::unquote(source, text)?),
         AttributeForm::Window => AttributeValue::Window(reader.window()?),
         AttributeForm::Slice => AttributeValue::Slice(reader.slice()?),
-        AttributeForm::Padding => {
-            AttributeValue::Padding(reader.padding(reader.all(Rule::padding)?)?)
-        }
+        AttributeForm::Padding => AttributeValue::Padding(reader.padding(reader.all(Rule::padding)?)?),
         AttributeForm::ConvolutionDimensions => AttributeValue::ConvolutionDimensions(reader.convolution_dimensions()?),
         AttributeForm::ReplicaGroups => AttributeValue::ReplicaGroups(reader.replica_groups()?),
         AttributeForm::IntLists => AttributeValue::IntLists(reader.integer_lists(reader.all(Rule::integer_lists)?)?),
@@ -253,7 +251,6 @@ pub(crate) fn integers(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Vec<i
     let integers = pair.into_inner().filter(|inner| inner.as_rule() == Rule::integer);
     integers.map(|integer| shapes::integer(source, integer.as_str())).collect()
 }
-
 
 fn is_shape(pair: &Pair<'_, Rule>) -> bool {
     matches!(pair.as_rule(), Rule::array | Rule::tuple)

@@ -4,9 +4,9 @@ mod number;
 mod read;
 mod write;
 
+pub use read::parse_literal;
 pub(crate) use read::read;
 pub(crate) use write::write_float;
-pub use read::parse_literal;
 pub use write::write_literal;
 
 /// The number that a text is.

@@ -117,7 +117,9 @@ impl<'t> Reader<'t> {
             S16 => elements!(|token| number::signed(token, 16).map(|value| value as i16)),
             S32 => elements!(|token| number::signed(token, 32).map(|value| value as i32)),
             S64 => elements!(|token| number::signed(token, 64)),
-            U2 | U4 | U8 => elements!(|token| number::unsigned(token, element_type.bit_width()).map(|value| value as u8)),
+            U2 | U4 | U8 => {
+                elements!(|token| number::unsigned(token, element_type.bit_width()).map(|value| value as u8))
+            }
             U16 => elements!(|token| number::unsigned(token, 16).map(|value| value as u16)),
             U32 => elements!(|token| number::unsigned(token, 32).map(|value| value as u32)),
             U64 => elements!(|token| number::unsigned(token, 64)),
@@ -140,13 +142,12 @@ impl<'t> Reader<'t> {
                 Ok(())
             }),
         }?;
-        let array = ArrayLiteral::new(ArrayShape { layout: None, ..shape.clone() }, bytes).map_err(|error| {
-            Error::Literal {
+        let array =
+            ArrayLiteral::new(ArrayShape { layout: None, ..shape.clone() }, bytes).map_err(|error| Error::Literal {
                 at: self.cursor.source.location(self.end..self.end),
                 shape: shape.to_string(),
                 reason: error.to_string(),
-            }
-        })?;
+            })?;
         Ok(Literal::Array(array))
     }
 
@@ -246,11 +247,7 @@ impl<'t> Reader<'t> {
         Ok((real, imaginary))
     }
 
-    fn number<T>(
-        &mut self,
-        shape: &ArrayShape,
-        parse: impl Fn(&str) -> Result<T, NumberError>,
-    ) -> Result<T, Error> {
+    fn number<T>(&mut self, shape: &ArrayShape, parse: impl Fn(&str) -> Result<T, NumberError>) -> Result<T, Error> {
         self.cursor.eat(b' ');
         if !self.cursor.peek().is_some_and(is_number_byte) {
             self.cursor.skip_blank()?;

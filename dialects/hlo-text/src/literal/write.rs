@@ -164,8 +164,8 @@ impl Number {
         let value = float_format::decode(self.element_type, bits);
         if value.is_nan() {
             let infinity = float_format::encode(self.element_type, f64::INFINITY);
-            let negative = self.element_type != ElementType::F8E8M0FNU
-                && bits >> (self.element_type.bit_width() - 1) & 1 != 0;
+            let negative =
+                self.element_type != ElementType::F8E8M0FNU && bits >> (self.element_type.bit_width() - 1) & 1 != 0;
             if !float_format::decode(self.element_type, infinity).is_infinite() {
                 return write_nan(out, negative, 0, 0);
             }
