@@ -110,6 +110,15 @@ pub struct Prologue<'c> {
     context: PhantomData<&'c Context>,
 }
 
+/// What emission may choose by; the default is the least that every machine has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Scaling vectors of floats by powers of two is one instruction (AVX-512).
+    pub scales_vectors: bool,
+    /// The widest vector of the vector math library, in bits: 512, 256 or 128; 0 without such a library.
+    pub vector_library_bits: u32,
+}
+
 /// Appends operations to the block at the insertion point.
 pub struct OpBuilder<'c> {
     context: &'c Context,
@@ -119,6 +128,7 @@ pub struct OpBuilder<'c> {
     /// Inside a prologue: the operation to insert after (`Some(None)`: at the start of the block).
     after: Cell<Option<Option<MlirOperation>>>,
     count: Cell<usize>,
+    machine: Cell<Machine>,
     defined: RefCell<BTreeSet<String>>,
     contract: OnceCell<Attribute<'c>>,
     reassociate: OnceCell<Attribute<'c>>,
@@ -140,6 +150,7 @@ impl<'c> OpBuilder<'c> {
             block: Cell::new(module.body().to_raw()),
             after: Cell::new(None),
             count: Cell::new(0),
+            machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
             contract: OnceCell::new(),
             reassociate: OnceCell::new(),
@@ -155,6 +166,16 @@ impl<'c> OpBuilder<'c> {
     /// Location of the operations created from now on.
     pub fn set_location(&self, location: Location<'c>) {
         self.location.set(location);
+    }
+
+    /// What the code may assume of the machine it runs on.
+    pub fn machine(&self) -> Machine {
+        self.machine.get()
+    }
+
+    /// Sets what code created from now on may assume; at first it may assume nothing.
+    pub fn set_machine(&self, machine: Machine) {
+        self.machine.set(machine);
     }
 
     /// How many operations this builder has created: a measure of code size.
@@ -308,9 +329,7 @@ impl<'c> OpBuilder<'c> {
         if !self.defined.borrow_mut().insert(symbol.to_string()) {
             return;
         }
-        let outer = self.block.replace(self.module);
-        define(self);
-        self.block.set(outer);
+        self.at_module_level(define);
     }
 
     /// `#arith.fastmath<contract>`: a multiplication and an addition may become one fused operation.

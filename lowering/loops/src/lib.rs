@@ -1,4 +1,24 @@
 //! hlo → loops: emits scf, memref, vector and arith code for fused kernels, contractions and control flow.
+//!
+//! ```text
+//!  program ── control flow, kernels in order, copies          memory: buffers as flat memrefs
+//!     └─ kernel ── loop nest of one fusion                     trace: what a fusion reads, before it is emitted
+//!          └─ elemental ── an instruction's element at an index   scope: loop variables, index expressions as code
+//!               ├─ operand_maps: indexing maps of shape and indexing operations
+//!               ├─ reduction, contraction: loops inside an element
+//!               └─ scalar, math: elementwise operations on registers
+//! ```
 
+pub mod contraction;
+pub mod elemental;
+pub mod error;
+pub mod kernel;
 pub mod math;
+pub mod memory;
+pub mod operand_maps;
+pub mod program;
+pub mod reduction;
 pub mod scalar;
+pub mod scatter;
+pub mod scope;
+pub mod trace;

@@ -1,0 +1,188 @@
+//! dot and convolution of any kind, one element (or one element a lane) at a time.
+//!
+//! This is the form that covers every attribute and element type. Large products of common types have kernels of
+//! their own in [`crate::matmul`].
+
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::graph::{Computation, Instruction};
+use hlo::op_kind::OpKind;
+use indexing::maps;
+use indexing::{Constraint, Expr, IndexingMap, Interval, Var};
+use mlir_ext::builder::Value;
+
+use crate::elemental::{Elemental, substitute};
+use crate::error::LoweringError;
+use crate::operand_maps::{OperandMap, operand_shape, result_shape, with_conditions};
+use crate::scalar::{self, Lanes};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Maps from the result of a dot or convolution to its two operands, over common range variables.
+pub struct ContractionMaps {
+    /// To the left operand (the input), with the conditions under which there is an element.
+    pub lhs: OperandMap,
+    /// To the right operand (the kernel).
+    pub rhs: IndexingMap,
+    /// Sizes of the range variables to loop over.
+    pub ranges: Vec<i64>,
+    /// A further range variable of the left map, as an expression of the result's index.
+    pub batch_group: Option<Expr>,
+}
+
+/// The maps of a dot or convolution.
+pub fn contraction_maps(computation: &Computation, instruction: &Instruction) -> Result<ContractionMaps> {
+    let lhs = &operand_shape(computation, instruction, 0)?.dimensions;
+    let rhs = &operand_shape(computation, instruction, 1)?.dimensions;
+    let output = &result_shape(instruction)?.dimensions;
+    let attributes = &instruction.attributes;
+    if instruction.kind == OpKind::Dot {
+        let numbers = maps::Dot {
+            lhs_batch: attributes.ints("lhs_batch_dims"),
+            rhs_batch: attributes.ints("rhs_batch_dims"),
+            lhs_contracting: attributes.ints("lhs_contracting_dims"),
+            rhs_contracting: attributes.ints("rhs_contracting_dims"),
+        };
+        let (lhs, rhs) = maps::dot(lhs, rhs, output, &numbers);
+        let ranges = lhs.ranges().iter().map(|range| range.bounds.upper + 1).collect();
+        return Ok(ContractionMaps { lhs: with_conditions(lhs, output), rhs, ranges, batch_group: None });
+    }
+    let dimensions = attributes
+        .convolution_dimensions()
+        .ok_or_else(|| LoweringError::bug(format!("convolution `{}` without dim_labels", instruction.name)))?;
+    let window: Vec<maps::WindowDimension> = crate::reduction::window_of(instruction);
+    let batch_groups = attributes.int("batch_group_count").unwrap_or(1);
+    let numbers = maps::Convolution {
+        window: &window,
+        input_batch: dimensions.input_batch,
+        input_feature: dimensions.input_feature,
+        input_spatial: &dimensions.input_spatial,
+        kernel_input_feature: dimensions.kernel_input_feature,
+        kernel_output_feature: dimensions.kernel_output_feature,
+        kernel_spatial: &dimensions.kernel_spatial,
+        output_batch: dimensions.output_batch,
+        output_feature: dimensions.output_feature,
+        output_spatial: &dimensions.output_spatial,
+        feature_group_count: attributes.int("feature_group_count").unwrap_or(1),
+        batch_group_count: batch_groups,
+    };
+    let (lhs, rhs_map) = maps::convolution(lhs, rhs, output, &numbers);
+    let mut ranges: Vec<i64> = window.iter().map(|dimension| dimension.size).collect();
+    ranges.push(rhs[dimensions.kernel_input_feature as usize]);
+    let batch_group = (batch_groups > 1).then(|| {
+        let feature = dimensions.output_feature as usize;
+        Expr::dim(feature).floordiv((output[feature] / batch_groups).max(1))
+    });
+    let mut lhs = with_conditions(lhs, output);
+    for (number, (range, &size)) in lhs.map.ranges().iter().zip(&ranges).enumerate() {
+        if range.bounds.lower > 0 || range.bounds.upper < size - 1 {
+            lhs.conditions.push(Constraint::new(Expr::variable(Var::Range(number as u32)), range.bounds));
+        }
+    }
+    Ok(ContractionMaps { lhs, rhs: rhs_map, ranges, batch_group })
+}
+
+impl ContractionMaps {
+    /// Values of the left map's range variables.
+    pub fn lhs_ranges(&self, index: &[Expr], ranges: &[Expr]) -> Vec<Expr> {
+        let group = self.batch_group.as_ref().map(|group| substitute(group, index, &[], &[]));
+        ranges.iter().cloned().chain(group).collect()
+    }
+}
+
+/// Type in which products are summed.
+fn accumulator_type(result: ElementType) -> ElementType {
+    match result.class() {
+        ElementClass::Float if result.bit_width() < 32 => ElementType::F32,
+        _ => result,
+    }
+}
+
+impl<'a, 'c> Elemental<'a, 'c> {
+    /// dot or convolution at one index of its result.
+    pub(crate) fn contract(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
+        let maps = contraction_maps(self.computation, instruction)?;
+        let result = result_shape(instruction)?.element_type;
+        let accumulator = accumulator_type(result);
+        let zero = scalar::constant(self.builder, accumulator, &[], self.scope.lanes());
+        let lhs_sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
+        let total = if maps.ranges.contains(&0) || lhs_sizes.contains(&0) {
+            zero
+        } else {
+            let state = self.contract_loops(instruction, index, &maps, &lhs_sizes, &[], zero, zero.values())?;
+            zero.with_values(&state)
+        };
+        scalar::convert::convert(self.builder, &total, result)
+            .ok_or_else(|| LoweringError::bug(format!("sum of {accumulator} as {result}")))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn contract_loops(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr],
+        maps: &ContractionMaps,
+        lhs_sizes: &[i64],
+        ranges: &[Expr],
+        like: Lanes<'c>,
+        state: Vec<Value<'c>>,
+    ) -> Result<Vec<Value<'c>>> {
+        if let Some(&size) = maps.ranges.get(ranges.len()) {
+            return self.loop_over(Interval::new(0, size - 1), state, &mut |emitter, variable, state| {
+                let ranges: Vec<Expr> = ranges.iter().cloned().chain([variable]).collect();
+                emitter.contract_loops(instruction, index, maps, lhs_sizes, &ranges, like, state)
+            });
+        }
+        let lhs_ranges = maps.lhs_ranges(index, ranges);
+        let conditions: Vec<Constraint> = maps
+            .lhs
+            .conditions
+            .iter()
+            .map(|condition| {
+                let expr = substitute(&condition.expr, index, &lhs_ranges, &[]);
+                Constraint::new(self.scope.simplify(&expr), condition.interval)
+            })
+            .collect();
+        let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[]);
+        let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, ranges, &[]);
+        let total = like.with_values(&state);
+        let next = self.guarded_step(&conditions, &lhs_index, lhs_sizes, &[total], &mut |emitter, lhs_index| {
+            let lhs = emitter.evaluate(instruction.operands[0], lhs_index)?;
+            let rhs = emitter.evaluate(instruction.operands[1], &rhs_index)?;
+            Ok(vec![emitter.multiply_add(instruction, &lhs, &rhs, &total)?])
+        })?;
+        Ok(next[0].values())
+    }
+
+    fn multiply_add(
+        &self,
+        instruction: &Instruction,
+        lhs: &Lanes<'c>,
+        rhs: &Lanes<'c>,
+        total: &Lanes<'c>,
+    ) -> Result<Lanes<'c>> {
+        let accumulator = total.element_type;
+        let widen = |value: &Lanes<'c>| {
+            scalar::convert::convert(self.builder, value, accumulator)
+                .ok_or_else(|| LoweringError::bug(format!("{} as {accumulator}", value.element_type)))
+        };
+        let operation = |kind, a: Lanes<'c>, b: Lanes<'c>| {
+            scalar::elementwise(self.builder, kind, &instruction.attributes, &[a, b], accumulator).map_err(|error| {
+                LoweringError::Unsupported {
+                    op: instruction.kind,
+                    platform: "cpu",
+                    what: error.to_string(),
+                    instruction: instruction.name.clone(),
+                }
+            })
+        };
+        let lanes = total.lanes;
+        let (lhs, rhs) = (widen(lhs)?, widen(rhs)?);
+        let (lhs, rhs) = (scalar::splat(self.builder, &lhs, lanes), scalar::splat(self.builder, &rhs, lanes));
+        if accumulator == ElementType::Pred {
+            let product = operation(OpKind::And, lhs, rhs)?;
+            return operation(OpKind::Or, *total, product);
+        }
+        let product = operation(OpKind::Multiply, lhs, rhs)?;
+        operation(OpKind::Add, *total, product)
+    }
+}

@@ -1,0 +1,33 @@
+//! What can go wrong while loops are emitted.
+
+use hlo::op_kind::OpKind;
+
+/// A program that cannot be lowered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LoweringError {
+    /// The operation (or this use of it) has no lowering on the platform.
+    #[error("`{op}` is not supported on {platform}: {what} (instruction `{instruction}`)")]
+    Unsupported {
+        /// The operation.
+        op: OpKind,
+        /// The platform, e.g. `cpu`.
+        platform: &'static str,
+        /// Which use of it.
+        what: String,
+        /// Name of the instruction.
+        instruction: String,
+    },
+    /// A constant whose value the text left out cannot be executed.
+    #[error("constant `{0}` has no value: its text says `{{...}}`")]
+    Elided(String),
+    /// A broken invariant of the compiler.
+    #[error("internal error in lowering: {0}")]
+    Bug(String),
+}
+
+impl LoweringError {
+    /// A broken invariant, found while looking at something.
+    pub fn bug(text: impl Into<String>) -> Self {
+        LoweringError::Bug(text.into())
+    }
+}

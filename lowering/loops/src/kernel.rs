@@ -1,0 +1,299 @@
+//! Loop nests of fusions: one kernel each.
+//!
+//! From the trace of the fusion's outputs the kernel decides which dimensions become one loop, where loops are cut
+//! so that pads and concatenations need no tests, and whether the innermost loop takes a vector a step. Rows that
+//! do not divide into vectors end with a vector that overlaps the one before it (or, where the kernel writes over
+//! what it reads, with single elements). Reductions along consecutive elements vectorise inside instead.
+
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::shape::Shape;
+use indexing::{Expr, Interval};
+use mlir_ext::builder::OpBuilder;
+
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::memory::ArrayRef;
+use crate::operand_maps::operand_shape;
+use crate::scope::Scope;
+use crate::trace::{Trace, merged_dimensions, split_merged, trace};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Boxes that cutting loops may make; beyond that conditions are tested inside.
+const MAX_BOXES: usize = 27;
+
+/// A loop of the nest: a merged range of the output's dimensions.
+struct Loop {
+    sizes: Vec<i64>,
+    extent: i64,
+    /// Bounds of the pieces, one after another.
+    pieces: Vec<Interval>,
+}
+
+/// How a kernel is emitted.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelOptions {
+    /// Bits of the target's vector registers.
+    pub vector_bits: u32,
+    /// Whether an output may lie over an input: each element is then written once, right after it was read.
+    pub in_place: bool,
+}
+
+/// Emits the loops of a fused computation.
+///
+/// `outputs` are the arrays of the root (of its elements, if it is a tuple), in order.
+pub fn emit_fusion<'c>(
+    builder: &OpBuilder<'c>,
+    computation: &Computation,
+    inputs: &[ArrayRef<'c>],
+    outputs: &[ArrayRef<'c>],
+    options: KernelOptions,
+) -> Result<()> {
+    let root = computation.root();
+    if root.kind == OpKind::DynamicUpdateSlice {
+        return emit_update(builder, computation, root, inputs, &outputs[0], options);
+    }
+    let roots: Vec<InstructionId> =
+        if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] };
+    let Some(dimensions) = outputs.first().map(|output| output.dimensions.clone()) else { return Ok(()) };
+    if dimensions.contains(&0) {
+        return Ok(());
+    }
+    let lanes = vector_lanes(computation, options.vector_bits);
+    let (loops, is_vector) = plan_loops(computation, &roots, &dimensions, lanes)?;
+    let mut emitter = Elemental::new(builder, computation, inputs, lanes);
+    let plan = NestPlan { loops: &loops, lanes: is_vector.then_some(lanes), overlap: !options.in_place };
+    emit_nest(&mut emitter, &plan, &mut |emitter, index| {
+        // All values first: outputs may lie over inputs.
+        let mut values = Vec::with_capacity(outputs.len());
+        for &root in &roots {
+            values.extend(emitter.evaluate_all(root, index)?);
+        }
+        values.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, index, value))
+    })
+}
+
+/// dynamic-update-slice in place: writes the update's elements, nothing else.
+fn emit_update<'c>(
+    builder: &OpBuilder<'c>,
+    computation: &Computation,
+    root: &Instruction,
+    inputs: &[ArrayRef<'c>],
+    output: &ArrayRef<'c>,
+    options: KernelOptions,
+) -> Result<()> {
+    let update = operand_shape(computation, root, 1)?;
+    if update.dimensions.contains(&0) {
+        return Ok(());
+    }
+    let lanes = vector_lanes(computation, options.vector_bits);
+    let (mut loops, is_vector) = plan_loops(computation, &[root.operands[1]], &update.dimensions, lanes)?;
+    if update.dimensions != output.dimensions {
+        loops = separate_loops(&update.dimensions, loops);
+    }
+    let is_vector = is_vector && loops.last().is_some_and(|last| last.extent >= i64::from(lanes));
+    let mut emitter = Elemental::new(builder, computation, inputs, lanes);
+    let mut starts = Vec::with_capacity(root.operands.len());
+    for (dimension, &operand) in root.operands[2..].iter().enumerate() {
+        let start = emitter.evaluate(operand, &[])?;
+        let bounds = Interval::new(0, output.dimensions[dimension] - update.dimensions[dimension]);
+        starts.push(emitter.clamped_start(&start, bounds));
+    }
+    let plan = NestPlan { loops: &loops, lanes: is_vector.then_some(lanes), overlap: false };
+    emit_nest(&mut emitter, &plan, &mut |emitter, index| {
+        let value = emitter.evaluate(root.operands[1], index)?;
+        let place: Vec<Expr> = index.iter().zip(&starts).map(|(index, start)| index.clone() + start.clone()).collect();
+        emitter.store(output, &place, &value)
+    })
+}
+
+/// One loop a dimension, for arrays whose rows are not neighbours in memory.
+fn separate_loops(sizes: &[i64], merged: Vec<Loop>) -> Vec<Loop> {
+    if merged.iter().all(|l| l.sizes.len() == 1) {
+        return merged;
+    }
+    sizes
+        .iter()
+        .map(|&size| Loop { sizes: vec![size], extent: size, pieces: vec![Interval::new(0, size - 1)] })
+        .collect()
+}
+
+/// Lanes for a computation's element types: as many as fit a register of the widest float or index-like type used.
+pub fn vector_lanes(computation: &Computation, vector_bits: u32) -> u32 {
+    let mut narrow = false;
+    let mut wide = false;
+    for instruction in &computation.instructions {
+        if let Shape::Array(array) = &instruction.shape {
+            if array.rank() == 0 || array.element_count() <= 1 {
+                continue;
+            }
+            match array.element_type.real_part().bit_width() {
+                64 => wide = true,
+                _ => narrow = true,
+            }
+        }
+    }
+    if wide && !narrow { vector_bits / 64 } else { vector_bits / 32 }
+}
+
+fn plan_loops(
+    computation: &Computation,
+    roots: &[InstructionId],
+    dimensions: &[i64],
+    lanes: u32,
+) -> Result<(Vec<Loop>, bool)> {
+    let mut scope = Scope::new();
+    let symbols: Vec<Expr> = dimensions.iter().map(|&size| scope.add_symbol(Interval::new(0, size - 1))).collect();
+    let index: Vec<Expr> = symbols.iter().map(|symbol| scope.simplify(symbol)).collect();
+    let found = trace(computation, roots, &index, &mut scope)?;
+    let groups = merged_dimensions(&found, &symbols, dimensions);
+    let mut loops: Vec<Loop> = groups
+        .iter()
+        .map(|&(first, last)| {
+            let sizes = dimensions[first..last].to_vec();
+            let extent = sizes.iter().product();
+            Loop { sizes, extent, pieces: vec![Interval::new(0, extent - 1)] }
+        })
+        .collect();
+    cut_loops(&mut loops, &groups, &symbols, &found);
+    let is_vector = is_vectorised(computation, &loops, &symbols, &found, lanes);
+    Ok((loops, is_vector))
+}
+
+fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], symbols: &[Expr], found: &Trace) {
+    let mut boxes = 1usize;
+    for (l, &(first, last)) in loops.iter_mut().zip(groups) {
+        let (true, Some(variable)) = (last == first + 1, symbols[first].as_variable()) else { continue };
+        let bounds = Interval::new(0, l.extent - 1);
+        let cuts = found.cuts(variable, bounds);
+        if cuts.is_empty() || boxes * (cuts.len() + 1) > MAX_BOXES {
+            continue;
+        }
+        boxes *= cuts.len() + 1;
+        let mut lower = 0;
+        l.pieces = cuts
+            .iter()
+            .chain(std::iter::once(&l.extent))
+            .map(|&cut| {
+                let piece = Interval::new(lower, cut - 1);
+                lower = cut;
+                piece
+            })
+            .collect();
+    }
+}
+
+/// Whether the last loop takes vectors: it is long enough, and no reduction wants the lanes for itself.
+fn is_vectorised(computation: &Computation, loops: &[Loop], symbols: &[Expr], found: &Trace, lanes: u32) -> bool {
+    let Some(last) = loops.last() else { return false };
+    let longest = last.pieces.iter().map(|piece| piece.upper - piece.lower + 1).max().unwrap_or(0);
+    if longest < i64::from(lanes) || lanes < 2 {
+        return false;
+    }
+    let Some(variable) = symbols.last().and_then(Expr::as_variable) else { return true };
+    let has_reduction = computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
+    let (consecutive, _, other) = found.accesses_along(variable);
+    // A row reduction reads consecutive elements itself; a column reduction reads them along the result.
+    if has_reduction {
+        return consecutive > 0 && other == 0;
+    }
+    let looks_up_by_lane = found.lookups.iter().any(|lookup| lookup.uses(variable));
+    !(looks_up_by_lane && consecutive == 0)
+}
+
+/// A nest to emit.
+struct NestPlan<'l> {
+    loops: &'l [Loop],
+    /// Vector lanes of the last loop.
+    lanes: Option<u32>,
+    /// Whether a last vector may overlap the one before it.
+    overlap: bool,
+}
+
+type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Expr]) -> Result<()> + 'b;
+
+fn emit_nest<'a, 'c>(emitter: &mut Elemental<'a, 'c>, plan: &NestPlan<'_>, body: &mut Body<'_, 'a, 'c>) -> Result<()> {
+    emit_loops(emitter, plan, 0, Vec::new(), body)
+}
+
+fn emit_loops<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    plan: &NestPlan<'_>,
+    depth: usize,
+    index: Vec<Expr>,
+    body: &mut Body<'_, 'a, 'c>,
+) -> Result<()> {
+    let Some(this) = plan.loops.get(depth) else { return emitter.nested(|emitter| body(emitter, &index)) };
+    let is_last = depth + 1 == plan.loops.len();
+    for &piece in &this.pieces {
+        if piece.lower > piece.upper {
+            continue;
+        }
+        if let (true, Some(lanes)) = (is_last, plan.lanes) {
+            if piece.upper - piece.lower + 1 >= i64::from(lanes) {
+                emit_vector_loop(emitter, this, piece, lanes, plan.overlap, &index, body)?;
+                continue;
+            }
+        }
+        emitter.loop_over(piece, Vec::new(), &mut |emitter, variable, _| {
+            let index = extended(emitter, &index, &variable, &this.sizes);
+            emit_loops(emitter, plan, depth + 1, index, body)?;
+            Ok(Vec::new())
+        })?;
+    }
+    Ok(())
+}
+
+fn extended(emitter: &Elemental<'_, '_>, index: &[Expr], variable: &Expr, sizes: &[i64]) -> Vec<Expr> {
+    let parts = split_merged(variable, sizes);
+    index.iter().cloned().chain(parts.iter().map(|part| emitter.scope.simplify(part))).collect()
+}
+
+/// Vectors of `lanes` elements over a piece of the last loop.
+fn emit_vector_loop<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    this: &Loop,
+    piece: Interval,
+    lanes: u32,
+    overlap: bool,
+    index: &[Expr],
+    body: &mut Body<'_, 'a, 'c>,
+) -> Result<()> {
+    let width = i64::from(lanes);
+    let extent = piece.upper - piece.lower + 1;
+    let (vectors, rest) = (extent / width, extent % width);
+    if rest > 0 && overlap {
+        let last_start = piece.lower + extent - width;
+        return emitter
+            .loop_over(Interval::new(0, vectors), Vec::new(), &mut |emitter, vector, _| {
+                let builder = emitter.builder;
+                let start = vector * width + piece.lower;
+                let start = emitter.scope.emit(builder, &start.min(last_start));
+                // A variable of its own: lanes count from it, whatever the minimum chose.
+                let start = emitter.scope.add_variable(Interval::new(piece.lower, last_start), start);
+                let lane = emitter.scope.add_lanes(lanes);
+                let index = extended(emitter, index, &(start + lane), &this.sizes);
+                body(emitter, &index)?;
+                Ok(Vec::new())
+            })
+            .map(|_| ());
+    }
+    emitter.loop_over(Interval::new(0, vectors - 1), Vec::new(), &mut |emitter, vector, _| {
+        emitter.nested(|emitter| {
+            let lane = emitter.scope.add_lanes(lanes);
+            let index = extended(emitter, index, &(vector * width + piece.lower + lane), &this.sizes);
+            body(emitter, &index)
+        })?;
+        Ok(Vec::new())
+    })?;
+    if rest > 0 {
+        let tail = Interval::new(piece.lower + vectors * width, piece.upper);
+        emitter.loop_over(tail, Vec::new(), &mut |emitter, variable, _| {
+            let index = extended(emitter, index, &variable, &this.sizes);
+            emitter.nested(|emitter| body(emitter, &index))?;
+            Ok(Vec::new())
+        })?;
+    }
+    Ok(())
+}

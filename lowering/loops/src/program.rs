@@ -1,0 +1,456 @@
+//! Whole programs as functions: control flow, the order of kernels, copies between buffers.
+//!
+//! Every function takes the table of buffer addresses. Values live in the buffers that the assignment gave them,
+//! so instructions meet only in memory: a computation is its kernels one after another, a `while` is an `scf.while`
+//! whose condition reads a `pred` from memory. Long computations are split into functions of a few kernels each,
+//! because code generation takes longer than linear in the size of a function.
+
+use std::cell::{Cell, RefCell};
+
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::shape::{ArrayShape, Shape};
+use melior::Context;
+use melior::ir::{Location, Module};
+use mlir_ext::arith::CmpiPredicate;
+use mlir_ext::builder::{OpBuilder, Value};
+use passes::buffer_assignment::{BufferAssignment, ComputationBuffers, Slice};
+use passes::fuse_loops::is_alias;
+
+use crate::error::LoweringError;
+use crate::kernel::{KernelOptions, emit_fusion};
+use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Kernels that share a function.
+const KERNELS_PER_FUNCTION: usize = 12;
+
+/// Name of the function that runs the program; it takes the table of buffer addresses.
+pub const ENTRY: &str = "main";
+
+/// What the loops are made for.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopOptions {
+    /// Bits of the target's vector registers.
+    pub vector_bits: u32,
+}
+
+/// Lowers an entry computation whose buffers are assigned to a module of loops.
+///
+/// # Errors
+/// [`LoweringError::Unsupported`] before anything is emitted, for operations without a lowering.
+pub fn lower_program<'c>(
+    context: &'c Context,
+    entry: &Computation,
+    assignment: &BufferAssignment,
+    options: LoopOptions,
+) -> Result<Module<'c>> {
+    check_supported(entry)?;
+    let location = Location::unknown(context);
+    let module = Module::new(location);
+    let builder = OpBuilder::new(context, &module, location);
+    let program = Program {
+        builder: &builder,
+        table: BufferTable::new(assignment),
+        options,
+        functions: Cell::new(0),
+        failure: RefCell::new(None),
+    };
+    program.function(ENTRY, false, &|program, memory| {
+        program.computation(entry, &assignment.entry, memory)?;
+        program.outputs(entry, assignment, memory)
+    });
+    match program.failure.take() {
+        Some(error) => Err(error),
+        None => Ok(module),
+    }
+}
+
+/// Rejects what has no lowering, before any code exists.
+fn check_supported(computation: &Computation) -> Result<()> {
+    for instruction in &computation.instructions {
+        let unsupported = |what: &str| {
+            Err(LoweringError::Unsupported {
+                op: instruction.kind,
+                platform: "cpu",
+                what: what.to_string(),
+                instruction: instruction.name.clone(),
+            })
+        };
+        if instruction.shape.leaves().iter().any(|leaf| leaf.as_array().is_some_and(ArrayShape::is_dynamic)) {
+            return unsupported("dynamic dimensions");
+        }
+        match step_of(instruction) {
+            Step::Nothing | Step::Kernel => {}
+            Step::Control => instruction.computations.iter().try_for_each(check_supported)?,
+            Step::Unsupported => return unsupported("no lowering yet"),
+        }
+    }
+    Ok(())
+}
+
+/// What an instruction contributes to the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Nothing,
+    Kernel,
+    Control,
+    Unsupported,
+}
+
+fn step_of(instruction: &Instruction) -> Step {
+    if is_alias(instruction) {
+        return Step::Nothing;
+    }
+    match instruction.kind {
+        OpKind::Parameter
+        | OpKind::Constant
+        | OpKind::Tuple
+        | OpKind::GetTupleElement
+        | OpKind::OptimizationBarrier
+        | OpKind::Domain
+        | OpKind::AddDependency
+        | OpKind::AfterAll => Step::Nothing,
+        OpKind::While | OpKind::Conditional => Step::Control,
+        OpKind::Fusion | OpKind::Dot | OpKind::Convolution | OpKind::Scatter => Step::Kernel,
+        _ => Step::Unsupported,
+    }
+}
+
+/// Emits one program.
+pub(crate) struct Program<'p, 'c> {
+    pub(crate) builder: &'p OpBuilder<'c>,
+    pub(crate) table: BufferTable,
+    pub(crate) options: LoopOptions,
+    functions: Cell<usize>,
+    failure: RefCell<Option<LoweringError>>,
+}
+
+impl<'p, 'c> Program<'p, 'c> {
+    /// A function of the buffer table; an error in `body` is kept for the end.
+    fn function(&self, name: &str, private: bool, body: &dyn Fn(&Self, &FunctionMemory<'c>) -> Result<()>) {
+        self.builder.at_module_level(|builder| {
+            builder.function(name, &[pointer_type(builder)], &[], private, |builder, region| {
+                let memory = FunctionMemory::new(builder, region.argument(0));
+                self.keep_failure(body(self, &memory));
+                builder.effect("func.return", &[], &[]);
+            });
+        });
+    }
+
+    fn keep_failure(&self, result: Result<()>) {
+        if let Err(error) = result {
+            self.failure.borrow_mut().get_or_insert(error);
+        }
+    }
+
+    /// The instructions of a computation, in order.
+    fn computation(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        memory: &FunctionMemory<'c>,
+    ) -> Result<()> {
+        let kernels =
+            computation.instructions.iter().filter(|instruction| step_of(instruction) == Step::Kernel).count();
+        let mut pending: Vec<InstructionId> = Vec::new();
+        let flush = |pending: &mut Vec<InstructionId>| -> Result<()> {
+            let group = std::mem::take(pending);
+            if group.is_empty() {
+                return Ok(());
+            }
+            if kernels <= KERNELS_PER_FUNCTION {
+                return group.iter().try_for_each(|&id| self.kernel(computation, buffers, id, memory));
+            }
+            let name = format!("part_{}", self.functions.replace(self.functions.get() + 1));
+            self.function(&name, true, &|program, memory| {
+                group.iter().try_for_each(|&id| program.kernel(computation, buffers, id, memory))
+            });
+            self.builder.call(&name, &[memory.table()], &[]);
+            Ok(())
+        };
+        for (id, instruction) in computation.iter() {
+            match step_of(instruction) {
+                Step::Nothing | Step::Unsupported => {}
+                Step::Kernel => {
+                    pending.push(id);
+                    if pending.len() == KERNELS_PER_FUNCTION {
+                        flush(&mut pending)?;
+                    }
+                }
+                Step::Control => {
+                    flush(&mut pending)?;
+                    match instruction.kind {
+                        OpKind::While => self.while_loop(instruction, id, buffers, memory)?,
+                        _ => self.conditional(computation, instruction, id, buffers, memory)?,
+                    }
+                }
+            }
+        }
+        flush(&mut pending)
+    }
+
+    /// Arrays of the leaves of an instruction.
+    pub(crate) fn arrays(
+        &self,
+        instruction: &Instruction,
+        slices: &[Slice],
+        memory: &FunctionMemory<'c>,
+    ) -> Vec<ArrayRef<'c>> {
+        self.arrays_of(&instruction.shape, slices, memory)
+    }
+
+    fn arrays_of(&self, shape: &Shape, slices: &[Slice], memory: &FunctionMemory<'c>) -> Vec<ArrayRef<'c>> {
+        shape
+            .leaves()
+            .iter()
+            .zip(slices)
+            .filter_map(|(leaf, &slice)| Some(memory.array(self.builder, &self.table, slice, leaf.as_array()?)))
+            .collect()
+    }
+
+    fn kernel(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        id: InstructionId,
+        memory: &FunctionMemory<'c>,
+    ) -> Result<()> {
+        let instruction = computation.get(id);
+        let output_slices = &buffers.values[id.index()];
+        let outputs = self.arrays(instruction, output_slices, memory);
+        let mut inputs = Vec::new();
+        let mut in_place = false;
+        for &operand in &instruction.operands {
+            let slices = &buffers.values[operand.index()];
+            in_place |= slices.iter().any(|input| output_slices.iter().any(|output| overlap(*input, *output)));
+            inputs.extend(self.arrays(computation.get(operand), slices, memory));
+        }
+        let options = KernelOptions { vector_bits: self.options.vector_bits, in_place };
+        match instruction.kind {
+            OpKind::Fusion => {
+                let body = &instruction.computations[0];
+                self.base_of_update(computation, instruction, buffers, output_slices, memory);
+                emit_fusion(self.builder, body, &inputs, &outputs, options)
+            }
+            OpKind::Scatter => {
+                let count = instruction.operands.len().saturating_sub(1) / 2;
+                for (number, output) in output_slices.iter().enumerate().take(count) {
+                    let base = &buffers.values[instruction.operands[number].index()];
+                    let shape = computation.get(instruction.operands[number]).shape.clone();
+                    self.copy(&shape, base, std::slice::from_ref(output), memory);
+                }
+                crate::scatter::emit_scatter(self.builder, computation, instruction, &inputs, &outputs, options)
+            }
+            _ => {
+                let single = single_instruction(computation, instruction);
+                emit_fusion(self.builder, &single, &inputs, &outputs, options)
+            }
+        }
+    }
+
+    /// Where an in-place update could not take over its base, the base is copied first.
+    fn base_of_update(
+        &self,
+        computation: &Computation,
+        instruction: &Instruction,
+        buffers: &ComputationBuffers,
+        outputs: &[Slice],
+        memory: &FunctionMemory<'c>,
+    ) {
+        let body = &instruction.computations[0];
+        let root = body.root();
+        if root.kind != OpKind::DynamicUpdateSlice {
+            return;
+        }
+        if let Some(number) = body.get(root.operands[0]).parameter_number() {
+            let operand = instruction.operands[number];
+            self.copy(&computation.get(operand).shape, &buffers.values[operand.index()], outputs, memory);
+        }
+    }
+
+    /// Copies leaves whose slices differ.
+    fn copy(&self, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'c>) {
+        for ((leaf, &from), &to) in shape.leaves().iter().zip(from).zip(to) {
+            let Some(array) = leaf.as_array() else { continue };
+            if from == to || array.byte_size() == 0 {
+                continue;
+            }
+            let source = memory.array(self.builder, &self.table, from, array);
+            let target = memory.array(self.builder, &self.table, to, array);
+            self.builder.effect("memref.copy", &[source.memref, target.memref], &[]);
+        }
+    }
+
+    /// Brings results that are parameters, constants or used twice to their places.
+    fn outputs(
+        &self,
+        entry: &Computation,
+        assignment: &BufferAssignment,
+        memory: &FunctionMemory<'c>,
+    ) -> Result<()> {
+        let slices = &assignment.entry.values[entry.root.index()];
+        let places: Vec<Slice> = slices
+            .iter()
+            .enumerate()
+            .map(|(number, slice)| Slice {
+                buffer: passes::buffer_assignment::Buffer::Output(number as u32),
+                offset: 0,
+                size: slice.size,
+            })
+            .collect();
+        self.copy(&entry.root().shape, slices, &places, memory);
+        Ok(())
+    }
+
+    fn while_loop(
+        &self,
+        instruction: &Instruction,
+        id: InstructionId,
+        buffers: &ComputationBuffers,
+        memory: &FunctionMemory<'c>,
+    ) -> Result<()> {
+        let state = &buffers.values[id.index()];
+        let initial = &buffers.values[instruction.operands[0].index()];
+        self.copy(&instruction.shape, initial, state, memory);
+        let [condition, body] = &instruction.computations[..] else {
+            return Err(LoweringError::bug("while without two computations"));
+        };
+        let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("while without buffers"))?;
+        let exchange = buffers.exchange.get(&id);
+        self.builder.while_loop(
+            |_| {
+                self.keep_failure(self.computation(condition, &nested[0], memory));
+                self.load_pred(condition, &nested[0], memory)
+            },
+            |_| {
+                self.keep_failure(self.computation(body, &nested[1], memory));
+                let mut results = nested[1].values[body.root.index()].clone();
+                let mut kept = results.clone();
+                for (&number, &slice) in exchange.into_iter().flatten() {
+                    kept[number] = slice;
+                }
+                self.copy(&instruction.shape, &results, &kept, memory);
+                results = kept;
+                self.copy(&instruction.shape, &results, state, memory);
+            },
+        );
+        Ok(())
+    }
+
+    /// The value of a scalar `pred` root as `i1`.
+    fn load_pred(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        memory: &FunctionMemory<'c>,
+    ) -> Value<'c> {
+        let arrays = self.arrays(computation.root(), &buffers.values[computation.root.index()], memory);
+        self.load_scalar(&arrays[0], CmpiPredicate::Ne)
+    }
+
+    fn load_scalar(&self, array: &ArrayRef<'c>, predicate: CmpiPredicate) -> Value<'c> {
+        let zero = self.builder.constant_index(0);
+        let byte = self.builder.value("memref.load", &[array.memref, zero], self.builder.integer_type(8), &[]);
+        self.builder.cmpi(predicate, byte, self.builder.integer_like(byte, 0))
+    }
+
+    fn conditional(
+        &self,
+        computation: &Computation,
+        instruction: &Instruction,
+        id: InstructionId,
+        buffers: &ComputationBuffers,
+        memory: &FunctionMemory<'c>,
+    ) -> Result<()> {
+        let selector = instruction.operands[0];
+        let arrays = self.arrays(computation.get(selector), &buffers.values[selector.index()], memory);
+        let array = arrays.first().ok_or_else(|| LoweringError::bug("conditional without selector"))?;
+        let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("conditional without buffers"))?;
+        let results = &buffers.values[id.index()];
+        let branch = |number: usize| {
+            let branch = &instruction.computations[number];
+            self.keep_failure(self.computation(branch, &nested[number], memory));
+            self.copy(&instruction.shape, &nested[number].values[branch.root.index()], results, memory);
+        };
+        let count = instruction.computations.len();
+        if array.element_type == ElementType::Pred {
+            let holds = self.load_scalar(array, CmpiPredicate::Ne);
+            self.builder.if_else(
+                holds,
+                &[],
+                |_| {
+                    branch(0);
+                    Vec::new()
+                },
+                |_| {
+                    branch(1);
+                    Vec::new()
+                },
+            );
+            return Ok(());
+        }
+        // Out of range selects the last branch; the branches before it are tested one by one.
+        let zero = self.builder.constant_index(0);
+        let index = self.builder.value("memref.load", &[array.memref, zero], self.builder.integer_type(32), &[]);
+        self.select_branch(index, 0, count, &branch);
+        Ok(())
+    }
+
+    fn select_branch(&self, index: Value<'c>, number: usize, count: usize, branch: &dyn Fn(usize)) {
+        if number + 1 == count {
+            return branch(number);
+        }
+        let chosen = self.builder.cmpi(CmpiPredicate::Eq, index, self.builder.integer_like(index, number as i64));
+        self.builder.if_else(
+            chosen,
+            &[],
+            |_| {
+                branch(number);
+                Vec::new()
+            },
+            |_| {
+                self.select_branch(index, number + 1, count, branch);
+                Vec::new()
+            },
+        );
+    }
+}
+
+/// Whether two slices share bytes.
+fn overlap(a: Slice, b: Slice) -> bool {
+    a.buffer == b.buffer && a.offset < b.offset + b.size && b.offset < a.offset + a.size
+}
+
+/// An instruction as a computation of its own, its operands as parameters.
+pub(crate) fn single_instruction(computation: &Computation, instruction: &Instruction) -> Computation {
+    use hlo::attributes::{AttributeValue, Attributes};
+    let mut single = Computation {
+        name: instruction.name.clone(),
+        instructions: Vec::new(),
+        parameters: Vec::new(),
+        root: InstructionId(instruction.operands.len() as u32),
+        annotations: Vec::new(),
+    };
+    for (number, &operand) in instruction.operands.iter().enumerate() {
+        let source = computation.get(operand);
+        single.parameters.push(InstructionId(number as u32));
+        single.instructions.push(Instruction {
+            name: source.name.clone(),
+            kind: OpKind::Parameter,
+            shape: source.shape.clone(),
+            operands: Vec::new(),
+            attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
+            computations: Vec::new(),
+            callee: None,
+            annotations: Vec::new(),
+            position: None,
+        });
+    }
+    let mut own = instruction.clone();
+    own.operands = (0..instruction.operands.len() as u32).map(InstructionId).collect();
+    single.instructions.push(own);
+    single
+}

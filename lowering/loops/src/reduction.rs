@@ -1,0 +1,388 @@
+//! reduce and reduce-window inside a fusion: loops that accumulate in registers.
+//!
+//! A reduction whose computation is one associative operation, over consecutive elements, runs on several vector
+//! accumulators that are combined after the loop. Other reductions take one element (or, where the result is a
+//! vector, one element a lane) a step, in order.
+
+use hlo::graph::{Computation, Instruction};
+use hlo::op_kind::OpKind;
+use indexing::maps;
+use indexing::{Constraint, Expr, Interval, Var};
+use mlir_ext::builder::Value;
+
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::operand_maps::{OperandMap, operand_shape, with_conditions};
+use crate::scalar::combiner::{self, Combiner};
+use crate::scalar::{self, Lanes};
+use crate::scope::Scope;
+use crate::trace::{merged_dimensions, split_merged, trace};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Vector accumulators of one reduction: enough to hide the latency of an addition.
+const ACCUMULATORS: i64 = 4;
+
+/// The map from the result of a reduce or reduce-window to its inputs; range variables run over what is combined.
+pub fn input_map(computation: &Computation, instruction: &Instruction) -> Result<OperandMap> {
+    let input = &operand_shape(computation, instruction, 0)?.dimensions;
+    if instruction.kind == OpKind::Reduce {
+        return Ok(OperandMap { map: maps::reduce(input, instruction.attributes.ints("dimensions")), conditions: Vec::new() });
+    }
+    let output = match &instruction.shape {
+        hlo::shape::Shape::Array(array) => array.dimensions.clone(),
+        hlo::shape::Shape::Tuple(elements) => {
+            elements.first().and_then(|shape| shape.as_array()).map(|shape| shape.dimensions.clone()).unwrap_or_default()
+        }
+        hlo::shape::Shape::Token | hlo::shape::Shape::Opaque => Vec::new(),
+    };
+    let window = window_of(instruction);
+    let map = maps::reduce_window(input, &output, &window);
+    let mut result = with_conditions(map, &output);
+    for (number, (range, dimension)) in result.map.ranges().iter().zip(&window).enumerate() {
+        if range.bounds.lower > 0 || range.bounds.upper < dimension.size - 1 {
+            result.conditions.push(Constraint::new(Expr::variable(Var::Range(number as u32)), range.bounds));
+        }
+    }
+    Ok(result)
+}
+
+/// The window attribute in the form the maps take.
+pub fn window_of(instruction: &Instruction) -> Vec<maps::WindowDimension> {
+    instruction
+        .attributes
+        .window()
+        .iter()
+        .map(|dimension| maps::WindowDimension {
+            size: dimension.size,
+            stride: dimension.stride,
+            padding_low: dimension.padding_low,
+            padding_high: dimension.padding_high,
+            window_dilation: dimension.window_dilation,
+            base_dilation: dimension.base_dilation,
+            reversal: dimension.reversal,
+        })
+        .collect()
+}
+
+/// One loop over values that are combined.
+struct CombineLoop {
+    extent: i64,
+    /// Sizes of the range variables it stands for.
+    sizes: Vec<i64>,
+}
+
+impl<'a, 'c> Elemental<'a, 'c> {
+    /// reduce at one index of its result.
+    pub(crate) fn reduce(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+        let inputs = instruction.operands.len() / 2;
+        let map = input_map(self.computation, instruction)?.map;
+        let sizes: Vec<i64> = map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect();
+        let initial = self.initial_values(instruction, inputs)?;
+        if sizes.contains(&0) {
+            return Ok(initial);
+        }
+        let combiner = match inputs {
+            1 => combiner::recognise(&instruction.computations[0]),
+            _ => None,
+        };
+        let (loops, is_consecutive) = self.combine_loops(instruction, index, &sizes)?;
+        let lanes = self.vector_lanes;
+        let last = loops.last().map_or(0, |l| l.extent);
+        if let Some(combiner) = combiner {
+            if self.scope.lanes().is_none() && is_consecutive && last >= i64::from(lanes) && lanes > 1 {
+                let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
+                let value = combiner.combine(self.builder, &value, &initial[0]);
+                return Ok(vec![combiner.finish(self.builder, &value)]);
+            }
+        }
+        let (start, combiner) = match &combiner {
+            // Wider accumulators than the element type, where the combiner has them.
+            Some(combiner) => (vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))], Some(combiner)),
+            None => (initial.iter().map(|value| self.in_lanes(value)).collect(), None),
+        };
+        let result = self.ordered_reduce(instruction, index, &loops, start, combiner)?;
+        Ok(match combiner {
+            Some(combiner) => result.iter().map(|value| combiner.finish(self.builder, value)).collect(),
+            None => result,
+        })
+    }
+
+    fn initial_values(&mut self, instruction: &'a Instruction, inputs: usize) -> Result<Vec<Lanes<'c>>> {
+        instruction.operands[inputs..].iter().map(|&operand| self.evaluate(operand, &[])).collect()
+    }
+
+    fn in_lanes(&self, value: &Lanes<'c>) -> Lanes<'c> {
+        scalar::splat(self.builder, value, self.scope.lanes())
+    }
+
+    /// The loops over the range variables, neighbours merged where addresses allow, and whether the last one
+    /// walks consecutive elements.
+    fn combine_loops(
+        &self,
+        instruction: &Instruction,
+        index: &[Expr],
+        sizes: &[i64],
+    ) -> Result<(Vec<CombineLoop>, bool)> {
+        let map = input_map(self.computation, instruction)?.map;
+        let mut scope: Scope<'c> = Scope::new();
+        // Result indices become plain symbols: only their place in addresses matters.
+        let outer: Vec<Expr> = index.iter().map(|expr| scope.add_symbol(self.scope.range(expr))).collect();
+        let symbols: Vec<Expr> = sizes.iter().map(|&size| scope.add_symbol(Interval::new(0, size - 1))).collect();
+        let operand_index: Vec<Expr> = map
+            .results()
+            .iter()
+            .map(|result| scope.simplify(&crate::elemental::substitute(result, &outer, &symbols, &[])))
+            .collect();
+        let inputs = instruction.operands.len() / 2;
+        let found = trace(self.computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
+        let groups = merged_dimensions(&found, &symbols, sizes);
+        let loops: Vec<CombineLoop> = groups
+            .iter()
+            .map(|&(first, last)| CombineLoop {
+                extent: sizes[first..last].iter().product(),
+                sizes: sizes[first..last].to_vec(),
+            })
+            .collect();
+        let is_consecutive = symbols.last().and_then(Expr::as_variable).is_some_and(|last| {
+            let (consecutive, _, other) = found.accesses_along(last);
+            consecutive > 0 && other == 0
+        });
+        Ok((loops, is_consecutive))
+    }
+
+    /// Nested loops over all but the last combine loop; `innermost` gets the values of the outer ones.
+    fn outer_combine_loops(
+        &mut self,
+        loops: &[CombineLoop],
+        ranges: Vec<Expr>,
+        state: Vec<Value<'c>>,
+        innermost: &mut dyn FnMut(&mut Self, Vec<Expr>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+    ) -> Result<Vec<Value<'c>>> {
+        let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
+        self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
+            let mut ranges = ranges.clone();
+            ranges.extend(split_merged(&variable, &first.sizes));
+            emitter.outer_combine_loops(rest, ranges, state, innermost)
+        })
+    }
+
+    /// `scf.for` over an interval with carried values; a single iteration needs no loop.
+    pub(crate) fn loop_over(
+        &mut self,
+        interval: Interval,
+        state: Vec<Value<'c>>,
+        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+    ) -> Result<Vec<Value<'c>>> {
+        if interval.lower == interval.upper {
+            return body(self, Expr::constant(interval.lower), state);
+        }
+        let builder = self.builder;
+        let lower = builder.constant_index(interval.lower);
+        let upper = builder.constant_index(interval.upper + 1);
+        let step = builder.constant_index(1);
+        let mut failure = None;
+        let results = builder.for_loop(lower, upper, step, &state, |_, position, carried| {
+            let next = self.nested(|emitter| {
+                let variable = emitter.scope.add_variable(interval, position);
+                body(emitter, variable, carried.to_vec())
+            });
+            next.unwrap_or_else(|error| {
+                failure = Some(error);
+                carried.to_vec()
+            })
+        });
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(results),
+        }
+    }
+
+    /// Elements in order, one a step.
+    fn ordered_reduce(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr],
+        loops: &[CombineLoop],
+        start: Vec<Lanes<'c>>,
+        combiner: Option<&Combiner>,
+    ) -> Result<Vec<Lanes<'c>>> {
+        let map = input_map(self.computation, instruction)?.map;
+        let inputs = instruction.operands.len() / 2;
+        let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
+        let result = self.outer_combine_loops(loops, Vec::new(), state, &mut |emitter, ranges, state| {
+            let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+            let accumulators = unpack(&start, &state);
+            let mut elements = Vec::with_capacity(inputs);
+            for &operand in &instruction.operands[..inputs] {
+                let element = emitter.evaluate(operand, &operand_index)?;
+                elements.push(emitter.in_lanes(&element));
+            }
+            let next = emitter.combine_step(&instruction.computations[0], combiner, &accumulators, &elements)?;
+            Ok(next.iter().flat_map(Lanes::values).collect())
+        })?;
+        Ok(unpack(&start, &result))
+    }
+
+    fn combine_step(
+        &mut self,
+        computation: &Computation,
+        combiner: Option<&Combiner>,
+        accumulators: &[Lanes<'c>],
+        elements: &[Lanes<'c>],
+    ) -> Result<Vec<Lanes<'c>>> {
+        if let (Some(combiner), [accumulator], [element]) = (combiner, accumulators, elements) {
+            return Ok(vec![combiner.combine(self.builder, accumulator, element)]);
+        }
+        let arguments: Vec<Lanes<'c>> = accumulators.iter().chain(elements).copied().collect();
+        let next = self.scalar_computation(computation, &arguments)?;
+        Ok(next.iter().map(|value| self.in_lanes(value)).collect())
+    }
+
+    /// Several vector accumulators over the last loop, then their combination to one element.
+    fn vector_reduce(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr],
+        loops: &[CombineLoop],
+        combiner: &Combiner,
+        lanes: u32,
+    ) -> Result<Lanes<'c>> {
+        let map = input_map(self.computation, instruction)?.map;
+        let (Some(last), outer) = (loops.last(), &loops[..loops.len().saturating_sub(1)]) else {
+            return Err(LoweringError::bug("vector reduction without loops"));
+        };
+        let operand = instruction.operands[0];
+        let width = i64::from(lanes);
+        let vectors = last.extent / width;
+        let accumulators = if vectors >= ACCUMULATORS { ACCUMULATORS } else { 1 };
+        let identity = combiner.identity(self.builder, Some(lanes));
+        let start = vec![identity; accumulators as usize];
+        let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
+
+        // One vector of elements, the first at `position`, into accumulator `number`.
+        let step = |emitter: &mut Self, ranges: &[Expr], position: &Expr, accumulator: &Lanes<'c>| -> Result<Lanes<'c>> {
+            emitter.nested(|emitter| {
+                let lane = emitter.scope.add_lanes(lanes);
+                let mut ranges = ranges.to_vec();
+                ranges.extend(split_merged(&(position.clone() + lane), &last.sizes));
+                let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+                let element = emitter.evaluate(operand, &operand_index)?;
+                let element = emitter.in_lanes(&element);
+                Ok(combiner.combine(emitter.builder, accumulator, &element))
+            })
+        };
+        let results = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
+            let blocks = vectors / accumulators;
+            let ranges_inside = ranges.clone();
+            let mut state =
+                emitter.loop_over(Interval::new(0, blocks - 1), state, &mut |emitter, block, state| {
+                    let mut next = Vec::new();
+                    for (number, accumulator) in unpack(&start, &state).iter().enumerate() {
+                        let position = block.clone() * (width * accumulators) + number as i64 * width;
+                        next.extend(step(emitter, &ranges_inside, &position, accumulator)?.values());
+                    }
+                    Ok(next)
+                })?;
+            for vector in blocks * accumulators..vectors {
+                let number = (vector % accumulators) as usize;
+                let mut accumulator = unpack(&start, &state);
+                accumulator[number] = step(emitter, &ranges, &Expr::constant(vector * width), &accumulator[number])?;
+                state = accumulator.iter().flat_map(Lanes::values).collect();
+            }
+            Ok(state)
+        })?;
+        let mut vectors_left = unpack(&start, &results);
+        while vectors_left.len() > 1 {
+            let half = vectors_left.len().div_ceil(2);
+            for number in half..vectors_left.len() {
+                vectors_left[number - half] =
+                    combiner.combine(self.builder, &vectors_left[number - half], &vectors_left[number]);
+            }
+            vectors_left.truncate(half);
+        }
+        let mut total = combiner.horizontal(self.builder, &vectors_left[0]);
+
+        let rest = Interval::new(last.extent - last.extent % width, last.extent - 1);
+        if rest.lower <= rest.upper {
+            let start = [total];
+            let state = total.values();
+            let result = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
+                emitter.loop_over(rest, state, &mut |emitter, position, state| {
+                    let mut ranges = ranges.clone();
+                    ranges.extend(split_merged(&position, &last.sizes));
+                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+                    let element = emitter.evaluate(operand, &operand_index)?;
+                    let accumulator = unpack(&start, &state);
+                    Ok(combiner.combine(emitter.builder, &accumulator[0], &element).values())
+                })
+            })?;
+            total = unpack(&start, &result)[0];
+        }
+        Ok(total)
+    }
+
+    /// reduce-window at one index of its result: positions outside the operand are left out.
+    pub(crate) fn reduce_window(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+        let inputs = instruction.operands.len() / 2;
+        let map = input_map(self.computation, instruction)?;
+        let window = instruction.attributes.window();
+        let initial = self.initial_values(instruction, inputs)?;
+        let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
+        if sizes.contains(&0) || window.iter().any(|dimension| dimension.size == 0) {
+            return Ok(initial);
+        }
+        let combiner = if inputs == 1 { combiner::recognise(&instruction.computations[0]) } else { None };
+        let start: Vec<Lanes<'c>> = match &combiner {
+            Some(combiner) => vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))],
+            None => initial.iter().map(|value| self.in_lanes(value)).collect(),
+        };
+        let loops: Vec<CombineLoop> =
+            window.iter().map(|dimension| CombineLoop { extent: dimension.size, sizes: vec![dimension.size] }).collect();
+        let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
+        let result = self.outer_combine_loops(&loops, Vec::new(), state, &mut |emitter, ranges, state| {
+            let accumulators = unpack(&start, &state);
+            let conditions: Vec<Constraint> = map
+                .conditions
+                .iter()
+                .map(|condition| {
+                    let expr = crate::elemental::substitute(&condition.expr, index, &ranges, &[]);
+                    Constraint::new(emitter.scope.simplify(&expr), condition.interval)
+                })
+                .collect();
+            let operand_index = emitter.apply_with_ranges(map.map.results(), index, &ranges, &[]);
+            let next = emitter.guarded_step(
+                &conditions,
+                &operand_index,
+                &sizes,
+                &accumulators,
+                &mut |emitter, operand_index| {
+                    let mut elements = Vec::with_capacity(inputs);
+                    for &operand in &instruction.operands[..inputs] {
+                        let element = emitter.evaluate(operand, operand_index)?;
+                        elements.push(emitter.in_lanes(&element));
+                    }
+                    emitter.combine_step(&instruction.computations[0], combiner.as_ref(), &accumulators, &elements)
+                },
+            )?;
+            Ok(next.iter().flat_map(Lanes::values).collect())
+        })?;
+        let result = unpack(&start, &result);
+        Ok(match &combiner {
+            Some(combiner) => result.iter().map(|value| combiner.finish(self.builder, value)).collect(),
+            None => result,
+        })
+    }
+}
+
+/// Registers of carried values, grouped as in `like`.
+fn unpack<'c>(like: &[Lanes<'c>], values: &[Value<'c>]) -> Vec<Lanes<'c>> {
+    let mut rest = values;
+    like.iter()
+        .map(|lanes| {
+            let (own, others) = rest.split_at(lanes.values().len().min(rest.len()));
+            rest = others;
+            lanes.with_values(own)
+        })
+        .collect()
+}

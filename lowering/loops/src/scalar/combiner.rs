@@ -1,0 +1,150 @@
+//! Reduction computations that are one associative operation, which may therefore be done a vector at a time.
+
+use hlo::attributes::Attributes;
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::graph::Computation;
+use hlo::op_kind::OpKind;
+use melior::ir::Attribute;
+use mlir_ext::builder::{OpBuilder, Value};
+
+use super::small_float::Format;
+use super::{Lanes, elementwise, integer, register_type, registers, table};
+
+/// An associative and commutative operation on elements of one type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Combiner {
+    /// The operation: add, multiply, maximum, minimum, and, or, xor.
+    pub kind: OpKind,
+    /// The type that values are combined in.
+    pub element_type: ElementType,
+}
+
+impl Combiner {
+    /// The combiner that a computation of two scalars is; `None` for any other computation.
+    pub fn recognise(computation: &Computation) -> Option<Self> {
+        let root = computation.root();
+        let [first, second] = computation.parameters[..] else { return None };
+        let [left, right] = root.operands[..] else { return None };
+        if (left, right) != (first, second) && (left, right) != (second, first) {
+            return None;
+        }
+        let element_type = root.shape.as_array()?.element_type;
+        let is_scalar = |id| {
+            let shape = computation.get(id).shape.as_array();
+            shape.is_some_and(|shape| shape.rank() == 0 && shape.element_type == element_type)
+        };
+        let combiner = Combiner { kind: root.kind, element_type };
+        (is_scalar(first) && is_scalar(second) && combiner.reduction().is_some()).then_some(combiner)
+    }
+
+    /// The same operation in the type to accumulate in: sums and products of small floats in `f32`, which the
+    /// result is rounded from once.
+    pub fn accumulating(self) -> Self {
+        let rounds = matches!(self.kind, OpKind::Add | OpKind::Multiply) && Format::of(self.element_type).is_some();
+        Combiner { element_type: if rounds { ElementType::F32 } else { self.element_type }, ..self }
+    }
+
+    /// Name of the operation among `vector.reduction`'s kinds.
+    fn reduction(self) -> Option<&'static str> {
+        use ElementClass::{Complex, Float, Predicate, Signed, Unsigned};
+        let class = self.element_type.class();
+        REDUCTIONS
+            .iter()
+            .find(|(kind, _)| *kind == self.kind)
+            .map(|(_, names)| match class {
+                Predicate => names[0],
+                Signed => names[1],
+                Unsigned => names[2],
+                Float => names[3],
+                Complex => names[4],
+            })
+            .filter(|name| !name.is_empty())
+    }
+
+    /// The element that changes nothing, in every lane.
+    pub fn identity<'c>(self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> Lanes<'c> {
+        let r#type = register_type(builder, self.element_type, lanes);
+        let name = self.reduction().unwrap_or_default();
+        let width = self.element_type.bit_width();
+        let value = match self.element_type.class() {
+            ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => {
+                let value = match name {
+                    "mul" => 1,
+                    "and" | "minui" => integer_limit(self.element_type),
+                    "maxsi" => i64::MIN >> (64 - width),
+                    "minsi" => i64::MAX >> (64 - width),
+                    _ => 0,
+                };
+                builder.constant_integer(r#type, value)
+            }
+            ElementClass::Float | ElementClass::Complex => {
+                let bound = Format::of(self.element_type).map_or(f64::INFINITY, Format::bound);
+                let value = match name {
+                    "mul" => 1.0,
+                    "maximumf" if self.element_type == ElementType::F8E8M0FNU => 2f64.powi(-127),
+                    "maximumf" => -bound,
+                    "minimumf" => bound,
+                    _ => -0.0,
+                };
+                builder.constant_float(r#type, value)
+            }
+        };
+        let imaginary = if name == "mul" { 0.0 } else { -0.0 };
+        let imaginary = self.element_type.is_complex().then(|| builder.constant_float(r#type, imaginary));
+        Lanes { element_type: self.element_type, lanes, value, imaginary }
+    }
+
+    /// Combines lane by lane.
+    pub fn combine<'c>(self, builder: &OpBuilder<'c>, a: &Lanes<'c>, b: &Lanes<'c>) -> Lanes<'c> {
+        // Recognised combiners are rows of the table.
+        elementwise(builder, self.kind, &Attributes::new(), &[*a, *b], self.element_type).unwrap_or(*a)
+    }
+
+    /// Combines the lanes of a vector to a single element, in any order.
+    pub fn horizontal<'c>(self, builder: &OpBuilder<'c>, vector: &Lanes<'c>) -> Lanes<'c> {
+        let Some(lanes) = vector.lanes else { return *vector };
+        let name = self.reduction().unwrap_or_default();
+        let reduce = |value: Value<'c>| {
+            let kind = Attribute::parse(builder.context(), &format!("#vector.kind<{name}>"))
+                .unwrap_or_else(|| Attribute::unit(builder.context()));
+            let mut attributes = vec![("kind", kind)];
+            let reassociates = matches!(self.element_type.class(), ElementClass::Float | ElementClass::Complex)
+                && matches!(name, "add" | "mul");
+            if reassociates {
+                attributes.push(("fastmath", builder.reassociate()));
+            }
+            builder.value("vector.reduction", &[value], builder.element_type_of(value.r#type()), &attributes)
+        };
+        match vector.imaginary {
+            None => {
+                let value = table::bring_into_type(builder, self.element_type, reduce(vector.value));
+                Lanes::real(builder, self.element_type, value)
+            }
+            Some(imaginary) if name == "add" => {
+                Lanes::complex(builder, self.element_type, reduce(vector.value), reduce(imaginary))
+            }
+            Some(_) => (1..lanes).fold(registers::extract(builder, vector, 0), |product, lane| {
+                self.combine(builder, &product, &registers::extract(builder, vector, lane))
+            }),
+        }
+    }
+}
+
+/// (operation, names in `vector.reduction` for `pred`, signed, unsigned, float and complex elements)
+const REDUCTIONS: [(OpKind, [&str; 5]); 7] = [
+    (OpKind::Add, ["or", "add", "add", "add", "add"]),
+    (OpKind::Multiply, ["and", "mul", "mul", "mul", "mul"]),
+    (OpKind::Maximum, ["or", "maxsi", "maxui", "maximumf", ""]),
+    (OpKind::Minimum, ["and", "minsi", "minui", "minimumf", ""]),
+    (OpKind::And, ["and", "and", "and", "", ""]),
+    (OpKind::Or, ["or", "or", "or", "", ""]),
+    (OpKind::Xor, ["xor", "xor", "xor", "", ""]),
+];
+
+/// The integer of all ones, in range of its register.
+fn integer_limit(element_type: ElementType) -> i64 {
+    match element_type.class() {
+        ElementClass::Unsigned if element_type.bit_width() < 64 => (1i64 << element_type.bit_width()) - 1,
+        _ => -1,
+    }
+}

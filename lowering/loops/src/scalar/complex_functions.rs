@@ -1,0 +1,277 @@
+//! Transcendental functions of complex registers, from real ones of the parts.
+//!
+//! The inverse functions and the hyperbolic tangent are W. Kahan's, "Branch Cuts for Complex Elementary Functions".
+
+use melior::ir::Type;
+use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt};
+use mlir_ext::builder::{OpBuilder, Value};
+
+use super::complex::{Complex, divide, magnitude, multiply, ordered_magnitudes, square_root};
+use super::transcendental::{self, Function};
+use crate::math::{Binary, Unary};
+
+fn real<'c>(builder: &OpBuilder<'c>, function: Unary, operand: Value<'c>) -> Value<'c> {
+    transcendental::emit(builder, Function::Unary(function), &[operand])
+}
+
+fn real_binary<'c>(builder: &OpBuilder<'c>, function: Binary, a: Value<'c>, b: Value<'c>) -> Value<'c> {
+    transcendental::emit(builder, Function::Binary(function), &[a, b])
+}
+
+/// A number just below the logarithm of the largest finite value.
+fn exponential_limit<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> f64 {
+    if builder.element_type_of(value.r#type()) == Type::float64(builder.context()) { 709.0 } else { 88.0 }
+}
+
+/// exp(x) as the product of two factors, of which the first alone overflows only when the product by far does.
+fn exponential_factors<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> (Value<'c>, Value<'c>) {
+    let limit = builder.float_like(value, exponential_limit(builder, value));
+    let is_large = builder.cmpf(Ogt, value, limit);
+    let half = builder.mulf(value, builder.float_like(value, 0.5));
+    let factor = real(builder, Unary::Exp, builder.select(is_large, half, value));
+    (factor, builder.select(is_large, factor, builder.float_like(value, 1.0)))
+}
+
+/// e^z.
+pub(super) fn exponential<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let (first, second) = exponential_factors(builder, value.re);
+    let times = |part| builder.mulf(builder.mulf(first, part), second);
+    let re = times(real(builder, Unary::Cos, value.im));
+    let im = times(real(builder, Unary::Sin, value.im));
+    // Real arguments have real results, infinite ones too.
+    let is_real = builder.cmpf(Oeq, value.im, builder.float_like(value.im, 0.0));
+    Complex { re, im: builder.select(is_real, value.im, im) }
+}
+
+/// e^z - 1.
+pub(super) fn exponential_minus_one<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let half = builder.mulf(value.im, builder.float_like(value.im, 0.5));
+    let sine = real(builder, Unary::Sin, half);
+    let difference = builder.mulf(builder.float_like(value.im, 2.0), builder.mulf(sine, sine));
+    let growth = real(builder, Unary::Expm1, value.re);
+    let cosine = real(builder, Unary::Cos, value.im);
+    let re = builder.subf(builder.mulf(growth, cosine), difference);
+    Complex { re, im: exponential(builder, operands).im }
+}
+
+/// log |z|: log max + log(1 + (min / max)^2) / 2.
+fn log_magnitude<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Value<'c> {
+    let (largest, smallest) = ordered_magnitudes(builder, value);
+    let ratio = builder.divf(smallest, largest);
+    let log = real(builder, Unary::Log, largest);
+    let rest = real(builder, Unary::Log1p, builder.mulf(ratio, ratio));
+    let sum = builder.addf(log, builder.mulf(rest, builder.float_like(rest, 0.5)));
+    // At 0 and infinity the ratio may be NaN, and the first term is the result.
+    let is_infinite = builder.cmpf(Oeq, builder.absf(log), builder.float_like(log, f64::INFINITY));
+    builder.select(is_infinite, log, sum)
+}
+
+/// Principal logarithm.
+pub(super) fn log<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    Complex { re: log_magnitude(builder, value), im: real_binary(builder, Binary::Atan2, value.im, value.re) }
+}
+
+/// log(1 + z).
+pub(super) fn log_plus_one<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let constant = |number| builder.float_like(value.re, number);
+    let sum = Complex { re: builder.addf(value.re, constant(1.0)), im: value.im };
+    // |1 + z|^2 - 1, which is small where 1 + re is rounded badly.
+    let square = builder.mulf(value.im, value.im);
+    let excess = builder.fma(value.re, builder.addf(value.re, constant(2.0)), square);
+    let near = builder.mulf(real(builder, Unary::Log1p, excess), constant(0.5));
+    let (largest, _) = ordered_magnitudes(builder, value);
+    let is_small = builder.cmpf(Olt, largest, constant(0.5));
+    let re = builder.select(is_small, near, log_magnitude(builder, sum));
+    Complex { re, im: real_binary(builder, Binary::Atan2, sum.im, sum.re) }
+}
+
+/// z^w = |z|^c e^(-d arg z) (cos q + i sin q), q = c arg z + d log |z|, for w = c + d i.
+pub(super) fn power<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let (base, exponent) = (operands[0], operands[1]);
+    let zero = builder.float_like(base.re, 0.0);
+    let magnitude = magnitude(builder, &[base]);
+    let angle = real_binary(builder, Binary::Atan2, base.im, base.re);
+    let decay = real(builder, Unary::Exp, builder.negf(builder.mulf(exponent.im, angle)));
+    let radius = builder.mulf(real_binary(builder, Binary::Pow, magnitude, exponent.re), decay);
+    let log = log_magnitude(builder, base);
+    let is_real_exponent = builder.cmpf(Oeq, exponent.im, zero);
+    let turn = builder.select(is_real_exponent, zero, builder.mulf(exponent.im, log));
+    let turn = builder.addf(builder.mulf(exponent.re, angle), turn);
+    let re = builder.mulf(radius, real(builder, Unary::Cos, turn));
+    let im = builder.mulf(radius, real(builder, Unary::Sin, turn));
+    let is_zero = builder.cmpf(Oeq, magnitude, zero);
+    let vanishes = builder.andi(is_zero, builder.cmpf(Ogt, exponent.re, zero));
+    Complex { re: builder.select(vanishes, zero, re), im: builder.select(vanishes, zero, im) }
+}
+
+/// cosh(x), sinh(x) and a factor that both are to be multiplied by last, which keeps them finite for long.
+fn hyperbolic<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> (Value<'c>, Value<'c>, Value<'c>) {
+    let absolute = builder.absf(value);
+    let limit = builder.float_like(value, exponential_limit(builder, value));
+    let is_large = builder.cmpf(Ogt, absolute, limit);
+    let half = builder.mulf(absolute, builder.float_like(value, 0.5));
+    let factor = real(builder, Unary::Exp, half);
+    let large = builder.mulf(factor, builder.float_like(value, 0.5));
+    let cosh = builder.select(is_large, large, real(builder, Unary::Cosh, value));
+    let sinh = builder.select(is_large, builder.copysign(large, value), real(builder, Unary::Sinh, value));
+    (cosh, sinh, builder.select(is_large, factor, builder.float_like(value, 1.0)))
+}
+
+/// sinh(a) cos(b) + i cosh(a) sin(b).
+pub(super) fn hyperbolic_sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let (cosh, sinh, factor) = hyperbolic(builder, value.re);
+    let times = |a, b| builder.mulf(builder.mulf(a, b), factor);
+    Complex {
+        re: times(sinh, real(builder, Unary::Cos, value.im)),
+        im: times(cosh, real(builder, Unary::Sin, value.im)),
+    }
+}
+
+/// cosh(a) cos(b) + i sinh(a) sin(b).
+pub(super) fn hyperbolic_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let (cosh, sinh, factor) = hyperbolic(builder, value.re);
+    let times = |a, b| builder.mulf(builder.mulf(a, b), factor);
+    Complex {
+        re: times(cosh, real(builder, Unary::Cos, value.im)),
+        im: times(sinh, real(builder, Unary::Sin, value.im)),
+    }
+}
+
+/// i z.
+fn times_i<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Complex<'c> {
+    Complex { re: builder.negf(value.im), im: value.re }
+}
+
+/// -i z.
+fn times_minus_i<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Complex<'c> {
+    Complex { re: value.im, im: builder.negf(value.re) }
+}
+
+/// sin z = -i sinh(i z).
+pub(super) fn sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    times_minus_i(builder, hyperbolic_sine(builder, &[times_i(builder, operands[0])]))
+}
+
+/// cos z = cosh(i z).
+pub(super) fn cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    hyperbolic_cosine(builder, &[times_i(builder, operands[0])])
+}
+
+/// Hyperbolic tangent.
+pub(super) fn hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let constant = |number| builder.float_like(value.re, number);
+    // From here on the real part is 1 to the last bit.
+    let limit = if exponential_limit(builder, value.re) > 100.0 { 20.0 } else { 10.0 };
+    let absolute = builder.absf(value.re);
+    let is_large = builder.cmpf(Ogt, absolute, constant(limit));
+    let bounded = builder.select(is_large, builder.copysign(constant(limit), value.re), value.re);
+    let tangent = real(builder, Unary::Tan, value.im);
+    let sinh = real(builder, Unary::Sinh, bounded);
+    let beta = builder.fma(tangent, tangent, constant(1.0));
+    let square = builder.mulf(sinh, sinh);
+    let cosh = builder.sqrt(builder.addf(square, constant(1.0)));
+    let denominator = builder.fma(beta, square, constant(1.0));
+    let re = builder.divf(builder.mulf(builder.mulf(beta, cosh), sinh), denominator);
+    let im = builder.divf(tangent, denominator);
+    let decay = real(builder, Unary::Exp, builder.mulf(absolute, constant(-2.0)));
+    let far = builder.mulf(builder.mulf(constant(4.0), decay), builder.divf(tangent, beta));
+    Complex { re, im: builder.select(is_large, far, im) }
+}
+
+/// tan z = -i tanh(i z).
+pub(super) fn tangent<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    times_minus_i(builder, hyperbolic_tangent(builder, &[times_i(builder, operands[0])]))
+}
+
+/// 1 / (1 + e^-z).
+pub(super) fn logistic<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let negative = Complex { re: builder.negf(value.re), im: builder.negf(value.im) };
+    let exponential = exponential(builder, &[negative]);
+    let one = builder.float_like(value.re, 1.0);
+    let denominator = Complex { re: builder.addf(one, exponential.re), im: exponential.im };
+    let one = Complex { re: one, im: builder.float_like(value.re, 0.0) };
+    divide(builder, &[one, denominator])
+}
+
+/// atan2(y, x) = -i log((x + i y) / sqrt(x^2 + y^2)).
+pub(super) fn arc_tangent_2<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let (y, x) = (operands[0], operands[1]);
+    let sum = super::complex::add(builder, &[x, times_i(builder, y)]);
+    let squares = super::complex::add(builder, &[multiply(builder, &[x, x]), multiply(builder, &[y, y])]);
+    let quotient = divide(builder, &[sum, square_root(builder, &[squares])]);
+    times_minus_i(builder, log(builder, &[quotient]))
+}
+
+/// sqrt(1 - z) and sqrt(1 + z).
+fn roots<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> (Complex<'c>, Complex<'c>) {
+    let one = builder.float_like(value.re, 1.0);
+    let below = Complex { re: builder.subf(one, value.re), im: builder.negf(value.im) };
+    let above = Complex { re: builder.addf(one, value.re), im: value.im };
+    (square_root(builder, &[below]), square_root(builder, &[above]))
+}
+
+/// Imaginary part of conj(a) b.
+fn cross<'c>(builder: &OpBuilder<'c>, a: Complex<'c>, b: Complex<'c>) -> Value<'c> {
+    builder.subf(builder.mulf(a.re, b.im), builder.mulf(a.im, b.re))
+}
+
+/// Arc cosine.
+pub(super) fn arc_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let (below, above) = roots(builder, operands[0]);
+    let half = real_binary(builder, Binary::Atan2, below.re, above.re);
+    Complex {
+        re: builder.addf(half, half),
+        im: real(builder, Unary::Asinh, cross(builder, above, below)),
+    }
+}
+
+/// Arc sine.
+pub(super) fn arc_sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let (below, above) = roots(builder, operands[0]);
+    let product = multiply(builder, &[below, above]);
+    Complex {
+        re: real_binary(builder, Binary::Atan2, operands[0].re, product.re),
+        im: real(builder, Unary::Asinh, cross(builder, below, above)),
+    }
+}
+
+/// Inverse hyperbolic sine: -i asin(i z).
+pub(super) fn inverse_hyperbolic_sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    times_minus_i(builder, arc_sine(builder, &[times_i(builder, operands[0])]))
+}
+
+/// Inverse hyperbolic cosine.
+pub(super) fn inverse_hyperbolic_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let one = builder.float_like(value.re, 1.0);
+    let below = square_root(builder, &[Complex { re: builder.subf(value.re, one), im: value.im }]);
+    let above = square_root(builder, &[Complex { re: builder.addf(value.re, one), im: value.im }]);
+    let dot = builder.addf(builder.mulf(below.re, above.re), builder.mulf(below.im, above.im));
+    let half = real_binary(builder, Binary::Atan2, below.im, above.re);
+    Complex { re: real(builder, Unary::Asinh, dot), im: builder.addf(half, half) }
+}
+
+/// Inverse hyperbolic tangent: log1p(4 a / ((1 - a)^2 + b^2)) / 4 + i atan2(2 b, (1 - a)(1 + a) - b^2) / 2.
+pub(super) fn inverse_hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    let value = operands[0];
+    let constant = |number| builder.float_like(value.re, number);
+    let below = builder.subf(constant(1.0), value.re);
+    let above = builder.addf(constant(1.0), value.re);
+    let square = builder.mulf(value.im, value.im);
+    let distance = builder.fma(below, below, square);
+    let ratio = builder.divf(builder.mulf(constant(4.0), value.re), distance);
+    let double = builder.addf(value.im, value.im);
+    let other = builder.subf(builder.mulf(below, above), square);
+    Complex {
+        re: builder.mulf(real(builder, Unary::Log1p, ratio), constant(0.25)),
+        im: builder.mulf(real_binary(builder, Binary::Atan2, double, other), constant(0.5)),
+    }
+}

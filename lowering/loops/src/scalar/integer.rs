@@ -1,0 +1,226 @@
+//! Integer operations that take more than one MLIR operation. Nothing traps, whatever the operands.
+//!
+//! 2- and 4-bit integers are `i8` registers; the table brings results back into range with [`wrap`].
+
+use hlo::element_type::ElementType;
+use melior::ir::{Type, TypeLike};
+use mlir_ext::arith::CmpiPredicate::{Eq, Sgt, Slt, Ult};
+use mlir_ext::builder::{OpBuilder, Value};
+
+/// Brings a 2- or 4-bit integer into range by dropping the bits above its width.
+pub(super) fn wrap<'c>(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Value<'c> {
+    if element_type.bit_width() >= 8 || !element_type.is_integer() {
+        return value;
+    }
+    match element_type.is_signed_integer() {
+        true => sign_extended(builder, element_type, value),
+        false => zero_extended(builder, element_type, value),
+    }
+}
+
+/// The bits of the element's width, zero above.
+fn zero_extended<'c>(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Value<'c> {
+    match element_type.bit_width() {
+        width if width < 8 => builder.andi(value, builder.integer_like(value, (1 << width) - 1)),
+        _ => value,
+    }
+}
+
+/// The bits of the element's width, copies of the highest above.
+fn sign_extended<'c>(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Value<'c> {
+    match element_type.bit_width() {
+        width if width < 8 => {
+            let distance = builder.integer_like(value, i64::from(8 - width));
+            builder.shrsi(builder.shli(value, distance), distance)
+        }
+        _ => value,
+    }
+}
+
+pub(super) fn not<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    builder.xori(operands[0], builder.integer_like(operands[0], -1))
+}
+
+pub(super) fn negate<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    builder.subi(builder.integer_like(operands[0], 0), operands[0])
+}
+
+pub(super) fn identity<'c>(_: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    operands[0]
+}
+
+/// -1, 0 or 1.
+pub(super) fn sign<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    let value = operands[0];
+    let zero = builder.integer_like(value, 0);
+    let element = builder.element_type_of(value.r#type());
+    if element_type.is_unsigned_integer() {
+        return builder.extui(builder.cmpi(Ult, zero, value), element);
+    }
+    let positive = builder.extui(builder.cmpi(Sgt, value, zero), element);
+    let negative = builder.extsi(builder.cmpi(Slt, value, zero), element);
+    builder.ori(positive, negative)
+}
+
+pub(super) fn population_count<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    operands: &[Value<'c>],
+) -> Value<'c> {
+    let bits = zero_extended(builder, element_type, operands[0]);
+    builder.value("math.ctpop", &[bits], bits.r#type(), &[])
+}
+
+pub(super) fn count_leading_zeros<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    operands: &[Value<'c>],
+) -> Value<'c> {
+    let bits = zero_extended(builder, element_type, operands[0]);
+    let count = builder.value("math.ctlz", &[bits], bits.r#type(), &[]);
+    match element_type.bit_width() {
+        width if width < 8 => builder.subi(count, builder.integer_like(count, i64::from(8 - width))),
+        _ => count,
+    }
+}
+
+/// Zero when the amount, read as unsigned, is the width or more.
+pub(super) fn shift_left<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    operands: &[Value<'c>],
+) -> Value<'c> {
+    let (value, amount) = (operands[0], operands[1]);
+    let shifted = builder.shli(value, amount);
+    builder.select(is_in_width(builder, element_type, amount), shifted, builder.integer_like(value, 0))
+}
+
+/// Zero when the amount, read as unsigned, is the width or more.
+pub(super) fn shift_right_logical<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    operands: &[Value<'c>],
+) -> Value<'c> {
+    let (value, amount) = (zero_extended(builder, element_type, operands[0]), operands[1]);
+    let shifted = builder.shrui(value, amount);
+    builder.select(is_in_width(builder, element_type, amount), shifted, builder.integer_like(value, 0))
+}
+
+/// Copies of the sign when the amount, read as unsigned, is the width or more; unsigned integers are read as signed.
+pub(super) fn shift_right_arithmetic<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    operands: &[Value<'c>],
+) -> Value<'c> {
+    let (value, amount) = (sign_extended(builder, element_type, operands[0]), operands[1]);
+    let most = builder.integer_like(amount, i64::from(element_type.bit_width()) - 1);
+    builder.shrsi(value, builder.select(is_in_width(builder, element_type, amount), amount, most))
+}
+
+fn is_in_width<'c>(builder: &OpBuilder<'c>, element_type: ElementType, amount: Value<'c>) -> Value<'c> {
+    builder.cmpi(Ult, amount, builder.integer_like(amount, i64::from(element_type.bit_width())))
+}
+
+/// Truncated quotient; x / 0 = -1 (all ones), MIN / -1 = MIN.
+pub(super) fn divide<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    let (dividend, divisor) = (operands[0], operands[1]);
+    let safe = safe_divisor(builder, element_type, dividend, divisor);
+    let quotient = quotient(builder, element_type, dividend, safe.divisor);
+    builder.select(safe.is_zero, builder.integer_like(dividend, -1), quotient)
+}
+
+/// Remainder with the sign of the dividend; x % 0 = x, MIN % -1 = 0.
+pub(super) fn remainder<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    operands: &[Value<'c>],
+) -> Value<'c> {
+    let (dividend, divisor) = (operands[0], operands[1]);
+    let safe = safe_divisor(builder, element_type, dividend, divisor);
+    let quotient = quotient(builder, element_type, dividend, safe.divisor);
+    let remainder = builder.subi(dividend, builder.muli(quotient, safe.divisor));
+    builder.select(safe.is_zero, dividend, remainder)
+}
+
+struct SafeDivisor<'c> {
+    /// The divisor, or 1 where the division is not defined.
+    divisor: Value<'c>,
+    is_zero: Value<'c>,
+}
+
+fn safe_divisor<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    dividend: Value<'c>,
+    divisor: Value<'c>,
+) -> SafeDivisor<'c> {
+    let is_zero = builder.cmpi(Eq, divisor, builder.integer_like(divisor, 0));
+    let mut is_undefined = is_zero;
+    if element_type.is_signed_integer() {
+        let smallest = builder.integer_like(dividend, i64::MIN >> (64 - element_type.bit_width().max(8)));
+        let is_smallest = builder.cmpi(Eq, dividend, smallest);
+        let is_minus_one = builder.cmpi(Eq, divisor, builder.integer_like(divisor, -1));
+        is_undefined = builder.ori(is_zero, builder.andi(is_smallest, is_minus_one));
+    }
+    SafeDivisor { divisor: builder.select(is_undefined, builder.integer_like(divisor, 1), divisor), is_zero }
+}
+
+/// Truncated quotient where it is defined.
+///
+/// CPUs divide vectors of floats but not of integers. The truncated float quotient is exact when the float has more
+/// bits than dividend and divisor: the true quotient is no nearer than 1/divisor to the next integer. Constants are
+/// left to LLVM, which multiplies instead.
+fn quotient<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    dividend: Value<'c>,
+    divisor: Value<'c>,
+) -> Value<'c> {
+    let is_signed = element_type.is_signed_integer();
+    let width = element_type.bit_width().max(8);
+    let float = match width {
+        ..=16 => Type::float32(builder.context()),
+        17..=32 => Type::float64(builder.context()),
+        _ => Type::none(builder.context()),
+    };
+    if !dividend.r#type().is_vector() || divisor.is_constant() || width > 32 {
+        let name = if is_signed { "arith.divsi" } else { "arith.divui" };
+        return builder.value(name, &[dividend, divisor], dividend.r#type(), &[]);
+    }
+    let to_float = |value| if is_signed { builder.sitofp(value, float) } else { builder.uitofp(value, float) };
+    let quotient = builder.divf(to_float(dividend), to_float(divisor));
+    // At least 32 bits wide: CPUs convert to nothing narrower.
+    let wide = builder.integer_type(32);
+    let quotient = if is_signed { builder.fptosi(quotient, wide) } else { builder.fptoui(quotient, wide) };
+    if width < 32 { builder.trunci(quotient, builder.integer_type(width)) } else { quotient }
+}
+
+/// Power by squaring, wrapping; a negative exponent gives 0 unless the base is 1 or -1.
+pub(super) fn power<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    let (base, exponent) = (operands[0], operands[1]);
+    let one = builder.integer_like(base, 1);
+    let is_odd = |exponent| builder.cmpi(Eq, builder.andi(exponent, one), one);
+    let bits = builder.constant_index(i64::from(element_type.bit_width()));
+    let (first, step) = (builder.constant_index(0), builder.constant_index(1));
+    let carried = builder.for_loop(first, bits, step, &[one, base, exponent], |builder, _, carried| {
+        let [result, base, exponent] = [carried[0], carried[1], carried[2]];
+        let one = builder.integer_like(base, 1);
+        let takes = builder.cmpi(Eq, builder.andi(exponent, one), one);
+        vec![
+            builder.select(takes, builder.muli(result, base), result),
+            builder.muli(base, base),
+            builder.shrui(exponent, one),
+        ]
+    });
+    let power = carried[0];
+    if !element_type.is_signed_integer() {
+        return power;
+    }
+    let zero = builder.integer_like(base, 0);
+    let minus_one = builder.integer_like(base, -1);
+    let of_minus_one = builder.select(is_odd(exponent), minus_one, one);
+    let is_minus_one = builder.cmpi(Eq, base, minus_one);
+    let is_one = builder.cmpi(Eq, base, one);
+    let inverse = builder.select(is_minus_one, of_minus_one, builder.select(is_one, one, zero));
+    builder.select(builder.cmpi(Slt, exponent, zero), inverse, power)
+}

@@ -1,0 +1,51 @@
+//! reduce-precision: rounding to a format of given exponent and mantissa bits that keeps the type.
+
+use hlo::element_type::{ElementClass, ElementType};
+use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
+use mlir_ext::builder::OpBuilder;
+
+use super::{Lanes, registers, table};
+
+/// Rounds to nearest, ties to even, with `mantissa_bits`; then values whose exponent does not fit `exponent_bits`
+/// become infinity or zero of their sign. There are no subnormal results, and NaN stays NaN.
+///
+/// Floats below 32 bits are rounded as `f32`. `None` for element types that are not floats and formats without
+/// exponent or with negative mantissa bits.
+pub fn reduce_precision<'c>(
+    builder: &OpBuilder<'c>,
+    value: &Lanes<'c>,
+    exponent_bits: i64,
+    mantissa_bits: i64,
+) -> Option<Lanes<'c>> {
+    if value.element_type.class() != ElementClass::Float || exponent_bits < 1 || mantissa_bits < 0 {
+        return None;
+    }
+    let (width, exponent_width, mantissa_width) =
+        if value.element_type == ElementType::F64 { (64, 11, 52) } else { (32, 8, 23) };
+    let float = registers::scalar_type(builder, value.element_type);
+    let original = builder.bitcast(value.value, builder.integer_type(width));
+    let integer = |number: i64| builder.integer_like(original, number);
+    let mut bits = original;
+    if mantissa_bits < mantissa_width {
+        let dropped = mantissa_width - mantissa_bits;
+        let last = builder.andi(builder.shrui(bits, integer(dropped)), integer(1));
+        let bias = builder.addi(last, integer((1 << (dropped - 1)) - 1));
+        bits = builder.andi(builder.addi(bits, bias), integer(-1 << dropped));
+    }
+    if exponent_bits < exponent_width {
+        let exponent_mask = ((1i64 << exponent_width) - 1) << mantissa_width;
+        let bias = (1i64 << (exponent_width - 1)) - 1;
+        let reduced_bias = (1i64 << (exponent_bits - 1)) - 1;
+        let exponent = builder.andi(bits, integer(exponent_mask));
+        let sign = builder.andi(bits, integer(i64::MIN >> (64 - width)));
+        let limit = |exponent: i64| integer(exponent << mantissa_width);
+        let overflows = builder.cmpi(CmpiPredicate::Ugt, exponent, limit(bias + reduced_bias));
+        let underflows = builder.cmpi(CmpiPredicate::Ule, exponent, limit(bias - reduced_bias));
+        bits = builder.select(overflows, builder.ori(sign, integer(exponent_mask)), bits);
+        bits = builder.select(underflows, sign, bits);
+    }
+    let is_nan = builder.cmpf(CmpfPredicate::Uno, value.value, value.value);
+    let result = builder.select(is_nan, value.value, builder.bitcast(bits, float));
+    let result = table::bring_into_type(builder, value.element_type, result);
+    Some(Lanes::real(builder, value.element_type, result))
+}

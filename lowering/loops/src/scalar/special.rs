@@ -1,0 +1,88 @@
+//! Elementwise operations that a table row cannot say: attributes, operands of several types, another result type.
+
+use hlo::attributes::Attributes;
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::op_kind::OpKind;
+use mlir_ext::builder::OpBuilder;
+
+use super::{Lanes, compare, convert, float, reduce_precision, registers, stochastic, table};
+
+/// Emits an operation on operands of equal lanes; `None` when it is not defined for them.
+pub(super) type Emission =
+    for<'c> fn(&OpBuilder<'c>, &Attributes, &[Lanes<'c>], ElementType) -> Option<Lanes<'c>>;
+
+static SPECIAL: &[(OpKind, Emission)] = &[
+    (OpKind::BitcastConvert, |builder, _, operands, result| {
+        convert::bitcast_convert(builder, operands.first()?, result)
+    }),
+    (OpKind::Clamp, |builder, _, operands, _| clamp(builder, operands)),
+    (OpKind::Compare, |builder, attributes, operands, _| {
+        let comparison = compare::Comparison::from_attributes(attributes)?;
+        compare::compare(builder, comparison, operands.first()?, operands.get(1)?)
+    }),
+    (OpKind::Complex, |builder, _, operands, _| {
+        let (re, im) = (operands.first()?, operands.get(1)?);
+        let element_type = re.element_type.complex_of()?;
+        (re.element_type == im.element_type).then(|| Lanes::complex(builder, element_type, re.value, im.value))
+    }),
+    (OpKind::Convert, |builder, _, operands, result| convert::convert(builder, operands.first()?, result)),
+    (OpKind::Copy, |_, _, operands, _| operands.first().copied()),
+    (OpKind::Imag, |builder, _, operands, _| {
+        let operand = operands.first()?;
+        match operand.imaginary {
+            Some(imaginary) => Some(Lanes::real(builder, operand.element_type.real_part(), imaginary)),
+            None => Some(registers::constant(builder, operand.element_type, &[], operand.lanes)),
+        }
+    }),
+    (OpKind::IsFinite, |builder, _, operands, _| {
+        let operand = operands.first()?;
+        let is_float = operand.element_type.class() == ElementClass::Float;
+        is_float.then(|| Lanes::real(builder, ElementType::Pred, float::is_finite(builder, operand.value)))
+    }),
+    (OpKind::Real, |_, _, operands, _| {
+        let operand = operands.first()?;
+        Some(Lanes { element_type: operand.element_type.real_part(), imaginary: None, ..*operand })
+    }),
+    (OpKind::ReducePrecision, |builder, attributes, operands, _| {
+        let exponent_bits = attributes.int("exponent_bits")?;
+        let mantissa_bits = attributes.int("mantissa_bits")?;
+        reduce_precision::reduce_precision(builder, operands.first()?, exponent_bits, mantissa_bits)
+    }),
+    (OpKind::Select, |builder, _, operands, _| {
+        select(builder, operands.first()?, operands.get(1)?, operands.get(2)?)
+    }),
+    (OpKind::StochasticConvert, |builder, _, operands, result| {
+        stochastic::stochastic_convert(builder, operands.first()?, operands.get(1)?, result)
+    }),
+];
+
+/// The emission of a special operation.
+pub(super) fn find(kind: OpKind) -> Option<Emission> {
+    SPECIAL.iter().find(|row| row.0 == kind).map(|row| row.1)
+}
+
+/// min(max(x, low), high) of the operands (low, x, high).
+fn clamp<'c>(builder: &OpBuilder<'c>, operands: &[Lanes<'c>]) -> Option<Lanes<'c>> {
+    let [low, value, high] = operands else { return None };
+    let raised = table::emit(builder, OpKind::Maximum, &[*value, *low])?;
+    table::emit(builder, OpKind::Minimum, &[raised, *high])
+}
+
+/// `if_true` where the predicate is true, else `if_false`.
+fn select<'c>(
+    builder: &OpBuilder<'c>,
+    predicate: &Lanes<'c>,
+    if_true: &Lanes<'c>,
+    if_false: &Lanes<'c>,
+) -> Option<Lanes<'c>> {
+    if predicate.element_type != ElementType::Pred || if_true.element_type != if_false.element_type {
+        return None;
+    }
+    let parts: Vec<_> = if_true
+        .values()
+        .into_iter()
+        .zip(if_false.values())
+        .map(|(a, b)| builder.select(predicate.value, a, b))
+        .collect();
+    Some(if_true.with_values(&parts))
+}

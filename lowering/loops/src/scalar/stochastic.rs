@@ -1,0 +1,53 @@
+//! stochastic-convert: float to integer, rounded up with the probability of the fractional part.
+
+use hlo::element_type::{ElementClass, ElementType};
+use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
+use mlir_ext::builder::OpBuilder;
+
+use super::convert::convert;
+use super::{Lanes, registers};
+
+/// Truncates the magnitude and adds one where the fractional part, times 2^width, is above the random integer.
+///
+/// Infinity and values out of range give the nearest limit, NaN gives 0. `None` unless a float and an unsigned
+/// integer of its width make a signed integer, the only conversion XLA defines.
+pub(super) fn stochastic_convert<'c>(
+    builder: &OpBuilder<'c>,
+    value: &Lanes<'c>,
+    random: &Lanes<'c>,
+    to: ElementType,
+) -> Option<Lanes<'c>> {
+    let from = value.element_type;
+    if from.class() != ElementClass::Float
+        || !random.element_type.is_unsigned_integer()
+        || random.element_type.bit_width() != from.bit_width()
+        || from.bit_width() < 16
+        || !to.is_signed_integer()
+    {
+        return None;
+    }
+    let width = random.element_type.bit_width();
+    let saturated = convert(builder, value, to)?;
+    let absolute = Lanes { value: builder.absf(value.value), ..*value };
+    let truncated = convert(builder, &absolute, to)?;
+    let whole = builder.floor(absolute.value);
+    let fraction = builder.subf(absolute.value, whole);
+    // Infinite values have no fraction, but a NaN in its place.
+    let has_fraction = builder.cmpf(CmpfPredicate::Ogt, fraction, builder.float_like(fraction, 0.0));
+    let fraction = builder.select(has_fraction, fraction, builder.float_like(fraction, 0.0));
+    let scaled = builder.mulf(fraction, builder.float_like(fraction, 2f64.powi(width as i32)));
+    let threshold = builder.fptoui(scaled, registers::scalar_type(builder, random.element_type));
+    let rounds_up = builder.cmpi(CmpiPredicate::Ult, random.value, threshold);
+    let integer = registers::scalar_type(builder, to);
+    let magnitude = builder.addi(truncated.value, builder.extui(rounds_up, integer));
+    let negated = builder.subi(builder.integer_like(magnitude, 0), magnitude);
+    let is_negative = builder.cmpf(CmpfPredicate::Olt, value.value, builder.float_like(value.value, 0.0));
+    let rounded = builder.select(is_negative, negated, magnitude);
+    // At and beyond the limits there is nothing to round to.
+    let bound = 2f64.powi(to.bit_width() as i32 - 1);
+    let is_above = builder.cmpf(CmpfPredicate::Ogt, value.value, builder.float_like(whole, -bound));
+    let is_below = builder.cmpf(CmpfPredicate::Olt, value.value, builder.float_like(whole, bound - 1.0));
+    let is_inside = builder.andi(is_above, is_below);
+    let result = builder.select(is_inside, rounded, saturated.value);
+    Some(Lanes::real(builder, to, result))
+}

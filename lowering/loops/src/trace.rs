@@ -1,0 +1,259 @@
+//! What a fused computation would read, found out before any code is emitted.
+//!
+//! The trace walks a fusion as [`crate::elemental`] does, on symbols instead of values, and collects the addresses
+//! that would be loaded and the conditions that would be tested. From these the loops are chosen: which
+//! neighbouring dimensions can be one loop, where to cut loops so that conditions are known, and whether lanes
+//! read consecutive elements.
+
+use std::collections::HashSet;
+
+use hlo::graph::{Computation, InstructionId};
+use hlo::op_kind::OpKind;
+use indexing::{Constraint, Expr, Interval, Linear, Var};
+
+use crate::elemental::{linear_address, substitute};
+use crate::error::LoweringError;
+use crate::operand_maps::{operand_map, operand_shape};
+use crate::scope::Scope;
+
+/// Addresses and conditions of one element of a fusion.
+#[derive(Debug, Default)]
+pub struct Trace {
+    /// Linear addresses in the inputs.
+    pub addresses: Vec<Expr>,
+    /// Conditions of pads and concatenations.
+    pub conditions: Vec<Constraint>,
+    /// Addresses of start indices that a lookup would read.
+    pub lookups: Vec<Expr>,
+}
+
+/// Collects the trace of several instructions, all at the same index.
+pub fn trace(
+    computation: &Computation,
+    roots: &[InstructionId],
+    index: &[Expr],
+    scope: &mut Scope<'_>,
+) -> Result<Trace, LoweringError> {
+    let mut tracer = Tracer { computation, scope, trace: Trace::default(), seen: HashSet::new() };
+    for &root in roots {
+        tracer.visit(root, index)?;
+    }
+    Ok(tracer.trace)
+}
+
+struct Tracer<'t, 's> {
+    computation: &'t Computation,
+    scope: &'t mut Scope<'s>,
+    trace: Trace,
+    seen: HashSet<(InstructionId, Vec<Expr>)>,
+}
+
+impl Tracer<'_, '_> {
+    fn visit(&mut self, id: InstructionId, index: &[Expr]) -> Result<(), LoweringError> {
+        if !self.seen.insert((id, index.to_vec())) {
+            return Ok(());
+        }
+        let computation = self.computation;
+        let instruction = computation.get(id);
+        match instruction.kind {
+            OpKind::Parameter => {
+                if let Some(shape) = instruction.shape.as_array() {
+                    let address = self.scope.simplify(&linear_address(&shape.dimensions, index));
+                    self.trace.addresses.push(address);
+                }
+                Ok(())
+            }
+            OpKind::Constant | OpKind::Iota => {
+                // An iota's value is no address, but loops must keep its dimension recognisable.
+                self.trace.addresses.extend(index.iter().filter(|_| instruction.kind == OpKind::Iota).cloned());
+                Ok(())
+            }
+            OpKind::Reduce | OpKind::ReduceWindow => {
+                let input = operand_shape(computation, instruction, 0)?;
+                let map = crate::reduction::input_map(computation, instruction)?;
+                let ranges: Vec<Expr> =
+                    map.map.ranges().iter().map(|range| self.scope.add_symbol(range.bounds)).collect();
+                let operand_index: Vec<Expr> = map
+                    .map
+                    .results()
+                    .iter()
+                    .map(|result| self.scope.simplify(&substitute(result, index, &ranges, &[])))
+                    .collect();
+                debug_assert_eq!(operand_index.len(), input.rank());
+                let inputs = instruction.operands.len() / 2;
+                for &operand in &instruction.operands[..inputs] {
+                    self.visit(operand, &operand_index)?;
+                }
+                for &operand in &instruction.operands[inputs..] {
+                    self.visit(operand, &[])?;
+                }
+                Ok(())
+            }
+            OpKind::Dot | OpKind::Convolution => {
+                let maps = crate::contraction::contraction_maps(computation, instruction)?;
+                let ranges: Vec<Expr> =
+                    maps.ranges.iter().map(|&size| self.scope.add_symbol(Interval::new(0, size - 1))).collect();
+                let lhs_ranges = maps.lhs_ranges(index, &ranges);
+                let at = |scope: &Scope<'_>, results: &[Expr], ranges: &[Expr]| -> Vec<Expr> {
+                    results.iter().map(|result| scope.simplify(&substitute(result, index, ranges, &[]))).collect()
+                };
+                let lhs_index = at(self.scope, maps.lhs.map.results(), &lhs_ranges);
+                let rhs_index = at(self.scope, maps.rhs.results(), &ranges);
+                for condition in &maps.lhs.conditions {
+                    let expr = self.scope.simplify(&substitute(&condition.expr, index, &lhs_ranges, &[]));
+                    self.trace.conditions.push(Constraint::new(expr, condition.interval));
+                }
+                self.visit(instruction.operands[0], &lhs_index)?;
+                self.visit(instruction.operands[1], &rhs_index)
+            }
+            OpKind::Broadcast
+            | OpKind::Reshape
+            | OpKind::Transpose
+            | OpKind::Reverse
+            | OpKind::Slice
+            | OpKind::Copy
+            | OpKind::Pad
+            | OpKind::Concatenate
+            | OpKind::DynamicSlice
+            | OpKind::Gather => self.visit_indexed(id, index),
+            _ => {
+                for (number, &operand) in instruction.operands.iter().enumerate() {
+                    let is_scalar = operand_shape(computation, instruction, number)?.rank() == 0;
+                    self.visit(operand, if is_scalar { &[] } else { index })?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn visit_indexed(&mut self, id: InstructionId, index: &[Expr]) -> Result<(), LoweringError> {
+        let computation = self.computation;
+        let instruction = computation.get(id);
+        let data_operands = if instruction.kind == OpKind::Concatenate { instruction.operands.len() } else { 1 };
+        for number in 0..data_operands {
+            let map = operand_map(computation, instruction, number)?;
+            let mut runtimes = Vec::new();
+            for runtime in map.map.runtimes() {
+                let source = runtime.source.as_ref();
+                let start_index: Vec<Expr> = source
+                    .map(|source| source.index.as_slice())
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|expr| self.scope.simplify(&substitute(expr, index, &[], &[])))
+                    .collect();
+                let operand = source.map_or(1, |source| source.value as usize);
+                self.trace.lookups.extend(start_index.iter().cloned());
+                self.visit(instruction.operands[operand], &start_index)?;
+                runtimes.push(self.scope.add_symbol(runtime.bounds));
+            }
+            for condition in &map.conditions {
+                let expr = self.scope.simplify(&substitute(&condition.expr, index, &[], &[]));
+                self.trace.conditions.push(Constraint::new(expr, condition.interval));
+            }
+            let operand_index: Vec<Expr> = map
+                .map
+                .results()
+                .iter()
+                .map(|result| self.scope.simplify(&substitute(result, index, &[], &runtimes)))
+                .collect();
+            self.visit(instruction.operands[number], &operand_index)?;
+        }
+        if instruction.kind == OpKind::Pad {
+            self.visit(instruction.operands[1], &[])?;
+        }
+        Ok(())
+    }
+}
+
+impl Trace {
+    /// Whether consecutive values of `major` and `minor` (with `minor_size` values) can be one variable: every
+    /// address and condition depends on them only through `major * minor_size + minor`.
+    pub fn can_merge(&self, major: Var, minor: Var, minor_size: i64) -> bool {
+        let merges = |expr: &Expr| {
+            if !expr.uses(major) && !expr.uses(minor) {
+                return true;
+            }
+            let Some(sum) = Linear::from_expr(expr) else { return false };
+            let (major_expr, minor_expr) = (Expr::variable(major), Expr::variable(minor));
+            let is_linear = sum
+                .terms
+                .iter()
+                .all(|(atom, _)| *atom == major_expr || *atom == minor_expr || !atom.uses(major) && !atom.uses(minor));
+            is_linear && sum.coefficient(&major_expr) == sum.coefficient(&minor_expr).saturating_mul(minor_size)
+        };
+        self.addresses.iter().chain(&self.lookups).all(merges)
+            && self.conditions.iter().all(|condition| !condition.expr.uses(major) && !condition.expr.uses(minor))
+    }
+
+    /// Values of `variable` at which a condition on it alone changes between true and false, within its bounds.
+    pub fn cuts(&self, variable: Var, bounds: Interval) -> Vec<i64> {
+        let mut cuts = Vec::new();
+        for condition in &self.conditions {
+            let Some(sum) = Linear::from_expr(&condition.expr) else { continue };
+            let [(atom, 1)] = &sum.terms[..] else { continue };
+            if *atom != Expr::variable(variable) {
+                continue;
+            }
+            let first = condition.interval.lower.saturating_sub(sum.constant);
+            let after = condition.interval.upper.saturating_sub(sum.constant).saturating_add(1);
+            cuts.extend([first, after].into_iter().filter(|&cut| cut > bounds.lower && cut <= bounds.upper));
+        }
+        cuts.sort_unstable();
+        cuts.dedup();
+        cuts
+    }
+
+    /// How the addresses change with `variable`: (consecutive, uniform, anything else).
+    pub fn accesses_along(&self, variable: Var) -> (usize, usize, usize) {
+        let mut counts = (0, 0, 0);
+        for address in &self.addresses {
+            if !address.uses(variable) {
+                counts.1 += 1;
+                continue;
+            }
+            let variable_expr = Expr::variable(variable);
+            let coefficient = Linear::from_expr(address)
+                .filter(|sum| sum.terms.iter().all(|(atom, _)| *atom == variable_expr || !atom.uses(variable)))
+                .map(|sum| sum.coefficient(&variable_expr));
+            match coefficient {
+                Some(1) => counts.0 += 1,
+                _ => counts.2 += 1,
+            }
+        }
+        counts
+    }
+}
+
+/// Groups of neighbouring dimensions that can be one loop each, as (first, one past last).
+pub fn merged_dimensions(trace: &Trace, variables: &[Expr], sizes: &[i64]) -> Vec<(usize, usize)> {
+    let mut groups: Vec<(usize, usize)> = Vec::new();
+    for dimension in 0..sizes.len() {
+        let extends = groups.last().is_some_and(|&(first, _)| {
+            let (Some(Var::Dim(_)), Some(minor)) = (variables[dimension - 1].as_variable(), variables[dimension].as_variable())
+            else {
+                // A variable of one value was simplified away: it merges with anything.
+                return true;
+            };
+            let Some(major) = variables[first..dimension].last().and_then(Expr::as_variable) else { return true };
+            trace.can_merge(major, minor, sizes[dimension])
+        });
+        match groups.last_mut() {
+            Some(group) if extends => group.1 = dimension + 1,
+            _ => groups.push((dimension, dimension + 1)),
+        }
+    }
+    groups
+}
+
+/// The dimensions of one group as expressions of its merged variable.
+pub fn split_merged(variable: &Expr, sizes: &[i64]) -> Vec<Expr> {
+    let mut parts = Vec::with_capacity(sizes.len());
+    let mut inner = 1i64;
+    for (position, &size) in sizes.iter().enumerate().rev() {
+        let quotient = if inner == 1 { variable.clone() } else { variable.clone().floordiv(inner) };
+        parts.push(if position == 0 { quotient } else { quotient.modulo(size) });
+        inner = inner.saturating_mul(size);
+    }
+    parts.reverse();
+    parts
+}
