@@ -1,15 +1,44 @@
-//! `broadcast`.
+//! `broadcast`: adds dimensions by repeating the operand. `dimensions[i]` is the result dimension of operand
+//! dimension i; sizes do not change (a builder's expansion of size 1 is a reshape before it).
+//!
+//! Source: operation semantics, "Broadcast", "BroadcastInDim"; the result shape is the declared one.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Broadcast`.
+/// Definition of `broadcast`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Broadcast, Arity::Exactly(1), OpClass::Indexed, infer_shape)
         .with_attributes(&[AttributeSpec::optional("dimensions", AttributeForm::Ints)]);
 
+/// - C1: `dimensions` has one entry for each operand dimension.
+/// - C2: each entry is a dimension of the result.
+/// - C3: no entry repeats.
+/// - C4: the size of each operand dimension is that of its result dimension.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let (operand, result) = (view.array(0)?, view.declared_array()?);
+    let dimensions = view.attributes.ints("dimensions");
+    if dimensions.len() != operand.rank() {
+        let message =
+            format!("must have {} entries, one for each operand dimension, got {}", operand.rank(), dimensions.len());
+        return Err(view.attribute_error(Some("C1"), "dimensions", message));
+    }
+    let targets = view.dimension_indices(Some("C2"), "dimensions", dimensions, result.rank())?;
+    view.distinct(Some("C3"), "dimensions", dimensions, false)?;
+    let mut inferred = result.with_element_type(operand.element_type);
+    for (source, &target) in targets.iter().enumerate() {
+        let (expected, found) = (operand.dimensions[source], result.dimensions[target]);
+        if expected != found {
+            let message = format!(
+                "maps operand dimension {source} of size {expected} to result dimension {target} of size {found}"
+            );
+            return Err(view.attribute_error(Some("C4"), "dimensions", message));
+        }
+        if operand.is_dynamic_dimension(source) {
+            inferred.set_dynamic_dimension(target, true);
+        }
+    }
+    Ok(inferred.into())
 }

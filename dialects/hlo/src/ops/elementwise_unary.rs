@@ -1,153 +1,86 @@
-//! `elementwise_unary`.
+//! Elementwise operations of one operand, as a table: the element types each accepts and gives.
+//!
+//! Source: operation semantics, "Element-wise unary functions". `result_accuracy`, of the functions that hardware
+//! approximates, is carried and not interpreted.
 
+use super::element_classes::{ARITHMETIC, COMPLEX_OR_FLOAT, Classes, FLOAT, INTEGER, LOGICAL, SIGNED};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Abs`.
-pub static ABS: OpDefinition = OpDefinition::new(OpKind::Abs, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
+/// Element type of the result.
+#[derive(Clone, Copy)]
+enum ResultType {
+    /// The operand's.
+    Same,
+    /// The type of a part of a complex operand; a real operand's own.
+    RealPart,
+    /// `pred`.
+    Predicate,
+}
 
-/// Definition of `Acos`.
-pub static ACOS: OpDefinition = OpDefinition::new(OpKind::Acos, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
+const ACCURACY: &[AttributeSpec] = &[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)];
+const PLAIN: &[AttributeSpec] = &[];
 
-/// Definition of `Acosh`.
-pub static ACOSH: OpDefinition = OpDefinition::new(OpKind::Acosh, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
+macro_rules! unary {
+    ($($name:ident = $kind:ident($accepts:expr) -> $result:ident $attributes:expr;)*) => {
+        $(
+            #[doc = concat!("Definition of `", stringify!($kind), "`.")]
+            pub static $name: OpDefinition =
+                OpDefinition::new(OpKind::$kind, Arity::Exactly(1), OpClass::Elementwise, |view| {
+                    infer_shape(view, &$accepts, ResultType::$result)
+                })
+                .with_attributes($attributes);
+        )*
+    };
+}
 
-/// Definition of `Asin`.
-pub static ASIN: OpDefinition = OpDefinition::new(OpKind::Asin, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
+unary! {
+    ABS = Abs(SIGNED) -> RealPart PLAIN;
+    ACOS = Acos(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    ACOSH = Acosh(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    ASIN = Asin(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    ASINH = Asinh(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    ATANH = Atanh(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    CBRT = Cbrt(FLOAT) -> Same ACCURACY;
+    CEIL = Ceil(FLOAT) -> Same PLAIN;
+    COSH = Cosh(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    COSINE = Cosine(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    COUNT_LEADING_ZEROS = CountLeadingZeros(INTEGER) -> Same PLAIN;
+    ERF = Erf(FLOAT) -> Same ACCURACY;
+    EXPONENTIAL = Exponential(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    EXPONENTIAL_MINUS_ONE = ExponentialMinusOne(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    FLOOR = Floor(FLOAT) -> Same PLAIN;
+    IMAG = Imag(COMPLEX_OR_FLOAT) -> RealPart PLAIN;
+    IS_FINITE = IsFinite(FLOAT) -> Predicate PLAIN;
+    LOG = Log(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    LOG_PLUS_ONE = LogPlusOne(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    LOGISTIC = Logistic(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    NEGATE = Negate(ARITHMETIC) -> Same PLAIN;
+    NOT = Not(LOGICAL) -> Same PLAIN;
+    POPULATION_COUNT = PopulationCount(INTEGER) -> Same PLAIN;
+    REAL = Real(COMPLEX_OR_FLOAT) -> RealPart PLAIN;
+    ROUND_NEAREST_AFZ = RoundNearestAfz(FLOAT) -> Same PLAIN;
+    ROUND_NEAREST_EVEN = RoundNearestEven(FLOAT) -> Same PLAIN;
+    RSQRT = Rsqrt(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    SIGN = Sign(SIGNED) -> Same PLAIN;
+    SINE = Sine(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    SINH = Sinh(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    SQRT = Sqrt(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    TAN = Tan(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+    TANH = Tanh(COMPLEX_OR_FLOAT) -> Same ACCURACY;
+}
 
-/// Definition of `Asinh`.
-pub static ASINH: OpDefinition = OpDefinition::new(OpKind::Asinh, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Atanh`.
-pub static ATANH: OpDefinition = OpDefinition::new(OpKind::Atanh, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Cbrt`.
-pub static CBRT: OpDefinition = OpDefinition::new(OpKind::Cbrt, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Ceil`.
-pub static CEIL: OpDefinition = OpDefinition::new(OpKind::Ceil, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Cosh`.
-pub static COSH: OpDefinition = OpDefinition::new(OpKind::Cosh, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Cosine`.
-pub static COSINE: OpDefinition =
-    OpDefinition::new(OpKind::Cosine, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `CountLeadingZeros`.
-pub static COUNT_LEADING_ZEROS: OpDefinition =
-    OpDefinition::new(OpKind::CountLeadingZeros, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Erf`.
-pub static ERF: OpDefinition = OpDefinition::new(OpKind::Erf, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Exponential`.
-pub static EXPONENTIAL: OpDefinition =
-    OpDefinition::new(OpKind::Exponential, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `ExponentialMinusOne`.
-pub static EXPONENTIAL_MINUS_ONE: OpDefinition =
-    OpDefinition::new(OpKind::ExponentialMinusOne, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Floor`.
-pub static FLOOR: OpDefinition = OpDefinition::new(OpKind::Floor, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Imag`.
-pub static IMAG: OpDefinition = OpDefinition::new(OpKind::Imag, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `IsFinite`.
-pub static IS_FINITE: OpDefinition =
-    OpDefinition::new(OpKind::IsFinite, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Log`.
-pub static LOG: OpDefinition = OpDefinition::new(OpKind::Log, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `LogPlusOne`.
-pub static LOG_PLUS_ONE: OpDefinition =
-    OpDefinition::new(OpKind::LogPlusOne, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Logistic`.
-pub static LOGISTIC: OpDefinition =
-    OpDefinition::new(OpKind::Logistic, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Negate`.
-pub static NEGATE: OpDefinition =
-    OpDefinition::new(OpKind::Negate, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Not`.
-pub static NOT: OpDefinition = OpDefinition::new(OpKind::Not, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `PopulationCount`.
-pub static POPULATION_COUNT: OpDefinition =
-    OpDefinition::new(OpKind::PopulationCount, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Real`.
-pub static REAL: OpDefinition = OpDefinition::new(OpKind::Real, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `RoundNearestAfz`.
-pub static ROUND_NEAREST_AFZ: OpDefinition =
-    OpDefinition::new(OpKind::RoundNearestAfz, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `RoundNearestEven`.
-pub static ROUND_NEAREST_EVEN: OpDefinition =
-    OpDefinition::new(OpKind::RoundNearestEven, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Rsqrt`.
-pub static RSQRT: OpDefinition = OpDefinition::new(OpKind::Rsqrt, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Sign`.
-pub static SIGN: OpDefinition = OpDefinition::new(OpKind::Sign, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Sine`.
-pub static SINE: OpDefinition = OpDefinition::new(OpKind::Sine, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Sinh`.
-pub static SINH: OpDefinition = OpDefinition::new(OpKind::Sinh, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Sqrt`.
-pub static SQRT: OpDefinition = OpDefinition::new(OpKind::Sqrt, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Tan`.
-pub static TAN: OpDefinition = OpDefinition::new(OpKind::Tan, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-/// Definition of `Tanh`.
-pub static TANH: OpDefinition = OpDefinition::new(OpKind::Tanh, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("result_accuracy", AttributeForm::Raw)]);
-
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+/// - C1: the element type is one the operation is defined on.
+fn infer_shape(view: &OpView<'_>, accepts: Classes, result: ResultType) -> Result<Shape, OpError> {
+    let operand = view.array(0)?;
+    view.element_class(Some("C1"), 0, accepts)?;
+    let element_type = match result {
+        ResultType::Same => operand.element_type,
+        ResultType::RealPart => operand.element_type.real_part(),
+        ResultType::Predicate => ElementType::Pred,
+    };
+    Ok(operand.with_element_type(element_type).into())
 }

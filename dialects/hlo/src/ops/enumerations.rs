@@ -3,6 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::view::Label;
+use super::{OpError, OpView};
+use crate::attributes::AttributeValue;
+
 /// The word is not one of an attribute's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be one of {expected}, got {found}")]
@@ -11,6 +15,14 @@ pub struct UnknownWord {
     pub expected: String,
     /// The word found.
     pub found: String,
+}
+
+impl OpView<'_> {
+    /// The value of a word attribute.
+    pub fn word<T: FromStr<Err = UnknownWord>>(&self, label: Label, attribute: &'static str) -> Result<T, OpError> {
+        let text = self.attributes.word(attribute).unwrap_or_default();
+        text.parse().map_err(|error: UnknownWord| self.attribute_error(label, attribute, error.to_string()))
+    }
 }
 
 macro_rules! words {
@@ -123,7 +135,7 @@ words! {
 words! {
     /// `transpose_a` of triangular-solve.
     TransposeKind {
-        /// As it is; also the meaning of the word XLA prints for an unset field.
+        /// As it is.
         NoTranspose = "NO_TRANSPOSE",
         /// Transposed.
         Transpose = "TRANSPOSE",
@@ -143,5 +155,69 @@ words! {
         Output = "kOutput",
         /// Whatever a backend made of it.
         Custom = "kCustom",
+    }
+}
+
+words! {
+    /// An entry of `operand_precision`.
+    Precision {
+        /// The backend's fastest.
+        Default = "default",
+        /// A middle way, e.g. bf16_3x.
+        High = "high",
+        /// The operands' own precision.
+        Highest = "highest",
+    }
+}
+
+words! {
+    /// `algorithm` of dot: types of the operands and of the accumulator.
+    DotAlgorithm {
+        /// As `operand_precision` says.
+        Unset = "dot_unset",
+        /// Any f8 operands, f32 accumulator.
+        AnyF8AnyF8F32 = "dot_any_f8_any_f8_f32",
+        /// Any f8 operands, f32 accumulator of fewer bits.
+        AnyF8AnyF8F32FastAccum = "dot_any_f8_any_f8_f32_fast_accum",
+        /// Any f8 operands, any accumulator.
+        AnyF8AnyF8Any = "dot_any_f8_any_f8_any",
+        /// Any f8 operands, any accumulator of fewer bits.
+        AnyF8AnyF8AnyFastAccum = "dot_any_f8_any_f8_any_fast_accum",
+        /// f16 throughout.
+        F16F16F16 = "dot_f16_f16_f16",
+        /// f16 operands, f32 accumulator.
+        F16F16F32 = "dot_f16_f16_f32",
+        /// bf16 throughout.
+        Bf16Bf16Bf16 = "dot_bf16_bf16_bf16",
+        /// bf16 operands, f32 accumulator.
+        Bf16Bf16F32 = "dot_bf16_bf16_f32",
+        /// Three bf16 products for each f32 product.
+        Bf16Bf16F32X3 = "dot_bf16_bf16_f32_x3",
+        /// Six bf16 products for each f32 product.
+        Bf16Bf16F32X6 = "dot_bf16_bf16_f32_x6",
+        /// Nine bf16 products for each f32 product.
+        Bf16Bf16F32X9 = "dot_bf16_bf16_f32_x9",
+        /// tf32 operands, f32 accumulator.
+        Tf32Tf32F32 = "dot_tf32_tf32_f32",
+        /// Three tf32 products for each f32 product.
+        Tf32Tf32F32X3 = "dot_tf32_tf32_f32_x3",
+        /// f32 throughout.
+        F32F32F32 = "dot_f32_f32_f32",
+        /// f64 throughout.
+        F64F64F64 = "dot_f64_f64_f64",
+    }
+}
+
+impl OpView<'_> {
+    /// Each of `operand_precision`'s words must be one.
+    pub fn operand_precision(&self, label: Label) -> Result<(), OpError> {
+        let Some(AttributeValue::Words(words)) = self.attributes.get("operand_precision") else {
+            return Ok(());
+        };
+        for word in words {
+            word.parse::<Precision>()
+                .map_err(|error| self.attribute_error(label, "operand_precision", error.to_string()))?;
+        }
+        Ok(())
     }
 }

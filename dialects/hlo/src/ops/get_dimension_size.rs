@@ -1,15 +1,27 @@
-//! `get_dimension_size`.
+//! `get-dimension-size`: the run-time size of a dimension, as s32.
+//!
+//! Source: operation semantics, "GetDimensionSize".
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `GetDimensionSize`.
+/// Definition of `get-dimension-size`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::GetDimensionSize, Arity::Exactly(1), OpClass::Structural, infer_shape)
         .with_attributes(&[AttributeSpec::required("dimensions", AttributeForm::Ints)]);
 
+/// - C1: `dimensions` names one dimension of the operand.
+/// - C2: the size (or bound) fits s32.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let operand = view.array(0)?;
+    let dimension = view.single_dimension(Some("C1"), "dimensions", operand.rank())?;
+    let size = operand.dimensions[dimension];
+    if size > i64::from(i32::MAX) {
+        let message = format!("must have a size of at most {} in dimension {dimension}, got {size}", i32::MAX);
+        return Err(view.operand_error(Some("C2"), 0, message));
+    }
+    Ok(Shape::scalar(ElementType::S32))
 }

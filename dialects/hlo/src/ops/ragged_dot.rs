@@ -1,11 +1,16 @@
-//! `ragged_dot`.
+//! `ragged-dot(lhs, rhs, group sizes)`: a dot whose ragged dimension is split into groups of run-time sizes.
+//!
+//! Three modes, by the role of the left operand's ragged dimension: free (rhs has a group dimension), contracting
+//! (the result gets a leading group dimension), batch (the groups only cut work off).
+//! Source: XLA's shape inference (`InferRaggedDotOpShape`).
 
+use super::dot::{DotDimensions, push_dimension};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
-use crate::shape::Shape;
+use crate::shape::{ArrayShape, Shape};
 
-/// Definition of `RaggedDot`.
+/// Definition of `ragged-dot`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RaggedDot, Arity::Exactly(3), OpClass::Contraction, infer_shape).with_attributes(&[
         AttributeSpec::optional("lhs_batch_dims", AttributeForm::Ints),
@@ -17,6 +22,107 @@ pub static DEFINITION: OpDefinition =
         AttributeSpec::optional("operand_precision", AttributeForm::Words),
     ]);
 
+/// Role of the ragged dimension of the left operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RaggedMode {
+    /// A free dimension: each group of rows is multiplied with its own right-hand matrix.
+    NonContracting,
+    /// A contracting dimension: one result for each group.
+    Contracting,
+    /// A batch dimension.
+    Batch,
+}
+
+/// - C1: each side's batch, contracting, ragged and group dimensions are dimensions of its operand.
+/// - C2: no dimension is named twice on a side (the ragged one apart).
+/// - C3: both sides name as many contracting dimensions, and as many batch dimensions.
+/// - C4: paired dimensions have the same size.
+/// - C5: there is one ragged dimension.
+/// - C6: there is one group dimension where the ragged dimension is free, and none otherwise.
+/// - C7: the group sizes are integers.
+/// - C8: the group sizes have shape `[groups]`, or the left batch (and, in order, other leading) dimensions before.
+/// - C9: the group dimension has one entry for each group.
+/// - C10: an integer result is not narrower than the operands.
+/// - C11: `operand_precision` has words of XLA's: default, high, highest.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let (lhs, rhs, sizes) = (view.array(0)?, view.array(1)?, view.array(2)?);
+    let sides = DotDimensions::read(view, Some("C1"), Some("C2"))?;
+    sides.check_pairs(view, [Some("C3"), Some("C4")], &[])?;
+    view.operand_precision(Some("C11"))?;
+    let ragged =
+        view.dimension_indices(Some("C1"), "lhs_ragged_dims", view.attributes.ints("lhs_ragged_dims"), lhs.rank())?;
+    let &[ragged] = ragged.as_slice() else {
+        let message = format!("must name one dimension, got {}", ragged.len());
+        return Err(view.attribute_error(Some("C5"), "lhs_ragged_dims", message));
+    };
+    let mode = ragged_mode(&sides, ragged);
+    let groups =
+        view.dimension_indices(Some("C1"), "rhs_group_dims", view.attributes.ints("rhs_group_dims"), rhs.rank())?;
+    let expected = usize::from(mode == RaggedMode::NonContracting);
+    if groups.len() != expected {
+        let message = format!("must name {expected} dimensions for this ragged dimension, got {}", groups.len());
+        return Err(view.attribute_error(Some("C6"), "rhs_group_dims", message));
+    }
+    if let Some(group) = groups.iter().find(|d| sides.rhs_batch.contains(d) || sides.rhs_contracting.contains(d)) {
+        let message = format!("must not name dimension {group}, a batch or contracting dimension");
+        return Err(view.attribute_error(Some("C2"), "rhs_group_dims", message));
+    }
+    if !sizes.element_type.is_integer() {
+        return Err(view.operand_error(Some("C7"), 2, format!("must have integer elements, got {sizes}")));
+    }
+    let prefix = group_sizes_prefix(&sides, mode, ragged, lhs.rank());
+    let expected_prefix: Vec<i64> = prefix.iter().map(|&dimension| lhs.dimensions[dimension]).collect();
+    let Some((&group_count, leading)) = sizes.dimensions.split_last() else {
+        return Err(view.operand_error(Some("C8"), 2, format!("must have at least one dimension, got {sizes}")));
+    };
+    if !leading.is_empty() && leading != expected_prefix {
+        let message = format!("must have the dimensions {expected_prefix:?} before the groups, or none, got {sizes}");
+        return Err(view.operand_error(Some("C8"), 2, message));
+    }
+    if let Some(&group) = groups.first() {
+        let found = rhs.dimensions[group];
+        if found != group_count {
+            let message =
+                format!("must have {group_count} entries, the number of groups, in dimension {group}, got {found}");
+            return Err(view.operand_error(Some("C9"), 1, message));
+        }
+    }
+
+    let mut result = ArrayShape::new(view.contraction_element_type(Some("C10"))?, []);
+    if mode == RaggedMode::Contracting {
+        result.dimensions.push(group_count);
+    }
+    for &dimension in &sides.lhs_batch {
+        push_dimension(&mut result, lhs, dimension);
+    }
+    for dimension in sides.lhs_free(lhs.rank()) {
+        push_dimension(&mut result, lhs, dimension);
+    }
+    for dimension in sides.rhs_free(rhs.rank()) {
+        if !groups.contains(&dimension) {
+            push_dimension(&mut result, rhs, dimension);
+        }
+    }
+    Ok(result.into())
+}
+
+/// Role of left dimension `ragged`.
+pub fn ragged_mode(sides: &DotDimensions, ragged: usize) -> RaggedMode {
+    if sides.lhs_batch.contains(&ragged) {
+        RaggedMode::Batch
+    } else if sides.lhs_contracting.contains(&ragged) {
+        RaggedMode::Contracting
+    } else {
+        RaggedMode::NonContracting
+    }
+}
+
+/// Left dimensions that a full array of group sizes has before the groups: those the groups may depend on.
+fn group_sizes_prefix(sides: &DotDimensions, mode: RaggedMode, ragged: usize, rank: usize) -> Vec<usize> {
+    let before = |list: &[usize]| list.iter().copied().take_while(|&dimension| dimension != ragged).collect::<Vec<_>>();
+    match mode {
+        RaggedMode::Batch => before(&sides.lhs_batch),
+        RaggedMode::Contracting => [sides.lhs_batch.clone(), before(&sides.lhs_contracting)].concat(),
+        RaggedMode::NonContracting => [sides.lhs_batch.clone(), before(&sides.lhs_free(rank))].concat(),
+    }
 }

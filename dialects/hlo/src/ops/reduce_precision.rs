@@ -1,11 +1,14 @@
-//! `reduce_precision`.
+//! `reduce-precision`: rounds to a float format of fewer bits and back.
+//!
+//! Source: operation semantics, "ReducePrecision".
 
+use super::element_classes::FLOAT;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `ReducePrecision`.
+/// Definition of `reduce-precision`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::ReducePrecision, Arity::Exactly(1), OpClass::Elementwise, infer_shape).with_attributes(
         &[
@@ -14,6 +17,18 @@ pub static DEFINITION: OpDefinition =
         ],
     );
 
+/// - C1: the operand is floating-point.
+/// - C2: the format has at least one exponent bit.
+/// - C3: the number of mantissa bits is not negative.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    view.element_class(Some("C1"), 0, &FLOAT)?;
+    let exponent = view.attributes.int("exponent_bits").unwrap_or_default();
+    if exponent < 1 {
+        return Err(view.attribute_error(Some("C2"), "exponent_bits", format!("must be at least 1, got {exponent}")));
+    }
+    let mantissa = view.attributes.int("mantissa_bits").unwrap_or_default();
+    if mantissa < 0 {
+        return Err(view.attribute_error(Some("C3"), "mantissa_bits", format!("must be at least 0, got {mantissa}")));
+    }
+    Ok(view.array(0)?.clone().into())
 }

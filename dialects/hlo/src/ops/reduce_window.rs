@@ -1,16 +1,28 @@
-//! `reduce_window`.
+//! `reduce-window(inputs…, initial values…)`: combines the elements in each window over the inputs.
+//!
+//! Source: operation semantics, "ReduceWindow". `window` gives one entry for each dimension.
 
+use super::reduce::reduced_inputs;
+use super::reducer::bare_or_tuple;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `ReduceWindow`.
+/// Definition of `reduce-window`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::ReduceWindow, Arity::AtLeast(2), OpClass::Reduction, infer_shape)
         .with_attributes(&[AttributeSpec::optional("window", AttributeForm::Window)])
         .with_computations(&["to_apply"]);
 
+/// - C1: there are as many initial values as inputs.
+/// - C2: the inputs have the same dimensions.
+/// - C3: each initial value is a scalar of its input's element type.
+/// - C4: the computation is a reducer of the inputs' element types.
+/// - C5: `window` has one entry for each dimension of the inputs.
+/// - C6: sizes, strides and dilations are positive, and no size overflows.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let (merged, element_types) = reduced_inputs(view, [Some("C1"), Some("C2"), Some("C3"), Some("C4")])?;
+    let result = view.windowed(Some("C5"), Some("C6"), &merged)?;
+    Ok(bare_or_tuple(element_types.iter().map(|&t| result.with_element_type(t).into()).collect()))
 }

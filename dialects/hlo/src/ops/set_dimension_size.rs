@@ -1,15 +1,27 @@
-//! `set_dimension_size`.
+//! `set-dimension-size(operand, size)`: gives a dimension a run-time size; the static size becomes its bound.
+//!
+//! Source: operation semantics, "SetDimensionSize".
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `SetDimensionSize`.
+/// Definition of `set-dimension-size`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::SetDimensionSize, Arity::Exactly(2), OpClass::Structural, infer_shape)
         .with_attributes(&[AttributeSpec::required("dimensions", AttributeForm::Ints)]);
 
+/// - C1: `dimensions` names one dimension of the operand.
+/// - C2: the size is an s32 scalar.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let (operand, size) = (view.array(0)?, view.array(1)?);
+    let dimension = view.single_dimension(Some("C1"), "dimensions", operand.rank())?;
+    if size.rank() != 0 || size.element_type != ElementType::S32 {
+        return Err(view.operand_error(Some("C2"), 1, format!("must be an s32 scalar, got {size}")));
+    }
+    let mut result = operand.clone();
+    result.set_dynamic_dimension(dimension, true);
+    Ok(result.into())
 }

@@ -1,15 +1,47 @@
-//! `slice`.
+//! `slice`: a box of the operand, with strides.
+//!
+//! Source: operation semantics, "Slice".
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Slice`.
+/// Definition of `slice`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Slice, Arity::Exactly(1), OpClass::Indexed, infer_shape)
         .with_attributes(&[AttributeSpec::required("slice", AttributeForm::Slice)]);
 
+/// - C1: `slice` has one range for each operand dimension.
+/// - C2: 0 <= start <= limit <= size.
+/// - C3: strides are positive.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let operand = view.array(0)?;
+    let ranges = view.attributes.slice();
+    if ranges.len() != operand.rank() {
+        let message =
+            format!("must have {} ranges, one for each operand dimension, got {}", operand.rank(), ranges.len());
+        return Err(view.attribute_error(Some("C1"), "slice", message));
+    }
+    let mut result = operand.clone();
+    for (dimension, range) in ranges.iter().enumerate() {
+        let size = operand.dimensions[dimension];
+        if range.start < 0 || range.start > range.limit || range.limit > size {
+            let message = format!(
+                "must be a range within 0..{size} in dimension {dimension}, got [{}:{}]",
+                range.start, range.limit
+            );
+            return Err(view.attribute_error(Some("C2"), "slice", message));
+        }
+        if range.stride < 1 {
+            let message = format!("must have a positive stride in dimension {dimension}, got {}", range.stride);
+            return Err(view.attribute_error(Some("C3"), "slice", message));
+        }
+        let length = range.limit - range.start;
+        result.dimensions[dimension] = length / range.stride + i64::from(length % range.stride != 0);
+        if result.dimensions[dimension] == 1 {
+            result.set_dynamic_dimension(dimension, false);
+        }
+    }
+    Ok(result.into())
 }

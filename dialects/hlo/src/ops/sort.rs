@@ -1,11 +1,15 @@
-//! `sort`.
+//! `sort`: sorts one or several arrays together along a dimension.
+//!
+//! Source: operation semantics, "Sort".
 
+use super::reducer::bare_or_tuple;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Sort`.
+/// Definition of `sort`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Sort, Arity::AtLeast(1), OpClass::Library, infer_shape)
     .with_attributes(&[
         AttributeSpec::required("dimensions", AttributeForm::Ints),
@@ -13,6 +17,14 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Sort, Arity::AtL
     ])
     .with_computations(&["to_apply"]);
 
+/// - C1: the operands have the same dimensions.
+/// - C2: `dimensions` names one dimension of the operands.
+/// - C3: the computation compares one element of each operand with another.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let merged = view.merged_dimensions(Some("C1"), &(0..view.operands.len()).collect::<Vec<_>>())?;
+    view.single_dimension(Some("C2"), "dimensions", merged.rank())?;
+    let element_types: Vec<ElementType> =
+        (0..view.operands.len()).map(|index| view.array(index).map(|a| a.element_type)).collect::<Result<_, _>>()?;
+    view.comparator(Some("C3"), 0, &element_types)?;
+    Ok(bare_or_tuple(element_types.iter().map(|&t| merged.with_element_type(t).into()).collect()))
 }

@@ -2,7 +2,7 @@
 
 use super::{OpError, OpView};
 use crate::element_type::ElementType;
-use crate::shape::{ArrayShape, ProgramShape, Shape};
+use crate::shape::{ArrayShape, ProgramShape, Shape, UNBOUNDED};
 
 /// Label of a constraint, e.g. `Some("C1")`; `None` for rules that every operation shares.
 pub type Label = Option<&'static str>;
@@ -71,4 +71,52 @@ impl<'a> OpView<'a> {
 /// The operand shapes joined by commas.
 pub fn list(shapes: &[&Shape]) -> String {
     shapes.iter().map(|shape| shape.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+impl OpView<'_> {
+    /// Two array operands must have the same element type; returns it.
+    pub fn same_element_type(&self, label: Label, first: usize, second: usize) -> Result<ElementType, OpError> {
+        let (expected, found) = (self.array(first)?.element_type, self.array(second)?.element_type);
+        if expected == found {
+            return Ok(expected);
+        }
+        let message = format!("must have the element type {expected} of operand {first}, got {found}");
+        Err(self.operand_error(label, second, message))
+    }
+
+    /// Array operands must have the same dimensions. Returns the first one's shape, with a dimension dynamic
+    /// where any operand's is, and a size for an unbounded dimension where any operand has one.
+    pub fn merged_dimensions(&self, label: Label, operands: &[usize]) -> Result<ArrayShape, OpError> {
+        let Some((&first, others)) = operands.split_first() else {
+            return Err(self.error(label, "takes at least one array".to_string()));
+        };
+        let mut merged = self.array(first)?.clone();
+        for &other in others {
+            let shape = self.array(other)?;
+            if !merge_dimensions(&mut merged, shape) {
+                let message = format!("must have the dimensions of operand {first}, {merged}, got {shape}");
+                return Err(self.operand_error(label, other, message));
+            }
+        }
+        Ok(merged)
+    }
+}
+
+/// Merges the dimensions of `shape` into `merged`; false when they differ.
+pub fn merge_dimensions(merged: &mut ArrayShape, shape: &ArrayShape) -> bool {
+    if merged.rank() != shape.rank() {
+        return false;
+    }
+    for dimension in 0..shape.rank() {
+        let (size, other) = (merged.dimensions[dimension], shape.dimensions[dimension]);
+        if size == UNBOUNDED && other != UNBOUNDED {
+            merged.dimensions[dimension] = other;
+            merged.set_dynamic_dimension(dimension, shape.is_dynamic_dimension(dimension));
+        } else if size != other && other != UNBOUNDED {
+            return false;
+        } else if size == other && shape.is_dynamic_dimension(dimension) {
+            merged.set_dynamic_dimension(dimension, true);
+        }
+    }
+    true
 }
