@@ -1,7 +1,9 @@
 //! Every operation of the dialect, once: the enum, its HLO text opcode and its name in MLIR.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 macro_rules! op_kinds {
     ($($variant:ident = $text:literal),* $(,)?) => {
@@ -171,14 +173,18 @@ op_kinds! {
 }
 
 impl OpKind {
-    /// Name in MLIR without the dialect prefix, e.g. `dynamic_slice`.
-    pub fn mlir_name(self) -> String {
-        self.text_name().replace('-', "_")
+    /// Name of the operation in MLIR, e.g. `hlo.dynamic_slice`.
+    pub fn mlir_name(self) -> &'static str {
+        static NAMES: LazyLock<Vec<String>> =
+            LazyLock::new(|| OpKind::ALL.iter().map(|kind| format!("hlo.{}", kind.text_name().replace('-', "_"))).collect());
+        &NAMES[self as usize]
     }
 
-    /// The operation of an MLIR name without its dialect prefix.
+    /// The operation of a name in MLIR.
     pub fn from_mlir_name(name: &str) -> Result<Self, UnknownOp> {
-        name.replace('_', "-").parse()
+        static KINDS: LazyLock<HashMap<&'static str, OpKind>> =
+            LazyLock::new(|| OpKind::ALL.iter().map(|&kind| (kind.mlir_name(), kind)).collect());
+        KINDS.get(name).copied().ok_or_else(|| UnknownOp(name.to_string()))
     }
 }
 

@@ -1,0 +1,55 @@
+//===- HloDialect.h - C interface to the hlo dialect ------------*- C -*-===//
+//
+// What the Rust side needs beyond MLIR's own C interface: registration, the
+// dialect's types and attributes, the data of elements attributes, and the
+// callbacks that verify operations.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HALO_HLO_CAPI_HLODIALECT_H
+#define HALO_HLO_CAPI_HLODIALECT_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Hlo, hlo);
+
+/// Verifies an operation; emits its own diagnostics and returns whether the
+/// operation is valid. Called from any thread.
+typedef bool (*HaloHloVerifyOperation)(MlirOperation operation);
+
+/// Verifies a call against the function it names, which is null when there is
+/// none. Otherwise as above.
+typedef bool (*HaloHloVerifyCall)(MlirOperation call, MlirOperation callee);
+
+/// Sets the callbacks of the process. Without them every operation is valid.
+void haloHloSetVerifiers(HaloHloVerifyOperation operation,
+                         HaloHloVerifyCall call);
+
+MlirType haloHloTokenTypeGet(MlirContext context);
+bool haloHloTypeIsToken(MlirType type);
+MlirType haloHloOpaqueTypeGet(MlirContext context);
+bool haloHloTypeIsOpaque(MlirType type);
+
+/// The layout attribute; each parameter may be a null attribute.
+MlirAttribute haloHloLayoutGet(MlirContext context, MlirAttribute minorToMajor,
+                               MlirAttribute extras, MlirAttribute bounds);
+bool haloHloAttributeIsLayout(MlirAttribute attribute);
+MlirAttribute haloHloLayoutGetMinorToMajor(MlirAttribute layout);
+MlirAttribute haloHloLayoutGetExtras(MlirAttribute layout);
+MlirAttribute haloHloLayoutGetBounds(MlirAttribute layout);
+
+/// Bytes of a dense or dense-resource elements attribute in MLIR's format: one
+/// element for a splat, `i1` packed in bits. `data` is null when a resource has
+/// no data. Returns false when the attribute is of another kind.
+bool haloHloElementsGetData(MlirAttribute attribute, const char **data,
+                            intptr_t *size, bool *isSplat);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // HALO_HLO_CAPI_HLODIALECT_H

@@ -1,0 +1,52 @@
+//! Checked access to operations beyond melior's: attributes without error values, diagnostics, parsing.
+
+use std::ffi::CString;
+
+use melior::ir::operation::OperationLike;
+use melior::ir::{Attribute, Location, Module};
+use melior::{Context, StringRef};
+use mlir_sys::{mlirEmitError, mlirOperationGetAttributeByName};
+
+use crate::diagnostics::{self, Diagnostic, Severity};
+
+/// Attribute of an operation by name, inherent or discardable.
+pub fn attribute<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>, name: &str) -> Option<Attribute<'c>> {
+    // SAFETY: the operation is live; MLIR copies nothing from the name.
+    unsafe {
+        Attribute::from_option_raw(mlirOperationGetAttributeByName(operation.to_raw(), StringRef::new(name).to_raw()))
+    }
+}
+
+/// Emits an error at a location to the context's diagnostic handlers.
+pub fn emit_error(location: Location<'_>, message: &str) {
+    let message = CString::new(message.replace('\0', "\u{fffd}")).unwrap_or_default();
+    // SAFETY: the location is live and the message is a C string.
+    unsafe { mlirEmitError(location.to_raw(), message.as_ptr()) };
+}
+
+/// Parses a module and verifies it.
+///
+/// # Errors
+/// MLIR's diagnostics, with positions in `text`.
+pub fn parse_module<'c>(context: &'c Context, text: &str) -> Result<Module<'c>, Vec<Diagnostic>> {
+    if text.contains('\0') {
+        let message = "the text contains a NUL character".into();
+        return Err(vec![Diagnostic {
+            severity: Severity::Error,
+            location: String::new(),
+            message,
+            notes: Vec::new(),
+        }]);
+    }
+    let (module, diagnostics) = diagnostics::collect(context, || Module::parse(context, text));
+    module.ok_or(diagnostics)
+}
+
+/// Verifies an operation and everything in it.
+///
+/// # Errors
+/// MLIR's diagnostics.
+pub fn verify<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>) -> Result<(), Vec<Diagnostic>> {
+    let (valid, diagnostics) = diagnostics::collect_in(operation.context(), || operation.verify());
+    if valid { Ok(()) } else { Err(diagnostics) }
+}
