@@ -8,6 +8,7 @@
 
 mod context;
 pub mod parallel;
+pub mod sort;
 pub mod vector_math;
 
 pub use context::RunContext;
@@ -27,7 +28,10 @@ unsafe impl Sync for Table {}
 pub fn symbols() -> &'static [Symbol<'static>] {
     static TABLE: OnceLock<Table> = OnceLock::new();
     let table = TABLE.get_or_init(|| {
-        let mut symbols: Vec<Symbol> = vec![("halo_parallel_for", parallel::halo_parallel_for as *const ())];
+        let mut symbols: Vec<Symbol> = vec![
+            ("halo_parallel_for", parallel::halo_parallel_for as *const ()),
+            ("halo_sort", sort::halo_sort as *const ()),
+        ];
         symbols.extend(vector_math::symbols());
         Table(symbols)
     });

@@ -1,0 +1,286 @@
+//! One row at a time: reading it, sorting it, and writing every operand in the new order.
+
+use super::{
+    Comparator, SortDescriptor, SortOrder,
+    keys::{KeyCoder, KeyType},
+    merge::{merge_sort, parallel_sort, radix_sort},
+};
+use crate::ThreadPool;
+
+/// Rows shorter than this are not worth several threads.
+const PARALLEL_LENGTH: usize = 1 << 15;
+
+/// The arrays to sort, checked.
+pub(super) struct Rows {
+    length: usize,
+    inner: usize,
+    count: usize,
+    operands: Vec<Operand>,
+    comparator: Option<Comparator>,
+    order: SortOrder,
+    key: Option<Key>,
+}
+
+struct Operand {
+    input: *const u8,
+    output: *mut u8,
+    bytes: usize,
+}
+
+struct Key {
+    operand: usize,
+    bits: u32,
+    coder: KeyCoder,
+}
+
+// SAFETY: rows are disjoint parts of the arrays, and each is handled by one thread; the comparator may run on several.
+unsafe impl Sync for Rows {}
+
+impl Rows {
+    pub(super) fn new(
+        descriptor: &SortDescriptor,
+        comparator: Option<Comparator>,
+        sizes: &[i64],
+        inputs: &[*const u8],
+        outputs: &[*mut u8],
+    ) -> Result<Self, String> {
+        let size = |value: i64, what: &str| usize::try_from(value).map_err(|_| format!("{what} is {value}"));
+        let operands: Vec<Operand> = sizes
+            .iter()
+            .zip(inputs)
+            .zip(outputs)
+            .map(|((&bytes, &input), &output)| Ok(Operand { input, output, bytes: size(bytes, "element size")? }))
+            .collect::<Result<_, String>>()?;
+        let order = match descriptor.order {
+            0 => SortOrder::Comparator,
+            1 => SortOrder::Less,
+            2 => SortOrder::Total,
+            3 => SortOrder::TotalCanonical,
+            other => return Err(format!("no order {other}")),
+        };
+        let key = if order == SortOrder::Comparator {
+            None
+        } else {
+            let key_type = KeyType::from_code(descriptor.key_type)
+                .ok_or_else(|| format!("no key type {}", descriptor.key_type))?;
+            let operand = size(descriptor.key_operand, "key operand")?;
+            let bytes = operands.get(operand).map(|operand| operand.bytes);
+            if bytes != Some(key_type.bits() as usize / 8) {
+                return Err(format!("operand {operand} has no elements of {key_type:?}"));
+            }
+            let coder = KeyCoder::new(key_type, order, descriptor.descending != 0);
+            Some(Key { operand, bits: key_type.bits(), coder })
+        };
+        if comparator.is_none() && matches!(order, SortOrder::Comparator | SortOrder::Less) {
+            return Err("no comparator".into());
+        }
+        let length = size(descriptor.length, "length")?;
+        if u32::try_from(length).is_err() {
+            return Err(format!("rows of {length} elements are too long"));
+        }
+        let (outer, inner) = (size(descriptor.outer, "outer size")?, size(descriptor.inner, "inner size")?);
+        Ok(Self { length, inner, count: outer * inner, operands, comparator, order, key })
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+/// Sorts rows, keeping its memory from one to the next.
+pub(super) struct Row<'a> {
+    rows: &'a Rows,
+    threads: Option<&'a ThreadPool>,
+    indices: Vec<u32>,
+    index_scratch: Vec<u32>,
+    keys: Vec<u32>,
+    packed: Vec<u64>,
+    wide: Vec<(u64, u32)>,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(rows: &'a Rows, threads: Option<&'a ThreadPool>) -> Self {
+        let threads = threads.filter(|threads| threads.threads() > 1 && rows.length >= PARALLEL_LENGTH);
+        Self {
+            rows,
+            threads,
+            indices: Vec::new(),
+            index_scratch: Vec::new(),
+            keys: Vec::new(),
+            packed: Vec::new(),
+            wide: Vec::new(),
+            bytes: Vec::new(),
+        }
+    }
+
+    /// Sorts row `index`.
+    pub(super) fn sort(&mut self, index: usize) {
+        let rows = self.rows;
+        let (outer, inner) = (index / rows.inner, index % rows.inner);
+        let first = outer * rows.length * rows.inner + inner;
+        match &rows.key {
+            Some(key) if rows.order != SortOrder::Less || !self.has_nan(key, first) => self.sort_by_key(key, first),
+            _ => self.sort_by_comparator(first),
+        }
+    }
+
+    fn has_nan(&self, key: &Key, first: usize) -> bool {
+        (0..self.rows.length).any(|position| key.coder.is_nan(self.load_bits(key, first, position)))
+    }
+
+    /// The bits of the key element at a position of the row that starts at element `first`.
+    #[inline(always)]
+    fn load_bits(&self, key: &Key, first: usize, position: usize) -> u64 {
+        let input = self.rows.operands[key.operand].input;
+        let element = first + position * self.rows.inner;
+        // SAFETY: the element is inside the array, whose element size was checked to be the key's.
+        unsafe {
+            match key.bits {
+                8 => input.add(element).read().into(),
+                16 => input.cast::<u16>().add(element).read_unaligned().into(),
+                32 => input.cast::<u32>().add(element).read_unaligned().into(),
+                _ => input.cast::<u64>().add(element).read_unaligned(),
+            }
+        }
+    }
+
+    fn sort_by_key(&mut self, key: &Key, first: usize) {
+        let length = self.rows.length;
+        if self.rows.operands.len() == 1 && key.bits <= 32 && key.coder.is_reversible() {
+            let mut keys = std::mem::take(&mut self.keys);
+            keys.clear();
+            keys.extend((0..length).map(|position| key.coder.encode(self.load_bits(key, first, position)) as u32));
+            match self.threads {
+                Some(threads) => parallel_sort(&mut keys, threads),
+                None => radix_sort(&mut keys, &mut self.index_scratch),
+            }
+            self.store_keys(key, first, &keys);
+            self.keys = keys;
+            return;
+        }
+        let mut indices = std::mem::take(&mut self.indices);
+        indices.clear();
+        if key.bits <= 32 {
+            let mut packed = std::mem::take(&mut self.packed);
+            packed.clear();
+            packed.extend(
+                (0..length)
+                    .map(|position| key.coder.encode(self.load_bits(key, first, position)) << 32 | position as u64),
+            );
+            match self.threads {
+                Some(threads) => parallel_sort(&mut packed, threads),
+                None => packed.sort_unstable(),
+            }
+            indices.extend(packed.iter().map(|&packed| packed as u32));
+            self.packed = packed;
+        } else {
+            let mut wide = std::mem::take(&mut self.wide);
+            wide.clear();
+            wide.extend(
+                (0..length).map(|position| (key.coder.encode(self.load_bits(key, first, position)), position as u32)),
+            );
+            match self.threads {
+                Some(threads) => parallel_sort(&mut wide, threads),
+                None => wide.sort_unstable(),
+            }
+            indices.extend(wide.iter().map(|&(_, index)| index));
+            self.wide = wide;
+        }
+        self.rearrange(first, &indices);
+        self.indices = indices;
+    }
+
+    fn store_keys(&self, key: &Key, first: usize, keys: &[u32]) {
+        let output = self.rows.operands[key.operand].output;
+        for (position, &value) in keys.iter().enumerate() {
+            let bits = key.coder.decode(value.into());
+            let element = first + position * self.rows.inner;
+            // SAFETY: the element is inside the array, whose element size was checked to be the key's.
+            unsafe {
+                match key.bits {
+                    8 => output.add(element).write(bits as u8),
+                    16 => output.cast::<u16>().add(element).write_unaligned(bits as u16),
+                    _ => output.cast::<u32>().add(element).write_unaligned(bits as u32),
+                }
+            }
+        }
+    }
+
+    fn sort_by_comparator(&mut self, first: usize) {
+        let rows = self.rows;
+        // Checked by `Rows::new`.
+        let Some(comparator) = rows.comparator else { return };
+        let mut indices = std::mem::take(&mut self.indices);
+        indices.clear();
+        indices.extend(0..rows.length as u32);
+        let mut elements = vec![std::ptr::null::<u8>(); 2 * rows.operands.len()];
+        merge_sort(&mut indices, &mut self.index_scratch, |&left, &right| {
+            for (pair, operand) in elements.chunks_exact_mut(2).zip(&rows.operands) {
+                let address = |position: u32| {
+                    // SAFETY: an element of the row.
+                    unsafe { operand.input.add((first + position as usize * rows.inner) * operand.bytes) }
+                };
+                pair.copy_from_slice(&[address(left), address(right)]);
+            }
+            // SAFETY: two elements of each operand, as the comparator expects.
+            unsafe { comparator(elements.as_ptr()) & 1 != 0 }
+        });
+        self.rearrange(first, &indices);
+        self.indices = indices;
+    }
+
+    /// Writes element `indices[i]` of the row to place `i`, for every operand.
+    fn rearrange(&mut self, first: usize, indices: &[u32]) {
+        let rows = self.rows;
+        for operand in &rows.operands {
+            match operand.bytes {
+                1 => self.rearrange_elements::<u8>(operand, first, indices),
+                2 => self.rearrange_elements::<u16>(operand, first, indices),
+                4 => self.rearrange_elements::<u32>(operand, first, indices),
+                8 => self.rearrange_elements::<u64>(operand, first, indices),
+                16 => self.rearrange_elements::<u128>(operand, first, indices),
+                _ => self.rearrange_bytes(operand, first, indices),
+            }
+        }
+    }
+
+    fn rearrange_elements<T: Copy>(&mut self, operand: &Operand, first: usize, indices: &[u32]) {
+        let inner = self.rows.inner;
+        let (input, output) = (operand.input.cast::<T>(), operand.output.cast::<T>());
+        if input == output.cast_const() {
+            return self.rearrange_bytes(operand, first, indices);
+        }
+        for (position, &index) in indices.iter().enumerate() {
+            // SAFETY: elements of the row in two arrays that do not overlap.
+            unsafe {
+                let element = input.add(first + index as usize * inner).read_unaligned();
+                output.add(first + position * inner).write_unaligned(element);
+            }
+        }
+    }
+
+    /// The same through a copy of the row, for elements of any size and for sorting in place.
+    fn rearrange_bytes(&mut self, operand: &Operand, first: usize, indices: &[u32]) {
+        let (inner, bytes) = (self.rows.inner, operand.bytes);
+        self.bytes.clear();
+        for &index in indices {
+            // SAFETY: an element of the row.
+            let element = unsafe {
+                std::slice::from_raw_parts(operand.input.add((first + index as usize * inner) * bytes), bytes)
+            };
+            self.bytes.extend_from_slice(element);
+        }
+        for (position, element) in self.bytes.chunks_exact(bytes.max(1)).enumerate() {
+            // SAFETY: an element of the row, which the copy does not overlap.
+            unsafe {
+                let to = operand.output.add((first + position * inner) * bytes);
+                std::ptr::copy_nonoverlapping(element.as_ptr(), to, bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The fast orders against the comparator path, and both against the standard library.
+
+use super::*;
+use crate::ThreadPool;
+use std::time::Instant;
+
+#[repr(C)]
+struct Described<const N: usize> {
+    descriptor: SortDescriptor,
+    sizes: [i64; N],
+}
+
+fn describe<const N: usize>(
+    dimensions: [usize; 3],
+    order: SortOrder,
+    key_type: KeyType,
+    sizes: [i64; N],
+) -> Described<N> {
+    let [outer, length, inner] = dimensions.map(|dimension| dimension as i64);
+    Described {
+        descriptor: SortDescriptor {
+            operands: N as i64,
+            outer,
+            length,
+            inner,
+            order: order as i64,
+            descending: 0,
+            key_operand: 0,
+            key_type: key_type as i64,
+        },
+        sizes,
+    }
+}
+
+fn run<const N: usize>(
+    context: &RunContext,
+    described: &Described<N>,
+    comparator: Option<Comparator>,
+    inputs: [*const u8; N],
+    outputs: [*mut u8; N],
+) {
+    // SAFETY: tests pass arrays of the described sizes.
+    unsafe { halo_sort(context, (&raw const *described).cast(), comparator, inputs.as_ptr(), outputs.as_ptr()) };
+    assert_eq!(context.failure(), None);
+}
+
+unsafe extern "C" fn f32_less(elements: *const *const u8) -> u8 {
+    // SAFETY: called with two floats.
+    unsafe { ((*elements).cast::<f32>().read() < (*elements.add(1)).cast::<f32>().read()).into() }
+}
+
+/// The upper bits of a `bool` that compiled code returns are not defined.
+unsafe extern "C" fn f32_total_greater(elements: *const *const u8) -> u8 {
+    // SAFETY: called with two floats.
+    let (a, b) = unsafe { ((*elements).cast::<f32>().read(), (*elements.add(1)).cast::<f32>().read()) };
+    0xf0 | u8::from(a.total_cmp(&b).is_gt())
+}
+
+unsafe extern "C" fn always(_: *const *const u8) -> u8 {
+    1
+}
+
+fn random(count: usize, seed: u32) -> Vec<f32> {
+    let mut state = seed | 1;
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((state >> 8) as f32 / 1000.0).floor() - 8000.0
+        })
+        .collect()
+}
+
+fn specials() -> Vec<f32> {
+    vec![
+        1.0,
+        f32::NAN,
+        -0.0,
+        0.0,
+        -f32::NAN,
+        f32::NEG_INFINITY,
+        -1.0,
+        0.0,
+        f32::INFINITY,
+        -0.0,
+        f32::MIN_POSITIVE,
+        1e-45,
+    ]
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
+}
+
+#[test]
+fn every_order_of_one_operand() {
+    let threads = ThreadPool::new(2).unwrap();
+    for context in [RunContext::new(None), RunContext::new(Some(&threads))] {
+        for input in [specials(), random(1, 1), Vec::new(), random(100, 2), random(5000, 3), random(70_001, 4)] {
+            let mut expected = input.clone();
+            expected.sort_by(f32::total_cmp);
+            let mut output = vec![0f32; input.len()];
+            let described = describe([1, input.len(), 1], SortOrder::Total, KeyType::F32, [4]);
+            run(&context, &described, None, [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
+            assert_eq!(bits(&output), bits(&expected));
+
+            expected.reverse();
+            let described = describe([1, input.len(), 1], SortOrder::Comparator, KeyType::F32, [4]);
+            run(&context, &described, Some(f32_total_greater), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
+            assert_eq!(bits(&output), bits(&expected));
+        }
+    }
+}
+
+#[test]
+fn sorts_are_stable_and_carry_other_operands() {
+    let threads = ThreadPool::new(2).unwrap();
+    for context in [RunContext::new(None), RunContext::new(Some(&threads))] {
+        for (order, input) in [
+            (SortOrder::Less, random(40_000, 5)),
+            (SortOrder::Less, vec![0.0, -0.0, 3.0, 0.0, -0.0, -3.0]),
+            (SortOrder::Comparator, random(3000, 6)),
+        ] {
+            let indices: Vec<u16> = (0..input.len()).map(|index| index as u16).collect();
+            let mut expected: Vec<(f32, u16)> = input.iter().copied().zip(indices.iter().copied()).collect();
+            expected.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap());
+            let (mut values, mut order_out) = (vec![0f32; input.len()], vec![0u16; input.len()]);
+            let described = describe([1, input.len(), 1], order, KeyType::F32, [4, 2]);
+            let outputs = [values.as_mut_ptr().cast(), order_out.as_mut_ptr().cast()];
+            run(&context, &described, Some(f32_less), [input.as_ptr().cast(), indices.as_ptr().cast()], outputs);
+            let (expected_values, expected_order): (Vec<f32>, Vec<u16>) = expected.into_iter().unzip();
+            assert_eq!(bits(&values), bits(&expected_values));
+            assert_eq!(order_out, expected_order);
+        }
+    }
+}
+
+#[test]
+fn canonical_order_puts_all_nans_last_and_keeps_their_bits() {
+    let input = specials();
+    let mut output = vec![0f32; input.len()];
+    let described = describe([1, input.len(), 1], SortOrder::TotalCanonical, KeyType::F32, [4]);
+    run(&RunContext::new(None), &described, None, [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
+    let expected = [
+        f32::NEG_INFINITY,
+        -1.0,
+        -0.0,
+        0.0,
+        0.0,
+        -0.0,
+        1e-45,
+        f32::MIN_POSITIVE,
+        1.0,
+        f32::INFINITY,
+        f32::NAN,
+        -f32::NAN,
+    ];
+    assert_eq!(bits(&output), bits(&expected));
+}
+
+#[test]
+fn middle_dimensions_and_in_place() {
+    let threads = ThreadPool::new(2).unwrap();
+    let context = RunContext::new(Some(&threads));
+    let [outer, length, inner] = [3, 17, 5];
+    let mut data: Vec<i64> = (0..outer * length * inner).map(|index| ((index * 7919) % 101) as i64 - 50).collect();
+    let mut expected = data.clone();
+    for o in 0..outer {
+        for i in 0..inner {
+            let at = |position: usize| (o * length + position) * inner + i;
+            let mut row: Vec<i64> = (0..length).map(|position| data[at(position)]).collect();
+            row.sort_by(|a, b| b.cmp(a));
+            row.iter().enumerate().for_each(|(position, &value)| expected[at(position)] = value);
+        }
+    }
+    let mut described = describe([outer, length, inner], SortOrder::Total, KeyType::S64, [8]);
+    described.descriptor.descending = 1;
+    let address: *mut u8 = data.as_mut_ptr().cast();
+    run(&context, &described, None, [address.cast_const()], [address]);
+    assert_eq!(data, expected);
+}
+
+#[test]
+fn small_types_in_both_directions() {
+    let input: Vec<i8> = (0..3000).map(|index| (index * 77 % 251) as u8 as i8).collect();
+    let mut output = vec![0i8; input.len()];
+    let mut expected = input.clone();
+    expected.sort_unstable();
+    let mut described = describe([1, input.len(), 1], SortOrder::Less, KeyType::S8, [1]);
+    run(&RunContext::new(None), &described, Some(always), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
+    assert_eq!(output, expected);
+    described.descriptor.descending = 1;
+    expected.reverse();
+    run(&RunContext::new(None), &described, Some(always), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
+    assert_eq!(output, expected);
+}
+
+#[test]
+fn a_comparator_that_is_no_order_still_permutes() {
+    let input = random(1000, 9);
+    let mut output = vec![0f32; input.len()];
+    let described = describe([1, input.len(), 1], SortOrder::Comparator, KeyType::F32, [4]);
+    run(&RunContext::new(None), &described, Some(always), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
+    let sorted = |mut values: Vec<f32>| {
+        values.sort_by(f32::total_cmp);
+        values
+    };
+    assert_eq!(sorted(output), sorted(input));
+}
+
+#[test]
+fn bad_descriptors_are_failures() {
+    let context = RunContext::new(None);
+    let described = describe([1, 4, 1], SortOrder::Total, KeyType::F64, [4]);
+    let data = [0f32; 4];
+    let mut output = [0f32; 4];
+    let (inputs, outputs) = ([data.as_ptr().cast::<u8>()], [output.as_mut_ptr().cast::<u8>()]);
+    // SAFETY: the arrays have the described number of elements.
+    unsafe { halo_sort(&context, (&raw const described).cast(), None, inputs.as_ptr(), outputs.as_ptr()) };
+    assert!(context.failure().unwrap().contains("operand 0"));
+}
+
+#[test]
+#[ignore = "a measurement, not a check"]
+fn speed() {
+    let count = 1_000_000;
+    let input: Vec<f32> = random(count, 11).iter().zip(random(count, 12)).map(|(a, b)| a + b / 9000.0).collect();
+    let indices: Vec<u32> = (0..count as u32).collect();
+    let (mut values, mut order) = (vec![0f32; count], vec![0u32; count]);
+    let threads = ThreadPool::new(0).unwrap();
+    for (name, context) in [("one thread", RunContext::new(None)), ("all threads", RunContext::new(Some(&threads)))] {
+        for kind in [SortOrder::Total, SortOrder::Less, SortOrder::Comparator] {
+            let mut best = [f64::INFINITY; 3];
+            for _ in 0..5 {
+                let outputs = [values.as_mut_ptr().cast(), order.as_mut_ptr().cast()];
+                let inputs = [input.as_ptr().cast(), indices.as_ptr().cast()];
+                let start = Instant::now();
+                let one = describe([1, count, 1], kind, KeyType::F32, [4]);
+                run(&context, &one, Some(f32_less), [inputs[0]], [outputs[0]]);
+                best[0] = best[0].min(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                run(&context, &describe([1, count, 1], kind, KeyType::F32, [4, 4]), Some(f32_less), inputs, outputs);
+                best[1] = best[1].min(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                let rows = describe([1000, 1000, 1], kind, KeyType::F32, [4]);
+                run(&context, &rows, Some(f32_less), [inputs[0]], [outputs[0]]);
+                best[2] = best[2].min(start.elapsed().as_secs_f64());
+            }
+            println!("{name} {kind:?}: sort, argsort, 1000 rows of 1000 (ms): {:.1?}", best.map(|time| time * 1e3));
+        }
+    }
+}
