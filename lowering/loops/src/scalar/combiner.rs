@@ -1,53 +1,51 @@
 //! Reduction computations that are one associative operation, which may therefore be done a vector at a time.
 
-use hlo::attributes::Attributes;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
 use melior::ir::Attribute;
 use mlir_ext::builder::{OpBuilder, Value};
 
+use super::convert::convert;
 use super::small_float::Format;
-use super::{Lanes, elementwise, integer, register_type, registers, table};
+use super::{Lanes, register_type, registers, table};
 
 /// An associative and commutative operation on elements of one type.
+///
+/// Sums and products of floats below 32 bits are accumulated in `f32` and rounded once, by [`Combiner::finish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Combiner {
-    /// The operation: add, multiply, maximum, minimum, and, or, xor.
-    pub kind: OpKind,
-    /// The type that values are combined in.
-    pub element_type: ElementType,
+    kind: OpKind,
+    /// Type of the elements.
+    element_type: ElementType,
+    /// Type of accumulators.
+    accumulator: ElementType,
+}
+
+/// The combiner that a computation of two scalars is; `None` for any other computation.
+pub fn recognise(computation: &Computation) -> Option<Combiner> {
+    let root = computation.root();
+    let [first, second] = computation.parameters[..] else { return None };
+    let [left, right] = root.operands[..] else { return None };
+    if (left, right) != (first, second) && (left, right) != (second, first) {
+        return None;
+    }
+    let element_type = root.shape.as_array()?.element_type;
+    let is_scalar = |id| {
+        let shape = computation.get(id).shape.as_array();
+        shape.is_some_and(|shape| shape.rank() == 0 && shape.element_type == element_type)
+    };
+    let rounds = matches!(root.kind, OpKind::Add | OpKind::Multiply) && Format::of(element_type).is_some();
+    let accumulator = if rounds { ElementType::F32 } else { element_type };
+    let combiner = Combiner { kind: root.kind, element_type, accumulator };
+    (is_scalar(first) && is_scalar(second) && combiner.reduction().is_some()).then_some(combiner)
 }
 
 impl Combiner {
-    /// The combiner that a computation of two scalars is; `None` for any other computation.
-    pub fn recognise(computation: &Computation) -> Option<Self> {
-        let root = computation.root();
-        let [first, second] = computation.parameters[..] else { return None };
-        let [left, right] = root.operands[..] else { return None };
-        if (left, right) != (first, second) && (left, right) != (second, first) {
-            return None;
-        }
-        let element_type = root.shape.as_array()?.element_type;
-        let is_scalar = |id| {
-            let shape = computation.get(id).shape.as_array();
-            shape.is_some_and(|shape| shape.rank() == 0 && shape.element_type == element_type)
-        };
-        let combiner = Combiner { kind: root.kind, element_type };
-        (is_scalar(first) && is_scalar(second) && combiner.reduction().is_some()).then_some(combiner)
-    }
-
-    /// The same operation in the type to accumulate in: sums and products of small floats in `f32`, which the
-    /// result is rounded from once.
-    pub fn accumulating(self) -> Self {
-        let rounds = matches!(self.kind, OpKind::Add | OpKind::Multiply) && Format::of(self.element_type).is_some();
-        Combiner { element_type: if rounds { ElementType::F32 } else { self.element_type }, ..self }
-    }
-
     /// Name of the operation among `vector.reduction`'s kinds.
-    fn reduction(self) -> Option<&'static str> {
+    fn reduction(&self) -> Option<&'static str> {
         use ElementClass::{Complex, Float, Predicate, Signed, Unsigned};
-        let class = self.element_type.class();
+        let class = self.accumulator.class();
         REDUCTIONS
             .iter()
             .find(|(kind, _)| *kind == self.kind)
@@ -61,16 +59,16 @@ impl Combiner {
             .filter(|name| !name.is_empty())
     }
 
-    /// The element that changes nothing, in every lane.
-    pub fn identity<'c>(self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> Lanes<'c> {
-        let r#type = register_type(builder, self.element_type, lanes);
+    /// The accumulator that changes nothing, in every lane.
+    pub fn identity<'c>(&self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> Lanes<'c> {
+        let r#type = register_type(builder, self.accumulator, lanes);
         let name = self.reduction().unwrap_or_default();
-        let width = self.element_type.bit_width();
-        let value = match self.element_type.class() {
+        let width = self.accumulator.bit_width();
+        let value = match self.accumulator.class() {
             ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => {
                 let value = match name {
                     "mul" => 1,
-                    "and" | "minui" => integer_limit(self.element_type),
+                    "and" | "minui" => integer_limit(self.accumulator),
                     "maxsi" => i64::MIN >> (64 - width),
                     "minsi" => i64::MAX >> (64 - width),
                     _ => 0,
@@ -78,10 +76,10 @@ impl Combiner {
                 builder.constant_integer(r#type, value)
             }
             ElementClass::Float | ElementClass::Complex => {
-                let bound = Format::of(self.element_type).map_or(f64::INFINITY, Format::bound);
+                let bound = Format::of(self.accumulator).map_or(f64::INFINITY, Format::bound);
                 let value = match name {
                     "mul" => 1.0,
-                    "maximumf" if self.element_type == ElementType::F8E8M0FNU => 2f64.powi(-127),
+                    "maximumf" if self.accumulator == ElementType::F8E8M0FNU => 2f64.powi(-127),
                     "maximumf" => -bound,
                     "minimumf" => bound,
                     _ => -0.0,
@@ -90,25 +88,36 @@ impl Combiner {
             }
         };
         let imaginary = if name == "mul" { 0.0 } else { -0.0 };
-        let imaginary = self.element_type.is_complex().then(|| builder.constant_float(r#type, imaginary));
-        Lanes { element_type: self.element_type, lanes, value, imaginary }
+        let imaginary = self.accumulator.is_complex().then(|| builder.constant_float(r#type, imaginary));
+        Lanes { element_type: self.accumulator, lanes, value, imaginary }
     }
 
-    /// Combines lane by lane.
-    pub fn combine<'c>(self, builder: &OpBuilder<'c>, a: &Lanes<'c>, b: &Lanes<'c>) -> Lanes<'c> {
+    /// An element, or an accumulator, as an accumulator.
+    pub fn widen<'c>(&self, builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Lanes<'c> {
+        convert(builder, value, self.accumulator).unwrap_or(*value)
+    }
+
+    /// An accumulator as an element.
+    pub fn finish<'c>(&self, builder: &OpBuilder<'c>, accumulator: &Lanes<'c>) -> Lanes<'c> {
+        convert(builder, accumulator, self.element_type).unwrap_or(*accumulator)
+    }
+
+    /// Combines lane by lane, to an accumulator.
+    pub fn combine<'c>(&self, builder: &OpBuilder<'c>, a: &Lanes<'c>, b: &Lanes<'c>) -> Lanes<'c> {
+        let (a, b) = (self.widen(builder, a), self.widen(builder, b));
         // Recognised combiners are rows of the table.
-        elementwise(builder, self.kind, &Attributes::new(), &[*a, *b], self.element_type).unwrap_or(*a)
+        table::emit(builder, self.kind, &[a, b]).unwrap_or(a)
     }
 
-    /// Combines the lanes of a vector to a single element, in any order.
-    pub fn horizontal<'c>(self, builder: &OpBuilder<'c>, vector: &Lanes<'c>) -> Lanes<'c> {
+    /// Combines the lanes of a vector of accumulators to a single one, in any order.
+    pub fn horizontal<'c>(&self, builder: &OpBuilder<'c>, vector: &Lanes<'c>) -> Lanes<'c> {
         let Some(lanes) = vector.lanes else { return *vector };
         let name = self.reduction().unwrap_or_default();
         let reduce = |value: Value<'c>| {
             let kind = Attribute::parse(builder.context(), &format!("#vector.kind<{name}>"))
                 .unwrap_or_else(|| Attribute::unit(builder.context()));
             let mut attributes = vec![("kind", kind)];
-            let reassociates = matches!(self.element_type.class(), ElementClass::Float | ElementClass::Complex)
+            let reassociates = matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)
                 && matches!(name, "add" | "mul");
             if reassociates {
                 attributes.push(("fastmath", builder.reassociate()));
@@ -117,11 +126,11 @@ impl Combiner {
         };
         match vector.imaginary {
             None => {
-                let value = table::bring_into_type(builder, self.element_type, reduce(vector.value));
-                Lanes::real(builder, self.element_type, value)
+                let value = table::bring_into_type(builder, self.accumulator, reduce(vector.value));
+                Lanes::real(builder, self.accumulator, value)
             }
             Some(imaginary) if name == "add" => {
-                Lanes::complex(builder, self.element_type, reduce(vector.value), reduce(imaginary))
+                Lanes::complex(builder, self.accumulator, reduce(vector.value), reduce(imaginary))
             }
             Some(_) => (1..lanes).fold(registers::extract(builder, vector, 0), |product, lane| {
                 self.combine(builder, &product, &registers::extract(builder, vector, lane))

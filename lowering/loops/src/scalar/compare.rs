@@ -3,7 +3,7 @@
 use hlo::attributes::Attributes;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
-use melior::ir::{Type, TypeLike};
+use melior::ir::Type;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
 
@@ -29,12 +29,7 @@ impl Comparison {
 }
 
 /// Compares elements of one type; the result is `pred`. Complex numbers are only equal or not.
-pub fn compare<'c>(
-    builder: &OpBuilder<'c>,
-    comparison: Comparison,
-    a: &Lanes<'c>,
-    b: &Lanes<'c>,
-) -> Option<Lanes<'c>> {
+pub fn compare<'c>(builder: &OpBuilder<'c>, comparison: Comparison, a: &Lanes<'c>, b: &Lanes<'c>) -> Option<Lanes<'c>> {
     if a.element_type != b.element_type {
         return None;
     }

@@ -4,7 +4,7 @@
 //! result does not. Quotients follow ISO C Annex G where operands are infinite or zero. Products are not contracted:
 //! the imaginary part of `z * conj(z)` is exactly 0.
 
-use melior::ir::{Type, TypeLike};
+use melior::ir::Type;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
 
@@ -48,12 +48,7 @@ struct Layout<'c> {
 fn layout<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Layout<'c> {
     let is_double = builder.element_type_of(value.r#type()) == Type::float64(builder.context());
     match is_double {
-        true => Layout {
-            integer: builder.integer_type(64),
-            mantissa_bits: 52,
-            exponent_mask: 0x7ff << 52,
-            bias: 1023,
-        },
+        true => Layout { integer: builder.integer_type(64), mantissa_bits: 52, exponent_mask: 0x7ff << 52, bias: 1023 },
         false => Layout { integer: builder.integer_type(32), mantissa_bits: 23, exponent_mask: 0xff << 23, bias: 127 },
     }
 }
@@ -166,10 +161,8 @@ fn recover_infinities<'c>(
         re: builder.select(condition, a.re, b.re),
         im: builder.select(condition, a.im, b.im),
     };
-    let times = |factor, value: Complex<'c>| Complex {
-        re: builder.mulf(factor, value.re),
-        im: builder.mulf(factor, value.im),
-    };
+    let times =
+        |factor, value: Complex<'c>| Complex { re: builder.mulf(factor, value.re), im: builder.mulf(factor, value.im) };
 
     let is_zero = |part| builder.cmpf(Oeq, part, constant(0.0));
     let divisor_is_zero = builder.andi(is_zero(divisor.re), is_zero(divisor.im));

@@ -227,10 +227,7 @@ fn cross<'c>(builder: &OpBuilder<'c>, a: Complex<'c>, b: Complex<'c>) -> Value<'
 pub(super) fn arc_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let (below, above) = roots(builder, operands[0]);
     let half = real_binary(builder, Binary::Atan2, below.re, above.re);
-    Complex {
-        re: builder.addf(half, half),
-        im: real(builder, Unary::Asinh, cross(builder, above, below)),
-    }
+    Complex { re: builder.addf(half, half), im: real(builder, Unary::Asinh, cross(builder, above, below)) }
 }
 
 /// Arc sine.

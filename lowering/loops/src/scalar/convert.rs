@@ -71,12 +71,7 @@ fn register_width(element_type: ElementType) -> u32 {
     if element_type == ElementType::Pred { 1 } else { element_type.bit_width().max(8) }
 }
 
-fn convert_integer<'c>(
-    builder: &OpBuilder<'c>,
-    from: ElementType,
-    to: ElementType,
-    value: Value<'c>,
-) -> Value<'c> {
+fn convert_integer<'c>(builder: &OpBuilder<'c>, from: ElementType, to: ElementType, value: Value<'c>) -> Value<'c> {
     let (from_width, to_width) = (register_width(from), register_width(to));
     let element = builder.integer_type(to_width);
     if from_width > to_width {
@@ -95,9 +90,7 @@ fn convert_float<'c>(builder: &OpBuilder<'c>, from: ElementType, to: ElementType
     let format = Format::of(to);
     let value = match (from, to) {
         (ElementType::F64, ElementType::F64) => value,
-        (ElementType::F64, _) if format.is_some_and(|format| !format.is_closed()) => {
-            truncate_to_odd(builder, value)
-        }
+        (ElementType::F64, _) if format.is_some_and(|format| !format.is_closed()) => truncate_to_odd(builder, value),
         (ElementType::F64, _) => builder.truncf(value, single),
         (_, ElementType::F64) => builder.extf(value, Type::float64(builder.context())),
         _ => value,
@@ -121,12 +114,7 @@ fn truncate_to_odd<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Value<'c> {
     builder.bitcast(builder.select(is_inexact, odd, bits), Type::float32(builder.context()))
 }
 
-fn float_to_integer<'c>(
-    builder: &OpBuilder<'c>,
-    from: ElementType,
-    to: ElementType,
-    value: Value<'c>,
-) -> Value<'c> {
+fn float_to_integer<'c>(builder: &OpBuilder<'c>, from: ElementType, to: ElementType, value: Value<'c>) -> Value<'c> {
     let width = to.bit_width();
     let is_signed = to.is_signed_integer();
     let precision = if from == ElementType::F64 { 53 } else { 24 };

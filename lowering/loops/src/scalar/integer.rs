@@ -85,11 +85,7 @@ pub(super) fn count_leading_zeros<'c>(
 }
 
 /// Zero when the amount, read as unsigned, is the width or more.
-pub(super) fn shift_left<'c>(
-    builder: &OpBuilder<'c>,
-    element_type: ElementType,
-    operands: &[Value<'c>],
-) -> Value<'c> {
+pub(super) fn shift_left<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (value, amount) = (operands[0], operands[1]);
     let shifted = builder.shli(value, amount);
     builder.select(is_in_width(builder, element_type, amount), shifted, builder.integer_like(value, 0))
@@ -130,11 +126,7 @@ pub(super) fn divide<'c>(builder: &OpBuilder<'c>, element_type: ElementType, ope
 }
 
 /// Remainder with the sign of the dividend; x % 0 = x, MIN % -1 = 0.
-pub(super) fn remainder<'c>(
-    builder: &OpBuilder<'c>,
-    element_type: ElementType,
-    operands: &[Value<'c>],
-) -> Value<'c> {
+pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (dividend, divisor) = (operands[0], operands[1]);
     let safe = safe_divisor(builder, element_type, dividend, divisor);
     let quotient = quotient(builder, element_type, dividend, safe.divisor);

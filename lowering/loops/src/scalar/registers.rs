@@ -60,9 +60,7 @@ pub fn from_memory<'c>(
 ) -> Lanes<'c> {
     let real = |value| Lanes { element_type, lanes, value, imaginary: None };
     match element_type.class() {
-        ElementClass::Predicate => {
-            real(builder.cmpi(CmpiPredicate::Ne, loaded, builder.integer_like(loaded, 0)))
-        }
+        ElementClass::Predicate => real(builder.cmpi(CmpiPredicate::Ne, loaded, builder.integer_like(loaded, 0))),
         ElementClass::Signed | ElementClass::Unsigned => real(loaded),
         ElementClass::Float => real(match Format::of(element_type) {
             Some(format) => small_float::decode(builder, format, loaded),
@@ -102,18 +100,12 @@ pub fn to_memory<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Value<'c> {
 }
 
 /// Every lane the element whose literal bytes are given; missing bytes count as zero.
-pub fn constant<'c>(
-    builder: &OpBuilder<'c>,
-    element_type: ElementType,
-    bytes: &[u8],
-    lanes: Option<u32>,
-) -> Lanes<'c> {
+pub fn constant<'c>(builder: &OpBuilder<'c>, element_type: ElementType, bytes: &[u8], lanes: Option<u32>) -> Lanes<'c> {
     let width = element_type.byte_width();
     let r#type = register_type(builder, element_type, lanes);
     let bits = |first: usize, width: usize| {
-        (0..width).fold(0u64, |bits, byte| {
-            bits | u64::from(bytes.get(first + byte).copied().unwrap_or(0)) << (8 * byte)
-        })
+        (0..width)
+            .fold(0u64, |bits, byte| bits | u64::from(bytes.get(first + byte).copied().unwrap_or(0)) << (8 * byte))
     };
     let (value, imaginary) = match element_type.class() {
         ElementClass::Predicate => (builder.constant_integer(r#type, i64::from(bits(0, 1) != 0)), None),
@@ -121,7 +113,9 @@ pub fn constant<'c>(
             (builder.constant_integer(r#type, bits(0, width) as i64), None)
         }
         ElementClass::Float => match Format::of(element_type) {
-            Some(format) => (float_constant(builder, r#type, u64::from(format.decode_bits(bits(0, width) as u32))), None),
+            Some(format) => {
+                (float_constant(builder, r#type, u64::from(format.decode_bits(bits(0, width) as u32))), None)
+            }
             None => (float_constant(builder, r#type, bits(0, width)), None),
         },
         ElementClass::Complex => (
@@ -150,7 +144,10 @@ pub fn splat<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, lanes: Option<u32>)
     if value.lanes.is_some() {
         return *value;
     }
-    Lanes { lanes, ..value.with_values(&value.values().iter().map(|&part| builder.broadcast(part, lanes)).collect::<Vec<_>>()) }
+    Lanes {
+        lanes,
+        ..value.with_values(&value.values().iter().map(|&part| builder.broadcast(part, lanes)).collect::<Vec<_>>())
+    }
 }
 
 /// One element of a vector; the value itself when it is a single element.

@@ -207,8 +207,7 @@ fn decode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, code: Value<'
     let bits = match format.specials {
         Specials::Ieee => {
             let special = builder.ori(shifted, integer(i64::from(INFINITY)));
-            let is_special =
-                builder.cmpi(CmpiPredicate::Uge, magnitude, integer(i64::from(format.last_exponent())));
+            let is_special = builder.cmpi(CmpiPredicate::Uge, magnitude, integer(i64::from(format.last_exponent())));
             builder.select(is_special, special, bits)
         }
         Specials::OneNan => {
@@ -245,12 +244,7 @@ pub(super) fn encode<'c>(builder: &OpBuilder<'c>, format: Format, value: Value<'
     }
 }
 
-fn encode_small<'c>(
-    builder: &OpBuilder<'c>,
-    format: &SmallFormat,
-    value: Value<'c>,
-    bits: Value<'c>,
-) -> Value<'c> {
+fn encode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, value: Value<'c>, bits: Value<'c>) -> Value<'c> {
     let integer = |value: i64| builder.integer_like(bits, value);
     let magnitude = builder.andi(bits, integer(i64::from(!SIGN)));
     let shift = integer(i64::from(format.shift()));
@@ -258,8 +252,7 @@ fn encode_small<'c>(
     let absolute = builder.absf(value);
     let scaled = builder.mulf(absolute, builder.float_like(value, 1.0 / format.quantum()));
     // Lanes outside the range of the conversion are not selected, but must not be undefined either.
-    let is_subnormal =
-        builder.cmpf(CmpfPredicate::Olt, absolute, builder.float_like(value, format.smallest_normal()));
+    let is_subnormal = builder.cmpf(CmpfPredicate::Olt, absolute, builder.float_like(value, format.smallest_normal()));
     let scaled = builder.select(is_subnormal, scaled, builder.float_like(value, 0.0));
     let subnormal = builder.fptosi(scaled, builder.integer_type(32));
     let code = builder.select(is_subnormal, subnormal, normal);
@@ -369,9 +362,8 @@ mod tests {
 
     #[test]
     fn codes_mean_the_numbers_of_the_formats() {
-        let decode = |element_type, code| {
-            f32::from_bits(Format::of(element_type).expect("a small format").decode_bits(code))
-        };
+        let decode =
+            |element_type, code| f32::from_bits(Format::of(element_type).expect("a small format").decode_bits(code));
         assert_eq!(decode(ElementType::F4E2M1FN, 0b0001), 0.5);
         assert_eq!(decode(ElementType::F4E2M1FN, 0b1111), -6.0);
         assert_eq!(decode(ElementType::F8E4M3FN, 0x7e), 448.0);

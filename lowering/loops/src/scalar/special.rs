@@ -8,8 +8,7 @@ use mlir_ext::builder::OpBuilder;
 use super::{Lanes, compare, convert, float, reduce_precision, registers, stochastic, table};
 
 /// Emits an operation on operands of equal lanes; `None` when it is not defined for them.
-pub(super) type Emission =
-    for<'c> fn(&OpBuilder<'c>, &Attributes, &[Lanes<'c>], ElementType) -> Option<Lanes<'c>>;
+pub(super) type Emission = for<'c> fn(&OpBuilder<'c>, &Attributes, &[Lanes<'c>], ElementType) -> Option<Lanes<'c>>;
 
 static SPECIAL: &[(OpKind, Emission)] = &[
     (OpKind::BitcastConvert, |builder, _, operands, result| {
@@ -48,9 +47,7 @@ static SPECIAL: &[(OpKind, Emission)] = &[
         let mantissa_bits = attributes.int("mantissa_bits")?;
         reduce_precision::reduce_precision(builder, operands.first()?, exponent_bits, mantissa_bits)
     }),
-    (OpKind::Select, |builder, _, operands, _| {
-        select(builder, operands.first()?, operands.get(1)?, operands.get(2)?)
-    }),
+    (OpKind::Select, |builder, _, operands, _| select(builder, operands.first()?, operands.get(1)?, operands.get(2)?)),
     (OpKind::StochasticConvert, |builder, _, operands, result| {
         stochastic::stochastic_convert(builder, operands.first()?, operands.get(1)?, result)
     }),

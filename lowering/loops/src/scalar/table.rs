@@ -2,7 +2,6 @@
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::op_kind::OpKind;
-use melior::ir::TypeLike;
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::complex::{self, Complex};
@@ -177,11 +176,7 @@ pub(super) fn complex_operands<'c>(operands: &[Lanes<'c>]) -> Option<Vec<Complex
 }
 
 /// Rounds or wraps a result of the arithmetic of registers to a value of the element type.
-pub(super) fn bring_into_type<'c>(
-    builder: &OpBuilder<'c>,
-    element_type: ElementType,
-    value: Value<'c>,
-) -> Value<'c> {
+pub(super) fn bring_into_type<'c>(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Value<'c> {
     match Format::of(element_type) {
         Some(format) => small_float::round(builder, format, value),
         None => integer::wrap(builder, element_type, value),

@@ -14,10 +14,8 @@ pub(super) enum Function {
 /// Emits a function of `f32` or `f64` registers, scalar or vector, of as many operands as it takes.
 pub(super) fn emit<'c>(builder: &OpBuilder<'c>, function: Function, operands: &[Value<'c>]) -> Value<'c> {
     let machine = builder.machine();
-    let target = MathTarget {
-        scale_instruction: machine.scales_vectors,
-        vector_library_bits: machine.vector_library_bits,
-    };
+    let target =
+        MathTarget { scale_instruction: machine.scales_vectors, vector_library_bits: machine.vector_library_bits };
     let math = Math::new(builder, target);
     match function {
         Function::Unary(function) => math.unary(function, operands[0]),
