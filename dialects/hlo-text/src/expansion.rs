@@ -3,6 +3,9 @@
 //! Text shares computations by name; the graph nests a copy in each caller. A short text can so stand for an
 //! immense graph, which is refused before anything is copied. Functions of `call` are shared in the graph too.
 
+use hlo::op_kind::OpKind;
+use hlo::ops;
+
 use crate::ast::{Called, Instruction, Module};
 use crate::error::Error;
 use crate::source::Source;
@@ -73,18 +76,26 @@ pub(crate) fn plan(module: &Module<'_>, source: Source<'_>) -> Result<Plan, Erro
 }
 
 /// The computations in an order where callees come before callers; there is one, since no computation calls itself.
+///
+/// It depends on the calls alone, not on where computations stand in the text: written and read again, a module has
+/// its functions in the same order. Computations that nothing calls come first, the entry last.
 fn callees_first(module: &Module<'_>) -> Vec<usize> {
+    let count = module.computations.len();
+    let mut is_called = vec![false; count];
     let callees: Vec<Vec<usize>> = module
         .computations
         .iter()
         .map(|computation| {
-            let called = computation.instructions.iter().flat_map(|instruction| &instruction.called);
-            called.map(|called| called.computation as usize).collect()
+            let called = computation.instructions.iter().flat_map(called_in_order);
+            let callees: Vec<usize> = called.map(|called| called.computation as usize).collect();
+            callees.iter().for_each(|&callee| is_called[callee] = true);
+            callees
         })
         .collect();
-    let mut order = Vec::with_capacity(callees.len());
-    let mut seen = vec![false; callees.len()];
-    for start in 0..callees.len() {
+    let mut order = Vec::with_capacity(count);
+    let mut seen = vec![false; count];
+    let uncalled = (0..count).filter(|&position| !is_called[position] && position != module.entry);
+    for start in uncalled.chain([module.entry]) {
         if std::mem::replace(&mut seen[start], true) {
             continue;
         }
@@ -105,4 +116,20 @@ fn callees_first(module: &Module<'_>) -> Vec<usize> {
         }
     }
     order
+}
+
+/// The computations that an instruction calls, in the order in which they are written (see `computation_order.rs`).
+fn called_in_order<'a, 't>(instruction: &'a Instruction<'t>) -> Vec<&'a Called<'t>> {
+    let mut called: Vec<&Called<'t>> = instruction.called.iter().collect();
+    if called.len() > 1 {
+        if let Ok(kind) = instruction.opcode.parse() {
+            let keys = ops::definition(kind).computations;
+            let position = |key: &str| keys.iter().position(|declared| declared.trim_end_matches(['*', '?']) == key);
+            called.sort_by_key(|called| position(called.key));
+            if kind == OpKind::While {
+                called.reverse();
+            }
+        }
+    }
+    called
 }

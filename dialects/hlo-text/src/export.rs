@@ -12,6 +12,7 @@ use hlo::ops;
 use hlo::shape::Shape;
 
 use crate::attributes;
+use crate::computation_order::ComputationOrder;
 use crate::header;
 use crate::literal;
 
@@ -60,25 +61,22 @@ pub fn print(module: &Module) -> String {
 
 /// Writes a module.
 pub fn print_with(module: &Module, options: PrintOptions) -> String {
-    let mut printer = Printer { module, options, names: ComputationNames::default(), out: String::new() };
-    for function in &module.functions {
-        printer.names.add_function(function);
-    }
+    let order = ComputationOrder::new(module);
+    let mut printer = Printer { module, options, order: &order, out: String::new() };
     header::write(&mut printer.out, module, &identifier(&module.name));
     if options.metadata && module.sources.present {
         header::write_tables(&mut printer.out, &module.sources);
     }
-    for (position, function) in module.functions.iter().enumerate() {
-        printer.nested(function);
-        printer.computation(function, position == module.entry.index());
-        printer.names.written.entry(&function.name).or_default().push(function);
+    let entry = module.functions.get(module.entry.index());
+    for &computation in &order.sequence {
+        printer.computation(computation, entry.is_some_and(|entry| std::ptr::eq(entry, computation)));
     }
     printer.out.push('\n');
     printer.out
 }
 
 /// `name` as an identifier of HLO text; names that were read are identifiers already.
-fn identifier(name: &str) -> String {
+pub(crate) fn identifier(name: &str) -> String {
     let mut identifier: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect();
     if !identifier.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -87,85 +85,14 @@ fn identifier(name: &str) -> String {
     identifier
 }
 
-/// The name under which each computation is written.
-///
-/// A nested computation that is equal, name included, to one written before was one with it in the text they came
-/// from, and is not written again. Others get names of their own.
-#[derive(Default)]
-struct ComputationNames<'m> {
-    /// By address, which identifies a computation while the module is borrowed.
-    by_address: HashMap<*const Computation, String>,
-    /// Computations written so far, by their own name.
-    written: HashMap<&'m str, Vec<&'m Computation>>,
-    taken: HashSet<String>,
-    next: HashMap<&'m str, usize>,
-}
-
-impl<'m> ComputationNames<'m> {
-    fn add_function(&mut self, function: &'m Computation) {
-        let name = self.unique(&function.name);
-        self.by_address.insert(function, name);
-    }
-
-    /// Names a nested computation; says whether it is to be written.
-    fn add_nested(&mut self, computation: &'m Computation) -> bool {
-        let equals = self.written.entry(&computation.name).or_default();
-        if let Some(&first) = equals.iter().find(|&&first| first == computation) {
-            let name = self.get(first).to_string();
-            self.by_address.insert(computation, name);
-            return false;
-        }
-        equals.push(computation);
-        let name = self.unique(&computation.name);
-        self.by_address.insert(computation, name);
-        true
-    }
-
-    fn get(&self, computation: &Computation) -> &str {
-        self.by_address.get(&std::ptr::from_ref(computation)).map_or("", String::as_str)
-    }
-
-    fn unique(&mut self, name: &'m str) -> String {
-        let mut candidate = identifier(name);
-        let next = self.next.entry(name).or_insert(1);
-        while !self.taken.insert(candidate.clone()) {
-            candidate = format!("{}.{next}", identifier(name));
-            *next += 1;
-        }
-        candidate
-    }
-}
-
 struct Printer<'m> {
     module: &'m Module,
     options: PrintOptions,
-    names: ComputationNames<'m>,
+    order: &'m ComputationOrder<'m>,
     out: String,
 }
 
 impl<'m> Printer<'m> {
-    /// Writes the computations nested in `computation`, innermost first.
-    fn nested(&mut self, computation: &'m Computation) {
-        for instruction in &computation.instructions {
-            for nested in &instruction.computations {
-                if self.names.add_nested(nested) {
-                    self.nested(nested);
-                    self.computation(nested, false);
-                } else {
-                    self.name_again(nested);
-                }
-            }
-        }
-    }
-
-    /// Names the computations inside one that is already written.
-    fn name_again(&mut self, computation: &'m Computation) {
-        for nested in computation.instructions.iter().flat_map(|instruction| &instruction.computations) {
-            self.names.add_nested(nested);
-            self.name_again(nested);
-        }
-    }
-
     fn percent(&self) -> &'static str {
         if self.options.percent { "%" } else { "" }
     }
@@ -177,7 +104,7 @@ impl<'m> Printer<'m> {
         if is_entry {
             self.out.push_str("ENTRY ");
         }
-        let name = self.names.get(computation).to_string();
+        let name = self.order.name(computation);
         let _ = write!(self.out, "{percent}{name} ");
         if self.options.percent {
             self.out.push('(');
@@ -294,7 +221,7 @@ impl<'m> Printer<'m> {
     fn called(&mut self, computation: &Computation, instruction: &'m Instruction) {
         let percent = self.percent();
         if let Some(callee) = instruction.callee {
-            let name = self.names.get(self.module.function(callee));
+            let name = self.order.name(self.module.function(callee));
             let _ = write!(self.out, ", to_apply={percent}{name}");
             return;
         }
@@ -313,14 +240,14 @@ impl<'m> Printer<'m> {
         let Some(list_key) = list_key else {
             for (key, nested) in keys.iter().zip(computations) {
                 let key = key.trim_end_matches(['?', '*']);
-                let _ = write!(self.out, ", {key}={percent}{}", self.names.get(nested));
+                let _ = write!(self.out, ", {key}={percent}{}", self.order.name(nested));
             }
             return;
         };
         let _ = write!(self.out, ", {list_key}={{");
         for (position, nested) in computations.iter().enumerate() {
             let separator = if position > 0 { ", " } else { "" };
-            let _ = write!(self.out, "{separator}{percent}{}", self.names.get(nested));
+            let _ = write!(self.out, "{separator}{percent}{}", self.order.name(nested));
         }
         self.out.push('}');
     }

@@ -4,6 +4,7 @@
 
 pub mod ast;
 mod attributes;
+mod computation_order;
 mod error;
 mod expansion;
 mod export;

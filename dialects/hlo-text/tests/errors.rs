@@ -48,7 +48,11 @@ fn syntax() {
     expect_in_entry("x = f32[2] parameter(0), sharding=@@, a=1", ",", "expected a value");
     expect_in_entry("x = f32[2]{0:@@Q} parameter(0)", "Q", "expected `}` or a layout property, found `Q`");
     expect("HloModule m\nENTRY e {\n x = f32[] constant(1@@", "", "expected `)` at the end of this literal");
-    expect("HloModule m\nENTRY e {\n x = f32[] parameter(0)\n@@", "", "expected a name");
+    expect(
+        "HloModule m\nENTRY e {\n x = f32[] parameter(0)\n@@",
+        "",
+        "expected an instruction, found the end of the text",
+    );
 }
 
 #[test]

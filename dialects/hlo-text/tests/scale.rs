@@ -1,6 +1,6 @@
 //! Large texts: time is linear, memory is bounded, and nothing recurses over instructions.
 //!
-//! The throughputs printed are for people (`--nocapture`); the bounds asserted leave room for a slow machine.
+//! The throughputs printed are for people (`--nocapture`); tests that assert times are ignored by default.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -53,6 +53,7 @@ fn two_hundred_thousand_instructions() {
 }
 
 #[test]
+#[ignore = "timed"]
 fn time_is_linear() {
     let time = |text: &str| {
         let start = Instant::now();
@@ -76,7 +77,7 @@ fn numbers(count: usize) -> String {
     text + "})\n}\n"
 }
 
-fn throughput(count: usize) {
+fn throughput(count: usize) -> f64 {
     let text = numbers(count);
     let start = Instant::now();
     let module = read(&text).expect("valid");
@@ -84,11 +85,11 @@ fn throughput(count: usize) {
     report("read literal", text.len(), time);
     let literal = module.entry().root().literal().and_then(|literal| literal.as_array()).expect("an array");
     assert_eq!(literal.bytes().len(), 4 * count);
-    assert!(text.len() as f64 / time.as_secs_f64() > 20e6, "{time:?}");
     let start = Instant::now();
     let printed = print(&module);
     report("print literal", printed.len(), start.elapsed());
     assert!(read(&printed).expect("valid") == module);
+    text.len() as f64 / time.as_secs_f64()
 }
 
 #[test]
@@ -97,9 +98,10 @@ fn literals_are_read_fast() {
 }
 
 #[test]
-#[ignore = "a minute of memory and time on a small machine"]
+#[ignore = "timed, and needs half a gigabyte"]
 fn a_literal_of_a_hundred_megabytes() {
-    throughput(8_500_000);
+    let speed = throughput(8_500_000);
+    assert!(speed > 20e6, "{speed}");
     // Peak memory of this process, text generation and the copy read back included.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or("no peak known"));
