@@ -4,6 +4,7 @@
 
 pub mod attributes;
 pub mod element_type;
+pub mod eval;
 pub mod graph;
 pub mod literal;
 pub mod op_kind;
