@@ -1,13 +1,17 @@
-//! `add_dependency`.
+//! `add-dependency(value, token)`: the value, available after the token.
+//!
+//! Source: XLA's shape inference.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `AddDependency`.
+/// Definition of `add-dependency`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::AddDependency, Arity::Exactly(2), OpClass::Structural, infer_shape);
 
+/// - C1: the second operand is a token.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    view.token(1, Some("C1"))?;
+    view.operand(0).cloned()
 }

@@ -1,38 +1,97 @@
-//! `all_gather`.
+//! `all-gather`: the operands of all replicas of a group, concatenated; `-start` and `-done` run as one.
+//!
+//! Source: operation semantics, "AllGather". Without groups, the declared shape says how many replicas there are.
 
+use super::collective_groups::{CHANNEL_ID, CONSTRAIN_LAYOUT, REPLICA_GROUPS, USE_GLOBAL_DEVICE_IDS};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
-use crate::shape::Shape;
+use crate::shape::{ArrayShape, Shape};
 
-/// Definition of `AllGather`.
+const ATTRIBUTES: &[AttributeSpec] = &[
+    CHANNEL_ID,
+    REPLICA_GROUPS,
+    CONSTRAIN_LAYOUT,
+    AttributeSpec::required("dimensions", AttributeForm::Ints),
+    USE_GLOBAL_DEVICE_IDS,
+];
+
+/// Definition of `all-gather`.
 pub static ALL_GATHER: OpDefinition =
-    OpDefinition::new(OpKind::AllGather, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
-            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
-            AttributeSpec::optional("dimensions", AttributeForm::Ints),
-            AttributeSpec::optional("use_global_device_ids", AttributeForm::Bool),
-        ])
+    OpDefinition::new(OpKind::AllGather, Arity::AtLeast(1), OpClass::Collective, infer_whole)
+        .with_attributes(ATTRIBUTES)
         .with_side_effect();
 
-/// Definition of `AllGatherStart`.
+/// Definition of `all-gather-start` -> (operands, results).
 pub static ALL_GATHER_START: OpDefinition =
-    OpDefinition::new(OpKind::AllGatherStart, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
-            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
-            AttributeSpec::optional("dimensions", AttributeForm::Ints),
-            AttributeSpec::optional("use_global_device_ids", AttributeForm::Bool),
-        ])
+    OpDefinition::new(OpKind::AllGatherStart, Arity::AtLeast(1), OpClass::Collective, infer_start)
+        .with_attributes(ATTRIBUTES)
         .with_side_effect();
 
-/// Definition of `AllGatherDone`.
+/// Definition of `all-gather-done` -> results.
 pub static ALL_GATHER_DONE: OpDefinition =
-    OpDefinition::new(OpKind::AllGatherDone, Arity::Exactly(1), OpClass::Collective, infer_shape).with_side_effect();
+    OpDefinition::new(OpKind::AllGatherDone, Arity::Exactly(1), OpClass::Collective, infer_done).with_side_effect();
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+fn infer_whole(view: &OpView<'_>) -> Result<Shape, OpError> {
+    Ok(view.collective_result(gathered(view, view.result.and_then(leading_array))?))
+}
+
+fn infer_start(view: &OpView<'_>) -> Result<Shape, OpError> {
+    let declared = view.result.and_then(Shape::as_tuple).and_then(|elements| elements.get(1));
+    let results = gathered(view, declared.and_then(leading_array))?;
+    let operands: Vec<Shape> = view.operands.iter().map(|&operand| operand.clone()).collect();
+    Ok(Shape::Tuple(vec![super::signatures::bare_or_tuple(operands), super::signatures::bare_or_tuple(results)]))
+}
+
+/// - C4: the operand of a -done is the tuple (operands, results) of its start.
+fn infer_done(view: &OpView<'_>) -> Result<Shape, OpError> {
+    match view.tuple(Some("C4"), 0, 2)? {
+        [_, results, ..] => Ok(results.clone()),
+        _ => Err(view.operand_error(Some("C4"), 0, "must be a tuple of operands and results".to_string())),
+    }
+}
+
+/// - C1: replica groups have no negative or repeated numbers, and the same size; `use_global_device_ids` needs a
+///   `channel_id`.
+/// - C2: `dimensions` names one dimension of the operands.
+/// - C3: the gathered size does not overflow.
+fn gathered(view: &OpView<'_>, declared: Option<&ArrayShape>) -> Result<Vec<Shape>, OpError> {
+    let group = view.group_size(Some("C1"), true)?;
+    view.collective_mode(Some("C1"))?;
+    let operands = view.array_operands()?;
+    let mut results = Vec::with_capacity(operands.len());
+    let mut shards = group;
+    for (index, operand) in operands.into_iter().enumerate() {
+        let dimension = view.single_dimension(Some("C2"), "dimensions", operand.rank())?;
+        let size = operand.dimensions[dimension];
+        let shards = *shards.get_or_insert_with(|| size_ratio(dimension_size(declared, dimension), Some(size)));
+        let mut result = operand.clone();
+        result.dimensions[dimension] = size.checked_mul(shards).ok_or_else(|| {
+            view.operand_error(Some("C3"), index, format!("overflows in dimension {dimension} times {shards}"))
+        })?;
+        results.push(result.into());
+    }
+    Ok(results)
+}
+
+/// Size of a dimension of an array, if there is one.
+pub(super) fn dimension_size(array: Option<&ArrayShape>, dimension: usize) -> Option<i64> {
+    array.and_then(|array| array.dimensions.get(dimension).copied())
+}
+
+/// Number of replicas that the sizes of the whole and of a part show; 1 when they show none.
+pub(super) fn size_ratio(whole: Option<i64>, part: Option<i64>) -> i64 {
+    match (whole, part) {
+        (Some(whole), Some(part)) if part > 0 => (whole / part).max(1),
+        _ => 1,
+    }
+}
+
+/// The array, or the first element of the tuple.
+pub(super) fn leading_array(shape: &Shape) -> Option<&ArrayShape> {
+    match shape {
+        Shape::Array(array) => Some(array),
+        Shape::Tuple(elements) => elements.first().and_then(Shape::as_array),
+        Shape::Token | Shape::Opaque => None,
+    }
 }

@@ -1,21 +1,53 @@
-//! `all_to_all`.
+//! `all-to-all`: each replica of a group sends a part to each other. With `dimensions`, parts of one array;
+//! without, one operand for each replica.
+//!
+//! Source: operation semantics, "AllToAll".
 
+use super::collective_groups::{CHANNEL_ID, CONSTRAIN_LAYOUT, REPLICA_GROUPS};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `AllToAll`.
+/// Definition of `all-to-all`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::AllToAll, Arity::AtLeast(1), OpClass::Collective, infer_shape)
         .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
-            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
+            CHANNEL_ID,
+            REPLICA_GROUPS,
+            CONSTRAIN_LAYOUT,
             AttributeSpec::optional("dimensions", AttributeForm::Ints),
         ])
         .with_side_effect();
 
+/// - C1: replica groups have no negative or repeated numbers, and the same size.
+/// - C2: with `dimensions`, there is one operand, and they name one of its dimensions.
+/// - C3: the size of that dimension is a multiple of the group size.
+/// - C4: without `dimensions`, there is one operand for each replica of a group, all of the same shape.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let group = view.group_size(Some("C1"), true)?;
+    let operands = view.array_operands()?;
+    if view.attributes.get("dimensions").is_some() {
+        let [operand] = operands.as_slice() else {
+            let message = format!("takes 1 operand with dimensions, got {}", operands.len());
+            return Err(view.error(Some("C2"), message));
+        };
+        let dimension = view.single_dimension(Some("C2"), "dimensions", operand.rank())?;
+        let group = group.unwrap_or(1);
+        if operand.dimensions[dimension] % group != 0 {
+            let message =
+                format!("must have a multiple of {group} in dimension {dimension}, the group size, got {operand}");
+            return Err(view.operand_error(Some("C3"), 0, message));
+        }
+        return Ok(view.collective_result(vec![view.operand(0)?.clone()]));
+    }
+    if let Some(group) = group.filter(|&group| group != operands.len() as i64) {
+        let message = format!("takes {group} operands, one for each replica of a group, got {}", operands.len());
+        return Err(view.error(Some("C4"), message));
+    }
+    for index in 1..operands.len() {
+        view.same_element_type(Some("C4"), 0, index)?;
+    }
+    view.merged_dimensions(Some("C4"), &(0..operands.len()).collect::<Vec<_>>())?;
+    Ok(view.collective_result(operands.into_iter().map(|operand| operand.clone().into()).collect()))
 }

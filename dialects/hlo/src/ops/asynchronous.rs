@@ -1,31 +1,63 @@
-//! `asynchronous`.
+//! `async-start`, `async-update`, `async-done`: a computation that runs beside others; here, at its start.
+//!
+//! Text also spells them with the wrapped operation's name (`custom-call-start`): the reader builds the computation.
+//! Source: XLA's verifier.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `AsyncStart`.
+const ATTRIBUTES: &[AttributeSpec] = &[AttributeSpec::optional("async_execution_thread", AttributeForm::String)];
+
+/// Definition of `async-start(operands…)` -> ((operands…), result, contexts…).
 pub static ASYNC_START: OpDefinition =
-    OpDefinition::new(OpKind::AsyncStart, Arity::AtLeast(0), OpClass::Control, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("async_execution_thread", AttributeForm::String)])
+    OpDefinition::new(OpKind::AsyncStart, Arity::AtLeast(0), OpClass::Control, infer_start)
+        .with_attributes(ATTRIBUTES)
         .with_computations(&["calls"])
         .with_side_effect();
 
-/// Definition of `AsyncUpdate`.
+/// Definition of `async-update(start)`, of the same shape.
 pub static ASYNC_UPDATE: OpDefinition =
-    OpDefinition::new(OpKind::AsyncUpdate, Arity::Exactly(1), OpClass::Control, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("async_execution_thread", AttributeForm::String)])
+    OpDefinition::new(OpKind::AsyncUpdate, Arity::Exactly(1), OpClass::Control, infer_update)
+        .with_attributes(ATTRIBUTES)
         .with_computations(&["calls?"])
         .with_side_effect();
 
-/// Definition of `AsyncDone`.
+/// Definition of `async-done(start or update)` -> result.
 pub static ASYNC_DONE: OpDefinition =
-    OpDefinition::new(OpKind::AsyncDone, Arity::Exactly(1), OpClass::Control, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("async_execution_thread", AttributeForm::String)])
+    OpDefinition::new(OpKind::AsyncDone, Arity::Exactly(1), OpClass::Control, infer_done)
+        .with_attributes(ATTRIBUTES)
         .with_computations(&["calls?"])
         .with_side_effect();
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+/// - C1: the operands are the computation's arguments.
+/// - C2: the result is a tuple of a tuple of the operands, the computation's result, and contexts.
+fn infer_start(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.arguments(Some("C1"), 0, view.operands)?;
+    let declared = view.declared_tuple(Some("C2"), 2)?;
+    let operands = Shape::Tuple(view.operands.iter().map(|&operand| operand.clone()).collect());
+    let mut elements = vec![operands, view.computation(0)?.result.clone()];
+    elements.extend(declared.iter().skip(2).cloned());
+    Ok(Shape::Tuple(elements))
+}
+
+fn infer_update(view: &OpView<'_>) -> Result<Shape, OpError> {
+    started(view)?;
+    view.operand(0).cloned()
+}
+
+fn infer_done(view: &OpView<'_>) -> Result<Shape, OpError> {
+    started(view).cloned()
+}
+
+/// - C3: the operand of an update or done is the tuple ((operands…), result, contexts…) of a start.
+fn started<'a>(view: &OpView<'a>) -> Result<&'a Shape, OpError> {
+    match view.operand(0)?.as_tuple() {
+        Some([Shape::Tuple(_), result, ..]) => Ok(result),
+        _ => {
+            let message = format!("must be a tuple of the operands, the result and contexts, got {}", view.operand(0)?);
+            Err(view.operand_error(Some("C3"), 0, message))
+        }
+    }
 }

@@ -1,20 +1,21 @@
-//! `collective_broadcast`.
+//! `collective-broadcast`: each group's first replica sends its operand to the others.
+//!
+//! Source: operation semantics, "CollectiveBroadcast"; XLA's verifier.
 
+use super::collective_groups::{CHANNEL_ID, REPLICA_GROUPS};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `CollectiveBroadcast`.
+/// Definition of `collective-broadcast`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::CollectiveBroadcast, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
-            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
-        ])
+        .with_attributes(&[CHANNEL_ID, REPLICA_GROUPS])
         .with_side_effect();
 
+/// - C1: replica groups have no negative or repeated numbers.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    view.group_size(Some("C1"), false)?;
+    let operands = view.array_operands()?;
+    Ok(view.collective_result(operands.into_iter().map(|operand| operand.clone().into()).collect()))
 }

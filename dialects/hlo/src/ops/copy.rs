@@ -1,22 +1,39 @@
-//! `copy`.
+//! `copy`, and `copy-start` / `copy-done`, which run as one copy.
+//!
+//! Source: XLA's verifier.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Copy`.
-pub static COPY: OpDefinition = OpDefinition::new(OpKind::Copy, Arity::Exactly(1), OpClass::Elementwise, infer_shape);
+/// Definition of `copy`.
+pub static COPY: OpDefinition =
+    OpDefinition::new(OpKind::Copy, Arity::Exactly(1), OpClass::Elementwise, |view| view.operand(0).cloned());
 
-/// Definition of `CopyStart`.
+/// Definition of `copy-start(operand)` -> (copy, operand, context).
 pub static COPY_START: OpDefinition =
-    OpDefinition::new(OpKind::CopyStart, Arity::Exactly(1), OpClass::Structural, infer_shape)
+    OpDefinition::new(OpKind::CopyStart, Arity::Exactly(1), OpClass::Structural, infer_start)
         .with_attributes(&[AttributeSpec::optional("cross_program_prefetch_index", AttributeForm::Int)]);
 
-/// Definition of `CopyDone`.
+/// Definition of `copy-done`.
 pub static COPY_DONE: OpDefinition =
-    OpDefinition::new(OpKind::CopyDone, Arity::Exactly(1), OpClass::Structural, infer_shape);
+    OpDefinition::new(OpKind::CopyDone, Arity::Exactly(1), OpClass::Structural, infer_done);
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+fn infer_start(view: &OpView<'_>) -> Result<Shape, OpError> {
+    let operand = view.operand(0)?;
+    Ok(Shape::Tuple(vec![operand.clone(), operand.clone(), Shape::scalar(ElementType::U32)]))
+}
+
+/// - C1: the operand is the tuple (copy, original, context) of a copy-start.
+fn infer_done(view: &OpView<'_>) -> Result<Shape, OpError> {
+    let elements = view.tuple(Some("C1"), 0, 3)?;
+    match elements {
+        [copy, original, _] if super::same_sizes_and_types(copy, original) => Ok(copy.clone()),
+        _ => {
+            let message = format!("must be the result of a copy-start, got {}", view.operand(0)?);
+            Err(view.operand_error(Some("C1"), 0, message))
+        }
+    }
 }

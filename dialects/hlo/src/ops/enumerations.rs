@@ -221,3 +221,45 @@ impl OpView<'_> {
         Ok(())
     }
 }
+
+words! {
+    /// `api_version` of custom-call: the convention the target is called by.
+    CustomCallApiVersion {
+        /// As the original.
+        Unspecified = "API_VERSION_UNSPECIFIED",
+        /// `void target(void* out, void** in)`.
+        Original = "API_VERSION_ORIGINAL",
+        /// With a status.
+        StatusReturning = "API_VERSION_STATUS_RETURNING",
+        /// With a status, on all platforms alike.
+        StatusReturningUnified = "API_VERSION_STATUS_RETURNING_UNIFIED",
+        /// XLA's typed foreign function interface.
+        TypedFfi = "API_VERSION_TYPED_FFI",
+    }
+}
+
+words! {
+    /// `schedule` of custom-call.
+    CustomCallSchedule {
+        /// Anywhere.
+        None = "SCHEDULE_NONE",
+        /// As late as possible.
+        Latest = "SCHEDULE_LATEST",
+        /// As early as possible.
+        Earliest = "SCHEDULE_EARLIEST",
+    }
+}
+
+words! {
+    /// `mode` of a collective: what the numbers of its replica groups are.
+    CollectiveMode {
+        /// Replicas, each partition for itself.
+        CrossReplica = "cross_replica",
+        /// Partitions, each replica for itself.
+        CrossPartition = "cross_partition",
+        /// Replicas, all partitions together.
+        CrossReplicaAndPartition = "cross_replica_and_partition",
+        /// Numbers of devices.
+        FlattenedId = "flattened_id",
+    }
+}

@@ -1,17 +1,69 @@
-//! `fft`.
+//! `fft`: discrete Fourier transforms over the last one to three dimensions.
+//!
+//! Source: operation semantics, "Fft".
 
+use super::enumerations::FftType;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Fft`.
+/// Definition of `fft`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Fft, Arity::Exactly(1), OpClass::Library, infer_shape)
     .with_attributes(&[
         AttributeSpec::required("fft_type", AttributeForm::Word),
         AttributeSpec::required("fft_length", AttributeForm::Ints),
     ]);
 
+/// - C1: `fft_type` is one of FFT, IFFT, RFFT, IRFFT.
+/// - C2: `fft_length` has one to three entries, none negative.
+/// - C3: the operand has that many dimensions at least.
+/// - C4: the operand of RFFT is f32 or f64; of the others, complex.
+/// - C5: the operand's last dimensions are `fft_length`; the last one of IRFFT's is half of it and one more.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let operand = view.array(0)?;
+    let fft_type: FftType = view.word(Some("C1"), "fft_type")?;
+    let lengths = view.attributes.ints("fft_length");
+    let Some(&last_length) = lengths.last().filter(|_| lengths.len() <= 3 && lengths.iter().all(|&length| length >= 0))
+    else {
+        let message = format!("must have 1 to 3 entries of at least 0, got {lengths:?}");
+        return Err(view.attribute_error(Some("C2"), "fft_length", message));
+    };
+    let rank = operand.rank();
+    let Some(first) = rank.checked_sub(lengths.len()) else {
+        let message = format!("must have at least {} dimensions, as many as fft_length, got {operand}", lengths.len());
+        return Err(view.operand_error(Some("C3"), 0, message));
+    };
+    let element_type = result_type(fft_type, operand.element_type).ok_or_else(|| {
+        let expected = if fft_type == FftType::Rfft { "f32 or f64" } else { "c64 or c128" };
+        let message = format!("must have element type {expected} for {fft_type}, got {}", operand.element_type);
+        view.operand_error(Some("C4"), 0, message)
+    })?;
+    let mut result = operand.with_element_type(element_type);
+    for (offset, &length) in lengths.iter().enumerate() {
+        let dimension = first + offset;
+        let size = operand.dimensions[dimension];
+        let halved = fft_type == FftType::Irfft && dimension + 1 == rank;
+        let expected = if halved { length / 2 + 1 } else { length };
+        // A length of 0 has no frequencies: both 0 and 1 stand for it.
+        if size != expected && !(halved && length == 0 && size == 0) {
+            let message = format!("must have size {expected} in dimension {dimension}, got {operand}");
+            return Err(view.operand_error(Some("C5"), 0, message));
+        }
+    }
+    result.dimensions[rank - 1] = match fft_type {
+        FftType::Rfft if last_length > 0 => last_length / 2 + 1,
+        FftType::Fft | FftType::Ifft | FftType::Rfft | FftType::Irfft => last_length,
+    };
+    Ok(result.into())
+}
+
+/// Element type of the result; `None` where the operand's does not fit.
+fn result_type(fft_type: FftType, operand: ElementType) -> Option<ElementType> {
+    match fft_type {
+        FftType::Fft | FftType::Ifft => operand.is_complex().then_some(operand),
+        FftType::Rfft => operand.complex_of(),
+        FftType::Irfft => operand.is_complex().then_some(operand.real_part()),
+    }
 }

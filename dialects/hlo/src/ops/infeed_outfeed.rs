@@ -1,24 +1,49 @@
-//! `infeed_outfeed`.
+//! `infeed` and `outfeed`: values from and to the host's queues, ordered by tokens.
+//!
+//! Source: operation semantics, "Infeed"; XLA's shape inference.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::{AttributeForm, AttributeSpec, AttributeValue};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Infeed`.
-pub static INFEED: OpDefinition = OpDefinition::new(OpKind::Infeed, Arity::Exactly(1), OpClass::Library, infer_shape)
+/// Definition of `infeed(token)` -> (value, token); the value's shape is the declared one.
+pub static INFEED: OpDefinition = OpDefinition::new(OpKind::Infeed, Arity::Exactly(1), OpClass::Library, infer_infeed)
     .with_attributes(&[AttributeSpec::optional("infeed_config", AttributeForm::String)])
     .with_side_effect();
 
-/// Definition of `Outfeed`.
+/// Definition of `outfeed(value, token)` -> token.
 pub static OUTFEED: OpDefinition =
-    OpDefinition::new(OpKind::Outfeed, Arity::Between(1, 2), OpClass::Library, infer_shape)
+    OpDefinition::new(OpKind::Outfeed, Arity::Exactly(2), OpClass::Library, infer_outfeed)
         .with_attributes(&[
             AttributeSpec::optional("outfeed_shape", AttributeForm::Shape),
             AttributeSpec::optional("outfeed_config", AttributeForm::String),
         ])
         .with_side_effect();
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+/// - C1: the operand is a token.
+/// - C2: the result is a tuple of a value and a token.
+fn infer_infeed(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.token(0, Some("C1"))?;
+    match view.declared()?.as_tuple() {
+        Some([value, _]) => Ok(Shape::Tuple(vec![value.clone(), Shape::Token])),
+        _ => {
+            let message = format!("the result must be a tuple of a value and a token, got {}", view.declared()?);
+            Err(view.error(Some("C2"), message))
+        }
+    }
+}
+
+/// - C3: the second operand is a token.
+/// - C4: `outfeed_shape` is the shape of the value.
+fn infer_outfeed(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.token(1, Some("C3"))?;
+    if let Some(AttributeValue::Shape(expected)) = view.attributes.get("outfeed_shape") {
+        let value = view.operand(0)?;
+        if !super::same_sizes_and_types(expected, value) {
+            let message = format!("must have the shape {value} of operand 0, got {expected}");
+            return Err(view.attribute_error(Some("C4"), "outfeed_shape", message));
+        }
+    }
+    Ok(Shape::Token)
 }

@@ -18,6 +18,7 @@ pub mod call;
 pub mod cholesky;
 pub mod clamp;
 pub mod collective_broadcast;
+pub mod collective_groups;
 pub mod collective_permute;
 pub mod compare;
 pub mod concatenate;
@@ -54,7 +55,6 @@ pub mod reduce;
 pub mod reduce_precision;
 pub mod reduce_scatter;
 pub mod reduce_window;
-pub mod reducer;
 pub mod replica_partition_id;
 pub mod reshape;
 pub mod reverse;
@@ -66,6 +66,7 @@ pub mod select;
 pub mod select_and_scatter;
 pub mod send_recv;
 pub mod set_dimension_size;
+pub mod signatures;
 pub mod slice;
 pub mod sort;
 pub mod top_k;
@@ -340,6 +341,11 @@ pub fn definition(kind: OpKind) -> &'static OpDefinition {
     }
 }
 
+/// Whether an instruction has an effect besides its result, itself (its computations not looked into).
+pub fn has_side_effect(kind: OpKind, attributes: &Attributes) -> bool {
+    definition(kind).has_side_effect || attributes.flag("custom_call_has_side_effect")
+}
+
 /// Checks an operation against its definition and its declared result shape.
 ///
 /// As in XLA's verifier, layouts and the dynamism of dimensions (not their bounds) may differ from the inferred shape.
@@ -354,14 +360,13 @@ pub fn verify(view: &OpView<'_>) -> Result<(), OpError> {
     }
 }
 
-/// Checks operand count, attributes, computations and constraints; returns the result shape (without layouts
-/// unless the operation copies one).
+/// Checks operand count, attributes, computations and constraints; returns the result shape, without layouts.
 pub fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let definition = definition(view.kind);
     check_arity(definition, view)?;
     check_attributes(definition, view)?;
     check_computations(definition, view)?;
-    (definition.infer_shape)(view)
+    Ok((definition.infer_shape)(view)?.without_layout())
 }
 
 fn check_arity(definition: &OpDefinition, view: &OpView<'_>) -> Result<(), OpError> {

@@ -1,20 +1,41 @@
-//! `ragged_all_to_all`.
+//! `ragged-all-to-all(input, output, input offsets, send sizes, output offsets, receive sizes)`: rows of the input
+//! sent to places of the replicas' outputs.
+//!
+//! Source: XLA's verifier.
 
+use super::collective_groups::{CHANNEL_ID, REPLICA_GROUPS};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `RaggedAllToAll`.
+/// Definition of `ragged-all-to-all`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RaggedAllToAll, Arity::Exactly(6), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
-            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
-        ])
+        .with_attributes(&[CHANNEL_ID, REPLICA_GROUPS, AttributeSpec::optional("dimensions", AttributeForm::Ints)])
         .with_side_effect();
 
+/// - C1: replica groups have no negative or repeated numbers, and the same size.
+/// - C2: input and output have the same element type and rank, and the same sizes but for the first dimension.
+/// - C3: offsets and sizes are integer arrays of the same dimensions.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    view.group_size(Some("C1"), true)?;
+    let (input, output) = (view.array(0)?, view.array(1)?);
+    view.same_element_type(Some("C2"), 0, 1)?;
+    let rows_match = matches!(
+        (input.dimensions.split_first(), output.dimensions.split_first()),
+        (Some((_, left)), Some((_, right))) if left == right
+    );
+    if !rows_match {
+        let message = format!("must have the dimensions of operand 0, {input}, but for the first, got {output}");
+        return Err(view.operand_error(Some("C2"), 1, message));
+    }
+    for index in 2..6 {
+        let shape = view.array(index)?;
+        if !shape.element_type.is_integer() {
+            return Err(view.operand_error(Some("C3"), index, format!("must have integer elements, got {shape}")));
+        }
+    }
+    view.merged_dimensions(Some("C3"), &[2, 3, 4, 5])?;
+    Ok(output.clone().into())
 }

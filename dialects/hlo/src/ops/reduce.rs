@@ -2,7 +2,7 @@
 //!
 //! Source: operation semantics, "Reduce".
 
-use super::reducer::bare_or_tuple;
+use super::signatures::bare_or_tuple;
 use super::view::Label;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};

@@ -1,23 +1,51 @@
-//! `reduce_scatter`.
+//! `reduce-scatter`: combines the operands of all replicas of a group and splits the result among them.
+//!
+//! Source: operation semantics, "ReduceScatter". Without groups, the declared shape says how many replicas there are.
 
+use super::all_gather::{dimension_size, leading_array, size_ratio};
+use super::collective_groups::{CHANNEL_ID, CONSTRAIN_LAYOUT, MODE, REPLICA_GROUPS, USE_GLOBAL_DEVICE_IDS};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `ReduceScatter`.
+/// Definition of `reduce-scatter`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::ReduceScatter, Arity::AtLeast(1), OpClass::Collective, infer_shape)
         .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups),
-            AttributeSpec::optional("constrain_layout", AttributeForm::Bool),
-            AttributeSpec::optional("use_global_device_ids", AttributeForm::Bool),
+            CHANNEL_ID,
+            REPLICA_GROUPS,
+            CONSTRAIN_LAYOUT,
+            USE_GLOBAL_DEVICE_IDS,
+            MODE,
             AttributeSpec::required("dimensions", AttributeForm::Ints),
         ])
         .with_computations(&["to_apply"])
         .with_side_effect();
 
+/// - C1: replica groups have no negative or repeated numbers, and the same size.
+/// - C2: `mode` is one of XLA's; `use_global_device_ids` needs a `channel_id`.
+/// - C3: the computation is a reducer of each operand's element type.
+/// - C4: `dimensions` names one dimension of the operands.
+/// - C5: the size of that dimension is a multiple of the group size.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let mut shards = view.group_size(Some("C1"), true)?;
+    view.collective_mode(Some("C2"))?;
+    let mut results = Vec::with_capacity(view.operands.len());
+    for (index, operand) in view.array_operands()?.into_iter().enumerate() {
+        view.reducer(Some("C3"), 0, &[operand.element_type])?;
+        let dimension = view.single_dimension(Some("C4"), "dimensions", operand.rank())?;
+        let size = operand.dimensions[dimension];
+        let part = dimension_size(view.result.and_then(leading_array), dimension);
+        let shards = *shards.get_or_insert_with(|| size_ratio(Some(size), part));
+        if size % shards != 0 {
+            let message =
+                format!("must have a multiple of {shards} in dimension {dimension}, the group size, got {operand}");
+            return Err(view.operand_error(Some("C5"), index, message));
+        }
+        let mut result = operand.clone();
+        result.dimensions[dimension] = size / shards;
+        results.push(result.into());
+    }
+    Ok(view.collective_result(results))
 }

@@ -3,7 +3,7 @@
 //! Source: operation semantics, "ReduceWindow". `window` gives one entry for each dimension.
 
 use super::reduce::reduced_inputs;
-use super::reducer::bare_or_tuple;
+use super::signatures::bare_or_tuple;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;

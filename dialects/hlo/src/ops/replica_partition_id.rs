@@ -1,17 +1,20 @@
-//! `replica_partition_id`.
+//! `replica-id` and `partition-id`: the number of the replica or partition that runs.
+//!
+//! Source: operation semantics, "ReplicaId".
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `ReplicaId`.
+/// Definition of `replica-id`.
 pub static REPLICA_ID: OpDefinition =
     OpDefinition::new(OpKind::ReplicaId, Arity::Exactly(0), OpClass::Collective, infer_shape);
 
-/// Definition of `PartitionId`.
+/// Definition of `partition-id`.
 pub static PARTITION_ID: OpDefinition =
     OpDefinition::new(OpKind::PartitionId, Arity::Exactly(0), OpClass::Collective, infer_shape);
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+fn infer_shape(_view: &OpView<'_>) -> Result<Shape, OpError> {
+    Ok(Shape::scalar(ElementType::U32))
 }

@@ -1,15 +1,39 @@
-//! `rng_bit_generator`.
+//! `rng-bit-generator(state)` -> (new state, random bits).
+//!
+//! Source: operation semantics, "RngBitGenerator"; the shape of the bits is the declared one.
 
+use super::enumerations::RngAlgorithm;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `RngBitGenerator`.
+/// Definition of `rng-bit-generator`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RngBitGenerator, Arity::Exactly(1), OpClass::Random, infer_shape)
         .with_attributes(&[AttributeSpec::required("algorithm", AttributeForm::Word)]);
 
+/// - C1: `algorithm` is one of rng_default, rng_three_fry, rng_philox.
+/// - C2: the state is u64[2]; also u64[3] but for rng_three_fry.
+/// - C3: the result is a tuple of the state and an array of integers or floats.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let algorithm: RngAlgorithm = view.word(Some("C1"), "algorithm")?;
+    let state = view.array(0)?;
+    let sizes: &[i64] = match algorithm {
+        RngAlgorithm::ThreeFry => &[2],
+        RngAlgorithm::Default | RngAlgorithm::Philox => &[2, 3],
+    };
+    if state.element_type != ElementType::U64 || !matches!(*state.dimensions, [size] if sizes.contains(&size)) {
+        let message = format!("must be a u64 array of {sizes:?} elements for {algorithm}, got {state}");
+        return Err(view.operand_error(Some("C2"), 0, message));
+    }
+    let declared = view.declared()?;
+    if let Some([_, Shape::Array(bits)]) = declared.as_tuple() {
+        if bits.element_type.is_integer() || bits.element_type.is_float() {
+            return Ok(Shape::Tuple(vec![state.clone().into(), bits.clone().into()]));
+        }
+    }
+    let message = format!("the result must be a tuple of the state and an array of integers or floats, got {declared}");
+    Err(view.error(Some("C3"), message))
 }

@@ -1,16 +1,19 @@
-//! `rng_get_and_update_state`.
+//! `rng-get-and-update-state`: the global state of the generator, which advances by `delta`.
+//!
+//! Source: XLA's verifier.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `RngGetAndUpdateState`.
+/// Definition of `rng-get-and-update-state`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RngGetAndUpdateState, Arity::Exactly(0), OpClass::Random, infer_shape)
         .with_attributes(&[AttributeSpec::required("delta", AttributeForm::Int)])
         .with_side_effect();
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+fn infer_shape(_view: &OpView<'_>) -> Result<Shape, OpError> {
+    Ok(Shape::array(ElementType::U64, [2]))
 }

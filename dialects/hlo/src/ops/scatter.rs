@@ -4,7 +4,7 @@
 //! Source: operation semantics, "Scatter".
 
 use super::gather::{BatchingDimensions, check_index_map, index_batch};
-use super::reducer::bare_or_tuple;
+use super::signatures::bare_or_tuple;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;

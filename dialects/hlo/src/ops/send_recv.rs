@@ -1,44 +1,73 @@
-//! `send_recv`.
+//! `send`, `recv` and their `-done`s: values between computations, ordered by tokens and paired by channel.
+//!
+//! Source: operation semantics, "Send", "Recv"; XLA's shape inference.
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `Send`.
-pub static SEND: OpDefinition = OpDefinition::new(OpKind::Send, Arity::Exactly(2), OpClass::Collective, infer_shape)
-    .with_attributes(&[
-        AttributeSpec::optional("channel_id", AttributeForm::Int),
-        AttributeSpec::optional("is_host_transfer", AttributeForm::Bool),
-    ])
+const ATTRIBUTES: &[AttributeSpec] = &[
+    AttributeSpec::optional("channel_id", AttributeForm::Int),
+    AttributeSpec::optional("is_host_transfer", AttributeForm::Bool),
+];
+
+/// Definition of `send(value, token)` -> (value, context, token).
+pub static SEND: OpDefinition = OpDefinition::new(OpKind::Send, Arity::Exactly(2), OpClass::Collective, infer_send)
+    .with_attributes(ATTRIBUTES)
     .with_side_effect();
 
-/// Definition of `SendDone`.
+/// Definition of `send-done(send)` -> token.
 pub static SEND_DONE: OpDefinition =
-    OpDefinition::new(OpKind::SendDone, Arity::Exactly(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("is_host_transfer", AttributeForm::Bool),
-        ])
+    OpDefinition::new(OpKind::SendDone, Arity::Exactly(1), OpClass::Collective, infer_send_done)
+        .with_attributes(ATTRIBUTES)
         .with_side_effect();
 
-/// Definition of `Recv`.
-pub static RECV: OpDefinition = OpDefinition::new(OpKind::Recv, Arity::Exactly(1), OpClass::Collective, infer_shape)
-    .with_attributes(&[
-        AttributeSpec::optional("channel_id", AttributeForm::Int),
-        AttributeSpec::optional("is_host_transfer", AttributeForm::Bool),
-    ])
+/// Definition of `recv(token)` -> (value, context, token); the value's shape is the declared one.
+pub static RECV: OpDefinition = OpDefinition::new(OpKind::Recv, Arity::Exactly(1), OpClass::Collective, infer_recv)
+    .with_attributes(ATTRIBUTES)
     .with_side_effect();
 
-/// Definition of `RecvDone`.
+/// Definition of `recv-done(recv)` -> (value, token).
 pub static RECV_DONE: OpDefinition =
-    OpDefinition::new(OpKind::RecvDone, Arity::Exactly(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("channel_id", AttributeForm::Int),
-            AttributeSpec::optional("is_host_transfer", AttributeForm::Bool),
-        ])
+    OpDefinition::new(OpKind::RecvDone, Arity::Exactly(1), OpClass::Collective, infer_recv_done)
+        .with_attributes(ATTRIBUTES)
         .with_side_effect();
 
-fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+fn in_flight(value: &Shape) -> Shape {
+    Shape::Tuple(vec![value.clone(), Shape::scalar(ElementType::U32), Shape::Token])
+}
+
+/// - C1: the last operand is a token.
+fn infer_send(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.token(1, Some("C1"))?;
+    Ok(in_flight(view.operand(0)?))
+}
+
+fn infer_recv(view: &OpView<'_>) -> Result<Shape, OpError> {
+    view.token(0, Some("C1"))?;
+    let declared = view.declared_tuple(Some("C2"), 1)?;
+    declared.first().map(in_flight).ok_or_else(|| view.error(Some("C2"), "the result must be a tuple".to_string()))
+}
+
+/// - C2: the result of a recv is a tuple that starts with the value.
+/// - C3: the operand of a -done is the tuple (value, context, token) of its start.
+fn infer_send_done(view: &OpView<'_>) -> Result<Shape, OpError> {
+    value_in_flight(view)?;
+    Ok(Shape::Token)
+}
+
+fn infer_recv_done(view: &OpView<'_>) -> Result<Shape, OpError> {
+    Ok(Shape::Tuple(vec![value_in_flight(view)?.clone(), Shape::Token]))
+}
+
+fn value_in_flight<'a>(view: &OpView<'a>) -> Result<&'a Shape, OpError> {
+    match view.operand(0)?.as_tuple() {
+        Some([value, _, Shape::Token]) => Ok(value),
+        _ => {
+            let message = format!("must be a tuple (value, context, token), got {}", view.operand(0)?);
+            Err(view.operand_error(Some("C3"), 0, message))
+        }
+    }
 }

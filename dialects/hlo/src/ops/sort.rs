@@ -2,7 +2,7 @@
 //!
 //! Source: operation semantics, "Sort".
 
-use super::reducer::bare_or_tuple;
+use super::signatures::bare_or_tuple;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;

@@ -1,19 +1,54 @@
-//! `triangular_solve`.
+//! `triangular-solve(a, b)`: x with op(a) x = b, or x op(a) = b, for triangular a and each batch index.
+//!
+//! Source: operation semantics, "TriangularSolve". Only the triangle that `lower` says is read.
 
+use super::element_classes::COMPLEX_OR_FLOAT;
+use super::enumerations::TransposeKind;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-/// Definition of `TriangularSolve`.
+/// Definition of `triangular-solve`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::TriangularSolve, Arity::Exactly(2), OpClass::Library, infer_shape).with_attributes(&[
         AttributeSpec::optional("left_side", AttributeForm::Bool),
         AttributeSpec::optional("lower", AttributeForm::Bool),
         AttributeSpec::optional("unit_diagonal", AttributeForm::Bool),
-        AttributeSpec::optional("transpose_a", AttributeForm::Word),
+        AttributeSpec::required("transpose_a", AttributeForm::Word),
     ]);
 
+/// - C1: the operands are floating-point or complex.
+/// - C2: the operands have the same element type.
+/// - C3: a has at least two dimensions, the last two of the same size.
+/// - C4: the operands have the same rank and the same batch dimensions.
+/// - C5: b's rows (its columns, unless `left_side`) are as many as a's.
+/// - C6: `transpose_a` is one of NO_TRANSPOSE, TRANSPOSE, ADJOINT.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    view.element_class(Some("C1"), 0, &COMPLEX_OR_FLOAT)?;
+    view.same_element_type(Some("C2"), 0, 1)?;
+    let (a, b) = (view.array(0)?, view.array(1)?);
+    let [a_batch @ .., size, columns] = a.dimensions.as_slice() else {
+        return Err(view.operand_error(Some("C3"), 0, format!("must have at least two dimensions, got {a}")));
+    };
+    if size != columns {
+        return Err(view.operand_error(Some("C3"), 0, format!("must be square in its last two dimensions, got {a}")));
+    }
+    let [b_batch @ .., b_rows, b_columns] = b.dimensions.as_slice() else {
+        return Err(view.operand_error(Some("C4"), 1, format!("must have the rank of operand 0, {a}, got {b}")));
+    };
+    if a_batch != b_batch {
+        return Err(view.operand_error(
+            Some("C4"),
+            1,
+            format!("must have the batch dimensions of operand 0, {a}, got {b}"),
+        ));
+    }
+    let left = view.attributes.flag("left_side");
+    let (side, found) = if left { ("rows", b_rows) } else { ("columns", b_columns) };
+    if found != size {
+        return Err(view.operand_error(Some("C5"), 1, format!("must have {size} {side}, got {b}")));
+    }
+    view.word::<TransposeKind>(Some("C6"), "transpose_a")?;
+    Ok(b.clone().into())
 }

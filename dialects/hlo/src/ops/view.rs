@@ -120,3 +120,23 @@ pub fn merge_dimensions(merged: &mut ArrayShape, shape: &ArrayShape) -> bool {
     }
     true
 }
+
+impl<'a> OpView<'a> {
+    /// Operand that must be a tuple of at least so many elements.
+    pub fn tuple(&self, label: Label, index: usize, least: usize) -> Result<&'a [Shape], OpError> {
+        let shape = self.operand(index)?;
+        shape.as_tuple().filter(|elements| elements.len() >= least).ok_or_else(|| {
+            let expected =
+                if least == 0 { "a tuple".to_string() } else { format!("a tuple of at least {least} elements") };
+            self.operand_error(label, index, format!("must be {expected}, got {shape}"))
+        })
+    }
+
+    /// Elements of the declared result, which must be a tuple of at least so many.
+    pub fn declared_tuple(&self, label: Label, least: usize) -> Result<&'a [Shape], OpError> {
+        let shape = self.declared()?;
+        shape.as_tuple().filter(|elements| elements.len() >= least).ok_or_else(|| {
+            self.error(label, format!("the result must be a tuple of at least {least} elements, got {shape}"))
+        })
+    }
+}

@@ -1,14 +1,23 @@
-//! `while_loop`.
+//! `while`: a body applied to its own result as long as a condition holds.
+//!
+//! Source: operation semantics, "While".
 
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
-use crate::shape::Shape;
+use crate::shape::{ProgramShape, Shape};
 
-/// Definition of `While`.
+/// Definition of `while`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::While, Arity::Exactly(1), OpClass::Control, infer_shape)
         .with_computations(&["condition", "body"]);
 
+/// - C1: the condition takes the operand and returns a scalar pred.
+/// - C2: the body takes the operand and returns the operand's shape.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.declared().cloned()
+    let state = view.operand(0)?;
+    let predicate = Shape::scalar(ElementType::Pred);
+    view.signature(Some("C1"), 0, &ProgramShape { parameters: vec![state.clone()], result: predicate })?;
+    view.signature(Some("C2"), 1, &ProgramShape { parameters: vec![state.clone()], result: state.clone() })?;
+    Ok(state.clone())
 }

@@ -1,0 +1,96 @@
+//! What the collectives share: replica groups and modes, checked without writing the groups out, and results.
+
+use std::collections::HashSet;
+
+use super::enumerations::CollectiveMode;
+use super::view::Label;
+use super::{OpError, OpView};
+use crate::attributes::{AttributeForm, AttributeSpec, ReplicaGroups};
+use crate::shape::Shape;
+
+/// `channel_id`, of every collective.
+pub(super) const CHANNEL_ID: AttributeSpec = AttributeSpec::optional("channel_id", AttributeForm::Int);
+/// `replica_groups`, of every collective but collective-permute.
+pub(super) const REPLICA_GROUPS: AttributeSpec =
+    AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups);
+/// `constrain_layout`: the layouts must stay.
+pub(super) const CONSTRAIN_LAYOUT: AttributeSpec = AttributeSpec::optional("constrain_layout", AttributeForm::Bool);
+/// `use_global_device_ids`: the groups number devices.
+pub(super) const USE_GLOBAL_DEVICE_IDS: AttributeSpec =
+    AttributeSpec::optional("use_global_device_ids", AttributeForm::Bool);
+/// `mode`: what the groups number.
+pub(super) const MODE: AttributeSpec = AttributeSpec::optional("mode", AttributeForm::Word);
+
+impl OpView<'_> {
+    /// The replica groups must be valid: no group empty, no number negative or repeated, and where `uniform`, all
+    /// of one size. Returns that size; `None` where there are no groups (then all replicas are one group).
+    pub fn group_size(&self, label: Label, uniform: bool) -> Result<Option<i64>, OpError> {
+        let error = |message: String| Err(self.attribute_error(label, "replica_groups", message));
+        let groups = match self.attributes.replica_groups() {
+            None => return Ok(None),
+            Some(ReplicaGroups::Explicit(groups)) => groups,
+            Some(ReplicaGroups::Iota { dimensions, reshape, transpose }) => {
+                let rank = reshape.len();
+                let mut order = transpose.clone();
+                order.sort_unstable();
+                if !order.is_empty() && !order.iter().copied().eq(0..rank as i64) {
+                    return error(format!("must transpose by a permutation of 0..{rank}, got {transpose:?}"));
+                }
+                let (expected, found) = (positive_product(reshape), positive_product(dimensions));
+                if expected.is_none() || expected != found || dimensions.len() < 2 {
+                    return error(format!("must split {reshape:?} into groups, got {dimensions:?}"));
+                }
+                return Ok(positive_product(dimensions.get(1..).unwrap_or_default()));
+            }
+        };
+        let Some(first) = groups.first() else {
+            return Ok(None);
+        };
+        let mut seen = HashSet::new();
+        for group in groups {
+            if group.is_empty() && groups.len() > 1 {
+                return error("must not have an empty group".to_string());
+            }
+            if uniform && group.len() != first.len() {
+                return error(format!("must all have size {}, as the first, got {}", first.len(), group.len()));
+            }
+            if let Some(number) = group.iter().find(|&&number| number < 0 || !seen.insert(number)) {
+                return error(format!("must not have a negative or repeated number, got {number}"));
+            }
+        }
+        Ok((!first.is_empty()).then_some(first.len() as i64))
+    }
+
+    /// The mode must be one; device numbers need a channel.
+    pub fn collective_mode(&self, label: Label) -> Result<(), OpError> {
+        if self.attributes.get("mode").is_some() {
+            self.word::<CollectiveMode>(label, "mode")?;
+        }
+        if self.attributes.flag("use_global_device_ids") && self.attributes.int("channel_id").is_none() {
+            return Err(self.attribute_error(label, "use_global_device_ids", "needs a channel_id".to_string()));
+        }
+        Ok(())
+    }
+
+    /// One result bare, several as a tuple; one is a tuple, too, where the declared result is.
+    pub fn collective_result(&self, mut results: Vec<Shape>) -> Shape {
+        let declared_tuple = self.result.is_some_and(|shape| shape.as_tuple().is_some());
+        match results.pop() {
+            Some(only) if results.is_empty() && !declared_tuple => only,
+            last => {
+                results.extend(last);
+                Shape::Tuple(results)
+            }
+        }
+    }
+
+    /// The operands, all arrays.
+    pub fn array_operands(&self) -> Result<Vec<&crate::shape::ArrayShape>, OpError> {
+        (0..self.operands.len()).map(|index| self.array(index)).collect()
+    }
+}
+
+/// Product of positive sizes; `None` when one is not positive, or it overflows.
+fn positive_product(sizes: &[i64]) -> Option<i64> {
+    sizes.iter().try_fold(1i64, |product, &size| if size > 0 { product.checked_mul(size) } else { None })
+}
