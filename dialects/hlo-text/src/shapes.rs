@@ -65,7 +65,7 @@ fn array(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
     if let Some(layout) = &array.layout {
         let mut order = layout.minor_to_major.clone();
         order.sort_unstable();
-        if !(order.is_empty() && !layout.extras.is_empty()) && !order.iter().copied().eq(0..array.rank() as i64) {
+        if !order.iter().copied().eq(0..array.rank() as i64) {
             let found = &layout.minor_to_major;
             return Err(error(text, format!("a layout must be a permutation of 0..{}, got {found:?}", array.rank())));
         }
