@@ -82,11 +82,11 @@ fn describe(rule: Rule) -> String {
         Rule::close_brace => "`}`",
         Rule::identifier => "a name",
         Rule::integer => "an integer",
-        Rule::array | Rule::tuple | Rule::element_type => "a shape",
+        Rule::array | Rule::array_of_literal | Rule::tuple | Rule::element_type => "a shape",
         Rule::entry => "`ENTRY`",
         Rule::root => "`ROOT`",
         Rule::constant | Rule::opcode => "an opcode",
-        Rule::arguments => "`(`",
+        Rule::arguments | Rule::parameters => "`(`",
         Rule::tiles | Rule::memory_space | Rule::element_size | Rule::layout_extension => "a layout property",
         other => {
             return format!("a {}", format!("{other:?}").replace('_', " "))

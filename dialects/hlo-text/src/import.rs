@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use hlo::attributes::{AttributeValue, Attributes};
+use hlo::element_type::ElementType;
 use hlo::graph::{self, Computation, FunctionId, Instruction, InstructionId, Module, TextPosition};
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpDefinition, OpError, OpView};
@@ -164,6 +165,9 @@ impl<'t> Importer<'_, 't> {
         };
         self.attributes(ast, definition, &mut instruction)?;
         self.called(ast, definition, &mut instruction, made)?;
+        if kind == OpKind::Conditional {
+            self.check_branches(ast, &instruction, computation)?;
+        }
         let callee = instruction.callee.map(|callee| made.functions[callee.index()].program_shape());
         self.finish(ast, instruction, ast.shape.as_ref(), computation, callee)
     }
@@ -315,6 +319,27 @@ impl<'t> Importer<'_, 't> {
             }
         }
         Ok(())
+    }
+
+    /// A predicate chooses between a true and a false computation, an index between a list of them.
+    fn check_branches(
+        &self,
+        ast: &ast::Instruction<'t>,
+        instruction: &Instruction,
+        computation: &Computation,
+    ) -> Result<(), Error> {
+        let selector = instruction.operands.first().and_then(|&selector| computation.get(selector).shape.as_array());
+        let is_predicated = selector.is_some_and(|selector| selector.element_type == ElementType::Pred);
+        let wrong = ast.called.iter().find(|called| (called.key == "branch_computations") == is_predicated);
+        match wrong {
+            None => Ok(()),
+            Some(called) => Err(Error::Attribute {
+                at: self.source.location_of(called.key),
+                key: called.key.to_string(),
+                expected: format!("a first operand of type {}", if is_predicated { "s32" } else { "pred" }),
+                found: selector.map_or("another".to_string(), |selector| selector.to_string()),
+            }),
+        }
     }
 
     /// XLA's short form of asynchronous operations: `add-start(a, b)` is `async-start(a, b)` of a computation that is

@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::grammar::Rule;
 use crate::source::Source;
 
-/// The shape of an `array` or `tuple` pair. Recursion is bounded by [`crate::scan::NESTING_LIMIT`].
+/// The shape of an `array`, `array_of_literal` or `tuple` pair. Recursion is bounded by [`crate::scan::NESTING_LIMIT`].
 pub(crate) fn shape(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
-    if pair.as_rule() == Rule::array {
+    if pair.as_rule() != Rule::tuple {
         return array(source, pair);
     }
     let mut elements = Vec::new();

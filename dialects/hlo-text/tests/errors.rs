@@ -184,6 +184,25 @@ fn attributes() {
 }
 
 #[test]
+fn branches() {
+    let text = |line: &str| {
+        format!(
+            "f {{ x = f32[] parameter(0) }}\nENTRY e {{ x = f32[] parameter(0)\n p = pred[] parameter(1)\n i = s32[] parameter(2)\n {line} }}"
+        )
+    };
+    expect(
+        &text("c = f32[] conditional(p, x, x), @@branch_computations={f, f}"),
+        "branch_computations",
+        "expects a first operand of type s32, found pred[]",
+    );
+    expect(
+        &text("c = f32[] conditional(i, x, x), @@true_computation=f, false_computation=f"),
+        "true_computation",
+        "expects a first operand of type pred, found s32[]",
+    );
+}
+
+#[test]
 fn literals() {
     expect_in_entry("x = f32[2] constant({1, 2@@, 3})", ",", "dimension 0 needs 2 elements, got more");
     expect_in_entry("x = f32[2] constant({1@@})", "}", "dimension 0 needs 2 elements, got 1");

@@ -205,6 +205,8 @@ fn layouts_of_every_kind() {
         same(&text);
     }
     entry("p = f32[]{} parameter(0)");
+    let module = entry("p = f32 [ 2, 3 ] {0,1 : T(8,128) S(1)} parameter(0)");
+    assert_eq!(root(&module).shape.to_string(), "f32[2,3]{0,1:T(8,128)S(1)}");
     same("HloModule m\n\nENTRY %e (p: u32[]) -> u32[] {\n  ROOT %p = u32[]{:S(2)} parameter(0)\n}\n");
 }
 
@@ -266,8 +268,9 @@ fn shapes_of_every_kind() {
 
 #[test]
 fn attributes_of_every_form() {
-    let module =
-        entry("p = f32[3,3,512]{2,1,0} parameter(0)\nROOT s = f32[1,2,256] slice(p), slice={[0:1], [0:3:2],[0:512:2]}");
+    let module = entry(
+        "p = f32[3,3,512]{2,1,0} parameter(0)\nROOT s = f32[1,2,256] slice(p), slice={[0:1], [0:3:2],[ 0 : 512:2 ]}",
+    );
     let slice = |start, limit, stride| SliceDimension { start, limit, stride };
     assert_eq!(root(&module).attributes.slice(), [slice(0, 1, 1), slice(0, 3, 2), slice(0, 512, 2)]);
 

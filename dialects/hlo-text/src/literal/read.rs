@@ -79,7 +79,7 @@ impl<'t> Reader<'t> {
         if ahead.identifier().is_none() || ahead.peek() != Some(b'[') {
             return Ok(());
         }
-        let pair = grammar::read(Rule::array, &mut self.cursor)?;
+        let pair = grammar::read(Rule::array_of_literal, &mut self.cursor)?;
         let text = pair.as_str();
         let found = shapes::shape(self.cursor.source, pair)?;
         if !found.compatible(expected) {
@@ -221,6 +221,15 @@ impl<'t> Reader<'t> {
         self.cursor.skip_blank()?;
         if self.cursor.eat(b'}') {
             return Ok(());
+        }
+        // XLA reads a comma behind the last element.
+        let mut ahead = self.cursor;
+        if ahead.eat(b',') {
+            ahead.skip_blank()?;
+            if ahead.eat(b'}') {
+                self.cursor = ahead;
+                return Ok(());
+            }
         }
         let size = shape.dimensions[dimension];
         match self.cursor.peek() {
