@@ -1,98 +1,20 @@
-//===- HloDialect.cpp - the hlo dialect and its C interface ---------------===//
-//
-// There is no code for single operations here: every verifier forwards to one
-// callback, which applies the rules of the operation's Rust definition.
-//
-//===----------------------------------------------------------------------===//
+//===- HloDialect.cpp - C interface to the hlo dialect --------------------===//
 
 #include "HloDialect.h"
+#include "HloTypes.h"
 
 #include "mlir-c/BuiltinAttributes.h"
-#include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
-#include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
-#include "mlir/IR/OpImplementation.h"
-#include "mlir/IR/SymbolTable.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/TypeSwitch.h"
-
-namespace halo::hlo {
-
-/// What the generated verifiers call.
-static llvm::LogicalResult verifyOperation(mlir::Operation *operation);
-static llvm::LogicalResult verifyCall(mlir::Operation *call,
-                                      mlir::FlatSymbolRefAttr callee,
-                                      mlir::SymbolTableCollection &symbols);
-
-} // namespace halo::hlo
-
-#include "Hlo_dialect.h.inc"
-#define GET_TYPEDEF_CLASSES
-#include "Hlo_typedef.h.inc"
-#define GET_ATTRDEF_CLASSES
-#include "Hlo_attrdef.h.inc"
-#define GET_OP_CLASSES
-#include "Hlo_op.h.inc"
-
-#include "Hlo_dialect.cpp.inc"
-#define GET_TYPEDEF_CLASSES
-#include "Hlo_typedef.cpp.inc"
-#define GET_ATTRDEF_CLASSES
-#include "Hlo_attrdef.cpp.inc"
-#define GET_OP_CLASSES
-#include "Hlo_op.cpp.inc"
-
-namespace halo::hlo {
-
-void HloDialect::initialize() {
-  addTypes<
-#define GET_TYPEDEF_LIST
-#include "Hlo_typedef.cpp.inc"
-      >();
-  addAttributes<
-#define GET_ATTRDEF_LIST
-#include "Hlo_attrdef.cpp.inc"
-      >();
-  addOperations<
-#define GET_OP_LIST
-#include "Hlo_op.cpp.inc"
-      >();
-}
-
-static HaloHloVerifyOperation operationVerifier = nullptr;
-static HaloHloVerifyCall callVerifier = nullptr;
-
-static llvm::LogicalResult verifyOperation(mlir::Operation *operation) {
-  return llvm::success(!operationVerifier ||
-                       operationVerifier(wrap(operation)));
-}
-
-static llvm::LogicalResult verifyCall(mlir::Operation *call,
-                                      mlir::FlatSymbolRefAttr callee,
-                                      mlir::SymbolTableCollection &symbols) {
-  mlir::Operation *function = symbols.lookupNearestSymbolFrom(call, callee);
-  return llvm::success(!callVerifier ||
-                       callVerifier(wrap(call), wrap(function)));
-}
-
-} // namespace halo::hlo
 
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Hlo, hlo, halo::hlo::HloDialect)
 
 using halo::hlo::LayoutAttr;
 using halo::hlo::OpaqueType;
 using halo::hlo::TokenType;
-
-void haloHloSetVerifiers(HaloHloVerifyOperation operation,
-                         HaloHloVerifyCall call) {
-  halo::hlo::operationVerifier = operation;
-  halo::hlo::callVerifier = call;
-}
 
 MlirType haloHloTokenTypeGet(MlirContext context) {
   return wrap(TokenType::get(unwrap(context)));
@@ -158,4 +80,21 @@ bool haloHloElementsGetData(MlirAttribute attribute, const char **data,
   *data = bytes.data();
   *size = bytes.size();
   return true;
+}
+
+MlirAttribute haloHloElidedElementsGet(MlirType tensor) {
+  auto type = llvm::cast<mlir::ShapedType>(unwrap(tensor));
+  auto &interface = mlir::DenseResourceElementsHandle::getManagerInterface(
+      type.getContext());
+  constexpr llvm::StringLiteral name("__elided__");
+  auto *entry = interface.getBlobManager().lookup(name);
+  auto handle = entry ? mlir::DenseResourceElementsHandle(
+                            entry, llvm::cast<mlir::BuiltinDialect>(
+                                       interface.getDialect()))
+                      : interface.getBlobManager()
+                            .insert<mlir::DenseResourceElementsHandle>(
+                                llvm::cast<mlir::BuiltinDialect>(
+                                    interface.getDialect()),
+                                name);
+  return wrap(mlir::DenseResourceElementsAttr::get(type, handle));
 }

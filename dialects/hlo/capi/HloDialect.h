@@ -48,6 +48,10 @@ MlirAttribute haloHloLayoutGetBounds(MlirAttribute layout);
 bool haloHloElementsGetData(MlirAttribute attribute, const char **data,
                             intptr_t *size, bool *isSplat);
 
+/// A dense-resource elements attribute of a tensor type that stands for a value
+/// which was left out: `dense_resource<__elided__>`.
+MlirAttribute haloHloElidedElementsGet(MlirType tensor);
+
 #ifdef __cplusplus
 }
 #endif

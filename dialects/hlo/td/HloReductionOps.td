@@ -102,10 +102,12 @@ def Hlo_ConvolutionOp : Hlo_PureOp<"convolution"> {
     At each place of `window` over the spatial dimensions, the sum of products of the kernel and the elements the
     window covers, over the input features. `dim_labels` says which dimension is which. `feature_group_count` splits
     the features, `batch_group_count` the batch, into groups that do not meet.
+    `convolution_kind` and `sparsity_config` are carried for backends that know them.
   }];
   let arguments = (ins Hlo_Value:$lhs, Hlo_Value:$rhs, OptionalAttr<Hlo_Window>:$window,
                        Hlo_ConvolutionDimensions:$dim_labels, OptionalAttr<I64Attr>:$feature_group_count,
-                       OptionalAttr<I64Attr>:$batch_group_count, OptionalAttr<StrArrayAttr>:$operand_precision);
+                       OptionalAttr<I64Attr>:$batch_group_count, OptionalAttr<StrArrayAttr>:$operand_precision,
+                       OptionalAttr<StrAttr>:$convolution_kind, OptionalAttr<StrAttr>:$sparsity_config);
 }
 
 //===----------------------------------------------------------------------===//

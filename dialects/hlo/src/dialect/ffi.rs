@@ -1,0 +1,145 @@
+//! The dialect's C interface (`capi/HloDialect.h`), wrapped.
+
+use std::sync::Once;
+
+use melior::Context;
+use melior::dialect::DialectHandle;
+use melior::ir::attribute::{Attribute, AttributeLike};
+use melior::ir::{Type, TypeLike};
+use mlir_ext::raw::{MlirAttribute, MlirContext, MlirDialectHandle, MlirOperation, MlirType};
+
+type VerifyOperation = unsafe extern "C" fn(MlirOperation) -> bool;
+type VerifyCall = unsafe extern "C" fn(MlirOperation, MlirOperation) -> bool;
+
+unsafe extern "C" {
+    fn mlirGetDialectHandle__hlo__() -> MlirDialectHandle;
+    fn haloHloSetVerifiers(operation: VerifyOperation, call: VerifyCall);
+    fn haloHloTokenTypeGet(context: MlirContext) -> MlirType;
+    fn haloHloTypeIsToken(value: MlirType) -> bool;
+    fn haloHloOpaqueTypeGet(context: MlirContext) -> MlirType;
+    fn haloHloTypeIsOpaque(value: MlirType) -> bool;
+    fn haloHloLayoutGet(
+        context: MlirContext,
+        minor_to_major: MlirAttribute,
+        extras: MlirAttribute,
+        bounds: MlirAttribute,
+    ) -> MlirAttribute;
+    fn haloHloAttributeIsLayout(attribute: MlirAttribute) -> bool;
+    fn haloHloLayoutGetMinorToMajor(layout: MlirAttribute) -> MlirAttribute;
+    fn haloHloLayoutGetExtras(layout: MlirAttribute) -> MlirAttribute;
+    fn haloHloLayoutGetBounds(layout: MlirAttribute) -> MlirAttribute;
+    fn haloHloElementsGetData(
+        attribute: MlirAttribute,
+        data: *mut *const u8,
+        size: *mut isize,
+        is_splat: *mut bool,
+    ) -> bool;
+    fn haloHloElidedElementsGet(tensor: MlirType) -> MlirAttribute;
+}
+
+/// Handle of the dialect.
+pub(super) fn dialect_handle() -> DialectHandle {
+    // SAFETY: the function returns a static handle.
+    unsafe { DialectHandle::from_raw(mlirGetDialectHandle__hlo__()) }
+}
+
+/// Sets the verifiers of the process, once.
+pub(super) fn set_verifiers(operation: VerifyOperation, call: VerifyCall) {
+    static SET: Once = Once::new();
+    // SAFETY: both are plain functions, and no operation of the dialect exists before the first context is made.
+    SET.call_once(|| unsafe { haloHloSetVerifiers(operation, call) });
+}
+
+/// `!hlo.token`.
+pub(super) fn token_type(context: &Context) -> Type<'_> {
+    // SAFETY: the context is live and has the dialect loaded.
+    unsafe { Type::from_raw(haloHloTokenTypeGet(context.to_raw())) }
+}
+
+/// Whether a type is `!hlo.token`.
+pub(super) fn is_token(value: Type<'_>) -> bool {
+    // SAFETY: the type is live.
+    unsafe { haloHloTypeIsToken(value.to_raw()) }
+}
+
+/// `!hlo.opaque`.
+pub(super) fn opaque_type(context: &Context) -> Type<'_> {
+    // SAFETY: the context is live and has the dialect loaded.
+    unsafe { Type::from_raw(haloHloOpaqueTypeGet(context.to_raw())) }
+}
+
+/// Whether a type is `!hlo.opaque`.
+pub(super) fn is_opaque(value: Type<'_>) -> bool {
+    // SAFETY: the type is live.
+    unsafe { haloHloTypeIsOpaque(value.to_raw()) }
+}
+
+/// The parameters of `#hlo.layout`.
+#[derive(Clone, Copy)]
+pub(super) struct LayoutParameters<'c> {
+    pub minor_to_major: Option<Attribute<'c>>,
+    pub extras: Option<Attribute<'c>>,
+    pub bounds: Option<Attribute<'c>>,
+}
+
+/// `#hlo.layout<…>`.
+pub(super) fn layout<'c>(context: &'c Context, parameters: LayoutParameters<'c>) -> Attribute<'c> {
+    let raw = |attribute: Option<Attribute<'c>>| {
+        attribute.map_or(MlirAttribute { ptr: std::ptr::null() }, |attribute| attribute.to_raw())
+    };
+    // SAFETY: the context is live and has the dialect loaded; null stands for an absent parameter.
+    unsafe {
+        Attribute::from_raw(haloHloLayoutGet(
+            context.to_raw(),
+            raw(parameters.minor_to_major),
+            raw(parameters.extras),
+            raw(parameters.bounds),
+        ))
+    }
+}
+
+/// The parameters of a layout attribute, if this is one.
+pub(super) fn layout_parameters(attribute: Attribute<'_>) -> Option<LayoutParameters<'_>> {
+    let raw = attribute.to_raw();
+    // SAFETY: the attribute is live, and asked for its parameters only if it is a layout.
+    unsafe {
+        haloHloAttributeIsLayout(raw).then(|| LayoutParameters {
+            minor_to_major: Attribute::from_option_raw(haloHloLayoutGetMinorToMajor(raw)),
+            extras: Attribute::from_option_raw(haloHloLayoutGetExtras(raw)),
+            bounds: Attribute::from_option_raw(haloHloLayoutGetBounds(raw)),
+        })
+    }
+}
+
+/// Bytes of an elements attribute as MLIR stores them.
+pub(super) enum ElementsData<'c> {
+    /// One element for all.
+    Splat(&'c [u8]),
+    /// All elements; `i1` packed in bits from the lowest.
+    Full(&'c [u8]),
+    /// A resource without data.
+    Missing,
+}
+
+/// Data of a dense or dense-resource elements attribute; `None` for attributes of other kinds.
+pub(super) fn elements_data<'c>(attribute: Attribute<'c>) -> Option<ElementsData<'c>> {
+    let mut data = std::ptr::null();
+    let mut size = 0;
+    let mut is_splat = false;
+    // SAFETY: the attribute and the places for the answer are live.
+    if !unsafe { haloHloElementsGetData(attribute.to_raw(), &raw mut data, &raw mut size, &raw mut is_splat) } {
+        return None;
+    }
+    if data.is_null() {
+        return Some(if attribute.is_dense_elements() { ElementsData::Full(&[]) } else { ElementsData::Missing });
+    }
+    // SAFETY: the data belongs to the attribute, which lives as long as the context.
+    let bytes = unsafe { std::slice::from_raw_parts(data, size as usize) };
+    Some(if is_splat { ElementsData::Splat(bytes) } else { ElementsData::Full(bytes) })
+}
+
+/// `dense_resource<__elided__>` of a tensor type; `None` for other types.
+pub(super) fn elided_elements(tensor: Type<'_>) -> Option<Attribute<'_>> {
+    // SAFETY: the type is live and, where it is used, a tensor.
+    tensor.is_ranked_tensor().then(|| unsafe { Attribute::from_raw(haloHloElidedElementsGet(tensor.to_raw())) })
+}

@@ -1,0 +1,92 @@
+//! Names, metadata and text positions as locations.
+//!
+//! An instruction's location is `"name"(fused<"metadata">["text position", "source position"])`, with the parts that
+//! exist. The source position is found in the metadata (or, through it, in the module's source tables) for MLIR's
+//! own messages; reading back uses the metadata's text alone.
+
+use melior::Context;
+use melior::ir::attribute::StringAttribute;
+use melior::ir::{Attribute, Location};
+use mlir_ext::{attributes, locations};
+
+use crate::graph::{SourceTables, TextPosition};
+
+/// File name of text positions.
+const TEXT_FILE: &str = "hlo";
+
+/// Location of an instruction or parameter.
+pub(super) fn location_of<'c>(
+    context: &'c Context,
+    sources: &SourceTables,
+    name: &str,
+    metadata: Option<&str>,
+    position: Option<TextPosition>,
+) -> Location<'c> {
+    let unknown = Location::unknown(context);
+    let position = position
+        .map(|position| Location::new(context, TEXT_FILE, position.line as usize, position.column as usize));
+    let inner = match metadata {
+        None => position.unwrap_or(unknown),
+        Some(metadata) => {
+            let mut parts: Vec<Location> = position.into_iter().collect();
+            parts.extend(source_position(sources, metadata).map(|(file, line)| Location::new(context, file, line, 0)));
+            let metadata: Attribute = StringAttribute::new(context, metadata).into();
+            Location::fused(context, &parts, metadata)
+        }
+    };
+    if name.is_empty() { inner } else { Location::name(context, name, inner) }
+}
+
+/// File and line that metadata names.
+fn source_position<'s>(sources: &'s SourceTables, metadata: &'s str) -> Option<(&'s str, usize)> {
+    if let Some(file) = field(metadata, "source_file=") {
+        let line = field(metadata, "source_line=").and_then(|line| line.parse().ok()).unwrap_or(0);
+        return (!file.is_empty()).then_some((file, line));
+    }
+    let row = |number: u32| (number as usize).checked_sub(1);
+    let frame: u32 = field(metadata, "stack_frame_id=")?.parse().ok()?;
+    let frame = sources.stack_frames.get(row(frame)?)?;
+    let location = sources.file_locations.get(row(frame.file_location)?)?;
+    let file = sources.file_names.get(row(location.file_name)?)?;
+    (!file.is_empty()).then_some((file, location.line as usize))
+}
+
+/// Text of a field of `{key="text" key=word …}`.
+fn field<'s>(metadata: &'s str, key: &str) -> Option<&'s str> {
+    let start = metadata.match_indices(key).find(|(at, _)| {
+        metadata[..*at].chars().next_back().is_none_or(|before| before == '{' || before.is_whitespace())
+    })?;
+    let rest = &metadata[start.0 + key.len()..];
+    match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next(),
+        None => rest.split(|c: char| c.is_whitespace() || c == '}').next(),
+    }
+}
+
+/// What a location says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Origin<'c> {
+    /// Name of the instruction; `None` where the location has none.
+    pub name: Option<&'c str>,
+    /// Raw text of the metadata.
+    pub metadata: Option<&'c str>,
+    /// Position in HLO text.
+    pub position: Option<TextPosition>,
+}
+
+/// Reads a location.
+pub(super) fn origin_of(location: Location<'_>) -> Origin<'_> {
+    let (name, inner) = match locations::name(location) {
+        Some((name, inner)) => (Some(name), inner),
+        None => (None, location),
+    };
+    let (parts, metadata) = locations::fused(inner).unwrap_or_else(|| (vec![inner], None));
+    let position = parts.first().and_then(|part| locations::file_position(*part));
+    Origin {
+        name,
+        metadata: metadata.and_then(attributes::string),
+        position: position
+            .filter(|(file, ..)| *file == TEXT_FILE)
+            .map(|(_, line, column)| TextPosition { line, column }),
+    }
+}

@@ -1,0 +1,79 @@
+//! The `hlo` dialect of MLIR and its bridge to the graph.
+//!
+//! The dialect is declared in ODS (`td/`). [`graph_to_mlir`] and [`mlir_to_graph`] are inverse to each other, also
+//! across printing with debug information and parsing again; without debug information names are made up. MLIR's
+//! verifier applies the same rules as the graph's: those in [`crate::ops`].
+
+mod annotations;
+mod attributes;
+mod error;
+mod ffi;
+mod from_graph;
+mod literals;
+mod locations;
+mod to_graph;
+mod types;
+mod verifier;
+
+use melior::Context;
+use melior::dialect::{DialectHandle, DialectRegistry};
+use melior::ir::{Module, Type};
+use melior::utility::register_all_dialects;
+use mlir_ext::operations;
+
+pub use self::error::DialectError;
+pub use self::from_graph::graph_to_mlir;
+pub use self::to_graph::mlir_to_graph;
+
+use self::types::DefaultLayout;
+use crate::shape::Shape;
+
+/// Symbol of the entry function.
+pub const ENTRY_SYMBOL: &str = "main";
+
+/// How deep computations may nest.
+const NESTING_LIMIT: usize = 200;
+
+/// A context with the dialects `hlo` and `func` loaded and MLIR's own registered. It does not use threads.
+pub fn context() -> Context {
+    let registry = DialectRegistry::new();
+    register_all_dialects(&registry);
+    ffi::dialect_handle().insert_dialect(&registry);
+    let context = Context::new_with_registry(&registry, false);
+    DialectHandle::func().load_dialect(&context);
+    ffi::dialect_handle().load_dialect(&context);
+    ffi::set_verifiers(verifier::verify_operation, verifier::verify_call);
+    context
+}
+
+/// Parses the MLIR text of a module and verifies it.
+///
+/// # Errors
+/// [`DialectError::Diagnostics`].
+pub fn parse<'c>(context: &'c Context, text: &str) -> Result<Module<'c>, DialectError> {
+    operations::parse_module(context, text).map_err(DialectError::Diagnostics)
+}
+
+/// Verifies a module: MLIR's rules and those of [`crate::ops`].
+///
+/// # Errors
+/// [`DialectError::Diagnostics`].
+pub fn verify(module: &Module<'_>) -> Result<(), DialectError> {
+    operations::verify(&module.as_operation()).map_err(DialectError::Diagnostics)
+}
+
+/// MLIR type of a shape; layouts become encodings.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for a negative size.
+pub fn type_of<'c>(context: &'c Context, shape: &Shape) -> Result<Type<'c>, DialectError> {
+    types::type_of(context, DefaultLayout::Absent, shape)
+}
+
+/// Shape of an MLIR type.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for a type that HLO values do not have.
+pub fn shape_of(value: Type<'_>) -> Result<Shape, DialectError> {
+    types::shape_of(DefaultLayout::Absent, value)
+}

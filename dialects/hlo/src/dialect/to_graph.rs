@@ -1,0 +1,438 @@
+//! MLIR → graph.
+//!
+//! The module may be anything that MLIR's parser accepts: every step is checked, and what is not an HLO program is an
+//! error with a location. Names come from locations; without them, and where passes have duplicated them, they are
+//! made up.
+
+use std::collections::{HashMap, HashSet};
+
+use melior::ir::operation::OperationLike;
+use melior::ir::{Attribute, BlockLike, BlockRef, Location, Module, OperationRef, RegionLike, Type, ValueLike};
+use mlir_ext::{attributes, operations};
+
+use super::annotations::annotations_of;
+use super::attributes::{entry, value_of};
+use super::error::DialectError;
+use super::locations::origin_of;
+use super::types::{self, DefaultLayout};
+use super::{ENTRY_SYMBOL, NESTING_LIMIT};
+use crate::attributes::{AttributeValue, Attributes};
+use crate::graph::{
+    self, Computation, FileLocation, FunctionId, InputOutputAlias, Instruction, InstructionId, SourceTables, StackFrame,
+};
+use crate::op_kind::OpKind;
+use crate::ops;
+
+/// Reads an HLO program from an MLIR module. Rules of operations are not checked; MLIR's verifier does that.
+///
+/// # Errors
+/// [`DialectError::Invalid`] with the location of what is not HLO: other operations, types, or attributes; functions
+/// that call themselves; a missing entry.
+pub fn mlir_to_graph(module: &Module<'_>) -> Result<graph::Module, DialectError> {
+    let operation = module.as_operation();
+    let find = |name: &str| operations::attribute(&operation, name);
+    let default = match find("hlo.row_major") {
+        Some(_) => DefaultLayout::RowMajor,
+        None => DefaultLayout::Absent,
+    };
+    let functions = functions_in_call_order(module)?;
+    let ids: HashMap<&str, FunctionId> =
+        functions.iter().enumerate().map(|(index, function)| (function.symbol, FunctionId(index as u32))).collect();
+    let entry = *ids
+        .get(ENTRY_SYMBOL)
+        .ok_or_else(|| DialectError::invalid(format!("the module has no function `@{ENTRY_SYMBOL}`")))?;
+    let reader = Reader { default, functions: &ids };
+    let entry_layout = match find("hlo.entry_layout").and_then(attributes::r#type) {
+        Some(signature) => Some(types::program_shape(DefaultLayout::RowMajor, signature)?),
+        None => None,
+    };
+    Ok(graph::Module {
+        name: find("sym_name").and_then(attributes::string).unwrap_or_default().to_string(),
+        annotations: annotations_of(find, None),
+        entry_layout,
+        input_output_aliases: find("hlo.input_output_aliases").map(aliases).transpose()?.unwrap_or_default(),
+        sources: find("hlo.sources").map(source_tables).transpose()?.unwrap_or_default(),
+        functions: functions
+            .iter()
+            .map(|function| reader.computation(function.body, function.symbol, "func.return", 0))
+            .collect::<Result<_, _>>()?,
+        entry,
+    })
+}
+
+fn malformed(name: &str) -> DialectError {
+    DialectError::invalid(format!("the module's attribute `{name}` is malformed"))
+}
+
+fn aliases(attribute: Attribute<'_>) -> Result<Vec<InputOutputAlias>, DialectError> {
+    let alias = |alias: Attribute<'_>| {
+        Some(InputOutputAlias {
+            output_index: attributes::integers(entry(alias, "output_index")?)?,
+            parameter: attributes::integer(entry(alias, "parameter")?)?,
+            parameter_index: attributes::integers(entry(alias, "parameter_index")?)?,
+            must_alias: attributes::integer(entry(alias, "must_alias")?)? != 0,
+        })
+    };
+    attributes::elements(attribute)
+        .and_then(|aliases| aliases.into_iter().map(alias).collect())
+        .ok_or_else(|| malformed("hlo.input_output_aliases"))
+}
+
+fn source_tables(attribute: Attribute<'_>) -> Result<SourceTables, DialectError> {
+    let names = |name| {
+        let names = attributes::elements(entry(attribute, name)?)?;
+        names.into_iter().map(|name| attributes::string(name).map(str::to_string)).collect::<Option<Vec<_>>>()
+    };
+    let numbers = |name| {
+        let numbers = attributes::integers(entry(attribute, name)?)?;
+        numbers.into_iter().map(|number| u32::try_from(number).ok()).collect::<Option<Vec<_>>>()
+    };
+    let tables = || {
+        Some(SourceTables {
+            file_names: names("file_names")?,
+            function_names: names("function_names")?,
+            file_locations: numbers("file_locations")?
+                .chunks_exact(6)
+                .map(|row| FileLocation {
+                    file_name: row[0],
+                    function_name: row[1],
+                    line: row[2],
+                    end_line: row[3],
+                    column: row[4],
+                    end_column: row[5],
+                })
+                .collect(),
+            stack_frames: numbers("stack_frames")?
+                .chunks_exact(2)
+                .map(|row| StackFrame { file_location: row[0], parent: row[1] })
+                .collect(),
+            present: true,
+        })
+    };
+    tables().ok_or_else(|| malformed("hlo.sources"))
+}
+
+struct Function<'c, 'a> {
+    symbol: &'c str,
+    body: BlockRef<'c, 'a>,
+}
+
+/// The functions of a module, callees before callers; in the module's order where that is already so.
+fn functions_in_call_order<'c, 'a>(module: &'a Module<'c>) -> Result<Vec<Function<'c, 'a>>, DialectError> {
+    let mut functions = Vec::new();
+    let mut next = module.body().first_operation();
+    while let Some(operation) = next {
+        functions.push(function(operation).map_err(|error| error.at(|| location_text(operation.location())))?);
+        next = operation.next_in_block();
+    }
+    let places: HashMap<&str, usize> =
+        functions.iter().enumerate().map(|(place, function)| (function.symbol, place)).collect();
+    let mut callees = Vec::with_capacity(functions.len());
+    for function in &functions {
+        let mut called = Vec::new();
+        collect_callees(function.body, &places, &mut called, 0)?;
+        callees.push(called);
+    }
+    let order = order_by_calls(&callees).map_err(|place| {
+        DialectError::invalid(format!("function `@{}` calls itself, directly or through others", functions[place].symbol))
+    })?;
+    let mut functions: Vec<Option<Function>> = functions.into_iter().map(Some).collect();
+    Ok(order.into_iter().filter_map(|place| functions[place].take()).collect())
+}
+
+fn function<'c, 'a>(operation: OperationRef<'c, 'a>) -> Result<Function<'c, 'a>, DialectError> {
+    if attributes::identifier_text(operation.name()) != "func.func" {
+        let name = operation.name();
+        let name = attributes::identifier_text(name);
+        return Err(DialectError::invalid(format!("`{name}` is not a function")));
+    }
+    let symbol = operations::attribute(&operation, "sym_name").and_then(attributes::string);
+    let symbol = symbol.ok_or_else(|| DialectError::invalid("a function has no name"))?;
+    Ok(Function { symbol, body: single_block(operation, 0)? })
+}
+
+/// The one block of a region of an operation.
+fn single_block<'c, 'a>(operation: OperationRef<'c, 'a>, region: usize) -> Result<BlockRef<'c, 'a>, DialectError> {
+    // SAFETY: the reference is used while the module, which outlives `'a`, keeps the operation.
+    let operation = unsafe { operation.to_ref() };
+    let block = operation.regions().nth(region).and_then(|region| region.first_block());
+    match block {
+        Some(block) if block.next_in_region().is_none() => Ok(block),
+        _ => Err(DialectError::invalid("a computation must have exactly one block")),
+    }
+}
+
+fn collect_callees(
+    block: BlockRef<'_, '_>,
+    places: &HashMap<&str, usize>,
+    callees: &mut Vec<usize>,
+    depth: usize,
+) -> Result<(), DialectError> {
+    if depth > NESTING_LIMIT {
+        return Err(DialectError::invalid(format!("computations nest deeper than {NESTING_LIMIT}")));
+    }
+    let mut next = block.first_operation();
+    while let Some(operation) = next {
+        if attributes::identifier_text(operation.name()) == "hlo.call" {
+            let callee = operations::attribute(&operation, "to_apply").and_then(attributes::symbol);
+            callees.extend(callee.and_then(|callee| places.get(callee)));
+        }
+        for region in operation.regions() {
+            if let Some(block) = region.first_block() {
+                collect_callees(block, places, callees, depth + 1)?;
+            }
+        }
+        next = operation.next_in_block();
+    }
+    Ok(())
+}
+
+/// Depth-first order in which callees come first; the place of a function on a cycle otherwise.
+fn order_by_calls(callees: &[Vec<usize>]) -> Result<Vec<usize>, usize> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum State {
+        New,
+        Open,
+        Done,
+    }
+    let mut states = vec![State::New; callees.len()];
+    let mut order = Vec::with_capacity(callees.len());
+    for start in 0..callees.len() {
+        let mut stack = vec![(start, 0)];
+        while let Some((place, position)) = stack.pop() {
+            if states[place] == State::Done {
+                continue;
+            }
+            states[place] = State::Open;
+            match callees[place].get(position) {
+                Some(&callee) => {
+                    stack.push((place, position + 1));
+                    match states[callee] {
+                        State::New => stack.push((callee, 0)),
+                        State::Open => return Err(callee),
+                        State::Done => {}
+                    }
+                }
+                None => {
+                    states[place] = State::Done;
+                    order.push(place);
+                }
+            }
+        }
+    }
+    Ok(order)
+}
+
+fn location_text(location: Location<'_>) -> String {
+    let origin = origin_of(location);
+    match (origin.name, origin.position) {
+        (Some(name), Some(position)) => format!("`{name}` ({position})"),
+        (Some(name), None) => format!("`{name}`"),
+        (None, _) => location.to_string(),
+    }
+}
+
+struct Reader<'r> {
+    default: DefaultLayout,
+    functions: &'r HashMap<&'r str, FunctionId>,
+}
+
+/// A computation being read.
+struct Draft {
+    instructions: Vec<Instruction>,
+    ids: HashMap<usize, InstructionId>,
+    parameters: Vec<Option<Instruction>>,
+    parameter_ids: Vec<Option<InstructionId>>,
+    names: HashSet<String>,
+}
+
+impl Draft {
+    fn push(&mut self, mut instruction: Instruction, value: usize) -> InstructionId {
+        instruction.name = self.unused_name(instruction.name, instruction.kind);
+        let id = InstructionId(self.instructions.len() as u32);
+        self.instructions.push(instruction);
+        self.ids.insert(value, id);
+        id
+    }
+
+    /// The name, or if that is empty or taken one made from it or the operation's name.
+    fn unused_name(&mut self, name: String, kind: OpKind) -> String {
+        if !name.is_empty() && self.names.insert(name.clone()) {
+            return name;
+        }
+        let stem = if name.is_empty() { kind.text_name() } else { &name };
+        let mut number = self.instructions.len();
+        loop {
+            let candidate = format!("{stem}.{number}");
+            if self.names.insert(candidate.clone()) {
+                return candidate;
+            }
+            number += 1;
+        }
+    }
+
+    fn push_parameter(&mut self, number: usize, value: usize) {
+        if let Some(parameter) = self.parameters[number].take() {
+            self.parameter_ids[number] = Some(self.push(parameter, value));
+        }
+    }
+}
+
+impl Reader<'_> {
+    fn computation(
+        &self,
+        block: BlockRef<'_, '_>,
+        symbol: &str,
+        terminator: &str,
+        depth: usize,
+    ) -> Result<Computation, DialectError> {
+        if depth > NESTING_LIMIT {
+            return Err(DialectError::invalid(format!("computations nest deeper than {NESTING_LIMIT}")));
+        }
+        let last = block.terminator().filter(|last| attributes::identifier_text(last.name()) == terminator);
+        let last = last.filter(|last| last.operand_count() == 1).ok_or_else(|| {
+            DialectError::invalid(format!("a computation must end in `{terminator}` with one operand"))
+        })?;
+        let arguments: Vec<_> = (0..block.argument_count()).filter_map(|index| block.argument(index).ok()).collect();
+        let values: Vec<usize> = arguments.iter().map(attributes::value_key).collect();
+        let annotations = operations::attribute(&last, "hlo.parameter_annotations").and_then(attributes::elements);
+        let annotations = annotations.unwrap_or_default();
+        let mut draft = Draft {
+            instructions: Vec::new(),
+            ids: HashMap::new(),
+            parameters: Vec::with_capacity(arguments.len()),
+            parameter_ids: vec![None; arguments.len()],
+            names: HashSet::new(),
+        };
+        for (number, argument) in arguments.iter().enumerate() {
+            let parameter =
+                self.parameter(number, argument.r#type(), argument.location(), annotations.get(number).copied())?;
+            draft.parameters.push(Some(parameter));
+        }
+        let positions = operations::attribute(&last, "hlo.parameter_positions").and_then(attributes::integers);
+        let places = parameter_places(positions.as_deref(), arguments.len());
+        let numbers: HashMap<usize, usize> =
+            values.iter().enumerate().map(|(number, &value)| (value, number)).collect();
+        let mut waiting = places.into_iter().peekable();
+        let mut next = block.first_operation();
+        while let Some(operation) = next {
+            next = operation.next_in_block();
+            let is_last = next.is_none();
+            while waiting.next_if(|(place, _)| is_last || *place <= draft.instructions.len()).is_some_and(|(_, number)| {
+                draft.push_parameter(number, values[number]);
+                true
+            }) {}
+            for operand in operation.operands() {
+                if let Some(&number) = numbers.get(&attributes::value_key(&operand)) {
+                    draft.push_parameter(number, values[number]);
+                }
+            }
+            if !is_last {
+                self.instruction(operation, &mut draft, depth)
+                    .map_err(|error| error.at(|| location_text(operation.location())))?;
+            }
+        }
+        let root = last.operands().next().and_then(|root| draft.ids.get(&attributes::value_key(&root)).copied());
+        let origin = origin_of(last.location());
+        Ok(Computation {
+            name: origin.name.unwrap_or(symbol).to_string(),
+            root: root.ok_or_else(|| DialectError::invalid("the result of a computation is not in it"))?,
+            parameters: draft.parameter_ids.into_iter().flatten().collect(),
+            instructions: draft.instructions,
+            annotations: annotations_of(|name| operations::attribute(&last, name), None),
+        })
+    }
+
+    fn parameter(
+        &self,
+        number: usize,
+        value: Type<'_>,
+        location: Location<'_>,
+        annotations: Option<Attribute<'_>>,
+    ) -> Result<Instruction, DialectError> {
+        let origin = origin_of(location);
+        let find = |name: &str| annotations.and_then(|annotations| entry(annotations, name));
+        Ok(Instruction {
+            name: origin.name.unwrap_or_default().to_string(),
+            kind: OpKind::Parameter,
+            shape: types::shape_of(self.default, value)?,
+            operands: Vec::new(),
+            attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
+            computations: Vec::new(),
+            callee: None,
+            annotations: annotations_of(find, origin.metadata),
+            position: origin.position,
+        })
+    }
+
+    fn instruction(&self, operation: OperationRef<'_, '_>, draft: &mut Draft, depth: usize) -> Result<(), DialectError> {
+        let kind = kind_of(operation)?;
+        let result = match operation.result(0) {
+            Ok(result) if operation.result_count() == 1 => result,
+            _ => return Err(DialectError::invalid(format!("`{kind}` must have one result"))),
+        };
+        let shape = types::shape_of(self.default, result.r#type())?;
+        let mut operands = Vec::with_capacity(operation.operand_count());
+        for operand in operation.operands() {
+            let id = draft.ids.get(&attributes::value_key(&operand));
+            operands.push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
+        }
+        let mut values = Attributes::new();
+        for spec in ops::definition(kind).attributes {
+            if let Some(attribute) = operations::attribute(&operation, spec.name) {
+                values.set(spec.name, value_of(self.default, spec.form, attribute, &shape)?);
+            }
+        }
+        let mut callee = None;
+        if kind == OpKind::Call {
+            let symbol = operations::attribute(&operation, "to_apply").and_then(attributes::symbol).unwrap_or_default();
+            callee = self.functions.get(symbol).copied();
+            if callee.is_none() {
+                return Err(DialectError::invalid(format!("there is no function `@{symbol}`")));
+            }
+        }
+        let mut computations = Vec::with_capacity(operation.region_count());
+        for region in 0..operation.region_count() {
+            let name = format!("computation.{region}");
+            let block = single_block(operation, region)?;
+            computations.push(self.computation(block, &name, "hlo.return", depth + 1)?);
+        }
+        let origin = origin_of(operation.location());
+        let instruction = Instruction {
+            name: origin.name.unwrap_or_default().to_string(),
+            kind,
+            shape,
+            operands,
+            attributes: values,
+            computations,
+            callee,
+            annotations: annotations_of(|name| operations::attribute(&operation, name), origin.metadata),
+            position: origin.position,
+        };
+        draft.push(instruction, attributes::value_key(&result));
+        Ok(())
+    }
+}
+
+/// Operation kind of an operation that is an instruction.
+pub(super) fn kind_of(operation: OperationRef<'_, '_>) -> Result<OpKind, DialectError> {
+    let name = operation.name();
+    let name = attributes::identifier_text(name);
+    OpKind::from_mlir_name(name)
+        .ok()
+        .filter(|&kind| kind != OpKind::Parameter)
+        .ok_or_else(|| DialectError::invalid(format!("`{name}` is not an HLO operation")))
+}
+
+/// (place among the instructions, parameter number) in the order of places. Passes may have left stale places;
+/// they only move a parameter.
+fn parameter_places(positions: Option<&[i64]>, count: usize) -> Vec<(usize, usize)> {
+    let mut places: Vec<(usize, usize)> = (0..count)
+        .map(|number| {
+            let place = positions.and_then(|positions| positions.get(number)).and_then(|&place| usize::try_from(place).ok());
+            (place.unwrap_or(number), number)
+        })
+        .collect();
+    places.sort_unstable();
+    places
+}
