@@ -3,6 +3,8 @@
 //! The plain-Rust core ([`graph`], [`ops`], [`eval`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
 
 pub mod attributes;
+#[cfg(feature = "mlir")]
+pub mod dialect;
 pub mod element_type;
 pub mod eval;
 pub mod graph;
