@@ -60,7 +60,9 @@ fn stored(shape: &ArrayShape, values: impl Iterator<Item = f64>) -> Result<Array
 
 fn check(inputs: &[Vec<f64>], features: &Features) -> Result<(), Failure> {
     if inputs.iter().any(|input| input.len() != features.feature_count) {
-        return Err(Failure::malformed("scale, offset, mean or variance does not have the size of the feature dimension"));
+        return Err(Failure::malformed(
+            "scale, offset, mean or variance does not have the size of the feature dimension",
+        ));
     }
     Ok(())
 }

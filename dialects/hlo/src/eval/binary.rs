@@ -5,10 +5,10 @@
 
 use num_complex::Complex64;
 
+use super::Failure;
 use super::complex;
 use super::element_loops::{self, BinaryFunction};
 use super::scalar::wrap_unsigned;
-use super::Failure;
 use crate::element_type::{ElementClass, ElementType};
 use crate::literal::ArrayLiteral;
 use crate::op_kind::OpKind;

@@ -144,15 +144,9 @@ pub(super) fn select(
 pub(super) fn clamp_scalar(low: Scalar, x: Scalar, high: Scalar) -> Scalar {
     match (low, x, high) {
         (Scalar::Signed(low), Scalar::Signed(x), Scalar::Signed(high)) => Scalar::Signed(x.max(low).min(high)),
-        (Scalar::Unsigned(low), Scalar::Unsigned(x), Scalar::Unsigned(high)) => {
-            Scalar::Unsigned(x.max(low).min(high))
-        }
-        (Scalar::Float(low), Scalar::Float(x), Scalar::Float(high)) => {
-            Scalar::Float(minimum(maximum(x, low), high))
-        }
-        (Scalar::Predicate(low), Scalar::Predicate(x), Scalar::Predicate(high)) => {
-            Scalar::Predicate((x | low) & high)
-        }
+        (Scalar::Unsigned(low), Scalar::Unsigned(x), Scalar::Unsigned(high)) => Scalar::Unsigned(x.max(low).min(high)),
+        (Scalar::Float(low), Scalar::Float(x), Scalar::Float(high)) => Scalar::Float(minimum(maximum(x, low), high)),
+        (Scalar::Predicate(low), Scalar::Predicate(x), Scalar::Predicate(high)) => Scalar::Predicate((x | low) & high),
         _ => x,
     }
 }

@@ -39,9 +39,7 @@ fn scalar_of(value: &Value) -> Result<Scalar, Failure> {
 /// `select` between tuples ("Seleccionar": tuples count as scalars, so the predicate is one).
 pub(super) fn select_tuple(operands: Vec<Value>) -> Result<Value, Failure> {
     match <[Value; 3]>::try_from(operands) {
-        Ok([predicate, on_true, on_false]) => {
-            Ok(if scalar_of(&predicate)?.is_true() { on_true } else { on_false })
-        }
+        Ok([predicate, on_true, on_false]) => Ok(if scalar_of(&predicate)?.is_true() { on_true } else { on_false }),
         Err(_) => Err(Failure::malformed("a select has three operands")),
     }
 }
@@ -170,4 +168,3 @@ impl Evaluator<'_, '_, '_> {
         Ok(Value::Tuple(vec![data, Value::Token]))
     }
 }
-

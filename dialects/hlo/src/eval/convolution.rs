@@ -41,8 +41,7 @@ pub(super) fn convolution(
     attributes: &Attributes,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let numbers =
-        attributes.convolution_dimensions().ok_or_else(|| Failure::malformed("`dim_labels` is missing"))?;
+    let numbers = attributes.convolution_dimensions().ok_or_else(|| Failure::malformed("`dim_labels` is missing"))?;
     let order = |first: i64, spatial: &[i64], last: i64| -> Vec<i64> {
         std::iter::once(first).chain(spatial.iter().copied()).chain([last]).collect()
     };

@@ -20,6 +20,8 @@ use crate::shape::ArrayShape;
 pub(super) trait Accumulator: Copy + Pod + Default {
     /// `self + a * b`.
     fn add_product(self, a: Self, b: Self) -> Self;
+    /// `self + other`.
+    fn add(self, other: Self) -> Self;
     /// The value of an element.
     fn from_scalar(value: Scalar) -> Self;
     /// The value to be rounded to the result's type.
@@ -32,6 +34,11 @@ impl Accumulator for f64 {
         self + a * b
     }
 
+    fn add(self, other: f64) -> f64 {
+        self + other
+    }
+
+    #[inline]
     fn from_scalar(value: Scalar) -> f64 {
         value.to_float()
     }
@@ -47,6 +54,10 @@ impl Accumulator for i64 {
     #[inline]
     fn add_product(self, a: i64, b: i64) -> i64 {
         self.wrapping_add(a.wrapping_mul(b))
+    }
+
+    fn add(self, other: i64) -> i64 {
+        self.wrapping_add(other)
     }
 
     fn from_scalar(value: Scalar) -> i64 {
@@ -69,6 +80,10 @@ impl Accumulator for Complex64 {
         self + complex::multiply(a, b)
     }
 
+    fn add(self, other: Complex64) -> Complex64 {
+        self + other
+    }
+
     fn from_scalar(value: Scalar) -> Complex64 {
         value.to_complex()
     }
@@ -84,6 +99,9 @@ pub(super) fn load_all<A: Accumulator>(array: &ArrayLiteral) -> Vec<A> {
     match element_type {
         ElementType::F32 => view::<f32>(array).iter().map(|&x| A::from_scalar(Scalar::Float(x.into()))).collect(),
         ElementType::F64 => view::<f64>(array).iter().map(|&x| A::from_scalar(Scalar::Float(x))).collect(),
+        ElementType::BF16 => {
+            view::<half::bf16>(array).iter().map(|x| A::from_scalar(Scalar::Float(x.to_f64()))).collect()
+        }
         _ => (0..array.shape().element_count() as usize)
             .map(|index| A::from_scalar(load(element_type, array.bytes(), index)))
             .collect(),
@@ -171,10 +189,8 @@ pub(super) fn dot(
     attributes: &Attributes,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let lhs =
-        Matrices::new(lhs, attributes.ints("lhs_batch_dims"), attributes.ints("lhs_contracting_dims"), true)?;
-    let rhs =
-        Matrices::new(rhs, attributes.ints("rhs_batch_dims"), attributes.ints("rhs_contracting_dims"), false)?;
+    let lhs = Matrices::new(lhs, attributes.ints("lhs_batch_dims"), attributes.ints("lhs_contracting_dims"), true)?;
+    let rhs = Matrices::new(rhs, attributes.ints("rhs_batch_dims"), attributes.ints("rhs_contracting_dims"), false)?;
     if lhs.batch != rhs.batch || lhs.contracted != rhs.contracted {
         return Err(Failure::malformed("batch or contracted sizes differ"));
     }
@@ -197,47 +213,75 @@ pub(super) fn dot(
 const ROWS: usize = 4;
 const COLUMNS: usize = 256;
 
-/// c += a b for row-major matrices of sizes m × k and k × n.
-pub(super) fn multiply<A: Accumulator>(a: &[A], b: &[A], c: &mut [A], [m, k, n]: [usize; 3]) {
-    if n == 1 {
-        for (row, c) in c.iter_mut().enumerate() {
-            *c = a[row * k..][..k].iter().zip(b).fold(*c, |sum, (&a, &b)| sum.add_product(a, b));
+/// Partial sums of a product of two rows: independent, so that they can be vectorised.
+const LANES: usize = 8;
+
+/// c = a b for row-major matrices of sizes m × k and k × n; c is zero before.
+fn multiply<A: Accumulator>(a: &[A], b: &[A], c: &mut [A], [m, k, n]: [usize; 3]) {
+    if k == 0 || m == 0 || n == 0 {
+        return;
+    }
+    if n < LANES {
+        let columns: Vec<A> = (0..n * k).map(|p| b[p % k * n + p / k]).collect();
+        for (a, c) in a.chunks(k).zip(c.chunks_mut(n)) {
+            columns.chunks(k).zip(c).for_each(|(b, c)| *c = row_product(a, b));
         }
         return;
     }
     for first in (0..n).step_by(COLUMNS) {
         let width = COLUMNS.min(n - first);
         for row in (0..m).step_by(ROWS) {
+            let mut sums = [[A::default(); COLUMNS]; ROWS];
             let rows = ROWS.min(m - row);
             if rows == ROWS {
-                let mut sums = [[A::default(); COLUMNS]; ROWS];
-                let [s0, s1, s2, s3] = &mut sums;
-                let (s0, s1, s2, s3) = (&mut s0[..width], &mut s1[..width], &mut s2[..width], &mut s3[..width]);
-                for step in 0..k {
-                    let b = &b[step * n + first..][..width];
-                    let factor = |r: usize| a[(row + r) * k + step];
-                    let (a0, a1, a2, a3) = (factor(0), factor(1), factor(2), factor(3));
-                    for j in 0..width {
-                        s0[j] = s0[j].add_product(a0, b[j]);
-                        s1[j] = s1[j].add_product(a1, b[j]);
-                        s2[j] = s2[j].add_product(a2, b[j]);
-                        s3[j] = s3[j].add_product(a3, b[j]);
-                    }
-                }
-                for (r, sums) in sums.iter().enumerate() {
-                    c[(row + r) * n + first..][..width].copy_from_slice(&sums[..width]);
-                }
+                four_rows(&a[row * k..], &b[first..], &mut sums, [k, n, width]);
             } else {
-                for row in row..row + rows {
-                    let c = &mut c[row * n + first..][..width];
-                    for step in 0..k {
-                        let factor = a[row * k + step];
-                        for (c, &b) in c.iter_mut().zip(&b[step * n + first..][..width]) {
-                            *c = c.add_product(factor, b);
-                        }
-                    }
+                for (a, sums) in a[row * k..].chunks(k).zip(&mut sums).take(rows) {
+                    one_row(a, &b[first..], &mut sums[..width], n);
                 }
             }
+            for (r, sums) in sums.iter().enumerate().take(rows) {
+                c[(row + r) * n + first..][..width].copy_from_slice(&sums[..width]);
+            }
+        }
+    }
+}
+
+#[multiversion::multiversion(targets("x86_64+avx2+fma", "x86_64+avx512f"))]
+fn row_product<A: Accumulator>(a: &[A], b: &[A]) -> A {
+    let mut sums = [A::default(); LANES];
+    let (a, b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a.remainder().iter().zip(b.remainder());
+    for (a, b) in a.zip(b) {
+        for lane in 0..LANES {
+            sums[lane] = sums[lane].add_product(a[lane], b[lane]);
+        }
+    }
+    let rest = rest.fold(A::default(), |sum, (&a, &b)| sum.add_product(a, b));
+    sums.iter().fold(rest, |sum, &part| sum.add(part))
+}
+
+#[multiversion::multiversion(targets("x86_64+avx2+fma", "x86_64+avx512f"))]
+fn four_rows<A: Accumulator>(a: &[A], b: &[A], sums: &mut [[A; COLUMNS]; ROWS], [k, n, width]: [usize; 3]) {
+    let [s0, s1, s2, s3] = sums;
+    let (s0, s1, s2, s3) = (&mut s0[..width], &mut s1[..width], &mut s2[..width], &mut s3[..width]);
+    for step in 0..k {
+        let b = &b[step * n..][..width];
+        let (a0, a1, a2, a3) = (a[step], a[k + step], a[2 * k + step], a[3 * k + step]);
+        for j in 0..width {
+            s0[j] = s0[j].add_product(a0, b[j]);
+            s1[j] = s1[j].add_product(a1, b[j]);
+            s2[j] = s2[j].add_product(a2, b[j]);
+            s3[j] = s3[j].add_product(a3, b[j]);
+        }
+    }
+}
+
+#[multiversion::multiversion(targets("x86_64+avx2+fma", "x86_64+avx512f"))]
+fn one_row<A: Accumulator>(a: &[A], b: &[A], sums: &mut [A], n: usize) {
+    for (step, &factor) in a.iter().enumerate() {
+        for (sum, &b) in sums.iter_mut().zip(&b[step * n..]) {
+            *sum = sum.add_product(factor, b);
         }
     }
 }

@@ -81,7 +81,8 @@ fn expand(value: Value, declared: &Shape) -> Result<Value, Failure> {
             if sizes == declared.dimensions {
                 return Ok(Value::array(array.literal.with_shape(declared.clone())?));
             }
-            if sizes.len() != declared.rank() || sizes.iter().zip(&declared.dimensions).any(|(size, bound)| size > bound)
+            if sizes.len() != declared.rank()
+                || sizes.iter().zip(&declared.dimensions).any(|(size, bound)| size > bound)
             {
                 return Err(Failure::malformed(format!("a result of sizes {sizes:?} does not fit {declared}")));
             }
@@ -105,8 +106,9 @@ impl Evaluator<'_, '_, '_> {
             .map(|number| array(operands, number)?.compacted())
             .collect::<Result<Vec<ArrayLiteral>, _>>()?;
         let mut instruction = instruction.clone();
-        let bound: Vec<&ArrayShape> =
-            (0..operands.len()).map(|number| Ok(array(operands, number)?.literal.shape())).collect::<Result<_, Failure>>()?;
+        let bound: Vec<&ArrayShape> = (0..operands.len())
+            .map(|number| Ok(array(operands, number)?.literal.shape()))
+            .collect::<Result<_, Failure>>()?;
         let shapes: Vec<&ArrayShape> = compact.iter().map(ArrayLiteral::shape).collect();
         adjust_attributes(&mut instruction, &bound, &shapes);
         let result = run_time_shape(&instruction, &bound, &shapes)?;
@@ -160,11 +162,7 @@ fn adjust_attributes(instruction: &mut Instruction, bounds: &[&ArrayShape], shap
 }
 
 /// Shape of the result for operands of the given run-time shapes.
-fn run_time_shape(
-    instruction: &Instruction,
-    bounds: &[&ArrayShape],
-    shapes: &[&ArrayShape],
-) -> Result<Shape, Failure> {
+fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&ArrayShape]) -> Result<Shape, Failure> {
     let attributes = &instruction.attributes;
     let declared = &instruction.shape;
     let ints = |name: &str| -> Vec<usize> { sizes(attributes.ints(name)) };
@@ -221,10 +219,14 @@ fn run_time_shape(
             let (lhs_contracted, rhs_contracted) = (ints("lhs_contracting_dims"), ints("rhs_contracting_dims"));
             let mut dimensions: Vec<i64> = lhs_batch.iter().map(|&d| lhs.dimensions[d]).collect();
             dimensions.extend(
-                (0..lhs.rank()).filter(|d| !lhs_batch.contains(d) && !lhs_contracted.contains(d)).map(|d| lhs.dimensions[d]),
+                (0..lhs.rank())
+                    .filter(|d| !lhs_batch.contains(d) && !lhs_contracted.contains(d))
+                    .map(|d| lhs.dimensions[d]),
             );
             dimensions.extend(
-                (0..rhs.rank()).filter(|d| !rhs_batch.contains(d) && !rhs_contracted.contains(d)).map(|d| rhs.dimensions[d]),
+                (0..rhs.rank())
+                    .filter(|d| !rhs_batch.contains(d) && !rhs_contracted.contains(d))
+                    .map(|d| rhs.dimensions[d]),
             );
             with(dimensions)
         }

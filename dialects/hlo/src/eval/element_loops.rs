@@ -5,6 +5,7 @@ use num_complex::{Complex32, Complex64};
 
 use super::Failure;
 use super::binary::{maximum, minimum};
+use super::complex;
 use super::data::{build, view};
 use super::scalar::{Scalar, load, store};
 use crate::element_type::ElementType;
@@ -61,9 +62,7 @@ impl BinaryFunction {
         match (self, lhs, rhs) {
             (BinaryFunction::Predicate(f), Scalar::Predicate(a), Scalar::Predicate(b)) => Scalar::Predicate(f(a, b)),
             (BinaryFunction::Signed(f), Scalar::Signed(a), Scalar::Signed(b)) => Scalar::Signed(f(a, b, width)),
-            (BinaryFunction::Unsigned(f), Scalar::Unsigned(a), Scalar::Unsigned(b)) => {
-                Scalar::Unsigned(f(a, b, width))
-            }
+            (BinaryFunction::Unsigned(f), Scalar::Unsigned(a), Scalar::Unsigned(b)) => Scalar::Unsigned(f(a, b, width)),
             (BinaryFunction::Float(f), Scalar::Float(a), Scalar::Float(b)) => Scalar::Float(f(a, b)),
             (BinaryFunction::FloatToComplex(f), Scalar::Float(a), Scalar::Float(b)) => Scalar::Complex(f(a, b)),
             (BinaryFunction::Complex(f), Scalar::Complex(a), Scalar::Complex(b)) => Scalar::Complex(f(a, b)),
@@ -81,6 +80,9 @@ pub(super) fn unary(
     match (function, operand.element_type()) {
         (UnaryFunction::Float(f), ElementType::F32) => map::<f32, f32>(operand, result, |x| f(x.into()) as f32),
         (UnaryFunction::Float(f), ElementType::F64) => map::<f64, f64>(operand, result, f),
+        (UnaryFunction::ComplexToReal(f), ElementType::C64) => {
+            map::<Complex32, f32>(operand, result, |z| f(Complex64::new(z.re.into(), z.im.into())) as f32)
+        }
         (UnaryFunction::Predicate(f), _) => map::<u8, u8>(operand, result, |x| f(x != 0).into()),
         (_, operand_type) => {
             let count = operand.shape().element_count() as usize;
@@ -203,6 +205,11 @@ pub(super) fn native_binary(
         ElementType::C64 => match kind {
             OpKind::Add => zip::<Complex32, Complex32>(lhs, rhs, result, |a, b| a + b),
             OpKind::Subtract => zip::<Complex32, Complex32>(lhs, rhs, result, |a, b| a - b),
+            OpKind::Multiply => zip::<Complex32, Complex32>(lhs, rhs, result, |a, b| {
+                let wide = |z: Complex32| Complex64::new(z.re.into(), z.im.into());
+                let product = complex::multiply(wide(a), wide(b));
+                Complex32::new(product.re as f32, product.im as f32)
+            }),
             _ => return Ok(None),
         },
         _ => return Ok(None),

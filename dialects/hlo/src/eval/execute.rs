@@ -178,21 +178,13 @@ impl Evaluator<'_, '_, '_> {
                 required(instruction, "mantissa_bits")?,
                 array_shape(result)?,
             )?,
-            OpKind::StochasticConvert => {
-                convert::stochastic_convert(operand(0)?, operand(1)?, array_shape(result)?)?
-            }
+            OpKind::StochasticConvert => convert::stochastic_convert(operand(0)?, operand(1)?, array_shape(result)?)?,
             OpKind::BitcastConvert => movement::bitcast_convert(operand(0)?, array_shape(result)?)?,
             OpKind::Bitcast => movement::bitcast(operand(0)?, array_shape(result)?)?,
             OpKind::Copy | OpKind::Reshape => movement::reshape(operand(0)?, array_shape(result)?)?,
-            OpKind::Broadcast => {
-                movement::broadcast(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?
-            }
-            OpKind::Transpose => {
-                movement::transpose(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?
-            }
-            OpKind::Reverse => {
-                movement::reverse(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?
-            }
+            OpKind::Broadcast => movement::broadcast(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?,
+            OpKind::Transpose => movement::transpose(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?,
+            OpKind::Reverse => movement::reverse(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?,
             OpKind::Slice => movement::slice(operand(0)?, attributes.slice(), array_shape(result)?)?,
             OpKind::Pad => movement::pad(operand(0)?, operand(1)?, attributes.padding(), array_shape(result)?)?,
             OpKind::Concatenate => {
@@ -209,10 +201,10 @@ impl Evaluator<'_, '_, '_> {
             OpKind::RaggedDot => {
                 ragged::ragged_dot(operand(0)?, operand(1)?, operand(2)?, attributes, array_shape(result)?)?
             }
-            OpKind::Convolution => convolution::convolution(operand(0)?, operand(1)?, attributes, array_shape(result)?)?,
-            OpKind::Cholesky => {
-                linear_algebra::cholesky(operand(0)?, attributes.flag("lower"), array_shape(result)?)?
+            OpKind::Convolution => {
+                convolution::convolution(operand(0)?, operand(1)?, attributes, array_shape(result)?)?
             }
+            OpKind::Cholesky => linear_algebra::cholesky(operand(0)?, attributes.flag("lower"), array_shape(result)?)?,
             OpKind::TriangularSolve => {
                 linear_algebra::triangular_solve(operand(0)?, operand(1)?, attributes, array_shape(result)?)?
             }

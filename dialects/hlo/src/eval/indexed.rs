@@ -10,11 +10,7 @@ use crate::literal::ArrayLiteral;
 use crate::shape::ArrayShape;
 
 /// Start indices given as scalars, or as one rank-1 array (2017 edition), clamped so that the box lies inside.
-fn clamped_starts(
-    starts: &[&ArrayLiteral],
-    operand: &ArrayShape,
-    box_sizes: &[usize],
-) -> Result<Vec<usize>, Failure> {
+fn clamped_starts(starts: &[&ArrayLiteral], operand: &ArrayShape, box_sizes: &[usize]) -> Result<Vec<usize>, Failure> {
     let values: Vec<i64> = match starts {
         [vector] if vector.shape().rank() == 1 => (0..vector.shape().element_count() as usize)
             .map(|index| load(vector.element_type(), vector.bytes(), index).to_index())
@@ -118,8 +114,7 @@ impl<'a> IndexVectors<'a> {
         let base: usize = self.batch_dimensions.iter().zip(batch).map(|(&d, &i)| self.strides[d] * i).sum();
         let mut start = vec![0i64; rank];
         for (component, &dimension) in self.map.iter().enumerate().take(self.vector_size) {
-            let value =
-                load(self.indices.element_type(), self.indices.bytes(), base + component * self.vector_stride);
+            let value = load(self.indices.element_type(), self.indices.bytes(), base + component * self.vector_stride);
             *start
                 .get_mut(dimension as usize)
                 .ok_or_else(|| Failure::malformed(format!("the operand has no dimension {dimension}")))? =

@@ -51,8 +51,7 @@ pub(super) fn factor(matrix: &mut [Complex64], n: usize, lower: bool) -> bool {
         let pivot = pivot.sqrt();
         matrix[column * n + column] = Complex64::new(pivot, 0.0);
         for row in column + 1..n {
-            let products: Complex64 =
-                (0..column).map(|k| matrix[row * n + k] * matrix[column * n + k].conj()).sum();
+            let products: Complex64 = (0..column).map(|k| matrix[row * n + k] * matrix[column * n + k].conj()).sum();
             matrix[row * n + column] = (matrix[row * n + column] - products) / pivot;
         }
     }

@@ -39,7 +39,8 @@ pub(super) fn broadcast(
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let mut from = Side { base: 0, strides: vec![0; result.rank()] };
-    for ((&target, stride), &size) in dimensions.iter().zip(strides_of(operand.shape())).zip(&operand.shape().dimensions)
+    for ((&target, stride), &size) in
+        dimensions.iter().zip(strides_of(operand.shape())).zip(&operand.shape().dimensions)
     {
         if size != 1 {
             from.strides[dimension(target, result.rank())?] = stride;
@@ -55,7 +56,8 @@ pub(super) fn transpose(
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let strides = strides_of(operand.shape());
-    let permuted = permutation.iter().map(|&d| Ok(strides[dimension(d, strides.len())?])).collect::<Result<_, Failure>>()?;
+    let permuted =
+        permutation.iter().map(|&d| Ok(strides[dimension(d, strides.len())?])).collect::<Result<_, Failure>>()?;
     read_strided(operand, &Side { base: 0, strides: permuted }, result)
 }
 
@@ -65,7 +67,11 @@ pub(super) fn reshape(operand: &ArrayLiteral, result: &ArrayShape) -> Result<Arr
 }
 
 /// Index `i` of each listed dimension becomes N - 1 - i ("Rev").
-pub(super) fn reverse(operand: &ArrayLiteral, dimensions: &[i64], result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn reverse(
+    operand: &ArrayLiteral,
+    dimensions: &[i64],
+    result: &ArrayShape,
+) -> Result<ArrayLiteral, Failure> {
     let mut from = Side { base: 0, strides: strides_of(operand.shape()) };
     for &reversed in dimensions {
         let reversed = dimension(reversed, from.strides.len())?;

@@ -124,7 +124,9 @@ pub(super) fn bit_generator(
     }
     let words: Vec<u64> = match state.element_type() {
         ElementType::U64 => view::<u64>(state).to_vec(),
-        ElementType::U32 => view::<u32>(state).chunks(2).map(|pair| join([pair[0], *pair.get(1).unwrap_or(&0)])).collect(),
+        ElementType::U32 => {
+            view::<u32>(state).chunks(2).map(|pair| join([pair[0], *pair.get(1).unwrap_or(&0)])).collect()
+        }
         other => return Err(Failure::type_mismatch(other)),
     };
     let width = result.element_type.bit_width();
@@ -306,10 +308,7 @@ mod tests {
         assert_eq!(state, [STATE[0], STATE[1] + 6]);
         assert_eq!(
             values,
-            [
-                2454742025, 1300334949, 3928822841, 2188719829, 576655657, 2537638704, 2239108488, 1181862949,
-                3747687101
-            ]
+            [2454742025, 1300334949, 3928822841, 2188719829, 576655657, 2537638704, 2239108488, 1181862949, 3747687101]
         );
         let (_, values) = generate("rng_three_fry", &STATE[..2], &shape(ElementType::U8, &[5]));
         assert_eq!(values, [9, 213, 101, 41, 57]);

@@ -32,11 +32,15 @@ impl Plan {
     }
 
     /// Calls `visit(first operand position, first result position, count, result stride)` for each row of the operand.
-    fn for_each_row(&self, mut visit: impl FnMut(usize, usize, usize, usize) -> Result<(), Failure>) -> Result<(), Failure> {
+    fn for_each_row(
+        &self,
+        mut visit: impl FnMut(usize, usize, usize, usize) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         if self.sizes.contains(&0) {
             return Ok(());
         }
-        let (Some((&inner, outer)), Some((&stride, outer_strides))) = (self.sizes.split_last(), self.strides.split_last())
+        let (Some((&inner, outer)), Some((&stride, outer_strides))) =
+            (self.sizes.split_last(), self.strides.split_last())
         else {
             return visit(0, 0, 1, 0);
         };
@@ -126,9 +130,7 @@ pub(super) fn reduce(
     results
         .iter()
         .enumerate()
-        .map(|(number, result)| {
-            store_all(result, accumulators.iter().skip(number).step_by(count).copied())
-        })
+        .map(|(number, result)| store_all(result, accumulators.iter().skip(number).step_by(count).copied()))
         .collect()
 }
 

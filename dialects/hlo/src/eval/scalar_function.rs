@@ -35,13 +35,7 @@ impl<'a> ScalarFunction<'a> {
         let root = self.computation.root();
         let is_commutative = matches!(
             root.kind,
-            OpKind::Add
-                | OpKind::Multiply
-                | OpKind::Maximum
-                | OpKind::Minimum
-                | OpKind::And
-                | OpKind::Or
-                | OpKind::Xor
+            OpKind::Add | OpKind::Multiply | OpKind::Maximum | OpKind::Minimum | OpKind::And | OpKind::Or | OpKind::Xor
         );
         let operands: Vec<Option<usize>> =
             root.operands.iter().map(|&id| self.computation.get(id).parameter_number()).collect();
@@ -175,8 +169,7 @@ impl Program {
                 OpKind::Parameter => *arguments.get(instruction.parameter_number()?)?,
                 OpKind::Call => {
                     let callee = module?.functions.get(instruction.callee?.index())?;
-                    let operands =
-                        instruction.operands.iter().map(|operand| step_of.get(operand.index()).copied());
+                    let operands = instruction.operands.iter().map(|operand| step_of.get(operand.index()).copied());
                     let operands = operands.collect::<Option<Vec<usize>>>()?;
                     match self.inline(module, callee, &operands, depth + 1)?[..] {
                         [single] => single,
@@ -202,9 +195,7 @@ impl Program {
                 Operation::Constant(value) => value,
                 Operation::Same(a) => registers[a],
                 Operation::Unary(f, width, a) => f.apply(registers[a], width).rounded(element_type),
-                Operation::Binary(f, width, a, b) => {
-                    f.apply(registers[a], registers[b], width).rounded(element_type)
-                }
+                Operation::Binary(f, width, a, b) => f.apply(registers[a], registers[b], width).rounded(element_type),
                 Operation::Compare(comparison, a, b) => {
                     Scalar::Predicate(comparison.compare(registers[a], registers[b]))
                 }

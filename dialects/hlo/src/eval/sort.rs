@@ -30,8 +30,7 @@ pub(super) fn sort(
     let along = along.ok_or_else(|| Failure::malformed("the sorted dimension does not exist"))?;
     let (length, stride) = (array_sizes[along], strides[along]);
     let mut outputs: Vec<Vec<usize>> = Vec::new();
-    let rows: usize =
-        array_sizes.iter().enumerate().filter(|&(d, _)| d != along).map(|(_, &size)| size).product();
+    let rows: usize = array_sizes.iter().enumerate().filter(|&(d, _)| d != along).map(|(_, &size)| size).product();
     let mut arguments = Vec::with_capacity(2 * operands.len());
     let mut values = Vec::with_capacity(1);
     for row in 0..if length == 0 { 0 } else { rows } {

@@ -2,10 +2,10 @@
 
 use num_complex::Complex64;
 
+use super::Failure;
 use super::complex;
 use super::element_loops::{self, UnaryFunction};
 use super::scalar::wrap_unsigned;
-use super::Failure;
 use crate::element_type::{ElementClass, ElementType};
 use crate::literal::ArrayLiteral;
 use crate::op_kind::OpKind;
@@ -13,7 +13,8 @@ use crate::shape::ArrayShape;
 
 /// Applies an elementwise function to each element.
 pub(super) fn evaluate(kind: OpKind, operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
-    let function = function(kind, operand.element_type()).ok_or_else(|| Failure::type_mismatch(operand.element_type()))?;
+    let function =
+        function(kind, operand.element_type()).ok_or_else(|| Failure::type_mismatch(operand.element_type()))?;
     element_loops::unary(function, operand, result)
 }
 

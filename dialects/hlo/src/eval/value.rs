@@ -98,12 +98,14 @@ impl Value {
                 Ok(Value::Array(ArrayValue { literal, sizes: array.sizes }))
             }
             (Value::Tuple(elements), Shape::Tuple(shapes)) if elements.len() == shapes.len() => Ok(Value::Tuple(
-                elements.into_iter().zip(shapes).map(|(value, shape)| value.with_shape(shape)).collect::<Result<_, _>>()?,
+                elements
+                    .into_iter()
+                    .zip(shapes)
+                    .map(|(value, shape)| value.with_shape(shape))
+                    .collect::<Result<_, _>>()?,
             )),
             (Value::Token, Shape::Token) => Ok(Value::Token),
-            (value, shape) => {
-                Err(Failure::malformed(format!("expected {shape}, got {}", value.to_literal().shape())))
-            }
+            (value, shape) => Err(Failure::malformed(format!("expected {shape}, got {}", value.to_literal().shape()))),
         }
     }
 }
