@@ -152,9 +152,26 @@ pub fn compile_shard(
         ShardSource::Text(text) => parse(context, text),
         ShardSource::Builder(build) => build(context).map_err(Error::Build),
     })?;
-    timed(&mut timings.lower, || lower_to_llvm_dialect(&module, lowering))?;
+    compile_loops(&module, &target, lowering, timings)
+}
+
+/// Compiles a module of loops that exists already, on this thread; the module is lowered in place.
+///
+/// # Errors
+/// Those of each phase.
+pub fn compile_module(module: &Module, target: &Target, lowering: LoweringOptions) -> Result<CompiledShard, Error> {
+    compile_loops(module, target, lowering, Timings::default())
+}
+
+fn compile_loops(
+    module: &Module,
+    target: &Target,
+    lowering: LoweringOptions,
+    mut timings: Timings,
+) -> Result<CompiledShard, Error> {
+    timed(&mut timings.lower, || lower_to_llvm_dialect(module, lowering))?;
     let llvm_context = LlvmContext::new();
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module.as_operation(), &llvm_context, &target))?;
+    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module.as_operation(), &llvm_context, target))?;
     if lowering.verify {
         llvm.verify()?;
     }
