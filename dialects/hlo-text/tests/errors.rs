@@ -183,6 +183,46 @@ fn attributes() {
     );
 }
 
+/// Rules of operations point at the attribute or operand at fault, and several are reported at once.
+#[test]
+fn rules_of_operations() {
+    let error = expect_in_entry(
+        "x = f32[4,8,2] parameter(0)\nt = f32[4,8,2] transpose(x), @@dimensions={0,0,2}",
+        "dimensions={0,0,2}",
+        "permutation",
+    );
+    assert!(error.label().starts_with("transpose (C"), "{}", error.label());
+    expect_in_entry("x = f32[4] parameter(0)\nr = f32[5] @@negate(x)", "negate", "f32[5]");
+    expect_in_entry(
+        "x = f32[4] parameter(0)\ny = pred[4] parameter(1)\nr = f32[4] select(@@x, y, y)",
+        "x",
+        "operand 0 must have element type pred, got f32",
+    );
+    let text =
+        "ENTRY e { x = f32[4] parameter(0)\n a = f32[5] negate(x)\n b = f32[6] abs(a)\n ROOT c = f32[7] copy(b) }";
+    let found = errors(text);
+    assert_eq!(found.0.len(), 3, "{found}");
+    assert_eq!(found.0.iter().map(|error| error.location().line).collect::<Vec<_>>(), [2, 3, 4]);
+    assert_eq!(found.to_string().lines().count(), 3);
+}
+
+#[test]
+fn messages_show_the_text() {
+    let text = "HloModule m\n\nENTRY e {\n  %p = f32[4,8,2] parameter(0)\n  \
+                ROOT %t = f32[4,8,2] transpose(%p), dimensions={0,0,2}\n}\n";
+    let shown = errors(text).render("softmax.hlo", text);
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].starts_with("error: dimensions"), "{shown}");
+    assert_eq!(
+        lines[1..4],
+        [" --> softmax.hlo:5:39", "  |", "5 |   ROOT %t = f32[4,8,2] transpose(%p), dimensions={0,0,2}"]
+    );
+    assert!(
+        lines[4].starts_with("  |                                       ^^^^^^^^^^^^^^^^^^ transpose (C"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn branches() {
     let text = |line: &str| {

@@ -41,7 +41,7 @@ ENTRY %main (x: f32[4], t: (s32[], f32[2,3])) -> (f32[4], pred[]) {
   %d = f32[6]{0} pad(%s, %k), padding=1_1_2
   %q = f32[4]{0} all-reduce(%x), channel_id=1, replica_groups=[2,4]<=[4,2]T(1,0), to_apply=%add
   %v = f32[4]{0} custom-call(%x, %w), dim_labels=b0f_0io->b0f, custom_call_target="t\n", operand_layout_constraints={f32[4]{0}, f32[4]{0}}, literal=s32[2]{0} {1, 2}, backend_config={"a":[1,{"b":"}"}]}
-  %u = ((f32[4]{0}), f32[4]{0}, u32[]) copy-start(%x)
+  %u = (f32[4]{0}, f32[4]{0}, u32[]) copy-start(%x)
   %f = f32[4]{0} fusion(%x), kind=kLoop, calls={
     %y = f32[4]{0} parameter(0)
     ROOT %z = f32[4]{0} add(%y, f32[4] broadcast(f32[] constant(1)))
@@ -77,6 +77,14 @@ impl Random {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         ((self.0 >> 33) % limit.max(1) as u64) as usize
     }
+}
+
+#[test]
+fn the_text_is_valid() {
+    if let Err(errors) = read(TEXT) {
+        panic!("{}", errors.render("test.hlo", TEXT));
+    }
+    check(TEXT);
 }
 
 #[test]
