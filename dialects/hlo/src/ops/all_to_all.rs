@@ -42,7 +42,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         return Ok(view.collective_result(vec![view.operand(0)?.clone()]));
     }
     if let Some(group) = group.filter(|&group| group != operands.len() as i64) {
-        let message = format!("takes {group} operands, one for each replica of a group, got {}", operands.len());
+        let message = format!("takes one operand for each of {group} replicas of a group, got {}", operands.len());
         return Err(view.error(Some("C4"), message));
     }
     for index in 1..operands.len() {

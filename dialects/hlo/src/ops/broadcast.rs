@@ -22,7 +22,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let dimensions = view.attributes.ints("dimensions");
     if dimensions.len() != operand.rank() {
         let message =
-            format!("must have {} entries, one for each operand dimension, got {}", operand.rank(), dimensions.len());
+            format!("must have length {}, one for each operand dimension, got {}", operand.rank(), dimensions.len());
         return Err(view.attribute_error(Some("C1"), "dimensions", message));
     }
     let targets = view.dimension_indices(Some("C2"), "dimensions", dimensions, result.rank())?;

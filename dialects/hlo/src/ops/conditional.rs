@@ -3,6 +3,7 @@
 //!
 //! Source: operation semantics, "Conditional".
 
+use super::view::counted;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
@@ -27,12 +28,14 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     }
     let count = view.computations.len();
     if count == 0 || (selector.element_type == ElementType::Pred && count != 2) {
-        let expected = if selector.element_type == ElementType::Pred { "2" } else { "at least 1" };
-        return Err(view.error(Some("C2"), format!("takes {expected} computations for {selector}, got {count}")));
+        let expected =
+            if selector.element_type == ElementType::Pred { "2 computations" } else { "at least 1 computation" };
+        return Err(view.error(Some("C2"), format!("takes {expected} for {selector}, got {count}")));
     }
     let arguments = view.operands.get(1..).unwrap_or_default();
     if arguments.len() != count {
-        let message = format!("takes {count} arguments, one for each computation, got {}", arguments.len());
+        let message =
+            format!("takes {}, one for each computation, got {}", counted(count, "argument"), arguments.len());
         return Err(view.error(Some("C3"), message));
     }
     let first = &view.computation(0)?.result;

@@ -45,7 +45,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     check_labels(view, labels, rank)?;
     let window = view.attributes.window();
     if window.len() != rank - 2 {
-        let message = format!("must have {} entries, one for each spatial dimension, got {}", rank - 2, window.len());
+        let message = format!("must have length {}, one for each spatial dimension, got {}", rank - 2, window.len());
         return Err(view.attribute_error(Some("C3"), "window", message));
     }
     view.operand_precision(Some("C11"))?;

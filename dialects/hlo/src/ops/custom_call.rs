@@ -35,7 +35,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         let key = "operand_layout_constraints";
         if shapes.len() != view.operands.len() {
             let message =
-                format!("must have {} shapes, one for each operand, got {}", view.operands.len(), shapes.len());
+                format!("must have length {}, one shape for each operand, got {}", view.operands.len(), shapes.len());
             return Err(view.attribute_error(Some("C1"), key, message));
         }
         for (index, (&operand, shape)) in view.operands.iter().zip(shapes).enumerate() {

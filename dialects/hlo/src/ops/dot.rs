@@ -39,11 +39,8 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         view.word::<DotAlgorithm>(Some("C7"), "algorithm")?;
     }
     let mut result = ArrayShape::new(view.contraction_element_type(Some("C5"))?, []);
-    for (&left, &right) in sides.lhs_batch.iter().zip(&sides.rhs_batch) {
-        push_dimension(&mut result, lhs, left);
-        if rhs.is_dynamic_dimension(right) {
-            result.set_dynamic_dimension(result.rank() - 1, true);
-        }
+    for &dimension in &sides.lhs_batch {
+        push_dimension(&mut result, lhs, dimension);
     }
     for dimension in sides.lhs_free(lhs.rank()) {
         push_dimension(&mut result, lhs, dimension);
@@ -107,8 +104,7 @@ impl DotDimensions {
         ];
         for (attribute, left, right) in lists {
             if left.len() != right.len() {
-                let message =
-                    format!("must have {} entries, as many as the left side's, got {}", left.len(), right.len());
+                let message = format!("must have length {}, as the left side's, got {}", left.len(), right.len());
                 return Err(view.attribute_error(labels[0], attribute, message));
             }
             for (&left, &right) in left.iter().zip(right) {

@@ -17,7 +17,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (operand, result) = (view.array(0)?, view.declared_array()?);
     let sizes = view.operands.len() - 1;
     if sizes != result.rank() {
-        let message = format!("takes {} sizes, one for each result dimension, got {sizes}", result.rank());
+        let message = format!("takes one size for each of {} result dimensions, got {sizes}", result.rank());
         return Err(view.error(Some("C1"), message));
     }
     for index in 1..=sizes {

@@ -22,7 +22,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let sizes = view.attributes.ints("dynamic_slice_sizes");
     if sizes.len() != operand.rank() {
         let message =
-            format!("must have {} entries, one for each operand dimension, got {}", operand.rank(), sizes.len());
+            format!("must have length {}, one for each operand dimension, got {}", operand.rank(), sizes.len());
         return Err(view.attribute_error(Some("C3"), "dynamic_slice_sizes", message));
     }
     let mut result = operand.clone();
@@ -53,7 +53,7 @@ pub(super) fn check_start_indices(view: &OpView<'_>, operand: &ArrayShape, first
         return Ok(());
     }
     if count != rank {
-        let message = format!("takes {rank} start indices, one for each operand dimension, got {count}");
+        let message = format!("takes one start index for each of {rank} operand dimensions, got {count}");
         return Err(view.error(Some("C1"), message));
     }
     for index in first..view.operands.len() {

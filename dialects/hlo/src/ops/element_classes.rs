@@ -14,7 +14,7 @@ pub const ARITHMETIC: [ElementClass; 4] = [Signed, Unsigned, Float, Complex];
 /// Types with a negative value.
 pub const SIGNED: [ElementClass; 3] = [Signed, Float, Complex];
 /// Numbers with an order.
-pub const REAL: [ElementClass; 3] = [Signed, Unsigned, Float];
+pub const ORDERED: [ElementClass; 3] = [Signed, Unsigned, Float];
 /// Floating-point types.
 pub const FLOAT: [ElementClass; 1] = [Float];
 /// Floating-point and complex types.
@@ -31,18 +31,27 @@ impl OpView<'_> {
         if accepts.contains(&element_type.class()) {
             return Ok(());
         }
-        let names: Vec<&str> = accepts.iter().map(|class| class_name(*class)).collect();
-        let message = format!("must have a {} element type, got {element_type}", names.join(" or "));
+        let message = format!("must have a {} element type, got {element_type}", names(accepts));
         Err(self.operand_error(label, operand, message))
     }
 }
 
-fn class_name(class: ElementClass) -> &'static str {
-    match class {
-        Predicate => "pred",
-        Signed => "signed integer",
-        Unsigned => "unsigned integer",
-        Float => "floating-point",
-        Complex => "complex",
+/// The classes in words: `integer or floating-point`.
+fn names(classes: Classes) -> String {
+    let integers = INTEGER.iter().all(|class| classes.contains(class));
+    let mut names: Vec<&str> = Vec::new();
+    for class in classes {
+        let name = match class {
+            Predicate => "pred",
+            Signed | Unsigned if integers => "integer",
+            Signed => "signed integer",
+            Unsigned => "unsigned integer",
+            Float => "floating-point",
+            Complex => "complex",
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
     }
+    names.join(" or ")
 }

@@ -3,7 +3,7 @@
 //! Source: operation semantics, "Element-wise binary arithmetic operations". HLO has no implicit broadcast:
 //! `broadcast_dimensions` of the builder documents are explicit broadcasts before the operation.
 
-use super::element_classes::{ANY, ARITHMETIC, COMPLEX_OR_FLOAT, Classes, FLOAT, INTEGER, LOGICAL, REAL as ORDERED};
+use super::element_classes::{ANY, ARITHMETIC, COMPLEX_OR_FLOAT, Classes, FLOAT, INTEGER, LOGICAL, ORDERED};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;

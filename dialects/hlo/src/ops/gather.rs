@@ -59,7 +59,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let slice_sizes = attributes.ints("slice_sizes");
     if slice_sizes.len() != operand.rank() {
         let message =
-            format!("must have {} entries, one for each operand dimension, got {}", operand.rank(), slice_sizes.len());
+            format!("must have length {}, one for each operand dimension, got {}", operand.rank(), slice_sizes.len());
         return Err(view.attribute_error(Some("C9"), "slice_sizes", message));
     }
     let mut window = Vec::new();
@@ -79,7 +79,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     }
     if window.len() != offsets.len() {
         let message = format!(
-            "must have {} entries, one for each dimension of a slice that is kept, got {}",
+            "must have length {}, one for each dimension of a slice that is kept, got {}",
             window.len(),
             offsets.len()
         );
@@ -134,7 +134,7 @@ pub(super) fn check_index_map(
 ) -> Result<(), OpError> {
     if map.len() as i64 != vector_size {
         let message =
-            format!("must have {vector_size} entries, one for each component of an index vector, got {}", map.len());
+            format!("must have length {vector_size}, one for each component of an index vector, got {}", map.len());
         return Err(view.attribute_error(label, attribute, message));
     }
     view.dimension_indices(label, attribute, map, rank)?;
@@ -179,7 +179,7 @@ impl BatchingDimensions<'_> {
         }
         if operand_dimensions.len() != index_dimensions.len() {
             let message = format!(
-                "must have {} entries, as many as {}, got {}",
+                "must have length {}, as {}, got {}",
                 operand_dimensions.len(),
                 self.operand_key,
                 index_dimensions.len()

@@ -77,6 +77,7 @@ pub mod view;
 pub mod while_loop;
 pub mod window;
 
+use self::view::counted;
 use crate::attributes::{AttributeForm, AttributeSpec, AttributeValue, Attributes};
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
@@ -372,12 +373,12 @@ pub fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
 fn check_arity(definition: &OpDefinition, view: &OpView<'_>) -> Result<(), OpError> {
     let found = view.operands.len();
     let expected = match definition.arity {
-        Arity::Exactly(count) if found != count => count.to_string(),
-        Arity::AtLeast(count) if found < count => format!("at least {count}"),
-        Arity::Between(low, high) if found < low || found > high => format!("{low} to {high}"),
+        Arity::Exactly(count) if found != count => counted(count, "operand"),
+        Arity::AtLeast(count) if found < count => format!("at least {}", counted(count, "operand")),
+        Arity::Between(low, high) if found < low || found > high => format!("{low} to {high} operands"),
         Arity::Exactly(_) | Arity::AtLeast(_) | Arity::Between(..) => return Ok(()),
     };
-    Err(view.error(None, format!("takes {expected} operands, got {found}")))
+    Err(view.error(None, format!("takes {expected}, got {found}")))
 }
 
 fn check_attributes(definition: &OpDefinition, view: &OpView<'_>) -> Result<(), OpError> {
@@ -423,12 +424,12 @@ fn check_computations(definition: &OpDefinition, view: &OpView<'_>) -> Result<()
     let (least, most) = definition.computation_count();
     if found < least || most.is_some_and(|most| found > most) {
         let expected = match most {
-            Some(most) if most == least => least.to_string(),
-            Some(most) => format!("{least} to {most}"),
-            None => format!("at least {least}"),
+            Some(most) if most == least => counted(least, "computation"),
+            Some(most) => format!("{least} to {most} computations"),
+            None => format!("at least {}", counted(least, "computation")),
         };
         let keys = definition.computations.join(", ");
-        return Err(view.error(None, format!("takes {expected} computations ({keys}), got {found}")));
+        return Err(view.error(None, format!("takes {expected} ({keys}), got {found}")));
     }
     Ok(())
 }

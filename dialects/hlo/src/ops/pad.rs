@@ -27,7 +27,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     // A scalar is padded by nothing, which text cannot spell otherwise than by an empty value.
     if padding.len() != operand.rank() {
         let message =
-            format!("must have {} entries, one for each operand dimension, got {}", operand.rank(), padding.len());
+            format!("must have length {}, one for each operand dimension, got {}", operand.rank(), padding.len());
         return Err(view.attribute_error(Some("C3"), "padding", message));
     }
     let mut result = operand.clone();

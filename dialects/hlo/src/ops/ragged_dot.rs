@@ -5,6 +5,7 @@
 //! Source: XLA's shape inference (`InferRaggedDotOpShape`).
 
 use super::dot::{DotDimensions, push_dimension};
+use super::view::counted;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
@@ -60,7 +61,8 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         view.dimension_indices(Some("C1"), "rhs_group_dims", view.attributes.ints("rhs_group_dims"), rhs.rank())?;
     let expected = usize::from(mode == RaggedMode::NonContracting);
     if groups.len() != expected {
-        let message = format!("must name {expected} dimensions for this ragged dimension, got {}", groups.len());
+        let message =
+            format!("must name {} for this ragged dimension, got {}", counted(expected, "dimension"), groups.len());
         return Err(view.attribute_error(Some("C6"), "rhs_group_dims", message));
     }
     if let Some(group) = groups.iter().find(|d| sides.rhs_batch.contains(d) || sides.rhs_contracting.contains(d)) {
@@ -83,7 +85,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         let found = rhs.dimensions[group];
         if found != group_count {
             let message =
-                format!("must have {group_count} entries, the number of groups, in dimension {group}, got {found}");
+                format!("must have size {group_count}, the number of groups, in dimension {group}, got {found}");
             return Err(view.operand_error(Some("C9"), 1, message));
         }
     }

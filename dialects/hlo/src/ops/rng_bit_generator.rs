@@ -25,7 +25,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         RngAlgorithm::Default | RngAlgorithm::Philox => &[2, 3],
     };
     if state.element_type != ElementType::U64 || !matches!(*state.dimensions, [size] if sizes.contains(&size)) {
-        let message = format!("must be a u64 array of {sizes:?} elements for {algorithm}, got {state}");
+        let message = format!("must be u64[n] with n in {sizes:?} for {algorithm}, got {state}");
         return Err(view.operand_error(Some("C2"), 0, message));
     }
     let declared = view.declared()?;

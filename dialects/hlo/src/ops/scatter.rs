@@ -79,7 +79,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         .collect();
     if window_sources.len() != windows.len() {
         let message = format!(
-            "must have {} entries, one for each operand dimension that is neither inserted nor batching, got {}",
+            "must have length {}, one for each operand dimension that is neither inserted nor batching, got {}",
             window_sources.len(),
             windows.len()
         );

@@ -1,6 +1,6 @@
 //! Signatures of nested computations: reducers (reduce, reduce-window, scatter, collectives), comparators, callees.
 
-use super::view::{Label, list};
+use super::view::{Label, counted, list};
 use super::{OpError, OpView};
 use crate::element_type::ElementType;
 use crate::shape::{ProgramShape, Shape};
@@ -41,7 +41,8 @@ impl OpView<'_> {
     pub fn arguments(&self, label: Label, index: usize, values: &[&Shape]) -> Result<(), OpError> {
         let parameters = &self.computation(index)?.parameters;
         if parameters.len() != values.len() {
-            let message = format!("computation {index} takes {} arguments, got {}", parameters.len(), values.len());
+            let message =
+                format!("computation {index} takes {}, got {}", counted(parameters.len(), "argument"), values.len());
             return Err(self.error(label, message));
         }
         for (number, (parameter, value)) in parameters.iter().zip(values).enumerate() {

@@ -20,7 +20,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let ranges = view.attributes.slice();
     if ranges.len() != operand.rank() {
         let message =
-            format!("must have {} ranges, one for each operand dimension, got {}", operand.rank(), ranges.len());
+            format!("must have length {}, one range for each operand dimension, got {}", operand.rank(), ranges.len());
         return Err(view.attribute_error(Some("C1"), "slice", message));
     }
     let mut result = operand.clone();

@@ -19,7 +19,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let dimensions = view.attributes.ints("dimensions");
     let rank = operand.rank();
     if dimensions.len() != rank {
-        let message = format!("must have {rank} entries, one for each operand dimension, got {}", dimensions.len());
+        let message = format!("must have length {rank}, one for each operand dimension, got {}", dimensions.len());
         return Err(view.attribute_error(Some("C1"), "dimensions", message));
     }
     let mut sorted = dimensions.to_vec();

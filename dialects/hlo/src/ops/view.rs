@@ -68,6 +68,11 @@ impl<'a> OpView<'a> {
     }
 }
 
+/// A number of things: `1 operand`, `2 operands`.
+pub fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
 /// The operand shapes joined by commas.
 pub fn list(shapes: &[&Shape]) -> String {
     shapes.iter().map(|shape| shape.to_string()).collect::<Vec<_>>().join(", ")

@@ -38,7 +38,7 @@ impl OpView<'_> {
     pub fn windowed(&self, count: Label, numbers: Label, base: &ArrayShape) -> Result<ArrayShape, OpError> {
         let window = self.attributes.window();
         if window.len() != base.rank() {
-            let message = format!("must have {} entries, one for each dimension, got {}", base.rank(), window.len());
+            let message = format!("must have length {}, one for each dimension, got {}", base.rank(), window.len());
             return Err(self.attribute_error(count, "window", message));
         }
         let mut result = base.clone();
