@@ -58,7 +58,7 @@ impl Client {
         context.load_all_available_dialects();
         timings.context = start.elapsed();
         let start = Instant::now();
-        let loops = pipeline::emit_loops(&context, &planned, &self.inner.target)?;
+        let loops = pipeline::emit_loops(&context, &planned, &self.inner.target, self.inner.threads.is_some())?;
         timings.loops = start.elapsed();
         let lowering = LoweringOptions { verify: options.verify };
         let compiled = shards::compile_module(&loops, &self.inner.target, lowering)?;

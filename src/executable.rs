@@ -4,13 +4,13 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use exec::runtime::RunContext;
 use exec::{Buffer as PoolBuffer, Jit};
 use hlo::graph::Computation;
 use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
-use lowering_loops::memory::BufferTable;
 use lowering_loops::program::ENTRY;
-use passes::buffer_assignment::{Buffer, BufferAssignment};
+use passes::buffer_assignment::BufferAssignment;
 
 use crate::client::Client;
 use crate::error::Error;
@@ -128,7 +128,9 @@ impl Executable {
         let mut outputs: Vec<AlignedBytes> =
             self.assignment.outputs.iter().map(|shape| uninitialised(shape.as_ref())).collect();
         let arena = self.take_arena()?;
-        let mut table: Vec<*mut c_void> = Vec::with_capacity(1 + leaves.len() + self.constants.len() + outputs.len());
+        let mut table: Vec<*mut c_void> = Vec::with_capacity(2 + leaves.len() + self.constants.len() + outputs.len());
+        let context = RunContext::new(self.client.inner.threads.as_ref());
+        table.push((&raw const context).cast_mut().cast());
         table.push(arena.as_ptr().cast());
         table.extend(leaves.iter().map(|leaf| match leaf {
             Literal::Array(array) => array.bytes().as_ptr().cast_mut().cast(),
@@ -136,11 +138,13 @@ impl Executable {
         }));
         table.extend(self.constants.iter().map(|constant| constant.bytes().as_ptr().cast_mut().cast::<c_void>()));
         table.extend(outputs.iter_mut().map(|output| output.as_mut_ptr().cast::<c_void>()));
-        debug_assert_eq!(BufferTable::new(&self.assignment).position(Buffer::Arena), 0);
         // SAFETY: the table holds the addresses in the order the code expects, each with the bytes its shape needs;
         // code writes only the arena and the outputs, which belong to this call.
         unsafe { (self.entry)(table.as_ptr()) };
         self.return_arena(arena);
+        if let Some(failure) = context.failure() {
+            return Err(Error::Failed(failure));
+        }
         let mut literals = Vec::with_capacity(outputs.len());
         for (shape, bytes) in self.assignment.outputs.iter().zip(outputs) {
             literals.push(match shape {

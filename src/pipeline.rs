@@ -40,7 +40,7 @@ pub fn plan(module: &Module) -> Result<Planned, Error> {
     Ok(Planned { entry, buffers })
 }
 
-/// Emits the loops of a planned program.
+/// Emits the loops of a planned program, large ones for several threads if `parallel`.
 ///
 /// # Errors
 /// For operations without a lowering.
@@ -48,7 +48,8 @@ pub fn emit_loops<'c>(
     context: &'c Context,
     planned: &Planned,
     target: &Target,
+    parallel: bool,
 ) -> Result<melior::ir::Module<'c>, Error> {
-    let options = LoopOptions { vector_bits: target.vector_bits() };
+    let options = LoopOptions { vector_bits: target.vector_bits(), parallel };
     Ok(lower_program(context, &planned.entry, &planned.buffers, options)?)
 }

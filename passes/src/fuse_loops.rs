@@ -103,7 +103,7 @@ pub fn is_alias(instruction: &Instruction) -> bool {
 }
 
 /// Whether computing an element again costs more than loading it.
-fn is_expensive(instruction: &Instruction) -> bool {
+pub fn is_expensive(instruction: &Instruction) -> bool {
     let is_float = instruction.shape.as_array().is_some_and(|shape| !shape.element_type.is_integer());
     match instruction.kind {
         OpKind::Divide | OpKind::Remainder | OpKind::Map | OpKind::Gather => true,

@@ -12,7 +12,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use melior::Context;
-use melior::ir::attribute::{FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute};
+use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute, FlatSymbolRefAttribute, FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute};
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike};
 use mlir_sys::{
@@ -123,7 +123,7 @@ pub struct Machine {
 pub struct OpBuilder<'c> {
     context: &'c Context,
     location: Cell<Location<'c>>,
-    module: MlirBlock,
+    module: Cell<MlirBlock>,
     block: Cell<MlirBlock>,
     /// Inside a prologue: the operation to insert after (`Some(None)`: at the start of the block).
     after: Cell<Option<Option<MlirOperation>>>,
@@ -146,7 +146,7 @@ impl<'c> OpBuilder<'c> {
         OpBuilder {
             context,
             location: Cell::new(location),
-            module: module.body().to_raw(),
+            module: Cell::new(module.body().to_raw()),
             block: Cell::new(module.body().to_raw()),
             after: Cell::new(None),
             count: Cell::new(0),
@@ -261,12 +261,43 @@ impl<'c> OpBuilder<'c> {
 
     /// Creates operations at the end of the module: further functions, while one is being written.
     pub fn at_module_level<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
-        let outer_block = self.block.replace(self.module);
+        let outer_block = self.block.replace(self.module.get());
         let outer_after = self.after.replace(None);
         let result = body(self);
         self.after.set(outer_after);
         self.block.set(outer_block);
         result
+    }
+
+    /// A region with one block that is the module's level for what `body` creates, as a nested module's is.
+    pub fn module_region(&self, body: impl FnOnce(&Self)) -> Region<'c> {
+        self.region(&[], |builder, region| {
+            let outer = builder.module.replace(region.block);
+            body(builder);
+            builder.module.set(outer);
+        })
+    }
+
+    /// `memref.alloca` with an alignment in bytes: memory that lives until the function returns.
+    pub fn stack_buffer(&self, r#type: Type<'c>, alignment: i64) -> Value<'c> {
+        let alignment = self.integer_attribute(self.integer_type(64), alignment);
+        let no_operands = DenseI32ArrayAttribute::new(self.context, &[0, 0]).into();
+        self.value("memref.alloca", &[], r#type, &[("alignment", alignment), ("operandSegmentSizes", no_operands)])
+    }
+
+    /// The first `count` of `lanes` lanes, as a vector of `i1`.
+    pub fn constant_mask(&self, lanes: u32, count: i64) -> Value<'c> {
+        let r#type = self.vector_type(lanes, self.integer_type(1));
+        let sizes = DenseI64ArrayAttribute::new(self.context, &[count]).into();
+        self.value("vector.constant_mask", &[], r#type, &[("mask_dim_sizes", sizes)])
+    }
+
+    /// Address of a function of this module as a value of the given pointer type.
+    pub fn function_pointer(&self, name: &str, parameters: &[Type<'c>], pointer: Type<'c>) -> Value<'c> {
+        let r#type: Type<'c> = FunctionType::new(self.context, parameters, &[]).into();
+        let symbol = FlatSymbolRefAttribute::new(self.context, name).into();
+        let function = self.value("func.constant", &[], r#type, &[("value", symbol)]);
+        self.value("builtin.unrealized_conversion_cast", &[function], pointer, &[])
     }
 
     /// Number of elements of a static memref type.

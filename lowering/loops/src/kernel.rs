@@ -9,7 +9,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::Shape;
 use indexing::{Expr, Interval};
-use mlir_ext::builder::OpBuilder;
+use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -40,31 +40,83 @@ pub struct KernelOptions {
     pub in_place: bool,
 }
 
+/// The part of the outermost loop that is emitted: all of it, or iterations between two values of type `index`.
+pub type Range<'c> = Option<(Value<'c>, Value<'c>)>;
+
+/// The loops of a fusion, chosen before they are emitted.
+pub struct KernelPlan {
+    loops: Vec<Loop>,
+    lanes: Option<u32>,
+    /// Lanes that reductions inside may use.
+    inner_lanes: u32,
+    overlap: bool,
+}
+
+impl KernelPlan {
+    /// Chooses the loops of a fused computation with outputs of the given dimensions.
+    pub fn new(computation: &Computation, dimensions: &[i64], options: KernelOptions) -> Result<Self> {
+        let root = computation.root();
+        let lanes = vector_lanes(computation, options.vector_bits);
+        if root.kind == OpKind::DynamicUpdateSlice {
+            let update = operand_shape(computation, root, 1)?;
+            let (mut loops, is_vector) = plan_loops(computation, &[root.operands[1]], &update.dimensions, lanes)?;
+            if update.dimensions != dimensions {
+                loops = separate_loops(&update.dimensions, loops);
+            }
+            let is_vector = is_vector && loops.last().is_some_and(|last| last.extent >= i64::from(lanes));
+            return Ok(KernelPlan { loops, lanes: is_vector.then_some(lanes), inner_lanes: lanes, overlap: false });
+        }
+        let (loops, is_vector) = plan_loops(computation, &roots(computation), dimensions, lanes)?;
+        Ok(KernelPlan { loops, lanes: is_vector.then_some(lanes), inner_lanes: lanes, overlap: !options.in_place })
+    }
+
+    /// Iterations of the outermost loop that may run in any order; 1 if they cannot be split.
+    pub fn outer_iterations(&self) -> i64 {
+        let Some(first) = self.loops.first() else { return 1 };
+        let [piece] = first.pieces[..] else { return 1 };
+        let extent = piece.upper - piece.lower + 1;
+        match (self.loops.len(), self.lanes) {
+            (1, Some(lanes)) => {
+                let width = i64::from(lanes);
+                match extent % width {
+                    0 => extent / width,
+                    _ if self.overlap => extent / width + 1,
+                    _ => 1,
+                }
+            }
+            _ => extent,
+        }
+    }
+}
+
+/// The instructions whose values a fusion writes.
+fn roots(computation: &Computation) -> Vec<InstructionId> {
+    let root = computation.root();
+    if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] }
+}
+
 /// Emits the loops of a fused computation.
 ///
 /// `outputs` are the arrays of the root (of its elements, if it is a tuple), in order.
 pub fn emit_fusion<'c>(
     builder: &OpBuilder<'c>,
     computation: &Computation,
+    plan: &KernelPlan,
     inputs: &[ArrayRef<'c>],
     outputs: &[ArrayRef<'c>],
-    options: KernelOptions,
+    range: Range<'c>,
 ) -> Result<()> {
     let root = computation.root();
+    let Some(output) = outputs.first() else { return Ok(()) };
+    let mut emitter = Elemental::new(builder, computation, inputs, plan.inner_lanes);
     if root.kind == OpKind::DynamicUpdateSlice {
-        return emit_update(builder, computation, root, inputs, &outputs[0], options);
+        return emit_update(&mut emitter, root, plan, output, range);
     }
-    let roots: Vec<InstructionId> =
-        if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] };
-    let Some(dimensions) = outputs.first().map(|output| output.dimensions.clone()) else { return Ok(()) };
-    if dimensions.contains(&0) {
+    if output.dimensions.contains(&0) {
         return Ok(());
     }
-    let lanes = vector_lanes(computation, options.vector_bits);
-    let (loops, is_vector) = plan_loops(computation, &roots, &dimensions, lanes)?;
-    let mut emitter = Elemental::new(builder, computation, inputs, lanes);
-    let plan = NestPlan { loops: &loops, lanes: is_vector.then_some(lanes), overlap: !options.in_place };
-    emit_nest(&mut emitter, &plan, &mut |emitter, index| {
+    let roots = roots(computation);
+    emit_loops(&mut emitter, plan, 0, Vec::new(), range, &mut |emitter, index| {
         // All values first: outputs may lie over inputs.
         let mut values = Vec::with_capacity(outputs.len());
         for &root in &roots {
@@ -75,33 +127,24 @@ pub fn emit_fusion<'c>(
 }
 
 /// dynamic-update-slice in place: writes the update's elements, nothing else.
-fn emit_update<'c>(
-    builder: &OpBuilder<'c>,
-    computation: &Computation,
-    root: &Instruction,
-    inputs: &[ArrayRef<'c>],
+fn emit_update<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    root: &'a Instruction,
+    plan: &KernelPlan,
     output: &ArrayRef<'c>,
-    options: KernelOptions,
+    range: Range<'c>,
 ) -> Result<()> {
-    let update = operand_shape(computation, root, 1)?;
+    let update = operand_shape(emitter.computation, root, 1)?;
     if update.dimensions.contains(&0) {
         return Ok(());
     }
-    let lanes = vector_lanes(computation, options.vector_bits);
-    let (mut loops, is_vector) = plan_loops(computation, &[root.operands[1]], &update.dimensions, lanes)?;
-    if update.dimensions != output.dimensions {
-        loops = separate_loops(&update.dimensions, loops);
-    }
-    let is_vector = is_vector && loops.last().is_some_and(|last| last.extent >= i64::from(lanes));
-    let mut emitter = Elemental::new(builder, computation, inputs, lanes);
     let mut starts = Vec::with_capacity(root.operands.len());
     for (dimension, &operand) in root.operands[2..].iter().enumerate() {
         let start = emitter.evaluate(operand, &[])?;
         let bounds = Interval::new(0, output.dimensions[dimension] - update.dimensions[dimension]);
         starts.push(emitter.clamped_start(&start, bounds));
     }
-    let plan = NestPlan { loops: &loops, lanes: is_vector.then_some(lanes), overlap: false };
-    emit_nest(&mut emitter, &plan, &mut |emitter, index| {
+    emit_loops(emitter, plan, 0, Vec::new(), range, &mut |emitter, index| {
         let value = emitter.evaluate(root.operands[1], index)?;
         let place: Vec<Expr> = index.iter().zip(&starts).map(|(index, start)| index.clone() + start.clone()).collect();
         emitter.store(output, &place, &value)
@@ -202,26 +245,14 @@ fn is_vectorised(computation: &Computation, loops: &[Loop], symbols: &[Expr], fo
     !(looks_up_by_lane && consecutive == 0)
 }
 
-/// A nest to emit.
-struct NestPlan<'l> {
-    loops: &'l [Loop],
-    /// Vector lanes of the last loop.
-    lanes: Option<u32>,
-    /// Whether a last vector may overlap the one before it.
-    overlap: bool,
-}
-
 type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Expr]) -> Result<()> + 'b;
-
-fn emit_nest<'a, 'c>(emitter: &mut Elemental<'a, 'c>, plan: &NestPlan<'_>, body: &mut Body<'_, 'a, 'c>) -> Result<()> {
-    emit_loops(emitter, plan, 0, Vec::new(), body)
-}
 
 fn emit_loops<'a, 'c>(
     emitter: &mut Elemental<'a, 'c>,
-    plan: &NestPlan<'_>,
+    plan: &KernelPlan,
     depth: usize,
     index: Vec<Expr>,
+    range: Range<'c>,
     body: &mut Body<'_, 'a, 'c>,
 ) -> Result<()> {
     let Some(this) = plan.loops.get(depth) else { return emitter.nested(|emitter| body(emitter, &index)) };
@@ -232,17 +263,28 @@ fn emit_loops<'a, 'c>(
         }
         if let (true, Some(lanes)) = (is_last, plan.lanes) {
             if piece.upper - piece.lower + 1 >= i64::from(lanes) {
-                emit_vector_loop(emitter, this, piece, lanes, plan.overlap, &index, body)?;
+                let vectors = VectorLoop { this, piece, lanes, overlap: plan.overlap, range };
+                emit_vector_loop(emitter, &vectors, &index, body)?;
                 continue;
             }
         }
-        emitter.loop_over(piece, Vec::new(), &mut |emitter, variable, _| {
+        emitter.loop_in(piece, range, Vec::new(), &mut |emitter, variable, _| {
             let index = extended(emitter, &index, &variable, &this.sizes);
-            emit_loops(emitter, plan, depth + 1, index, body)?;
+            emit_loops(emitter, plan, depth + 1, index, None, body)?;
             Ok(Vec::new())
         })?;
     }
     Ok(())
+}
+
+/// A loop that takes vectors.
+struct VectorLoop<'l, 'c> {
+    this: &'l Loop,
+    piece: Interval,
+    lanes: u32,
+    /// Whether a last vector may overlap the one before it.
+    overlap: bool,
+    range: Range<'c>,
 }
 
 fn extended(emitter: &Elemental<'_, '_>, index: &[Expr], variable: &Expr, sizes: &[i64]) -> Vec<Expr> {
@@ -250,23 +292,21 @@ fn extended(emitter: &Elemental<'_, '_>, index: &[Expr], variable: &Expr, sizes:
     index.iter().cloned().chain(parts.iter().map(|part| emitter.scope.simplify(part))).collect()
 }
 
-/// Vectors of `lanes` elements over a piece of the last loop.
+/// Vectors of consecutive elements over a piece of the last loop.
 fn emit_vector_loop<'a, 'c>(
     emitter: &mut Elemental<'a, 'c>,
-    this: &Loop,
-    piece: Interval,
-    lanes: u32,
-    overlap: bool,
+    vectors: &VectorLoop<'_, 'c>,
     index: &[Expr],
     body: &mut Body<'_, 'a, 'c>,
 ) -> Result<()> {
+    let &VectorLoop { this, piece, lanes, overlap, range } = vectors;
     let width = i64::from(lanes);
     let extent = piece.upper - piece.lower + 1;
-    let (vectors, rest) = (extent / width, extent % width);
+    let (count, rest) = (extent / width, extent % width);
     if rest > 0 && overlap {
         let last_start = piece.lower + extent - width;
         return emitter
-            .loop_over(Interval::new(0, vectors), Vec::new(), &mut |emitter, vector, _| {
+            .loop_in(Interval::new(0, count), range, Vec::new(), &mut |emitter, vector, _| {
                 let builder = emitter.builder;
                 let start = vector * width + piece.lower;
                 let start = emitter.scope.emit(builder, &start.min(last_start));
@@ -279,7 +319,7 @@ fn emit_vector_loop<'a, 'c>(
             })
             .map(|_| ());
     }
-    emitter.loop_over(Interval::new(0, vectors - 1), Vec::new(), &mut |emitter, vector, _| {
+    emitter.loop_in(Interval::new(0, count - 1), range, Vec::new(), &mut |emitter, vector, _| {
         emitter.nested(|emitter| {
             let lane = emitter.scope.add_lanes(lanes);
             let index = extended(emitter, index, &(vector * width + piece.lower + lane), &this.sizes);
@@ -288,7 +328,7 @@ fn emit_vector_loop<'a, 'c>(
         Ok(Vec::new())
     })?;
     if rest > 0 {
-        let tail = Interval::new(piece.lower + vectors * width, piece.upper);
+        let tail = Interval::new(piece.lower + count * width, piece.upper);
         emitter.loop_over(tail, Vec::new(), &mut |emitter, variable, _| {
             let index = extended(emitter, index, &variable, &this.sizes);
             emitter.nested(|emitter| body(emitter, &index))?;

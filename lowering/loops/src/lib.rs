@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  program ── control flow, kernels in order, copies          memory: buffers as flat memrefs
+//!     ├─ matmul ── products of matrices in packed panels, scatter
 //!     └─ kernel ── loop nest of one fusion                     trace: what a fusion reads, before it is emitted
 //!          └─ elemental ── an instruction's element at an index   scope: loop variables, index expressions as code
 //!               ├─ operand_maps: indexing maps of shape and indexing operations
@@ -12,8 +13,10 @@
 pub mod contraction;
 pub mod elemental;
 pub mod error;
+pub mod gpu;
 pub mod kernel;
 pub mod math;
+pub mod matmul;
 pub mod memory;
 pub mod operand_maps;
 pub mod program;

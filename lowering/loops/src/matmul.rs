@@ -131,13 +131,18 @@ fn merge_last(axes: Vec<Axis>, outer: &mut Vec<Axis>) -> Axis {
     merged
 }
 
+/// How many parts of `part` elements `size` elements make, the last one perhaps smaller.
+fn parts(size: i64, part: i64) -> i64 {
+    (size + part - 1) / part.max(1)
+}
+
 impl MatMul {
     fn panel(&self) -> i64 {
         self.tile_vectors * i64::from(self.lanes)
     }
 
     fn groups(&self) -> i64 {
-        self.n.size.div_ceil(self.panel() * PANELS_PER_GROUP)
+        parts(self.n.size, self.panel() * PANELS_PER_GROUP)
     }
 
     /// Rows that one task computes: all of them, unless there are too few groups to share.
@@ -147,11 +152,11 @@ impl MatMul {
             return self.m.size;
         }
         let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, 8);
-        self.m.size.div_ceil(blocks).next_multiple_of(self.tile_rows)
+        parts(parts(self.m.size, blocks), self.tile_rows) * self.tile_rows
     }
 
     fn row_tasks(&self) -> i64 {
-        self.m.size.div_ceil(self.task_rows())
+        parts(self.m.size, self.task_rows())
     }
 
     /// Number of independent tasks.
@@ -184,8 +189,8 @@ pub fn emit_matmul<'c>(
         element,
         vector: builder.vector_type(product.lanes, element),
     };
-    let blocks = product.k.size.div_ceil(BLOCK_K);
-    let block_k = product.k.size.div_ceil(blocks);
+    let blocks = parts(product.k.size, BLOCK_K);
+    let block_k = parts(product.k.size, blocks);
     let packed_size = PANELS_PER_GROUP * product.panel() * block_k;
     let packed = builder.stack_buffer(builder.memref_type(&[packed_size], element), 64);
     let one = builder.constant_index(1);
@@ -485,7 +490,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
     fn tile(&self, place: Tile<'c>, columns: i64) {
         let (builder, product) = (self.builder, self.product);
         let width = i64::from(product.lanes);
-        let vectors = columns.div_ceil(width);
+        let vectors = parts(columns, width);
         let a_row = self.add(place.a_offset, self.scaled(place.row, product.m.a));
         let c_row = self.add(place.c_offset, self.scaled(place.row, product.m.c));
         let c_first = self.add(c_row, self.scaled(place.column, product.n.c));

@@ -1,7 +1,7 @@
 //! Memory seen by compiled code: slices of the program's buffers as flat memrefs.
 //!
-//! A function gets one pointer, to a table of buffer addresses (arena, parameters, constants, outputs, in that
-//! order). Its prologue turns each table entry it needs into a flat memref, once; slices of the arena are views.
+//! A function gets one pointer, to a table of addresses (run context, arena, parameters, constants, outputs, in
+//! that order). Its prologue turns each table entry it needs into a flat memref, once; slices of the arena are views.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -37,6 +37,9 @@ pub struct BufferTable {
     sizes: HashMap<Buffer, usize>,
 }
 
+/// Position of the run context's address in the table.
+pub const RUN_CONTEXT: i64 = 0;
+
 impl BufferTable {
     /// The table of an assignment.
     pub fn new(assignment: &BufferAssignment) -> Self {
@@ -62,10 +65,10 @@ impl BufferTable {
     /// Position of a buffer's address in the table.
     pub fn position(&self, buffer: Buffer) -> usize {
         match buffer {
-            Buffer::Arena => 0,
-            Buffer::Parameter(number) => 1 + number as usize,
-            Buffer::Constant(number) => 1 + self.parameters + number as usize,
-            Buffer::Output(number) => 1 + self.parameters + self.constants + number as usize,
+            Buffer::Arena => 1,
+            Buffer::Parameter(number) => 2 + number as usize,
+            Buffer::Constant(number) => 2 + self.parameters + number as usize,
+            Buffer::Output(number) => 2 + self.parameters + self.constants + number as usize,
         }
     }
 }

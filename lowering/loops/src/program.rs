@@ -16,16 +16,23 @@ use melior::ir::{Location, Module};
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::buffer_assignment::{BufferAssignment, ComputationBuffers, Slice};
-use passes::fuse_loops::is_alias;
+use passes::fuse_loops::{is_alias, is_expensive};
 
 use crate::error::LoweringError;
-use crate::kernel::{KernelOptions, emit_fusion};
-use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
+use crate::kernel::{KernelOptions, KernelPlan, Range, emit_fusion};
+use crate::matmul::{self, emit_matmul};
+use crate::memory::{ArrayRef, BufferTable, FunctionMemory, RUN_CONTEXT, pointer_at, pointer_type};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Kernels that share a function.
 const KERNELS_PER_FUNCTION: usize = 12;
+
+/// Element operations below which a kernel stays on the calling thread.
+const PARALLEL_COST: i64 = 400_000;
+
+/// The runtime's parallel loop.
+const PARALLEL_FOR: &str = "halo_parallel_for";
 
 /// Name of the function that runs the program; it takes the table of buffer addresses.
 pub const ENTRY: &str = "main";
@@ -35,6 +42,8 @@ pub const ENTRY: &str = "main";
 pub struct LoopOptions {
     /// Bits of the target's vector registers.
     pub vector_bits: u32,
+    /// Whether large kernels are handed to the runtime's threads.
+    pub parallel: bool,
 }
 
 /// Lowers an entry computation whose buffers are assigned to a module of loops.
@@ -98,6 +107,11 @@ enum Step {
     Kernel,
     Control,
     Unsupported,
+}
+
+/// Whether an instruction needs no code: its value is its operands', or comes from outside.
+pub fn is_free(instruction: &Instruction) -> bool {
+    step_of(instruction) == Step::Nothing
 }
 
 fn step_of(instruction: &Instruction) -> Step {
@@ -220,35 +234,105 @@ impl<'p, 'c> Program<'p, 'c> {
     ) -> Result<()> {
         let instruction = computation.get(id);
         let output_slices = &buffers.values[id.index()];
-        let outputs = self.arrays(instruction, output_slices, memory);
-        let mut inputs = Vec::new();
-        let mut in_place = false;
-        for &operand in &instruction.operands {
-            let slices = &buffers.values[operand.index()];
-            in_place |= slices.iter().any(|input| output_slices.iter().any(|output| overlap(*input, *output)));
-            inputs.extend(self.arrays(computation.get(operand), slices, memory));
-        }
+        let in_place = instruction.operands.iter().flat_map(|operand| &buffers.values[operand.index()]).any(|input| {
+            output_slices.iter().any(|output| overlap(*input, *output))
+        });
         let options = KernelOptions { vector_bits: self.options.vector_bits, in_place };
-        match instruction.kind {
+        let arrays = |memory: &FunctionMemory<'c>| -> (Vec<ArrayRef<'c>>, Vec<ArrayRef<'c>>) {
+            let inputs = instruction
+                .operands
+                .iter()
+                .flat_map(|&operand| {
+                    self.arrays(computation.get(operand), &buffers.values[operand.index()], memory)
+                })
+                .collect();
+            (inputs, self.arrays(instruction, output_slices, memory))
+        };
+        let single;
+        let body = match instruction.kind {
             OpKind::Fusion => {
-                let body = &instruction.computations[0];
                 self.base_of_update(computation, instruction, buffers, output_slices, memory);
-                emit_fusion(self.builder, body, &inputs, &outputs, options)
+                &instruction.computations[0]
             }
             OpKind::Scatter => {
                 let count = instruction.operands.len().saturating_sub(1) / 2;
                 for (number, output) in output_slices.iter().enumerate().take(count) {
                     let base = &buffers.values[instruction.operands[number].index()];
-                    let shape = computation.get(instruction.operands[number]).shape.clone();
-                    self.copy(&shape, base, std::slice::from_ref(output), memory);
+                    let shape = &computation.get(instruction.operands[number]).shape;
+                    self.copy(shape, base, std::slice::from_ref(output), memory);
                 }
-                crate::scatter::emit_scatter(self.builder, computation, instruction, &inputs, &outputs, options)
+                let (inputs, outputs) = arrays(memory);
+                return crate::scatter::emit_scatter(self.builder, computation, instruction, &inputs, &outputs, options);
+            }
+            OpKind::Dot => {
+                if let Some(product) = matmul::recognise(computation, instruction, self.options.vector_bits) {
+                    return self.in_tasks(memory, product.tasks(), product.cost(), &|program, memory, range| {
+                        let (inputs, outputs) = arrays(memory);
+                        let (begin, end) = range.unwrap_or_else(|| {
+                            let index = |value| program.builder.constant_index(value);
+                            (index(0), index(product.tasks()))
+                        });
+                        emit_matmul(program.builder, &product, [&inputs[0], &inputs[1], &outputs[0]], begin, end);
+                        Ok(())
+                    });
+                }
+                single = single_instruction(computation, instruction);
+                &single
             }
             _ => {
-                let single = single_instruction(computation, instruction);
-                emit_fusion(self.builder, &single, &inputs, &outputs, options)
+                single = single_instruction(computation, instruction);
+                &single
             }
+        };
+        let leaves = instruction.shape.leaves();
+        let Some(first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Ok(()) };
+        if first.element_count() == 0 {
+            return Ok(());
         }
+        let plan = KernelPlan::new(body, &first.dimensions, options)?;
+        self.in_tasks(memory, plan.outer_iterations(), cost(body), &|program, memory, range| {
+            let (inputs, outputs) = arrays(memory);
+            emit_fusion(program.builder, body, &plan, &inputs, &outputs, range)
+        })
+    }
+
+    /// Emits a kernel in place, or as a function whose iterations the runtime hands to threads.
+    fn in_tasks(
+        &self,
+        memory: &FunctionMemory<'c>,
+        iterations: i64,
+        cost: i64,
+        emit: &dyn Fn(&Self, &FunctionMemory<'c>, Range<'c>) -> Result<()>,
+    ) -> Result<()> {
+        if !self.options.parallel || cost < PARALLEL_COST || iterations < 2 {
+            return emit(self, memory, None);
+        }
+        let name = format!("task_{}", self.functions.replace(self.functions.get() + 1));
+        let builder = self.builder;
+        let pointer = pointer_type(builder);
+        let i64_type = builder.integer_type(64);
+        let parameters = [pointer, i64_type, i64_type];
+        builder.at_module_level(|builder| {
+            builder.function(&name, &parameters, &[], true, |builder, region| {
+                let memory = FunctionMemory::new(builder, region.argument(0));
+                let position =
+                    |number| builder.value("arith.index_cast", &[region.argument(number)], builder.index_type, &[]);
+                let range = (position(1), position(2));
+                self.keep_failure(emit(self, &memory, Some(range)));
+                builder.effect("func.return", &[], &[]);
+            });
+        });
+        builder.define_once(PARALLEL_FOR, |builder| {
+            builder.declare_function(PARALLEL_FOR, &[pointer, pointer, pointer, i64_type, i64_type], &[]);
+        });
+        let context = pointer_at(builder, memory.table(), RUN_CONTEXT);
+        let task = builder.function_pointer(&name, &parameters, pointer);
+        let count = builder.constant_integer(i64_type, iterations);
+        // Enough chunks that threads finish together, each long enough to be worth handing out.
+        let chunks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
+        let grain = builder.constant_integer(i64_type, (iterations / chunks).max(1));
+        builder.call(PARALLEL_FOR, &[context, task, memory.table(), count, grain], &[]);
+        Ok(())
     }
 
     /// Where an in-place update could not take over its base, the base is copied first.
@@ -417,6 +501,29 @@ impl<'p, 'c> Program<'p, 'c> {
             },
         );
     }
+}
+
+/// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
+fn cost(computation: &Computation) -> i64 {
+    computation
+        .instructions
+        .iter()
+        .map(|instruction| {
+            let elements: i64 = instruction.shape.leaves().iter().filter_map(|leaf| leaf.as_array()).map(ArrayShape::element_count).sum();
+            let contracted = match instruction.kind {
+                OpKind::Dot | OpKind::Convolution => contracted_size(computation, instruction),
+                _ => 1,
+            };
+            let weight = if is_expensive(instruction) { 8 } else { 1 };
+            elements.saturating_mul(contracted).saturating_mul(weight)
+        })
+        .fold(0i64, i64::saturating_add)
+}
+
+/// Products summed for each element of a contraction.
+fn contracted_size(computation: &Computation, instruction: &Instruction) -> i64 {
+    crate::contraction::contraction_maps(computation, instruction)
+        .map_or(1, |maps| maps.ranges.iter().fold(1i64, |product, &size| product.saturating_mul(size)))
 }
 
 /// Whether two slices share bytes.

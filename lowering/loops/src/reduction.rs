@@ -174,12 +174,29 @@ impl<'a, 'c> Elemental<'a, 'c> {
         state: Vec<Value<'c>>,
         body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
-        if interval.lower == interval.upper {
+        self.loop_in(interval, None, state, body)
+    }
+
+    /// As [`Self::loop_over`], for the iterations of `range` (counted from the interval's start) if there is one.
+    pub(crate) fn loop_in(
+        &mut self,
+        interval: Interval,
+        range: crate::kernel::Range<'c>,
+        state: Vec<Value<'c>>,
+        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+    ) -> Result<Vec<Value<'c>>> {
+        if interval.lower == interval.upper && range.is_none() {
             return body(self, Expr::constant(interval.lower), state);
         }
         let builder = self.builder;
-        let lower = builder.constant_index(interval.lower);
-        let upper = builder.constant_index(interval.upper + 1);
+        let (lower, upper) = match range {
+            None => (builder.constant_index(interval.lower), builder.constant_index(interval.upper + 1)),
+            Some((begin, end)) if interval.lower == 0 => (begin, end),
+            Some((begin, end)) => {
+                let first = builder.constant_index(interval.lower);
+                (builder.addi(begin, first), builder.addi(end, first))
+            }
+        };
         let step = builder.constant_index(1);
         let mut failure = None;
         let results = builder.for_loop(lower, upper, step, &state, |_, position, carried| {
