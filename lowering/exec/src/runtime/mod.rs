@@ -7,8 +7,13 @@
 //! Descriptors are `#[repr(C)]` structures of 64-bit integers only, so that compiled code can hold them as constant arrays.
 
 mod context;
+pub mod custom_call;
+pub mod fft;
+mod lapack;
+pub mod linear_algebra;
 pub mod parallel;
 pub mod sort;
+pub mod top_k;
 pub mod vector_math;
 
 pub use context::RunContext;
@@ -30,7 +35,12 @@ pub fn symbols() -> &'static [Symbol<'static>] {
     let table = TABLE.get_or_init(|| {
         let mut symbols: Vec<Symbol> = vec![
             ("halo_parallel_for", parallel::halo_parallel_for as *const ()),
+            ("halo_custom_call", custom_call::halo_custom_call as *const ()),
+            ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
+            ("halo_fft", fft::halo_fft as *const ()),
             ("halo_sort", sort::halo_sort as *const ()),
+            ("halo_top_k", top_k::halo_top_k as *const ()),
+            ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ];
         symbols.extend(vector_math::symbols());
         Table(symbols)

@@ -69,7 +69,7 @@ impl KeyType {
 
 /// Turns elements into keys and back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct KeyCoder {
+pub(in crate::runtime) struct KeyCoder {
     bits: u32,
     signed: bool,
     infinity: Option<u64>,
@@ -78,7 +78,7 @@ pub(super) struct KeyCoder {
 }
 
 impl KeyCoder {
-    pub(super) fn new(key_type: KeyType, order: SortOrder, descending: bool) -> Self {
+    pub(in crate::runtime) fn new(key_type: KeyType, order: SortOrder, descending: bool) -> Self {
         Self {
             bits: key_type.bits(),
             signed: key_type.is_signed(),
@@ -108,7 +108,7 @@ impl KeyCoder {
 
     /// The key of an element's bits; smaller keys come first.
     #[inline(always)]
-    pub(super) fn encode(self, bits: u64) -> u64 {
+    pub(in crate::runtime) fn encode(self, bits: u64) -> u64 {
         let sign = self.sign();
         let key = match self.infinity {
             Some(infinity) => {

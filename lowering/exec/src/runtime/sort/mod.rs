@@ -10,6 +10,7 @@ mod rows;
 
 use super::{RunContext, context::context_at};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
+pub(super) use keys::KeyCoder;
 pub use keys::KeyType;
 use rows::{Row, Rows};
 use std::slice;

@@ -1,0 +1,121 @@
+//! `geqrf` and `orgqr`: QR factorisation by Householder reflections, in LAPACK's packed form and with its signs.
+//!
+//! Reflection `k` is I - τ v vᴴ, with v zero above row `k` and one there; the rest of v stands below the diagonal of column `k`.
+
+use super::matrices::{Matrices, Vectors};
+use crate::runtime::{
+    RunContext,
+    custom_call::CustomCall,
+    linear_algebra::{Element, for_each_matrix},
+};
+use faer::{
+    MatMut,
+    traits::{
+        ComplexField,
+        math_utils::{abs2, add, conj, from_real, imag, mul, neg, one, real, recip, sqrt, sub, zero},
+    },
+};
+
+/// (a) -> (packed, taus).
+pub(super) fn geqrf<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    let input = Matrices::<T>::new(&call.operands, 0)?;
+    let output = Matrices::<T>::new(&call.results, 0)?.like(&input)?;
+    let taus = Vectors::<T>::new(&call.results, 1, input.count)?;
+    let steps = input.rows.min(input.columns);
+    if input.count > 0 && taus.length < steps {
+        return Err("too few scalars".into());
+    }
+    for_each_matrix(context, input.count, 2 * steps * input.rows * input.columns, |index| {
+        // SAFETY: this thread alone handles this matrix.
+        unsafe {
+            output.copy_from(&input, index);
+            factorise(output.write(index), taus.write(index));
+        }
+    });
+    Ok(())
+}
+
+fn factorise<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
+    let (rows, columns) = a.shape();
+    for step in 0..rows.min(columns) {
+        let tau = make_reflection(a.rb_mut(), step);
+        taus[step] = tau;
+        for column in step + 1..columns {
+            // The adjoint of the reflection.
+            reflect(a.rb_mut(), step, column, conj(&tau));
+        }
+    }
+}
+
+/// Puts the reflection that clears column `step` below the diagonal there, the remaining entry on the diagonal; returns τ.
+fn make_reflection<T: Element>(mut a: MatMut<'_, T>, step: usize) -> T {
+    let rows = a.nrows();
+    let alpha = a[(step, step)];
+    let below = (step + 1..rows).map(|row| abs2(&a[(row, step)])).fold(zero(), |sum, term| add(&sum, &term));
+    if below == zero::<T::Real>() && imag(&alpha) == zero::<T::Real>() {
+        return zero();
+    }
+    let norm = sqrt(&add(&abs2(&alpha), &below));
+    let beta: T = from_real(&if real(&alpha) > zero::<T::Real>() { neg(&norm) } else { norm });
+    let scale = recip(&sub(&alpha, &beta));
+    for row in step + 1..rows {
+        a[(row, step)] = mul(&a[(row, step)], &scale);
+    }
+    a[(step, step)] = beta;
+    mul(&sub(&beta, &alpha), &recip(&beta))
+}
+
+/// Applies I - τ v vᴴ, with v from column `step`, to `column`.
+fn reflect<T: ComplexField + Copy>(mut a: MatMut<'_, T>, step: usize, column: usize, tau: T) {
+    let rows = a.nrows();
+    let product = (step + 1..rows)
+        .map(|row| mul(&conj(&a[(row, step)]), &a[(row, column)]))
+        .fold(a[(step, column)], |sum, term| add(&sum, &term));
+    let factor = mul(&tau, &product);
+    a[(step, column)] = sub(&a[(step, column)], &factor);
+    for row in step + 1..rows {
+        a[(row, column)] = sub(&a[(row, column)], &mul(&a[(row, step)], &factor));
+    }
+}
+
+/// (packed, taus) -> the first columns of the product of the reflections.
+pub(super) fn orgqr<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    let packed = Matrices::<T>::new(&call.operands, 0)?;
+    let taus = Vectors::<T>::new(&call.operands, 1, packed.count)?;
+    let output = Matrices::<T>::new(&call.results, 0)?.like(&packed)?;
+    let reflections = taus.length;
+    if reflections > packed.columns || packed.columns > packed.rows {
+        return Err("more columns than rows, or more reflections than columns".into());
+    }
+    for_each_matrix(context, packed.count, 2 * reflections * packed.rows * packed.columns, |index| {
+        // SAFETY: this thread alone handles this matrix.
+        unsafe {
+            output.copy_from(&packed, index);
+            multiply_out(output.write(index), taus.write(index));
+        }
+    });
+    Ok(())
+}
+
+/// Replaces packed reflections by the leading columns of their product: from the last to the first, each is applied to the
+/// columns right of it, then its own column becomes its product with a unit vector.
+fn multiply_out<T: Element>(mut q: MatMut<'_, T>, taus: &[T]) {
+    let (rows, columns) = q.shape();
+    for column in taus.len()..columns {
+        for row in 0..rows {
+            q[(row, column)] = if row == column { one() } else { zero() };
+        }
+    }
+    for (step, tau) in taus.iter().enumerate().rev() {
+        for column in step + 1..columns {
+            reflect(q.rb_mut(), step, column, *tau);
+        }
+        for row in 0..step {
+            q[(row, step)] = zero();
+        }
+        q[(step, step)] = sub(&one(), tau);
+        for row in step + 1..rows {
+            q[(row, step)] = neg(&mul(&q[(row, step)], tau));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `potrf`, `trsm` and `getrf`: factorisation into triangular matrices, and solving with those.
+
+use super::{
+    letter,
+    matrices::{Matrices, Vectors},
+};
+use crate::runtime::{
+    RunContext,
+    custom_call::CustomCall,
+    linear_algebra::{Element, System, factor, for_each_matrix, solve},
+};
+use faer::{
+    MatMut,
+    traits::math_utils::{abs1, is_nan, mul, recip, sub, zero},
+};
+
+/// (a) -> (factor, info): Cholesky; `uplo` says which triangle.
+pub(super) fn potrf<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    let lower = letter(call, "uplo")? == 'L';
+    let input = Matrices::<T>::new(&call.operands, 0)?;
+    let output = Matrices::<T>::new(&call.results, 0)?.like(&input)?;
+    let info = Vectors::<i32>::new(&call.results, 1, input.count)?;
+    for_each_matrix(context, input.count, input.rows.pow(3) / 6, |index| {
+        // SAFETY: this thread alone handles this matrix.
+        unsafe {
+            output.copy_from(&input, index);
+            let matrix = output.write(index);
+            let succeeded = factor(if lower { matrix } else { matrix.transpose_mut() });
+            info.set(index, if succeeded { 0 } else { 1 });
+        }
+    });
+    Ok(())
+}
+
+/// (a, b) -> x with op(a) x = b or x op(a) = b.
+pub(super) fn trsm<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    let transpose = letter(call, "trans_x")?;
+    let system = System {
+        left_side: letter(call, "side")? == 'L',
+        lower: letter(call, "uplo")? == 'L',
+        unit_diagonal: letter(call, "diag")? == 'U',
+        transposed: transpose != 'N',
+        conjugated: transpose == 'C',
+    };
+    let (a, b) = (Matrices::<T>::new(&call.operands, 0)?, Matrices::<T>::new(&call.operands, 1)?);
+    let output = Matrices::<T>::new(&call.results, 0)?.like(&b)?;
+    let size = if system.left_side { b.rows } else { b.columns };
+    if (a.count, a.rows, a.columns) != (b.count, size, size) {
+        return Err("the matrices do not fit".into());
+    }
+    for_each_matrix(context, b.count, size * b.rows * b.columns / 4, |index| {
+        // SAFETY: this thread alone handles these matrices.
+        unsafe {
+            output.copy_from(&b, index);
+            solve(a.read(index), output.write(index), system);
+        }
+    });
+    Ok(())
+}
+
+/// (a) -> (lu, pivots, info): LU with row exchanges; row `i` was exchanged with row `pivots[i]`, counted from 1.
+pub(super) fn getrf<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    let input = Matrices::<T>::new(&call.operands, 0)?;
+    let output = Matrices::<T>::new(&call.results, 0)?.like(&input)?;
+    let pivots = Vectors::<i32>::new(&call.results, 1, input.count)?;
+    let info = Vectors::<i32>::new(&call.results, 2, input.count)?;
+    let steps = input.rows.min(input.columns);
+    if input.count > 0 && pivots.length < steps {
+        return Err("too few pivots".into());
+    }
+    for_each_matrix(context, input.count, steps * input.rows * input.columns / 2, |index| {
+        // SAFETY: this thread alone handles this matrix.
+        unsafe {
+            output.copy_from(&input, index);
+            let failed = lu(output.write(index), pivots.write(index));
+            info.set(index, failed);
+        }
+    });
+    Ok(())
+}
+
+/// LU in place, a column at a time as LAPACK's `getf2`; the place of the first zero on the diagonal counted from 1, or 0.
+fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
+    let (rows, columns) = a.shape();
+    let mut failed = 0;
+    for step in 0..rows.min(columns) {
+        let mut pivot = step;
+        for row in step + 1..rows {
+            if abs1(&a[(row, step)]) > abs1(&a[(pivot, step)]) {
+                pivot = row;
+            }
+        }
+        pivots[step] = pivot as i32 + 1;
+        let value = a[(pivot, step)];
+        if value == zero::<T>() || is_nan(&value) {
+            if failed == 0 && !is_nan(&value) {
+                failed = step as i32 + 1;
+            }
+            continue;
+        }
+        if pivot != step {
+            for column in 0..columns {
+                let upper = a[(step, column)];
+                a[(step, column)] = a[(pivot, column)];
+                a[(pivot, column)] = upper;
+            }
+        }
+        let inverse = recip(&value);
+        for row in step + 1..rows {
+            a[(row, step)] = mul(&a[(row, step)], &inverse);
+        }
+        for column in step + 1..columns {
+            let factor = a[(step, column)];
+            if factor == zero::<T>() {
+                continue;
+            }
+            for row in step + 1..rows {
+                a[(row, column)] = sub(&a[(row, column)], &mul(&a[(row, step)], &factor));
+            }
+        }
+    }
+    failed
+}

@@ -1,0 +1,443 @@
+//! Cholesky factorisation and triangular solves of batches of matrices, through the faer crate.
+//!
+//! Semantics: HLO `cholesky` and `triangular-solve` (XLA operation semantics, same names). Matrices are row-major and
+//! contiguous, one after the other.
+
+use super::{RunContext, context::context_at};
+use crate::thread_pool::{for_each_chunk, grain_for_cost};
+use faer::{
+    Conj, MatMut, MatRef, Par, Spec,
+    dyn_stack::{MemBuffer, MemStack},
+    linalg::{
+        cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch},
+        triangular_solve::{
+            solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
+            solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
+        },
+    },
+    traits::ComplexField,
+};
+use std::sync::Mutex;
+
+/// The element types of matrices.
+#[repr(i64)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum MatrixType {
+    F32 = 0,
+    F64 = 1,
+    C64 = 2,
+    C128 = 3,
+}
+
+impl MatrixType {
+    fn from_code(code: i64) -> Result<Self, String> {
+        match code {
+            0 => Ok(Self::F32),
+            1 => Ok(Self::F64),
+            2 => Ok(Self::C64),
+            3 => Ok(Self::C128),
+            other => Err(format!("no matrix type {other}")),
+        }
+    }
+}
+
+/// What to factorise.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct CholeskyDescriptor {
+    /// A [`MatrixType`].
+    pub element_type: i64,
+    /// Number of matrices.
+    pub batch: i64,
+    /// Rows and columns.
+    pub size: i64,
+    /// Whether the lower triangle is read and produced, rather than the upper one.
+    pub lower: i64,
+}
+
+/// What to solve.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TriangularSolveDescriptor {
+    /// A [`MatrixType`].
+    pub element_type: i64,
+    /// Number of systems.
+    pub batch: i64,
+    /// Rows of each right-hand side.
+    pub rows: i64,
+    /// Columns of each right-hand side.
+    pub columns: i64,
+    /// Whether to solve `op(a) x = b` rather than `x op(a) = b`.
+    pub left_side: i64,
+    /// Whether `a` is lower triangular; the other triangle is not read.
+    pub lower: i64,
+    /// Whether the diagonal of `a` is taken to be ones, and not read.
+    pub unit_diagonal: i64,
+    /// `op`: 0 nothing, 1 transpose, 2 conjugate transpose.
+    pub transpose: i64,
+}
+
+/// A matrix element: zero, NaN, and what faer needs.
+pub(super) trait Element: ComplexField<Real: Copy> + Copy + Send + Sync {
+    const NAN: Self;
+}
+
+impl Element for f32 {
+    const NAN: Self = f32::NAN;
+}
+
+impl Element for f64 {
+    const NAN: Self = f64::NAN;
+}
+
+impl Element for faer::c32 {
+    const NAN: Self = faer::c32 { re: f32::NAN, im: f32::NAN };
+}
+
+impl Element for faer::c64 {
+    const NAN: Self = faer::c64 { re: f64::NAN, im: f64::NAN };
+}
+
+/// Dispatches on a [`MatrixType`].
+macro_rules! with_element {
+    ($code:expr, $call:ident($($argument:expr),* $(,)?)) => {
+        match MatrixType::from_code($code)? {
+            MatrixType::F32 => $call::<f32>($($argument),*),
+            MatrixType::F64 => $call::<f64>($($argument),*),
+            MatrixType::C64 => $call::<faer::c32>($($argument),*),
+            MatrixType::C128 => $call::<faer::c64>($($argument),*),
+        }
+    };
+}
+
+/// Addresses of matrices, of which each is used by one thread.
+#[derive(Clone, Copy)]
+struct Batch<T> {
+    start: *mut T,
+    size: usize,
+}
+
+// SAFETY: each matrix is used by one thread.
+unsafe impl<T> Sync for Batch<T> {}
+
+impl<T> Batch<T> {
+    fn at(self, index: usize) -> *mut T {
+        self.start.wrapping_add(index * self.size)
+    }
+}
+
+/// Factorises symmetric or Hermitian positive definite matrices: `a = l lᴴ` or `a = uᴴ u`. The other triangle of the result
+/// is zero; a matrix that is not positive definite gives NaN. `input` and `output` may be equal.
+///
+/// # Safety
+/// `context` must be null or live; the buffers must hold the described matrices.
+pub unsafe extern "C" fn halo_cholesky(
+    context: *const RunContext,
+    descriptor: *const CholeskyDescriptor,
+    input: *const u8,
+    output: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    let (context, descriptor) = unsafe { (context_at(context), &*descriptor) };
+    let fallback = RunContext::new(None);
+    let context = context.unwrap_or(&fallback);
+    context.guard("cholesky", || {
+        let (batch, size) = (dimension(descriptor.batch)?, dimension(descriptor.size)?);
+        let lower = descriptor.lower != 0;
+        with_element!(descriptor.element_type, cholesky(context, batch, size, lower, input.cast(), output.cast()));
+        Ok(())
+    });
+}
+
+fn dimension(value: i64) -> Result<usize, String> {
+    usize::try_from(value).map_err(|_| format!("size {value}"))
+}
+
+fn cholesky<T: Element>(context: &RunContext, batch: usize, size: usize, lower: bool, input: *const T, output: *mut T) {
+    let (input, output) =
+        (Batch { start: input.cast_mut(), size: size * size }, Batch { start: output, size: size * size });
+    for_each_matrix(context, batch, size * size * size / 6, move |index| {
+        if input.at(index) != output.at(index) {
+            // SAFETY: both hold a matrix, and do not overlap as they are not equal.
+            unsafe { std::ptr::copy_nonoverlapping(input.at(index), output.at(index), size * size) };
+        }
+        // The transposed view of the upper triangle is a lower one: uᵀ of a symmetric, the conjugate of uᴴ of a Hermitian
+        // matrix, whose factor is the conjugate of lᴴ's, which is uᵀ again.
+        let (row_stride, column_stride) = if lower { (size as isize, 1) } else { (1, size as isize) };
+        // SAFETY: this thread alone uses the matrix.
+        let mut matrix = unsafe { MatMut::from_raw_parts_mut(output.at(index), size, size, row_stride, column_stride) };
+        factor(matrix.as_mut());
+    });
+}
+
+/// Replaces a matrix, of which the lower triangle is read, by its factor.
+pub(super) fn factor<T: Element>(mut matrix: MatMut<'_, T>) -> bool {
+    let size = matrix.nrows();
+    let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(size, Par::Seq, Spec::default()));
+    let result =
+        cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, MemStack::new(&mut memory), Spec::default());
+    for column in 0..size {
+        for row in 0..size {
+            if result.is_err() {
+                matrix[(row, column)] = T::NAN;
+            } else if row < column {
+                matrix[(row, column)] = faer::traits::math_utils::zero();
+            }
+        }
+    }
+    result.is_ok()
+}
+
+/// Solves triangular systems. `b` and `output` may be equal.
+///
+/// # Safety
+/// `context` must be null or live; the buffers must hold the described matrices.
+pub unsafe extern "C" fn halo_triangular_solve(
+    context: *const RunContext,
+    descriptor: *const TriangularSolveDescriptor,
+    a: *const u8,
+    b: *const u8,
+    output: *mut u8,
+) {
+    // SAFETY: the caller's promise.
+    let (context, descriptor) = unsafe { (context_at(context), &*descriptor) };
+    let fallback = RunContext::new(None);
+    let context = context.unwrap_or(&fallback);
+    context.guard("triangular-solve", || {
+        let (rows, columns) = (dimension(descriptor.rows)?, dimension(descriptor.columns)?);
+        let batch = dimension(descriptor.batch)?;
+        if !(0..=2).contains(&descriptor.transpose) {
+            return Err(format!("no transposition {}", descriptor.transpose));
+        }
+        let system = System {
+            left_side: descriptor.left_side != 0,
+            lower: descriptor.lower != 0,
+            unit_diagonal: descriptor.unit_diagonal != 0,
+            transposed: descriptor.transpose != 0,
+            conjugated: descriptor.transpose == 2,
+        };
+        with_element!(
+            descriptor.element_type,
+            triangular_solve(context, batch, [rows, columns], system, a.cast(), b.cast(), output.cast())
+        );
+        Ok(())
+    });
+}
+
+/// How a triangular matrix is to be read.
+#[derive(Clone, Copy)]
+pub(super) struct System {
+    pub(super) left_side: bool,
+    pub(super) lower: bool,
+    pub(super) unit_diagonal: bool,
+    pub(super) transposed: bool,
+    pub(super) conjugated: bool,
+}
+
+fn triangular_solve<T: Element>(
+    context: &RunContext,
+    batch: usize,
+    [rows, columns]: [usize; 2],
+    system: System,
+    a: *const T,
+    b: *const T,
+    output: *mut T,
+) {
+    let size = if system.left_side { rows } else { columns };
+    let a = Batch { start: a.cast_mut(), size: size * size };
+    let (b, output) =
+        (Batch { start: b.cast_mut(), size: rows * columns }, Batch { start: output, size: rows * columns });
+    for_each_matrix(context, batch, size * rows * columns / 4, move |index| {
+        if b.at(index) != output.at(index) {
+            // SAFETY: both hold a matrix, and do not overlap as they are not equal.
+            unsafe { std::ptr::copy_nonoverlapping(b.at(index), output.at(index), rows * columns) };
+        }
+        // SAFETY: `a` is only read, and this thread alone uses its part of the output.
+        let (a, x) = unsafe {
+            (
+                MatRef::from_raw_parts(a.at(index).cast_const(), size, size, size as isize, 1),
+                MatMut::from_raw_parts_mut(output.at(index), rows, columns, columns as isize, 1),
+            )
+        };
+        solve(a, x, system);
+    });
+}
+
+/// Replaces the right-hand side by the solution.
+pub(super) fn solve<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: System) {
+    // x op(a) = b is op(a)ᵀ xᵀ = bᵀ.
+    let (b, transposed) =
+        if system.left_side { (b, system.transposed) } else { (b.transpose_mut(), !system.transposed) };
+    let (a, lower) = if transposed { (a.transpose(), !system.lower) } else { (a, system.lower) };
+    let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
+    match (lower, system.unit_diagonal) {
+        (true, false) => solve_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+        (true, true) => solve_unit_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+        (false, false) => solve_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+        (false, true) => solve_unit_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+    }
+}
+
+/// Runs `body` for each matrix of a batch, in parallel if that is worth it; `cost` is in nanoseconds for each. A panic of the
+/// body is passed on on this thread, where it can be caught.
+pub(super) fn for_each_matrix(context: &RunContext, count: usize, cost: usize, body: impl Fn(usize) + Sync) {
+    let Some(threads) = context.threads() else {
+        return (0..count).for_each(body);
+    };
+    let panic = Mutex::new(None);
+    for_each_chunk(threads, count, grain_for_cost(cost as u64) as usize, |begin, end| {
+        let chunk = std::panic::AssertUnwindSafe(|| (begin..end).for_each(&body));
+        if let Err(payload) = std::panic::catch_unwind(chunk) {
+            panic.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_or_insert(payload);
+        }
+    });
+    if let Some(payload) = panic.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+        std::panic::resume_unwind(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ThreadPool;
+    use num_complex::Complex;
+
+    type C = Complex<f64>;
+
+    fn sample(count: usize, seed: usize) -> Vec<C> {
+        (0..count)
+            .map(|index| {
+                let value = |factor: usize| ((index + seed) * factor % 23) as f64 / 11.0 - 1.0;
+                C::new(value(7), value(13))
+            })
+            .collect()
+    }
+
+    /// op(x) y for row-major matrices.
+    fn multiply(x: &[C], y: &[C], [n, k, m]: [usize; 3]) -> Vec<C> {
+        let mut result = vec![C::default(); n * m];
+        for row in 0..n {
+            for column in 0..m {
+                result[row * m + column] = (0..k).map(|i| x[row * k + i] * y[i * m + column]).sum();
+            }
+        }
+        result
+    }
+
+    fn adjoint(x: &[C], n: usize) -> Vec<C> {
+        (0..n * n).map(|index| x[index % n * n + index / n].conj()).collect()
+    }
+
+    fn assert_close(actual: &[C], expected: &[C]) {
+        for (a, e) in actual.iter().zip(expected) {
+            assert!((a - e).norm() < 1e-9 * (1.0 + e.norm()), "{actual:?} {expected:?}");
+        }
+    }
+
+    #[test]
+    fn factors_multiply_back() {
+        let threads = ThreadPool::new(2).unwrap();
+        let context = RunContext::new(Some(&threads));
+        for size in [1, 2, 5, 40] {
+            // x xᴴ + size, Hermitian and positive definite.
+            let x = sample(size * size, 3);
+            let mut a = multiply(&x, &adjoint(&x, size), [size; 3]);
+            (0..size).for_each(|i| a[i * size + i] += size as f64);
+            for lower in [true, false] {
+                let mut read = a.clone();
+                // The other triangle must not matter.
+                for row in 0..size {
+                    for column in 0..size {
+                        if (lower && column > row) || (!lower && column < row) {
+                            read[row * size + column] = C::new(f64::NAN, 99.0);
+                        }
+                    }
+                }
+                let batch = [read.clone(), read].concat();
+                let mut output = vec![C::default(); batch.len()];
+                let descriptor = CholeskyDescriptor {
+                    element_type: MatrixType::C128 as i64,
+                    batch: 2,
+                    size: size as i64,
+                    lower: lower.into(),
+                };
+                // SAFETY: the buffers hold two matrices.
+                unsafe { halo_cholesky(&context, &descriptor, batch.as_ptr().cast(), output.as_mut_ptr().cast()) };
+                assert_eq!(context.failure(), None);
+                for factor in output.chunks(size * size) {
+                    let h = adjoint(factor, size);
+                    let product = if lower { multiply(factor, &h, [size; 3]) } else { multiply(&h, factor, [size; 3]) };
+                    assert_close(&product, &a);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn indefinite_matrices_give_nan() {
+        let a = [1f32, 0.0, 0.0, -1.0];
+        let mut output = [0f32; 4];
+        let descriptor = CholeskyDescriptor { element_type: MatrixType::F32 as i64, batch: 1, size: 2, lower: 1 };
+        let context = RunContext::new(None);
+        // SAFETY: the buffers hold one matrix.
+        unsafe { halo_cholesky(&context, &descriptor, a.as_ptr().cast(), output.as_mut_ptr().cast()) };
+        assert!(output.iter().all(|value| value.is_nan()));
+    }
+
+    #[test]
+    fn solutions_solve() {
+        let context = RunContext::new(None);
+        let (rows, columns) = (6, 4);
+        for case in 0..48 {
+            let (left, lower, unit, transpose) = (case % 2 == 0, case / 2 % 2 == 0, case / 4 % 2 == 0, case / 8 % 3);
+            let size = if left { rows } else { columns };
+            let mut a = sample(size * size, case);
+            (0..size).for_each(|i| a[i * size + i] += 5.0);
+            let b = sample(rows * columns, case + 100);
+            let mut x = vec![C::default(); rows * columns];
+            let descriptor = TriangularSolveDescriptor {
+                element_type: MatrixType::C128 as i64,
+                batch: 1,
+                rows: rows as i64,
+                columns: columns as i64,
+                left_side: left.into(),
+                lower: lower.into(),
+                unit_diagonal: unit.into(),
+                transpose: transpose as i64,
+            };
+            // SAFETY: the buffers hold one matrix each.
+            unsafe {
+                halo_triangular_solve(
+                    &context,
+                    &descriptor,
+                    a.as_ptr().cast(),
+                    b.as_ptr().cast(),
+                    x.as_mut_ptr().cast(),
+                );
+            }
+            assert_eq!(context.failure(), None);
+            let mut t = vec![C::default(); size * size];
+            for row in 0..size {
+                for column in 0..size {
+                    let inside = if lower { column <= row } else { column >= row };
+                    if inside {
+                        t[row * size + column] =
+                            if unit && row == column { C::new(1.0, 0.0) } else { a[row * size + column] };
+                    }
+                }
+            }
+            let op = match transpose {
+                0 => t,
+                1 => adjoint(&t, size).iter().map(Complex::conj).collect(),
+                _ => adjoint(&t, size),
+            };
+            let product = if left {
+                multiply(&op, &x, [rows, rows, columns])
+            } else {
+                multiply(&x, &op, [rows, columns, columns])
+            };
+            assert_close(&product, &b);
+        }
+    }
+}
