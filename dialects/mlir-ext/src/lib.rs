@@ -10,4 +10,5 @@ pub mod locations;
 pub mod operations;
 pub mod pass_pipeline;
 pub mod raw;
+pub mod rewrite;
 pub mod types;

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use melior::Context;
 use melior::ir::attribute::{ArrayAttribute, Attribute, FlatSymbolRefAttribute, StringAttribute, TypeAttribute};
 use melior::ir::operation::{OperationBuilder, OperationMutLike};
-use melior::ir::{Block, BlockLike, Identifier, Location, Module, Region, RegionLike, Type, Value};
+use melior::ir::{Block, BlockLike, Identifier, Location, Module, Operation, Region, RegionLike, Type, Value};
 
 use super::annotations::{METADATA, annotation_attributes};
 use super::attributes::{attribute_of, dictionary, integer, integers};
@@ -16,9 +16,10 @@ use super::error::DialectError;
 use super::locations::location_of;
 use super::types::{self, DefaultLayout};
 use super::{ENTRY_SYMBOL, NESTING_LIMIT};
+use crate::attributes::Attributes;
 use crate::graph::{self, Computation, Instruction, SourceTables};
 use crate::op_kind::OpKind;
-use crate::shape::Shape;
+use crate::shape::{ProgramShape, Shape};
 
 /// Builds the MLIR module of a graph. The result is not verified.
 ///
@@ -157,16 +158,12 @@ impl<'c> Writer<'c, '_> {
             attributes.push(("sym_visibility", StringAttribute::new(self.context, "private").into()));
         }
         let operation = OperationBuilder::new("func.func", Location::unknown(self.context))
-            .add_attributes(&self.named(attributes))
+            .add_attributes(&named(self.context, attributes))
             .add_regions([region])
             .build()
             .map_err(|error| DialectError::invalid(error.to_string()))?;
         module.body().append_operation(operation);
         Ok(())
-    }
-
-    fn named(&self, attributes: Vec<(&str, Attribute<'c>)>) -> Vec<(Identifier<'c>, Attribute<'c>)> {
-        attributes.into_iter().map(|(name, value)| (Identifier::new(self.context, name), value)).collect()
     }
 
     fn type_of(&self, shape: &Shape) -> Result<Type<'c>, DialectError> {
@@ -204,7 +201,7 @@ impl<'c> Writer<'c, '_> {
         let root = values[computation.root.index()];
         let location = location_of(self.context, self.sources, &computation.name, None, None);
         let operation = OperationBuilder::new(terminator, location)
-            .add_attributes(&self.named(self.terminator_attributes(computation)))
+            .add_attributes(&named(self.context, self.terminator_attributes(computation)))
             .add_operands(&[root])
             .build()
             .map_err(|error| DialectError::invalid(error.to_string()))?;
@@ -245,7 +242,7 @@ impl<'c> Writer<'c, '_> {
             .map(|computation| self.region(computation, "hlo.return", depth + 1))
             .collect::<Result<_, _>>()?;
         let operation = OperationBuilder::new(instruction.kind.mlir_name(), self.location(instruction))
-            .add_attributes(&self.named(attributes))
+            .add_attributes(&named(self.context, attributes))
             .add_operands(&operands)
             .add_results(&[self.type_of(&instruction.shape)?])
             .add_regions_vec(regions)
@@ -276,12 +273,40 @@ impl<'c> Writer<'c, '_> {
     }
 }
 
+fn named<'c>(context: &'c Context, attributes: Vec<(&str, Attribute<'c>)>) -> Vec<(Identifier<'c>, Attribute<'c>)> {
+    attributes.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect()
+}
+
+/// An operation without computations, not yet in a block.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for attributes without a form in MLIR.
+pub fn new_operation<'c>(
+    context: &'c Context,
+    kind: OpKind,
+    operands: &[Value<'c, '_>],
+    attributes: &Attributes,
+    result: Type<'c>,
+    location: Location<'c>,
+) -> Result<Operation<'c>, DialectError> {
+    let mut entries = Vec::new();
+    for (name, value) in attributes.iter() {
+        entries.push((name, attribute_of(context, DefaultLayout::Absent, value)?));
+    }
+    OperationBuilder::new(kind.mlir_name(), location)
+        .add_attributes(&named(context, entries))
+        .add_operands(operands)
+        .add_results(&[result])
+        .build()
+        .map_err(|error| DialectError::invalid(error.to_string()))
+}
+
 fn argument<'c: 'a, 'a>(block: &Block<'c>, number: usize) -> Result<Value<'c, 'a>, DialectError> {
     block.argument(number).map(Value::from).map_err(|_| DialectError::invalid(format!("there is no parameter {number}")))
 }
 
 /// Signature of a computation whose root and parameters exist.
-fn checked_signature(computation: &Computation) -> Result<crate::shape::ProgramShape, DialectError> {
+fn checked_signature(computation: &Computation) -> Result<ProgramShape, DialectError> {
     let count = computation.instructions.len();
     if computation.root.index() >= count || computation.parameters.iter().any(|id| id.index() >= count) {
         return Err(DialectError::invalid(format!(

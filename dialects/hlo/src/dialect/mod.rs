@@ -17,15 +17,18 @@ mod verifier;
 
 use melior::Context;
 use melior::dialect::{DialectHandle, DialectRegistry};
-use melior::ir::{Module, Type};
+use melior::ir::operation::OperationLike;
+use melior::ir::{Module, OperationRef, Type, ValueLike};
 use melior::utility::register_all_dialects;
 use mlir_ext::operations;
 
 pub use self::error::DialectError;
-pub use self::from_graph::graph_to_mlir;
-pub use self::to_graph::mlir_to_graph;
+pub use self::from_graph::{graph_to_mlir, new_operation};
+pub use self::to_graph::{mlir_to_graph, operation_to_instruction};
 
 use self::types::DefaultLayout;
+use crate::attributes::Attributes;
+use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Symbol of the entry function.
@@ -60,6 +63,21 @@ pub fn parse<'c>(context: &'c Context, text: &str) -> Result<Module<'c>, Dialect
 /// [`DialectError::Diagnostics`].
 pub fn verify(module: &Module<'_>) -> Result<(), DialectError> {
     operations::verify(&module.as_operation()).map_err(DialectError::Diagnostics)
+}
+
+/// Kind of an operation of the dialect; `None` for others.
+pub fn kind_of(operation: OperationRef<'_, '_>) -> Option<OpKind> {
+    to_graph::kind_of(operation).ok()
+}
+
+/// The attributes that the definition of an operation of this kind declares.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for attributes or types of other forms.
+pub fn attributes_of(operation: OperationRef<'_, '_>, kind: OpKind) -> Result<Attributes, DialectError> {
+    let result = operation.results().next().ok_or_else(|| DialectError::invalid("an operation has one result"))?;
+    let result = shape_of(result.r#type())?;
+    to_graph::attributes_of(DefaultLayout::Absent, operation, kind, &result)
 }
 
 /// MLIR type of a shape; layouts become encodings.

@@ -22,6 +22,7 @@ use crate::graph::{
 };
 use crate::op_kind::OpKind;
 use crate::ops;
+use crate::shape::Shape;
 
 /// Reads an HLO program from an MLIR module. Rules of operations are not checked; MLIR's verifier does that.
 ///
@@ -328,7 +329,7 @@ impl Reader<'_> {
                 }
             }
             if !is_last {
-                self.instruction(operation, &mut draft, depth)
+                self.push_instruction(operation, &mut draft, depth)
                     .map_err(|error| error.at(|| location_text(operation.location())))?;
             }
         }
@@ -365,24 +366,37 @@ impl Reader<'_> {
         })
     }
 
-    fn instruction(&self, operation: OperationRef<'_, '_>, draft: &mut Draft, depth: usize) -> Result<(), DialectError> {
+    fn push_instruction(
+        &self,
+        operation: OperationRef<'_, '_>,
+        draft: &mut Draft,
+        depth: usize,
+    ) -> Result<(), DialectError> {
+        let mut operands = Vec::with_capacity(operation.operand_count());
+        for operand in operation.operands() {
+            let id = draft.ids.get(&attributes::value_key(&operand));
+            operands.push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
+        }
+        let instruction = self.instruction(operation, operands, depth)?;
+        if let Some(result) = operation.results().next() {
+            draft.push(instruction, attributes::value_key(&result));
+        }
+        Ok(())
+    }
+
+    fn instruction(
+        &self,
+        operation: OperationRef<'_, '_>,
+        operands: Vec<InstructionId>,
+        depth: usize,
+    ) -> Result<Instruction, DialectError> {
         let kind = kind_of(operation)?;
         let result = match operation.result(0) {
             Ok(result) if operation.result_count() == 1 => result,
             _ => return Err(DialectError::invalid(format!("`{kind}` must have one result"))),
         };
         let shape = types::shape_of(self.default, result.r#type())?;
-        let mut operands = Vec::with_capacity(operation.operand_count());
-        for operand in operation.operands() {
-            let id = draft.ids.get(&attributes::value_key(&operand));
-            operands.push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
-        }
-        let mut values = Attributes::new();
-        for spec in ops::definition(kind).attributes {
-            if let Some(attribute) = operations::attribute(&operation, spec.name) {
-                values.set(spec.name, value_of(self.default, spec.form, attribute, &shape)?);
-            }
-        }
+        let values = attributes_of(self.default, operation, kind, &shape)?;
         let mut callee = None;
         if kind == OpKind::Call {
             let symbol = operations::attribute(&operation, "to_apply").and_then(attributes::symbol).unwrap_or_default();
@@ -398,7 +412,7 @@ impl Reader<'_> {
             computations.push(self.computation(block, &name, "hlo.return", depth + 1)?);
         }
         let origin = origin_of(operation.location());
-        let instruction = Instruction {
+        Ok(Instruction {
             name: origin.name.unwrap_or_default().to_string(),
             kind,
             shape,
@@ -408,10 +422,34 @@ impl Reader<'_> {
             callee,
             annotations: annotations_of(|name| operations::attribute(&operation, name), origin.metadata),
             position: origin.position,
-        };
-        draft.push(instruction, attributes::value_key(&result));
-        Ok(())
+        })
     }
+}
+
+/// The attributes that the operation's definition declares.
+pub(super) fn attributes_of(
+    default: DefaultLayout,
+    operation: OperationRef<'_, '_>,
+    kind: OpKind,
+    result: &Shape,
+) -> Result<Attributes, DialectError> {
+    let mut values = Attributes::new();
+    for spec in ops::definition(kind).attributes {
+        if let Some(attribute) = operations::attribute(&operation, spec.name) {
+            values.set(spec.name, value_of(default, spec.form, attribute, result)?);
+        }
+    }
+    Ok(values)
+}
+
+/// Reads one operation that calls no function. Its operands are numbered in their order.
+///
+/// # Errors
+/// As for [`mlir_to_graph`].
+pub fn operation_to_instruction(operation: OperationRef<'_, '_>) -> Result<Instruction, DialectError> {
+    let reader = Reader { default: DefaultLayout::Absent, functions: &HashMap::new() };
+    let operands = (0..operation.operand_count() as u32).map(InstructionId).collect();
+    reader.instruction(operation, operands, 0)
 }
 
 /// Operation kind of an operation that is an instruction.

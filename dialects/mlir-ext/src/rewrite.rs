@@ -1,0 +1,317 @@
+//! Rewriting of finished IR, with the invariants of MLIR checked at each step.
+//!
+//! [`Rewriter::erase`] takes an operation out of the IR but keeps its memory until the rewriter is dropped, so that a
+//! handle to an erased operation, in a worklist for instance, never dangles. All handles borrow from the rewriter.
+
+use std::cell::RefCell;
+use std::ptr;
+
+use melior::ir::operation::OperationLike;
+use melior::ir::{
+    Block, BlockLike, BlockRef, Module, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
+};
+use mlir_sys::{
+    MlirOpOperand, mlirBlockAppendOwnedOperation, mlirOpOperandGetNextUse, mlirOpOperandGetOperandNumber,
+    mlirOpOperandGetOwner, mlirOpOperandIsNull, mlirOpResultGetOwner, mlirOpResultGetResultNumber, mlirOperationDestroy,
+    mlirOperationMoveBefore, mlirOperationRemoveFromParent, mlirOperationSetOperand, mlirOperationSetOperands,
+    mlirValueGetFirstUse, mlirValueIsAOpResult, mlirValueReplaceAllUsesOfWith,
+};
+
+/// A rewrite that would break the IR.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RewriteError {
+    /// The value to put in place has another type.
+    #[error("a value of type `{expected}` cannot be replaced by one of type `{found}`")]
+    Type {
+        /// Type of the value to replace.
+        expected: String,
+        /// Type of the replacement.
+        found: String,
+    },
+    /// The operation's results are still in use.
+    #[error("`{0}` is erased while its results are in use")]
+    InUse(String),
+    /// The operation is in no block: erased, or the module itself.
+    #[error("`{0}` is in no block")]
+    Detached(String),
+    /// A position beyond the end.
+    #[error("`{operation}` has no operand {position}")]
+    Operand {
+        /// Name of the operation.
+        operation: String,
+        /// The position.
+        position: usize,
+    },
+}
+
+/// A use of a value.
+#[derive(Clone, Copy, Debug)]
+pub struct Use<'c, 'r> {
+    /// The operation that uses the value.
+    pub user: OperationRef<'c, 'r>,
+    /// Position of the value among its operands.
+    pub operand: usize,
+}
+
+/// Rewrites the operations of one module.
+pub struct Rewriter<'c, 'm> {
+    module: &'m Module<'c>,
+    erased: RefCell<Vec<OperationRef<'c, 'm>>>,
+}
+
+fn name(operation: OperationRef<'_, '_>) -> String {
+    crate::attributes::identifier_text(operation.name()).to_string()
+}
+
+impl<'c, 'm> Rewriter<'c, 'm> {
+    /// Rewriter of a module. Nothing else may change the module meanwhile.
+    pub fn new(module: &'m mut Module<'c>) -> Self {
+        Rewriter { module, erased: RefCell::new(Vec::new()) }
+    }
+
+    /// The module itself.
+    pub fn module_operation<'r>(&'r self) -> OperationRef<'c, 'r> {
+        self.module.as_operation()
+    }
+
+    /// The module's block.
+    pub fn body<'r>(&'r self) -> BlockRef<'c, 'r> {
+        self.module.body()
+    }
+
+    /// Whether an operation has been erased (or not yet inserted).
+    pub fn is_detached(&self, operation: OperationRef<'c, '_>) -> bool {
+        operation.block().is_none()
+    }
+
+    /// Inserts an operation before another.
+    ///
+    /// # Errors
+    /// [`RewriteError::Detached`] when the other is in no block.
+    pub fn insert_before<'r>(
+        &'r self,
+        operation: Operation<'c>,
+        before: OperationRef<'c, 'r>,
+    ) -> Result<OperationRef<'c, 'r>, RewriteError> {
+        let block = before.block().ok_or_else(|| RewriteError::Detached(name(before)))?;
+        Ok(block.insert_operation_before(before, operation))
+    }
+
+    /// Replaces every use of a value by another of the same type.
+    ///
+    /// # Errors
+    /// [`RewriteError::Type`].
+    pub fn replace_all_uses(&self, value: Value<'c, '_>, replacement: Value<'c, '_>) -> Result<(), RewriteError> {
+        if value.r#type() != replacement.r#type() {
+            return Err(RewriteError::Type {
+                expected: value.r#type().to_string(),
+                found: replacement.r#type().to_string(),
+            });
+        }
+        // SAFETY: both values are live: erased operations keep their memory.
+        unsafe { mlirValueReplaceAllUsesOfWith(value.to_raw(), replacement.to_raw()) };
+        Ok(())
+    }
+
+    /// Takes an operation without uses out of the IR, and its uses of other values with it. For an operation with
+    /// regions, these must be isolated from above.
+    ///
+    /// # Errors
+    /// [`RewriteError::InUse`] and [`RewriteError::Detached`].
+    pub fn erase(&self, operation: OperationRef<'c, '_>) -> Result<(), RewriteError> {
+        if operation.results().any(|result| self.has_uses(Value::from(result))) {
+            return Err(RewriteError::InUse(name(operation)));
+        }
+        if operation.block().is_none() {
+            return Err(RewriteError::Detached(name(operation)));
+        }
+        // SAFETY: the operation is live and in a block. From here on the rewriter owns it.
+        unsafe {
+            mlirOperationRemoveFromParent(operation.to_raw());
+            mlirOperationSetOperands(operation.to_raw(), 0, ptr::null());
+            self.erased.borrow_mut().push(OperationRef::from_raw(operation.to_raw()));
+        }
+        Ok(())
+    }
+
+    /// Replaces the one result of an operation and erases it.
+    ///
+    /// # Errors
+    /// Those of [`Self::replace_all_uses`] and [`Self::erase`].
+    pub fn replace(&self, operation: OperationRef<'c, '_>, replacement: Value<'c, '_>) -> Result<(), RewriteError> {
+        for result in operation.results() {
+            self.replace_all_uses(Value::from(result), replacement)?;
+        }
+        self.erase(operation)
+    }
+
+    /// Replaces an operand.
+    ///
+    /// # Errors
+    /// [`RewriteError::Operand`] for a position beyond the end, and [`RewriteError::Type`].
+    pub fn set_operand(
+        &self,
+        operation: OperationRef<'c, '_>,
+        position: usize,
+        value: Value<'c, '_>,
+    ) -> Result<(), RewriteError> {
+        let old = operation
+            .operands()
+            .nth(position)
+            .ok_or_else(|| RewriteError::Operand { operation: name(operation), position })?;
+        if old.r#type() != value.r#type() {
+            return Err(RewriteError::Type { expected: old.r#type().to_string(), found: value.r#type().to_string() });
+        }
+        // SAFETY: the operation is live and has an operand at that position.
+        unsafe { mlirOperationSetOperand(operation.to_raw(), position as isize, value.to_raw()) };
+        Ok(())
+    }
+
+    /// Moves an operation before another. The caller keeps definitions before uses.
+    ///
+    /// # Errors
+    /// [`RewriteError::Detached`] when either is in no block.
+    pub fn move_before(
+        &self,
+        operation: OperationRef<'c, '_>,
+        before: OperationRef<'c, '_>,
+    ) -> Result<(), RewriteError> {
+        for operation in [operation, before] {
+            if operation.block().is_none() {
+                return Err(RewriteError::Detached(name(operation)));
+            }
+        }
+        // SAFETY: both operations are live and in blocks.
+        unsafe { mlirOperationMoveBefore(operation.to_raw(), before.to_raw()) };
+        Ok(())
+    }
+
+    /// Moves an operation to the end of a block, of a new region for instance.
+    ///
+    /// # Errors
+    /// [`RewriteError::Detached`] when it is in no block.
+    pub fn move_to_end(&self, operation: OperationRef<'c, '_>, block: &Block<'c>) -> Result<(), RewriteError> {
+        if operation.block().is_none() {
+            return Err(RewriteError::Detached(name(operation)));
+        }
+        // SAFETY: the operation is live and in a block, which gives it to the other block.
+        unsafe {
+            mlirOperationRemoveFromParent(operation.to_raw());
+            mlirBlockAppendOwnedOperation(block.to_raw(), operation.to_raw());
+        }
+        Ok(())
+    }
+
+    /// Inserts a copy of an operation, regions included, before another. `replacement` maps its operands.
+    ///
+    /// # Errors
+    /// [`RewriteError::Detached`] when the other is in no block, and [`RewriteError::Type`].
+    pub fn clone_before<'r>(
+        &'r self,
+        operation: OperationRef<'c, '_>,
+        before: OperationRef<'c, 'r>,
+        replacement: impl Fn(Value<'c, '_>) -> Option<Value<'c, 'r>>,
+    ) -> Result<OperationRef<'c, 'r>, RewriteError> {
+        let copy = self.insert_before((*operation).clone(), before)?;
+        for (position, operand) in operation.operands().enumerate() {
+            if let Some(value) = replacement(operand) {
+                self.set_operand(copy, position, value)?;
+            }
+        }
+        Ok(copy)
+    }
+}
+
+/// Reading that rewrites need and melior lacks.
+impl<'c> Rewriter<'c, '_> {
+    /// The operation that defines a value, and the number of the result; `None` for block arguments.
+    pub fn definition<'r>(&'r self, value: Value<'c, '_>) -> Option<(OperationRef<'c, 'r>, usize)> {
+        // SAFETY: the value is live, and is asked for its owner only if it is a result.
+        unsafe {
+            mlirValueIsAOpResult(value.to_raw()).then(|| {
+                let owner = OperationRef::from_raw(mlirOpResultGetOwner(value.to_raw()));
+                (owner, mlirOpResultGetResultNumber(value.to_raw()) as usize)
+            })
+        }
+    }
+
+    /// Whether a value has uses.
+    pub fn has_uses(&self, value: Value<'c, '_>) -> bool {
+        // SAFETY: the value is live.
+        unsafe { !mlirOpOperandIsNull(mlirValueGetFirstUse(value.to_raw())) }
+    }
+
+    /// The uses of a value.
+    pub fn uses<'r>(&'r self, value: Value<'c, '_>) -> Vec<Use<'c, 'r>> {
+        let mut uses = Vec::new();
+        // SAFETY: the value is live, and so are its uses and their owners; the list does not change meanwhile.
+        unsafe {
+            let mut next: MlirOpOperand = mlirValueGetFirstUse(value.to_raw());
+            while !mlirOpOperandIsNull(next) {
+                uses.push(Use {
+                    user: OperationRef::from_raw(mlirOpOperandGetOwner(next)),
+                    operand: mlirOpOperandGetOperandNumber(next) as usize,
+                });
+                next = mlirOpOperandGetNextUse(next);
+            }
+        }
+        uses
+    }
+
+    /// The blocks of an operation's regions.
+    pub fn blocks<'r>(&'r self, operation: OperationRef<'c, 'r>) -> Vec<BlockRef<'c, 'r>> {
+        let mut blocks = Vec::new();
+        for index in 0..operation.region_count() {
+            let mut next = region(operation, index).and_then(|region| region.first_block());
+            while let Some(block) = next {
+                blocks.push(block);
+                next = block.next_in_region();
+            }
+        }
+        blocks
+    }
+
+    /// The operations of the module, nested ones included, each after those before it and those inside it.
+    pub fn operations<'r>(&'r self) -> Vec<OperationRef<'c, 'r>> {
+        let mut operations = self.operations_in(self.module_operation());
+        operations.pop();
+        operations
+    }
+
+    /// The operations in an operation, and last itself, each after those before it and those inside it.
+    pub fn operations_in<'r>(&'r self, root: OperationRef<'c, 'r>) -> Vec<OperationRef<'c, 'r>> {
+        let mut operations = Vec::new();
+        // Operations with those of their blocks that are still to come.
+        let mut stack = vec![(root, self.blocks(root).into_iter())];
+        while let Some((operation, mut blocks)) = stack.pop() {
+            let Some(block) = blocks.next() else {
+                operations.push(operation);
+                continue;
+            };
+            stack.push((operation, blocks));
+            let mut inner = Vec::new();
+            let mut next = block.first_operation();
+            while let Some(operation) = next {
+                inner.push(operation);
+                next = operation.next_in_block();
+            }
+            stack.extend(inner.into_iter().rev().map(|operation| (operation, self.blocks(operation).into_iter())));
+        }
+        operations
+    }
+}
+
+fn region<'c, 'r>(operation: OperationRef<'c, 'r>, index: usize) -> Option<RegionRef<'c, 'r>> {
+    // SAFETY: the operation outlives `'r`: it belongs to the rewriter's module.
+    unsafe { operation.to_ref() }.region(index).ok()
+}
+
+impl Drop for Rewriter<'_, '_> {
+    fn drop(&mut self) {
+        for operation in self.erased.borrow_mut().drain(..) {
+            // SAFETY: erased operations are in no block, without uses, and owned by this rewriter alone. Handles to
+            // them borrow from the rewriter and so are gone.
+            unsafe { mlirOperationDestroy(operation.to_raw()) };
+        }
+    }
+}
