@@ -8,6 +8,7 @@ pub mod dialect;
 pub mod element_type;
 pub mod eval;
 pub mod graph;
+pub mod indexing_maps;
 pub mod literal;
 pub mod op_kind;
 pub mod ops;

@@ -106,10 +106,20 @@ impl Linear {
         self.terms.len() == other.terms.len() && self.terms.iter().all(|(atom, c)| other.coefficient(atom) == *c)
     }
 
-    /// The sum as an expression, summands in their order, the constant last.
+    /// The sum as an expression, the constant last: variables in their order if there is nothing else, else
+    /// summands in the order of expressions.
     pub fn to_expr(&self) -> Expr {
-        let mut summands: Vec<Expr> = self.terms.iter().map(|(atom, c)| atom.clone() * *c).collect();
-        summands.sort();
+        let summand = |(atom, c): &(Expr, i64)| atom.clone() * *c;
+        let only_variables = self.terms.iter().all(|(atom, _)| atom.as_variable().is_some());
+        let summands = if only_variables {
+            let mut terms: Vec<&(Expr, i64)> = self.terms.iter().collect();
+            terms.sort_by_key(|(atom, _)| atom.as_variable());
+            terms.into_iter().map(summand).collect()
+        } else {
+            let mut summands: Vec<Expr> = self.terms.iter().map(summand).collect();
+            summands.sort();
+            summands
+        };
         let mut summands = summands.into_iter();
         let Some(mut sum) = summands.next() else {
             return Expr::constant(self.constant);

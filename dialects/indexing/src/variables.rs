@@ -2,7 +2,7 @@
 
 use crate::expr::{Expr, Var};
 use crate::interval::{Interval, ceil_div, floor_div};
-use crate::map::{IndexingMap, Variable};
+use crate::map::{IndexingMap, RuntimeSource, Variable};
 use crate::simplify::congruence;
 
 /// Which variables were removed, by position.
@@ -150,6 +150,55 @@ impl IndexingMap {
             rescaled = true;
         }
         rescaled
+    }
+
+    /// Gives range variable number `i` the bounds `[0, size - 1]`.
+    pub fn set_range_size(&mut self, i: usize, size: i64) {
+        if let Some(variable) = self.ranges.get_mut(i) {
+            variable.bounds = Interval::of_size(size);
+        }
+    }
+
+    /// Replaces run-time variable number `i` by an expression; the variable stays, unused.
+    pub fn replace_runtime(&mut self, i: usize, expr: &Expr) {
+        let variable = Var::Runtime(i as u32);
+        self.rewrite(&|e| e.substitute(&|v| (v == variable).then(|| expr.clone())));
+    }
+
+    /// Changes what run-time variable number `i` stands for.
+    pub fn set_runtime_source(&mut self, i: usize, source: RuntimeSource) {
+        if let Some(variable) = self.runtimes.get_mut(i) {
+            variable.source = Some(source.into());
+        }
+    }
+
+    /// The map in which the last `count` range variables are run-time variables, before those there are.
+    pub fn ranges_to_runtimes(&self, count: usize) -> IndexingMap {
+        let mut map = self.clone();
+        let first = map.ranges.len().saturating_sub(count);
+        let moved = map.ranges.len() - first;
+        map.rewrite(&|expr| {
+            expr.substitute(&|variable| match variable {
+                Var::Range(i) if i as usize >= first => Some(Expr::runtime(i as usize - first)),
+                Var::Runtime(i) => Some(Expr::runtime(i as usize + moved)),
+                Var::Dim(_) | Var::Range(_) => None,
+            })
+        });
+        let tail = map.ranges.split_off(first);
+        map.runtimes.splice(0..0, tail);
+        map
+    }
+
+    /// The map with names for its variables, as far as the lists go.
+    pub fn with_names(&self, dims: &[String], ranges: &[String], runtimes: &[String]) -> IndexingMap {
+        let mut map = self.clone();
+        let lists = [(&mut map.dims, dims), (&mut map.ranges, ranges), (&mut map.runtimes, runtimes)];
+        for (variables, names) in lists {
+            for (variable, name) in variables.iter_mut().zip(names) {
+                variable.name = Some(name.as_str().into());
+            }
+        }
+        map
     }
 
     /// The map in which range and run-time variables are further dimensions, in this order.

@@ -97,6 +97,9 @@ impl<'t> Reader<'t> {
     fn array(&mut self, shape: &ArrayShape) -> Result<Literal, Error> {
         use ElementType::*;
         let element_type = shape.element_type;
+        if shape.rank() > 0 && !matches!(self.cursor.peek(), None | Some(b'{')) {
+            return self.splat(shape);
+        }
         // Every element takes two bytes of text at least, so what is reserved is bounded by the text.
         let text_length = self.end.saturating_sub(self.cursor.position);
         let count = usize::try_from(shape.element_count()).unwrap_or(0).min(text_length / 2 + 1);
@@ -149,6 +152,30 @@ impl<'t> Reader<'t> {
                 reason: error.to_string(),
             })?;
         Ok(Literal::Array(array))
+    }
+
+    /// One scalar for every element: `bf16[17,22] constant(1)`. Unlike other literals its size is not bounded by the
+    /// text's, so it has a bound of its own.
+    fn splat(&mut self, shape: &ArrayShape) -> Result<Literal, Error> {
+        const MOST_BYTES: i64 = 1 << 30;
+        let start = self.cursor.position;
+        let scalar = self.array(&ArrayShape::new(shape.element_type, []))?;
+        let found = scalar.as_array().map(ArrayLiteral::bytes).unwrap_or_default();
+        let failed = |reader: &Self, reason: String| Error::Literal {
+            at: reader.cursor.source.location(start..reader.cursor.position),
+            shape: shape.to_string(),
+            reason,
+        };
+        if shape.checked_byte_size().is_none_or(|size| size > MOST_BYTES) {
+            return Err(failed(self, format!("a single value fills at most {MOST_BYTES} bytes")));
+        }
+        let mut bytes: AlignedBytes = AVec::with_capacity(ALIGNMENT, shape.byte_size());
+        for _ in 0..shape.element_count() {
+            bytes.extend_from_slice(found);
+        }
+        ArrayLiteral::new(ArrayShape { layout: None, ..shape.clone() }, bytes)
+            .map(Literal::Array)
+            .map_err(|error| failed(self, error.to_string()))
     }
 
     /// Walks the braces and calls `element` at each element. The state is one counter a dimension, not recursion.

@@ -4,6 +4,7 @@ use super::window::window_positions;
 use super::{WindowDimension, place};
 use crate::expr::Expr;
 use crate::map::{Constraint, IndexingMap, Variable, variables_of_sizes};
+use crate::simplify::PointVariables;
 
 /// The dimension numbers of a dot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,7 +111,8 @@ pub struct Convolution<'a> {
 }
 
 /// convolution, to the input and to the kernel. Range variables: the places in the window, then the input
-/// features of a group, then (input, with more than one batch group) the batch groups. Simplified.
+/// features of a group, then (input, with more than one batch group) the batch groups. Simplified;
+/// variables with a single value stay, so that range variables mean the same in both maps.
 ///
 /// With several batch groups an output feature uses the part of the batch of its own group; the map names all
 /// of them, as the reference does, so that it does not depend on how features are dealt to groups.
@@ -180,8 +182,7 @@ pub fn convolution(
     kernel_ranges.push(group_features);
     let mut kernel = IndexingMap::from_sizes(output_sizes, &kernel_ranges, kernel);
     for map in [&mut input, &mut kernel] {
-        map.simplify();
-        map.remove_unused_symbols();
+        map.simplify_with(PointVariables::Preserve);
     }
     (input, kernel)
 }

@@ -40,7 +40,7 @@ pub fn dynamic_slice(input_sizes: &[i64], slice_sizes: &[i64], offsets: &[Offset
         .zip(offsets)
         .enumerate()
         .map(|(i, ((&size, &slice), &start))| {
-            Expr::dim(i) + offset(start, Interval::new(0, size - slice), Vec::new(), &mut runtimes)
+            Expr::dim(i) + offset(start, Interval::new(0, size.saturating_sub(slice)), Vec::new(), &mut runtimes)
         })
         .collect();
     IndexingMap::new(variables_of_sizes(slice_sizes), Vec::new(), runtimes, results, Vec::new())
@@ -57,7 +57,7 @@ pub fn dynamic_update_slice(output_sizes: &[i64], update_sizes: &[i64], offsets:
         .zip(offsets)
         .enumerate()
         .map(|(i, ((&size, &update), &start))| {
-            Expr::dim(i) - offset(start, Interval::new(0, size - update), Vec::new(), &mut runtimes)
+            Expr::dim(i) - offset(start, Interval::new(0, size.saturating_sub(update)), Vec::new(), &mut runtimes)
         })
         .collect();
     IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, results, Vec::new())
@@ -121,7 +121,7 @@ pub fn gather(
             }
         }
         if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
-            let bounds = Interval::new(0, size - slice);
+            let bounds = Interval::new(0, size.saturating_sub(slice));
             let index = vector.element(&batch, Expr::constant(component as i64));
             expr = expr + offset(Offset::Value(indices), bounds, index, &mut runtimes);
         }
@@ -220,7 +220,7 @@ pub fn scatter(
         let window_size = window.map_or(1, |d| updates_sizes[d]);
         if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
             let index = vector.element(&batch, Expr::constant(component as i64));
-            let bounds = Interval::new(0, size - window_size);
+            let bounds = Interval::new(0, size.saturating_sub(window_size));
             place_in_window = place_in_window - offset(Offset::Value(indices), bounds, index, &mut runtimes);
         }
         if let Some(d) = window {

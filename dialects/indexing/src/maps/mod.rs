@@ -29,7 +29,10 @@ pub use shape::{
     reshape, transpose,
 };
 pub use slicing::{concatenate, concatenate_to_output, pad, pad_to_output, reverse, slice, slice_to_output};
-pub use window::{WindowDimension, reduce_window, select_and_scatter_operand, select_and_scatter_source};
+pub use window::{
+    WindowDimension, reduce_window, reduce_window_to_output, select_and_scatter_operand, select_and_scatter_source,
+    select_and_scatter_source_to_output,
+};
 
 use crate::expr::Expr;
 

@@ -24,7 +24,7 @@ pub fn slice_to_output(input_sizes: &[i64], output_sizes: &[i64], starts: &[i64]
         .collect();
     let mut map = IndexingMap::from_sizes(input_sizes, &[], results);
     for (i, ((&start, &stride), &size)) in starts.iter().zip(strides).zip(output_sizes).enumerate() {
-        let last = (size - 1).saturating_mul(stride).saturating_add(start);
+        let last = size.saturating_sub(1).saturating_mul(stride).saturating_add(start);
         map.add_constraint(Expr::dim(i), Interval::new(start, last));
         map.add_constraint((Expr::dim(i) - start).modulo(stride), Interval::point(0));
     }
@@ -39,7 +39,7 @@ pub fn pad(output_sizes: &[i64], input_sizes: &[i64], low: &[i64], interior: &[i
         dims(output_sizes.len()).into_iter().zip(steps()).map(|(d, (low, step))| (d - low).floordiv(step)).collect();
     let mut map = IndexingMap::from_sizes(output_sizes, &[], results);
     for (i, ((low, step), &size)) in steps().zip(input_sizes).enumerate() {
-        let last = (size - 1).saturating_mul(step).saturating_add(low);
+        let last = size.saturating_sub(1).saturating_mul(step).saturating_add(low);
         map.add_constraint(Expr::dim(i), Interval::new(low, last));
         map.add_constraint((Expr::dim(i) - low).modulo(step), Interval::point(0));
     }

@@ -58,11 +58,53 @@ pub(super) fn window_positions(input_sizes: &[i64], output_sizes: &[i64], window
     let mut map =
         IndexingMap::new(variables_of_sizes(output_sizes), variables_of_sizes(&sizes), Vec::new(), results, Vec::new());
     for ((index, w), &size) in padded.into_iter().zip(window).zip(input_sizes) {
-        let last = (size - 1).saturating_mul(dilation(w)).saturating_add(w.padding_low);
+        let last = size.saturating_sub(1).saturating_mul(dilation(w)).saturating_add(w.padding_low);
         map.add_constraint(index.clone(), Interval::new(w.padding_low, last));
         map.add_constraint((index - w.padding_low).modulo(dilation(w)), Interval::point(0));
     }
     map
+}
+
+/// reduce-window, from an input: the windows an element is in. Simplified.
+pub fn reduce_window_to_output(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    let sizes: Vec<i64> = window.iter().map(|w| w.size).collect();
+    let starts: Vec<Expr> = window
+        .iter()
+        .enumerate()
+        .map(|(i, w)| Expr::dim(i) * w.base_dilation.max(1) - Expr::range(i) * w.window_dilation + w.padding_low)
+        .collect();
+    let mut map = windows_from(input_sizes, &sizes, output_sizes, starts, window);
+    map.simplify();
+    map.remove_unused_symbols();
+    map
+}
+
+/// The windows that start at the given places of the padded area, if there are such.
+fn windows_from(
+    sizes: &[i64],
+    range_sizes: &[i64],
+    output_sizes: &[i64],
+    starts: Vec<Expr>,
+    window: &[WindowDimension],
+) -> IndexingMap {
+    let stride = |w: &WindowDimension| w.stride.max(1);
+    let results = starts.iter().zip(window).map(|(start, w)| start.clone().floordiv(stride(w))).collect();
+    let mut map = IndexingMap::from_sizes(sizes, range_sizes, results);
+    for ((start, w), &size) in starts.into_iter().zip(window).zip(output_sizes) {
+        let last = size.saturating_sub(1).saturating_mul(stride(w));
+        map.add_constraint(start.clone(), Interval::new(0, last));
+        map.add_constraint(start.modulo(stride(w)), Interval::point(0));
+    }
+    map
+}
+
+/// select-and-scatter, from the source: the elements of its window, one of which it is added to. Simplified.
+pub fn select_and_scatter_source_to_output(
+    operand_sizes: &[i64],
+    source_sizes: &[i64],
+    window: &[WindowDimension],
+) -> IndexingMap {
+    reduce_window(operand_sizes, source_sizes, window)
 }
 
 /// The windows of `select-and-scatter` that hold result element `d`: window number `(d + low - s) / stride`
@@ -74,19 +116,7 @@ fn windows_over(operand_sizes: &[i64], source_sizes: &[i64], window: &[WindowDim
         .enumerate()
         .map(|(i, w)| Expr::dim(i) - Expr::range(i) * w.window_dilation + w.padding_low)
         .collect();
-    let results = starts.iter().zip(window).map(|(start, w)| start.clone().floordiv(w.stride)).collect();
-    let mut map = IndexingMap::new(
-        variables_of_sizes(operand_sizes),
-        variables_of_sizes(&sizes),
-        Vec::new(),
-        results,
-        Vec::new(),
-    );
-    for ((start, w), &size) in starts.into_iter().zip(window).zip(source_sizes) {
-        map.add_constraint(start.clone(), Interval::new(0, (size - 1).saturating_mul(w.stride)));
-        map.add_constraint(start.modulo(w.stride), Interval::point(0));
-    }
-    map
+    windows_from(operand_sizes, &sizes, source_sizes, starts, window)
 }
 
 /// select-and-scatter, to the source: the values that may be added to an element of the result.

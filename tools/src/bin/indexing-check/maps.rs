@@ -1,124 +1,129 @@
-//! Answers questions about a single map, one per run: `--op OPERATION --map FILE [--second FILE] [--args FILE]`.
+//! Questions about one map or interval.
 
-use indexing::{Expr, IndexingMap, Interval, PointVariables, RangeEvaluator, parse_expr};
-use serde_json::{Value, json};
 use std::error::Error;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let mut op = String::new();
-    let (mut map, mut second, mut args) = (String::new(), String::new(), json!({}));
-    let mut argv = std::env::args().skip(1);
-    while let (Some(key), Some(value)) = (argv.next(), argv.next()) {
-        match key.as_str() {
-            "--op" => op = value,
-            "--map" => map = std::fs::read_to_string(value)?,
-            "--second" => second = std::fs::read_to_string(value)?,
-            "--args" => args = serde_json::from_str(&std::fs::read_to_string(value)?)?,
-            _ => return Err(format!("unknown argument {key}").into()),
-        }
+use hlo::graph::Computation;
+use hlo::indexing_maps::{Outside, RuntimeValue, fold_runtime_values};
+use indexing::{IndexingMap, Interval, PointVariables, RangeEvaluator, RuntimeSource, parse_expr};
+use serde_json::{Value, json};
+
+use crate::Arguments;
+
+fn integers(value: &Value) -> Vec<i64> {
+    value.as_array().map(|list| list.iter().filter_map(Value::as_i64).collect()).unwrap_or_default()
+}
+
+/// The answer as a map's text or as JSON.
+pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
+    let text = arguments.read("map")?;
+    let values: Value = if arguments.has("args") { serde_json::from_str(&arguments.read("args")?)? } else { json!({}) };
+    let operation = arguments.get("op")?;
+    if let "equality_classes" | "interval_compare" | "interval_arith" = operation {
+        return answer_about_list(operation, &text, &values);
     }
-    println!("{}", answer(&op, &map, &second, &args)?);
-    Ok(())
-}
-
-fn ints(v: &Value) -> Vec<i64> {
-    v.as_array().map(|a| a.iter().filter_map(Value::as_i64).collect()).unwrap_or_default()
-}
-
-fn answer(op: &str, text: &str, second: &str, args: &Value) -> Result<String, Box<dyn Error>> {
-    let map = || text.parse::<IndexingMap>();
-    let symbols = |m: &IndexingMap| {
-        let all = ints(&args["symbols"]);
-        let (a, b) = all.split_at(m.ranges().len().min(all.len()));
-        (ints(&args["dims"]), a.to_vec(), b.to_vec())
-    };
-    let interval = |r: Interval| json!([r.lower, r.upper]);
-    Ok(match op {
+    let mut map: IndexingMap = text.parse()?;
+    let symbols = integers(&values["symbols"]);
+    let (ranges, runtimes) = symbols.split_at(map.ranges().len().min(symbols.len()));
+    let dims = integers(&values["dims"]);
+    let interval = |range: Interval| json!([range.lower, range.upper]);
+    let json = match operation {
+        "parse" | "roundtrip" | "print" | "known_empty" => return Ok(map.to_string()),
+        "print_affine_map" => return Ok(with_names(&map, &values["names"]).to_string()),
         "simplify" => {
-            let mut m = map()?;
-            m.simplify_with(if args["point_dimensions"] == "preserve" {
-                PointVariables::Preserve
-            } else {
-                PointVariables::Replace
-            });
-            m.to_string()
+            let preserve = values["point_dimensions"] == "preserve";
+            map.simplify_with(if preserve { PointVariables::Preserve } else { PointVariables::Replace });
+            return Ok(map.to_string());
         }
-        "parse" | "roundtrip" | "print" | "known_empty" | "print_affine_map" => map()?.to_string(),
-        "compose" => map()?.compose(&second.parse()?)?.to_string(),
+        "compose" => return Ok(map.compose(&arguments.read("second")?.parse()?)?.to_string()),
         "remove_unused_symbols" => {
-            let mut m = map()?;
-            m.remove_unused_symbols();
-            m.to_string()
+            map.remove_unused_symbols();
+            return Ok(map.to_string());
         }
         "remove_unused_vars" => {
-            let mut m = map()?;
-            m.remove_unused_variables();
-            m.to_string()
+            map.remove_unused_variables();
+            return Ok(map.to_string());
         }
         "rescale" | "rescale_then_simplify" => {
-            let mut m = map()?;
-            m.rescale_symbols();
-            if op != "rescale" {
-                m.simplify();
+            map.rescale_symbols();
+            if operation == "rescale_then_simplify" {
+                map.simplify();
             }
-            m.to_string()
+            return Ok(map.to_string());
         }
-        "convert_symbols_to_dims" => map()?.symbols_to_dims().to_string(),
+        "convert_symbols_to_dims" => return Ok(map.symbols_to_dims().to_string()),
         "convert_range_vars_to_dims" => {
-            let ids: Vec<usize> = ints(&args["range_var_ids"]).iter().map(|&i| i as usize).collect();
-            map()?.ranges_to_dims(&ids).to_string()
+            let positions: Vec<usize> =
+                integers(&values["range_var_ids"]).iter().filter_map(|&i| usize::try_from(i).ok()).collect();
+            return Ok(map.ranges_to_dims(&positions).to_string());
         }
-        "evaluate" => {
-            let m = map()?;
-            let (d, s, r) = symbols(&m);
-            json!(m.evaluate(&d, &s, &r)).to_string()
+        "replace_constant_rt_vars" => return fold_runtime(map, &values),
+        "evaluate" => json!(map.evaluate(&dims, ranges, runtimes)),
+        "constraints_satisfied" => json!(map.constraints_hold(&dims, ranges, runtimes)),
+        "always_nonnegative" => {
+            let expr = parse_expr(values["expr"].as_str().unwrap_or_default(), &map)?;
+            json!(RangeEvaluator::new(&map).is_never_negative(&expr))
         }
-        "constraints_satisfied" => {
-            let m = map()?;
-            let (d, s, r) = symbols(&m);
-            json!(m.constraints_hold(&d, &s, &r)).to_string()
-        }
-        "always_nonnegative" | "expr_range" => {
-            let m = map()?;
-            let e: Expr = parse_expr(args["expr"].as_str().unwrap_or_default(), &m)?;
-            let ranges = RangeEvaluator::new(&m);
-            if op == "expr_range" {
-                interval(ranges.range(&e)).to_string()
-            } else {
-                json!(ranges.is_never_negative(&e)).to_string()
+        "expr_range" => interval(map.range_of(&parse_expr(values["expr"].as_str().unwrap_or_default(), &map)?)),
+        "result_ranges" => map.results().iter().map(|e| interval(map.range_of(e))).collect(),
+        other => return Err(format!("unknown operation `{other}`").into()),
+    };
+    Ok(json.to_string())
+}
+
+fn answer_about_list(operation: &str, text: &str, values: &Value) -> Result<String, Box<dyn Error>> {
+    if operation == "equality_classes" {
+        let texts: Vec<String> = serde_json::from_str(text)?;
+        let maps = texts.iter().map(|text| text.parse()).collect::<Result<Vec<IndexingMap>, _>>()?;
+        let mut classes: Vec<Vec<usize>> = Vec::new();
+        for (i, map) in maps.iter().enumerate() {
+            match classes.iter_mut().find(|class| class.first().is_some_and(|&first| maps[first] == *map)) {
+                Some(class) => class.push(i),
+                None => classes.push(vec![i]),
             }
         }
-        "result_ranges" => {
-            let m = map()?;
-            json!(m.results().iter().map(|e| interval(m.range_of(e))).collect::<Vec<_>>()).to_string()
-        }
-        "equality_classes" => {
-            let list: Vec<String> = serde_json::from_str(text)?;
-            let maps: Vec<IndexingMap> = list.iter().map(|t| t.parse()).collect::<Result<_, _>>()?;
-            let mut classes: Vec<Vec<usize>> = Vec::new();
-            for (i, m) in maps.iter().enumerate() {
-                match classes.iter_mut().find(|c| maps[c[0]] == *m) {
-                    Some(class) => class.push(i),
-                    None => classes.push(vec![i]),
-                }
-            }
-            json!(classes).to_string()
-        }
-        "interval_compare" | "interval_arith" => {
-            let pair: Vec<Vec<i64>> = serde_json::from_str(text)?;
-            let (a, b) = (Interval::new(pair[0][0], pair[0][1]), Interval::new(pair[1][0], pair[1][1]));
-            match args["operator"].as_str().unwrap_or_default() {
-                ">" => json!(a.gt(b)).to_string(),
-                "<" => json!(a.lt(b)).to_string(),
-                ">=" => json!(a.ge(b)).to_string(),
-                "<=" => json!(a.le(b)).to_string(),
-                "==" => json!(a.equals(b)).to_string(),
-                "!=" => json!(a.differs(b)).to_string(),
-                "+" => interval(a + b).to_string(),
-                "*" => interval(a * b).to_string(),
-                other => return Err(format!("unknown operator {other}").into()),
-            }
-        }
-        _ => return Err(format!("unsupported operation {op}").into()),
-    })
+        return Ok(json!(classes).to_string());
+    }
+    let [[a, b], [c, d]]: [[i64; 2]; 2] = serde_json::from_str(text)?;
+    let (left, right) = (Interval::new(a, b), Interval::new(c, d));
+    let arithmetic = |result: Interval| json!([result.lower, result.upper]);
+    let json = match values["operator"].as_str().unwrap_or_default() {
+        ">" => json!(left.gt(right)),
+        "<" => json!(left.lt(right)),
+        ">=" => json!(left.ge(right)),
+        "<=" => json!(left.le(right)),
+        "==" => json!(left.equals(right)),
+        "!=" => json!(left.differs(right)),
+        "+" => arithmetic(left + right),
+        "*" => arithmetic(left * right),
+        other => return Err(format!("unknown operator `{other}`").into()),
+    };
+    Ok(json.to_string())
+}
+
+/// The symbols after the named range variables become run-time variables.
+fn with_names(map: &IndexingMap, names: &Value) -> IndexingMap {
+    let list = |key: &str| -> Vec<String> {
+        let names = names[key].as_array().map(Vec::as_slice).unwrap_or_default();
+        names.iter().filter_map(|name| Some(name.as_str()?.to_string())).collect()
+    };
+    let (dims, ranges, runtimes) = (list("dims"), list("ranges"), list("rt"));
+    if ranges.len() + runtimes.len() != map.ranges().len() {
+        return map.clone();
+    }
+    map.ranges_to_runtimes(runtimes.len()).with_names(&dims, &ranges, &runtimes)
+}
+
+/// Makes the run-time variable stand for an element of the root of a program, and folds it.
+fn fold_runtime(map: IndexingMap, values: &Value) -> Result<String, Box<dyn Error>> {
+    let module = hlo_text::read(values["hlo"].as_str().unwrap_or_default()).map_err(|e| format!("{e:?}"))?;
+    let entry: &Computation = module.entry();
+    let mut map = map;
+    for i in 0..map.runtimes().len() {
+        let index: IndexingMap = values["rt_vars"][format!("rt{i}")]["map"].as_str().unwrap_or("() -> ()").parse()?;
+        let value = RuntimeValue { computation: 0, instruction: entry.root }.into();
+        map.set_runtime_source(i, RuntimeSource { value, index: index.results().to_vec() });
+    }
+    fold_runtime_values(&mut map, entry, 0, Outside::Impossible);
+    map.simplify();
+    Ok(map.to_string())
 }

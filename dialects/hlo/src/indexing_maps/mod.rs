@@ -1,0 +1,151 @@
+//! Indexing maps of instructions: which elements of an operand an element of the result needs, and which
+//! elements of the result an element of an operand goes into.
+//!
+//! The maps themselves come from the crate `indexing` ([`indexing::maps`]); here attributes and shapes are
+//! taken from the graph, fusions are composed and run-time variables with known values are folded. Source:
+//! document "Indexing analysis". Arrays are looked at without their layouts, see [`layouts`].
+//!
+//! Tuples: the arrays of a tuple-shaped value are its *leaves*, numbered in the order of [`Shape::leaves`].
+
+mod forward;
+mod fusion;
+pub mod layouts;
+mod operations;
+mod runtime_values;
+
+use indexing::IndexingMap;
+
+use crate::graph::{Computation, Instruction, InstructionId};
+use crate::shape::{ArrayShape, Shape};
+
+pub use runtime_values::{Outside, fold_runtime_values};
+
+/// A map to or from one leaf of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeafMap {
+    /// The leaf; 0 for an array.
+    pub leaf: usize,
+    /// The map.
+    pub map: IndexingMap,
+}
+
+/// How one value is used: all the maps, or that they are not known.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ValueIndexing {
+    /// Nothing is known; any element may be needed.
+    Unknown,
+    /// Exactly these. No map twice.
+    Known(Vec<LeafMap>),
+}
+
+impl ValueIndexing {
+    /// One map of an array.
+    pub fn of(map: IndexingMap) -> ValueIndexing {
+        ValueIndexing::Known(vec![LeafMap { leaf: 0, map }])
+    }
+
+    /// Not used at all.
+    pub fn none() -> ValueIndexing {
+        ValueIndexing::Known(Vec::new())
+    }
+
+    /// The maps; none if they are not known.
+    pub fn maps(&self) -> &[LeafMap] {
+        match self {
+            ValueIndexing::Unknown => &[],
+            ValueIndexing::Known(maps) => maps,
+        }
+    }
+
+    /// Adds a map unless it is there.
+    fn add(&mut self, entry: LeafMap) {
+        if let ValueIndexing::Known(maps) = self {
+            if !maps.contains(&entry) {
+                maps.push(entry);
+            }
+        }
+    }
+}
+
+/// The instruction that computes a run-time variable: computation and position in it, as
+/// [`indexing::RuntimeSource::value`] holds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RuntimeValue {
+    /// Number of the computation in the [`Analysis`].
+    pub computation: u32,
+    /// The instruction.
+    pub instruction: InstructionId,
+}
+
+impl From<RuntimeValue> for u64 {
+    fn from(value: RuntimeValue) -> u64 {
+        (u64::from(value.computation) << 32) | u64::from(value.instruction.0)
+    }
+}
+
+impl From<u64> for RuntimeValue {
+    fn from(number: u64) -> RuntimeValue {
+        RuntimeValue { computation: (number >> 32) as u32, instruction: InstructionId(number as u32) }
+    }
+}
+
+/// Computes maps of the instructions of one computation and of those nested in its fusions.
+///
+/// The computation has been checked ([`crate::graph::Module::check`]).
+pub struct Analysis<'a> {
+    computations: Vec<&'a Computation>,
+}
+
+impl<'a> Analysis<'a> {
+    /// An analysis of a computation, which gets number 0.
+    pub fn new(computation: &'a Computation) -> Analysis<'a> {
+        Analysis { computations: vec![computation] }
+    }
+
+    /// The instruction a run-time variable stands for.
+    pub fn runtime_instruction(&self, value: u64) -> Option<&'a Instruction> {
+        let value = RuntimeValue::from(value);
+        self.computations.get(value.computation as usize)?.instructions.get(value.instruction.index())
+    }
+
+    /// The maps from leaf `output` of an instruction's result to each of its operands.
+    pub fn output_to_input(&mut self, instruction: InstructionId, output: usize) -> Vec<ValueIndexing> {
+        self.output_to_input_in(0, instruction, output)
+    }
+
+    /// The maps from operand number `operand` of an instruction to each leaf of its result. A tuple-shaped
+    /// operand is looked at as a whole: its leaves' maps are the entries' `leaf`.
+    pub fn input_to_output(&mut self, instruction: InstructionId, operand: usize) -> Vec<ValueIndexing> {
+        self.input_to_output_in(0, instruction, operand)
+    }
+
+    fn computation(&self, number: usize) -> &'a Computation {
+        self.computations[number]
+    }
+
+    /// The number of a computation, a new one if it has none.
+    fn number(&mut self, computation: &'a Computation) -> usize {
+        match self.computations.iter().position(|&known| std::ptr::eq(known, computation)) {
+            Some(number) => number,
+            None => {
+                self.computations.push(computation);
+                self.computations.len() - 1
+            }
+        }
+    }
+
+    fn runtime_value(&self, computation: usize, instruction: InstructionId) -> u64 {
+        RuntimeValue { computation: computation as u32, instruction }.into()
+    }
+}
+
+/// A leaf of a shape as an array of static or bounded sizes.
+fn leaf_array(shape: &Shape, leaf: usize) -> Option<&ArrayShape> {
+    let array = shape.leaves().get(leaf)?.as_array()?;
+    array.dimensions.iter().all(|&size| size >= 0).then_some(array)
+}
+
+/// The number of leaves before element `index` of a tuple shape.
+fn leaves_before(shape: &Shape, index: usize) -> usize {
+    shape.as_tuple().unwrap_or(&[]).iter().take(index).map(|element| element.leaves().len()).sum()
+}

@@ -1,0 +1,244 @@
+//! Run-time variables whose values the program fixes: constants, iotas, and what is made of them without
+//! reading other values.
+
+use indexing::{Expr, IndexingMap, Interval, RuntimeSource, maps};
+
+use super::Analysis;
+use crate::element_type::ElementType;
+use crate::graph::{Computation, InstructionId};
+use crate::literal::ArrayLiteral;
+use crate::op_kind::OpKind;
+use crate::shape::ArrayShape;
+
+/// What became of an element of the program.
+enum Folded {
+    /// An expression of the index.
+    Value(Expr),
+    /// This element of this instruction.
+    Element(InstructionId, Vec<Expr>),
+}
+
+/// What values outside a run-time variable's bounds mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// The operation clamps them, as dynamic-slice and gather do.
+    Clamped,
+    /// There are none.
+    Impossible,
+}
+
+/// Replaces the run-time variables of a map that stand for values of `computation` (number `number` of
+/// the analysis) by expressions where the values are known, and follows the others to the instruction that
+/// has the value. Variables that are no longer used are removed.
+///
+/// A constant outside the variable's bounds stays a variable.
+pub fn fold_runtime_values(map: &mut IndexingMap, computation: &Computation, number: u32, outside: Outside) {
+    let mut replaced = false;
+    for i in 0..map.runtimes().len() {
+        let variable = &map.runtimes()[i];
+        let Some(source) = variable.source.clone() else { continue };
+        let value = super::RuntimeValue::from(source.value);
+        if value.computation != number {
+            continue;
+        }
+        let bounds = variable.bounds;
+        match follow(map, computation, value.instruction, source.index.clone()) {
+            Folded::Value(expr) => {
+                let expr = map.simplify_expr(&expr);
+                if expr.as_constant().is_some_and(|c| !bounds.contains(c)) {
+                    continue;
+                }
+                let expr = match outside {
+                    Outside::Clamped => map.simplify_expr(&clamp(expr, bounds)),
+                    Outside::Impossible => expr,
+                };
+                map.replace_runtime(i, &expr);
+                replaced = true;
+            }
+            Folded::Element(instruction, index) => {
+                let value = super::RuntimeValue { computation: number, instruction }.into();
+                let index = index.iter().map(|e| map.simplify_expr(e)).collect();
+                map.set_runtime_source(i, RuntimeSource { value, index });
+            }
+        }
+    }
+    if replaced {
+        map.remove_unused_symbols();
+    }
+}
+
+fn clamp(expr: Expr, bounds: Interval) -> Expr {
+    expr.max(bounds.lower).min(bounds.upper)
+}
+
+/// Follows an element through instructions that only move elements, to its value if it has a known one.
+fn follow(map: &IndexingMap, computation: &Computation, start: InstructionId, start_index: Vec<Expr>) -> Folded {
+    let (mut id, mut index) = (start, start_index);
+    loop {
+        let Some(instruction) = computation.instructions.get(id.index()) else { return Folded::Element(id, index) };
+        match instruction.kind {
+            OpKind::Constant => {
+                let literal = instruction.literal().and_then(|literal| literal.as_array());
+                return match literal.and_then(|array| constant_value(array, &index)) {
+                    Some(value) => Folded::Value(Expr::constant(value)),
+                    None => Folded::Element(id, index),
+                };
+            }
+            OpKind::Iota => {
+                let dimension = instruction.attributes.int("iota_dimension").and_then(|d| usize::try_from(d).ok());
+                return match dimension.and_then(|d| index.get(d)) {
+                    Some(value) => Folded::Value(value.clone()),
+                    None => Folded::Element(id, index),
+                };
+            }
+            OpKind::Add | OpKind::Subtract | OpKind::Multiply => {
+                let [left, right] = instruction.operands[..] else { return Folded::Element(id, index) };
+                let known = |operand| match follow_value(map, computation, operand, &index) {
+                    Some(value) => in_type(map, computation, id, value),
+                    None => None,
+                };
+                let (Some(a), Some(b)) = (known(left), known(right)) else { return Folded::Element(id, index) };
+                let value = match instruction.kind {
+                    OpKind::Add => a + b,
+                    OpKind::Subtract => a - b,
+                    _ => a * b,
+                };
+                return match in_type(map, computation, id, value) {
+                    Some(value) => Folded::Value(value),
+                    None => Folded::Element(id, index),
+                };
+            }
+            OpKind::Broadcast
+            | OpKind::Reshape
+            | OpKind::Reverse
+            | OpKind::Transpose
+            | OpKind::Slice
+            | OpKind::Copy
+            | OpKind::Convert => {
+                let Some(step) = moved(computation, id, &index) else { return Folded::Element(id, index) };
+                (id, index) = step;
+            }
+            // Everything else computes, or moves elements depending on the index.
+            _ => return Folded::Element(id, index),
+        }
+        index = index.iter().map(|e| map.simplify_expr(e)).collect();
+    }
+}
+
+/// The value of an operand of an arithmetic instruction. One level of arithmetic is enough for offsets, and
+/// keeps the recursion short.
+fn follow_value(map: &IndexingMap, computation: &Computation, id: InstructionId, index: &[Expr]) -> Option<Expr> {
+    let (mut id, mut index) = (id, index.to_vec());
+    loop {
+        let instruction = computation.instructions.get(id.index())?;
+        if matches!(instruction.kind, OpKind::Add | OpKind::Subtract | OpKind::Multiply) {
+            return None;
+        }
+        if matches!(instruction.kind, OpKind::Constant | OpKind::Iota) {
+            return match follow(map, computation, id, index) {
+                Folded::Value(value) => Some(value),
+                Folded::Element(..) => None,
+            };
+        }
+        (id, index) = moved(computation, id, &index)?;
+    }
+}
+
+/// The operand and index an element comes from, for instructions that only move elements.
+fn moved(computation: &Computation, id: InstructionId, index: &[Expr]) -> Option<(InstructionId, Vec<Expr>)> {
+    let instruction = computation.get(id);
+    let operand = *instruction.operands.first()?;
+    let output = instruction.shape.as_array()?;
+    let input = computation.get(operand).shape.as_array()?;
+    let attributes = &instruction.attributes;
+    let map = match instruction.kind {
+        OpKind::Broadcast => maps::broadcast(&output.dimensions, attributes.ints("dimensions")),
+        OpKind::Reshape => maps::reshape(&input.dimensions, &output.dimensions),
+        OpKind::Reverse => maps::reverse(&output.dimensions, attributes.ints("dimensions")),
+        OpKind::Transpose => maps::transpose(&input.dimensions, attributes.ints("dimensions")),
+        OpKind::Slice => {
+            let starts: Vec<i64> = attributes.slice().iter().map(|s| s.start).collect();
+            let strides: Vec<i64> = attributes.slice().iter().map(|s| s.stride).collect();
+            maps::slice(&output.dimensions, &starts, &strides)
+        }
+        OpKind::Copy => maps::identity(&output.dimensions),
+        OpKind::Convert if holds_all(input, output) => maps::identity(&output.dimensions),
+        _ => return None,
+    };
+    Some((operand, map.results().iter().map(|e| e.substitute_dims(index)).collect()))
+}
+
+/// Whether every value of one integer type is a value of the other.
+fn holds_all(from: &ArrayShape, to: &ArrayShape) -> bool {
+    let (from, to) = (integer_range(from.element_type), integer_range(to.element_type));
+    from.zip(to).is_some_and(|(from, to)| to.contains_interval(from))
+}
+
+/// The expression, if its values fit the element type of the instruction, so that arithmetic does not wrap.
+fn in_type(map: &IndexingMap, computation: &Computation, id: InstructionId, value: Expr) -> Option<Expr> {
+    let element_type = computation.get(id).shape.as_array()?.element_type;
+    integer_range(element_type)?.contains_interval(map.range_of(&value)).then_some(value)
+}
+
+/// The values of an integer type that fits `i64`.
+fn integer_range(element_type: ElementType) -> Option<Interval> {
+    let bits = element_type.bit_width();
+    if element_type.is_signed_integer() && bits <= 64 {
+        let top = i64::MAX >> (64 - bits);
+        return Some(Interval::new(-top - 1, top));
+    }
+    if element_type.is_unsigned_integer() && bits < 64 {
+        return Some(Interval::new(0, (1i64 << bits) - 1));
+    }
+    None
+}
+
+/// The element at a constant index, or any element of a constant whose elements are all equal.
+fn constant_value(array: &ArrayLiteral, index: &[Expr]) -> Option<i64> {
+    let dimensions = &array.shape().dimensions;
+    let constant: Option<Vec<i64>> = index.iter().map(Expr::as_constant).collect();
+    match constant {
+        Some(place) => {
+            let mut offset = 0i64;
+            for (&i, &size) in place.iter().zip(dimensions) {
+                if !(0..size).contains(&i) {
+                    return None;
+                }
+                offset = offset * size + i;
+            }
+            integer_at(array, usize::try_from(offset).ok()?)
+        }
+        None => {
+            let width = array.element_type().byte_width();
+            let first = array.bytes().get(..width)?;
+            let all_equal = array.bytes().chunks(width).all(|element| element == first);
+            if all_equal { integer_at(array, 0) } else { None }
+        }
+    }
+}
+
+fn integer_at(array: &ArrayLiteral, position: usize) -> Option<i64> {
+    let element_type = array.element_type();
+    let width = element_type.byte_width();
+    let bytes = array.bytes().get(position.checked_mul(width)?..)?.get(..width)?;
+    if width > 8 || integer_range(element_type).is_none() {
+        return None;
+    }
+    let mut word = [0u8; 8];
+    word[..width].copy_from_slice(bytes);
+    let unsigned = u64::from_le_bytes(word);
+    if !element_type.is_signed_integer() {
+        return i64::try_from(unsigned).ok();
+    }
+    let shift = 64 - 8 * width as u32;
+    Some(((unsigned << shift) as i64) >> shift)
+}
+
+impl Analysis<'_> {
+    /// Folds run-time variables that stand for values of computation `number`.
+    pub(super) fn fold(&self, map: &mut IndexingMap, number: usize) {
+        if map.runtimes().iter().any(|v| v.source.is_some()) {
+            fold_runtime_values(map, self.computation(number), number as u32, Outside::Clamped);
+        }
+    }
+}
