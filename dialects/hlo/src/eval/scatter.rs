@@ -1,4 +1,6 @@
-//! `scatter` ("Dispersión"): variadic, with batching dimensions; updates that fall outside are skipped.
+//! `scatter` ("Dispersión"): variadic, with batching dimensions.
+//!
+//! A window that does not lie wholly inside the operand is skipped as a whole, as in XLA.
 
 use super::data::{advance, row_major_strides, sizes, view};
 use super::indexed::IndexVectors;
@@ -56,29 +58,33 @@ pub(super) fn scatter(
     if update_sizes.contains(&0) {
         return Ok(outputs);
     }
+    // Size of a window along each operand dimension.
+    let mut window_sizes = vec![1usize; input_sizes.len()];
+    for (&d, &window) in window_input_dims.iter().zip(window_dims) {
+        window_sizes[d] = update_sizes[window as usize];
+    }
     let combine = Combine::of(function, &outputs);
     let mut arguments = Vec::with_capacity(2 * count);
     let mut combined = Vec::with_capacity(count);
     let mut index = vec![0usize; update_sizes.len()];
     let mut batch = vec![usize::MAX; scatter_dims.len()];
-    let mut start = Vec::new();
+    // Position of the current window's first element; none if the window is skipped.
+    let mut base = None;
     let mut position = 0;
     loop {
-        let moved = batch.iter().zip(&scatter_dims).any(|(&old, &d)| old != index[d]);
-        if moved || position == 0 {
+        if position == 0 || batch.iter().zip(&scatter_dims).any(|(&old, &d)| old != index[d]) {
             batch.iter_mut().zip(&scatter_dims).for_each(|(batch, &d)| *batch = index[d]);
-            start = vectors.start(&batch, input_sizes.len())?;
+            let start = vectors.start(&batch, input_sizes.len())?;
+            base = (0..input_sizes.len()).try_fold(0, |base, d| {
+                let start = usize::try_from(start[d]).ok()?;
+                let end = start.checked_add(window_sizes[d])?;
+                (end <= input_sizes[d]).then(|| base + start * input_strides[d])
+            });
         }
-        let mut target = Some(0usize);
-        for (d, &start) in start.iter().enumerate() {
-            let offset = window_input_dims.iter().position(|&w| w == d).map_or(0, |k| index[window_dims[k] as usize]);
-            // An index vector near the end of i64 must not wrap around into range.
-            let place = usize::try_from(start.saturating_add(offset as i64)).ok();
-            target = match (target, place.filter(|&place| place < input_sizes[d])) {
-                (Some(target), Some(place)) => Some(target + place * input_strides[d]),
-                _ => None,
-            };
-        }
+        let target = base.map(|base| {
+            let inside = window_input_dims.iter().zip(window_dims);
+            base + inside.map(|(&d, &window)| index[window as usize] * input_strides[d]).sum::<usize>()
+        });
         if let Some(target) = target {
             match combine {
                 Combine::AddFloats => {
