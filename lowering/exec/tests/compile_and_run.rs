@@ -131,3 +131,54 @@ fn malformed_objects_are_refused() {
     let error = unsafe { Jit::load(&[b"not an object"], &[]) };
     assert!(error.is_err() || error.unwrap().lookup("f").is_err());
 }
+
+/// A two-deep loop of ten vector operations.
+fn kernel(index: usize) -> String {
+    let memory = "memref<128x256xf32>";
+    format!(
+        "func.func @kernel_{index}(%x: {memory} {{llvm.noalias}}, %y: {memory} {{llvm.noalias}}, %z: {memory} {{llvm.noalias}}) {{
+  %c = arith.constant dense<1.5> : vector<8xf32>
+  affine.for %i = 0 to 128 {{
+    affine.for %j = 0 to 256 step 8 {{
+      %a = vector.load %x[%i, %j] : {memory}, vector<8xf32>
+      %b = vector.load %y[%i, %j] : {memory}, vector<8xf32>
+      %0 = arith.mulf %a, %b : vector<8xf32>
+      %1 = arith.addf %0, %c : vector<8xf32>
+      %2 = math.fma %1, %a, %b : vector<8xf32>
+      %3 = math.sqrt %2 : vector<8xf32>
+      %4 = arith.divf %3, %1 : vector<8xf32>
+      %5 = arith.subf %4, %a : vector<8xf32>
+      %6 = math.absf %5 : vector<8xf32>
+      vector.store %6, %z[%i, %j] : {memory}, vector<8xf32>
+    }}
+  }}
+  return
+}}"
+    )
+}
+
+#[test]
+#[ignore = "a measurement, not a check"]
+fn compile_time() {
+    const KERNELS: usize = 200;
+    let text: String = (0..KERNELS).map(kernel).collect();
+    let halves = [(0..KERNELS / 2).map(kernel).collect::<String>(), (KERNELS / 2..KERNELS).map(kernel).collect()];
+    for _ in 0..3 {
+        for (name, shards) in [("one shard ", vec![&text]), ("two shards", halves.iter().collect())] {
+            let start = std::time::Instant::now();
+            let shards = shards.into_iter().map(|text| Shard::text(text)).collect();
+            let compiled = compile_shards(shards, &Target::host(), &ShardOptions::default()).unwrap();
+            let compile = start.elapsed();
+            let mut timings = lowering_llvm::timing::Timings::default();
+            compiled.iter().for_each(|shard| timings += shard.timings);
+            let start = std::time::Instant::now();
+            let objects: Vec<_> = compiled.into_iter().map(|shard| shard.object).collect();
+            // SAFETY: compiled for this CPU just now.
+            let jit = unsafe { Jit::load(&objects, exec::runtime::symbols()) }.unwrap();
+            let loaded = start.elapsed();
+            (0..KERNELS).for_each(|index| drop(jit.lookup(&format!("kernel_{index}")).unwrap()));
+            let looked_up = start.elapsed() - loaded;
+            println!("{name}: wall {compile:.1?} + load {loaded:.1?} + look-ups {looked_up:.1?}; {timings}");
+        }
+    }
+}

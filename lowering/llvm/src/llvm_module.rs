@@ -2,6 +2,7 @@
 
 use crate::{Error, Target};
 use inkwell::{
+    attributes::{Attribute, AttributeLoc},
     context::Context,
     module::Module,
     passes::PassBuilderOptions,
@@ -100,6 +101,7 @@ impl<'c> LlvmModule<'c> {
         };
         module.set_triple(&machine.get_triple());
         module.set_data_layout(&machine.get_target_data().get_data_layout());
+        mark_functions(&module, &context.context);
         Ok(Self { module, context, machine })
     }
 
@@ -145,5 +147,13 @@ impl<'c> LlvmModule<'c> {
             .map_err(|message| Error::Emit(message.to_string_lossy().into_owned()))?;
         let errors = self.context.take_errors();
         if errors.is_empty() { Ok(buffer.as_slice().to_vec()) } else { Err(Error::Emit(errors.join("\n"))) }
+    }
+}
+
+/// Nothing unwinds through compiled code; saying so spares it the tables for that.
+fn mark_functions(module: &Module, context: &Context) {
+    let no_unwind = context.create_enum_attribute(Attribute::get_named_enum_kind_id("nounwind"), 0);
+    for function in module.get_functions().filter(|function| function.count_basic_blocks() > 0) {
+        function.add_attribute(AttributeLoc::Function, no_unwind);
     }
 }

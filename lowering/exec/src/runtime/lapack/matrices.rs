@@ -1,6 +1,6 @@
 //! Batches of matrices, vectors and numbers in the buffers of a call.
 
-use crate::runtime::custom_call::CallBuffer;
+use crate::runtime::{custom_call::CallBuffer, linear_algebra::Element};
 use faer::{MatMut, MatRef};
 use std::marker::PhantomData;
 
@@ -18,7 +18,7 @@ pub(super) struct Matrices<T> {
 // SAFETY: each matrix is used by one thread.
 unsafe impl<T: Sync> Sync for Matrices<T> {}
 
-impl<T: Copy> Matrices<T> {
+impl<T: Element> Matrices<T> {
     /// The matrices of `buffers[index]`.
     pub(super) fn new(buffers: &[CallBuffer], index: usize) -> Result<Self, String> {
         let buffer = buffers.get(index).ok_or_else(|| format!("no buffer {index}"))?;

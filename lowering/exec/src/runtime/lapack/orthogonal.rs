@@ -10,6 +10,7 @@ use crate::runtime::{
 };
 use faer::{
     MatMut,
+    prelude::ReborrowMut,
     traits::{
         ComplexField,
         math_utils::{abs2, add, conj, from_real, imag, mul, neg, one, real, recip, sqrt, sub, zero},
@@ -113,7 +114,7 @@ fn multiply_out<T: Element>(mut q: MatMut<'_, T>, taus: &[T]) {
         for row in 0..step {
             q[(row, step)] = zero();
         }
-        q[(step, step)] = sub(&one(), tau);
+        q[(step, step)] = sub(&one::<T>(), tau);
         for row in step + 1..rows {
             q[(row, step)] = neg(&mul(&q[(row, step)], tau));
         }

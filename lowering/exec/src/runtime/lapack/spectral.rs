@@ -17,6 +17,7 @@ use faer::{
         evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch},
         svd::{ComputeSvdVectors, svd, svd_scratch},
     },
+    prelude::ReborrowMut,
     traits::math_utils::{conj, is_finite, real},
 };
 
@@ -52,8 +53,9 @@ pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
                 Spec::default(),
             )
             .is_ok();
+        let nan = T::NAN;
         for (place, value) in values.iter_mut().enumerate() {
-            *value = real(if succeeded { &eigenvalues[place] } else { &T::NAN });
+            *value = real(if succeeded { &eigenvalues[place] } else { &nan });
         }
         // SAFETY: as above.
         unsafe { info.set(index, if succeeded { 0 } else { 1 }) };
@@ -103,8 +105,9 @@ pub(super) fn gesdd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
                 Spec::default(),
             )
             .is_ok();
+        let nan = T::NAN;
         for (place, value) in values.iter_mut().enumerate() {
-            *value = real(if succeeded { &singular[place] } else { &T::NAN });
+            *value = real(if succeeded { &singular[place] } else { &nan });
         }
         // SAFETY: as above.
         unsafe {
