@@ -16,8 +16,8 @@ pub static DEFINITION: OpDefinition =
         AttributeSpec::required("dim_labels", AttributeForm::ConvolutionDimensions),
         AttributeSpec::optional("feature_group_count", AttributeForm::Int),
         AttributeSpec::optional("batch_group_count", AttributeForm::Int),
-        AttributeSpec::optional("operand_precision", AttributeForm::Words),
         AttributeSpec::optional("convolution_kind", AttributeForm::Word),
+        AttributeSpec::optional("operand_precision", AttributeForm::Words),
         AttributeSpec::optional("sparsity_config", AttributeForm::Raw),
     ]);
 
