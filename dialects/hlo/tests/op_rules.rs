@@ -3,7 +3,7 @@
 //! A line with a declared result must be accepted and infer that result, dynamic dimensions included. A line
 //! `name: operation` must be refused with the message on the next line; `<file>_c<n>` breaks constraint C<n> of
 //! `src/ops/<file>.rs`, any other name a rule without label. `HALO_BLESS=1` writes the messages into the files.
-//! One more test lists constraints that no case breaks.
+//! Two more tests: each constraint has a case, and no number or operand kind in a case makes a rule panic.
 
 #[path = "op_rules/case_text.rs"]
 mod case_text;
@@ -26,16 +26,19 @@ fn main() {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     let mut names = BTreeSet::new();
+    let mut operations = Vec::new();
     for path in files(&manifest("tests/op_rules"), "txt") {
         let text = std::fs::read_to_string(&path).expect("a case file is readable");
         let text = if std::env::var_os("HALO_BLESS").is_some() { bless(&path, &text) } else { text };
         for case in cases(&text) {
             names.extend(case.name.clone());
+            operations.push(case.operation.clone());
             let title = case.name.clone().unwrap_or_else(|| case.operation.clone());
             trials.push(Trial::test(title, move || run(&case)));
         }
     }
     trials.push(Trial::test("every_constraint_has_a_case", move || every_constraint_has_a_case(&names)));
+    trials.push(Trial::test("hostile_values_do_not_panic", move || hostile_values_do_not_panic(&operations)));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
@@ -70,8 +73,8 @@ fn cases(text: &str) -> Vec<Case> {
 }
 
 /// Checks the operation; returns the inferred shape.
-fn check(case: &Case) -> Result<Result<Shape, OpError>, String> {
-    let operation = case_text::operation(&case.operation)?;
+fn check(text: &str) -> Result<Result<Shape, OpError>, String> {
+    let operation = case_text::operation(text)?;
     let operands: Vec<&Shape> = operation.operands.iter().collect();
     let view = OpView {
         kind: operation.kind,
@@ -88,7 +91,7 @@ fn check(case: &Case) -> Result<Result<Shape, OpError>, String> {
 }
 
 fn run(case: &Case) -> Result<(), Failed> {
-    match (&case.name, check(case)?) {
+    match (&case.name, check(&case.operation)?) {
         (None, Ok(inferred)) => {
             let declared = case_text::operation(&case.operation)?.result.ok_or("the case declares no result")?;
             if inferred.compatible(&declared) { Ok(()) } else { Err(format!("inferred {inferred}").into()) }
@@ -118,7 +121,7 @@ fn bless(path: &Path, text: &str) -> String {
         blessed.push_str(line);
         blessed.push('\n');
         for case in cases(line).iter().filter(|case| case.name.is_some()) {
-            if let Ok(Err(error)) = check(case) {
+            if let Ok(Err(error)) = check(&case.operation) {
                 blessed.push_str(&format!("    {}\n", error.message));
             }
         }
@@ -136,4 +139,65 @@ fn every_constraint_has_a_case(names: &BTreeSet<String>) -> Result<(), Failed> {
         missing.extend(labels.map(|(number, _)| format!("{stem}_c{number}")).filter(|name| !names.contains(name)));
     }
     if missing.is_empty() { Ok(()) } else { Err(format!("no case breaks {}", missing.join(", ")).into()) }
+}
+
+/// Each number of each operation becomes each of these, and each operand each of those.
+fn hostile_values_do_not_panic(operations: &[String]) -> Result<(), Failed> {
+    let numbers = [
+        "-9223372036854775808",
+        "-9223372036854775807",
+        "-1",
+        "0",
+        "1",
+        "3",
+        "4611686018427387904",
+        "9223372036854775807",
+    ];
+    let shapes =
+        ["token[]", "()", "(f32[2])", "opaque[]", "f32[?,<=3]", "pred[]", "c64[0,9223372036854775807]", "u4[-1]"];
+    let mut variants = BTreeSet::new();
+    for text in operations {
+        for (start, end) in numbers_of(text) {
+            variants.extend(numbers.iter().map(|number| format!("{}{number}{}", &text[..start], &text[end..])));
+        }
+        for (start, end) in shapes_of(text) {
+            variants.extend(shapes.iter().map(|shape| format!("{}{shape}{}", &text[..start], &text[end..])));
+        }
+    }
+    let mut checked = 0;
+    for variant in &variants {
+        let outcome = std::panic::catch_unwind(|| check(variant));
+        match outcome {
+            Ok(Ok(_)) => checked += 1,
+            Ok(Err(_)) => {}
+            Err(_) => return Err(format!("panicked: {variant}").into()),
+        }
+    }
+    if checked > 10_000 {
+        Ok(())
+    } else {
+        Err(format!("only {checked} of {} variants are operations", variants.len()).into())
+    }
+}
+
+/// Places of the numbers, those in names apart.
+fn numbers_of(text: &str) -> Vec<(usize, usize)> {
+    let bytes = text.as_bytes();
+    let starts = (0..bytes.len()).filter(|&place| {
+        let before = place.checked_sub(1).map(|before| bytes[before]);
+        bytes[place].is_ascii_digit()
+            && !before.is_some_and(|b| b.is_ascii_digit() || b.is_ascii_alphabetic() && b != b'x')
+    });
+    let end = |start: usize| bytes[start..].iter().position(|b| !b.is_ascii_digit()).map_or(bytes.len(), |n| start + n);
+    starts.map(|start| (start, end(start))).collect()
+}
+
+/// Places of the array shapes.
+fn shapes_of(text: &str) -> Vec<(usize, usize)> {
+    let places = text.match_indices('[').filter_map(|(open, _)| {
+        let name = text[..open].rfind(|c: char| !c.is_ascii_alphanumeric()).map_or(0, |before| before + 1);
+        let close = text[open..].find(']')? + open + 1;
+        (name < open).then_some((name, close))
+    });
+    places.collect()
 }
