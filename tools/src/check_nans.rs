@@ -58,7 +58,8 @@ pub fn check_nans(
             source_line: source_line(module, instruction),
         });
     };
-    let mut environment = Environment { observer: Some(&mut observer), ..Environment::default() };
+    let mut environment = Environment::new();
+    environment.observer = Some(&mut observer);
     eval::evaluate(module, arguments, &mut environment).map_err(|error| ToolError::evaluation(source_text, error))?;
     Ok(culprit)
 }

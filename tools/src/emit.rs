@@ -1,20 +1,212 @@
-//! x
+//! A program as text (or object code) at any stage of compilation.
+//!
+//! ```text
+//!  hlo ─ passes ─┬─> mlir          the hlo dialect
+//!                ├─> indexing      maps from each result to its operands
+//!                └─> fusions ─> loops ─> llvm-dialect ─> llvm ─> asm, obj        and for cuda: ─> ptx
+//! ```
+//! Input is HLO text or MLIR text of the hlo dialect; MLIR text of later stages enters where it belongs.
+
+use std::fmt::Write;
+
+use clap::ValueEnum;
+use halo::pipeline::{self, Planned};
+use hlo::dialect;
+use hlo::graph::{FunctionId, InstructionId, Module};
+use hlo::indexing_maps::{Analysis, ValueIndexing};
+use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu};
+use melior::Context;
+use melior::ir::operation::OperationLike;
+
 use crate::error::ToolError;
 use crate::module_file::SourceText;
-#[derive(Clone, Copy)]
+
+/// A stage to show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Emit {
+    /// HLO text.
+    #[default]
     Hlo,
+    /// The hlo dialect.
     Mlir,
+    /// Indexing maps from each result to its operands.
     Indexing,
+    /// HLO text of the fused program, as it is lowered.
     Fusions,
+    /// affine, scf, vector and memref.
     Loops,
+    /// The llvm dialect.
     LlvmDialect,
+    /// LLVM IR.
     Llvm,
+    /// Assembly.
+    Asm,
+    /// An object file.
+    Obj,
+    /// PTX of an NVIDIA GPU; needs the platform `cuda`.
     Ptx,
 }
-pub fn emit(_: &SourceText, _: &str, _: Emit) -> Result<String, ToolError> {
-    Err(ToolError::Unsupported("emit".into()))
+
+/// What code is made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Platform {
+    /// The host's processor, or another that is named.
+    #[default]
+    Cpu,
+    /// NVIDIA GPUs.
+    Cuda,
 }
-pub fn assemble_ptx(_: &str) -> Result<bool, ToolError> {
-    Ok(false)
+
+/// How to get to a stage.
+#[derive(Clone, Debug)]
+pub struct EmitOptions {
+    /// The stage.
+    pub emit: Emit,
+    /// Passes to run first, separated by commas; none when empty.
+    pub passes: String,
+    /// Whether to print the program after each pass to standard error.
+    pub print_after_all: bool,
+    /// What code is made for.
+    pub platform: Platform,
+    /// The processor.
+    pub target: Target,
+}
+
+/// What a file holds.
+enum Input<'c> {
+    Graph(Module),
+    /// MLIR of a stage after hlo.
+    Mlir(melior::ir::Module<'c>),
+}
+
+/// The program at the stage asked for: text, but for object files.
+pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    let context = dialect::context();
+    context.load_all_available_dialects();
+    match read(source_text, &context)? {
+        Input::Graph(module) => emit_graph(&context, module, options),
+        Input::Mlir(module) => emit_loops(module, options, Emit::Loops),
+    }
+}
+
+fn read<'c>(source_text: &SourceText, context: &'c Context) -> Result<Input<'c>, ToolError> {
+    if !source_text.is_mlir() {
+        return Ok(Input::Graph(source_text.module()?));
+    }
+    let module = dialect::parse(context, &source_text.text)
+        .map_err(|error| ToolError::data(&source_text.path, error.to_string()))?;
+    match dialect::mlir_to_graph(&module) {
+        Ok(graph) => Ok(Input::Graph(graph)),
+        Err(_) => Ok(Input::Mlir(module)),
+    }
+}
+
+fn emit_graph(context: &Context, mut module: Module, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    for name in options.passes.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        run_pass(name, &mut module)?;
+        if options.print_after_all {
+            eprintln!("// ----- after {name} -----\n{}", hlo_text::print(&module));
+        }
+    }
+    match options.emit {
+        Emit::Hlo => return Ok(hlo_text::print(&module).into_bytes()),
+        Emit::Mlir => {
+            let mlir = dialect::graph_to_mlir(context, &module)
+                .map_err(|error| ToolError::Execution(error.to_string()))?;
+            return Ok(mlir.as_operation().to_string().into_bytes());
+        }
+        Emit::Indexing => return Ok(indexing_maps(&module).into_bytes()),
+        Emit::Fusions | Emit::Loops | Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => {}
+    }
+    if options.platform == Platform::Cuda {
+        return Err(ToolError::Unsupported("the platform cuda".into()));
+    }
+    let planned = pipeline::plan(&module)?;
+    if options.emit == Emit::Fusions {
+        return Ok(fusions(module, planned).into_bytes());
+    }
+    let loops = pipeline::emit_loops(context, &planned, &options.target, true)?;
+    emit_loops(loops, options, Emit::Loops)
+}
+
+fn run_pass(name: &str, module: &mut Module) -> Result<(), ToolError> {
+    let pass = passes::registry::find(name)
+        .ok_or_else(|| ToolError::Usage(format!("no pass is named `{name}`; hlo-opt --list-passes shows all")))?;
+    pass.run(module).map(|_| ()).map_err(|error| ToolError::Execution(error.to_string()))
+}
+
+/// The fused program as a module of one computation.
+fn fusions(module: Module, planned: Planned) -> String {
+    let arena = planned.buffers.arena_size;
+    let fused = Module { functions: vec![planned.entry], entry: FunctionId(0), ..module };
+    format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&fused))
+}
+
+/// The maps of every instruction of the entry computation, one line for each map.
+fn indexing_maps(module: &Module) -> String {
+    let entry = module.entry();
+    let mut analysis = Analysis::new(entry);
+    let mut text = String::new();
+    for (id, instruction) in entry.iter() {
+        if instruction.operands.is_empty() {
+            continue;
+        }
+        let _ = writeln!(text, "{} = {}", instruction.name, instruction.kind);
+        let leaves = instruction.shape.leaves().len();
+        for leaf in 0..leaves {
+            let operands = analysis.output_to_input(id, leaf);
+            for (&operand, indexing) in instruction.operands.iter().zip(&operands) {
+                let output = if leaves > 1 { format!("{leaf} ") } else { String::new() };
+                let name = operand_name(module, operand);
+                match indexing {
+                    ValueIndexing::Unknown => {
+                        let _ = writeln!(text, "  {output}-> {name}: unknown");
+                    }
+                    ValueIndexing::Known(maps) => {
+                        for map in maps {
+                            let _ = writeln!(text, "  {output}-> {name}: {}", map.map);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    text
+}
+
+fn operand_name(module: &Module, operand: InstructionId) -> &str {
+    &module.entry().get(operand).name
+}
+
+/// From a module at stage `stage` on.
+fn emit_loops(
+    module: melior::ir::Module<'_>,
+    options: &EmitOptions,
+    stage: Emit,
+) -> Result<Vec<u8>, ToolError> {
+    if options.emit < stage {
+        return Err(ToolError::Usage("the program is past the stage asked for".into()));
+    }
+    if options.emit == Emit::Loops {
+        return Ok(module.as_operation().to_string().into_bytes());
+    }
+    let compiled = halo::Error::from;
+    cpu::lower_to_llvm_dialect(&module, LoweringOptions { verify: true }).map_err(compiled)?;
+    if options.emit == Emit::LlvmDialect {
+        return Ok(module.as_operation().to_string().into_bytes());
+    }
+    let context = LlvmContext::new();
+    let llvm = LlvmModule::translate(module.as_operation(), &context, &options.target).map_err(compiled)?;
+    llvm.verify().map_err(compiled)?;
+    llvm.optimize(KERNEL_PASSES).map_err(compiled)?;
+    let kind = match options.emit {
+        Emit::Llvm => lowering_llvm::Emit::Llvm,
+        Emit::Asm => lowering_llvm::Emit::Assembly,
+        Emit::Obj => lowering_llvm::Emit::Object,
+        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::Fusions | Emit::Loops | Emit::LlvmDialect => {
+            return Err(ToolError::Bug("a stage that was handled before".into()));
+        }
+        Emit::Ptx => return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into())),
+    };
+    Ok(llvm.emit(kind).map_err(compiled)?)
 }

@@ -43,10 +43,11 @@ impl LoadedProgram {
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit => {
-                let client = halo::Client::cpu(threads)?;
+                let client = halo::Client::cpu(threads.unwrap_or(0))?;
                 let executable = client.compile(&module, &halo::CompileOptions::default())?;
-                phases.extend(executable.phases().iter().cloned());
-                arena_bytes = Some(executable.arena_bytes());
+                let timings = executable.timings().phases();
+                phases.extend(timings.into_iter().map(|(name, time)| (name.to_string(), time)));
+                arena_bytes = Some(executable.temporary_bytes());
                 Some(executable)
             }
         };

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use hlo::eval::{self, Environment};
 use hlo::graph::Module;
+use lowering_llvm::{Target, ptxas};
 
 use super::case::{Case, ExpectedError, TestLine, read_cases};
 use super::expectation;
 use super::patterns::check_output;
 use super::run_line::ExpectedRun;
-use crate::emit::{self, Emit};
+use crate::emit::{self, Emit, EmitOptions, Platform};
 use crate::engine::{Engine, LoadedProgram};
 use crate::error::ToolError;
 use crate::module_file::SourceText;
@@ -120,8 +121,8 @@ impl CommandResult {
 
 fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let arguments: Vec<&str> = test.arguments.iter().map(String::as_str).collect();
-    let emitted = |passes: &str, kind: Emit| {
-        emit::emit(source_text, passes, kind).map(CommandResult::text).map_err(|error| error.render())
+    let emitted = |passes: &str, stage: Emit| {
+        emit_text(source_text, passes, stage, Platform::Cpu).map(CommandResult::text).map_err(|error| error.render())
     };
     match (test.command.as_str(), arguments.as_slice()) {
         ("parse", []) => parse(source_text),
@@ -216,10 +217,10 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
 
 /// The PTX; assembled too where `ptxas` is installed.
 fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
-    match emit::emit(source_text, "", Emit::Ptx) {
+    match emit_text(source_text, "", Emit::Ptx, Platform::Cuda) {
         Ok(text) => {
-            let assembled = emit::assemble_ptx(&text).map_err(|error| error.render())?;
-            let skipped = (!assembled).then(|| "ptxas is not installed".to_string());
+            let assembled = ptxas::assemble(&text, "sm_90").map_err(|error| error.to_string())?;
+            let skipped = assembled.is_none().then(|| "ptxas is not installed".to_string());
             Ok(CommandResult { output: Some(text), checked: false, skipped })
         }
         Err(error) => match case.errors.as_slice() {
@@ -227,4 +228,22 @@ fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String>
             _ => Err(error.render()),
         },
     }
+}
+
+/// A stage for a processor that does not depend on the host, with AVX2.
+fn emit_text(
+    source_text: &SourceText,
+    passes: &str,
+    stage: Emit,
+    platform: Platform,
+) -> Result<String, ToolError> {
+    let options = EmitOptions {
+        emit: stage,
+        passes: passes.to_string(),
+        print_after_all: false,
+        platform,
+        target: Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
+    };
+    let bytes = emit::emit(source_text, &options)?;
+    String::from_utf8(bytes).map_err(|error| ToolError::Bug(error.to_string()))
 }

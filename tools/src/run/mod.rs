@@ -5,9 +5,11 @@ pub mod batch;
 mod case;
 mod report;
 
+use std::path::Path;
 use std::time::Instant;
 
 use hlo::element_type::ElementType;
+use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 
 pub use case::{Case, InputFiles};
@@ -21,6 +23,11 @@ use crate::model_spec::ModelSpec;
 use crate::module_file::SourceText;
 use crate::progress;
 use crate::value_text;
+
+/// The entry parameters' values as a model description has them.
+pub fn spec_inputs(spec: &Path, module: &Module) -> Result<Vec<Literal>, ToolError> {
+    arrays::inputs(&Case::default(), Some(&ModelSpec::read(spec)?), module)
+}
 
 /// How cases are run.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,85 @@
+//! Times halo on programs as it is asked to: one JSON request a line, one JSON answer a line.
+//!
+//! `benchmarks/xla.py` speaks the same protocol and documents it; `benchmarks/compare.py` talks to both.
+
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use hlo::literal::Literal;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tools::engine::{Engine, LoadedProgram};
+use tools::error::ToolError;
+use tools::module_file::SourceText;
+use tools::outer_boundary;
+use tools::run;
+
+/// Times halo on programs named on standard input.
+///
+/// Requests: {"command": "load", "module": PATH, "spec": PATH} and {"command": "run", "seconds": S}.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// Threads of compiled code (default: all processors).
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
+enum Request {
+    Load { module: PathBuf, spec: PathBuf },
+    Run { seconds: f64 },
+}
+
+/// A loaded program with its inputs.
+type Loaded = (LoadedProgram, Vec<Literal>);
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    outer_boundary::run(|| serve(options.threads))
+}
+
+fn serve(threads: Option<usize>) -> Result<u8, ToolError> {
+    // The first compilation sets up LLVM; it must not count for the program that happens to be first.
+    let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";
+    LoadedProgram::load(SourceText { path: "warm-up".into(), text: warm_up.into() }, Engine::Jit, threads)?;
+    let mut loaded = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|source| ToolError::Read { path: Path::new("-").to_path_buf(), source })?;
+        let answer = outer_boundary::catch(|| answer(&line, threads, &mut loaded));
+        println!("{}", answer.unwrap_or_else(|error| json!({ "error": error.to_string() })));
+    }
+    Ok(0)
+}
+
+fn answer(line: &str, threads: Option<usize>, loaded: &mut Option<Loaded>) -> Result<Value, ToolError> {
+    let request = serde_json::from_str(line).map_err(|error| ToolError::Usage(format!("not a request: {error}")))?;
+    match request {
+        Request::Load { module, spec } => {
+            let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, threads)?;
+            let arguments = run::spec_inputs(&spec, &program.module)?;
+            program.execute(&arguments)?;
+            // Reading the text is not counted, as it is not for XLA.
+            let compile: Duration = program.phases.iter().skip(1).map(|phase| phase.1).sum();
+            *loaded = Some((program, arguments));
+            Ok(json!({ "compile_ms": compile.as_secs_f64() * 1e3 }))
+        }
+        Request::Run { seconds } => {
+            let Some((program, arguments)) = loaded else {
+                return Err(ToolError::Usage("no program is loaded".into()));
+            };
+            let end = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
+            let mut times = Vec::new();
+            while times.is_empty() || Instant::now() < end {
+                let start = Instant::now();
+                program.execute(arguments)?;
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            Ok(json!({ "runs_ms": times }))
+        }
+    }
+}

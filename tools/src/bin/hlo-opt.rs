@@ -1,0 +1,80 @@
+//! Shows an HLO program at any stage of compilation, after any passes.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use lowering_llvm::Target;
+use tools::emit::{self, Emit, EmitOptions, Platform};
+use tools::error::ToolError;
+use tools::module_file::SourceText;
+use tools::outer_boundary;
+
+/// Shows an HLO program at any stage of compilation, after any passes.
+///
+/// Exit status: 0 good, 2 bad input or usage, 3 a bug in halo.
+#[derive(Parser)]
+#[command(version)]
+struct Options {
+    /// Program: HLO text (.hlo, .hlo.gz) or MLIR (.mlir); - for HLO text on standard input.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Stage to show.
+    #[arg(long, value_enum, default_value_t)]
+    emit: Emit,
+    /// Passes to run first, in order: names separated by commas.
+    #[arg(long, value_name = "PASS,…", default_value = "")]
+    passes: String,
+    /// Lists the passes and exits.
+    #[arg(long)]
+    list_passes: bool,
+    /// Prints the program to standard error after each pass.
+    #[arg(long)]
+    print_ir_after_all: bool,
+    /// What code is made for.
+    #[arg(long, value_enum, default_value_t)]
+    platform: Platform,
+    /// Processor by LLVM's name instead of the host's, e.g. x86-64-v3.
+    #[arg(long, value_name = "NAME")]
+    target_cpu: Option<String>,
+    /// Its features, e.g. +avx2,+fma.
+    #[arg(long, value_name = "LIST", default_value = "", requires = "target_cpu", allow_hyphen_values = true)]
+    target_features: String,
+    /// Writes here instead of to standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    outer_boundary::run(|| work(&options))
+}
+
+fn work(options: &Options) -> Result<u8, ToolError> {
+    if options.list_passes {
+        for pass in passes::registry::all() {
+            println!("{:<20} {}", pass.name(), pass.description());
+        }
+        return Ok(0);
+    }
+    let target = match &options.target_cpu {
+        Some(name) => Target::cpu(Target::host().triple(), name, &options.target_features),
+        None => Target::host(),
+    };
+    let emit_options = EmitOptions {
+        emit: options.emit,
+        passes: options.passes.clone(),
+        print_after_all: options.print_ir_after_all,
+        platform: options.platform,
+        target,
+    };
+    let bytes = emit::emit(&SourceText::read(&options.file)?, &emit_options)?;
+    match &options.output {
+        Some(path) => std::fs::write(path, bytes).map_err(|source| ToolError::Write { path: path.clone(), source })?,
+        None => std::io::stdout()
+            .write_all(&bytes)
+            .map_err(|source| ToolError::Write { path: Path::new("-").to_path_buf(), source })?,
+    }
+    Ok(0)
+}

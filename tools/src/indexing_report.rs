@@ -1,0 +1,146 @@
+//! Indexing maps as text or JSON: of the instructions of a program, or of maps given as text.
+
+use std::fmt::Write;
+
+use hlo::graph::{Computation, InstructionId, Module};
+use hlo::indexing_maps::{Analysis, ValueIndexing};
+use indexing::IndexingMap;
+use serde_json::{Value, json};
+
+use crate::error::ToolError;
+
+/// Which way maps go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Direction {
+    /// From an element of the result to the elements of the operands it needs.
+    #[default]
+    OutputToInput,
+    /// From an element of an operand to the elements of the result it goes into.
+    InputToOutput,
+}
+
+/// What to report.
+#[derive(Clone, Debug, Default)]
+pub struct ReportOptions {
+    /// Only the instruction of this name, in any computation; all of the entry computation without it.
+    pub instruction: Option<String>,
+    /// Which way.
+    pub direction: Direction,
+    /// Whether composed maps stay as they are composed.
+    pub no_simplify: bool,
+    /// One JSON object a line: `{"instruction", "direction", "operands": [[map, …], …]}`, with `null` for an
+    /// operand whose maps are not known.
+    pub json: bool,
+}
+
+/// The maps of the instructions asked for.
+///
+/// # Errors
+/// If there is no such instruction.
+pub fn report(module: &Module, options: &ReportOptions) -> Result<String, ToolError> {
+    let mut text = String::new();
+    let Some(name) = &options.instruction else {
+        let entry = module.entry();
+        let mut analysis = analysis(entry, options);
+        for (id, instruction) in entry.iter() {
+            if !instruction.operands.is_empty() {
+                describe(&mut text, &mut analysis, entry, id, options);
+            }
+        }
+        return Ok(text);
+    };
+    let (computation, id) =
+        find(module, name).ok_or_else(|| ToolError::Usage(format!("no instruction is named `{name}`")))?;
+    describe(&mut text, &mut analysis(computation, options), computation, id, options);
+    Ok(text)
+}
+
+fn analysis<'a>(computation: &'a Computation, options: &ReportOptions) -> Analysis<'a> {
+    let analysis = Analysis::new(computation);
+    if options.no_simplify { analysis.without_simplification() } else { analysis }
+}
+
+/// An instruction by name: the entry computation first, then the others, then nested ones.
+fn find<'a>(module: &'a Module, name: &str) -> Option<(&'a Computation, InstructionId)> {
+    let mut waiting: Vec<&Computation> = module.functions.iter().collect();
+    waiting.push(module.entry());
+    while let Some(computation) = waiting.pop() {
+        if let Some((id, _)) = computation.iter().find(|(_, instruction)| instruction.name == name) {
+            return Some((computation, id));
+        }
+        waiting.splice(0..0, computation.instructions.iter().flat_map(|instruction| &instruction.computations));
+    }
+    None
+}
+
+fn describe<'a>(
+    text: &mut String,
+    analysis: &mut Analysis<'a>,
+    computation: &'a Computation,
+    id: InstructionId,
+    options: &ReportOptions,
+) {
+    let instruction = computation.get(id);
+    let count = instruction.operands.len();
+    // For each operand and leaf of the result, the maps.
+    let groups: Vec<Vec<ValueIndexing>> = match options.direction {
+        Direction::InputToOutput => (0..count).map(|operand| analysis.input_to_output(id, operand)).collect(),
+        Direction::OutputToInput => {
+            let leaves = instruction.shape.leaves().len();
+            let by_leaf: Vec<_> = (0..leaves).map(|leaf| analysis.output_to_input(id, leaf)).collect();
+            (0..count).map(|i| by_leaf.iter().filter_map(|groups| groups.get(i).cloned()).collect()).collect()
+        }
+    };
+    if options.json {
+        let operands: Vec<Value> = groups.iter().map(|leaves| json_of(leaves)).collect();
+        let direction = match options.direction {
+            Direction::OutputToInput => "output-to-input",
+            Direction::InputToOutput => "input-to-output",
+        };
+        let object = json!({ "instruction": instruction.name, "direction": direction, "operands": operands });
+        let _ = writeln!(text, "{object}");
+        return;
+    }
+    let _ = writeln!(text, "{} = {}", instruction.name, instruction.kind);
+    for (&operand, leaves) in instruction.operands.iter().zip(&groups) {
+        for (leaf, group) in leaves.iter().enumerate() {
+            let result = if leaves.len() > 1 { format!("{leaf} ") } else { String::new() };
+            let operand = &computation.get(operand).name;
+            let line = match options.direction {
+                Direction::OutputToInput => format!("  {result}-> {operand}"),
+                Direction::InputToOutput => format!("  {operand} -> {result}").trim_end().to_string(),
+            };
+            if *group == ValueIndexing::Unknown {
+                let _ = writeln!(text, "{line}: unknown");
+            }
+            for entry in group.maps() {
+                let _ = writeln!(text, "{line}: {}", entry.map);
+            }
+        }
+    }
+}
+
+/// The maps to or from all leaves of the result.
+fn json_of(leaves: &[ValueIndexing]) -> Value {
+    if leaves.contains(&ValueIndexing::Unknown) {
+        return Value::Null;
+    }
+    leaves.iter().flat_map(|group| group.maps()).map(|entry| Value::from(entry.map.to_string())).collect()
+}
+
+/// A map given as text, followed by another if there is one; simplified unless that is not wanted.
+///
+/// # Errors
+/// If a text is not a map, or the maps cannot follow each other.
+pub fn map(first: &str, second: Option<&str>, no_simplify: bool) -> Result<String, ToolError> {
+    let bad = |error: indexing::Error| ToolError::Usage(error.to_string());
+    let mut map: IndexingMap = first.parse().map_err(bad)?;
+    if let Some(second) = second {
+        map = map.compose(&second.parse().map_err(bad)?).map_err(bad)?;
+    }
+    if !no_simplify {
+        map.simplify();
+        map.remove_unused_symbols();
+    }
+    Ok(format!("{map}\n"))
+}
