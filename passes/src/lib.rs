@@ -1,7 +1,16 @@
-//! passes
+//! Transformations of HLO programs, and the analysis that places their values in memory.
+//!
+//! ```text
+//!   graph ─> inline-calls ─> canonicalize ─> cse ─> dce ─> fuse-loops ─> buffer assignment ─> lowering
+//!            graph           MLIR            MLIR   MLIR   graph         graph
+//! ```
 
 pub mod buffer_assignment;
-
+pub mod canonicalize;
+pub mod cse;
+pub mod dce;
+mod effects;
 pub mod fuse_loops;
 pub mod inline_calls;
+pub mod pipeline;
 pub mod registry;

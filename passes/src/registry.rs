@@ -1,27 +1,30 @@
 //! The passes by name: what `hlo-opt --passes=…` can run.
+//!
+//! A pass works on the graph or on the MLIR module, whichever suits it; [`crate::pipeline`] converts in between. To
+//! add one: a file with its function, and a row in `PASSES`.
 
-use hlo::graph::Module;
+use std::fmt;
 
-use crate::{fuse_loops, inline_calls};
+use hlo::dialect::{self, DialectError};
+use hlo::graph;
+use melior::ir::Module;
+use mlir_ext::pass_pipeline::PipelineError;
+use mlir_ext::rewrite::RewriteError;
 
-/// A pass over a module.
+use crate::inline_calls::InlineError;
+use crate::pipeline::{PassReport, Pipeline, Program};
+use crate::{canonicalize, cse, dce, fuse_loops, inline_calls};
+
+/// A transformation of HLO programs.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
     name: &'static str,
     description: &'static str,
-    run: fn(&mut Module) -> Result<usize, PassError>,
-}
-
-/// A pass that could not do its work.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum PassError {
-    /// Calls expand beyond the limit.
-    #[error(transparent)]
-    Inline(#[from] inline_calls::InlineError),
+    body: PassBody,
 }
 
 impl Pass {
-    /// Name on the command line.
+    /// Name in pipelines, in kebab-case.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -31,25 +34,65 @@ impl Pass {
         self.description
     }
 
-    /// Runs it; gives how many changes it made.
+    /// Its function.
+    pub fn body(&self) -> PassBody {
+        self.body
+    }
+
+    /// Runs it on a graph. Several passes are better run as a [`Pipeline`].
     ///
     /// # Errors
     /// Those of the pass.
-    pub fn run(&self, module: &mut Module) -> Result<usize, PassError> {
-        (self.run)(module)
+    pub fn run(&'static self, module: &mut graph::Module) -> Result<PassStatistics, PassError> {
+        let mut statistics = PassStatistics::default();
+        if let PassBody::Graph(run) = self.body {
+            run(module, &mut statistics)?;
+            return Ok(statistics);
+        }
+        let context = dialect::context();
+        let program = Program::Graph(module.clone());
+        let observe = |report: PassReport| statistics = report.statistics.clone();
+        *module = Pipeline::of(vec![self]).run(&context, program, false, observe)?.into_graph()?;
+        Ok(statistics)
     }
 }
 
-const PASSES: &[Pass] = &[
+/// The function of a pass.
+#[derive(Clone, Copy, Debug)]
+pub enum PassBody {
+    /// On the graph.
+    Graph(fn(&mut graph::Module, &mut PassStatistics) -> Result<(), PassError>),
+    /// On the MLIR module.
+    Mlir(fn(&mut Module<'_>, &mut PassStatistics) -> Result<(), PassError>),
+}
+
+static PASSES: &[Pass] = &[
+    Pass {
+        name: "canonicalize",
+        description: "rewrites operations to simpler equal ones and evaluates small constant ones",
+        body: PassBody::Mlir(canonicalize::run),
+    },
+    Pass { name: "cse", description: "merges operations that compute the same", body: PassBody::Mlir(cse::run) },
+    Pass {
+        name: "dce",
+        description: "removes operations without effect whose results are not used, and functions that are not called",
+        body: PassBody::Mlir(dce::run),
+    },
     Pass {
         name: "fuse-loops",
-        description: "groups elementwise, shape and reducing instructions into fusions",
-        run: |module| Ok(fuse_loops::fuse_module(module)),
+        description: "groups operations into fusions that each become one loop nest",
+        body: PassBody::Graph(|module, statistics| {
+            statistics.add("fusions", fuse_loops::fuse_module(module) as u64);
+            Ok(())
+        }),
     },
     Pass {
         name: "inline-calls",
-        description: "replaces each call by the called function's instructions",
-        run: |module| Ok(inline_calls::inline_calls(module)?),
+        description: "replaces calls by the bodies of their functions",
+        body: PassBody::Graph(|module, statistics| {
+            statistics.add("calls", inline_calls::inline_calls(module)? as u64);
+            Ok(())
+        }),
     },
 ];
 
@@ -61,6 +104,78 @@ pub fn all() -> &'static [Pass] {
 /// The pass of a name.
 pub fn find(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|pass| pass.name == name)
+}
+
+/// How often each rule of a pass was applied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PassStatistics {
+    /// (rule, hits), in the order of first hits.
+    pub hits: Vec<(&'static str, u64)>,
+    /// Why the pass ended before it was done, if it did.
+    pub stopped: Option<&'static str>,
+}
+
+impl PassStatistics {
+    /// Counts hits of a rule.
+    pub fn add(&mut self, rule: &'static str, hits: u64) {
+        if hits == 0 {
+            return;
+        }
+        match self.hits.iter_mut().find(|(name, _)| *name == rule) {
+            Some((_, count)) => *count += hits,
+            None => self.hits.push((rule, hits)),
+        }
+    }
+
+    /// Hits of a rule.
+    pub fn of(&self, rule: &str) -> u64 {
+        self.hits.iter().find(|(name, _)| *name == rule).map_or(0, |(_, hits)| *hits)
+    }
+
+    /// Hits of all rules.
+    pub fn total(&self) -> u64 {
+        self.hits.iter().map(|(_, hits)| hits).sum()
+    }
+}
+
+impl fmt::Display for PassStatistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (rule, hits)) in self.hits.iter().enumerate() {
+            let separator = if position > 0 { ", " } else { "" };
+            write!(f, "{separator}{rule}: {hits}")?;
+        }
+        if let Some(reason) = self.stopped {
+            write!(f, " (stopped: {reason})")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a pass or pipeline was not run to its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PassError {
+    /// There is no pass of that name.
+    #[error("unknown pass `{name}`; there are {}", names())]
+    UnknownPass {
+        /// The name.
+        name: String,
+    },
+    /// The program cannot change between graph and MLIR, or is not valid.
+    #[error(transparent)]
+    Dialect(#[from] DialectError),
+    /// A pass of MLIR failed.
+    #[error(transparent)]
+    Pipeline(#[from] PipelineError),
+    /// A program too large once inlined.
+    #[error(transparent)]
+    Inline(#[from] InlineError),
+    /// A rewrite would have broken the program: a bug of the pass.
+    #[error("internal error: {0}")]
+    Rewrite(#[from] RewriteError),
+}
+
+fn names() -> String {
+    PASSES.iter().map(|pass| pass.name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

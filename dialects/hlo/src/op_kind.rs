@@ -175,8 +175,9 @@ op_kinds! {
 impl OpKind {
     /// Name of the operation in MLIR, e.g. `hlo.dynamic_slice`.
     pub fn mlir_name(self) -> &'static str {
-        static NAMES: LazyLock<Vec<String>> =
-            LazyLock::new(|| OpKind::ALL.iter().map(|kind| format!("hlo.{}", kind.text_name().replace('-', "_"))).collect());
+        static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+            OpKind::ALL.iter().map(|kind| format!("hlo.{}", kind.text_name().replace('-', "_"))).collect()
+        });
         &NAMES[self as usize]
     }
 

@@ -245,8 +245,11 @@ fn module_facts_round_trip() {
     let b = main.parameter(f32s(&[]));
     let a = main.push(OpKind::Call, f32s(&[]), &[b]);
     main.last().callee = Some(FunctionId(0));
-    main.last().annotations =
-        vec![("zzz".into(), "1".into()), ("metadata".into(), "{}".into()), ("backend_config".into(), "{\"a\":1}".into())];
+    main.last().annotations = vec![
+        ("zzz".into(), "1".into()),
+        ("metadata".into(), "{}".into()),
+        ("backend_config".into(), "{\"a\":1}".into()),
+    ];
     main.push(OpKind::Add, f32s(&[]), &[a, negated]);
     main.last().annotations = vec![("metadata".into(), "{stack_frame_id=1}".into())];
     // The root need not be the last instruction.
@@ -254,7 +257,8 @@ fn module_facts_round_trip() {
     main.computation.root = a;
     let mut graph = module(vec![callee, main.finish()]);
     graph.name = "jit_f \"x\"".into();
-    graph.annotations = vec![("is_scheduled".into(), "true".into()), ("alias_passthrough_params".into(), "true".into())];
+    graph.annotations =
+        vec![("is_scheduled".into(), "true".into()), ("alias_passthrough_params".into(), "true".into())];
     graph.input_output_aliases.push(InputOutputAlias {
         output_index: vec![],
         parameter: 0,
@@ -264,7 +268,14 @@ fn module_facts_round_trip() {
     graph.sources = SourceTables {
         file_names: vec!["/x/y.py".into()],
         function_names: vec!["f".into()],
-        file_locations: vec![FileLocation { file_name: 1, function_name: 1, line: 4, end_line: 4, column: 2, end_column: 9 }],
+        file_locations: vec![FileLocation {
+            file_name: 1,
+            function_name: 1,
+            line: 4,
+            end_line: 4,
+            column: 2,
+            end_column: 9,
+        }],
         stack_frames: vec![StackFrame { file_location: 1, parent: 0 }],
         present: true,
     };
@@ -315,9 +326,7 @@ fn structured_attributes_round_trip() {
             output_spatial: vec![1, 2],
         }),
     );
-    main.last()
-        .attributes
-        .set("operand_precision", AttributeValue::Words(vec!["highest".into(), "default".into()]));
+    main.last().attributes.set("operand_precision", AttributeValue::Words(vec!["highest".into(), "default".into()]));
     let iota = ReplicaGroups::Iota { dimensions: vec![2, 1], reshape: vec![2], transpose: vec![] };
     for groups in [ReplicaGroups::Explicit(vec![vec![0, 1], vec![]]), ReplicaGroups::Explicit(vec![]), iota] {
         main.push(OpKind::AllReduce, f32s(&[4, 6]), &[a]);
@@ -357,12 +366,10 @@ fn every_operation_and_attribute_is_declared_in_ods() {
         if kind == OpKind::Parameter {
             continue;
         }
-        let operation = melior::ir::operation::OperationBuilder::new(
-            kind.mlir_name(),
-            melior::ir::Location::unknown(&context),
-        )
-        .build()
-        .unwrap();
+        let operation =
+            melior::ir::operation::OperationBuilder::new(kind.mlir_name(), melior::ir::Location::unknown(&context))
+                .build()
+                .unwrap();
         for spec in ops::definition(kind).attributes {
             if !operation.has_inherent_attribute(spec.name) {
                 missing.push(format!("{kind}: {} {:?}", spec.name, spec.form));

@@ -11,10 +11,11 @@ use melior::ir::{
     Block, BlockLike, BlockRef, Module, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
 };
 use mlir_sys::{
-    MlirOpOperand, mlirBlockAppendOwnedOperation, mlirOpOperandGetNextUse, mlirOpOperandGetOperandNumber,
-    mlirOpOperandGetOwner, mlirOpOperandIsNull, mlirOpResultGetOwner, mlirOpResultGetResultNumber, mlirOperationDestroy,
-    mlirOperationMoveBefore, mlirOperationRemoveFromParent, mlirOperationSetOperand, mlirOperationSetOperands,
-    mlirValueGetFirstUse, mlirValueIsAOpResult, mlirValueReplaceAllUsesOfWith,
+    MlirOpOperand, MlirOperation, mlirBlockAppendOwnedOperation, mlirOpOperandGetNextUse,
+    mlirOpOperandGetOperandNumber, mlirOpOperandGetOwner, mlirOpOperandIsNull, mlirOpResultGetOwner,
+    mlirOpResultGetResultNumber, mlirOperationDestroy, mlirOperationMoveBefore, mlirOperationRemoveFromParent,
+    mlirOperationSetOperand, mlirOperationSetOperands, mlirValueGetFirstUse, mlirValueIsAOpResult,
+    mlirValueReplaceAllUsesOfWith,
 };
 
 /// A rewrite that would break the IR.
@@ -56,7 +57,8 @@ pub struct Use<'c, 'r> {
 /// Rewrites the operations of one module.
 pub struct Rewriter<'c, 'm> {
     module: &'m Module<'c>,
-    erased: RefCell<Vec<OperationRef<'c, 'm>>>,
+    // Raw, so that the rewriter's lifetimes can be shortened.
+    erased: RefCell<Vec<MlirOperation>>,
 }
 
 fn name(operation: OperationRef<'_, '_>) -> String {
@@ -129,7 +131,7 @@ impl<'c, 'm> Rewriter<'c, 'm> {
         unsafe {
             mlirOperationRemoveFromParent(operation.to_raw());
             mlirOperationSetOperands(operation.to_raw(), 0, ptr::null());
-            self.erased.borrow_mut().push(OperationRef::from_raw(operation.to_raw()));
+            self.erased.borrow_mut().push(operation.to_raw());
         }
         Ok(())
     }
@@ -311,7 +313,7 @@ impl Drop for Rewriter<'_, '_> {
         for operation in self.erased.borrow_mut().drain(..) {
             // SAFETY: erased operations are in no block, without uses, and owned by this rewriter alone. Handles to
             // them borrow from the rewriter and so are gone.
-            unsafe { mlirOperationDestroy(operation.to_raw()) };
+            unsafe { mlirOperationDestroy(operation) };
         }
     }
 }

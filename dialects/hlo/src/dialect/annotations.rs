@@ -48,9 +48,7 @@ pub(super) fn annotation_attributes<'c>(
     if !entries.is_empty() {
         attributes.push(("hlo.annotations", dictionary(context, &entries)));
     }
-    let in_order = annotations.windows(2).all(|pair| {
-        (rank(&pair[0].0), &pair[0].0) <= (rank(&pair[1].0), &pair[1].0)
-    });
+    let in_order = annotations.windows(2).all(|pair| (rank(&pair[0].0), &pair[0].0) <= (rank(&pair[1].0), &pair[1].0));
     if !in_order {
         let keys: Vec<Attribute> = annotations.iter().map(|(key, _)| text(key)).collect();
         attributes.push(("hlo.annotation_order", ArrayAttribute::new(context, &keys).into()));

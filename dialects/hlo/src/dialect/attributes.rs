@@ -209,8 +209,8 @@ fn read(
             None => None,
         },
         AttributeForm::Shapes => {
-            let values: Option<Vec<Type>> = attributes::elements(attribute)
-                .and_then(|values| values.into_iter().map(attributes::r#type).collect());
+            let values: Option<Vec<Type>> =
+                attributes::elements(attribute).and_then(|values| values.into_iter().map(attributes::r#type).collect());
             match values {
                 Some(values) => {
                     let shapes: Result<_, _> =
@@ -267,7 +267,8 @@ fn window_of(attribute: Attribute<'_>) -> Option<Vec<WindowDimension>> {
 }
 
 fn convolution_of(attribute: Attribute<'_>) -> Option<ConvolutionDimensions> {
-    let (input, kernel, output) = (entry(attribute, "input")?, entry(attribute, "kernel")?, entry(attribute, "output")?);
+    let (input, kernel, output) =
+        (entry(attribute, "input")?, entry(attribute, "kernel")?, entry(attribute, "output")?);
     let number = |side, name| attributes::integer(entry(side, name)?);
     let spatial = |side| attributes::integers(entry(side, "spatial")?);
     Some(ConvolutionDimensions {

@@ -147,7 +147,12 @@ struct Writer<'c, 'g> {
 }
 
 impl<'c> Writer<'c, '_> {
-    fn write_function(&mut self, module: &Module<'c>, function: &Computation, symbol: &str) -> Result<(), DialectError> {
+    fn write_function(
+        &mut self,
+        module: &Module<'c>,
+        function: &Computation,
+        symbol: &str,
+    ) -> Result<(), DialectError> {
         let region = self.region(function, "func.return", 0)?;
         let signature = types::function_type(self.context, self.default, &checked_signature(function)?)?;
         let mut attributes = vec![
@@ -302,7 +307,10 @@ pub fn new_operation<'c>(
 }
 
 fn argument<'c: 'a, 'a>(block: &Block<'c>, number: usize) -> Result<Value<'c, 'a>, DialectError> {
-    block.argument(number).map(Value::from).map_err(|_| DialectError::invalid(format!("there is no parameter {number}")))
+    block
+        .argument(number)
+        .map(Value::from)
+        .map_err(|_| DialectError::invalid(format!("there is no parameter {number}")))
 }
 
 /// Signature of a computation whose root and parameters exist.

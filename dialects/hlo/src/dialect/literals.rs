@@ -5,8 +5,8 @@
 
 use aligned_vec::AVec;
 use melior::Context;
-use melior::ir::attribute::{ArrayAttribute, Attribute, AttributeLike, DenseElementsAttribute};
 use melior::ir::Type;
+use melior::ir::attribute::{ArrayAttribute, Attribute, AttributeLike, DenseElementsAttribute};
 use mlir_ext::attributes;
 
 use super::error::DialectError;
@@ -85,6 +85,22 @@ pub(super) fn literal_of(
         }
         Shape::Token => Ok(Literal::Token),
         Shape::Opaque => Err(DialectError::invalid("a constant cannot be opaque")),
+    }
+}
+
+/// The one value, as a scalar, of an elements attribute that is stored as a splat or has one element.
+pub(super) fn splat_of(attribute: Attribute<'_>) -> Option<ArrayLiteral> {
+    if !attribute.is_dense_elements() {
+        return None;
+    }
+    let shape = types::array_shape(DefaultLayout::Absent, attribute.r#type()).ok()?;
+    let scalar = ArrayShape::new(shape.element_type, []);
+    match ffi::elements_data(attribute)? {
+        ElementsData::Splat(data) if shape.element_type == ElementType::Pred => {
+            ArrayLiteral::from_bytes(scalar, &[data.first()? & 1]).ok()
+        }
+        ElementsData::Splat(data) => ArrayLiteral::from_bytes(scalar, data).ok(),
+        ElementsData::Full(_) | ElementsData::Missing => None,
     }
 }
 

@@ -23,8 +23,8 @@ pub(super) fn location_of<'c>(
     position: Option<TextPosition>,
 ) -> Location<'c> {
     let unknown = Location::unknown(context);
-    let position = position
-        .map(|position| Location::new(context, TEXT_FILE, position.line as usize, position.column as usize));
+    let position =
+        position.map(|position| Location::new(context, TEXT_FILE, position.line as usize, position.column as usize));
     let inner = match metadata {
         None => position.unwrap_or(unknown),
         Some(metadata) => {

@@ -28,6 +28,7 @@ pub use self::to_graph::{mlir_to_graph, operation_to_instruction};
 
 use self::types::DefaultLayout;
 use crate::attributes::Attributes;
+use crate::literal::ArrayLiteral;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -78,6 +79,12 @@ pub fn attributes_of(operation: OperationRef<'_, '_>, kind: OpKind) -> Result<At
     let result = operation.results().next().ok_or_else(|| DialectError::invalid("an operation has one result"))?;
     let result = shape_of(result.r#type())?;
     to_graph::attributes_of(DefaultLayout::Absent, operation, kind, &result)
+}
+
+/// The one value, as a scalar, of all elements of an array constant. Looks at the way the value is stored only, so an
+/// array that was built element by element may not be recognised.
+pub fn splat_of(constant: OperationRef<'_, '_>) -> Option<ArrayLiteral> {
+    operations::attribute(&constant, "value").and_then(literals::splat_of)
 }
 
 /// MLIR type of a shape; layouts become encodings.

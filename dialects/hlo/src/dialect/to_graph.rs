@@ -135,7 +135,10 @@ fn functions_in_call_order<'c, 'a>(module: &'a Module<'c>) -> Result<Vec<Functio
         callees.push(called);
     }
     let order = order_by_calls(&callees).map_err(|place| {
-        DialectError::invalid(format!("function `@{}` calls itself, directly or through others", functions[place].symbol))
+        DialectError::invalid(format!(
+            "function `@{}` calls itself, directly or through others",
+            functions[place].symbol
+        ))
     })?;
     let mut functions: Vec<Option<Function>> = functions.into_iter().map(Some).collect();
     Ok(order.into_iter().filter_map(|place| functions[place].take()).collect())
@@ -319,10 +322,12 @@ impl Reader<'_> {
         while let Some(operation) = next {
             next = operation.next_in_block();
             let is_last = next.is_none();
-            while waiting.next_if(|(place, _)| is_last || *place <= draft.instructions.len()).is_some_and(|(_, number)| {
-                draft.push_parameter(number, values[number]);
-                true
-            }) {}
+            while waiting.next_if(|(place, _)| is_last || *place <= draft.instructions.len()).is_some_and(
+                |(_, number)| {
+                    draft.push_parameter(number, values[number]);
+                    true
+                },
+            ) {}
             for operand in operation.operands() {
                 if let Some(&number) = numbers.get(&attributes::value_key(&operand)) {
                     draft.push_parameter(number, values[number]);
@@ -375,7 +380,8 @@ impl Reader<'_> {
         let mut operands = Vec::with_capacity(operation.operand_count());
         for operand in operation.operands() {
             let id = draft.ids.get(&attributes::value_key(&operand));
-            operands.push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
+            operands
+                .push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
         }
         let instruction = self.instruction(operation, operands, depth)?;
         if let Some(result) = operation.results().next() {
@@ -467,7 +473,8 @@ pub(super) fn kind_of(operation: OperationRef<'_, '_>) -> Result<OpKind, Dialect
 fn parameter_places(positions: Option<&[i64]>, count: usize) -> Vec<(usize, usize)> {
     let mut places: Vec<(usize, usize)> = (0..count)
         .map(|number| {
-            let place = positions.and_then(|positions| positions.get(number)).and_then(|&place| usize::try_from(place).ok());
+            let place =
+                positions.and_then(|positions| positions.get(number)).and_then(|&place| usize::try_from(place).ok());
             (place.unwrap_or(number), number)
         })
         .collect();

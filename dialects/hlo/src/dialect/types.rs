@@ -180,7 +180,8 @@ pub(super) fn array_shape(default: DefaultLayout, value: Type<'_>) -> Result<Arr
         None => shape.layout = default.of_rank(rank),
         Some(encoding) => {
             let parameters = ffi::layout_parameters(encoding).ok_or_else(|| not_a_shape(value))?;
-            let integers = |attribute: Option<Attribute>| attribute.map(|list| attributes::integers(list).unwrap_or_default());
+            let integers =
+                |attribute: Option<Attribute>| attribute.map(|list| attributes::integers(list).unwrap_or_default());
             if let Some(bounds) = integers(parameters.bounds) {
                 let agrees = |d: usize| shape.is_dynamic_dimension(d) || shape.dimensions[d] == bounds[d];
                 if bounds.len() != rank || !(0..rank).all(agrees) {

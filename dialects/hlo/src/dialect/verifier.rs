@@ -58,10 +58,8 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 fn check(operation: OperationRef<'_, '_>, computations: Vec<ProgramShape>) -> Result<(), DialectError> {
     let default = DefaultLayout::Absent;
     let kind = kind_of(operation)?;
-    let operands: Vec<Shape> = operation
-        .operands()
-        .map(|operand| types::shape_of(default, operand.r#type()))
-        .collect::<Result<_, _>>()?;
+    let operands: Vec<Shape> =
+        operation.operands().map(|operand| types::shape_of(default, operand.r#type())).collect::<Result<_, _>>()?;
     let operands: Vec<&Shape> = operands.iter().collect();
     let result = operation.results().next().ok_or_else(|| DialectError::invalid("an operation has one result"))?;
     let result = types::shape_of(default, result.r#type())?;
@@ -76,13 +74,8 @@ fn check(operation: OperationRef<'_, '_>, computations: Vec<ProgramShape>) -> Re
             values.set(spec.name, value);
         }
     }
-    let view = OpView {
-        kind,
-        operands: &operands,
-        attributes: &values,
-        computations: &computations,
-        result: Some(&result),
-    };
+    let view =
+        OpView { kind, operands: &operands, attributes: &values, computations: &computations, result: Some(&result) };
     ops::verify(&view).map_err(|error| DialectError::invalid(error.to_string()))
 }
 

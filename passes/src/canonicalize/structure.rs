@@ -1,0 +1,214 @@
+//! Rules about operations that pass a value on: identities, tuples, selections.
+
+use hlo::attributes::AttributeValue;
+use hlo::op_kind::OpKind;
+use hlo::shape::ArrayShape;
+use melior::ir::{Value, ValueLike};
+
+use super::Rule;
+use super::site::{Number, Site};
+
+pub(super) static RULES: &[Rule] = &[
+    // reshape(x) => x, copy(x) => x …  where x has the result's type
+    Rule {
+        name: "same-type",
+        kinds: &[OpKind::Reshape, OpKind::Copy, OpKind::Bitcast, OpKind::BitcastConvert, OpKind::Convert],
+        apply: |site| site.operand_of_type(0),
+    },
+    // transpose(x, 0…n) => x
+    Rule {
+        name: "identity-transpose",
+        kinds: &[OpKind::Transpose],
+        apply: |site| is_count(site.attributes().ints("dimensions")).then(|| site.operand_of_type(0))?,
+    },
+    // broadcast(x, 0…n) => x
+    Rule {
+        name: "identity-broadcast",
+        kinds: &[OpKind::Broadcast],
+        apply: |site| is_count(site.attributes().ints("dimensions")).then(|| site.operand_of_type(0))?,
+    },
+    // slice(x, [0:size:1]…) => x
+    Rule {
+        name: "identity-slice",
+        kinds: &[OpKind::Slice],
+        apply: |site| {
+            let whole = |(part, size): (&hlo::attributes::SliceDimension, &i64)| {
+                part.start == 0 && part.limit == *size && (part.stride == 1 || *size <= 1)
+            };
+            let sizes = site.operand_array(0)?.dimensions;
+            site.attributes().slice().iter().zip(&sizes).all(whole).then(|| site.operand_of_type(0))?
+        },
+    },
+    // pad(x, y, 0_0…) => x
+    Rule {
+        name: "identity-pad",
+        kinds: &[OpKind::Pad],
+        apply: |site| {
+            let sizes = site.operand_array(0)?.dimensions;
+            let mut dimensions = site.attributes().padding().iter().zip(&sizes);
+            let none =
+                dimensions.all(|(part, size)| part.low == 0 && part.high == 0 && (part.interior == 0 || *size <= 1));
+            none.then(|| site.operand_of_type(0))?
+        },
+    },
+    // reverse(x, dimensions of size 1) => x
+    Rule {
+        name: "identity-reverse",
+        kinds: &[OpKind::Reverse],
+        apply: |site| {
+            let sizes = site.operand_array(0)?.dimensions;
+            let mut dimensions = site.attributes().ints("dimensions").iter();
+            let trivial =
+                dimensions.all(|&d| usize::try_from(d).ok().and_then(|d| sizes.get(d)).is_some_and(|&n| n <= 1));
+            trivial.then(|| site.operand_of_type(0))?
+        },
+    },
+    // concatenate(x) => x, and concatenate(x, empty) => x
+    Rule {
+        name: "concatenate-of-one",
+        kinds: &[OpKind::Concatenate],
+        apply: |site| {
+            let mut full = (0..site.operands.len()).filter(|&index| !is_empty(site.operand_array(index)));
+            match (full.next(), full.next()) {
+                (Some(index), None) => site.operand_of_type(index),
+                _ => None,
+            }
+        },
+    },
+    // dynamic-slice(x, …) => x  where the result is as large as x: starts are clamped to 0
+    Rule { name: "whole-dynamic-slice", kinds: &[OpKind::DynamicSlice], apply: |site| site.operand_of_type(0) },
+    // dynamic-update-slice(x, y, …) => y  where y is as large as x
+    Rule {
+        name: "whole-dynamic-update-slice",
+        kinds: &[OpKind::DynamicUpdateSlice],
+        apply: |site| site.operand_of_type(1),
+    },
+    // get-tuple-element(tuple(x0, x1 …), i) => xi
+    Rule {
+        name: "element-of-tuple",
+        kinds: &[OpKind::GetTupleElement],
+        apply: |site| {
+            let index = usize::try_from(site.attributes().int("index")?).ok()?;
+            let tuple = site.operand_definition(0, OpKind::Tuple)?;
+            tuple.operand(index).filter(|element| element.r#type() == site.r#type)
+        },
+    },
+    // tuple(get-tuple-element(x, 0), get-tuple-element(x, 1) …) => x
+    Rule {
+        name: "tuple-of-elements",
+        kinds: &[OpKind::Tuple],
+        apply: |site| {
+            let mut whole: Option<Value> = None;
+            for (position, &operand) in site.operands.iter().enumerate() {
+                let element = site.definition(operand, OpKind::GetTupleElement)?;
+                let tuple = element.operand(0)?;
+                if element.attributes().int("index") != Some(position as i64)
+                    || whole.is_some_and(|whole| whole != tuple)
+                {
+                    return None;
+                }
+                whole = Some(tuple);
+            }
+            whole.filter(|tuple| tuple.r#type() == site.r#type)
+        },
+    },
+    // select(p, x, x) => x
+    Rule {
+        name: "select-of-equal",
+        kinds: &[OpKind::Select],
+        apply: |site| (site.operand(1)? == site.operand(2)?).then(|| site.operand_of_type(1))?,
+    },
+    // select(true, x, y) => x, select(false, x, y) => y
+    Rule {
+        name: "select-by-constant",
+        kinds: &[OpKind::Select],
+        apply: |site| match Number::of(&site.splat(site.operand(0)?)?)? {
+            Number::One => site.operand_of_type(1),
+            Number::Zero => site.operand_of_type(2),
+            Number::NegativeZero | Number::AllOnes => None,
+        },
+    },
+    // select(p, true, false) => p
+    Rule {
+        name: "select-of-booleans",
+        kinds: &[OpKind::Select],
+        apply: |site| {
+            let predicate = site.operand_of_type(0)?;
+            (site.is_number(1, Number::One) && site.is_number(2, Number::Zero)).then_some(predicate)
+        },
+    },
+    // select(not(p), x, y) => select(p, y, x)
+    Rule {
+        name: "select-by-not",
+        kinds: &[OpKind::Select],
+        apply: |site| {
+            let negated = site.operand_definition(0, OpKind::Not)?;
+            let operands = [negated.operand(0)?, site.operand(2)?, site.operand(1)?];
+            site.create(OpKind::Select, &operands, site.attributes(), site.r#type)
+        },
+    },
+    // get-dimension-size(x) => size, where it is static
+    Rule {
+        name: "static-dimension-size",
+        kinds: &[OpKind::GetDimensionSize],
+        apply: |site| {
+            let dimension = usize::try_from(*site.attributes().ints("dimensions").first()?).ok()?;
+            let size = *site.operand_array(0)?.dimensions.get(dimension)?;
+            site.create_constant(hlo::literal::Literal::scalar(i32::try_from(size).ok()?), site.r#type)
+        },
+    },
+    // iota(size 1) => 0
+    Rule {
+        name: "iota-of-one",
+        kinds: &[OpKind::Iota],
+        apply: |site| {
+            let dimension = usize::try_from(site.attributes().int("iota_dimension")?).ok()?;
+            let array = site.array()?;
+            if array.dimensions.get(dimension) != Some(&1) {
+                return None;
+            }
+            let zero = hlo::literal::ArrayLiteral::zeros(ArrayShape::new(array.element_type, [])).ok()?;
+            site.create_splat(zero, site.r#type)
+        },
+    },
+    // dynamic-slice(x, constants) => slice(x)
+    Rule { name: "slice-at-constants", kinds: &[OpKind::DynamicSlice], apply: slice_at_constants },
+];
+
+fn slice_at_constants<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let operand = site.operand_array(0)?;
+    let sizes = &site.array()?.dimensions;
+    if site.operands.len() != operand.rank() + 1 {
+        return None;
+    }
+    let mut parts = Vec::with_capacity(operand.rank());
+    for dimension in 0..operand.rank() {
+        let start = index_value(&site.splat(site.operand(dimension + 1)?)?)?;
+        let start = start.clamp(0, operand.dimensions[dimension] - sizes[dimension]);
+        parts.push(hlo::attributes::SliceDimension { start, limit: start + sizes[dimension], stride: 1 });
+    }
+    let attributes = hlo::attributes::Attributes::new().with("slice", AttributeValue::Slice(parts));
+    site.create(OpKind::Slice, &[site.operand(0)?], &attributes, site.r#type)
+}
+
+/// An integer scalar, saturated to 64 signed bits.
+fn index_value(scalar: &hlo::literal::ArrayLiteral) -> Option<i64> {
+    let element = scalar.element_type();
+    if !element.is_integer() {
+        return None;
+    }
+    let bytes = scalar.bytes();
+    let is_negative = element.is_signed_integer() && bytes.last().is_some_and(|high| high & 0x80 != 0);
+    let mut wide = if is_negative { [0xff; 16] } else { [0; 16] };
+    wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
+    Some(i128::from_le_bytes(wide).clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+}
+
+/// Whether the list is 0, 1, 2 ….
+fn is_count(dimensions: &[i64]) -> bool {
+    dimensions.iter().copied().eq(0..dimensions.len() as i64)
+}
+
+fn is_empty(array: Option<ArrayShape>) -> bool {
+    array.is_some_and(|array| array.element_count() == 0)
+}

@@ -1,0 +1,298 @@
+//! The passes on MLIR modules: each rule in isolation, and the pipeline's order of forms.
+
+use hlo::dialect;
+use melior::ir::Module;
+use passes::pipeline::{DEFAULT, Pipeline, Program};
+use passes::registry::{self, PassBody, PassError, PassStatistics};
+
+/// The text of a module after a pass, and its hits.
+fn run(pass: &str, body: &str) -> (String, PassStatistics) {
+    let context = dialect::context();
+    let text = if body.contains("func.func") { body.to_string() } else { format!("func.func @main{body}") };
+    let mut module = dialect::parse(&context, &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut statistics = PassStatistics::default();
+    let PassBody::Mlir(run) = registry::find(pass).unwrap().body() else { panic!() };
+    run(&mut module, &mut statistics).unwrap();
+    dialect::verify(&module).unwrap_or_else(|error| panic!("{error}\n{}", module.as_operation()));
+    assert_eq!(statistics.stopped, None);
+    (operations(&module), statistics)
+}
+
+/// The lines inside of functions.
+fn operations(module: &Module) -> String {
+    let text = module.as_operation().to_string();
+    let lines: Vec<&str> =
+        text.lines().map(str::trim).filter(|line| line.starts_with('%') || line.starts_with("return")).collect();
+    lines.join("\n")
+}
+
+/// `expression` of one argument of type `argument` must become the lines `expected`; `rule` must have been used.
+fn check(rule: &str, argument: &str, result: &str, before: &str, expected: &str) {
+    let body = format!("(%x: {argument}) -> {result} {{\n{before}\nreturn %r : {result}\n}}");
+    let (after, statistics) = run("canonicalize", &body);
+    assert!(statistics.of(rule) > 0, "{rule}: {statistics}\n{after}");
+    let after = after.replace("%arg0", "%x");
+    assert_eq!(after.trim(), expected.trim(), "{rule}");
+}
+
+#[test]
+fn identities_go() {
+    let t = "tensor<2x3xf32>";
+    for (rule, operation) in [
+        ("same-type", "hlo.reshape %x : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+        ("same-type", "hlo.copy %x : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+        ("same-type", "hlo.convert %x : (tensor<2x3xf32>) -> tensor<2x3xf32>"),
+        (
+            "identity-transpose",
+            "hlo.transpose %x {dimensions = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+        ),
+        (
+            "identity-broadcast",
+            "hlo.broadcast %x {dimensions = array<i64: 0, 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+        ),
+        (
+            "identity-slice",
+            "hlo.slice %x {slice = {start = array<i64: 0, 0>, limit = array<i64: 2, 3>, stride = array<i64: 1, 1>}} : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+        ),
+        (
+            "concatenate-of-one",
+            "hlo.concatenate %x {dimensions = array<i64: 1>} : (tensor<2x3xf32>) -> tensor<2x3xf32>",
+        ),
+        ("idempotent", "hlo.maximum %x, %x : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>"),
+    ] {
+        check(rule, t, t, &format!("%r = {operation}"), "return %x : tensor<2x3xf32>");
+    }
+}
+
+#[test]
+fn neutral_elements_go() {
+    let t = "tensor<4xf32>";
+    for (rule, operation, constant) in [
+        ("add-of-zero", "add", "-0.0"),
+        ("subtract-of-zero", "subtract", "0.0"),
+        ("multiply-by-one", "multiply", "1.0"),
+        ("divide-by-one", "divide", "1.0"),
+        ("power-of-one", "power", "1.0"),
+    ] {
+        let before = format!(
+            "%c = hlo.constant dense<{constant}> : {t} -> {t}\n%r = hlo.{operation} %x, %c : ({t}, {t}) -> {t}"
+        );
+        check(rule, t, t, &before, "return %x : tensor<4xf32>");
+    }
+    let t = "tensor<4xi32>";
+    for (rule, operation, constant) in [
+        ("add-of-zero", "add", "0"),
+        ("multiply-by-one", "multiply", "1"),
+        ("and-with-ones", "and", "-1"),
+        ("or-with-zero", "xor", "0"),
+        ("shift-by-zero", "shift_left", "0"),
+    ] {
+        let before = format!(
+            "%c = hlo.constant dense<{constant}> : {t} -> {t}\n%r = hlo.{operation} %x, %c : ({t}, {t}) -> {t}"
+        );
+        check(rule, t, t, &before, "return %x : tensor<4xi32>");
+    }
+}
+
+#[test]
+fn inexact_neutral_elements_stay() {
+    // -0.0 + 0.0 is 0.0, and 0 * NaN is NaN.
+    for (operation, constant) in [("add", "0.0"), ("subtract", "-0.0"), ("multiply", "0.0")] {
+        let t = "tensor<f32>";
+        let body = format!(
+            "(%x: {t}) -> {t} {{ %c = hlo.constant dense<{constant}> : {t} -> {t}
+             %r = hlo.{operation} %x, %c : ({t}, {t}) -> {t} return %r : {t} }}"
+        );
+        let (after, statistics) = run("canonicalize", &body);
+        assert_eq!(statistics.total(), 0, "{statistics}\n{after}");
+    }
+}
+
+#[test]
+fn compositions_merge() {
+    check(
+        "transpose-of-transpose",
+        "tensor<2x3x4xf32>",
+        "tensor<3x4x2xf32>",
+        "%a = hlo.transpose %x {dimensions = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+         %r = hlo.transpose %a {dimensions = array<i64: 2, 0, 1>} : (tensor<4x2x3xf32>) -> tensor<3x4x2xf32>",
+        "%0 = hlo.transpose %x {dimensions = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+return %0 : tensor<3x4x2xf32>",
+    );
+    check(
+        "broadcast-of-broadcast",
+        "tensor<3xf32>",
+        "tensor<5x2x3xf32>",
+        "%a = hlo.broadcast %x {dimensions = array<i64: 1>} : (tensor<3xf32>) -> tensor<2x3xf32>
+         %r = hlo.broadcast %a {dimensions = array<i64: 1, 2>} : (tensor<2x3xf32>) -> tensor<5x2x3xf32>",
+        "%0 = hlo.broadcast %x {dimensions = array<i64: 2>} : (tensor<3xf32>) -> tensor<5x2x3xf32>
+return %0 : tensor<5x2x3xf32>",
+    );
+    // Elements 2, 5, 8 of the first slice: 1 + 2·2, 1 + 5·2 ….
+    check(
+        "slice-of-slice",
+        "tensor<20xf32>",
+        "tensor<3xf32>",
+        "%a = hlo.slice %x {slice = {start = array<i64: 1>, limit = array<i64: 20>, stride = array<i64: 2>}} : (tensor<20xf32>) -> tensor<10xf32>
+         %r = hlo.slice %a {slice = {start = array<i64: 2>, limit = array<i64: 10>, stride = array<i64: 3>}} : (tensor<10xf32>) -> tensor<3xf32>",
+        "%0 = hlo.slice %x {slice = {limit = array<i64: 18>, start = array<i64: 5>, stride = array<i64: 6>}} : (tensor<20xf32>) -> tensor<3xf32>
+return %0 : tensor<3xf32>",
+    );
+    check(
+        "transpose-is-reshape",
+        "tensor<1x3x4xf32>",
+        "tensor<3x1x4xf32>",
+        "%r = hlo.transpose %x {dimensions = array<i64: 1, 0, 2>} : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32>",
+        "%0 = hlo.reshape %x : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32>
+return %0 : tensor<3x1x4xf32>",
+    );
+}
+
+#[test]
+fn small_operations_on_constants_are_evaluated() {
+    check(
+        "evaluate",
+        "tensor<f32>",
+        "tensor<2xi32>",
+        "%a = hlo.constant dense<[3, 4]> : tensor<2xi32> -> tensor<2xi32>
+         %b = hlo.constant dense<[10, 20]> : tensor<2xi32> -> tensor<2xi32>
+         %c = hlo.multiply %a, %b : (tensor<2xi32>, tensor<2xi32>) -> tensor<2xi32>
+         %r = hlo.reverse %c {dimensions = array<i64: 0>} : (tensor<2xi32>) -> tensor<2xi32>",
+        "%0 = hlo.constant dense<[80, 30]> : tensor<2xi32> -> tensor<2xi32>
+return %0 : tensor<2xi32>",
+    );
+    check(
+        "elementwise-of-splats",
+        "tensor<f32>",
+        "tensor<1000xf32>",
+        "%a = hlo.constant dense<3.0> : tensor<1000xf32> -> tensor<1000xf32>
+         %r = hlo.multiply %a, %a : (tensor<1000xf32>, tensor<1000xf32>) -> tensor<1000xf32>",
+        "%0 = hlo.constant dense<9.000000e+00> : tensor<f32> -> tensor<f32>
+%1 = hlo.broadcast %0 {dimensions = array<i64>} : (tensor<f32>) -> tensor<1000xf32>
+return %1 : tensor<1000xf32>",
+    );
+    check(
+        "slice-at-constants",
+        "tensor<8xf32>",
+        "tensor<2xf32>",
+        "%i = hlo.constant dense<7> : tensor<i32> -> tensor<i32>
+         %r = hlo.dynamic_slice %x, %i {dynamic_slice_sizes = array<i64: 2>} : (tensor<8xf32>, tensor<i32>) -> tensor<2xf32>",
+        "%0 = hlo.slice %x {slice = {limit = array<i64: 8>, start = array<i64: 6>, stride = array<i64: 1>}} : (tensor<8xf32>) -> tensor<2xf32>
+return %0 : tensor<2xf32>",
+    );
+}
+
+#[test]
+fn barriers_and_effects_stay() {
+    let t = "tensor<f32>";
+    let body = format!(
+        "(%x: {t}) -> {t} {{
+          %b = hlo.opt_barrier %x : ({t}) -> {t}
+          %n = hlo.negate %b : ({t}) -> {t}
+          %m = hlo.negate %x : ({t}) -> {t}
+          %token = hlo.after_all : () -> !hlo.token
+          %o = hlo.outfeed %m, %token : ({t}, !hlo.token) -> !hlo.token
+          %c = hlo.custom_call %x {{custom_call_target = \"f\", custom_call_has_side_effect = true}} : ({t}) -> {t}
+          %d = hlo.custom_call %x {{custom_call_target = \"g\"}} : ({t}) -> {t}
+          return %n : {t} }}"
+    );
+    for pass in ["canonicalize", "dce"] {
+        let (after, _) = run(pass, &body);
+        for kept in ["opt_barrier", "outfeed", "after_all", "\"f\""] {
+            assert!(after.contains(kept), "{pass}: {after}");
+        }
+        assert!(!after.contains("\"g\""), "{pass}: {after}");
+    }
+}
+
+#[test]
+fn common_subexpressions_merge_across_reductions() {
+    let t = "tensor<4xf32>";
+    let reduce = "(tensor<4xf32>, tensor<f32>) -> tensor<f32> {
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %s = hlo.add %a, %b : (tensor<f32>, tensor<f32>) -> tensor<f32>
+          hlo.return %s : tensor<f32> }";
+    let body = format!(
+        "(%x: {t}) -> tensor<f32> {{
+          %z = hlo.constant dense<0.0> : tensor<f32> -> tensor<f32>
+          %z2 = hlo.constant dense<0.0> : tensor<f32> -> tensor<f32>
+          %r1 = hlo.reduce %x, %z {{dimensions = array<i64: 0>}} : {reduce}
+          %r2 = hlo.reduce %x, %z2 {{dimensions = array<i64: 0>}} : {reduce}
+          %r = hlo.add %r1, %r2 : (tensor<f32>, tensor<f32>) -> tensor<f32>
+          return %r : tensor<f32> }}"
+    );
+    let (after, statistics) = run("cse", &body);
+    assert_eq!(after.matches("hlo.reduce").count(), 1, "{after}");
+    assert!(statistics.of("common-subexpression") >= 2, "{statistics}");
+}
+
+#[test]
+fn dead_functions_go() {
+    let (after, statistics) = run(
+        "dce",
+        "func.func private @dead(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }
+         func.func private @used(%x: tensor<f32>) -> tensor<f32> {
+           %0 = hlo.negate %x : (tensor<f32>) -> tensor<f32>
+           %1 = hlo.negate %0 : (tensor<f32>) -> tensor<f32>
+           return %x : tensor<f32> }
+         func.func @main(%x: tensor<f32>) -> tensor<f32> {
+           %0 = hlo.call @used(%x) : (tensor<f32>) -> tensor<f32>
+           return %0 : tensor<f32> }",
+    );
+    assert_eq!((statistics.of("dead-function"), statistics.of("dead-operation")), (1, 2));
+    assert!(after.contains("@used"), "{after}");
+}
+
+#[test]
+fn pipelines_change_forms() {
+    let context = dialect::context();
+    let text = "func.func private @f(%x: tensor<8xf32>) -> tensor<8xf32> {
+           %0 = hlo.negate %x : (tensor<8xf32>) -> tensor<8xf32>
+           %1 = hlo.negate %0 : (tensor<8xf32>) -> tensor<8xf32>
+           return %1 : tensor<8xf32> }
+         func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+           %0 = hlo.call @f(%x) : (tensor<8xf32>) -> tensor<8xf32>
+           %1 = hlo.call @f(%0) : (tensor<8xf32>) -> tensor<8xf32>
+           %2 = hlo.add %0, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
+           return %2 : tensor<8xf32> }";
+    let module = dialect::parse(&context, text).unwrap();
+    let mut seen = Vec::new();
+    let pipeline = Pipeline::parse(DEFAULT).unwrap();
+    let program = pipeline
+        .run(&context, Program::Mlir(module), true, |report| {
+            seen.push((report.pass.name(), report.statistics.total()));
+        })
+        .unwrap();
+    let graph = program.into_graph().unwrap();
+    graph.check().unwrap();
+    assert_eq!(graph.functions.len(), 1);
+    assert_eq!(seen.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(","), DEFAULT);
+    assert_eq!(seen[0], ("inline-calls", 2));
+    let PassError::UnknownPass { name } = Pipeline::parse("cse, no-such-pass").unwrap_err() else { panic!() };
+    assert_eq!(name, "no-such-pass");
+}
+
+#[test]
+fn long_chains_and_many_users_are_linear() {
+    let mut body = String::from(
+        "(%x: tensor<8xi32>) -> tensor<8xi32> {\n%z = hlo.constant dense<0> : tensor<8xi32> -> tensor<8xi32>\n%0 = hlo.copy %x : (tensor<8xi32>) -> tensor<8xi32>\n",
+    );
+    let count = 50_000;
+    for index in 1..=count {
+        let operand = if index % 2 == 0 { "%x".to_string() } else { format!("%{}", index - 1) };
+        let line = match index % 3 {
+            0 => format!("%{index} = hlo.add {operand}, %z : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi32>\n"),
+            1 => format!("%{index} = hlo.negate {operand} : (tensor<8xi32>) -> tensor<8xi32>\n"),
+            _ => format!(
+                "%{index} = hlo.multiply {operand}, %{} : (tensor<8xi32>, tensor<8xi32>) -> tensor<8xi32>\n",
+                index - 1
+            ),
+        };
+        body.push_str(&line);
+    }
+    body.push_str(&format!("return %{count} : tensor<8xi32>\n}}"));
+    let start = std::time::Instant::now();
+    let (_, statistics) = run("canonicalize", &body);
+    println!("{statistics} in {:?}", start.elapsed());
+    assert!(statistics.total() > 10_000);
+}
