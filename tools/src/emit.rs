@@ -30,6 +30,7 @@ pub enum Emit {
     /// The hlo dialect.
     Mlir,
     /// Indexing maps from each result to its operands.
+    #[value(alias = "indexing-map")]
     Indexing,
     /// HLO text of the fused program, as it is lowered.
     Fusions,

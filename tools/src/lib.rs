@@ -10,6 +10,7 @@ pub mod engine;
 pub mod error;
 pub mod file_test;
 pub mod fill;
+pub mod indexing_report;
 pub mod model_spec;
 pub mod module_file;
 pub mod npy;

@@ -107,11 +107,16 @@ fn read_array(mut reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral,
     // The file may be shorter than it claims, so memory grows with what is really there.
     let mut chunk = vec![0; size.min(1 << 20)];
     while bytes.len() < size {
-        let part = (size - bytes.len()).min(chunk.len());
-        reader
-            .read_exact(&mut chunk[..part])
-            .map_err(|_| format!("expected {size} bytes of data for {wanted}, the file ends after {}", bytes.len()))?;
-        bytes.extend_from_slice(&chunk[..part]);
+        let wanted_now = (size - bytes.len()).min(chunk.len());
+        match reader.read(&mut chunk[..wanted_now]) {
+            Ok(0) => {
+                let found = bytes.len();
+                return Err(format!("expected {size} bytes of data for {wanted}, the file ends after {found}"));
+            }
+            Ok(count) => bytes.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.to_string()),
+        }
     }
 
     let swapped = match plain.endianness() {
@@ -271,7 +276,7 @@ mod tests {
         assert_eq!(error(file(&header("<f4", "(3,)"), &[0; 12])), "expected dimensions [2] for f32[2], got [3]");
         assert_eq!(
             error(file(&header("<f4", "(2,)"), &[0; 5])),
-            "expected 8 bytes of data for f32[2], the file ends after 0"
+            "expected 8 bytes of data for f32[2], the file ends after 5"
         );
         assert!(error(b"junk".to_vec()).starts_with("not a npy file"));
         assert!(error(file("{'descr': 3}", &[])).starts_with("not a npy file"));

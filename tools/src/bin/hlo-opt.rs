@@ -8,6 +8,7 @@ use clap::Parser;
 use lowering_llvm::Target;
 use tools::emit::{self, Emit, EmitOptions, Platform};
 use tools::error::ToolError;
+use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
 use tools::outer_boundary;
 
@@ -41,6 +42,24 @@ struct Options {
     /// Its features, e.g. +avx2,+fma.
     #[arg(long, value_name = "LIST", default_value = "", requires = "target_cpu", allow_hyphen_values = true)]
     target_features: String,
+    /// With --emit=indexing: only this instruction, in any computation.
+    #[arg(long, value_name = "NAME")]
+    instruction: Option<String>,
+    /// With --emit=indexing: which way the maps go.
+    #[arg(long, value_enum, default_value_t)]
+    direction: Direction,
+    /// With --emit=indexing: composed maps are shown as they are composed.
+    #[arg(long)]
+    no_simplify: bool,
+    /// With --emit=indexing: one JSON object a line.
+    #[arg(long)]
+    json: bool,
+    /// With --emit=indexing-map: the map to simplify, instead of a program.
+    #[arg(long, value_name = "MAP", allow_hyphen_values = true)]
+    map: Option<String>,
+    /// With --map: a map to follow it.
+    #[arg(long, value_name = "MAP", requires = "map", allow_hyphen_values = true)]
+    compose: Option<String>,
     /// Writes here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -69,7 +88,10 @@ fn work(options: &Options) -> Result<u8, ToolError> {
         platform: options.platform,
         target,
     };
-    let bytes = emit::emit(&SourceText::read(&options.file)?, &emit_options)?;
+    let bytes = match indexing_maps(options)? {
+        Some(text) => text.into_bytes(),
+        None => emit::emit(&SourceText::read(&options.file)?, &emit_options)?,
+    };
     match &options.output {
         Some(path) => std::fs::write(path, bytes).map_err(|source| ToolError::Write { path: path.clone(), source })?,
         None => std::io::stdout()
@@ -77,4 +99,26 @@ fn work(options: &Options) -> Result<u8, ToolError> {
             .map_err(|source| ToolError::Write { path: Path::new("-").to_path_buf(), source })?,
     }
     Ok(0)
+}
+
+/// The answer to a question about indexing maps, if one was asked.
+fn indexing_maps(options: &Options) -> Result<Option<String>, ToolError> {
+    if options.emit != Emit::Indexing {
+        return Ok(None);
+    }
+    if let Some(map) = &options.map {
+        return indexing_report::map(map, options.compose.as_deref(), options.no_simplify).map(Some);
+    }
+    let report = ReportOptions {
+        instruction: options.instruction.clone(),
+        direction: options.direction,
+        no_simplify: options.no_simplify,
+        json: options.json,
+    };
+    // Passes are run by `emit`.
+    let asked = report.instruction.is_some() || report.json || report.no_simplify;
+    if !options.passes.is_empty() || !(asked || report.direction != Direction::default()) {
+        return Ok(None);
+    }
+    indexing_report::report(&SourceText::read(&options.file)?.module()?, &report).map(Some)
 }

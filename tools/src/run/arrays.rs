@@ -48,7 +48,7 @@ fn assemble(shape: &Shape, arrays: &mut impl Iterator<Item = ArrayLiteral>) -> R
 fn read_files(files: &[std::path::PathBuf], shapes: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
     if files.len() != shapes.len() {
         return Err(ToolError::Usage(format!(
-            "the program takes {} arrays, got {} input files",
+            "the program takes {} arrays, got {}",
             shapes.len(),
             files.len()
         )));
