@@ -171,6 +171,8 @@ struct Grouping<'a> {
     member_of: Vec<Vec<usize>>,
     /// The group that writes an instruction's value to memory.
     written_by: Vec<Option<usize>>,
+    /// Aliases that stand alone too, whatever groups they were copied into: they read their operand from memory.
+    stands_alone: Vec<bool>,
 }
 
 impl<'a> Grouping<'a> {
@@ -191,6 +193,7 @@ impl<'a> Grouping<'a> {
             groups: Vec::new(),
             member_of: vec![Vec::new(); count],
             written_by: vec![None; count],
+            stands_alone: vec![false; count],
         }
     }
 
@@ -219,7 +222,8 @@ impl<'a> Grouping<'a> {
         let mut reading: BTreeSet<usize> = BTreeSet::new();
         let mut needs_memory = is_root;
         for &user in &users {
-            if self.member_of[user as usize].is_empty() || self.reads_from_memory(user, position) {
+            let user_reads_memory = self.member_of[user as usize].is_empty() || self.stands_alone[user as usize];
+            if user_reads_memory || self.reads_from_memory(user, position) {
                 needs_memory = true;
             }
             reading.extend(
@@ -245,6 +249,7 @@ impl<'a> Grouping<'a> {
             let everywhere = joinable.len() == reading.len();
             if everywhere && (!needs_memory || is_alias(instruction)) {
                 // An alias needs no group: the users outside read its operand's buffer.
+                self.stands_alone[position as usize] = needs_memory;
                 return;
             }
         } else if let Some(&group) =
@@ -256,6 +261,7 @@ impl<'a> Grouping<'a> {
             return;
         }
         if is_alias(instruction) && reading.is_empty() {
+            self.stands_alone[position as usize] = true;
             return;
         }
         self.start_group(position);

@@ -108,11 +108,6 @@ impl<'c> OpBuilder<'c> {
         self.value("arith.select", &[condition, if_true, if_false], if_true.r#type(), &[])
     }
 
-    /// A float operation of `arith` that LLVM may contract with its neighbours, e.g. to a fused multiply-add.
-    pub fn contracted(&self, name: &str, operands: &[Value<'c>], result: Type<'c>) -> Value<'c> {
-        self.value(name, operands, result, &[("fastmath", self.contract())])
-    }
-
     /// `vector.broadcast` of a scalar; the value itself when `lanes` is `None` or it is a vector already.
     pub fn broadcast(&self, value: Value<'c>, lanes: Option<u32>) -> Value<'c> {
         match lanes {

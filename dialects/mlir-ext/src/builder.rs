@@ -130,7 +130,6 @@ pub struct OpBuilder<'c> {
     count: Cell<usize>,
     machine: Cell<Machine>,
     defined: RefCell<BTreeSet<String>>,
-    contract: OnceCell<Attribute<'c>>,
     reassociate: OnceCell<Attribute<'c>>,
     /// `index`.
     pub index_type: Type<'c>,
@@ -152,7 +151,6 @@ impl<'c> OpBuilder<'c> {
             count: Cell::new(0),
             machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
-            contract: OnceCell::new(),
             reassociate: OnceCell::new(),
             index_type: Type::index(context),
         }
@@ -285,6 +283,12 @@ impl<'c> OpBuilder<'c> {
         self.value("memref.alloca", &[], r#type, &[("alignment", alignment), ("operandSegmentSizes", no_operands)])
     }
 
+    /// `llvm.alloca` of `count` elements of a type, as a pointer.
+    pub fn stack_pointers(&self, count: i64, pointer: Type<'c>) -> Value<'c> {
+        let count = self.constant_integer(self.integer_type(64), count);
+        self.value("llvm.alloca", &[count], pointer, &[("elem_type", TypeAttribute::new(pointer).into())])
+    }
+
     /// The first `count` of `lanes` lanes, as a vector of `i1`.
     pub fn constant_mask(&self, lanes: u32, count: i64) -> Value<'c> {
         let r#type = self.vector_type(lanes, self.integer_type(1));
@@ -361,11 +365,6 @@ impl<'c> OpBuilder<'c> {
             return;
         }
         self.at_module_level(define);
-    }
-
-    /// `#arith.fastmath<contract>`: a multiplication and an addition may become one fused operation.
-    pub fn contract(&self) -> Attribute<'c> {
-        *self.contract.get_or_init(|| self.fast_math_attribute("contract"))
     }
 
     /// `#arith.fastmath<reassoc>`: operands may be grouped anew, as horizontal reductions need.

@@ -3,7 +3,7 @@
 //! A function gets one pointer, to a table of addresses (run context, arena, parameters, constants, outputs, in
 //! that order). Its prologue turns each table entry it needs into a flat memref, once; slices of the arena are views.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use hlo::element_type::ElementType;
@@ -73,12 +73,17 @@ impl BufferTable {
     }
 }
 
+/// Arrays that one kernel may take.
+pub const MAX_ARGUMENTS: usize = 512;
+
 /// One function of compiled code under construction.
 pub struct FunctionMemory<'c> {
     prologue: Prologue<'c>,
     buffers: Value<'c>,
     views: RefCell<HashMap<(Slice, ElementType), Value<'c>>>,
     bases: RefCell<HashMap<(Buffer, ElementType), Value<'c>>>,
+    addresses: RefCell<HashMap<Slice, Value<'c>>>,
+    argument_room: Cell<Option<Value<'c>>>,
 }
 
 impl<'c> FunctionMemory<'c> {
@@ -89,6 +94,8 @@ impl<'c> FunctionMemory<'c> {
             buffers,
             views: RefCell::new(HashMap::new()),
             bases: RefCell::new(HashMap::new()),
+            addresses: RefCell::new(HashMap::new()),
+            argument_room: Cell::new(None),
         }
     }
 
@@ -109,6 +116,35 @@ impl<'c> FunctionMemory<'c> {
             memref
         });
         ArrayRef { memref, element_type: shape.element_type, dimensions: shape.dimensions.clone() }
+    }
+
+    /// The address of a slice.
+    pub fn address(&self, builder: &OpBuilder<'c>, table: &BufferTable, slice: Slice) -> Value<'c> {
+        if let Some(&address) = self.addresses.borrow().get(&slice) {
+            return address;
+        }
+        let address = builder.in_prologue(&self.prologue, |builder| {
+            let base = pointer_at(builder, self.buffers, table.position(slice.buffer) as i64);
+            pointer_offset(builder, base, builder.integer_type(8), slice.offset as i64)
+        });
+        self.addresses.borrow_mut().insert(slice, address);
+        address
+    }
+
+    /// A table of addresses on the stack, for a call of a kernel; it is filled where the builder stands and may
+    /// be filled anew by the next call.
+    pub fn arguments(&self, builder: &OpBuilder<'c>, addresses: &[Value<'c>]) -> Value<'c> {
+        let room = self.argument_room.get().unwrap_or_else(|| {
+            let room = builder
+                .in_prologue(&self.prologue, |builder| builder.stack_pointers(MAX_ARGUMENTS as i64, pointer_type(builder)));
+            self.argument_room.set(Some(room));
+            room
+        });
+        for (position, &address) in addresses.iter().enumerate() {
+            let place = pointer_offset(builder, room, pointer_type(builder), position as i64);
+            builder.effect("llvm.store", &[address, place], &[]);
+        }
+        room
     }
 
     fn view(&self, builder: &OpBuilder<'c>, table: &BufferTable, slice: Slice, shape: &ArrayShape) -> Value<'c> {
@@ -159,19 +195,38 @@ pub fn pointer_type<'c>(builder: &OpBuilder<'c>) -> Type<'c> {
     melior::dialect::llvm::r#type::pointer(builder.context(), 0)
 }
 
+/// The address `count` elements of a type after a pointer.
+fn pointer_offset<'c>(builder: &OpBuilder<'c>, base: Value<'c>, element: Type<'c>, count: i64) -> Value<'c> {
+    if count == 0 {
+        return base;
+    }
+    let count = builder.constant_integer(builder.integer_type(64), count);
+    let dynamic = DenseI32ArrayAttribute::new(builder.context(), &[i32::MIN]).into();
+    let attributes = [("rawConstantIndices", dynamic), ("elem_type", TypeAttribute::new(element).into())];
+    builder.value("llvm.getelementptr", &[base, count], pointer_type(builder), &attributes)
+}
+
 /// Loads pointer number `position` from a table of pointers.
 pub fn pointer_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
     let pointer = pointer_type(builder);
-    let element = builder.value(
-        "llvm.getelementptr",
-        &[table],
-        pointer,
-        &[
-            ("rawConstantIndices", DenseI32ArrayAttribute::new(builder.context(), &[position as i32]).into()),
-            ("elem_type", TypeAttribute::new(pointer).into()),
-        ],
-    );
+    let element = pointer_offset(builder, table, pointer, position);
     builder.value("llvm.load", &[element], pointer, &[])
+}
+
+/// The array of the given shape whose address is number `position` of a kernel's argument table.
+pub fn argument_array<'c>(
+    builder: &OpBuilder<'c>,
+    arguments: Value<'c>,
+    position: usize,
+    shape: &ArrayShape,
+) -> ArrayRef<'c> {
+    let r#type = flat_memref_type(builder, shape.element_type, shape.element_count());
+    let pointer = pointer_at(builder, arguments, position as i64);
+    ArrayRef {
+        memref: memref_of_pointer(builder, pointer, r#type),
+        element_type: shape.element_type,
+        dimensions: shape.dimensions.clone(),
+    }
 }
 
 /// A flat static memref over memory at a pointer.

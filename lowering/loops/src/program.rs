@@ -6,13 +6,15 @@
 //! because code generation takes longer than linear in the size of a function.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::fmt::Write;
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
-use melior::ir::{Location, Module};
+use melior::ir::{Location, Module, Type};
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::buffer_assignment::{BufferAssignment, ComputationBuffers, Slice};
@@ -20,16 +22,22 @@ use passes::fuse_loops::{is_alias, is_expensive};
 
 use crate::error::LoweringError;
 use crate::kernel::{KernelOptions, KernelPlan, Range, emit_fusion};
-use crate::matmul::{self, emit_matmul};
-use crate::memory::{ArrayRef, BufferTable, FunctionMemory, RUN_CONTEXT, pointer_at, pointer_type};
+use crate::matmul::{self, MatMul, emit_matmul};
+use crate::memory::{
+    ArrayRef, BufferTable, FunctionMemory, MAX_ARGUMENTS, RUN_CONTEXT, argument_array, pointer_at, pointer_type,
+};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Kernels that share a function.
-const KERNELS_PER_FUNCTION: usize = 12;
+const KERNELS_PER_FUNCTION: usize = 64;
 
 /// Element operations below which a kernel stays on the calling thread.
 const PARALLEL_COST: i64 = 400_000;
+
+/// Element operations up to which a kernel is written where it runs; larger ones are functions, shared by equal
+/// kernels.
+const INLINE_COST: i64 = 256;
 
 /// The runtime's parallel loop.
 const PARALLEL_FOR: &str = "halo_parallel_for";
@@ -65,6 +73,7 @@ pub fn lower_program<'c>(
         table: BufferTable::new(assignment),
         options,
         functions: Cell::new(0),
+        kernels: RefCell::new(HashMap::new()),
         failure: RefCell::new(None),
     };
     program.function(ENTRY, false, &|program, memory| {
@@ -133,12 +142,52 @@ fn step_of(instruction: &Instruction) -> Step {
     }
 }
 
+/// What a kernel's code is.
+enum Work {
+    Loops,
+    Product(MatMul),
+    Scatter,
+}
+
+/// Emits a kernel's code for its inputs and outputs, all of it or some iterations.
+type EmitKernel<'e, 'p, 'c> =
+    dyn Fn(&Program<'p, 'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], Range<'c>) -> Result<()> + 'e;
+
+/// Array leaves of instructions with their slices.
+fn leaf_slices<'i>(
+    instructions: impl IntoIterator<Item = (&'i Instruction, &'i Vec<Slice>)>,
+) -> Vec<(&'i ArrayShape, Slice)> {
+    instructions
+        .into_iter()
+        .flat_map(|(instruction, slices)| instruction.shape.leaves().into_iter().zip(slices.iter().copied()))
+        .filter_map(|(leaf, slice)| Some((leaf.as_array()?, slice)))
+        .collect()
+}
+
+/// A text that is equal for computations that compute the same: names and annotations left out.
+fn structure(computation: &Computation) -> String {
+    let mut text = String::new();
+    for instruction in &computation.instructions {
+        let operands: Vec<u32> = instruction.operands.iter().map(|operand| operand.0).collect();
+        // Writing to a string does not fail.
+        let _ = write!(text, "{} {} {operands:?} {:?}", instruction.kind, instruction.shape.without_layout(), instruction.attributes);
+        for nested in &instruction.computations {
+            let _ = write!(text, " {{{}}}", structure(nested));
+        }
+        text.push('\n');
+    }
+    let _ = write!(text, "root {}", computation.root.0);
+    text
+}
+
 /// Emits one program.
 pub(crate) struct Program<'p, 'c> {
     pub(crate) builder: &'p OpBuilder<'c>,
     pub(crate) table: BufferTable,
     pub(crate) options: LoopOptions,
     functions: Cell<usize>,
+    /// Names of kernel functions by what they compute.
+    kernels: RefCell<HashMap<String, String>>,
     failure: RefCell<Option<LoweringError>>,
 }
 
@@ -238,22 +287,10 @@ impl<'p, 'c> Program<'p, 'c> {
             output_slices.iter().any(|output| overlap(*input, *output))
         });
         let options = KernelOptions { vector_bits: self.options.vector_bits, in_place };
-        let arrays = |memory: &FunctionMemory<'c>| -> (Vec<ArrayRef<'c>>, Vec<ArrayRef<'c>>) {
-            let inputs = instruction
-                .operands
-                .iter()
-                .flat_map(|&operand| {
-                    self.arrays(computation.get(operand), &buffers.values[operand.index()], memory)
-                })
-                .collect();
-            (inputs, self.arrays(instruction, output_slices, memory))
-        };
+        let operands = instruction.operands.iter().map(|&operand| (computation.get(operand), &buffers.values[operand.index()]));
+        let (inputs, outputs) = (leaf_slices(operands), leaf_slices([(instruction, output_slices)]));
         let single;
-        let body = match instruction.kind {
-            OpKind::Fusion => {
-                self.base_of_update(computation, instruction, buffers, output_slices, memory);
-                &instruction.computations[0]
-            }
+        let (body, work) = match instruction.kind {
             OpKind::Scatter => {
                 let count = instruction.operands.len().saturating_sub(1) / 2;
                 for (number, output) in output_slices.iter().enumerate().take(count) {
@@ -261,78 +298,126 @@ impl<'p, 'c> Program<'p, 'c> {
                     let shape = &computation.get(instruction.operands[number]).shape;
                     self.copy(shape, base, std::slice::from_ref(output), memory);
                 }
-                let (inputs, outputs) = arrays(memory);
-                return crate::scatter::emit_scatter(self.builder, computation, instruction, &inputs, &outputs, options);
-            }
-            OpKind::Dot => {
-                if let Some(product) = matmul::recognise(computation, instruction, self.options.vector_bits) {
-                    return self.in_tasks(memory, product.tasks(), product.cost(), &|program, memory, range| {
-                        let (inputs, outputs) = arrays(memory);
-                        let (begin, end) = range.unwrap_or_else(|| {
-                            let index = |value| program.builder.constant_index(value);
-                            (index(0), index(product.tasks()))
-                        });
-                        emit_matmul(program.builder, &product, [&inputs[0], &inputs[1], &outputs[0]], begin, end);
-                        Ok(())
-                    });
-                }
                 single = single_instruction(computation, instruction);
-                &single
+                (&single, Work::Scatter)
+            }
+            OpKind::Fusion => {
+                self.base_of_update(computation, instruction, buffers, output_slices, memory);
+                (&instruction.computations[0], Work::Loops)
             }
             _ => {
+                let product = matmul::recognise(computation, instruction, self.options.vector_bits);
                 single = single_instruction(computation, instruction);
-                &single
+                (&single, product.map_or(Work::Loops, Work::Product))
             }
         };
-        let leaves = instruction.shape.leaves();
-        let Some(first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Ok(()) };
+        let Some((first, _)) = outputs.first() else { return Ok(()) };
         if first.element_count() == 0 {
             return Ok(());
         }
-        let plan = KernelPlan::new(body, &first.dimensions, options)?;
-        self.in_tasks(memory, plan.outer_iterations(), cost(body), &|program, memory, range| {
-            let (inputs, outputs) = arrays(memory);
-            emit_fusion(program.builder, body, &plan, &inputs, &outputs, range)
-        })
+        let (plan, iterations, cost) = match &work {
+            Work::Loops => {
+                let plan = KernelPlan::new(body, &first.dimensions, options)?;
+                let iterations = plan.outer_iterations();
+                (Some(plan), iterations, cost(body))
+            }
+            Work::Product(product) => (None, product.tasks(), product.cost()),
+            Work::Scatter => (None, 1, cost(body)),
+        };
+        let emit = |program: &Self, inputs: &[ArrayRef<'c>], outputs: &[ArrayRef<'c>], range: Range<'c>| {
+            let builder = program.builder;
+            match (&work, &plan) {
+                (Work::Product(product), _) => {
+                    let whole = || (builder.constant_index(0), builder.constant_index(product.tasks()));
+                    let (begin, end) = range.unwrap_or_else(whole);
+                    emit_matmul(builder, product, [&inputs[0], &inputs[1], &outputs[0]], begin, end);
+                    Ok(())
+                }
+                (Work::Loops, Some(plan)) => emit_fusion(builder, body, plan, inputs, outputs, range),
+                _ => crate::scatter::emit_scatter(builder, body, body.root(), inputs, outputs),
+            }
+        };
+        if cost <= INLINE_COST || inputs.len() + outputs.len() > MAX_ARGUMENTS {
+            let arrays = |slices: &[(&ArrayShape, Slice)]| -> Vec<ArrayRef<'c>> {
+                slices.iter().map(|(shape, slice)| memory.array(self.builder, &self.table, *slice, shape)).collect()
+            };
+            return emit(self, &arrays(&inputs), &arrays(&outputs), None);
+        }
+        let is_parallel = self.options.parallel && cost >= PARALLEL_COST && iterations >= 2;
+        let key = format!("{in_place} {is_parallel} {}", structure(body));
+        let known = self.kernels.borrow().get(&key).cloned();
+        let name = known.unwrap_or_else(|| {
+            let name = format!("kernel_{}", self.functions.replace(self.functions.get() + 1));
+            self.kernel_function(&name, &inputs, &outputs, is_parallel, &emit);
+            self.kernels.borrow_mut().insert(key, name.clone());
+            name
+        });
+        let addresses: Vec<Value<'c>> = inputs
+            .iter()
+            .chain(&outputs)
+            .map(|(_, slice)| memory.address(self.builder, &self.table, *slice))
+            .collect();
+        let arguments = memory.arguments(self.builder, &addresses);
+        self.call_kernel(memory, &name, arguments, is_parallel.then_some(iterations), cost);
+        Ok(())
     }
 
-    /// Emits a kernel in place, or as a function whose iterations the runtime hands to threads.
-    fn in_tasks(
+    /// A function of a table of arrays and, if it is `parallel`, of the iterations to run.
+    fn kernel_function(
         &self,
-        memory: &FunctionMemory<'c>,
-        iterations: i64,
-        cost: i64,
-        emit: &dyn Fn(&Self, &FunctionMemory<'c>, Range<'c>) -> Result<()>,
-    ) -> Result<()> {
-        if !self.options.parallel || cost < PARALLEL_COST || iterations < 2 {
-            return emit(self, memory, None);
-        }
-        let name = format!("task_{}", self.functions.replace(self.functions.get() + 1));
-        let builder = self.builder;
-        let pointer = pointer_type(builder);
-        let i64_type = builder.integer_type(64);
-        let parameters = [pointer, i64_type, i64_type];
-        builder.at_module_level(|builder| {
-            builder.function(&name, &parameters, &[], true, |builder, region| {
-                let memory = FunctionMemory::new(builder, region.argument(0));
+        name: &str,
+        inputs: &[(&ArrayShape, Slice)],
+        outputs: &[(&ArrayShape, Slice)],
+        is_parallel: bool,
+        emit: &EmitKernel<'_, 'p, 'c>,
+    ) {
+        self.builder.at_module_level(|builder| {
+            builder.function(name, &self.kernel_parameters(), &[], true, |builder, region| {
+                let array = |position: usize, shape: &ArrayShape| argument_array(builder, region.argument(0), position, shape);
+                let inputs_here: Vec<ArrayRef<'c>> =
+                    inputs.iter().enumerate().map(|(position, (shape, _))| array(position, shape)).collect();
+                let outputs_here: Vec<ArrayRef<'c>> =
+                    outputs.iter().enumerate().map(|(position, (shape, _))| array(inputs.len() + position, shape)).collect();
                 let position =
                     |number| builder.value("arith.index_cast", &[region.argument(number)], builder.index_type, &[]);
-                let range = (position(1), position(2));
-                self.keep_failure(emit(self, &memory, Some(range)));
+                let range = is_parallel.then(|| (position(1), position(2)));
+                self.keep_failure(emit(self, &inputs_here, &outputs_here, range));
                 builder.effect("func.return", &[], &[]);
             });
         });
+    }
+
+    /// Argument table, first iteration, one past the last: what the runtime's parallel loop calls.
+    fn kernel_parameters(&self) -> [Type<'c>; 3] {
+        let i64_type = self.builder.integer_type(64);
+        [pointer_type(self.builder), i64_type, i64_type]
+    }
+
+    fn call_kernel(
+        &self,
+        memory: &FunctionMemory<'c>,
+        name: &str,
+        arguments: Value<'c>,
+        iterations: Option<i64>,
+        cost: i64,
+    ) {
+        let builder = self.builder;
+        let [pointer, i64_type, _] = self.kernel_parameters();
+        let Some(iterations) = iterations else {
+            let zero = builder.constant_integer(i64_type, 0);
+            builder.call(name, &[arguments, zero, zero], &[]);
+            return;
+        };
         builder.define_once(PARALLEL_FOR, |builder| {
             builder.declare_function(PARALLEL_FOR, &[pointer, pointer, pointer, i64_type, i64_type], &[]);
         });
         let context = pointer_at(builder, memory.table(), RUN_CONTEXT);
-        let task = builder.function_pointer(&name, &parameters, pointer);
+        let task = builder.function_pointer(name, &self.kernel_parameters(), pointer);
         let count = builder.constant_integer(i64_type, iterations);
         // Enough chunks that threads finish together, each long enough to be worth handing out.
         let chunks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
         let grain = builder.constant_integer(i64_type, (iterations / chunks).max(1));
-        builder.call(PARALLEL_FOR, &[context, task, memory.table(), count, grain], &[]);
-        Ok(())
+        builder.call(PARALLEL_FOR, &[context, task, arguments, count, grain], &[]);
     }
 
     /// Where an in-place update could not take over its base, the base is copied first.

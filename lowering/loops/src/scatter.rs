@@ -10,10 +10,8 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::kernel::KernelOptions;
 use crate::memory::ArrayRef;
 use crate::operand_maps::operand_shape;
-use crate::program::single_instruction;
 use crate::scalar::Lanes;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -31,14 +29,13 @@ struct OperandDimension {
     window_size: i64,
 }
 
-/// Emits a scatter whose outputs already hold the operands.
+/// Emits a scatter whose outputs already hold the operands; its operands are the computation's parameters in order.
 pub fn emit_scatter<'c>(
     builder: &OpBuilder<'c>,
     computation: &Computation,
     instruction: &Instruction,
     inputs: &[ArrayRef<'c>],
     outputs: &[ArrayRef<'c>],
-    _options: KernelOptions,
 ) -> Result<()> {
     let count = instruction.operands.len().saturating_sub(1) / 2;
     let operand = operand_shape(computation, instruction, 0)?.dimensions.clone();
@@ -47,8 +44,7 @@ pub fn emit_scatter<'c>(
     if updates.contains(&0) || operand.contains(&0) {
         return Ok(());
     }
-    let single = single_instruction(computation, instruction);
-    let mut emitter = Elemental::new(builder, &single, inputs, 1);
+    let mut emitter = Elemental::new(builder, computation, inputs, 1);
     let attributes = &instruction.attributes;
     let window_dims = attributes.ints("update_window_dims");
     let scatter_dims: Vec<usize> = (0..updates.len()).filter(|&d| !window_dims.contains(&(d as i64))).collect();

@@ -77,4 +77,39 @@ impl<'c> Math<'_, 'c> {
         let is_negative = self.compare(x, CmpfPredicate::Olt, 0.0);
         builder.divf(builder.select(is_negative, exponential, one), builder.addf(one, exponential))
     }
+
+    /// `sinh` or `cosh` for `f32`, in `f64`: used where no vector library is at hand.
+    pub(super) fn sinh(self, x: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let wide = self.widen(x);
+        let (growing, shrinking) = self.exponentials(wide);
+        let large = builder.mulf(builder.subf(growing, shrinking), self.constant(wide, 0.5));
+        let large = builder.copysign(large, wide);
+        let square = builder.mulf(wide, wide);
+        let series = self.horner(square, &[1.0 / 362_880.0, 1.0 / 5040.0, 1.0 / 120.0, 1.0 / 6.0]);
+        let small = builder.fma(builder.mulf(series, square), wide, wide);
+        let is_small = self.compare(builder.absf(wide), CmpfPredicate::Olt, 0.5);
+        let result = self.narrow(builder.select(is_small, small, large));
+        // The fused multiply-add makes +0 of -0.
+        let is_zero_or_nan = self.compare(x, CmpfPredicate::Ueq, 0.0);
+        builder.select(is_zero_or_nan, x, result)
+    }
+
+    /// See `sinh`.
+    pub(super) fn cosh(self, x: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let wide = self.widen(x);
+        let (growing, shrinking) = self.exponentials(wide);
+        let result = self.narrow(builder.mulf(builder.addf(growing, shrinking), self.constant(wide, 0.5)));
+        let is_nan = builder.cmpf(CmpfPredicate::Uno, x, x);
+        builder.select(is_nan, x, result)
+    }
+
+    /// exp(|x|) and exp(-|x|) in `f64`, good for an `f32`.
+    fn exponentials(self, x: Value<'c>) -> (Value<'c>, Value<'c>) {
+        let builder = self.builder;
+        let power = builder.mulf(builder.absf(x), self.constant(x, LOG2_E));
+        let growing = self.exp2_f64(self.clamp(power, -200.0, 200.0));
+        (growing, builder.divf(self.constant(x, 1.0), growing))
+    }
 }

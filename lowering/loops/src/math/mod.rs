@@ -1,8 +1,8 @@
 //! Transcendental functions as register code.
 //!
-//! `f32` has polynomials of its own: at most 2 units in the last place off, right at every special value, and three to
+//! `f32` has code of its own: at most 2.3 units in the last place off, right at every special value, and three to
 //! twenty times faster than calling a library for each element. `f64`, and the rarer `f32` functions by way of `f64`, call
-//! libmvec, glibc's vector library, or the scalar libm where there is no such library or vector width.
+//! libmvec, glibc's vector library. Without it (on GPUs, for one) `f32` needs no library at all, and `f64` calls the scalar libm.
 //!
 //! Functions the size of `exp` are emitted in place, larger ones once per module and vector width as a private function.
 //! Operands are scalars or one-dimensional vectors, of `f32` or `f64`; narrower floats are extended by the caller.
@@ -12,6 +12,7 @@
 mod algebraic;
 mod error_function;
 mod exponential;
+mod inverse;
 mod library;
 mod logarithm;
 mod polynomial;
@@ -88,12 +89,17 @@ impl<'a, 'c> Math<'a, 'c> {
         let name = match function {
             Binary::Atan2 => "atan2",
             Binary::Hypot => "hypot",
-            Binary::Pow if !self.is_double(x) => {
-                return self.outlined("pow", &[x, y], |math, operands| math.pow(operands[0], operands[1]));
-            }
             Binary::Pow => "pow",
         };
-        self.library_in_double(name, &[x, y])
+        if self.is_double(x) {
+            return self.library(name, &[x, y]);
+        }
+        match function {
+            Binary::Hypot => self.hypot(x, y),
+            Binary::Atan2 if self.target.vector_library_bits > 0 => self.library_in_double(name, &[x, y]),
+            Binary::Atan2 => self.outlined(name, &[x, y], |math, operands| math.atan2(operands[0], operands[1])),
+            Binary::Pow => self.outlined(name, &[x, y], |math, operands| math.pow(operands[0], operands[1])),
+        }
     }
 
     fn unary_f32(self, function: Unary, x: Value<'c>) -> Value<'c> {
@@ -112,16 +118,36 @@ impl<'a, 'c> Math<'a, 'c> {
             Unary::Sin => self.outlined("sin", &[x], |math, operands| math.sin(operands[0])),
             Unary::Sqrt => self.builder.sqrt(x),
             Unary::Tanh => self.tanh(x),
-            Unary::Acos
-            | Unary::Acosh
-            | Unary::Asin
-            | Unary::Asinh
-            | Unary::Atan
-            | Unary::Atanh
-            | Unary::Cbrt
-            | Unary::Cosh
-            | Unary::Sinh
-            | Unary::Tan => self.library_in_double(function.c_name(), &[x]),
+            _ if self.target.vector_library_bits > 0 => self.library_in_double(function.c_name(), &[x]),
+            _ => self
+                .outlined(function.c_name(), &[x], |math, operands| math.unary_through_double(function, operands[0])),
+        }
+    }
+
+    /// An `f32` function without a library; only those that are no instruction or small polynomial.
+    fn unary_through_double(self, function: Unary, x: Value<'c>) -> Value<'c> {
+        match function {
+            Unary::Acos => self.acos(x),
+            Unary::Acosh => self.acosh(x),
+            Unary::Asin => self.asin(x),
+            Unary::Asinh => self.asinh(x),
+            Unary::Atan => self.atan(x),
+            Unary::Atanh => self.atanh(x),
+            Unary::Cbrt => self.cbrt(x),
+            Unary::Cosh => self.cosh(x),
+            Unary::Sinh => self.sinh(x),
+            Unary::Tan => self.tan(x),
+            Unary::Cos
+            | Unary::Erf
+            | Unary::Exp
+            | Unary::Expm1
+            | Unary::Log
+            | Unary::Log1p
+            | Unary::Logistic
+            | Unary::Rsqrt
+            | Unary::Sin
+            | Unary::Sqrt
+            | Unary::Tanh => self.unary_f32(function, x),
         }
     }
 

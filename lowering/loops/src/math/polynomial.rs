@@ -1,6 +1,7 @@
 //! Evaluation of polynomials and the float tricks that all functions share.
 
 use super::Math;
+use melior::ir::Type;
 use mlir_ext::{arith::CmpfPredicate, builder::Value};
 
 /// Adding 1.5·2²³ to a smaller float puts its nearest integer into the low bits of the mantissa.
@@ -42,6 +43,16 @@ impl<'c> Math<'_, 'c> {
         builder.select(self.compare(raised, CmpfPredicate::Ogt, high), self.constant(x, high), raised)
     }
 
+    /// An `f32` as `f64`.
+    pub(super) fn widen(self, x: Value<'c>) -> Value<'c> {
+        self.builder.extf(x, Type::float64(self.builder.context()))
+    }
+
+    /// An `f64` rounded to `f32`.
+    pub(super) fn narrow(self, x: Value<'c>) -> Value<'c> {
+        self.builder.truncf(x, Type::float32(self.builder.context()))
+    }
+
     /// The bits of an `f32` as `i32`.
     pub(super) fn bits(self, x: Value<'c>) -> Value<'c> {
         self.builder.bitcast(x, self.builder.integer_type(32))
@@ -49,7 +60,7 @@ impl<'c> Math<'_, 'c> {
 
     /// The `f32` of some bits.
     pub(super) fn from_bits(self, bits: Value<'c>) -> Value<'c> {
-        self.builder.bitcast(bits, melior::ir::Type::float32(self.builder.context()))
+        self.builder.bitcast(bits, Type::float32(self.builder.context()))
     }
 
     /// `x * factor` (of magnitude below 2²²) rounded to the nearest integer, also as `i32`. For NaN both are meaningless

@@ -58,8 +58,8 @@ impl<'c> Math<'_, 'c> {
         self.builder.xori(condition, self.builder.integer_like(condition, 1))
     }
 
-    /// log2 of a non-negative `f64` that came from an `f32` (so it is no denormal), to about 2^-50; right at 0 and infinity.
-    fn log2_f64(self, x: Value<'c>) -> Value<'c> {
+    /// log2 of a non-negative `f64` that is no denormal, to about 2^-50; right at 0 and infinity.
+    pub(super) fn log2_f64(self, x: Value<'c>) -> Value<'c> {
         let builder = self.builder;
         let (integer, double) = (builder.integer_type(64), Type::float64(builder.context()));
         let bits = builder.bitcast(x, integer);
@@ -84,7 +84,7 @@ impl<'c> Math<'_, 'c> {
     }
 
     /// 2^x for `f64` of magnitude up to 200, to about 2^-40: enough for an `f32`. NaN gives something.
-    fn exp2_f64(self, x: Value<'c>) -> Value<'c> {
+    pub(super) fn exp2_f64(self, x: Value<'c>) -> Value<'c> {
         let builder = self.builder;
         let (integer, double) = (builder.integer_type(64), Type::float64(builder.context()));
         // 1.5·2^52, see `round_product`.

@@ -12,8 +12,8 @@
 //!  combiner: reduction computations that are one associative operation
 //! ```
 //!
-//! Results are XLA:CPU's: integers wrap, nothing traps, NaN propagates through minimum and maximum. Additions and
-//! multiplications of `f32` and `f64` may be contracted to fused multiply-adds; nothing else is relaxed.
+//! Results are XLA:CPU's: integers wrap, nothing traps, NaN propagates through minimum and maximum. Nothing
+//! is contracted or relaxed: iterations that amplify the last bit (fractals, particles) end where XLA's end.
 
 use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;

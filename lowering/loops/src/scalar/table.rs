@@ -24,8 +24,6 @@ enum Rule {
     Single(&'static str),
     /// One MLIR operation whose results need no rounding or wrapping when the operands needed none.
     Closed(&'static str),
-    /// One MLIR operation that may be contracted with others.
-    Contracted(&'static str),
     /// A function of this crate.
     Several(RealEmission),
     /// A transcendental function.
@@ -36,7 +34,7 @@ enum Rule {
     Magnitude(MagnitudeEmission),
 }
 
-use Rule::{Closed, Contracted, Magnitude, Several, Single, Transcendental, Undefined};
+use Rule::{Closed, Magnitude, Several, Single, Transcendental, Undefined};
 
 struct Row {
     kind: OpKind,
@@ -74,9 +72,9 @@ const fn float_only(kind: OpKind, float: Rule) -> Row {
 #[rustfmt::skip]
 static TABLE: &[Row] = &[
     //  operation              n  pred                   signed                       unsigned                     float                            complex
-    row(OpKind::Add,           2, Closed("arith.ori"),   Single("arith.addi"),        Single("arith.addi"),        Contracted("arith.addf"),        Rule::Complex(complex::add)),
-    row(OpKind::Subtract,      2, Undefined,             Single("arith.subi"),        Single("arith.subi"),        Contracted("arith.subf"),        Rule::Complex(complex::subtract)),
-    row(OpKind::Multiply,      2, Closed("arith.andi"),  Single("arith.muli"),        Single("arith.muli"),        Contracted("arith.mulf"),        Rule::Complex(complex::multiply)),
+    row(OpKind::Add,           2, Closed("arith.ori"),   Single("arith.addi"),        Single("arith.addi"),        Single("arith.addf"),            Rule::Complex(complex::add)),
+    row(OpKind::Subtract,      2, Undefined,             Single("arith.subi"),        Single("arith.subi"),        Single("arith.subf"),            Rule::Complex(complex::subtract)),
+    row(OpKind::Multiply,      2, Closed("arith.andi"),  Single("arith.muli"),        Single("arith.muli"),        Single("arith.mulf"),            Rule::Complex(complex::multiply)),
     row(OpKind::Divide,        2, Undefined,             Several(integer::divide),    Several(integer::divide),    Single("arith.divf"),            Rule::Complex(complex::divide)),
     row(OpKind::Remainder,     2, Undefined,             Several(integer::remainder), Several(integer::remainder), Several(float::remainder), Undefined),
     row(OpKind::Maximum,       2, Closed("arith.ori"),   Closed("arith.maxsi"),       Closed("arith.maxui"),       Closed("arith.maximumf"),        Undefined),
@@ -156,7 +154,6 @@ pub(super) fn emit<'c>(builder: &OpBuilder<'c>, kind: OpKind, operands: &[Lanes<
                 _ => Some(Lanes::real(builder, element_type, value)),
             }
         }
-        Contracted(name) => finish(builder.contracted(name, &values, values[0].r#type())),
         Several(emit) => finish(emit(builder, element_type, &values)),
         Transcendental(function) => finish(transcendental::emit(builder, function, &values)),
         Rule::Complex(emit) => {
