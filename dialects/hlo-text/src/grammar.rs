@@ -88,10 +88,24 @@ fn describe(rule: Rule) -> String {
         Rule::constant | Rule::opcode => "an opcode",
         Rule::arguments | Rule::parameters => "`(`",
         Rule::tiles | Rule::memory_space | Rule::element_size | Rule::layout_extension => "a layout property",
+        Rule::integers => "integers in braces",
+        Rule::integer_lists => "lists of integers in braces",
+        Rule::words => "words in braces",
+        Rule::shapes => "shapes in braces",
+        Rule::window => "a window in braces",
+        Rule::slice => "`[start:limit]` for each dimension, in braces",
+        Rule::replica_groups | Rule::iota_groups => "groups in braces or `[...]<=[...]`",
+        Rule::dimension_labels | Rule::labels => "labels as in `b01f_01io->b01f`",
+        Rule::extents => "`[`",
+        Rule::permutation => "`T(`",
+        Rule::padding | Rule::padding_dimension => "padding as in `1_1x0_2`",
+        Rule::entry_layout | Rule::layout_parameters => "a layout as in `{(f32[])->f32[]}`",
+        Rule::aliases | Rule::alias => "aliases as in `{ {0}: (1, {}, may-alias) }`",
+        Rule::table_fields | Rule::table_field => "fields as in `{line=1}`",
         other => {
-            return format!("a {}", format!("{other:?}").replace('_', " "))
-                .replace("a i", "an i")
-                .replace("a o", "an o");
+            let name = format!("{other:?}").replace('_', " ");
+            let article = if name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            return format!("{article} {name}");
         }
     }
     .to_string()

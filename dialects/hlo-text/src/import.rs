@@ -21,6 +21,9 @@ use crate::source::Source;
 /// No more errors than this are collected.
 const MOST_ERRORS: usize = 50;
 
+/// Bytes that constants written as one value may fill, all together.
+const MOST_FILLED_BYTES: i64 = 1 << 30;
+
 /// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
 /// break one are reported, while any other fault ends the work.
 pub fn import(ast: &ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
@@ -30,6 +33,7 @@ pub fn import(ast: &ast::Module<'_>, source: Source<'_>) -> Result<Module, Error
         lines: line_starts(source.text()),
         taken: ast.computations.iter().map(|computation| computation.name.to_string()).collect(),
         next: HashMap::new(),
+        filled_bytes: 0,
         errors: Vec::new(),
     };
     match importer.module() {
@@ -52,6 +56,8 @@ struct Importer<'a, 't> {
     taken: HashSet<String>,
     /// The number with which to go on, by name.
     next: HashMap<String, usize>,
+    /// Bytes of constants written as one value for all elements.
+    filled_bytes: i64,
     errors: Vec<Error>,
 }
 
@@ -245,6 +251,7 @@ impl<'t> Importer<'_, 't> {
                 let Some(shape) = &ast.shape else {
                     return Err(missing_shape(source, ast));
                 };
+                self.count_filled_bytes(shape, text)?;
                 value = Some(literal::read(source, shape, text)?);
             }
             (OpKind::Parameter, Some(text)) => {
@@ -279,6 +286,22 @@ impl<'t> Importer<'_, 't> {
         instruction.annotations = annotations(&ast.attributes);
         instruction.annotations.retain(|(key, _)| definition.attribute(key).is_none());
         Ok(())
+    }
+
+    /// `f32[1000,1000] constant(1)` is short for many bytes; all such constants together are bounded.
+    fn count_filled_bytes(&mut self, shape: &Shape, text: &str) -> Result<(), Error> {
+        let size = shape.as_array().and_then(|array| array.checked_byte_size()).unwrap_or(0);
+        if !text.starts_with(['{', '(']) {
+            self.filled_bytes = self.filled_bytes.saturating_add(size);
+        }
+        if self.filled_bytes <= MOST_FILLED_BYTES {
+            return Ok(());
+        }
+        Err(Error::Literal {
+            at: self.source.location_of(text),
+            shape: shape.to_string(),
+            reason: format!("constants of one value fill at most {MOST_FILLED_BYTES} bytes together"),
+        })
     }
 
     /// Nests the computations that the instruction calls, in the definition's order, or sets its callee.

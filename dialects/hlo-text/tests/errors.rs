@@ -154,7 +154,13 @@ fn shapes() {
 fn attributes() {
     expect_in_entry("x = f32[2] @@iota()", "iota", "`iota` needs the attribute `iota_dimension`");
     expect_in_entry("x = f32[2] iota(), iota_dimension=@@{0}", "{0}", "expected a 64-bit integer");
-    expect_in_entry("x = f32[2] parameter(0)\ny = f32[2] transpose(x), dimensions={@@a}", "a", "expected");
+    expect_in_entry(
+        "x = f32[2] parameter(0)\ny = f32[2] transpose(x), dimensions={@@a}",
+        "a",
+        "expected `}` or an integer, found `a`",
+    );
+    expect_in_entry("x = f32[2] parameter(0)\ny = f32[2] transpose(x), dimensions=@@0", "0", "expected `{`");
+    expect_in_entry("x = f32[2] parameter(0)\ny = f32[2] slice(x), slice=@@0", "0", "expected `{`");
     expect_in_entry(
         "x = f32[2] parameter(0)\ny = f32[2] sort(x), dimensions={0}, is_stable=@@maybe",
         "maybe",
@@ -247,6 +253,11 @@ fn literals() {
     expect_in_entry("x = f32[2] constant({1, 2@@, 3})", ",", "dimension 0 needs 2 elements, got more");
     expect_in_entry("x = f32[2] constant({1@@})", "}", "dimension 0 needs 2 elements, got 1");
     expect_in_entry("x = u8[] constant(@@300)", "300", "literal of shape u8[]: 300 is out of the range of u8");
+    expect_in_entry(
+        "x = f32[16] constant(1)\ny = f32[268435456] constant(@@1)",
+        "1",
+        "constants of one value fill at most 1073741824 bytes together",
+    );
     expect_in_entry("x = (s32[], s32[]) constant((1, @@x))", "x", "`x` is not a number of type s32");
     expect_in_entry("x = f32[] add(f32[] constant(@@1e99), f32[] constant(1))", "1e99", "out of the range of f32");
 }

@@ -335,3 +335,103 @@ fn one_instruction_folds() {
     let array = folded.as_array().unwrap();
     assert_eq!(load(array.element_type(), array.bytes(), 0), Scalar::Float(42.0));
 }
+
+/// Evaluates one LAPACK call on a 4x3 matrix; the results as `f64`.
+fn lapack(call: &str, operands: &[(&str, Vec<f64>)], result: &str) -> Vec<Vec<f64>> {
+    let mut lines = String::new();
+    let mut names = Vec::new();
+    for (number, (shape, _)) in operands.iter().enumerate() {
+        lines += &format!("p{number} = {shape} parameter({number})\n");
+        names.push(format!("p{number}"));
+    }
+    lines += &format!("ROOT r = {result} custom-call({}), {call}", names.join(", "));
+    let module = entry("", &lines);
+    let shapes = module.entry().program_shape().parameters;
+    let arguments: Vec<Literal> = operands
+        .iter()
+        .zip(&shapes)
+        .map(|((_, values), shape)| {
+            let dimensions = shape.as_array().unwrap().dimensions.clone();
+            ArrayLiteral::from_slice(dimensions, values).unwrap().into()
+        })
+        .collect();
+    let result = run(&module, &arguments, &mut Environment::new());
+    let values = |literal: &&Literal| {
+        let array = literal.as_array().unwrap();
+        let count = array.shape().element_count() as usize;
+        (0..count).map(|index| load(array.element_type(), array.bytes(), index).to_float()).collect()
+    };
+    result.leaves().iter().map(values).collect()
+}
+
+/// Product of row-major matrices with the given inner size.
+fn product(a: &[f64], b: &[f64], inner: usize) -> Vec<f64> {
+    let (rows, columns) = (a.len() / inner, b.len() / inner);
+    let element = |row: usize, column: usize| (0..inner).map(|k| a[row * inner + k] * b[k * columns + column]).sum();
+    (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))).map(|(r, c)| element(r, c)).collect()
+}
+
+fn transposed(a: &[f64], rows: usize) -> Vec<f64> {
+    let columns = a.len() / rows;
+    (0..a.len()).map(|p| a[p % rows * columns + p / rows]).collect()
+}
+
+fn assert_near(found: &[f64], expected: &[f64]) {
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?} is not {expected:?}");
+}
+
+const MATRIX: [f64; 12] = [2.0, -1.0, 0.5, 3.0, 4.0, -2.0, 0.25, 1.0, 6.0, -3.0, 2.0, 1.0];
+const IDENTITY: [f64; 9] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+
+#[test]
+fn lapack_qr_multiplies_back() {
+    let matrix = ("f64[4,3]", MATRIX.to_vec());
+    let factors = lapack(r#"custom_call_target="lapack_dgeqrf_ffi""#, &[matrix], "(f64[4,3], f64[3])");
+    let operands = [("f64[4,3]", factors[0].clone()), ("f64[3]", factors[1].clone())];
+    let q = &lapack(r#"custom_call_target="lapack_dorgqr_ffi""#, &operands, "f64[4,3]")[0];
+    let r: Vec<f64> = (0..9).map(|p| if p % 3 >= p / 3 { factors[0][p] } else { 0.0 }).collect();
+    assert_near(&product(q, &r, 3), &MATRIX);
+    assert_near(&product(&transposed(q, 4), q, 4), &IDENTITY);
+}
+
+#[test]
+fn lapack_svd_multiplies_back() {
+    let matrix = ("f64[4,3]", MATRIX.to_vec());
+    let call = r#"custom_call_target="lapack_dgesdd_ffi", backend_config={mode = 83 : ui8}"#;
+    let results = lapack(call, &[matrix], "(f64[4,3], f64[3], f64[4,3], f64[3,3], s32[])");
+    let (s, u, vt) = (&results[1], &results[2], &results[3]);
+    assert!(s[0] >= s[1] && s[1] >= s[2] && s[2] > 0.0);
+    let scaled: Vec<f64> = (0..12).map(|p| u[p] * s[p % 3]).collect();
+    assert_near(&product(&scaled, vt, 3), &MATRIX);
+    assert_near(&product(&transposed(u, 4), u, 4), &IDENTITY);
+    assert_near(&product(vt, &transposed(vt, 3), 3), &IDENTITY);
+}
+
+#[test]
+fn lapack_eigenvectors_diagonalize() {
+    // The upper triangle is not read.
+    let matrix = ("f64[3,3]", vec![4.0, 99.0, 99.0, 1.0, -2.0, 99.0, 0.5, 3.0, 1.0]);
+    let call = r#"custom_call_target="lapack_dsyevd_ffi", backend_config={mode = 86 : ui8, uplo = 76 : ui8}"#;
+    let results = lapack(call, &[matrix], "(f64[3,3], f64[3], s32[])");
+    let (v, w) = (&results[0], &results[1]);
+    assert!(w[0] <= w[1] && w[1] <= w[2]);
+    let symmetric = [4.0, 1.0, 0.5, 1.0, -2.0, 3.0, 0.5, 3.0, 1.0];
+    let scaled: Vec<f64> = (0..9).map(|p| v[p] * w[p % 3]).collect();
+    assert_near(&product(&symmetric, v, 3), &scaled);
+    assert_near(&product(&transposed(v, 3), v, 3), &IDENTITY);
+}
+
+#[test]
+fn lapack_lu_multiplies_back() {
+    let matrix = ("f64[3,3]", MATRIX[..9].to_vec());
+    let results = lapack(r#"custom_call_target="lapack_dgetrf_ffi""#, &[matrix], "(f64[3,3], s32[3], s32[])");
+    let lu = &results[0];
+    let l: Vec<f64> = (0..9).map(|p| if p / 3 > p % 3 { lu[p] } else { f64::from(u8::from(p / 3 == p % 3)) }).collect();
+    let u: Vec<f64> = (0..9).map(|p| if p % 3 >= p / 3 { lu[p] } else { 0.0 }).collect();
+    let mut expected = MATRIX[..9].to_vec();
+    for (row, &pivot) in results[1].iter().enumerate() {
+        (0..3).for_each(|column| expected.swap(row * 3 + column, (pivot as usize - 1) * 3 + column));
+    }
+    assert_near(&product(&l, &u, 3), &expected);
+}

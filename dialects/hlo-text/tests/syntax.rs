@@ -531,6 +531,12 @@ ENTRY %e (v1: f32[], v2: f32[3]) -> (f32[], f32[3]) {
 }
 
 #[test]
+fn one_value_fills_a_constant() {
+    let module = entry("ROOT c = bf16[2, 3] constant(1)");
+    assert!(print(&module).contains("bf16[2,3] constant({ { 1, 1, 1 }, { 1, 1, 1 } })"), "{}", print(&module));
+}
+
+#[test]
 fn large_literals_can_be_left_out() {
     let numbers: Vec<String> = (0..11).map(|number| number.to_string()).collect();
     let text = format!("HloModule m\n\nENTRY e {{ ROOT c = s32[11]{{0}} constant({{{}}}) }}", numbers.join(", "));
