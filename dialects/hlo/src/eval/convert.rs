@@ -78,16 +78,22 @@ pub(super) fn convert(operand: &ArrayLiteral, result: &ArrayShape) -> Result<Arr
 
 /// Rounds one float to a format of the given bits and back ("ReducePrecision").
 ///
-/// What lies beyond the largest finite value becomes infinite; results below the smallest normal value become
-/// zeros of the same sign, as XLA:CPU has it.
-pub(super) fn reduce_precision_scalar(value: f64, exponent_bits: i64, mantissa_bits: i64) -> f64 {
+/// Floats below 64 bits are rounded as `f32`. With fewer exponent bits than that, what lies beyond the largest finite
+/// value becomes infinite and results below the smallest normal value become zeros of the same sign, as XLA:CPU has
+/// it; with as many, the exponent stays as it is.
+pub(super) fn reduce_precision_scalar(
+    element_type: ElementType,
+    value: f64,
+    exponent_bits: i64,
+    mantissa_bits: i64,
+) -> f64 {
     if !value.is_finite() || value == 0.0 {
         return value;
     }
-    let exponent_bits = exponent_bits.clamp(1, 11);
-    let mantissa_bits = mantissa_bits.clamp(0, 52);
-    let bits = value.to_bits();
-    let dropped = 52 - mantissa_bits;
+    let is_double = element_type == ElementType::F64;
+    let (bits, own_exponent_bits, own_mantissa_bits) =
+        if is_double { (value.to_bits(), 11, 52) } else { (u64::from((value as f32).to_bits()), 8, 23) };
+    let dropped = own_mantissa_bits - mantissa_bits.clamp(0, own_mantissa_bits);
     // Ties to even: add just under half a unit, plus one if the last kept bit is odd; a carry moves the exponent on.
     let rounded = if dropped == 0 {
         bits
@@ -96,15 +102,18 @@ pub(super) fn reduce_precision_scalar(value: f64, exponent_bits: i64, mantissa_b
         let half = (1u64 << (dropped - 1)) - 1 + last_kept;
         (bits + half) & !((1u64 << dropped) - 1)
     };
-    let exponent = (rounded >> 52 & 0x7ff) as i64 - 1023;
-    let bias = (1i64 << (exponent_bits - 1)) - 1;
-    if exponent > bias {
-        f64::INFINITY.copysign(value)
-    } else if exponent < 1 - bias {
-        0f64.copysign(value)
-    } else {
-        f64::from_bits(rounded)
+    if exponent_bits < own_exponent_bits {
+        let field = (rounded >> own_mantissa_bits & ((1 << own_exponent_bits) - 1)) as i64;
+        let exponent = field - ((1 << (own_exponent_bits - 1)) - 1);
+        let bias = (1i64 << (exponent_bits.max(1) - 1)) - 1;
+        if exponent > bias {
+            return f64::INFINITY.copysign(value);
+        }
+        if exponent < 1 - bias {
+            return 0f64.copysign(value);
+        }
     }
+    if is_double { f64::from_bits(rounded) } else { f64::from(f32::from_bits(rounded as u32)) }
 }
 
 /// Reduces the precision of each element.
@@ -119,7 +128,7 @@ pub(super) fn reduce_precision(
     build::<u8>(result, |target| {
         for index in 0..count {
             let value = load(element_type, operand.bytes(), index).to_float();
-            let reduced = reduce_precision_scalar(value, exponent_bits, mantissa_bits);
+            let reduced = reduce_precision_scalar(element_type, value, exponent_bits, mantissa_bits);
             store(element_type, target, index, Scalar::Float(reduced));
         }
         Ok(())

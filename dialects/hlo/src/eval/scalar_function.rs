@@ -203,8 +203,8 @@ impl Program {
                 Operation::Clamp(low, a, high) => clamp_scalar(registers[low], registers[a], registers[high]),
                 Operation::Convert(a) => convert_scalar(registers[a], element_type),
                 Operation::ReducePrecision(a, exponent, mantissa) => {
-                    Scalar::Float(reduce_precision_scalar(registers[a].to_float(), exponent, mantissa))
-                        .rounded(element_type)
+                    let value = registers[a].to_float();
+                    Scalar::Float(reduce_precision_scalar(element_type, value, exponent, mantissa)).rounded(element_type)
                 }
                 Operation::Bits(from, a) => {
                     let mut bytes = [0u8; 16];

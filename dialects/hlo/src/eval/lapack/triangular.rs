@@ -1,60 +1,17 @@
-//! The LAPACK routines that JAX's programs for the CPU call, by their `lapack_*_ffi` targets.
+//! Cholesky and LU factors, and triangular systems.
 
 use num_complex::Complex64;
 
-use super::Failure;
-use super::dot::{load_all, store_all};
-use super::execute::array_shapes;
-use super::linear_algebra::{Transposition, TriangularSystem, factor, matrix_size, solve_batches};
+use super::super::Failure;
+use super::super::dot::{load_all, store_all};
+use super::super::linear_algebra::{Transposition, TriangularSystem, factor, matrix_size, solve_batches};
+use super::{integers, option};
 use crate::graph::Instruction;
 use crate::literal::ArrayLiteral;
 use crate::shape::ArrayShape;
 
-/// A character option such as `uplo = 76 : ui8` of the instruction's `backend_config`.
-fn option(instruction: &Instruction, name: &str) -> Option<u8> {
-    let config = instruction.annotation("backend_config")?;
-    let mut rest = config;
-    while let Some(found) = rest.find(name) {
-        let before = rest[..found].chars().next_back();
-        let after = rest[found + name.len()..].trim_start();
-        rest = &rest[found + name.len()..];
-        let is_whole_word = !before.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        if let (true, Some(value)) = (is_whole_word, after.strip_prefix('=')) {
-            let digits: String = value.trim_start().chars().take_while(char::is_ascii_digit).collect();
-            return digits.parse().ok();
-        }
-    }
-    None
-}
-
-/// Calls a routine; `None` if it is not known.
-pub(super) fn call(
-    target: &str,
-    instruction: &Instruction,
-    operands: &[&ArrayLiteral],
-) -> Result<Option<Vec<ArrayLiteral>>, Failure> {
-    let Some(routine) = target.strip_prefix("lapack_").and_then(|name| name.strip_suffix("_ffi")) else {
-        return Ok(None);
-    };
-    // The first letter is the element type, which the operands have already.
-    let Some((_, routine)) = routine.split_at_checked(1) else {
-        return Ok(None);
-    };
-    let shapes = array_shapes(&instruction.shape)?;
-    Ok(Some(match (routine, operands, &shapes[..]) {
-        ("potrf", [a], [result, info]) => cholesky(instruction, a, result, info)?,
-        ("trsm", [a, b], [result]) => vec![triangular_solve(instruction, a, b, result)?],
-        ("getrf", [a], [result, pivots, info]) => lu(a, result, pivots, info)?,
-        _ => return Ok(None),
-    }))
-}
-
-fn integers(values: &[i64], shape: &ArrayShape) -> Result<ArrayLiteral, Failure> {
-    store_all(values, shape)
-}
-
 /// (factor, info): the other triangle keeps what it held; info is the order of the first minor that is not positive.
-fn cholesky(
+pub(super) fn cholesky(
     instruction: &Instruction,
     a: &ArrayLiteral,
     result: &ArrayShape,
@@ -84,15 +41,15 @@ fn cholesky(
             }
         }
     }
-    infos.resize(info.element_count() as usize, 0);
-    Ok(vec![store_all(&data, result)?, integers(&infos, info)?])
+    Ok(vec![store_all(&data, result)?, integers(infos, info)?])
 }
 
 fn minor(matrix: &[Complex64], n: usize, order: usize) -> Vec<Complex64> {
     (0..order * order).map(|p| matrix[p / order * n + p % order]).collect()
 }
 
-fn triangular_solve(
+/// `trsm`.
+pub(super) fn solve(
     instruction: &Instruction,
     a: &ArrayLiteral,
     b: &ArrayLiteral,
@@ -112,7 +69,7 @@ fn triangular_solve(
 }
 
 /// (l and u in one matrix, pivot rows from 1, info): partial pivoting, l with a unit diagonal.
-fn lu(
+pub(super) fn lu(
     a: &ArrayLiteral,
     result: &ArrayShape,
     pivots: &ArrayShape,
@@ -147,7 +104,5 @@ fn lu(
         }
         infos.push(singular);
     }
-    infos.resize(info.element_count() as usize, 0);
-    chosen.resize(pivots.element_count() as usize, 0);
-    Ok(vec![store_all(&data, result)?, integers(&chosen, pivots)?, integers(&infos, info)?])
+    Ok(vec![store_all(&data, result)?, integers(chosen, pivots)?, integers(infos, info)?])
 }
