@@ -444,3 +444,35 @@ fn same_sizes_and_types(declared: &Shape, inferred: &Shape) -> bool {
         (Shape::Array(_) | Shape::Tuple(_) | Shape::Token | Shape::Opaque, _) => false,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_stand_under_their_own_kind_and_name_each_attribute_once() {
+        for &kind in OpKind::ALL {
+            let definition = definition(kind);
+            assert_eq!(definition.kind, kind);
+            for (position, spec) in definition.attributes.iter().enumerate() {
+                assert!(
+                    definition.attributes[..position].iter().all(|other| other.name != spec.name),
+                    "{kind}: {}",
+                    spec.name
+                );
+                assert!(!definition.computations.iter().any(|key| key.trim_end_matches(['*', '?']) == spec.name));
+            }
+            let lists = definition.computations.iter().rev().skip(1).filter(|key| key.ends_with('*')).count();
+            assert_eq!(lists, 0, "{kind}: only the last computations are a list");
+        }
+    }
+
+    #[test]
+    fn side_effects_of_custom_calls_are_their_attribute() {
+        let effect = Attributes::new().with("custom_call_has_side_effect", AttributeValue::Bool(true));
+        assert!(has_side_effect(OpKind::CustomCall, &effect));
+        assert!(!has_side_effect(OpKind::CustomCall, &Attributes::new()));
+        assert!(has_side_effect(OpKind::Outfeed, &Attributes::new()));
+        assert!(!has_side_effect(OpKind::Add, &Attributes::new()));
+    }
+}
