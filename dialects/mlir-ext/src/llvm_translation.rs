@@ -25,7 +25,10 @@ pub fn register_translations(context: &Context) {
 ///
 /// # Errors
 /// MLIR's diagnostics, when an operation has no translation.
-pub unsafe fn translate(module: OperationRef, llvm_context: NonNull<c_void>) -> Result<NonNull<c_void>, Vec<Diagnostic>> {
+pub unsafe fn translate(
+    module: OperationRef,
+    llvm_context: NonNull<c_void>,
+) -> Result<NonNull<c_void>, Vec<Diagnostic>> {
     let (translated, diagnostics) = diagnostics::collect_in(module.context(), || {
         // SAFETY: the module is live, and the caller answers for the LLVM context.
         unsafe { mlirTranslateModuleToLLVMIR(module.to_raw(), llvm_context.as_ptr() as LLVMContextRef) }

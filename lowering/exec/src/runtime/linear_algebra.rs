@@ -1,22 +1,12 @@
-//! Cholesky factorisation and triangular solves of batches of matrices, through the faer crate.
+//! Cholesky factorisation and triangular solves of batches of matrices, through the crate `linear-algebra`.
 //!
 //! Semantics: HLO `cholesky` and `triangular-solve` (XLA operation semantics, same names). Matrices are row-major and
 //! contiguous, one after the other.
 
 use super::{RunContext, context::context_at};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
-use faer::{
-    Conj, MatMut, MatRef, Par, Spec,
-    dyn_stack::{MemBuffer, MemStack},
-    linalg::{
-        cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch},
-        triangular_solve::{
-            solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
-            solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
-        },
-    },
-    traits::ComplexField,
-};
+use faer::{MatMut, MatRef};
+use linear_algebra::{Element, TriangularSystem};
 use std::sync::Mutex;
 
 /// The element types of matrices.
@@ -76,27 +66,6 @@ pub struct TriangularSolveDescriptor {
     pub unit_diagonal: i64,
     /// `op`: 0 nothing, 1 transpose, 2 conjugate transpose.
     pub transpose: i64,
-}
-
-/// A matrix element: zero, NaN, and what faer needs.
-pub(super) trait Element: ComplexField<Real: Copy> + Copy + Send + Sync {
-    const NAN: Self;
-}
-
-impl Element for f32 {
-    const NAN: Self = f32::NAN;
-}
-
-impl Element for f64 {
-    const NAN: Self = f64::NAN;
-}
-
-impl Element for faer::c32 {
-    const NAN: Self = faer::c32 { re: f32::NAN, im: f32::NAN };
-}
-
-impl Element for faer::c64 {
-    const NAN: Self = faer::c64 { re: f64::NAN, im: f64::NAN };
 }
 
 /// Dispatches on a [`MatrixType`].
@@ -166,27 +135,9 @@ fn cholesky<T: Element>(context: &RunContext, batch: usize, size: usize, lower: 
         // matrix, whose factor is the conjugate of lᴴ's, which is uᵀ again.
         let (row_stride, column_stride) = if lower { (size as isize, 1) } else { (1, size as isize) };
         // SAFETY: this thread alone uses the matrix.
-        let mut matrix = unsafe { MatMut::from_raw_parts_mut(output.at(index), size, size, row_stride, column_stride) };
-        factor(matrix.as_mut());
+        let matrix = unsafe { MatMut::from_raw_parts_mut(output.at(index), size, size, row_stride, column_stride) };
+        T::cholesky(matrix);
     });
-}
-
-/// Replaces a matrix, of which the lower triangle is read, by its factor.
-pub(super) fn factor<T: Element>(mut matrix: MatMut<'_, T>) -> bool {
-    let size = matrix.nrows();
-    let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(size, Par::Seq, Spec::default()));
-    let result =
-        cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, MemStack::new(&mut memory), Spec::default());
-    for column in 0..size {
-        for row in 0..size {
-            if result.is_err() {
-                matrix[(row, column)] = T::NAN;
-            } else if row < column {
-                matrix[(row, column)] = faer::traits::math_utils::zero();
-            }
-        }
-    }
-    result.is_ok()
 }
 
 /// Solves triangular systems. `b` and `output` may be equal.
@@ -210,7 +161,7 @@ pub unsafe extern "C" fn halo_triangular_solve(
         if !(0..=2).contains(&descriptor.transpose) {
             return Err(format!("no transposition {}", descriptor.transpose));
         }
-        let system = System {
+        let system = TriangularSystem {
             left_side: descriptor.left_side != 0,
             lower: descriptor.lower != 0,
             unit_diagonal: descriptor.unit_diagonal != 0,
@@ -225,21 +176,11 @@ pub unsafe extern "C" fn halo_triangular_solve(
     });
 }
 
-/// How a triangular matrix is to be read.
-#[derive(Clone, Copy)]
-pub(super) struct System {
-    pub(super) left_side: bool,
-    pub(super) lower: bool,
-    pub(super) unit_diagonal: bool,
-    pub(super) transposed: bool,
-    pub(super) conjugated: bool,
-}
-
 fn triangular_solve<T: Element>(
     context: &RunContext,
     batch: usize,
     [rows, columns]: [usize; 2],
-    system: System,
+    system: TriangularSystem,
     a: *const T,
     b: *const T,
     output: *mut T,
@@ -260,23 +201,8 @@ fn triangular_solve<T: Element>(
                 MatMut::from_raw_parts_mut(output.at(index), rows, columns, columns as isize, 1),
             )
         };
-        solve(a, x, system);
+        T::solve_triangular(a, x, system);
     });
-}
-
-/// Replaces the right-hand side by the solution.
-pub(super) fn solve<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: System) {
-    // x op(a) = b is op(a)ᵀ xᵀ = bᵀ.
-    let (b, transposed) =
-        if system.left_side { (b, system.transposed) } else { (b.transpose_mut(), !system.transposed) };
-    let (a, lower) = if transposed { (a.transpose(), !system.lower) } else { (a, system.lower) };
-    let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
-    match (lower, system.unit_diagonal) {
-        (true, false) => solve_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
-        (true, true) => solve_unit_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
-        (false, false) => solve_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
-        (false, true) => solve_unit_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
-    }
 }
 
 /// Runs `body` for each matrix of a batch, in parallel if that is worth it; `cost` is in nanoseconds for each. A panic of the

@@ -1,7 +1,8 @@
 //! Batches of matrices, vectors and numbers in the buffers of a call.
 
-use crate::runtime::{custom_call::CallBuffer, linear_algebra::Element};
+use crate::runtime::custom_call::CallBuffer;
 use faer::{MatMut, MatRef};
+use linear_algebra::Element;
 use std::marker::PhantomData;
 
 /// The matrices of a buffer: its last two dimensions.
@@ -127,6 +128,22 @@ impl<T> Vectors<T> {
     pub(super) unsafe fn write(&self, index: usize) -> &mut [T] {
         // SAFETY: the caller's promise.
         unsafe { std::slice::from_raw_parts_mut(self.start.wrapping_add(index * self.length), self.length) }
+    }
+
+    /// Writes vector `index`, or fills it with `missing`.
+    ///
+    /// # Safety
+    /// As for `write`.
+    pub(super) unsafe fn fill(&self, index: usize, values: Option<&[T]>, missing: T)
+    where
+        T: Copy,
+    {
+        // SAFETY: the caller's promise.
+        let vector = unsafe { self.write(index) };
+        match values {
+            Some(values) if values.len() == vector.len() => vector.copy_from_slice(values),
+            _ => vector.fill(missing),
+        }
     }
 
     /// Writes the first element of vector `index`.

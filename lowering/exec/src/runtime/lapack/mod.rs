@@ -9,7 +9,8 @@ mod orthogonal;
 mod spectral;
 mod triangular;
 
-use super::{RunContext, custom_call::CustomCall, linear_algebra::Element};
+use super::{RunContext, custom_call::CustomCall};
+use linear_algebra::Element;
 
 type Handler = fn(&CustomCall, &RunContext) -> Result<(), String>;
 

@@ -3,11 +3,7 @@
 //! Reflection `k` is I - τ v vᴴ, with v zero above row `k` and one there; the rest of v stands below the diagonal of column `k`.
 
 use super::matrices::{Matrices, Vectors};
-use crate::runtime::{
-    RunContext,
-    custom_call::CustomCall,
-    linear_algebra::{Element, for_each_matrix},
-};
+use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
     MatMut,
     prelude::ReborrowMut,
@@ -16,6 +12,7 @@ use faer::{
         math_utils::{abs2, add, conj, from_real, imag, mul, neg, one, real, recip, sqrt, sub, zero},
     },
 };
+use linear_algebra::Element;
 
 /// (a) -> (packed, taus).
 pub(super) fn geqrf<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {

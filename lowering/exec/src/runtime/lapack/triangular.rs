@@ -4,15 +4,12 @@ use super::{
     letter,
     matrices::{Matrices, Vectors},
 };
-use crate::runtime::{
-    RunContext,
-    custom_call::CustomCall,
-    linear_algebra::{Element, System, factor, for_each_matrix, solve},
-};
+use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
     MatMut,
     traits::math_utils::{abs1, is_nan, mul, recip, sub, zero},
 };
+use linear_algebra::{Element, TriangularSystem};
 
 /// (a) -> (factor, info): Cholesky; `uplo` says which triangle.
 pub(super) fn potrf<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
@@ -25,7 +22,7 @@ pub(super) fn potrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
         unsafe {
             output.copy_from(&input, index);
             let matrix = output.write(index);
-            let succeeded = factor(if lower { matrix } else { matrix.transpose_mut() });
+            let succeeded = T::cholesky(if lower { matrix } else { matrix.transpose_mut() });
             info.set(index, if succeeded { 0 } else { 1 });
         }
     });
@@ -35,7 +32,7 @@ pub(super) fn potrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
 /// (a, b) -> x with op(a) x = b or x op(a) = b.
 pub(super) fn trsm<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
     let transpose = letter(call, "trans_x")?;
-    let system = System {
+    let system = TriangularSystem {
         left_side: letter(call, "side")? == 'L',
         lower: letter(call, "uplo")? == 'L',
         unit_diagonal: letter(call, "diag")? == 'U',
@@ -52,7 +49,7 @@ pub(super) fn trsm<T: Element>(call: &CustomCall, context: &RunContext) -> Resul
         // SAFETY: this thread alone handles these matrices.
         unsafe {
             output.copy_from(&b, index);
-            solve(a.read(index), output.write(index), system);
+            T::solve_triangular(a.read(index), output.write(index), system);
         }
     });
     Ok(())

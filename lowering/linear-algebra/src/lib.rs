@@ -1,0 +1,184 @@
+//! Dense factorisations by the faer crate, for the four element types that programs have.
+//!
+//! A crate of its own for the sake of build time: faer is generic, its code is generated where it is used, and that takes
+//! longer than the whole runtime. Here it happens once.
+
+use faer::{
+    Conj, Mat, MatMut, MatRef, Par, Spec,
+    diag::Diag,
+    dyn_stack::{MemBuffer, MemStack},
+    linalg::{
+        cholesky::llt::factor::{cholesky_in_place, cholesky_in_place_scratch},
+        evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch},
+        svd::{ComputeSvdVectors, svd, svd_scratch},
+        triangular_solve::{
+            solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
+            solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
+        },
+    },
+    traits::{
+        ComplexField,
+        math_utils::{is_finite, real, zero},
+    },
+};
+
+/// How a triangular matrix `a` is to be read, and on which side of the unknown it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TriangularSystem {
+    /// `op(a) x = b` rather than `x op(a) = b`.
+    pub left_side: bool,
+    /// The lower triangle is read, rather than the upper one.
+    pub lower: bool,
+    /// The diagonal is taken to be ones and not read.
+    pub unit_diagonal: bool,
+    /// `op` transposes.
+    pub transposed: bool,
+    /// `op` conjugates.
+    pub conjugated: bool,
+}
+
+/// Singular vectors to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SingularVectors {
+    /// None.
+    None,
+    /// As many as there are singular values.
+    Thin,
+    /// Square matrices of them.
+    Full,
+}
+
+/// A matrix element.
+pub trait Element: ComplexField<Real: Copy> + Copy + Send + Sync {
+    /// Not a number.
+    const NAN: Self;
+
+    /// Replaces a Hermitian matrix, of which the lower triangle is read, by its Cholesky factor, the other triangle by
+    /// zeros; if the matrix is not positive definite, everything by NaN, and returns false.
+    fn cholesky(matrix: MatMut<'_, Self>) -> bool;
+
+    /// Replaces the right-hand side `b` by the solution of a triangular system.
+    fn solve_triangular(a: MatRef<'_, Self>, b: MatMut<'_, Self>, system: TriangularSystem);
+
+    /// Eigenvalues of a Hermitian matrix, in ascending order, and if wanted the eigenvectors as columns. The lower triangle
+    /// is read. `None` if the matrix is not finite or the iteration does not end.
+    fn hermitian_eigen(matrix: MatRef<'_, Self>, vectors: Option<MatMut<'_, Self>>) -> Option<Vec<Self::Real>>;
+
+    /// Singular values in descending order, and the left and right singular vectors as columns. `None` if the matrix is not
+    /// finite or the iteration does not end.
+    fn singular(matrix: MatRef<'_, Self>, vectors: SingularVectors) -> Option<Singular<Self>>;
+}
+
+/// Singular values and vectors.
+pub struct Singular<T: ComplexField> {
+    /// The values, in descending order.
+    pub values: Vec<T::Real>,
+    /// Left vectors as columns.
+    pub left: Mat<T>,
+    /// Right vectors as columns.
+    pub right: Mat<T>,
+}
+
+macro_rules! element {
+    ($element:ty, $nan:expr) => {
+        impl Element for $element {
+            const NAN: Self = $nan;
+
+            fn cholesky(matrix: MatMut<'_, Self>) -> bool {
+                cholesky(matrix)
+            }
+
+            fn solve_triangular(a: MatRef<'_, Self>, b: MatMut<'_, Self>, system: TriangularSystem) {
+                solve_triangular(a, b, system);
+            }
+
+            fn hermitian_eigen(matrix: MatRef<'_, Self>, vectors: Option<MatMut<'_, Self>>) -> Option<Vec<Self::Real>> {
+                hermitian_eigen(matrix, vectors)
+            }
+
+            fn singular(matrix: MatRef<'_, Self>, vectors: SingularVectors) -> Option<Singular<Self>> {
+                singular(matrix, vectors)
+            }
+        }
+    };
+}
+
+element!(f32, f32::NAN);
+element!(f64, f64::NAN);
+element!(faer::c32, faer::c32 { re: f32::NAN, im: f32::NAN });
+element!(faer::c64, faer::c64 { re: f64::NAN, im: f64::NAN });
+
+fn cholesky<T: Element>(mut matrix: MatMut<'_, T>) -> bool {
+    let size = matrix.nrows();
+    let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(size, Par::Seq, Spec::default()));
+    let stack = MemStack::new(&mut memory);
+    let result = cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, stack, Spec::default());
+    for column in 0..size {
+        for row in 0..size {
+            if result.is_err() {
+                matrix[(row, column)] = T::NAN;
+            } else if row < column {
+                matrix[(row, column)] = zero();
+            }
+        }
+    }
+    result.is_ok()
+}
+
+fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: TriangularSystem) {
+    // x op(a) = b is op(a)ᵀ xᵀ = bᵀ.
+    let (b, transposed) =
+        if system.left_side { (b, system.transposed) } else { (b.transpose_mut(), !system.transposed) };
+    let (a, lower) = if transposed { (a.transpose(), !system.lower) } else { (a, system.lower) };
+    let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
+    match (lower, system.unit_diagonal) {
+        (true, false) => solve_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+        (true, true) => solve_unit_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+        (false, false) => solve_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+        (false, true) => solve_unit_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+    }
+}
+
+fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_, T>>) -> Option<Vec<T::Real>> {
+    let size = matrix.nrows();
+    let is_readable = (0..size).all(|column| (column..size).all(|row| is_finite(&matrix[(row, column)])));
+    if !is_readable {
+        return None;
+    }
+    let compute = if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
+    let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<T>(size, compute, Par::Seq, Spec::default()));
+    let mut values = Diag::<T>::zeros(size);
+    let stack = MemStack::new(&mut memory);
+    self_adjoint_evd(matrix, values.as_mut(), vectors, Par::Seq, stack, Spec::default()).ok()?;
+    Some((0..size).map(|place| real(&values[place])).collect())
+}
+
+fn singular<T: Element>(matrix: MatRef<'_, T>, vectors: SingularVectors) -> Option<Singular<T>> {
+    let (rows, columns) = matrix.shape();
+    let size = rows.min(columns);
+    // Iterations on NaN or infinity need not end.
+    let is_readable = (0..columns).all(|column| (0..rows).all(|row| is_finite(&matrix[(row, column)])));
+    if !is_readable {
+        return None;
+    }
+    let (compute, left, right) = match vectors {
+        SingularVectors::None => (ComputeSvdVectors::No, 0, 0),
+        SingularVectors::Thin => (ComputeSvdVectors::Thin, size, size),
+        SingularVectors::Full => (ComputeSvdVectors::Full, rows, columns),
+    };
+    let mut memory = MemBuffer::new(svd_scratch::<T>(rows, columns, compute, compute, Par::Seq, Spec::default()));
+    let mut values = Diag::<T>::zeros(size);
+    let (mut left, mut right) = (Mat::<T>::zeros(rows, left), Mat::<T>::zeros(columns, right));
+    let wanted = vectors != SingularVectors::None;
+    svd(
+        matrix,
+        values.as_mut(),
+        wanted.then(|| left.as_mut()),
+        wanted.then(|| right.as_mut()),
+        Par::Seq,
+        MemStack::new(&mut memory),
+        Spec::default(),
+    )
+    .ok()?;
+    Some(Singular { values: (0..size).map(|place| real(&values[place])).collect(), left, right })
+}
