@@ -2,7 +2,6 @@
 
 use indexing::{Expr, IndexingMap, Interval, maps, variables_of_sizes};
 
-use super::fusion::composed;
 use super::operations::{concatenated, dot_numbers, indices, input_count, window};
 use super::{Analysis, LeafMap, ValueIndexing, leaf_array, leaves_before};
 use crate::graph::{Computation, Instruction, InstructionId};
@@ -131,7 +130,7 @@ impl<'a> Analysis<'a> {
             _ => {
                 // Operations whose maps from the result are the identity, and scalars they use everywhere.
                 let backwards = {
-                    let mut analysis = Analysis { computations: self.computations.clone() };
+                    let mut analysis = Analysis { computations: self.computations.clone(), ..*self };
                     let id = graph.instructions.iter().position(|other| std::ptr::eq(other, instruction))?;
                     analysis.output_to_input_in(computation, InstructionId(id as u32), 0)
                 };
@@ -190,7 +189,7 @@ impl<'a> Analysis<'a> {
                 for (target, step) in steps.into_iter().enumerate() {
                     let mut group = std::mem::replace(&mut groups[id.index()][target], ValueIndexing::Unknown);
                     for (leaf, source) in sources.iter().enumerate() {
-                        join(&mut group, source, &step, leaf);
+                        self.join(&mut group, source, &step, leaf);
                     }
                     groups[id.index()][target] = group;
                 }
@@ -200,17 +199,19 @@ impl<'a> Analysis<'a> {
     }
 }
 
-/// Adds the maps through one leaf of a value.
-fn join(group: &mut ValueIndexing, source: &ValueIndexing, step: &ValueIndexing, leaf: usize) {
-    let (ValueIndexing::Known(before), ValueIndexing::Known(after)) = (source, step) else {
-        *group = ValueIndexing::Unknown;
-        return;
-    };
-    for first in before {
-        for second in after.iter().filter(|second| second.leaf == leaf) {
-            match composed(&first.map, &second.map) {
-                Some(map) => group.add(LeafMap { leaf: 0, map }),
-                None => *group = ValueIndexing::Unknown,
+impl Analysis<'_> {
+    /// Adds the maps through one leaf of a value.
+    fn join(&self, group: &mut ValueIndexing, source: &ValueIndexing, step: &ValueIndexing, leaf: usize) {
+        let (ValueIndexing::Known(before), ValueIndexing::Known(after)) = (source, step) else {
+            *group = ValueIndexing::Unknown;
+            return;
+        };
+        for first in before {
+            for second in after.iter().filter(|second| second.leaf == leaf) {
+                match self.composed(&first.map, &second.map) {
+                    Some(map) => group.add(LeafMap { leaf: 0, map }),
+                    None => *group = ValueIndexing::Unknown,
+                }
             }
         }
     }

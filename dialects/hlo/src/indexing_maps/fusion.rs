@@ -58,7 +58,7 @@ impl<'a> Analysis<'a> {
                     for entry in entries {
                         let steps = self.output_to_input_in(number, id, entry.leaf);
                         for (&operand, step) in instruction.operands.iter().zip(steps) {
-                            extend(&mut groups[operand.index()], &entry.map, step);
+                            self.extend(&mut groups[operand.index()], &entry.map, step);
                         }
                     }
                 }
@@ -92,7 +92,7 @@ impl<'a> Analysis<'a> {
             let operand = graph.get(*user).operands.iter().position(|operand| operand == producer)?;
             let outputs = self.input_to_output_in(number as usize, *user, operand);
             let [only] = outputs.first()?.maps() else { return None };
-            map = composed(&map, &only.map)?;
+            map = self.composed(&map, &only.map)?;
         }
         Some(map)
     }
@@ -128,25 +128,29 @@ fn use_chain(graph: &Computation, from: InstructionId, to: InstructionId) -> Opt
     Some(chain)
 }
 
-/// Adds the maps of a value's operand, given one map to the value.
-fn extend(group: &mut ValueIndexing, to_value: &IndexingMap, step: ValueIndexing) {
-    match step {
-        ValueIndexing::Unknown => *group = ValueIndexing::Unknown,
-        ValueIndexing::Known(entries) => {
-            for entry in entries {
-                match composed(to_value, &entry.map) {
-                    Some(map) => group.add(LeafMap { leaf: entry.leaf, map }),
-                    None => *group = ValueIndexing::Unknown,
+impl Analysis<'_> {
+    /// Adds the maps of a value's operand, given one map to the value.
+    fn extend(&self, group: &mut ValueIndexing, to_value: &IndexingMap, step: ValueIndexing) {
+        match step {
+            ValueIndexing::Unknown => *group = ValueIndexing::Unknown,
+            ValueIndexing::Known(entries) => {
+                for entry in entries {
+                    match self.composed(to_value, &entry.map) {
+                        Some(map) => group.add(LeafMap { leaf: entry.leaf, map }),
+                        None => *group = ValueIndexing::Unknown,
+                    }
                 }
             }
         }
     }
-}
 
-/// The second map after the first, simplified.
-pub(super) fn composed(first: &IndexingMap, second: &IndexingMap) -> Option<IndexingMap> {
-    let mut map = first.compose(second).ok()?;
-    map.simplify();
-    map.remove_unused_symbols();
-    Some(map)
+    /// The second map after the first, simplified.
+    pub(super) fn composed(&self, first: &IndexingMap, second: &IndexingMap) -> Option<IndexingMap> {
+        let mut map = first.compose(second).ok()?;
+        if self.simplify {
+            map.simplify();
+            map.remove_unused_symbols();
+        }
+        Some(map)
+    }
 }

@@ -20,6 +20,10 @@ use crate::shape::{ArrayShape, Shape};
 
 pub use runtime_values::{Outside, fold_runtime_values};
 
+/// Different accesses to one value that are kept apart. Real fusions have a few; sums of shifted copies of
+/// shifted copies can have exponentially many.
+const MAX_MAPS: usize = 256;
+
 /// A map to or from one leaf of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LeafMap {
@@ -57,10 +61,15 @@ impl ValueIndexing {
         }
     }
 
-    /// Adds a map unless it is there.
+    /// Adds a map unless it is there. Too many count as not known.
     fn add(&mut self, entry: LeafMap) {
         if let ValueIndexing::Known(maps) = self {
-            if !maps.contains(&entry) {
+            if maps.contains(&entry) {
+                return;
+            }
+            if maps.len() == MAX_MAPS {
+                *self = ValueIndexing::Unknown;
+            } else {
                 maps.push(entry);
             }
         }
@@ -94,12 +103,18 @@ impl From<u64> for RuntimeValue {
 /// The computation has been checked ([`crate::graph::Module::check`]).
 pub struct Analysis<'a> {
     computations: Vec<&'a Computation>,
+    simplify: bool,
 }
 
 impl<'a> Analysis<'a> {
     /// An analysis of a computation, which gets number 0.
     pub fn new(computation: &'a Computation) -> Analysis<'a> {
-        Analysis { computations: vec![computation] }
+        Analysis { computations: vec![computation], simplify: true }
+    }
+
+    /// Leaves the maps of fusions as they are composed.
+    pub fn without_simplification(self) -> Analysis<'a> {
+        Analysis { simplify: false, ..self }
     }
 
     /// The instruction a run-time variable stands for.
