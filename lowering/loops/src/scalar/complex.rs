@@ -104,13 +104,28 @@ pub(super) fn magnitude<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -
     scale(builder, near_magnitude(builder, near), exponent)
 }
 
-/// z / |z|, 0 for 0.
+/// z / |z|, z for zeros.
 pub(super) fn sign<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let value = operands[0];
-    let magnitude = magnitude(builder, operands);
+    let (largest, _) = ordered_magnitudes(builder, value);
+    let exponent = exponent(builder, largest);
+    let near = scale_parts(builder, value, negated(builder, exponent));
+    let magnitude = near_magnitude(builder, near);
     let is_zero = builder.cmpf(CmpfPredicate::Oeq, magnitude, builder.float_like(magnitude, 0.0));
-    let part = |part| builder.select(is_zero, part, builder.divf(part, magnitude));
-    Complex { re: part(value.re), im: part(value.im) }
+    let choose = |part, near| builder.select(is_zero, part, builder.divf(near, magnitude));
+    Complex { re: choose(value.re, near.re), im: choose(value.im, near.im) }
+}
+
+/// Two numbers times the power of two that makes the largest of their parts near 1.
+pub(super) fn scale_together<'c>(
+    builder: &OpBuilder<'c>,
+    a: Complex<'c>,
+    b: Complex<'c>,
+) -> (Complex<'c>, Complex<'c>) {
+    let ((a_largest, _), (b_largest, _)) = (ordered_magnitudes(builder, a), ordered_magnitudes(builder, b));
+    let largest = builder.value("arith.maximumf", &[a_largest, b_largest], a.re.r#type(), &[]);
+    let exponent = negated(builder, exponent(builder, largest));
+    (scale_parts(builder, a, exponent), scale_parts(builder, b, exponent))
 }
 
 /// Quotient; ISO C Annex G.5.1, with both operands scaled.

@@ -6,7 +6,7 @@ use melior::ir::Type;
 use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt};
 use mlir_ext::builder::{OpBuilder, Value};
 
-use super::complex::{Complex, divide, magnitude, multiply, ordered_magnitudes, square_root};
+use super::complex::{Complex, add, divide, magnitude, multiply, ordered_magnitudes, scale_together, square_root};
 use super::transcendental::{self, Function};
 use crate::math::{Binary, Unary};
 
@@ -126,10 +126,11 @@ pub(super) fn hyperbolic_sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'
     let value = operands[0];
     let (cosh, sinh, factor) = hyperbolic(builder, value.re);
     let times = |a, b| builder.mulf(builder.mulf(a, b), factor);
-    Complex {
-        re: times(sinh, real(builder, Unary::Cos, value.im)),
-        im: times(cosh, real(builder, Unary::Sin, value.im)),
-    }
+    let re = times(sinh, real(builder, Unary::Cos, value.im));
+    let im = times(cosh, real(builder, Unary::Sin, value.im));
+    // Real arguments have real results, infinite ones too.
+    let is_real = builder.cmpf(Oeq, value.im, builder.float_like(value.im, 0.0));
+    Complex { re, im: builder.select(is_real, value.im, im) }
 }
 
 /// cosh(a) cos(b) + i sinh(a) sin(b).
@@ -137,10 +138,11 @@ pub(super) fn hyperbolic_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex
     let value = operands[0];
     let (cosh, sinh, factor) = hyperbolic(builder, value.re);
     let times = |a, b| builder.mulf(builder.mulf(a, b), factor);
-    Complex {
-        re: times(cosh, real(builder, Unary::Cos, value.im)),
-        im: times(sinh, real(builder, Unary::Sin, value.im)),
-    }
+    let re = times(cosh, real(builder, Unary::Cos, value.im));
+    let im = times(sinh, real(builder, Unary::Sin, value.im));
+    let is_real = builder.cmpf(Oeq, value.im, builder.float_like(value.im, 0.0));
+    let sign = builder.copysign(builder.float_like(value.re, 1.0), value.re);
+    Complex { re, im: builder.select(is_real, builder.mulf(sign, value.im), im) }
 }
 
 /// i z.
@@ -203,9 +205,9 @@ pub(super) fn logistic<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) ->
 
 /// atan2(y, x) = -i log((x + i y) / sqrt(x^2 + y^2)).
 pub(super) fn arc_tangent_2<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
-    let (y, x) = (operands[0], operands[1]);
-    let sum = super::complex::add(builder, &[x, times_i(builder, y)]);
-    let squares = super::complex::add(builder, &[multiply(builder, &[x, x]), multiply(builder, &[y, y])]);
+    let (y, x) = scale_together(builder, operands[0], operands[1]);
+    let sum = add(builder, &[x, times_i(builder, y)]);
+    let squares = add(builder, &[multiply(builder, &[x, x]), multiply(builder, &[y, y])]);
     let quotient = divide(builder, &[sum, square_root(builder, &[squares])]);
     times_minus_i(builder, log(builder, &[quotient]))
 }
@@ -256,19 +258,30 @@ pub(super) fn inverse_hyperbolic_cosine<'c>(builder: &OpBuilder<'c>, operands: &
     Complex { re: real(builder, Unary::Asinh, dot), im: builder.addf(half, half) }
 }
 
-/// Inverse hyperbolic tangent: log1p(4 a / ((1 - a)^2 + b^2)) / 4 + i atan2(2 b, (1 - a)(1 + a) - b^2) / 2.
+/// Inverse hyperbolic tangent, for a >= 0 (it is odd in a):
+/// log1p(4 a / ((1 - a)^2 + b^2)) / 4 + i atan2(2 b, (1 - a)(1 + a) - b^2) / 2.
 pub(super) fn inverse_hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let value = operands[0];
     let constant = |number| builder.float_like(value.re, number);
-    let below = builder.subf(constant(1.0), value.re);
-    let above = builder.addf(constant(1.0), value.re);
+    let absolute = builder.absf(value.re);
+    let below = builder.subf(constant(1.0), absolute);
+    let above = builder.addf(constant(1.0), absolute);
     let square = builder.mulf(value.im, value.im);
     let distance = builder.fma(below, below, square);
-    let ratio = builder.divf(builder.mulf(constant(4.0), value.re), distance);
+    let ratio = builder.divf(builder.mulf(constant(4.0), absolute), distance);
+    let near = builder.mulf(real(builder, Unary::Log1p, ratio), constant(0.25));
     let double = builder.addf(value.im, value.im);
     let other = builder.subf(builder.mulf(below, above), square);
-    Complex {
-        re: builder.mulf(real(builder, Unary::Log1p, ratio), constant(0.25)),
-        im: builder.mulf(real_binary(builder, Binary::Atan2, double, other), constant(0.5)),
-    }
+    let angle = builder.mulf(real_binary(builder, Binary::Atan2, double, other), constant(0.5));
+
+    // Far from 1 the squares overflow; there 1/z is as good: a / |z|^2 and a right angle.
+    let (largest, _) = ordered_magnitudes(builder, value);
+    let is_far = builder.cmpf(Ogt, largest, constant(1e9));
+    let magnitude = magnitude(builder, operands);
+    let far = builder.divf(builder.divf(absolute, magnitude), magnitude);
+    let is_infinite = builder.cmpf(Oeq, magnitude, constant(f64::INFINITY));
+    let far = builder.select(is_infinite, constant(0.0), far);
+    let right_angle = builder.copysign(constant(std::f64::consts::FRAC_PI_2), value.im);
+    let re = builder.select(is_far, far, near);
+    Complex { re: builder.copysign(re, value.re), im: builder.select(is_far, right_angle, angle) }
 }

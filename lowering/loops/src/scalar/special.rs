@@ -5,7 +5,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::op_kind::OpKind;
 use mlir_ext::builder::OpBuilder;
 
-use super::{Lanes, compare, convert, float, reduce_precision, registers, stochastic, table};
+use super::{Lanes, compare, convert, float, reduce_precision, stochastic, table};
 
 /// Emits an operation on operands of equal lanes; `None` when it is not defined for them.
 pub(super) type Emission = for<'c> fn(&OpBuilder<'c>, &Attributes, &[Lanes<'c>], ElementType) -> Option<Lanes<'c>>;
@@ -30,7 +30,11 @@ static SPECIAL: &[(OpKind, Emission)] = &[
         let operand = operands.first()?;
         match operand.imaginary {
             Some(imaginary) => Some(Lanes::real(builder, operand.element_type.real_part(), imaginary)),
-            None => Some(registers::constant(builder, operand.element_type, &[], operand.lanes)),
+            None => {
+                let zero = builder.float_like(operand.value, 0.0);
+                let zero = table::bring_into_type(builder, operand.element_type, zero);
+                operand.element_type.is_float().then(|| Lanes::real(builder, operand.element_type, zero))
+            }
         }
     }),
     (OpKind::IsFinite, |builder, _, operands, _| {

@@ -10,7 +10,7 @@ use super::{Lanes, registers};
 /// Truncates the magnitude and adds one where the fractional part, times 2^width, is above the random integer.
 ///
 /// Infinity and values out of range give the nearest limit, NaN gives 0. `None` unless a float and an unsigned
-/// integer of its width make a signed integer, the only conversion XLA defines.
+/// integer of its width make an integer, the only conversion XLA defines.
 pub(super) fn stochastic_convert<'c>(
     builder: &OpBuilder<'c>,
     value: &Lanes<'c>,
@@ -22,7 +22,7 @@ pub(super) fn stochastic_convert<'c>(
         || !random.element_type.is_unsigned_integer()
         || random.element_type.bit_width() != from.bit_width()
         || from.bit_width() < 16
-        || !to.is_signed_integer()
+        || !to.is_integer()
     {
         return None;
     }
@@ -44,9 +44,13 @@ pub(super) fn stochastic_convert<'c>(
     let is_negative = builder.cmpf(CmpfPredicate::Olt, value.value, builder.float_like(value.value, 0.0));
     let rounded = builder.select(is_negative, negated, magnitude);
     // At and beyond the limits there is nothing to round to.
-    let bound = 2f64.powi(to.bit_width() as i32 - 1);
-    let is_above = builder.cmpf(CmpfPredicate::Ogt, value.value, builder.float_like(whole, -bound));
-    let is_below = builder.cmpf(CmpfPredicate::Olt, value.value, builder.float_like(whole, bound - 1.0));
+    let width = to.bit_width() as i32;
+    let (lowest, highest) = match to.is_signed_integer() {
+        true => (-(2f64.powi(width - 1)), 2f64.powi(width - 1) - 1.0),
+        false => (0.0, 2f64.powi(width) - 1.0),
+    };
+    let is_above = builder.cmpf(CmpfPredicate::Ogt, value.value, builder.float_like(whole, lowest));
+    let is_below = builder.cmpf(CmpfPredicate::Olt, value.value, builder.float_like(whole, highest));
     let is_inside = builder.andi(is_above, is_below);
     let result = builder.select(is_inside, rounded, saturated.value);
     Some(Lanes::real(builder, to, result))
