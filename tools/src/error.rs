@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hlo::eval::EvalError;
-use hlo::graph::{GraphError, TextPosition};
+use hlo::graph::TextPosition;
 use hlo_text::source::{Location, Source};
 
 use crate::module_file::SourceText;
@@ -108,12 +108,9 @@ impl ToolError {
 
     pub(crate) fn evaluation(source_text: &SourceText, error: EvalError) -> Self {
         let message = error.to_string();
-        match error {
-            EvalError::Instruction { position: Some(position), .. }
-            | EvalError::Graph(GraphError::Op { position: Some(position), .. }) => {
-                ToolError::Instruction { source_text: source_text.clone(), position, message }
-            }
-            _ => ToolError::Execution(message),
+        match error.position() {
+            Some(position) => ToolError::Instruction { source_text: source_text.clone(), position, message },
+            None => ToolError::Execution(message),
         }
     }
 

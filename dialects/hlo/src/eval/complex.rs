@@ -179,8 +179,8 @@ pub(crate) fn sinh(z: Complex64) -> Complex64 {
         return new(z.re, sin);
     }
     if z.re.abs() > 700.0 {
-        let half = exp(new(z.re.abs() - std::f64::consts::LN_2, z.im));
-        return new(half.re.copysign(half.re * z.re.signum()), half.im);
+        let factor = (z.re.abs() * 0.5).exp();
+        return new(factor * 0.5 * cos * factor * z.re.signum(), factor * 0.5 * sin * factor);
     }
     new(z.re.sinh() * cos, z.re.cosh() * sin)
 }
@@ -192,8 +192,8 @@ pub(crate) fn cosh(z: Complex64) -> Complex64 {
     }
     let (sin, cos) = z.im.sin_cos();
     if z.re.abs() > 700.0 {
-        let half = exp(new(z.re.abs() - std::f64::consts::LN_2, z.im));
-        return new(half.re, half.im * z.re.signum());
+        let factor = (z.re.abs() * 0.5).exp();
+        return new(factor * 0.5 * cos * factor, factor * 0.5 * sin * factor * z.re.signum());
     }
     new(z.re.cosh() * cos, z.re.sinh() * sin)
 }
@@ -312,10 +312,11 @@ pub(crate) fn atanh(z: Complex64) -> Complex64 {
     if x.abs() > 1e150 || y.abs() > 1e150 {
         return new(divide(new(1.0, 0.0), z).re, std::f64::consts::FRAC_PI_2.copysign(y));
     }
-    let below = 1.0 - x;
-    let re = 0.25 * (4.0 * x / (below * below + y * y)).ln_1p();
-    let im = 0.5 * (2.0 * y).atan2(below * (1.0 + x) - y * y);
-    new(re, im)
+    // Odd in x; from a positive x nothing cancels in the logarithm.
+    let below = 1.0 - x.abs();
+    let re = 0.25 * (4.0 * x.abs() / (below * below + y * y)).ln_1p();
+    let im = 0.5 * (2.0 * y).atan2(below * (1.0 + x.abs()) - y * y);
+    new(re.copysign(x), im)
 }
 
 #[cfg(test)]

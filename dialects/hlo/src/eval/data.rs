@@ -17,7 +17,7 @@ pub(super) fn build<T: Pod>(
     shape: &ArrayShape,
     fill: impl FnOnce(&mut [T]) -> Result<(), Failure>,
 ) -> Result<ArrayLiteral, Failure> {
-    let size = shape.checked_byte_size().ok_or_else(|| Failure::TooLarge(shape.clone()))? as usize;
+    let size = shape.checked_byte_size().ok_or_else(|| Failure::TooLarge(Box::new(shape.clone())))? as usize;
     let mut bytes = AVec::new(ALIGNMENT);
     bytes.resize(size, 0);
     fill(bytemuck::cast_slice_mut(&mut bytes))?;

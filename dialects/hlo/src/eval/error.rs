@@ -11,7 +11,7 @@ use crate::shape::ArrayShape;
 pub enum EvalError {
     /// The module breaks a rule.
     #[error(transparent)]
-    Graph(#[from] GraphError),
+    Graph(Box<GraphError>),
     /// The arguments do not fit the computation.
     #[error("{0}")]
     Arguments(String),
@@ -36,6 +36,18 @@ pub enum EvalError {
 }
 
 impl EvalError {
+    /// Where the instruction at fault stands in its text, if it was read from one.
+    pub fn position(&self) -> Option<TextPosition> {
+        match self {
+            EvalError::Instruction { position, .. } => *position,
+            EvalError::Graph(error) => match &**error {
+                GraphError::Op { position, .. } => *position,
+                GraphError::Structure(_) => None,
+            },
+            EvalError::Arguments(_) | EvalError::StepLimit(_) | EvalError::TooDeep(_) => None,
+        }
+    }
+
     /// Names the instruction that failed; a failure inside a nested computation already has a name.
     pub(super) fn at(instruction: &Instruction, failure: Failure) -> EvalError {
         match failure {
@@ -47,6 +59,12 @@ impl EvalError {
                 failure,
             },
         }
+    }
+}
+
+impl From<GraphError> for EvalError {
+    fn from(error: GraphError) -> Self {
+        EvalError::Graph(Box::new(error))
     }
 }
 
@@ -64,7 +82,7 @@ pub enum Failure {
     Malformed(String),
     /// The value is larger than the environment allows.
     #[error("a value of shape {0} is larger than the memory limit")]
-    TooLarge(ArrayShape),
+    TooLarge(Box<ArrayShape>),
     /// Nothing left to read.
     #[error("{0} is empty")]
     Empty(String),
@@ -73,7 +91,7 @@ pub enum Failure {
     CustomCall(String),
     /// Data of the wrong size.
     #[error(transparent)]
-    Literal(#[from] LiteralError),
+    Literal(Box<LiteralError>),
     /// A nested computation failed.
     #[error(transparent)]
     Nested(Box<EvalError>),
@@ -86,6 +104,12 @@ impl Failure {
 
     pub(super) fn type_mismatch(element_type: ElementType) -> Failure {
         Failure::Malformed(format!("the operation is not defined on {element_type}"))
+    }
+}
+
+impl From<LiteralError> for Failure {
+    fn from(error: LiteralError) -> Self {
+        Failure::Literal(Box::new(error))
     }
 }
 

@@ -64,7 +64,7 @@ impl Evaluator<'_, '_, '_> {
         match shape {
             Shape::Array(array) => match array.checked_byte_size() {
                 Some(size) if size as u64 <= self.environment.memory_limit => Ok(()),
-                _ => Err(Failure::TooLarge(array.clone())),
+                _ => Err(Failure::TooLarge(Box::new(array.clone()))),
             },
             Shape::Tuple(elements) => elements.iter().try_for_each(|element| self.check_size(element)),
             Shape::Token | Shape::Opaque => Ok(()),

@@ -204,7 +204,8 @@ impl Program {
                 Operation::Convert(a) => convert_scalar(registers[a], element_type),
                 Operation::ReducePrecision(a, exponent, mantissa) => {
                     let value = registers[a].to_float();
-                    Scalar::Float(reduce_precision_scalar(element_type, value, exponent, mantissa)).rounded(element_type)
+                    Scalar::Float(reduce_precision_scalar(element_type, value, exponent, mantissa))
+                        .rounded(element_type)
                 }
                 Operation::Bits(from, a) => {
                     let mut bytes = [0u8; 16];

@@ -111,7 +111,7 @@ pub(super) fn top_k(
     let length = length.max(0) as usize;
     let k = values.dimensions.last().map_or(1, |&k| k.max(0) as usize);
     let element_type = operand.element_type();
-    let rows = if length == 0 { 0 } else { operand.shape().element_count() as usize / length };
+    let rows = (operand.shape().element_count() as usize).checked_div(length).unwrap_or(0);
     if k > length || values.element_count() as usize != rows * k {
         return Err(Failure::malformed("k is larger than the dimension"));
     }

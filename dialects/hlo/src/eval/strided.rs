@@ -70,7 +70,7 @@ fn copy_elements<T: Copy>(sizes: &[usize], source: &[T], from: &Side, target: &m
     let mut index = vec![0usize; outer.len()];
     let (mut read, mut write) = (from.base, to.base);
     loop {
-        copy_row(inner, &source[..], read, step, target, write, jump);
+        copy_row(inner, source, read, step, target, write, jump);
         let mut dimension = outer.len();
         loop {
             if dimension == 0 {
