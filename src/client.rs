@@ -50,13 +50,12 @@ impl Client {
     pub fn compile(&self, module: &Module, options: &CompileOptions) -> Result<Executable, Error> {
         let mut timings = CompileTimings::default();
         let start = Instant::now();
-        let planned = pipeline::plan(module)?;
+        let context = hlo::dialect::context();
+        timings.context = start.elapsed();
+        let start = Instant::now();
+        let planned = pipeline::plan_in(&context, module, options.verify)?;
         timings.passes = start.elapsed();
 
-        let start = Instant::now();
-        let context = shards::upstream_context();
-        context.load_all_available_dialects();
-        timings.context = start.elapsed();
         let start = Instant::now();
         let loops = pipeline::emit_loops(&context, &planned, &self.inner.target, self.inner.threads.is_some())?;
         timings.loops = start.elapsed();

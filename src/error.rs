@@ -6,9 +6,9 @@ pub enum Error {
     /// The program breaks a rule.
     #[error(transparent)]
     Invalid(#[from] hlo::graph::GraphError),
-    /// Its calls expand beyond the limit.
+    /// A pass could not run on it.
     #[error(transparent)]
-    Inline(#[from] passes::inline_calls::InlineError),
+    Pass(#[from] passes::registry::PassError),
     /// It uses something that has no lowering.
     #[error(transparent)]
     Lowering(#[from] lowering_loops::error::LoweringError),

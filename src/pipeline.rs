@@ -1,11 +1,13 @@
 //! From a module to loops: the order of passes, and the options that choose among them.
 
+use exec::runtime::vector_math;
+use hlo::dialect;
 use hlo::graph::{Computation, Module};
-use lowering_loops::program::{LoopOptions, lower_program};
 use lowering_llvm::Target;
+use lowering_loops::program::{LoopOptions, Machine, lower_program};
 use melior::Context;
 use passes::buffer_assignment::{BufferAssignment, assign_buffers};
-use passes::{fuse_loops, inline_calls};
+use passes::pipeline::{self, Pipeline, Program};
 
 use crate::error::Error;
 
@@ -30,11 +32,18 @@ pub struct Planned {
 /// Runs the passes on a module.
 ///
 /// # Errors
-/// Those of verification and of inlining.
+/// Those of verification and of the passes.
 pub fn plan(module: &Module) -> Result<Planned, Error> {
-    let mut module = module.clone();
-    inline_calls::inline_calls(&mut module)?;
-    fuse_loops::fuse_module(&mut module);
+    plan_in(&dialect::context(), module, false)
+}
+
+/// As [`plan`], in a given MLIR context; with `verify`, the program is verified after each pass.
+///
+/// # Errors
+/// Those of verification and of the passes.
+pub fn plan_in(context: &Context, module: &Module, verify: bool) -> Result<Planned, Error> {
+    let program = Program::Graph(module.clone());
+    let mut module = Pipeline::parse(pipeline::DEFAULT)?.run(context, program, verify, |_| {})?.into_graph()?;
     let entry = module.functions.swap_remove(module.entry.index());
     let buffers = assign_buffers(&entry);
     Ok(Planned { entry, buffers })
@@ -50,6 +59,10 @@ pub fn emit_loops<'c>(
     target: &Target,
     parallel: bool,
 ) -> Result<melior::ir::Module<'c>, Error> {
-    let options = LoopOptions { vector_bits: target.vector_bits(), parallel };
+    let machine = Machine {
+        scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
+        vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
+    };
+    let options = LoopOptions { vector_bits: target.vector_bits(), parallel, machine };
     Ok(lower_program(context, &planned.entry, &planned.buffers, options)?)
 }

@@ -11,8 +11,9 @@
 //! loop that is read in it stays live to the loop's end.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::{ALIGNMENT, Literal};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
@@ -41,6 +42,18 @@ pub struct Slice {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
+}
+
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.buffer {
+            Buffer::Arena => write!(f, "arena")?,
+            Buffer::Parameter(number) => write!(f, "parameter_{number}")?,
+            Buffer::Constant(number) => write!(f, "constant_{number}")?,
+            Buffer::Output(number) => write!(f, "output_{number}")?,
+        }
+        write!(f, "_{}_{}", self.offset, self.size)
+    }
 }
 
 /// Storage of the values of one computation; a tree parallel to the nesting of control flow.
@@ -75,6 +88,28 @@ pub fn assign_buffers(entry: &Computation) -> BufferAssignment {
     let mut planner = Planner::default();
     let mut tree = planner.entry(entry);
     planner.finish(&mut tree, entry)
+}
+
+/// Assigns the buffers of a module's entry computation and notes on every instruction where its leaves live, as
+/// the annotation `buffers`. Returns the size of the arena in bytes.
+pub fn annotate_module(module: &mut Module) -> usize {
+    let entry = module.entry.index();
+    let assignment = assign_buffers(&module.functions[entry]);
+    annotate(&mut module.functions[entry], &assignment.entry);
+    assignment.arena_size
+}
+
+fn annotate(computation: &mut Computation, buffers: &ComputationBuffers) {
+    for (position, instruction) in computation.instructions.iter_mut().enumerate() {
+        let places: Vec<String> = buffers.values[position].iter().map(Slice::to_string).collect();
+        instruction.annotations.retain(|(key, _)| key != "buffers");
+        instruction.annotations.push(("buffers".to_string(), format!("{{{}}}", places.join(","))));
+        if let Some(nested) = buffers.nested.get(&InstructionId(position as u32)) {
+            for (computation, buffers) in instruction.computations.iter_mut().zip(nested) {
+                annotate(computation, buffers);
+            }
+        }
+    }
 }
 
 /// Number of the first leaf and count of leaves of element `index` of a tuple shape.

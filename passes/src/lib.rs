@@ -1,12 +1,13 @@
 //! Transformations of HLO programs, and the analysis that places their values in memory.
 //!
 //! ```text
-//!   graph ─> inline-calls ─> canonicalize ─> cse ─> dce ─> fuse-loops ─> buffer assignment ─> lowering
-//!            graph           MLIR            MLIR   MLIR   graph         graph
+//!   graph ─> inline-calls ─> canonicalize ─> cse ─> dce ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
+//!            graph           MLIR            MLIR   MLIR   graph                graph         graph
 //! ```
 
 pub mod buffer_assignment;
 pub mod canonicalize;
+pub mod canonicalize_dots;
 pub mod cse;
 pub mod dce;
 mod effects;

@@ -13,7 +13,7 @@ use mlir_ext::rewrite::RewriteError;
 
 use crate::inline_calls::InlineError;
 use crate::pipeline::{PassReport, Pipeline, Program};
-use crate::{canonicalize, cse, dce, fuse_loops, inline_calls};
+use crate::{buffer_assignment, canonicalize, canonicalize_dots, cse, dce, fuse_loops, inline_calls};
 
 /// A transformation of HLO programs.
 #[derive(Clone, Copy, Debug)]
@@ -68,9 +68,27 @@ pub enum PassBody {
 
 static PASSES: &[Pass] = &[
     Pass {
+        name: "assign-buffers",
+        description: "places every array of the program in memory, and notes where",
+        body: PassBody::Graph(|module, statistics| {
+            statistics.add("arena bytes", buffer_assignment::annotate_module(module) as u64);
+            Ok(())
+        }),
+    },
+    Pass {
         name: "canonicalize",
         description: "rewrites operations to simpler equal ones and evaluates small constant ones",
         body: PassBody::Mlir(canonicalize::run),
+    },
+    Pass {
+        name: "canonicalize-dots",
+        description: "folds transposes into contractions, and turns those with free dimensions on one side into reductions",
+        body: PassBody::Graph(|module, statistics| {
+            let rewrites = canonicalize_dots::canonicalize_dots(module);
+            statistics.add("fold-transpose", rewrites.folded_transposes as u64);
+            statistics.add("vector-dot-to-reduce", rewrites.reductions as u64);
+            Ok(())
+        }),
     },
     Pass { name: "cse", description: "merges operations that compute the same", body: PassBody::Mlir(cse::run) },
     Pass {

@@ -65,8 +65,7 @@ pub fn run(module: &mut Module<'_>, statistics: &mut PassStatistics) -> Result<(
             continue;
         }
         let Some(site) = Site::new(&surroundings, operation, kind) else { continue };
-        let applied =
-            by_kind[kind as usize].iter().find_map(|rule| Some((rule.name, (rule.apply)(&site)?)));
+        let applied = by_kind[kind as usize].iter().find_map(|rule| Some((rule.name, (rule.apply)(&site)?)));
         let created = surroundings.take_created();
         let Some((name, replacement)) = applied else {
             created.into_iter().for_each(|operation| worklist.push(operation));
