@@ -2,10 +2,10 @@
 
 use std::ffi::CString;
 
-use melior::ir::operation::OperationLike;
+use melior::ir::operation::{OperationLike, OperationPrintingFlags};
 use melior::ir::{Attribute, Location, Module};
 use melior::{Context, StringRef};
-use mlir_sys::{mlirEmitError, mlirOperationGetAttributeByName};
+use mlir_sys::{mlirEmitError, mlirOpPrintingFlagsPrintNameLocAsPrefix, mlirOperationGetAttributeByName};
 
 use crate::diagnostics::{self, Diagnostic, Severity};
 
@@ -15,6 +15,30 @@ pub fn attribute<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>, name: &str)
     unsafe {
         Attribute::from_option_raw(mlirOperationGetAttributeByName(operation.to_raw(), StringRef::new(name).to_raw()))
     }
+}
+
+/// How an operation is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PrintOptions {
+    /// With locations, so that the text says everything.
+    pub locations: bool,
+    /// Values are named after their locations where these have names.
+    pub names: bool,
+    /// Elements attributes of more elements than this are left out.
+    pub elide_above: Option<usize>,
+}
+
+/// Text of an operation.
+pub fn print<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>, options: PrintOptions) -> String {
+    let mut flags = OperationPrintingFlags::new().enable_debug_info(options.locations, false);
+    if let Some(limit) = options.elide_above {
+        flags = flags.elide_large_elements_attributes(limit);
+    }
+    if options.names {
+        // SAFETY: the flags are live.
+        unsafe { mlirOpPrintingFlagsPrintNameLocAsPrefix(flags.to_raw()) };
+    }
+    operation.to_string_with_flags(flags).unwrap_or_default()
 }
 
 /// Emits an error at a location to the context's diagnostic handlers.

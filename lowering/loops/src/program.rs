@@ -16,6 +16,7 @@ use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
 use melior::ir::{Location, Module, Type};
 use mlir_ext::arith::CmpiPredicate;
+pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::buffer_assignment::{BufferAssignment, ComputationBuffers, Slice};
 use passes::fuse_loops::{is_alias, is_expensive};
@@ -52,6 +53,8 @@ pub struct LoopOptions {
     pub vector_bits: u32,
     /// Whether large kernels are handed to the runtime's threads.
     pub parallel: bool,
+    /// What else the target and the runtime have.
+    pub machine: Machine,
 }
 
 /// Lowers an entry computation whose buffers are assigned to a module of loops.
@@ -68,6 +71,7 @@ pub fn lower_program<'c>(
     let location = Location::unknown(context);
     let module = Module::new(location);
     let builder = OpBuilder::new(context, &module, location);
+    builder.set_machine(options.machine);
     let program = Program {
         builder: &builder,
         table: BufferTable::new(assignment),

@@ -6,7 +6,9 @@ use melior::ir::Type;
 use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt};
 use mlir_ext::builder::{OpBuilder, Value};
 
-use super::complex::{Complex, add, divide, magnitude, multiply, ordered_magnitudes, scale_together, square_root};
+use super::complex::{
+    Complex, add, divide, magnitude, multiply, ordered_magnitudes, scale_together, square_root, subtract,
+};
 use super::transcendental::{self, Function};
 use crate::math::{Binary, Unary};
 
@@ -18,9 +20,18 @@ fn real_binary<'c>(builder: &OpBuilder<'c>, function: Binary, a: Value<'c>, b: V
     transcendental::emit(builder, Function::Binary(function), &[a, b])
 }
 
+fn is_double<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> bool {
+    builder.element_type_of(value.r#type()) == Type::float64(builder.context())
+}
+
 /// A number just below the logarithm of the largest finite value.
 fn exponential_limit<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> f64 {
-    if builder.element_type_of(value.r#type()) == Type::float64(builder.context()) { 709.0 } else { 88.0 }
+    if is_double(builder, value) { 709.0 } else { 88.0 }
+}
+
+/// A small number whose products with factors near 1 have all their bits.
+fn near_underflow<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> f64 {
+    if is_double(builder, value) { 1e-290 } else { 1e-30 }
 }
 
 /// exp(x) as the product of two factors, of which the first alone overflows only when the product by far does.
@@ -95,16 +106,28 @@ pub(super) fn power<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Co
     let zero = builder.float_like(base.re, 0.0);
     let magnitude = magnitude(builder, &[base]);
     let angle = real_binary(builder, Binary::Atan2, base.im, base.re);
-    let decay = real(builder, Unary::Exp, builder.negf(builder.mulf(exponent.im, angle)));
-    let radius = builder.mulf(real_binary(builder, Binary::Pow, magnitude, exponent.re), decay);
     let log = log_magnitude(builder, base);
+    let turning = builder.mulf(exponent.im, angle);
+    let decay = real(builder, Unary::Exp, builder.negf(turning));
+    let power = real_binary(builder, Binary::Pow, magnitude, exponent.re);
+    let product = builder.mulf(power, decay);
+    // Where a factor overflows or nearly vanishes the product may do neither: there the exponents are added first.
+    let sum = real(builder, Unary::Exp, builder.subf(builder.mulf(exponent.re, log), turning));
+    let tiny = builder.float_like(product, near_underflow(builder, product));
+    let is_usable = builder.andi(
+        builder.andi(builder.cmpf(Ogt, power, tiny), builder.cmpf(Ogt, product, tiny)),
+        builder.cmpf(Olt, product, builder.float_like(product, f64::INFINITY)),
+    );
+    let radius = builder.select(is_usable, product, sum);
     let is_real_exponent = builder.cmpf(Oeq, exponent.im, zero);
     let turn = builder.select(is_real_exponent, zero, builder.mulf(exponent.im, log));
     let turn = builder.addf(builder.mulf(exponent.re, angle), turn);
     let re = builder.mulf(radius, real(builder, Unary::Cos, turn));
     let im = builder.mulf(radius, real(builder, Unary::Sin, turn));
+    // The angle may be infinite or NaN where the radius is zero.
     let is_zero = builder.cmpf(Oeq, magnitude, zero);
     let vanishes = builder.andi(is_zero, builder.cmpf(Ogt, exponent.re, zero));
+    let vanishes = builder.ori(vanishes, builder.cmpf(Oeq, radius, zero));
     Complex { re: builder.select(vanishes, zero, re), im: builder.select(vanishes, zero, im) }
 }
 
@@ -170,7 +193,7 @@ pub(super) fn hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: &[Comple
     let value = operands[0];
     let constant = |number| builder.float_like(value.re, number);
     // From here on the real part is 1 to the last bit.
-    let limit = if exponential_limit(builder, value.re) > 100.0 { 20.0 } else { 10.0 };
+    let limit = if is_double(builder, value.re) { 20.0 } else { 10.0 };
     let absolute = builder.absf(value.re);
     let is_large = builder.cmpf(Ogt, absolute, constant(limit));
     let bounded = builder.select(is_large, builder.copysign(constant(limit), value.re), value.re);
@@ -192,24 +215,28 @@ pub(super) fn tangent<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> 
     times_minus_i(builder, hyperbolic_tangent(builder, &[times_i(builder, operands[0])]))
 }
 
-/// 1 / (1 + e^-z).
+/// 1 / (1 + e^-z), for negative real parts as e^z / (1 + e^z).
 pub(super) fn logistic<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let value = operands[0];
-    let negative = Complex { re: builder.negf(value.re), im: builder.negf(value.im) };
-    let exponential = exponential(builder, &[negative]);
-    let one = builder.float_like(value.re, 1.0);
+    let (one, zero) = (builder.float_like(value.re, 1.0), builder.float_like(value.re, 0.0));
+    let is_negative = builder.cmpf(Olt, value.re, zero);
+    let decaying = |part| builder.select(is_negative, part, builder.negf(part));
+    let exponential = exponential(builder, &[Complex { re: decaying(value.re), im: decaying(value.im) }]);
     let denominator = Complex { re: builder.addf(one, exponential.re), im: exponential.im };
-    let one = Complex { re: one, im: builder.float_like(value.re, 0.0) };
-    divide(builder, &[one, denominator])
+    let numerator = Complex {
+        re: builder.select(is_negative, exponential.re, one),
+        im: builder.select(is_negative, exponential.im, zero),
+    };
+    divide(builder, &[numerator, denominator])
 }
 
-/// atan2(y, x) = -i log((x + i y) / sqrt(x^2 + y^2)).
+/// atan2(y, x) = -i log((x + i y) / sqrt(x^2 + y^2)); the sum of squares is (x + i y)(x - i y), which does not cancel.
 pub(super) fn arc_tangent_2<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let (y, x) = scale_together(builder, operands[0], operands[1]);
-    let sum = add(builder, &[x, times_i(builder, y)]);
-    let squares = add(builder, &[multiply(builder, &[x, x]), multiply(builder, &[y, y])]);
-    let quotient = divide(builder, &[sum, square_root(builder, &[squares])]);
-    times_minus_i(builder, log(builder, &[quotient]))
+    let rotated = times_i(builder, y);
+    let (sum, difference) = (add(builder, &[x, rotated]), subtract(builder, &[x, rotated]));
+    let root = square_root(builder, &[multiply(builder, &[sum, difference])]);
+    times_minus_i(builder, log(builder, &[divide(builder, &[sum, root])]))
 }
 
 /// sqrt(1 - z) and sqrt(1 + z).
@@ -274,9 +301,15 @@ pub(super) fn inverse_hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: 
     let other = builder.subf(builder.mulf(below, above), square);
     let angle = builder.mulf(real_binary(builder, Binary::Atan2, double, other), constant(0.5));
 
+    // So near to 1 that the distance underflows: log |(1 + z) / (1 - z)| / 2.
+    let is_at_pole = builder.cmpf(Olt, distance, constant(near_underflow(builder, value.re)));
+    let gap = real(builder, Unary::Log, magnitude(builder, &[Complex { re: below, im: value.im }]));
+    let pole = builder.mulf(builder.subf(constant(std::f64::consts::LN_2), gap), constant(0.5));
+    let near = builder.select(is_at_pole, pole, near);
+
     // Far from 1 the squares overflow; there 1/z is as good: a / |z|^2 and a right angle.
     let (largest, _) = ordered_magnitudes(builder, value);
-    let is_far = builder.cmpf(Ogt, largest, constant(1e9));
+    let is_far = builder.cmpf(Ogt, largest, constant(if is_double(builder, value.re) { 1e17 } else { 1e9 }));
     let magnitude = magnitude(builder, operands);
     let far = builder.divf(builder.divf(absolute, magnitude), magnitude);
     let is_infinite = builder.cmpf(Oeq, magnitude, constant(f64::INFINITY));
