@@ -2,7 +2,10 @@
 
 use indexing::{Expr, IndexingMap, Interval, maps, variables_of_sizes};
 
-use super::operations::{concatenated, dot_numbers, indices, input_count, window};
+use super::operations::{
+    concatenated, convolution_numbers, dot_numbers, gather_numbers, indices, input_count, last_dimensions,
+    scatter_numbers, window,
+};
 use super::{Analysis, LeafMap, ValueIndexing, leaf_array, leaves_before};
 use crate::graph::{Computation, Instruction, InstructionId};
 use crate::op_kind::OpKind;
@@ -59,6 +62,41 @@ impl<'a> Analysis<'a> {
                 let (parts, dimension) = concatenated(&operands, attributes);
                 every(maps::concatenate_to_output(from, dimension, parts.iter().take(operand).sum()))
             }
+            OpKind::Cholesky => every(maps::whole_along_to_output(from, sizes, &last_dimensions(sizes, 2))),
+            OpKind::Convolution if operand < 2 => {
+                let (input, kernel) = (operands.first().copied().flatten()?, operands.get(1).copied().flatten()?);
+                let dimensions = attributes.convolution_dimensions()?;
+                let mut window = window(attributes.window());
+                window.truncate(dimensions.input_spatial.len());
+                let numbers = convolution_numbers(attributes, dimensions, &window);
+                let (input, kernel) =
+                    maps::convolution_to_output(&input.dimensions, &kernel.dimensions, sizes, &numbers)?;
+                every(if operand == 0 { input } else { kernel })
+            }
+            OpKind::Fft => {
+                let count = attributes.ints("fft_length").len();
+                every(maps::whole_along_to_output(from, sizes, &last_dimensions(sizes, count)))
+            }
+            OpKind::Gather if operand < 2 => {
+                let (source, indices) = (operands.first().copied().flatten()?, operands.get(1).copied().flatten()?);
+                let value = self.runtime_value(computation, *instruction.operands.get(1)?);
+                let numbers = gather_numbers(attributes);
+                let (mut source, indices) =
+                    maps::gather_to_output(&source.dimensions, &indices.dimensions, sizes, &numbers, value);
+                self.fold(&mut source, computation);
+                every(if operand == 0 { source } else { indices })
+            }
+            OpKind::Scatter if operand * 2 > instruction.operands.len() => {
+                // The updates; the indices, in the middle, decide where and do not go anywhere themselves.
+                let inputs = instruction.operands.len() / 2;
+                let indices = operands.get(inputs).copied().flatten()?;
+                let value = self.runtime_value(computation, *instruction.operands.get(inputs)?);
+                let numbers = scatter_numbers(attributes);
+                let mut map = maps::scatter_updates_to_output(sizes, &indices.dimensions, from, &numbers, value);
+                self.fold(&mut map, computation);
+                every(map)
+            }
+            OpKind::TopK => every(maps::whole_along_to_output(from, sizes, &last_dimensions(sizes, 1))),
             OpKind::Dot if operand < 2 => {
                 let (lhs, rhs) = (operands.first().copied().flatten()?, operands.get(1).copied().flatten()?);
                 let numbers = dot_numbers(attributes);

@@ -4,7 +4,7 @@ use indexing::maps::{self, Convolution, Dot, Gather, Offset, Scatter};
 use indexing::{Expr, IndexingMap};
 
 use super::{Analysis, LeafMap, ValueIndexing, leaf_array, leaves_before};
-use crate::attributes::{Attributes, WindowDimension};
+use crate::attributes::{Attributes, ConvolutionDimensions, WindowDimension};
 use crate::graph::{Computation, Instruction, InstructionId};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
@@ -44,6 +44,38 @@ pub(super) fn gather_numbers<'a>(attributes: &'a Attributes) -> Gather<'a> {
         start_index_map: attributes.ints("start_index_map"),
         index_vector_dim: attributes.int("index_vector_dim").unwrap_or(0),
         slice_sizes: attributes.ints("slice_sizes"),
+    }
+}
+
+pub(super) fn scatter_numbers(attributes: &Attributes) -> Scatter<'_> {
+    Scatter {
+        update_window_dims: attributes.ints("update_window_dims"),
+        inserted_window_dims: attributes.ints("inserted_window_dims"),
+        input_batching_dims: attributes.ints("input_batching_dims"),
+        scatter_indices_batching_dims: attributes.ints("scatter_indices_batching_dims"),
+        scatter_dims_to_operand_dims: attributes.ints("scatter_dims_to_operand_dims"),
+        index_vector_dim: attributes.int("index_vector_dim").unwrap_or(0),
+    }
+}
+
+pub(super) fn convolution_numbers<'a>(
+    attributes: &Attributes,
+    dimensions: &'a ConvolutionDimensions,
+    window: &'a [maps::WindowDimension],
+) -> Convolution<'a> {
+    Convolution {
+        window,
+        input_batch: dimensions.input_batch,
+        input_feature: dimensions.input_feature,
+        input_spatial: &dimensions.input_spatial,
+        kernel_input_feature: dimensions.kernel_input_feature,
+        kernel_output_feature: dimensions.kernel_output_feature,
+        kernel_spatial: &dimensions.kernel_spatial,
+        output_batch: dimensions.output_batch,
+        output_feature: dimensions.output_feature,
+        output_spatial: &dimensions.output_spatial,
+        feature_group_count: attributes.int("feature_group_count").unwrap_or(1),
+        batch_group_count: attributes.int("batch_group_count").unwrap_or(1),
     }
 }
 
@@ -315,25 +347,8 @@ impl<'a> Analysis<'a> {
                 let mut window = window(attributes.window());
                 // A window without spatial dimensions may be left out.
                 window.truncate(dimensions.input_spatial.len());
-                let (input, kernel) = maps::convolution(
-                    input,
-                    kernel,
-                    output,
-                    &Convolution {
-                        window: &window,
-                        input_batch: dimensions.input_batch,
-                        input_feature: dimensions.input_feature,
-                        input_spatial: &dimensions.input_spatial,
-                        kernel_input_feature: dimensions.kernel_input_feature,
-                        kernel_output_feature: dimensions.kernel_output_feature,
-                        kernel_spatial: &dimensions.kernel_spatial,
-                        output_batch: dimensions.output_batch,
-                        output_feature: dimensions.output_feature,
-                        output_spatial: &dimensions.output_spatial,
-                        feature_group_count: attributes.int("feature_group_count").unwrap_or(1),
-                        batch_group_count: attributes.int("batch_group_count").unwrap_or(1),
-                    },
-                );
+                let numbers = convolution_numbers(attributes, dimensions, &window);
+                let (input, kernel) = maps::convolution(input, kernel, output, &numbers);
                 Some(vec![ValueIndexing::of(input), ValueIndexing::of(kernel)])
             }
             OpKind::Dot => {
@@ -404,14 +419,7 @@ impl<'a> Analysis<'a> {
                 let inputs = (instruction.operands.len().checked_sub(1)?) / 2;
                 let value = self.runtime_value(computation, *instruction.operands.get(inputs)?);
                 let (indices, updates) = (view.operand(inputs)?, view.operand(inputs + 1)?);
-                let numbers = Scatter {
-                    update_window_dims: attributes.ints("update_window_dims"),
-                    inserted_window_dims: attributes.ints("inserted_window_dims"),
-                    input_batching_dims: attributes.ints("input_batching_dims"),
-                    scatter_indices_batching_dims: attributes.ints("scatter_indices_batching_dims"),
-                    scatter_dims_to_operand_dims: attributes.ints("scatter_dims_to_operand_dims"),
-                    index_vector_dim: attributes.int("index_vector_dim")?,
-                };
+                let numbers = scatter_numbers(attributes);
                 let (mut updates, indices) = maps::scatter(output, indices, updates, &numbers, value);
                 self.fold(&mut updates, computation);
                 view.each(|i| {
@@ -495,7 +503,7 @@ fn statistics(sizes: &[i64], feature: i64) -> IndexingMap {
 }
 
 /// The numbers of the last `count` dimensions.
-fn last_dimensions(sizes: &[i64], count: usize) -> Vec<i64> {
+pub(super) fn last_dimensions(sizes: &[i64], count: usize) -> Vec<i64> {
     (sizes.len().saturating_sub(count)..sizes.len()).map(|d| d as i64).collect()
 }
 

@@ -14,12 +14,13 @@ pub static DEFINITION: OpDefinition =
         .with_computations(&["to_apply"]);
 
 /// - C1: the operands have the same dimensions.
-/// - C2: `dimensions`, where given, lists every dimension in order.
+/// - C2: `dimensions`, where given and not empty, lists every dimension in order.
 /// - C3: the computation takes one scalar of each operand's element type and returns a scalar.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let merged = view.merged_dimensions(Some("C1"), &(0..view.operands.len()).collect::<Vec<_>>())?;
     let dimensions = view.attributes.ints("dimensions");
-    if view.attributes.get("dimensions").is_some() && !dimensions.iter().copied().eq(0..merged.rank() as i64) {
+    // An empty list stands for no list: XLA reads both.
+    if !dimensions.is_empty() && !dimensions.iter().copied().eq(0..merged.rank() as i64) {
         let message = format!("must list the {} dimensions in order, got {dimensions:?}", merged.rank());
         return Err(view.attribute_error(Some("C2"), "dimensions", message));
     }

@@ -1,8 +1,9 @@
 //! dot and convolution.
 
-use super::window::window_positions;
+use super::window::{window_positions, windows_of};
 use super::{WindowDimension, place};
 use crate::expr::Expr;
+use crate::interval::Interval;
 use crate::map::{Constraint, IndexingMap, Variable, variables_of_sizes};
 use crate::simplify::PointVariables;
 
@@ -185,4 +186,86 @@ pub fn convolution(
         map.simplify_with(PointVariables::Preserve);
     }
     (input, kernel)
+}
+
+/// convolution, from the input and from the kernel. Simplified. `None` with several batch groups, where the
+/// reference names more than an element needs.
+///
+/// From the input, range variables are the places in the window, then the output features of the group; from
+/// the kernel the spatial dimensions of the result, then its batch.
+pub fn convolution_to_output(
+    input_sizes: &[i64],
+    kernel_sizes: &[i64],
+    output_sizes: &[i64],
+    attributes: &Convolution<'_>,
+) -> Option<(IndexingMap, IndexingMap)> {
+    if attributes.batch_group_count > 1 {
+        return None;
+    }
+    let rank = output_sizes.len();
+    let window = attributes.window;
+    let pick = |sizes: &[i64], dimensions: &[i64]| -> Option<Vec<i64>> {
+        dimensions.iter().map(|&d| Some(sizes[place(d, sizes.len())?])).collect()
+    };
+    let places = |dimensions: &[i64]| -> Option<Vec<usize>> { dimensions.iter().map(|&d| place(d, rank)).collect() };
+    let [input_batch, input_feature, output_batch, output_feature, kernel_output] = places(&[
+        attributes.input_batch,
+        attributes.input_feature,
+        attributes.output_batch,
+        attributes.output_feature,
+        attributes.kernel_output_feature,
+    ])?[..] else {
+        return None;
+    };
+    let input_spatial = places(attributes.input_spatial)?;
+    let output_spatial = places(attributes.output_spatial)?;
+    let kernel_spatial = places(attributes.kernel_spatial)?;
+    let output_spatial_sizes = pick(output_sizes, attributes.output_spatial)?;
+
+    let windows = windows_of(&pick(input_sizes, attributes.input_spatial)?, &output_spatial_sizes, window);
+    let in_input: Vec<Expr> = input_spatial.iter().map(|&d| Expr::dim(d)).collect();
+    let mut results = vec![Expr::constant(0); rank];
+    for (&d, expr) in output_spatial.iter().zip(windows.results()) {
+        results[d] = expr.substitute_dims(&in_input);
+    }
+    results[output_batch] = Expr::dim(input_batch);
+    let groups = attributes.feature_group_count.max(1);
+    let outputs_per_group = output_sizes[output_feature] / groups;
+    let inputs_per_group = (input_sizes[input_feature] / groups).max(1);
+    let group = if groups > 1 { Expr::dim(input_feature).floordiv(inputs_per_group) } else { Expr::constant(0) };
+    results[output_feature] = group * outputs_per_group + Expr::range(window.len());
+    let mut ranges = windows.ranges().to_vec();
+    ranges.push(Variable::of_size(outputs_per_group));
+    let constraints =
+        windows.constraints().iter().map(|c| Constraint::new(c.expr.substitute_dims(&in_input), c.interval)).collect();
+    let mut dims = variables_of_sizes(input_sizes);
+    for (&d, bounds) in input_spatial.iter().zip(windows.dims()) {
+        dims[d].bounds = dims[d].bounds.intersect(bounds.bounds);
+    }
+    let mut input = IndexingMap::new(dims, ranges, Vec::new(), results, constraints);
+
+    let mut results = vec![Expr::constant(0); rank];
+    for (i, &d) in output_spatial.iter().enumerate() {
+        results[d] = Expr::range(i);
+    }
+    results[output_batch] = Expr::range(window.len());
+    results[output_feature] = Expr::dim(kernel_output);
+    let mut ranges = output_spatial_sizes;
+    ranges.push(output_sizes[output_batch]);
+    let mut kernel = IndexingMap::from_sizes(kernel_sizes, &ranges, results);
+    for (i, w) in window.iter().enumerate() {
+        // Windows that have this place in the padding or between dilated elements do not use the kernel's element.
+        let reach = Expr::dim(kernel_spatial[i]);
+        let reach = if w.reversal { -reach + (w.size - 1) } else { reach };
+        let base = Expr::range(i) * w.stride + reach * w.window_dilation - w.padding_low;
+        let dilation = w.base_dilation.max(1);
+        let last = input_sizes[input_spatial[i]].saturating_sub(1).saturating_mul(dilation);
+        kernel.add_constraint(base.clone(), Interval::new(0, last));
+        kernel.add_constraint(base.modulo(dilation), Interval::point(0));
+    }
+    for map in [&mut input, &mut kernel] {
+        map.simplify();
+        map.remove_unused_symbols();
+    }
+    Some((input, kernel))
 }

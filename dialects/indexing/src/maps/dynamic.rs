@@ -133,6 +133,73 @@ pub fn gather(
     (operand, indices)
 }
 
+/// gather, from the operand and from the indices. From the operand, range variables are the index vectors.
+pub fn gather_to_output(
+    operand_sizes: &[i64],
+    indices_sizes: &[i64],
+    output_sizes: &[i64],
+    numbers: &Gather<'_>,
+    indices: u64,
+) -> (IndexingMap, IndexingMap) {
+    let rank = output_sizes.len();
+    let batch_dims: Vec<usize> = (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).collect();
+    let batch_sizes: Vec<i64> = batch_dims.iter().map(|&d| output_sizes[d]).collect();
+    let batch: Vec<Expr> = (0..batch_dims.len()).map(Expr::range).collect();
+    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+
+    let mut results = vec![Expr::constant(0); rank];
+    for (&d, expr) in batch_dims.iter().zip(&batch) {
+        results[d] = expr.clone();
+    }
+    let mut runtimes = Vec::new();
+    let mut guards = Vec::new();
+    let mut offset_dims = numbers.offset_dims.iter();
+    for (i, (&size, &slice)) in operand_sizes.iter().zip(numbers.slice_sizes).enumerate() {
+        let dimension = i as i64;
+        let mut place_in_slice = Expr::dim(i);
+        if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
+            let bounds = Interval::new(0, size.saturating_sub(slice));
+            let index = vector.element(&batch, Expr::constant(component as i64));
+            place_in_slice = place_in_slice - offset(Offset::Value(indices), bounds, index, &mut runtimes);
+        }
+        if let Some(k) = numbers.operand_batching_dims.iter().position(|&d| d == dimension) {
+            if let Some(&d) = numbers.start_indices_batching_dims.get(k) {
+                place_in_slice = place_in_slice - vector.batch_index(d, &batch);
+            }
+        } else if !numbers.collapsed_slice_dims.contains(&dimension) {
+            if let Some(d) = offset_dims.next().and_then(|&d| place(d, rank)) {
+                results[d] = place_in_slice.clone();
+            }
+        }
+        guards.push((place_in_slice, Interval::of_size(slice)));
+    }
+    let mut operand = IndexingMap::new(
+        variables_of_sizes(operand_sizes),
+        variables_of_sizes(&batch_sizes),
+        runtimes,
+        results,
+        Vec::new(),
+    );
+    for (expr, interval) in guards {
+        operand.add_constraint(expr, interval);
+    }
+
+    // An index vector selects a whole slice.
+    let vector_dim = place(numbers.index_vector_dim, indices_sizes.len());
+    let mut batch = (0..indices_sizes.len()).filter(|&d| Some(d) != vector_dim).map(Expr::dim);
+    let mut slices = Vec::new();
+    let results = (0..rank)
+        .map(|d| {
+            if batch_dims.contains(&d) {
+                return batch.next().unwrap_or(Expr::constant(0));
+            }
+            slices.push(output_sizes[d]);
+            Expr::range(slices.len() - 1)
+        })
+        .collect();
+    (operand, IndexingMap::from_sizes(indices_sizes, &slices, results))
+}
+
 /// The index vectors inside an array of indices.
 struct IndexVectors<'a> {
     sizes: &'a [i64],
@@ -243,4 +310,43 @@ pub fn scatter(
     let indices =
         IndexingMap::from_sizes(operand_sizes, &index_sizes, vector.element(&batch, Expr::range(batch_sizes.len())));
     (updates, indices)
+}
+
+/// scatter, from the updates to the elements of the result they go to. Updates outside the operand are skipped:
+/// the run-time variables are bounded by the operand.
+pub fn scatter_updates_to_output(
+    operand_sizes: &[i64],
+    indices_sizes: &[i64],
+    updates_sizes: &[i64],
+    numbers: &Scatter<'_>,
+    indices: u64,
+) -> IndexingMap {
+    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let batch: Vec<Expr> = (0..updates_sizes.len())
+        .filter(|&d| !numbers.update_window_dims.contains(&(d as i64)))
+        .map(Expr::dim)
+        .collect();
+    let mut runtimes = Vec::new();
+    let mut results = Vec::with_capacity(operand_sizes.len());
+    let mut window_dims = numbers.update_window_dims.iter();
+    for (i, &size) in operand_sizes.iter().enumerate() {
+        let dimension = i as i64;
+        if let Some(k) = numbers.input_batching_dims.iter().position(|&d| d == dimension) {
+            let along = numbers.scatter_indices_batching_dims.get(k);
+            results.push(along.map_or(Expr::constant(0), |&d| vector.batch_index(d, &batch)));
+            continue;
+        }
+        let window = match numbers.inserted_window_dims.contains(&dimension) {
+            true => None,
+            false => window_dims.next().and_then(|&d| place(d, updates_sizes.len())),
+        };
+        let mut expr = window.map_or(Expr::constant(0), Expr::dim);
+        if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
+            let index = vector.element(&batch, Expr::constant(component as i64));
+            let last = size.saturating_sub(window.map_or(1, |d| updates_sizes[d]));
+            expr = expr + offset(Offset::Value(indices), Interval::new(0, last), index, &mut runtimes);
+        }
+        results.push(expr);
+    }
+    IndexingMap::new(variables_of_sizes(updates_sizes), Vec::new(), runtimes, results, Vec::new())
 }

@@ -18,12 +18,15 @@ mod slicing;
 mod window;
 
 pub use collective::{all_gather, all_to_all, reduce_scatter};
-pub use contraction::{Convolution, Dot, convolution, dot, dot_to_output};
+pub use contraction::{Convolution, Dot, convolution, convolution_to_output, dot, dot_to_output};
 pub use dynamic::{
-    Gather, Offset, Scatter, dynamic_slice, dynamic_update_slice, dynamic_update_slice_window, gather, scatter,
+    Gather, Offset, Scatter, dynamic_slice, dynamic_update_slice, dynamic_update_slice_window, gather,
+    gather_to_output, scatter, scatter_updates_to_output,
 };
 pub use elementwise::{all_of, identity, one_dimension, scalar, whole};
-pub use reduction::{reduce, reduce_init_to_output, reduce_to_output, reduced_keeping, sort, whole_along};
+pub use reduction::{
+    reduce, reduce_init_to_output, reduce_to_output, reduced_keeping, sort, whole_along, whole_along_to_output,
+};
 pub use shape::{
     bitcast, bitcast_convert, broadcast, broadcast_to_output, logical_to_physical, physical_sizes, physical_to_logical,
     reshape, transpose,

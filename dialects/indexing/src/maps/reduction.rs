@@ -52,6 +52,16 @@ pub fn whole_along(sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
     IndexingMap::new(variables_of_sizes(sizes), variables_of_sizes(&mixed), Vec::new(), results, Vec::new())
 }
 
+/// As [`whole_along`] from an operand, when the sizes along the mixed dimensions differ (real transforms, top-k).
+pub fn whole_along_to_output(input_sizes: &[i64], output_sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
+    let mut map = whole_along(input_sizes, dimensions);
+    let mixed = (0..output_sizes.len()).filter(|&d| dimensions.contains(&(d as i64)));
+    for (i, d) in mixed.enumerate() {
+        map.set_range_size(i, output_sizes[d]);
+    }
+    map
+}
+
 /// sort along `dimension`, to any operand.
 pub fn sort(sizes: &[i64], dimension: i64) -> IndexingMap {
     whole_along(sizes, &[dimension])

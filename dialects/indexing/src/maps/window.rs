@@ -67,16 +67,21 @@ pub(super) fn window_positions(input_sizes: &[i64], output_sizes: &[i64], window
 
 /// reduce-window, from an input: the windows an element is in. Simplified.
 pub fn reduce_window_to_output(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    let mut map = windows_of(input_sizes, output_sizes, window);
+    map.simplify();
+    map.remove_unused_symbols();
+    map
+}
+
+/// As [`reduce_window_to_output`], not simplified: one range variable for each window dimension.
+pub(super) fn windows_of(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
     let sizes: Vec<i64> = window.iter().map(|w| w.size).collect();
     let starts: Vec<Expr> = window
         .iter()
         .enumerate()
         .map(|(i, w)| Expr::dim(i) * w.base_dilation.max(1) - Expr::range(i) * w.window_dilation + w.padding_low)
         .collect();
-    let mut map = windows_from(input_sizes, &sizes, output_sizes, starts, window);
-    map.simplify();
-    map.remove_unused_symbols();
-    map
+    windows_from(input_sizes, &sizes, output_sizes, starts, window)
 }
 
 /// The windows that start at the given places of the padded area, if there are such.

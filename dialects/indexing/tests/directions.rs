@@ -1,0 +1,163 @@
+//! The maps of an operation in both directions are one relation between elements.
+
+use std::collections::BTreeSet;
+
+use indexing::IndexingMap;
+use indexing::maps::{self, Convolution, Dot, Gather, Scatter, WindowDimension};
+
+/// A value in bounds for each element of the indices, the same whichever map asks.
+fn table(index: &[i64], upper: i64) -> i64 {
+    index.iter().fold(7, |hash, i| (hash * 31 + i * 17 + 3) % 1009) % (upper + 1)
+}
+
+/// The pairs of source and target element, with run-time variables from the table.
+fn pairs(map: &IndexingMap) -> BTreeSet<(Vec<i64>, Vec<i64>)> {
+    // Points of the box of dimensions and ranges; constraints are checked with the run-time values.
+    let sizes: Vec<_> = map.dims().iter().chain(map.ranges()).cloned().collect();
+    let space = IndexingMap::new(sizes, Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut found = BTreeSet::new();
+    for point in space.points() {
+        let (dims, ranges) = point.dims.split_at(map.dims().len());
+        let runtimes: Vec<i64> = map
+            .runtimes()
+            .iter()
+            .map(|variable| {
+                let source = variable.source.as_ref().expect("a source");
+                let index: Vec<i64> =
+                    source.index.iter().map(|e| e.evaluate(dims, ranges, &[]).expect("an index")).collect();
+                table(&index, variable.bounds.upper)
+            })
+            .collect();
+        if map.contains(dims, ranges, &runtimes) {
+            found.insert((dims.to_vec(), map.evaluate(dims, ranges, &runtimes).expect("in bounds")));
+        }
+    }
+    found
+}
+
+fn check(backwards: &IndexingMap, forwards: &IndexingMap) {
+    let there = pairs(backwards);
+    let back: BTreeSet<_> = pairs(forwards).into_iter().map(|(from, to)| (to, from)).collect();
+    assert!(!there.is_empty());
+    assert_eq!(there, back, "{backwards}\n{forwards}");
+}
+
+#[test]
+fn shape_operations() {
+    check(&maps::broadcast(&[3, 4, 2], &[2, 0]), &maps::broadcast_to_output(&[2, 3], &[3, 4, 2], &[2, 0]));
+    check(&maps::transpose(&[2, 3, 4], &[2, 0, 1]), &maps::transpose(&[4, 2, 3], &[1, 2, 0]));
+    check(&maps::reshape(&[4, 6], &[3, 8]), &maps::reshape(&[3, 8], &[4, 6]));
+    check(
+        &maps::bitcast(&[6, 5, 3], &[2, 1, 0], &[15, 6], &[0, 1]),
+        &maps::bitcast(&[15, 6], &[0, 1], &[6, 5, 3], &[2, 1, 0]),
+    );
+    check(&maps::bitcast_convert(&[3, 4], &[3]), &maps::bitcast_convert(&[3], &[3, 4]));
+    check(&maps::slice(&[3, 2], &[1, 0], &[2, 3]), &maps::slice_to_output(&[7, 5], &[3, 2], &[1, 0], &[2, 3]));
+    check(&maps::pad(&[9, 3], &[4, 5], &[1, -1], &[1, 0]), &maps::pad_to_output(&[4, 5], &[9, 3], &[1, -1], &[1, 0]));
+    check(&maps::concatenate(&[2, 9], &[4, 5], 1, 1), &maps::concatenate_to_output(&[2, 5], 1, 4));
+    check(&maps::reduce(&[3, 4, 2], &[0, 2]), &maps::reduce_to_output(&[3, 4, 2], &[0, 2]));
+    check(&maps::sort(&[3, 4], 1), &maps::sort(&[3, 4], 1));
+}
+
+const WINDOW: [WindowDimension; 2] = [
+    WindowDimension {
+        size: 3,
+        stride: 2,
+        padding_low: 1,
+        padding_high: 2,
+        window_dilation: 2,
+        base_dilation: 1,
+        reversal: false,
+    },
+    WindowDimension {
+        size: 2,
+        stride: 1,
+        padding_low: 0,
+        padding_high: 1,
+        window_dilation: 1,
+        base_dilation: 2,
+        reversal: true,
+    },
+];
+
+#[test]
+fn windows() {
+    check(&maps::reduce_window(&[8, 4], &[4, 7], &WINDOW), &maps::reduce_window_to_output(&[8, 4], &[4, 7], &WINDOW));
+    check(
+        &maps::select_and_scatter_source(
+            &[8, 4],
+            &[4, 7],
+            &[WINDOW[0], WindowDimension { base_dilation: 1, ..WINDOW[1] }],
+        ),
+        &maps::select_and_scatter_source_to_output(
+            &[8, 4],
+            &[4, 7],
+            &[WINDOW[0], WindowDimension { base_dilation: 1, ..WINDOW[1] }],
+        ),
+    );
+}
+
+#[test]
+fn contractions() {
+    let numbers = Dot { lhs_batch: &[1], rhs_batch: &[0], lhs_contracting: &[2], rhs_contracting: &[1] };
+    let (lhs, rhs) = maps::dot(&[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
+    let (lhs_forwards, rhs_forwards) = maps::dot_to_output(&[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
+    check(&lhs, &lhs_forwards);
+    check(&rhs, &rhs_forwards);
+    for (groups, kernel) in [(1, [4, 3, 2, 6]), (2, [2, 3, 2, 6])] {
+        let attributes = Convolution {
+            window: &WINDOW,
+            input_batch: 0,
+            input_feature: 3,
+            input_spatial: &[1, 2],
+            kernel_input_feature: 0,
+            kernel_output_feature: 3,
+            kernel_spatial: &[1, 2],
+            output_batch: 0,
+            output_feature: 1,
+            output_spatial: &[2, 3],
+            feature_group_count: groups,
+            batch_group_count: 1,
+        };
+        let (input_sizes, output_sizes) = ([2, 8, 4, 4], [2, 6, 4, 7]);
+        let (input, kernel_map) = maps::convolution(&input_sizes, &kernel, &output_sizes, &attributes);
+        let (input_forwards, kernel_forwards) =
+            maps::convolution_to_output(&input_sizes, &kernel, &output_sizes, &attributes).expect("one batch group");
+        check(&input, &input_forwards);
+        // The kernel's map does not leave out windows in the padding, as the reference's.
+        let there = pairs(&kernel_map);
+        assert!(pairs(&kernel_forwards).into_iter().all(|(from, to)| there.contains(&(to, from))));
+    }
+}
+
+#[test]
+fn gather_and_scatter() {
+    let numbers = Gather {
+        offset_dims: &[1, 3],
+        collapsed_slice_dims: &[0],
+        operand_batching_dims: &[2],
+        start_indices_batching_dims: &[1],
+        start_index_map: &[3, 0],
+        index_vector_dim: 2,
+        slice_sizes: &[1, 4, 1, 2],
+    };
+    let (operand_sizes, indices_sizes, output_sizes) = ([5, 4, 3, 6], [2, 3, 2], [2, 4, 3, 2]);
+    let (operand, indices) = maps::gather(&operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
+    let (operand_forwards, indices_forwards) =
+        maps::gather_to_output(&operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
+    check(&operand, &operand_forwards);
+    check(&indices, &indices_forwards);
+
+    let numbers = Scatter {
+        update_window_dims: &[1],
+        inserted_window_dims: &[0],
+        input_batching_dims: &[2],
+        scatter_indices_batching_dims: &[0],
+        scatter_dims_to_operand_dims: &[0, 1],
+        index_vector_dim: 2,
+    };
+    let (operand_sizes, indices_sizes, updates_sizes) = ([5, 6, 3], [3, 2, 2], [3, 4, 2]);
+    let (updates, _) = maps::scatter(&operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);
+    let forwards = maps::scatter_updates_to_output(&operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);
+    check(&updates, &forwards);
+}
