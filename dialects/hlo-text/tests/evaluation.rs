@@ -158,6 +158,26 @@ fn limits_stop_what_would_not_end_or_not_fit() {
 }
 
 #[test]
+fn empty_arrays_are_not_walked() {
+    let wide = entry("", "ROOT i = f32[1000000000000,0] iota(), iota_dimension=0");
+    assert!(run(&wide, &[], &mut Environment::new()).as_array().unwrap().bytes().is_empty());
+    gives(
+        "add {\n x = f32[] parameter(0)\n y = f32[] parameter(1)\n ROOT z = f32[] add(x, y)\n}",
+        "a = f32[2,0] constant({{}, {}})
+         z = f32[] constant(3)
+         ROOT r = f32[2] reduce(a, z), dimensions={1}, to_apply=add",
+        "{3, 3}",
+    );
+    gives(
+        "",
+        "a = f32[2,0] constant({{}, {}})
+         b = f32[0,2] constant({})
+         ROOT d = f32[2,2] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        "{{0, 0}, {0, 0}}",
+    );
+}
+
+#[test]
 fn elided_constants_are_not_executed() {
     let module = entry("", "c = f32[3] constant({...})\n ROOT n = f32[3] negate(c)");
     let (name, failure) = failure(&module, &[], &mut Environment::new());

@@ -159,6 +159,11 @@ pub(super) fn zip<T: Pod, U: Pod>(
     })
 }
 
+/// A shift amount; none if it is out of every range.
+fn amount(value: impl TryInto<u32>) -> Option<u32> {
+    value.try_into().ok()
+}
+
 /// The frequent operations of the frequent types, each its own loop; `None` for every other combination.
 pub(super) fn native_binary(
     kind: OpKind,
@@ -190,6 +195,12 @@ pub(super) fn native_binary(
                 OpKind::And => zip::<$t, $t>(lhs, rhs, result, |a, b| a & b),
                 OpKind::Or => zip::<$t, $t>(lhs, rhs, result, |a, b| a | b),
                 OpKind::Xor => zip::<$t, $t>(lhs, rhs, result, |a, b| a ^ b),
+                OpKind::ShiftLeft => {
+                    zip::<$t, $t>(lhs, rhs, result, |a, b| amount(b).and_then(|b| a.checked_shl(b)).unwrap_or(0))
+                }
+                OpKind::ShiftRightLogical if <$t>::MIN == 0 => {
+                    zip::<$t, $t>(lhs, rhs, result, |a, b| amount(b).and_then(|b| a.checked_shr(b)).unwrap_or(0))
+                }
                 _ => return Ok(None),
             }
         };

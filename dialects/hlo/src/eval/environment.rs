@@ -32,7 +32,7 @@ pub struct Environment<'a> {
     pub observer: Option<Observer<'a>>,
     /// Instructions that may be executed, those of nested computations included.
     pub step_limit: Option<u64>,
-    /// Bytes that one result may have.
+    /// Bytes that one result may have; 4 GiB by default.
     pub memory_limit: u64,
     /// State of `rng` and `rng-get-and-update-state`.
     pub random: RandomState,
@@ -48,7 +48,7 @@ impl Default for Environment<'_> {
             custom_calls: None,
             observer: None,
             step_limit: None,
-            memory_limit: 16 << 30,
+            memory_limit: 4 << 30,
             random: RandomState::default(),
             steps: 0,
         }

@@ -95,6 +95,10 @@ impl Evaluator<'_, '_, '_> {
             | OpKind::PartitionId => return self.collective(instruction, operands, result),
             _ => {}
         }
+        if is_empty(result) {
+            // Also where a dimension beside the empty one is too large to walk.
+            return control::zeros(result);
+        }
         let mut arrays = arrays(operands)?;
         if kind == OpKind::DynamicUpdateSlice {
             // The operand is moved out, so that data nobody else holds is updated in place.
@@ -318,6 +322,15 @@ impl Evaluator<'_, '_, '_> {
             | OpKind::While => return Err(Failure::malformed("the operands do not fit the operation")),
         };
         Ok(Value::array(array))
+    }
+}
+
+/// Whether a result has no elements at all.
+fn is_empty(shape: &Shape) -> bool {
+    match shape {
+        Shape::Array(array) => array.element_count() == 0,
+        Shape::Tuple(elements) => !elements.is_empty() && elements.iter().all(is_empty),
+        Shape::Token | Shape::Opaque => false,
     }
 }
 
