@@ -14,9 +14,10 @@ use halo::pipeline::{self, Planned};
 use hlo::dialect;
 use hlo::graph::{FunctionId, InstructionId, Module};
 use hlo::indexing_maps::{Analysis, ValueIndexing};
-use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu};
+use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu, nvptx};
+use lowering_loops::gpu::{self, Launch};
 use melior::Context;
-use melior::ir::operation::OperationLike;
+use passes::pipeline::{Pipeline, Program};
 
 use crate::error::ToolError;
 use crate::module_file::SourceText;
@@ -71,6 +72,8 @@ pub struct EmitOptions {
     pub platform: Platform,
     /// The processor.
     pub target: Target,
+    /// Whether large loops are split for several threads.
+    pub parallel: bool,
 }
 
 /// What a file holds.
@@ -86,7 +89,7 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     context.load_all_available_dialects();
     match read(source_text, &context)? {
         Input::Graph(module) => emit_graph(&context, module, options),
-        Input::Mlir(module) => emit_loops(module, options, Emit::Loops),
+        Input::Mlir(module) => emit_loops(module, options),
     }
 }
 
@@ -102,38 +105,51 @@ fn read<'c>(source_text: &SourceText, context: &'c Context) -> Result<Input<'c>,
     }
 }
 
-fn emit_graph(context: &Context, mut module: Module, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
-    for name in options.passes.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        run_pass(name, &mut module)?;
-        if options.print_after_all {
-            eprintln!("// ----- after {name} -----\n{}", hlo_text::print(&module));
-        }
-    }
+fn emit_graph(context: &Context, module: Module, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    let module = run_passes(context, module, options)?;
     match options.emit {
         Emit::Hlo => return Ok(hlo_text::print(&module).into_bytes()),
-        Emit::Mlir => {
-            let mlir = dialect::graph_to_mlir(context, &module)
-                .map_err(|error| ToolError::Execution(error.to_string()))?;
-            return Ok(mlir.as_operation().to_string().into_bytes());
-        }
+        Emit::Mlir => return Ok(mlir_text(context, &module)?.into_bytes()),
         Emit::Indexing => return Ok(indexing_maps(&module).into_bytes()),
         Emit::Fusions | Emit::Loops | Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => {}
     }
-    if options.platform == Platform::Cuda {
-        return Err(ToolError::Unsupported("the platform cuda".into()));
-    }
-    let planned = pipeline::plan(&module)?;
+    let planned = pipeline::plan_in(context, &module, true)?;
     if options.emit == Emit::Fusions {
         return Ok(fusions(module, planned).into_bytes());
     }
-    let loops = pipeline::emit_loops(context, &planned, &options.target, true)?;
-    emit_loops(loops, options, Emit::Loops)
+    if options.platform == Platform::Cuda {
+        let (kernels, launches) = gpu::lower_kernels(context, &planned.entry).map_err(halo::Error::from)?;
+        return emit_kernels(kernels, &launches, options);
+    }
+    let loops = pipeline::emit_loops(context, &planned, &options.target, options.parallel)?;
+    emit_loops(loops, options)
 }
 
-fn run_pass(name: &str, module: &mut Module) -> Result<(), ToolError> {
-    let pass = passes::registry::find(name)
-        .ok_or_else(|| ToolError::Usage(format!("no pass is named `{name}`; hlo-opt --list-passes shows all")))?;
-    pass.run(module).map(|_| ()).map_err(|error| ToolError::Execution(error.to_string()))
+/// The program after the passes asked for.
+fn run_passes(context: &Context, module: Module, options: &EmitOptions) -> Result<Module, ToolError> {
+    let passes = Pipeline::parse(&options.passes).map_err(ToolError::from)?;
+    let mut failure = None;
+    let program = passes.run(context, Program::Graph(module), true, |report| {
+        if options.print_after_all {
+            let text = match report.program {
+                Program::Graph(graph) => Ok(hlo_text::print(graph)),
+                Program::Mlir(module) => dialect::mlir_to_graph(module).map(|graph| hlo_text::print(&graph)),
+            };
+            match text {
+                Ok(text) => eprintln!("// ----- after {} -----\n{text}", report.pass.name()),
+                Err(error) => failure = Some(error),
+            }
+        }
+    })?;
+    match failure {
+        Some(error) => Err(ToolError::Execution(error.to_string())),
+        None => Ok(program.into_graph()?),
+    }
+}
+
+fn mlir_text(context: &Context, module: &Module) -> Result<String, ToolError> {
+    let module = dialect::graph_to_mlir(context, module).map_err(|error| ToolError::Execution(error.to_string()))?;
+    Ok(module.as_operation().to_string())
 }
 
 /// The fused program as a module of one computation.
@@ -179,15 +195,15 @@ fn operand_name(module: &Module, operand: InstructionId) -> &str {
     &module.entry().get(operand).name
 }
 
-/// From a module at stage `stage` on.
-fn emit_loops(
-    module: melior::ir::Module<'_>,
-    options: &EmitOptions,
-    stage: Emit,
-) -> Result<Vec<u8>, ToolError> {
-    if options.emit < stage {
-        return Err(ToolError::Usage("the program is past the stage asked for".into()));
-    }
+/// From the loops of a program on.
+fn emit_loops(module: melior::ir::Module<'_>, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    let kind = match options.emit {
+        Emit::Loops | Emit::LlvmDialect | Emit::Llvm => lowering_llvm::Emit::Llvm,
+        Emit::Asm => lowering_llvm::Emit::Assembly,
+        Emit::Obj => lowering_llvm::Emit::Object,
+        Emit::Ptx => return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into())),
+        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::Fusions => return Err(past_stage()),
+    };
     if options.emit == Emit::Loops {
         return Ok(module.as_operation().to_string().into_bytes());
     }
@@ -200,14 +216,35 @@ fn emit_loops(
     let llvm = LlvmModule::translate(module.as_operation(), &context, &options.target).map_err(compiled)?;
     llvm.verify().map_err(compiled)?;
     llvm.optimize(KERNEL_PASSES).map_err(compiled)?;
-    let kind = match options.emit {
-        Emit::Llvm => lowering_llvm::Emit::Llvm,
-        Emit::Asm => lowering_llvm::Emit::Assembly,
-        Emit::Obj => lowering_llvm::Emit::Object,
-        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::Fusions | Emit::Loops | Emit::LlvmDialect => {
-            return Err(ToolError::Bug("a stage that was handled before".into()));
-        }
-        Emit::Ptx => return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into())),
-    };
     Ok(llvm.emit(kind).map_err(compiled)?)
+}
+
+/// From GPU kernels on; PTX gets a comment for each launch.
+fn emit_kernels(
+    module: melior::ir::Module<'_>,
+    launches: &[Launch],
+    options: &EmitOptions,
+) -> Result<Vec<u8>, ToolError> {
+    let compiled = halo::Error::from;
+    let lowering = LoweringOptions { verify: true };
+    match options.emit {
+        Emit::Loops => Ok(module.as_operation().to_string().into_bytes()),
+        Emit::LlvmDialect => {
+            nvptx::lower_to_nvvm_dialect(&module, lowering).map_err(compiled)?;
+            Ok(module.as_operation().to_string().into_bytes())
+        }
+        Emit::Ptx => {
+            let ptx = nvptx::compile_to_ptx(&module, &options.target, lowering).map_err(compiled)?;
+            let launches: String = launches.iter().map(|launch| format!("// launch {launch}\n")).collect();
+            Ok(format!("{launches}{}", ptx.text).into_bytes())
+        }
+        Emit::Llvm | Emit::Asm | Emit::Obj => {
+            Err(ToolError::Usage("the platform cuda has the stages loops, llvm-dialect and ptx".into()))
+        }
+        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::Fusions => Err(past_stage()),
+    }
+}
+
+fn past_stage() -> ToolError {
+    ToolError::Usage("the program is past the stage asked for".into())
 }

@@ -70,6 +70,9 @@ pub enum ToolError {
     /// Compilation or compiled code failed.
     #[error(transparent)]
     Compiled(#[from] halo::Error),
+    /// A pass cannot be run.
+    #[error(transparent)]
+    Pass(#[from] passes::registry::PassError),
     /// Data that does not fit its shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),

@@ -8,7 +8,7 @@ use serde_json::Value;
 use syn::visit::{self, Visit};
 
 /// The crates; each may depend on those above it only.
-const CRATES: [&str; 10] = [
+const CRATES: [&str; 11] = [
     "mlir-ext",
     "indexing",
     "hlo",
@@ -16,6 +16,7 @@ const CRATES: [&str; 10] = [
     "passes",
     "lowering-loops",
     "lowering-llvm",
+    "linear-algebra",
     "exec",
     "halo",
     "tools",

@@ -36,7 +36,7 @@ struct Options {
     /// What code is made for.
     #[arg(long, value_enum, default_value_t)]
     platform: Platform,
-    /// Processor by LLVM's name instead of the host's, e.g. x86-64-v3.
+    /// Processor by LLVM's name instead of the host's or sm_90, e.g. x86-64-v3.
     #[arg(long, value_name = "NAME")]
     target_cpu: Option<String>,
     /// Its features, e.g. +avx2,+fma.
@@ -60,6 +60,9 @@ struct Options {
     /// With --map: a map to follow it.
     #[arg(long, value_name = "MAP", requires = "map", allow_hyphen_values = true)]
     compose: Option<String>,
+    /// Splits large loops for several threads, as hlo-run does.
+    #[arg(long)]
+    parallel: bool,
     /// Writes here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -77,9 +80,10 @@ fn work(options: &Options) -> Result<u8, ToolError> {
         }
         return Ok(0);
     }
-    let target = match &options.target_cpu {
-        Some(name) => Target::cpu(Target::host().triple(), name, &options.target_features),
-        None => Target::host(),
+    let target = match (options.platform, &options.target_cpu) {
+        (Platform::Cpu, Some(name)) => Target::cpu(Target::host().triple(), name, &options.target_features),
+        (Platform::Cpu, None) => Target::host(),
+        (Platform::Cuda, name) => gpu_target(name.as_deref(), &options.target_features),
     };
     let emit_options = EmitOptions {
         emit: options.emit,
@@ -87,6 +91,7 @@ fn work(options: &Options) -> Result<u8, ToolError> {
         print_after_all: options.print_ir_after_all,
         platform: options.platform,
         target,
+        parallel: options.parallel,
     };
     let bytes = match indexing_maps(options)? {
         Some(text) => text.into_bytes(),
@@ -121,4 +126,9 @@ fn indexing_maps(options: &Options) -> Result<Option<String>, ToolError> {
         return Ok(None);
     }
     indexing_report::report(&SourceText::read(&options.file)?.module()?, &report).map(Some)
+}
+
+/// A GPU; without features the PTX version is one that its chip and current drivers know.
+fn gpu_target(chip: Option<&str>, features: &str) -> Target {
+    Target::nvptx(chip.unwrap_or("sm_90"), if features.is_empty() { "+ptx80" } else { features })
 }

@@ -15,6 +15,9 @@ use crate::engine::{Engine, LoadedProgram};
 use crate::error::ToolError;
 use crate::module_file::SourceText;
 
+/// The GPU that code is made and assembled for.
+const GPU: &str = "sm_90";
+
 /// How a file came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -219,7 +222,7 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
 fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     match emit_text(source_text, "", Emit::Ptx, Platform::Cuda) {
         Ok(text) => {
-            let assembled = ptxas::assemble(&text, "sm_90").map_err(|error| error.to_string())?;
+            let assembled = ptxas::assemble(&text, GPU).map_err(|error| error.to_string())?;
             let skipped = assembled.is_none().then(|| "ptxas is not installed".to_string());
             Ok(CommandResult { output: Some(text), checked: false, skipped })
         }
@@ -231,18 +234,17 @@ fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String>
 }
 
 /// A stage for a processor that does not depend on the host, with AVX2.
-fn emit_text(
-    source_text: &SourceText,
-    passes: &str,
-    stage: Emit,
-    platform: Platform,
-) -> Result<String, ToolError> {
+fn emit_text(source_text: &SourceText, passes: &str, stage: Emit, platform: Platform) -> Result<String, ToolError> {
     let options = EmitOptions {
         emit: stage,
         passes: passes.to_string(),
         print_after_all: false,
+        parallel: false,
         platform,
-        target: Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
+        target: match platform {
+            Platform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
+            Platform::Cuda => Target::nvptx(GPU, "+ptx80"),
+        },
     };
     let bytes = emit::emit(source_text, &options)?;
     String::from_utf8(bytes).map_err(|error| ToolError::Bug(error.to_string()))

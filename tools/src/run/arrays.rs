@@ -47,11 +47,7 @@ fn assemble(shape: &Shape, arrays: &mut impl Iterator<Item = ArrayLiteral>) -> R
 
 fn read_files(files: &[std::path::PathBuf], shapes: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
     if files.len() != shapes.len() {
-        return Err(ToolError::Usage(format!(
-            "the program takes {} arrays, got {}",
-            shapes.len(),
-            files.len()
-        )));
+        return Err(ToolError::Usage(format!("the program takes {} arrays, got {}", shapes.len(), files.len())));
     }
     files.iter().zip(shapes).map(|(file, shape)| npy::read(file, shape)).collect()
 }
