@@ -51,6 +51,7 @@ impl Client {
         let mut timings = CompileTimings::default();
         let start = Instant::now();
         let context = hlo::dialect::context();
+        context.load_all_available_dialects();
         timings.context = start.elapsed();
         let start = Instant::now();
         let planned = pipeline::plan_in(&context, module, options.verify)?;

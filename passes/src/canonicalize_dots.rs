@@ -38,8 +38,10 @@ fn canonicalize_computation(computation: &mut Computation, rewrites: &mut DotRew
     }
     for position in 0..computation.instructions.len() {
         if computation.instructions[position].kind == OpKind::Dot {
-            rewrites.folded_transposes += usize::from(fold_transpose(computation, position, 0, ["lhs_batch_dims", "lhs_contracting_dims"]));
-            rewrites.folded_transposes += usize::from(fold_transpose(computation, position, 1, ["rhs_batch_dims", "rhs_contracting_dims"]));
+            rewrites.folded_transposes +=
+                usize::from(fold_transpose(computation, position, 0, ["lhs_batch_dims", "lhs_contracting_dims"]));
+            rewrites.folded_transposes +=
+                usize::from(fold_transpose(computation, position, 1, ["rhs_batch_dims", "rhs_contracting_dims"]));
         }
     }
     rewrites.reductions += expand_vector_dots(computation);
@@ -81,8 +83,7 @@ fn expand_vector_dots(computation: &mut Computation) -> usize {
     let is_vector_dot = |computation: &Computation, instruction: &Instruction| {
         instruction.kind == OpKind::Dot && VectorDot::of(computation, instruction).is_some()
     };
-    let count =
-        computation.instructions.iter().filter(|instruction| is_vector_dot(computation, instruction)).count();
+    let count = computation.instructions.iter().filter(|instruction| is_vector_dot(computation, instruction)).count();
     if count == 0 {
         return 0;
     }
@@ -132,7 +133,9 @@ impl VectorDot {
             matches!(r#type, ElementType::F32 | ElementType::F64)
                 || matches!(r#type.class(), ElementClass::Signed | ElementClass::Unsigned) && r#type.bit_width() >= 32
         };
-        if !is_plain(result.element_type) || shapes.iter().any(|shape| shape.element_type != result.element_type || shape.is_dynamic()) {
+        if !is_plain(result.element_type)
+            || shapes.iter().any(|shape| shape.element_type != result.element_type || shape.is_dynamic())
+        {
             return None;
         }
         let names = [["lhs_batch_dims", "lhs_contracting_dims"], ["rhs_batch_dims", "rhs_contracting_dims"]];
@@ -172,10 +175,11 @@ impl VectorDot {
     fn expand(&self, dot: &Instruction, result: &mut Vec<Instruction>) -> InstructionId {
         let element_type = self.shape.element_type;
         let matrix_shape = Shape::Array(self.shape.clone());
-        let mut add = |suffix: &str, kind: OpKind, shape: Shape, operands: Vec<InstructionId>, attributes: Attributes| {
-            result.push(instruction(format!("{}.{suffix}", dot.name), kind, shape, operands, attributes, dot));
-            InstructionId(result.len() as u32 - 1)
-        };
+        let mut add =
+            |suffix: &str, kind: OpKind, shape: Shape, operands: Vec<InstructionId>, attributes: Attributes| {
+                result.push(instruction(format!("{}.{suffix}", dot.name), kind, shape, operands, attributes, dot));
+                InstructionId(result.len() as u32 - 1)
+            };
         let dimensions = Attributes::new().with("dimensions", AttributeValue::Ints(self.vector_dimensions.clone()));
         let broadcast =
             add("broadcast", OpKind::Broadcast, matrix_shape.clone(), vec![dot.operands[1 - self.matrix]], dimensions);

@@ -159,6 +159,8 @@ struct Group {
     elements: i64,
     has_reduction: bool,
     has_update: bool,
+    /// Operands of members that no group computes.
+    opaque_inputs: BTreeSet<u32>,
 }
 
 /// Assignment of instructions to groups.
@@ -302,18 +304,26 @@ impl<'a> Grouping<'a> {
             dimensions: shape.dimensions,
             has_reduction: self.roles[position as usize] == Role::Reduction,
             has_update: self.roles[position as usize] == Role::Update,
+            opaque_inputs: self.opaque_operands(position),
         });
         self.member_of[position as usize].push(index);
         self.written_by[position as usize] = Some(index);
     }
 
+    fn opaque_operands(&self, position: u32) -> BTreeSet<u32> {
+        let operands = self.instruction(position).operands.iter().map(|operand| operand.0);
+        operands.filter(|&operand| self.roles[operand as usize] == Role::Opaque).collect()
+    }
+
     fn join(&mut self, position: u32, group: usize) {
         let evaluations = self.evaluations_in(position, group);
         let is_reduction = self.roles[position as usize] == Role::Reduction;
+        let inputs = self.opaque_operands(position);
         let group_data = &mut self.groups[group];
         group_data.members.insert(position);
         group_data.evaluations.insert(position, evaluations);
         group_data.has_reduction |= is_reduction;
+        group_data.opaque_inputs.extend(inputs);
         self.member_of[position as usize].push(group);
     }
 
@@ -342,7 +352,7 @@ impl<'a> Grouping<'a> {
         let instruction = self.instruction(position);
         let Some(shape) = instruction.shape.as_array() else { return false };
         if group.members.len() >= MAX_GROUP_SIZE
-            || self.input_count(group_index) + instruction.operands.len() > MAX_GROUP_INPUTS
+            || group.opaque_inputs.len() + instruction.operands.len() > MAX_GROUP_INPUTS
         {
             return false;
         }
@@ -384,23 +394,6 @@ impl<'a> Grouping<'a> {
         let reduced = instruction.attributes.ints("dimensions");
         let kept = shape.rank().saturating_sub(reduced.len());
         reduced.iter().all(|&dimension| dimension as usize >= kept)
-    }
-
-    fn input_count(&self, group: usize) -> usize {
-        // Members' operands outside the group, over-counted when shared: a cheap upper bound.
-        let group = &self.groups[group];
-        if group.members.len() < MAX_GROUP_INPUTS / 3 {
-            return 0;
-        }
-        let mut inputs: BTreeSet<u32> = BTreeSet::new();
-        for &member in &group.members {
-            inputs.extend(
-                self.instruction(member).operands.iter().map(|operand| operand.0).filter(|operand| {
-                    !group.members.contains(operand) && self.roles[*operand as usize] == Role::Opaque
-                }),
-            );
-        }
-        inputs.len()
     }
 
     /// Whether the group's loops visit each element of the instruction once, so that they can write it too.

@@ -151,14 +151,14 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     fn elementwise(&self, instruction: &Instruction, operands: &[Lanes<'c>], result: ElementType) -> Result<Lanes<'c>> {
-        scalar::elementwise(self.builder, instruction.kind, &instruction.attributes, operands, result).map_err(|error| {
-            LoweringError::Unsupported {
+        scalar::elementwise(self.builder, instruction.kind, &instruction.attributes, operands, result).map_err(
+            |error| LoweringError::Unsupported {
                 op: instruction.kind,
                 platform: "cpu",
                 what: error.to_string(),
                 instruction: instruction.name.clone(),
-            }
-        })
+            },
+        )
     }
 
     fn constant(&self, instruction: &Instruction) -> Result<Lanes<'c>> {
@@ -199,9 +199,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let address = self.scope.simplify(&linear_address(&array.dimensions, index));
         match self.scope.lane_access(&address) {
             LaneAccess::Uniform => self.load_contiguous(array, &address, None),
-            LaneAccess::Strided(1) => {
-                self.load_contiguous(array, &self.scope.at_lane(&address, 0), self.scope.lanes())
-            }
+            LaneAccess::Strided(1) => self.load_contiguous(array, &self.scope.at_lane(&address, 0), self.scope.lanes()),
             LaneAccess::Strided(_) | LaneAccess::Irregular => {
                 let lanes = self.scope.lanes().unwrap_or(1);
                 if self.scope.lane_access(&address) == LaneAccess::Strided(-1) {
@@ -366,8 +364,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         if truths.contains(&Some(false)) || sizes.contains(&0) {
             return outside(self);
         }
-        let open: Vec<&Constraint> =
-            conditions.iter().zip(&truths).filter(|(_, truth)| truth.is_none()).map(|(condition, _)| condition).collect();
+        let open: Vec<&Constraint> = conditions
+            .iter()
+            .zip(&truths)
+            .filter(|(_, truth)| truth.is_none())
+            .map(|(condition, _)| condition)
+            .collect();
         if open.is_empty() {
             return inside(self, index);
         }
@@ -393,30 +395,22 @@ impl<'a, 'c> Elemental<'a, 'c> {
         }
         // Both branches agree in lanes: vectors if vectors are being emitted.
         let parts_of = |element_type: ElementType| if element_type.is_complex() { 2 } else { 1 };
-        let part_types: Vec<Type<'c>> = types
-            .iter()
-            .flat_map(|&(element_type, part)| std::iter::repeat_n(part, parts_of(element_type)))
-            .collect();
+        let part_types: Vec<Type<'c>> =
+            types.iter().flat_map(|&(element_type, part)| std::iter::repeat_n(part, parts_of(element_type))).collect();
         let builder = self.builder;
         let failure = std::cell::Cell::new(None);
         let emitter = std::cell::RefCell::new(self);
         let branch = |evaluate: &mut dyn FnMut(&mut Self) -> Result<Vec<Lanes<'c>>>| -> Vec<Value<'c>> {
             match emitter.borrow_mut().nested(|emitter| evaluate(emitter)) {
-                Ok(values) => {
-                    values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values()).collect()
-                }
+                Ok(values) => values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values()).collect(),
                 Err(error) => {
                     failure.set(Some(error));
                     part_types.iter().map(|&part| zero(builder, part)).collect()
                 }
             }
         };
-        let results = builder.if_else(
-            holds,
-            &part_types,
-            |_| branch(&mut |emitter| inside(emitter, index)),
-            |_| branch(outside),
-        );
+        let results =
+            builder.if_else(holds, &part_types, |_| branch(&mut |emitter| inside(emitter, index)), |_| branch(outside));
         if let Some(error) = failure.take() {
             return Err(error);
         }
@@ -445,8 +439,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let mut all: Option<Value<'c>> = None;
         for constraint in constraints {
             let range = self.scope.range(&constraint.expr);
-            let value =
-                if by_lane { self.scope.emit_lanes(builder, &constraint.expr) } else { self.scope.emit(builder, &constraint.expr) };
+            let value = if by_lane {
+                self.scope.emit_lanes(builder, &constraint.expr)
+            } else {
+                self.scope.emit(builder, &constraint.expr)
+            };
             let mut test = |predicate, bound| {
                 let bound = builder.integer_like(value, bound);
                 let holds = builder.cmpi(predicate, value, bound);

@@ -59,6 +59,7 @@ pub fn lower_kernels<'c>(context: &'c Context, entry: &Computation) -> Result<(M
     for instruction in &entry.instructions {
         check_supported(instruction)?;
     }
+    crate::load_dialects(context);
     let location = Location::unknown(context);
     let module = Module::new(location);
     let builder = OpBuilder::new(context, &module, location);
@@ -90,7 +91,10 @@ fn check_supported(instruction: &Instruction) -> Result<()> {
         return Ok(());
     }
     if instruction.kind != OpKind::Fusion {
-        return unsupported(instruction, "only elementwise, broadcast, reshape and transpose fusions have GPU code yet");
+        return unsupported(
+            instruction,
+            "only elementwise, broadcast, reshape and transpose fusions have GPU code yet",
+        );
     }
     for inner in &instruction.computations[0].instructions {
         let has_code = match inner.kind {

@@ -25,3 +25,12 @@ pub mod scalar;
 pub mod scatter;
 pub mod scope;
 pub mod trace;
+
+use melior::Context;
+
+/// Loads the dialects that lowering makes operations and types of; a context has them registered only.
+fn load_dialects(context: &Context) {
+    for name in ["arith", "cf", "func", "gpu", "llvm", "math", "memref", "scf", "vector"] {
+        context.get_or_load_dialect(name);
+    }
+}

@@ -88,7 +88,12 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
     let contracted: Vec<Axis> = lhs_contracting
         .iter()
         .zip(rhs_contracting)
-        .map(|(&l, &r)| Axis { size: lhs.dimensions[l as usize], a: a_strides[l as usize], b: b_strides[r as usize], c: 0 })
+        .map(|(&l, &r)| Axis {
+            size: lhs.dimensions[l as usize],
+            a: a_strides[l as usize],
+            b: b_strides[r as usize],
+            c: 0,
+        })
         .collect();
     let m = merge_last(rows, &mut outer);
     let n = merge_last(columns, &mut outer);
@@ -255,9 +260,9 @@ impl<'e, 'c> Emitter<'e, 'c> {
         let mut offsets = Offsets { a: zero, b: zero, c: zero };
         for axis in product.outer.iter().rev() {
             let position = split(&mut rest, axis.size);
-            let moved = |offset, stride| if stride == 0 { offset } else { self.add(offset, self.scaled(position, stride)) };
-            offsets =
-                Offsets { a: moved(offsets.a, axis.a), b: moved(offsets.b, axis.b), c: moved(offsets.c, axis.c) };
+            let moved =
+                |offset, stride| if stride == 0 { offset } else { self.add(offset, self.scaled(position, stride)) };
+            offsets = Offsets { a: moved(offsets.a, axis.a), b: moved(offsets.b, axis.b), c: moved(offsets.c, axis.c) };
         }
         let rows = product.task_rows();
         let first_row = self.scaled(row_task, rows);

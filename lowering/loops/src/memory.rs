@@ -105,7 +105,13 @@ impl<'c> FunctionMemory<'c> {
     }
 
     /// The array of the given shape stored in a slice.
-    pub fn array(&self, builder: &OpBuilder<'c>, table: &BufferTable, slice: Slice, shape: &ArrayShape) -> ArrayRef<'c> {
+    pub fn array(
+        &self,
+        builder: &OpBuilder<'c>,
+        table: &BufferTable,
+        slice: Slice,
+        shape: &ArrayShape,
+    ) -> ArrayRef<'c> {
         let memref = match self.views.borrow().get(&(slice, shape.element_type)) {
             Some(&memref) => Some(memref),
             None => None,
@@ -135,8 +141,9 @@ impl<'c> FunctionMemory<'c> {
     /// be filled anew by the next call.
     pub fn arguments(&self, builder: &OpBuilder<'c>, addresses: &[Value<'c>]) -> Value<'c> {
         let room = self.argument_room.get().unwrap_or_else(|| {
-            let room = builder
-                .in_prologue(&self.prologue, |builder| builder.stack_pointers(MAX_ARGUMENTS as i64, pointer_type(builder)));
+            let room = builder.in_prologue(&self.prologue, |builder| {
+                builder.stack_pointers(MAX_ARGUMENTS as i64, pointer_type(builder))
+            });
             self.argument_room.set(Some(room));
             room
         });
@@ -241,7 +248,8 @@ pub fn memref_of_pointer<'c>(builder: &OpBuilder<'c>, pointer: Value<'c>, r#type
     let size = builder.constant_integer(i64_type, builder.memref_size(r#type));
     let zero = builder.constant_integer(i64_type, 0);
     let one = builder.constant_integer(i64_type, 1);
-    let fields: [(Value<'c>, &[i64]); 5] = [(pointer, &[0]), (pointer, &[1]), (zero, &[2]), (size, &[3, 0]), (one, &[4, 0])];
+    let fields: [(Value<'c>, &[i64]); 5] =
+        [(pointer, &[0]), (pointer, &[1]), (zero, &[2]), (size, &[3, 0]), (one, &[4, 0])];
     for (field, position) in fields {
         let position = DenseI64ArrayAttribute::new(context, position).into();
         value = builder.value("llvm.insertvalue", &[value, field], descriptor, &[("position", position)]);

@@ -70,7 +70,8 @@ pub fn operand_map(
             maps::concatenate(output, &sizes, attributes.ints("dimensions").first().copied().unwrap_or(0), operand)
         }
         OpKind::DynamicSlice => {
-            let offsets: Vec<Offset> = (1..instruction.operands.len()).map(|number| Offset::Value(number as u64)).collect();
+            let offsets: Vec<Offset> =
+                (1..instruction.operands.len()).map(|number| Offset::Value(number as u64)).collect();
             maps::dynamic_slice(input, output, &offsets)
         }
         OpKind::Gather => {

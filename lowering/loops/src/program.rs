@@ -68,6 +68,7 @@ pub fn lower_program<'c>(
     options: LoopOptions,
 ) -> Result<Module<'c>> {
     check_supported(entry)?;
+    crate::load_dialects(context);
     let location = Location::unknown(context);
     let module = Module::new(location);
     let builder = OpBuilder::new(context, &module, location);
@@ -154,8 +155,7 @@ enum Work {
 }
 
 /// Emits a kernel's code for its inputs and outputs, all of it or some iterations.
-type EmitKernel<'e, 'p, 'c> =
-    dyn Fn(&Program<'p, 'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], Range<'c>) -> Result<()> + 'e;
+type EmitKernel<'e, 'p, 'c> = dyn Fn(&Program<'p, 'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], Range<'c>) -> Result<()> + 'e;
 
 /// Array leaves of instructions with their slices.
 fn leaf_slices<'i>(
@@ -174,7 +174,13 @@ fn structure(computation: &Computation) -> String {
     for instruction in &computation.instructions {
         let operands: Vec<u32> = instruction.operands.iter().map(|operand| operand.0).collect();
         // Writing to a string does not fail.
-        let _ = write!(text, "{} {} {operands:?} {:?}", instruction.kind, instruction.shape.without_layout(), instruction.attributes);
+        let _ = write!(
+            text,
+            "{} {} {operands:?} {:?}",
+            instruction.kind,
+            instruction.shape.without_layout(),
+            instruction.attributes
+        );
         for nested in &instruction.computations {
             let _ = write!(text, " {{{}}}", structure(nested));
         }
@@ -287,11 +293,14 @@ impl<'p, 'c> Program<'p, 'c> {
     ) -> Result<()> {
         let instruction = computation.get(id);
         let output_slices = &buffers.values[id.index()];
-        let in_place = instruction.operands.iter().flat_map(|operand| &buffers.values[operand.index()]).any(|input| {
-            output_slices.iter().any(|output| overlap(*input, *output))
-        });
+        let in_place = instruction
+            .operands
+            .iter()
+            .flat_map(|operand| &buffers.values[operand.index()])
+            .any(|input| output_slices.iter().any(|output| overlap(*input, *output)));
         let options = KernelOptions { vector_bits: self.options.vector_bits, in_place };
-        let operands = instruction.operands.iter().map(|&operand| (computation.get(operand), &buffers.values[operand.index()]));
+        let operands =
+            instruction.operands.iter().map(|&operand| (computation.get(operand), &buffers.values[operand.index()]));
         let (inputs, outputs) = (leaf_slices(operands), leaf_slices([(instruction, output_slices)]));
         let single;
         let (body, work) = match instruction.kind {
@@ -356,11 +365,8 @@ impl<'p, 'c> Program<'p, 'c> {
             self.kernels.borrow_mut().insert(key, name.clone());
             name
         });
-        let addresses: Vec<Value<'c>> = inputs
-            .iter()
-            .chain(&outputs)
-            .map(|(_, slice)| memory.address(self.builder, &self.table, *slice))
-            .collect();
+        let addresses: Vec<Value<'c>> =
+            inputs.iter().chain(&outputs).map(|(_, slice)| memory.address(self.builder, &self.table, *slice)).collect();
         let arguments = memory.arguments(self.builder, &addresses);
         self.call_kernel(memory, &name, arguments, is_parallel.then_some(iterations), cost);
         Ok(())
@@ -377,11 +383,15 @@ impl<'p, 'c> Program<'p, 'c> {
     ) {
         self.builder.at_module_level(|builder| {
             builder.function(name, &self.kernel_parameters(), &[], true, |builder, region| {
-                let array = |position: usize, shape: &ArrayShape| argument_array(builder, region.argument(0), position, shape);
+                let array =
+                    |position: usize, shape: &ArrayShape| argument_array(builder, region.argument(0), position, shape);
                 let inputs_here: Vec<ArrayRef<'c>> =
                     inputs.iter().enumerate().map(|(position, (shape, _))| array(position, shape)).collect();
-                let outputs_here: Vec<ArrayRef<'c>> =
-                    outputs.iter().enumerate().map(|(position, (shape, _))| array(inputs.len() + position, shape)).collect();
+                let outputs_here: Vec<ArrayRef<'c>> = outputs
+                    .iter()
+                    .enumerate()
+                    .map(|(position, (shape, _))| array(inputs.len() + position, shape))
+                    .collect();
                 let position =
                     |number| builder.value("arith.index_cast", &[region.argument(number)], builder.index_type, &[]);
                 let range = is_parallel.then(|| (position(1), position(2)));
@@ -458,12 +468,7 @@ impl<'p, 'c> Program<'p, 'c> {
     }
 
     /// Brings results that are parameters, constants or used twice to their places.
-    fn outputs(
-        &self,
-        entry: &Computation,
-        assignment: &BufferAssignment,
-        memory: &FunctionMemory<'c>,
-    ) -> Result<()> {
+    fn outputs(&self, entry: &Computation, assignment: &BufferAssignment, memory: &FunctionMemory<'c>) -> Result<()> {
         let slices = &assignment.entry.values[entry.root.index()];
         let places: Vec<Slice> = slices
             .iter()
@@ -598,7 +603,13 @@ fn cost(computation: &Computation) -> i64 {
         .instructions
         .iter()
         .map(|instruction| {
-            let elements: i64 = instruction.shape.leaves().iter().filter_map(|leaf| leaf.as_array()).map(ArrayShape::element_count).sum();
+            let elements: i64 = instruction
+                .shape
+                .leaves()
+                .iter()
+                .filter_map(|leaf| leaf.as_array())
+                .map(ArrayShape::element_count)
+                .sum();
             let contracted = match instruction.kind {
                 OpKind::Dot | OpKind::Convolution => contracted_size(computation, instruction),
                 _ => 1,

@@ -27,13 +27,18 @@ const ACCUMULATORS: i64 = 4;
 pub fn input_map(computation: &Computation, instruction: &Instruction) -> Result<OperandMap> {
     let input = &operand_shape(computation, instruction, 0)?.dimensions;
     if instruction.kind == OpKind::Reduce {
-        return Ok(OperandMap { map: maps::reduce(input, instruction.attributes.ints("dimensions")), conditions: Vec::new() });
+        return Ok(OperandMap {
+            map: maps::reduce(input, instruction.attributes.ints("dimensions")),
+            conditions: Vec::new(),
+        });
     }
     let output = match &instruction.shape {
         hlo::shape::Shape::Array(array) => array.dimensions.clone(),
-        hlo::shape::Shape::Tuple(elements) => {
-            elements.first().and_then(|shape| shape.as_array()).map(|shape| shape.dimensions.clone()).unwrap_or_default()
-        }
+        hlo::shape::Shape::Tuple(elements) => elements
+            .first()
+            .and_then(|shape| shape.as_array())
+            .map(|shape| shape.dimensions.clone())
+            .unwrap_or_default(),
         hlo::shape::Shape::Token | hlo::shape::Shape::Opaque => Vec::new(),
     };
     let window = window_of(instruction);
@@ -278,29 +283,29 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
 
         // One vector of elements, the first at `position`, into accumulator `number`.
-        let step = |emitter: &mut Self, ranges: &[Expr], position: &Expr, accumulator: &Lanes<'c>| -> Result<Lanes<'c>> {
-            emitter.nested(|emitter| {
-                let lane = emitter.scope.add_lanes(lanes);
-                let mut ranges = ranges.to_vec();
-                ranges.extend(split_merged(&(position.clone() + lane), &last.sizes));
-                let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
-                let element = emitter.evaluate(operand, &operand_index)?;
-                let element = emitter.in_lanes(&element);
-                Ok(combiner.combine(emitter.builder, accumulator, &element))
-            })
-        };
+        let step =
+            |emitter: &mut Self, ranges: &[Expr], position: &Expr, accumulator: &Lanes<'c>| -> Result<Lanes<'c>> {
+                emitter.nested(|emitter| {
+                    let lane = emitter.scope.add_lanes(lanes);
+                    let mut ranges = ranges.to_vec();
+                    ranges.extend(split_merged(&(position.clone() + lane), &last.sizes));
+                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+                    let element = emitter.evaluate(operand, &operand_index)?;
+                    let element = emitter.in_lanes(&element);
+                    Ok(combiner.combine(emitter.builder, accumulator, &element))
+                })
+            };
         let results = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
             let blocks = vectors / accumulators;
             let ranges_inside = ranges.clone();
-            let mut state =
-                emitter.loop_over(Interval::new(0, blocks - 1), state, &mut |emitter, block, state| {
-                    let mut next = Vec::new();
-                    for (number, accumulator) in unpack(&start, &state).iter().enumerate() {
-                        let position = block.clone() * (width * accumulators) + number as i64 * width;
-                        next.extend(step(emitter, &ranges_inside, &position, accumulator)?.values());
-                    }
-                    Ok(next)
-                })?;
+            let mut state = emitter.loop_over(Interval::new(0, blocks - 1), state, &mut |emitter, block, state| {
+                let mut next = Vec::new();
+                for (number, accumulator) in unpack(&start, &state).iter().enumerate() {
+                    let position = block.clone() * (width * accumulators) + number as i64 * width;
+                    next.extend(step(emitter, &ranges_inside, &position, accumulator)?.values());
+                }
+                Ok(next)
+            })?;
             for vector in blocks * accumulators..vectors {
                 let number = (vector % accumulators) as usize;
                 let mut accumulator = unpack(&start, &state);
@@ -354,8 +359,10 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Some(combiner) => vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))],
             None => initial.iter().map(|value| self.in_lanes(value)).collect(),
         };
-        let loops: Vec<CombineLoop> =
-            window.iter().map(|dimension| CombineLoop { extent: dimension.size, sizes: vec![dimension.size] }).collect();
+        let loops: Vec<CombineLoop> = window
+            .iter()
+            .map(|dimension| CombineLoop { extent: dimension.size, sizes: vec![dimension.size] })
+            .collect();
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
         let result = self.outer_combine_loops(&loops, Vec::new(), state, &mut |emitter, ranges, state| {
             let accumulators = unpack(&start, &state);

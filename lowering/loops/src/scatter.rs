@@ -134,7 +134,12 @@ impl<'s, 'c> Scatter<'s, 'c> {
         result
     }
 
-    fn elements<'a>(&self, emitter: &mut Elemental<'a, 'c>, batch: &[Expr], starts: &[Option<Value<'c>>]) -> Result<()> {
+    fn elements<'a>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        batch: &[Expr],
+        starts: &[Option<Value<'c>>],
+    ) -> Result<()> {
         let starts: Vec<Expr> = starts
             .iter()
             .zip(&self.dimensions)
@@ -177,8 +182,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
                 emitter.scope.simplify(&(offset + start.clone()))
             })
             .collect();
-        let mut arguments: Vec<Lanes<'c>> =
-            self.outputs.iter().map(|output| emitter.load(output, &place)).collect();
+        let mut arguments: Vec<Lanes<'c>> = self.outputs.iter().map(|output| emitter.load(output, &place)).collect();
         for number in 0..self.count {
             let update = InstructionId((self.count + 1 + number) as u32);
             arguments.push(emitter.evaluate(update, index)?);

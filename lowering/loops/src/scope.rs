@@ -28,7 +28,11 @@ pub struct Scope<'c> {
 impl<'c> Scope<'c> {
     /// No variables.
     pub fn new() -> Self {
-        Scope { map: IndexingMap::new(Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new()), values: Vec::new(), lane: None }
+        Scope {
+            map: IndexingMap::new(Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new()),
+            values: Vec::new(),
+            lane: None,
+        }
     }
 
     fn rebuild(&mut self, dims: Vec<Variable>) {

@@ -229,7 +229,8 @@ pub fn merged_dimensions(trace: &Trace, variables: &[Expr], sizes: &[i64]) -> Ve
     let mut groups: Vec<(usize, usize)> = Vec::new();
     for dimension in 0..sizes.len() {
         let extends = groups.last().is_some_and(|&(first, _)| {
-            let (Some(Var::Dim(_)), Some(minor)) = (variables[dimension - 1].as_variable(), variables[dimension].as_variable())
+            let (Some(Var::Dim(_)), Some(minor)) =
+                (variables[dimension - 1].as_variable(), variables[dimension].as_variable())
             else {
                 // A variable of one value was simplified away: it merges with anything.
                 return true;

@@ -26,9 +26,8 @@ impl<'c> Math<'_, 'c> {
             return self.call_c(name, operands);
         };
         let widths = [(8, 'e', 512), (4, 'd', 256), (2, 'b', 128)];
-        let width = widths
-            .iter()
-            .find(|(width, _, bits)| *bits <= self.target.vector_library_bits && lanes.is_multiple_of(*width));
+        let width =
+            widths.iter().find(|(width, _, bits)| *bits <= self.target.vector_library_bits && lanes % *width == 0);
         let Some((width, instruction_set, _)) = width else {
             let results: Vec<_> = (0..lanes)
                 .map(|lane| {

@@ -18,7 +18,7 @@ impl<'c> Math<'_, 'c> {
         let bits = self.bits(scaled);
         let above_two_thirds = builder.subi(bits, builder.integer_like(bits, 0x3f2a_aaab));
         let exponent = builder.andi(above_two_thirds, builder.integer_like(bits, EXPONENT_MASK));
-        let mantissa = self.from_bits(builder.subi(bits, exponent));
+        let mantissa = self.float_of_bits(builder.subi(bits, exponent));
         let m = builder.subf(mantissa, self.constant(x, 1.0));
         let float = builder.sitofp(exponent, builder.element_type_of(x.r#type()));
         let exponent = builder.fma(float, self.constant(x, EXPONENT_UNIT), offset);
@@ -41,9 +41,9 @@ impl<'c> Math<'_, 'c> {
         let above_three_quarters = builder.subi(bits, builder.integer_like(bits, 0x3f40_0000));
         let exponent = builder.andi(above_three_quarters, builder.integer_like(bits, EXPONENT_MASK));
         // Scale x and 1 each by the power of two, then add: 1 + x itself is rounded.
-        let scaled_x = self.from_bits(builder.subi(self.bits(x), exponent));
+        let scaled_x = self.float_of_bits(builder.subi(self.bits(x), exponent));
         let four = builder.integer_like(bits, 4f32.to_bits().into());
-        let scaled_four = self.from_bits(builder.subi(four, exponent));
+        let scaled_four = self.float_of_bits(builder.subi(four, exponent));
         let quarter = self.constant(x, 0.25);
         let m = builder.addf(scaled_x, builder.fma(quarter, scaled_four, self.constant(x, -1.0)));
         let square = builder.mulf(m, m);

@@ -176,7 +176,7 @@ impl<'a, 'c> Math<'a, 'c> {
     ) -> Value<'c> {
         let r#type = operands[0].r#type();
         let width = self.builder.lanes_of(r#type).map_or(String::new(), |lanes| format!("v{lanes}"));
-        let symbol = format!("math.{name}.{width}f32");
+        let symbol = format!("math_{name}_{width}f32");
         let types = vec![r#type; operands.len()];
         self.builder.define_once(&symbol, |builder| {
             builder.function(&symbol, &types, &[r#type], true, |builder, region| {

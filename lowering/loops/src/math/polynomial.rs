@@ -59,7 +59,7 @@ impl<'c> Math<'_, 'c> {
     }
 
     /// The `f32` of some bits.
-    pub(super) fn from_bits(self, bits: Value<'c>) -> Value<'c> {
+    pub(super) fn float_of_bits(self, bits: Value<'c>) -> Value<'c> {
         self.builder.bitcast(bits, Type::float32(self.builder.context()))
     }
 
@@ -89,6 +89,6 @@ impl<'c> Math<'_, 'c> {
     fn power_of_two(self, exponent: Value<'c>) -> Value<'c> {
         let builder = self.builder;
         let biased = builder.addi(exponent, builder.integer_like(exponent, 127));
-        self.from_bits(builder.shli(biased, builder.integer_like(exponent, 23)))
+        self.float_of_bits(builder.shli(biased, builder.integer_like(exponent, 23)))
     }
 }

@@ -44,7 +44,7 @@ impl<'c> Math<'_, 'c> {
         // Bit 1 of the quadrant is the sign.
         let sign = builder.andi(quadrant, builder.integer_like(quadrant, 2));
         let sign = builder.shli(sign, builder.integer_like(quadrant, 30));
-        let value = self.from_bits(builder.xori(self.bits(value), sign));
+        let value = self.float_of_bits(builder.xori(self.bits(value), sign));
         self.replace_where_large(quadrants, x, value)
     }
 
