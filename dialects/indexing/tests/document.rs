@@ -7,7 +7,8 @@
 //! - reshape `[4, 8] -> [2, 4, 4]` writes summands in another order than the rest of the document;
 //! - the dot's second operand, input to output, has `s0` and `d1` swapped;
 //! - rule 2 of the simplifier has its end printed twice.
-//! The softmax example is checked where fusions are.
+//!
+//! Examples of whole programs, fusions among them, are tests of the crate `hlo-text`.
 
 use indexing::maps::{self, Dot, Gather, Offset, WindowDimension};
 use indexing::{IndexingMap, PointVariables};

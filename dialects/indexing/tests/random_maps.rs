@@ -33,7 +33,7 @@ fn random_expr(random: &mut Random, dims: usize, ranges: usize, depth: usize) ->
             _ => Expr::dim(random.below(dims as i64) as usize),
         };
     }
-    let mut operand = |random: &mut Random| random_expr(random, dims, ranges, depth - 1);
+    let operand = |random: &mut Random| random_expr(random, dims, ranges, depth - 1);
     match random.below(12) {
         0..=3 => operand(random) + operand(random),
         4 => operand(random) - operand(random),
