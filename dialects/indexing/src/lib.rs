@@ -18,10 +18,10 @@
 //! Expr                                   immutable, cheap to clone, Send + Sync
 //!   Expr::dim(0) range(0) runtime(0) constant(5); a + b, a - b, a * 3, -a (also with i64 operands)
 //!   e.floordiv(8) e.ceildiv(8) e.modulo(8) (i64 or Expr operand); e.min(f) e.max(f)
-//!   e.kind() -> ExprKind                 exhaustive view: Constant | Dim | Range | Runtime | Add(l, r) | Mul | FloorDiv | CeilDiv | Mod | Min | Max
+//!   e.kind() -> ExprKind                 exhaustive view: Constant(c) | Variable(Var) | Binary(Operator, &l, &r)
 //!   e.evaluate(&dims, &ranges, &runtimes) -> Option<i64>       None: division by zero, overflow, missing variable
-//!   e.substitute(&|variable| Option<Expr>)  e.substitute_dims(&[Expr])  e.uses(Variable)  e.variables()
-//!   e.terms() -> Option<Linear>          sum of coefficient * atom + constant; Linear::to_expr() back
+//!   e.substitute(&|variable| Option<Expr>)  e.substitute_dims(&[Expr])  e.uses(Var)  e.variables()  parse_expr(text, &map)?
+//!   Linear::from_expr(&e) -> Option      sum of coefficient * atom + constant (None: overflow); to_expr() back
 //!
 //! IndexingMap
 //!   IndexingMap::new(dims, ranges, runtimes, results, constraints)
