@@ -108,7 +108,7 @@ fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(
     match context.threads() {
         // About 6 ns for each element.
         Some(threads) => {
-            for_each_chunk(threads, batch, grain_for_cost(6 * length as u64) as usize, |begin, end| select(begin, end));
+            for_each_chunk(threads, batch, grain_for_cost(6 * length as u64) as usize, select);
         }
         None => select(0, batch),
     }

@@ -117,7 +117,7 @@ impl<T> Vectors<T> {
         let buffer = buffers.get(index).ok_or_else(|| format!("no buffer {index}"))?;
         let elements = buffer.dimensions.iter().product::<i64>();
         let elements = usize::try_from(elements).map_err(|_| format!("size {elements}"))?;
-        Ok(Self { start: buffer.address.cast(), length: if count == 0 { 0 } else { elements / count } })
+        Ok(Self { start: buffer.address.cast(), length: elements.checked_div(count).unwrap_or(0) })
     }
 
     /// Vector `index`.

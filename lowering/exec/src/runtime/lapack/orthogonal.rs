@@ -35,9 +35,9 @@ pub(super) fn geqrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
 
 fn factorise<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
     let (rows, columns) = a.shape();
-    for step in 0..rows.min(columns) {
+    for (step, slot) in taus.iter_mut().enumerate().take(rows.min(columns)) {
         let tau = make_reflection(a.rb_mut(), step);
-        taus[step] = tau;
+        *slot = tau;
         for column in step + 1..columns {
             // The adjoint of the reflection.
             reflect(a.rb_mut(), step, column, conj(&tau));
