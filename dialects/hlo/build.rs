@@ -18,6 +18,8 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
     println!("cargo:rerun-if-env-changed=MLIR_SYS_220_PREFIX");
+    // For the typed builders, which a macro generates from the same files.
+    println!("cargo:rustc-env=HLO_ODS_DIRECTORY={}", dialect.join("td").display());
 
     cmake(&root, &["--preset", "release", "-B", &build.display().to_string()]);
     cmake(&root, &["--build", &build.display().to_string(), "--target", "HaloHloDialect"]);

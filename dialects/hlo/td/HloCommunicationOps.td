@@ -21,7 +21,8 @@ class Hlo_AllGatherBase<string mnemonic> : Hlo_Op<mnemonic> {
                                                      OptionalAttr<BoolAttr>:$use_global_device_ids));
 }
 class Hlo_AllReduceBase<string mnemonic> : Hlo_RegionOp<mnemonic, []> {
-  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<BoolAttr>:$use_global_device_ids));
+  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<BoolAttr>:$use_global_device_ids,
+                                                     OptionalAttr<StrAttr>:$mode));
   let regions = (region Hlo_Computation:$to_apply);
 }
 class Hlo_CollectivePermuteBase<string mnemonic> : Hlo_Op<mnemonic> {
@@ -93,7 +94,7 @@ def Hlo_RaggedAllToAllOp : Hlo_Op<"ragged_all_to_all"> {
     The operands are the input, the output to write into, the offsets and sizes of the parts sent, and the offsets
     and sizes of the parts received.
   }];
-  let arguments = Hlo_CollectiveArguments;
+  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<DenseI64ArrayAttr>:$dimensions));
 }
 def Hlo_ReduceScatterOp : Hlo_RegionOp<"reduce_scatter", []> {
   let summary = "reduction over replicas of which each keeps a part";
@@ -101,7 +102,7 @@ def Hlo_ReduceScatterOp : Hlo_RegionOp<"reduce_scatter", []> {
     Combines the operands as `all_reduce` does, cuts the result along the dimension, and gives member `i` part `i`.
   }];
   let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<BoolAttr>:$use_global_device_ids,
-                                                     DenseI64ArrayAttr:$dimensions));
+                                                     DenseI64ArrayAttr:$dimensions, OptionalAttr<StrAttr>:$mode));
   let regions = (region Hlo_Computation:$to_apply);
 }
 

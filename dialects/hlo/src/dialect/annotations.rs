@@ -40,7 +40,8 @@ pub(super) fn annotation_attributes<'c>(
     let mut entries: Vec<(&str, Attribute)> = Vec::new();
     for (key, value) in annotations {
         let is_known = entries.iter().any(|(known, _)| known == key);
-        if !is_known && !key.is_empty() && !(located && key == METADATA) {
+        let is_elsewhere = located && key == METADATA;
+        if !is_known && !is_elsewhere && !key.is_empty() {
             entries.push((key, text(value)));
         }
     }

@@ -11,6 +11,7 @@ mod ffi;
 mod from_graph;
 mod literals;
 mod locations;
+pub mod ods;
 mod to_graph;
 mod types;
 mod verifier;
@@ -21,6 +22,8 @@ use melior::ir::operation::OperationLike;
 use melior::ir::{Module, OperationRef, Type, ValueLike};
 use melior::utility::register_all_dialects;
 use mlir_ext::operations;
+
+pub use mlir_ext::operations::PrintOptions;
 
 pub use self::error::DialectError;
 pub use self::from_graph::{graph_to_mlir, new_operation};
@@ -56,6 +59,12 @@ pub fn context() -> Context {
 /// [`DialectError::Diagnostics`].
 pub fn parse<'c>(context: &'c Context, text: &str) -> Result<Module<'c>, DialectError> {
     operations::parse_module(context, text).map_err(DialectError::Diagnostics)
+}
+
+/// MLIR text of a module. With `locations` it reads back as the same graph; with `names` its values have the names of
+/// the instructions.
+pub fn print(module: &Module<'_>, options: PrintOptions) -> String {
+    operations::print(&module.as_operation(), options)
 }
 
 /// Verifies a module: MLIR's rules and those of [`crate::ops`].
