@@ -14,6 +14,7 @@ pub const DEFAULT: &str = "inline-calls,canonicalize,cse,dce,canonicalize-dots,f
 
 /// A program in either form.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one program exists at a time")]
 pub enum Program<'c> {
     /// As a graph.
     Graph(graph::Module),

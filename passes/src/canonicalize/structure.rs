@@ -182,10 +182,9 @@ fn slice_at_constants<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> 
         return None;
     }
     let mut parts = Vec::with_capacity(operand.rank());
-    for dimension in 0..operand.rank() {
-        let start = index_value(&site.splat(site.operand(dimension + 1)?)?)?;
-        let start = start.clamp(0, operand.dimensions[dimension] - sizes[dimension]);
-        parts.push(hlo::attributes::SliceDimension { start, limit: start + sizes[dimension], stride: 1 });
+    for ((&start, &whole), &size) in site.operands[1..].iter().zip(&operand.dimensions).zip(sizes) {
+        let start = index_value(&site.splat(start)?)?.clamp(0, (whole - size).max(0));
+        parts.push(hlo::attributes::SliceDimension { start, limit: start + size, stride: 1 });
     }
     let attributes = hlo::attributes::Attributes::new().with("slice", AttributeValue::Slice(parts));
     site.create(OpKind::Slice, &[site.operand(0)?], &attributes, site.r#type)
