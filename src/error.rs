@@ -46,3 +46,10 @@ pub enum Error {
     #[error("could not start threads: {0}")]
     Threads(#[from] std::io::Error),
 }
+
+impl Error {
+    /// Whether the program is valid but uses something that has no lowering yet.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self, Error::Lowering(lowering_loops::error::LoweringError::Unsupported { .. }))
+    }
+}

@@ -166,10 +166,13 @@ fn mentions_op_kind(pattern: &syn::Pat) -> bool {
     mentions.0
 }
 
+/// The tables that say something about every operation. Elsewhere a match may single out the operations it is about.
+const WHOLE_TABLES: [&str; 2] = ["dialects/hlo/src/op_kind.rs", "dialects/hlo/src/ops/mod.rs"];
+
 #[test]
 fn matches_on_operations_are_exhaustive() {
     let mut faults = Vec::new();
-    for path in files(&["rs"]) {
+    for path in files(&["rs"]).into_iter().filter(|path| WHOLE_TABLES.contains(&name(path).as_str())) {
         let mut matches = WildcardMatches::default();
         matches.visit_file(&syn::parse_file(&read(&path)).unwrap_or_else(|error| panic!("{}: {error}", name(&path))));
         faults.extend(matches.lines.iter().map(|line| format!("{}:{line}: `_ =>` in a match on OpKind", name(&path))));

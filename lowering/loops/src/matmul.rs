@@ -10,6 +10,7 @@
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction};
+use hlo::op_kind::OpKind;
 use melior::ir::Type;
 use mlir_ext::builder::{OpBuilder, Value};
 
@@ -51,6 +52,9 @@ pub struct MatMul {
 
 /// The kernel form of a dot, if it has one.
 pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bits: u32) -> Option<MatMul> {
+    if instruction.kind != OpKind::Dot {
+        return None;
+    }
     let lhs = operand_shape(computation, instruction, 0).ok()?;
     let rhs = operand_shape(computation, instruction, 1).ok()?;
     let output = instruction.shape.as_array()?;
