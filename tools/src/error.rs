@@ -79,8 +79,13 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// The message as tools print it: with an excerpt where it points at a text.
+    /// The message as tools print it: with an excerpt where it points at a text, and nothing a terminal would obey.
     pub fn render(&self) -> String {
+        let printable = |character: char| character == '\n' || !character.is_control();
+        self.render_raw().chars().map(|character| if printable(character) { character } else { '\u{fffd}' }).collect()
+    }
+
+    fn render_raw(&self) -> String {
         match self {
             ToolError::Program { source_text, errors } => {
                 errors.render(&source_text.path.display().to_string(), &source_text.text)

@@ -113,8 +113,7 @@ impl ReplicaGroups {
                 if order.is_empty() {
                     order = (0..reshape.len()).collect();
                 }
-                let strides: Vec<i64> =
-                    (0..reshape.len()).map(|d| reshape[d + 1..].iter().product::<i64>()).collect();
+                let strides: Vec<i64> = (0..reshape.len()).map(|d| reshape[d + 1..].iter().product::<i64>()).collect();
                 let flat: Vec<i64> = (0..count)
                     .map(|position| {
                         let mut rest = position;

@@ -129,7 +129,10 @@ impl Computation {
 
     /// Instructions with their positions, in order.
     pub fn iter(&self) -> impl Iterator<Item = (InstructionId, &Instruction)> {
-        self.instructions.iter().enumerate().map(|(position, instruction)| (InstructionId(position as u32), instruction))
+        self.instructions
+            .iter()
+            .enumerate()
+            .map(|(position, instruction)| (InstructionId(position as u32), instruction))
     }
 
     /// Shapes of the operands of an instruction.
@@ -276,8 +279,11 @@ impl Module {
             for nested in &instruction.computations {
                 self.check_computation(nested, function)?;
             }
-            verify_instruction(computation, instruction, callee)
-                .map_err(|error| GraphError::Op { instruction: instruction.name.clone(), position: instruction.position, error })?;
+            verify_instruction(computation, instruction, callee).map_err(|error| GraphError::Op {
+                instruction: instruction.name.clone(),
+                position: instruction.position,
+                error,
+            })?;
         }
         Ok(())
     }
@@ -290,8 +296,7 @@ pub fn verify_instruction(
     callee: Option<ProgramShape>,
 ) -> Result<(), ops::OpError> {
     let operands = computation.operand_shapes(instruction);
-    let mut computations: Vec<ProgramShape> =
-        instruction.computations.iter().map(Computation::program_shape).collect();
+    let mut computations: Vec<ProgramShape> = instruction.computations.iter().map(Computation::program_shape).collect();
     computations.extend(callee);
     ops::verify(&OpView {
         kind: instruction.kind,

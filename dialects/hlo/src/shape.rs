@@ -218,9 +218,7 @@ impl Shape {
                     && a.is_dynamic() == b.is_dynamic()
                     && (0..a.rank()).all(|d| a.is_dynamic_dimension(d) == b.is_dynamic_dimension(d))
             }
-            (Shape::Tuple(a), Shape::Tuple(b)) => {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.compatible(b))
-            }
+            (Shape::Tuple(a), Shape::Tuple(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.compatible(b)),
             (Shape::Token, Shape::Token) | (Shape::Opaque, Shape::Opaque) => true,
             _ => false,
         }

@@ -12,7 +12,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use melior::Context;
-use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute, FlatSymbolRefAttribute, FloatAttribute, IntegerAttribute, StringAttribute, TypeAttribute};
+use melior::ir::attribute::{
+    DenseI32ArrayAttribute, DenseI64ArrayAttribute, FlatSymbolRefAttribute, FloatAttribute, IntegerAttribute,
+    StringAttribute, TypeAttribute,
+};
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike};
 use mlir_sys::{

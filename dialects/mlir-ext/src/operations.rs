@@ -66,6 +66,36 @@ pub fn parse_module<'c>(context: &'c Context, text: &str) -> Result<Module<'c>, 
     module.ok_or(diagnostics)
 }
 
+/// Deepest nesting of brackets outside of strings and comments. Angle brackets, which are also arrows and
+/// comparisons, count on their own.
+fn bracket_depth(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut depth, mut angles, mut deepest, mut position) = (0usize, 0usize, 0usize, 0);
+    while let Some(&byte) = bytes.get(position) {
+        match byte {
+            b'"' => {
+                position += 1;
+                while bytes.get(position).is_some_and(|&byte| byte != b'"') {
+                    position += if bytes[position] == b'\\' { 2 } else { 1 };
+                }
+            }
+            b'/' if bytes.get(position + 1) == Some(&b'/') => {
+                while bytes.get(position).is_some_and(|&byte| byte != b'\n') {
+                    position += 1;
+                }
+            }
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'<' => angles += 1,
+            b'>' => angles = angles.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth).max(angles);
+        position += 1;
+    }
+    deepest
+}
+
 /// Verifies an operation and everything in it.
 ///
 /// # Errors
@@ -73,4 +103,29 @@ pub fn parse_module<'c>(context: &'c Context, text: &str) -> Result<Module<'c>, 
 pub fn verify<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>) -> Result<(), Vec<Diagnostic>> {
     let (valid, diagnostics) = diagnostics::collect_in(operation.context(), || operation.verify());
     if valid { Ok(()) } else { Err(diagnostics) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deep_text_is_refused_and_text_within_the_limit_parses() {
+        let context = Context::new();
+        context.set_allow_unregistered_dialects(true);
+        let tuples = |depth: usize| format!("\"a.b\"() : () -> {}i32{}", "tuple<".repeat(depth), ">".repeat(depth));
+        let regions = |depth: usize| format!("{}{}", "\"a.b\"() ({\n".repeat(depth), "}) : () -> ()\n".repeat(depth));
+        let lists = |depth: usize| format!("\"a.b\"() {{x = {}{}}} : () -> ()", "[".repeat(depth), "]".repeat(depth));
+        let too_deep = |text: String| {
+            let diagnostics = parse_module(&context, &text).map(|_| ()).unwrap_err();
+            assert!(diagnostics[0].message.contains("nest deeper"), "{diagnostics:?}");
+        };
+        too_deep(tuples(100_000));
+        too_deep(regions(100_000));
+        too_deep(lists(100_000));
+        parse_module(&context, &tuples(BRACKET_LIMIT - 10)).map(|_| ()).unwrap_err();
+        assert!(parse_module(&context, &regions(BRACKET_LIMIT / 2 - 10)).is_ok());
+        assert!(parse_module(&context, &lists(BRACKET_LIMIT - 10)).is_ok());
+        assert_eq!(bracket_depth("f(a) -> b \"((((\\\"((\" // (((\n [x < y, {z > 1 -> 2}]"), 2);
+    }
 }

@@ -317,3 +317,72 @@ impl Drop for Rewriter<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use melior::Context;
+    use melior::dialect::DialectRegistry;
+    use melior::utility::register_all_dialects;
+
+    const TEXT: &str = "func.func @f(%a: i32, %b: i64) -> i32 {
+        %0 = arith.addi %a, %a : i32
+        %1 = arith.muli %0, %a : i32
+        %2 = arith.addi %b, %b : i64
+        return %1 : i32
+    }";
+
+    fn with_module(test: impl FnOnce(&Rewriter)) -> String {
+        let registry = DialectRegistry::new();
+        register_all_dialects(&registry);
+        let context = Context::new_with_registry(&registry, false);
+        let mut module = Module::parse(&context, TEXT).unwrap();
+        test(&Rewriter::new(&mut module));
+        assert!(module.as_operation().verify());
+        module.as_operation().to_string()
+    }
+
+    fn named<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, wanted: &str) -> Vec<OperationRef<'c, 'r>> {
+        rewriter.operations().into_iter().filter(|operation| name(*operation) == wanted).collect()
+    }
+
+    #[test]
+    fn what_would_break_the_module_is_refused() {
+        with_module(|rewriter| {
+            let (add, multiply) = (named(rewriter, "arith.addi"), named(rewriter, "arith.muli")[0]);
+            assert_eq!(rewriter.erase(add[0]), Err(RewriteError::InUse("arith.addi".into())));
+            let (narrow, wide) = (Value::from(add[0].result(0).unwrap()), Value::from(add[1].result(0).unwrap()));
+            assert!(matches!(rewriter.replace_all_uses(narrow, wide), Err(RewriteError::Type { .. })));
+            assert!(matches!(rewriter.set_operand(multiply, 0, wide), Err(RewriteError::Type { .. })));
+            assert!(matches!(rewriter.set_operand(multiply, 2, narrow), Err(RewriteError::Operand { .. })));
+            rewriter.erase(add[1]).unwrap();
+            assert!(rewriter.is_detached(add[1]));
+            assert_eq!(rewriter.erase(add[1]), Err(RewriteError::Detached("arith.addi".into())));
+            assert!(matches!(rewriter.move_before(multiply, add[1]), Err(RewriteError::Detached(_))));
+        });
+    }
+
+    #[test]
+    fn operations_are_copied_replaced_and_erased() {
+        let text = with_module(|rewriter| {
+            let (add, multiply) = (named(rewriter, "arith.addi")[0], named(rewriter, "arith.muli")[0]);
+            let (argument, sum) = (add.operand(0).unwrap(), Value::from(add.result(0).unwrap()));
+            assert_eq!(rewriter.uses(sum).len(), 1);
+            let copy = rewriter.clone_before(add, multiply, |value| (value == argument).then_some(sum)).unwrap();
+            rewriter.set_operand(multiply, 0, Value::from(copy.result(0).unwrap())).unwrap();
+            assert_eq!(rewriter.definition(multiply.operand(0).unwrap()).map(|(owner, _)| owner), Some(copy));
+            rewriter.replace(copy, argument).unwrap();
+            rewriter.erase(add).unwrap();
+        });
+        assert!(text.contains("arith.muli %arg0, %arg0 : i32"), "{text}");
+        assert_eq!(text.matches("arith.addi").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn operations_come_after_those_inside_them() {
+        with_module(|rewriter| {
+            let names: Vec<String> = rewriter.operations().into_iter().map(name).collect();
+            assert_eq!(names, ["arith.addi", "arith.muli", "arith.addi", "func.return", "func.func"]);
+        });
+    }
+}

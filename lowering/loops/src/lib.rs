@@ -10,6 +10,9 @@
 //!               └─ scalar, math: elementwise operations on registers
 //! ```
 
+// Loop bodies are closures of the emitter, an index and carried values; naming each combination helps nobody.
+#![allow(clippy::type_complexity)]
+
 pub mod contraction;
 pub mod elemental;
 pub mod error;

@@ -112,10 +112,7 @@ impl<'c> FunctionMemory<'c> {
         slice: Slice,
         shape: &ArrayShape,
     ) -> ArrayRef<'c> {
-        let memref = match self.views.borrow().get(&(slice, shape.element_type)) {
-            Some(&memref) => Some(memref),
-            None => None,
-        };
+        let memref = self.views.borrow().get(&(slice, shape.element_type)).copied();
         let memref = memref.unwrap_or_else(|| {
             let memref = builder.in_prologue(&self.prologue, |builder| self.view(builder, table, slice, shape));
             self.views.borrow_mut().insert((slice, shape.element_type), memref);
