@@ -1,4 +1,8 @@
-//! mlir-ext
+//! What halo needs of MLIR beyond melior, checked: the only crate that names `mlir-sys`.
+//!
+//! Reading ([`attributes`], [`locations`], [`types`], [`affine`]) answers `None` where melior's casts would be wrong;
+//! writing is [`builder`] for new code and [`rewrite`] for finished code; [`diagnostics`] turns MLIR's messages into
+//! values, which [`operations`], [`pass_pipeline`] and [`llvm_translation`] put into their errors.
 
 pub mod affine;
 pub mod arith;
