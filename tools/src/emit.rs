@@ -93,6 +93,18 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     }
 }
 
+/// Checks that MLIR text reads back and prints as it stands.
+pub fn check_mlir_text(text: &str) -> Result<(), ToolError> {
+    let context = dialect::context();
+    context.load_all_available_dialects();
+    let module = dialect::parse(&context, text).map_err(|error| ToolError::Execution(error.to_string()))?;
+    let again = module.as_operation().to_string();
+    if again.trim_end() == text.trim_end() {
+        return Ok(());
+    }
+    Err(ToolError::Execution(format!("the text prints differently once it is read:\n{again}")))
+}
+
 fn read<'c>(source_text: &SourceText, context: &'c Context) -> Result<Input<'c>, ToolError> {
     if !source_text.is_mlir() {
         return Ok(Input::Graph(source_text.module()?));

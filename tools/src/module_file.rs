@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
+use hlo::dialect;
 use hlo::graph::Module;
 
 use crate::error::ToolError;
@@ -45,6 +46,11 @@ impl SourceText {
 
     /// The program, read and verified.
     pub fn module(&self) -> Result<Module, ToolError> {
+        if self.is_mlir() {
+            let context = dialect::context();
+            let module = dialect::parse(&context, &self.text).and_then(|module| dialect::mlir_to_graph(&module));
+            return module.map_err(|error| ToolError::data(&self.path, error.to_string()));
+        }
         hlo_text::read(&self.text).map_err(|errors| ToolError::Program { source_text: self.clone(), errors })
     }
 }

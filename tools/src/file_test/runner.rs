@@ -127,17 +127,24 @@ fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result
     let emitted = |passes: &str, stage: Emit| {
         emit_text(source_text, passes, stage, Platform::Cpu).map(CommandResult::text).map_err(|error| error.render())
     };
+    // MLIR must read back; that alone checks something.
+    let emitted_mlir = |stage: Emit| {
+        let result = emitted("", stage)?;
+        let text = result.output.as_deref().unwrap_or_default();
+        emit::check_mlir_text(text).map_err(|error| error.render())?;
+        Ok(CommandResult { checked: true, ..result })
+    };
     match (test.command.as_str(), arguments.as_slice()) {
         ("parse", []) => parse(source_text),
         ("verify", []) => verify(case, source_text),
         ("interpret", []) => interpret(case, source_text),
         ("run", ["cpu"]) => run(case, source_text),
         ("pass", [passes]) => emitted(passes, Emit::Hlo),
-        ("dialect", []) => emitted("", Emit::Mlir),
+        ("dialect", []) => emitted_mlir(Emit::Mlir),
         ("indexing", []) => emitted("", Emit::Indexing),
         ("fusions", []) => emitted("", Emit::Fusions),
-        ("lower", []) => emitted("", Emit::Loops),
-        ("llvm-dialect", []) => emitted("", Emit::LlvmDialect),
+        ("lower", []) => emitted_mlir(Emit::Loops),
+        ("llvm-dialect", []) => emitted_mlir(Emit::LlvmDialect),
         ("llvm", []) => emitted("", Emit::Llvm),
         ("nvptx", []) => nvptx(case, source_text),
         (command, _) => Err(format!("no such command: `{command} {}`", arguments.join(" "))),
