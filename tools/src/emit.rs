@@ -78,7 +78,7 @@ pub struct EmitOptions {
 
 /// What a file holds.
 enum Input<'c> {
-    Graph(Module),
+    Graph(Box<Module>),
     /// MLIR of a stage after hlo.
     Mlir(melior::ir::Module<'c>),
 }
@@ -88,7 +88,7 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let context = dialect::context();
     context.load_all_available_dialects();
     match read(source_text, &context)? {
-        Input::Graph(module) => emit_graph(&context, module, options),
+        Input::Graph(module) => emit_graph(&context, *module, options),
         Input::Mlir(module) => emit_loops(module, options),
     }
 }
@@ -107,12 +107,12 @@ pub fn check_mlir_text(text: &str) -> Result<(), ToolError> {
 
 fn read<'c>(source_text: &SourceText, context: &'c Context) -> Result<Input<'c>, ToolError> {
     if !source_text.is_mlir() {
-        return Ok(Input::Graph(source_text.module()?));
+        return Ok(Input::Graph(Box::new(source_text.module()?)));
     }
     let module = dialect::parse(context, &source_text.text)
         .map_err(|error| ToolError::data(&source_text.path, error.to_string()))?;
     match dialect::mlir_to_graph(&module) {
-        Ok(graph) => Ok(Input::Graph(graph)),
+        Ok(graph) => Ok(Input::Graph(Box::new(graph))),
         Err(_) => Ok(Input::Mlir(module)),
     }
 }

@@ -1,6 +1,6 @@
 //! HLO text, as XLA prints it: read into [`hlo::graph::Module`] and written back.
 //!
-//! Text → [`ast`] ([`parse()`]) → graph ([`import()`]) → text ([`print`]). [`read`] does the first two. No MLIR here.
+//! Text → [`ast`] ([`parse()`]) → graph ([`import()`]) → text ([`print()`]). [`read`] does the first two. No MLIR here.
 
 pub mod ast;
 mod attributes;
