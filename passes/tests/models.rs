@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use hlo::dialect::{self, graph_to_mlir, mlir_to_graph};
+use hlo::dialect::{self, PrintOptions, graph_to_mlir, mlir_to_graph};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::eval::{Environment, evaluate};
 use hlo::graph::Module;
@@ -66,6 +66,10 @@ fn real_programs_cross_the_bridge_without_loss() {
             }
         }
         assert!(back == graph, "{}", path.display());
+        let text = dialect::print(&module, PrintOptions { locations: true, ..PrintOptions::default() });
+        let context = dialect::context();
+        let parsed = dialect::parse(&context, &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(mlir_to_graph(&parsed).unwrap() == graph, "{}: over text", path.display());
     }
 }
 
