@@ -80,11 +80,11 @@ def print_row(name, results):
     def ratio(key):
         return f"{xla[key] / halo[key]:.2f}" if key in halo and key in xla else ""
 
-    print(
+    row = (
         f"{name:<22}{cell(halo, 'compile_ms'):>12}{cell(xla, 'compile_ms'):>12}{ratio('compile_ms'):>8}"
-        f"{cell(halo, 'run_ms'):>14}{cell(xla, 'run_ms'):>12}{ratio('run_ms'):>8}",
-        flush=True,
+        f"{cell(halo, 'run_ms'):>14}{cell(xla, 'run_ms'):>12}{ratio('run_ms'):>8}"
     )
+    print(row.rstrip(), flush=True)
     for compiler, result in results.items():
         if "error" in result:
             print(f"  {compiler}: {result['error']}", flush=True)
