@@ -111,9 +111,12 @@ if __name__ == "__main__":
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
+    from jaxlib import lapack
     jax.config.update("jax_enable_x64", True)
     import ml_dtypes
     import numpy as np
     from jaxlib import _hlo, _jax, xla_client
 
+    # Scipy's LAPACK, which programs of older JAX call by name.
+    lapack._lapack.initialize()
     serve()
