@@ -109,8 +109,7 @@ fn read<'c>(source_text: &SourceText, context: &'c Context) -> Result<Input<'c>,
     if !source_text.is_mlir() {
         return Ok(Input::Graph(Box::new(source_text.module()?)));
     }
-    let module = dialect::parse(context, &source_text.text)
-        .map_err(|error| ToolError::data(&source_text.path, error.to_string()))?;
+    let module = dialect::parse(context, &source_text.text).map_err(|error| source_text.mlir_error(error))?;
     match dialect::mlir_to_graph(&module) {
         Ok(graph) => Ok(Input::Graph(Box::new(graph))),
         Err(_) => Ok(Input::Mlir(module)),

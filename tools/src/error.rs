@@ -48,7 +48,7 @@ pub enum ToolError {
         /// What is wrong, and where.
         errors: hlo_text::Errors,
     },
-    /// An instruction of a valid program failed.
+    /// Something at one place of a program: an instruction that failed, or MLIR text that is not valid.
     #[error("{message}")]
     Instruction {
         /// The text, for the excerpt.

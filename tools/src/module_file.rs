@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flate2::read::MultiGzDecoder;
-use hlo::dialect;
-use hlo::graph::Module;
+use hlo::dialect::{self, DialectError};
+use hlo::graph::{Module, TextPosition};
 
 use crate::error::ToolError;
 
@@ -49,8 +49,31 @@ impl SourceText {
         if self.is_mlir() {
             let context = dialect::context();
             let module = dialect::parse(&context, &self.text).and_then(|module| dialect::mlir_to_graph(&module));
-            return module.map_err(|error| ToolError::data(&self.path, error.to_string()));
+            return module.map_err(|error| self.mlir_error(error));
         }
         hlo_text::read(&self.text).map_err(|errors| ToolError::Program { source_text: self.clone(), errors })
     }
+
+    /// What is wrong with this MLIR text, at its place where MLIR names one.
+    pub(crate) fn mlir_error(&self, error: DialectError) -> ToolError {
+        let (location, message) = match &error {
+            DialectError::Diagnostics(diagnostics) => match diagnostics.first() {
+                Some(first) => (first.location.as_str(), first.message.clone()),
+                None => ("", error.to_string()),
+            },
+            DialectError::Invalid { location, message } => (location.as_deref().unwrap_or(""), message.clone()),
+        };
+        match text_position(location) {
+            Some(position) => ToolError::Instruction { source_text: self.clone(), position, message },
+            None => ToolError::data(&self.path, error.to_string()),
+        }
+    }
+}
+
+/// The line and column that `file:line:column` ends with.
+fn text_position(location: &str) -> Option<TextPosition> {
+    let mut parts = location.rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let line = parts.next()?.parse().ok()?;
+    Some(TextPosition { line, column })
 }
