@@ -69,6 +69,8 @@ pub struct Comparison {
     pub worst_element: Option<WorstElement>,
     /// A difference that concerns the array as a whole.
     pub mismatch: Option<String>,
+    /// A difference of the array as a whole that is allowed, but that the user should know of.
+    pub note: Option<String>,
 }
 
 impl Comparison {
@@ -189,6 +191,7 @@ pub fn compare_literals(
                 worst: earlier.max(comparison.worst),
                 worst_element: if comparison.worst > earlier { comparison.worst_element } else { total.worst_element },
                 mismatch: total.mismatch.or(comparison.mismatch),
+                note: total.note.or(comparison.note),
             };
         }
     }

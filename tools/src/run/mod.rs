@@ -70,11 +70,17 @@ pub fn run_case(case: &Case, settings: &Settings) -> Result<Report, ToolError> {
     }
     bar.finish_and_clear();
     let Some(result) = result else { return Err(ToolError::Bug("no execution".into())) };
-    use_result(case, spec.as_ref(), &result, &mut report)?;
+    use_result(case, spec.as_ref(), &program.module, &result, &mut report)?;
     Ok(report)
 }
 
-fn use_result(case: &Case, spec: Option<&ModelSpec>, result: &Literal, report: &mut Report) -> Result<(), ToolError> {
+fn use_result(
+    case: &Case,
+    spec: Option<&ModelSpec>,
+    module: &Module,
+    result: &Literal,
+    report: &mut Report,
+) -> Result<(), ToolError> {
     let leaves = result.leaves();
     let outputs: Vec<&ArrayLiteral> = leaves.iter().filter_map(|leaf| leaf.as_array()).collect();
     report.shapes = leaves.iter().filter_map(|leaf| leaf.as_array()).map(|array| array.shape().to_string()).collect();
@@ -90,7 +96,7 @@ fn use_result(case: &Case, spec: Option<&ModelSpec>, result: &Literal, report: &
             .map(|(found, expected)| compare_arrays(found, expected, tolerance(found.element_type())))
             .collect::<Vec<Comparison>>();
     } else if let Some(spec) = spec.filter(|spec| !spec.outputs.is_empty()) {
-        report.comparisons = spec.check(&outputs, tolerance);
+        report.comparisons = spec.check(module, &outputs, tolerance);
     }
     if case.output_dir.is_none() && report.comparisons.is_empty() {
         report.values = leaves.iter().map(|leaf| value_text::shortened(leaf)).collect();

@@ -52,6 +52,9 @@ impl Report {
             } else {
                 writeln!(text, "; {comparison}")
             };
+            if let Some(note) = &comparison.note {
+                let _ = writeln!(text, "  note: {note}");
+            }
         }
         match &self.culprit {
             Some(culprit) => {
@@ -114,6 +117,7 @@ impl Report {
                     "compared": comparison.compared,
                     "wrong": comparison.wrong,
                     "mismatch": comparison.mismatch,
+                    "note": comparison.note,
                 }),
             })
             .collect();
