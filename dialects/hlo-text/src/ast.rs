@@ -4,6 +4,8 @@
 //! Invariants: an operand stands before its user in the same computation; called computations exist and form no
 //! cycle; parameters are numbered 0..n; each computation has a root, and exactly one is the entry.
 
+use std::rc::Rc;
+
 use hlo::shape::Shape;
 
 /// A module.
@@ -72,12 +74,12 @@ pub struct Computation<'t> {
 pub struct Instruction<'t> {
     /// Name without `%`; empty for one written as an operand of another.
     pub name: &'t str,
-    /// Shape of the result, if the text has it.
-    pub shape: Option<Shape>,
+    /// Shape of the result, if the text has it; one for all instructions that write it the same way.
+    pub shape: Option<Rc<Shape>>,
     /// Opcode.
     pub opcode: &'t str,
     /// Operands.
-    pub operands: Vec<Operand<'t>>,
+    pub operands: Box<[Operand<'t>]>,
     /// Text between the parentheses of a `constant` (its literal) or of a `parameter` (its number).
     pub payload: Option<&'t str>,
     /// Attributes but those that name computations.
@@ -107,6 +109,25 @@ pub struct Called<'t> {
 }
 
 impl<'t> Instruction<'t> {
+    /// An instruction without a name, operands and attributes.
+    pub(crate) fn nameless(opcode: &'t str, shape: Option<Rc<Shape>>) -> Self {
+        Instruction {
+            name: "",
+            shape,
+            opcode,
+            operands: Box::default(),
+            payload: None,
+            attributes: Vec::new(),
+            called: Vec::new(),
+        }
+    }
+
+    /// Adds an attribute. There are few of them, so no room is kept for more: the tree is most of the memory of reading.
+    pub(crate) fn add_attribute(&mut self, attribute: Attribute<'t>) {
+        self.attributes.reserve_exact(1);
+        self.attributes.push(attribute);
+    }
+
     /// The text that stands for the instruction in messages: its name or, lacking one, its opcode.
     pub fn anchor(&self) -> &'t str {
         if self.name.is_empty() { self.opcode } else { self.name }

@@ -1,6 +1,7 @@
 //! Syntax tree to graph.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
@@ -26,9 +27,8 @@ const MOST_FILLED_BYTES: i64 = 1 << 30;
 
 /// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
 /// break one are reported, while any other fault ends the work.
-pub fn import(ast: &ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
+pub fn import(ast: ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
     let mut importer = Importer {
-        ast,
         source,
         lines: line_starts(source.text()),
         taken: ast.computations.iter().map(|computation| computation.name.to_string()).collect(),
@@ -36,7 +36,7 @@ pub fn import(ast: &ast::Module<'_>, source: Source<'_>) -> Result<Module, Error
         filled_bytes: 0,
         errors: Vec::new(),
     };
-    match importer.module() {
+    match importer.module(ast) {
         Err(error) => importer.errors.push(error),
         Ok(module) if importer.errors.is_empty() => return Ok(module),
         Ok(_) => {}
@@ -48,8 +48,7 @@ fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|newline| newline + 1)).collect()
 }
 
-struct Importer<'a, 't> {
-    ast: &'a ast::Module<'t>,
+struct Importer<'t> {
     source: Source<'t>,
     lines: Vec<usize>,
     /// Names of computations, those of the text and those given here.
@@ -78,18 +77,18 @@ impl Made {
     }
 }
 
-impl<'t> Importer<'_, 't> {
-    fn module(&mut self) -> Result<Module, Error> {
-        let plan = expansion::plan(self.ast, self.source)?;
-        let count = self.ast.computations.len();
+impl<'t> Importer<'t> {
+    fn module(&mut self, mut ast: ast::Module<'t>) -> Result<Module, Error> {
+        let plan = expansion::plan(&ast, self.source)?;
+        let count = ast.computations.len();
         let order = plan.order.clone();
         let mut made = Made { plan, nested: vec![None; count], functions: Vec::new(), function_ids: vec![None; count] };
         // Names of the computations written inside instructions: that of the instruction and of the attribute.
         let mut names: HashMap<usize, String> = HashMap::new();
-        for caller in &self.ast.computations {
+        for caller in &ast.computations {
             for instruction in &caller.instructions {
                 for (number, called) in instruction.called.iter().enumerate() {
-                    if self.ast.computations[called.computation as usize].name.is_empty() {
+                    if ast.computations[called.computation as usize].name.is_empty() {
                         let suffix = if instruction.called.len() > 2 { format!(".{number}") } else { String::new() };
                         let name = self.unique(format!("{}.{}{suffix}", instruction.anchor(), called.key));
                         names.insert(called.computation as usize, name);
@@ -98,7 +97,7 @@ impl<'t> Importer<'_, 't> {
             }
         }
         for position in order {
-            let mut computation = self.computation(&self.ast.computations[position], &mut made)?;
+            let mut computation = self.computation(&mut ast.computations[position], &mut made)?;
             if let Some(name) = names.remove(&position) {
                 computation.name = name;
             }
@@ -112,9 +111,9 @@ impl<'t> Importer<'_, 't> {
                 made.nested[position] = Some(computation);
             }
         }
-        let entry = made.function_ids[self.ast.entry].unwrap_or(FunctionId(0));
+        let entry = made.function_ids[ast.entry].unwrap_or(FunctionId(0));
         let mut module = Module {
-            name: self.ast.name.to_string(),
+            name: ast.name.to_string(),
             annotations: Vec::new(),
             entry_layout: None,
             input_output_aliases: Vec::new(),
@@ -125,11 +124,12 @@ impl<'t> Importer<'_, 't> {
         if module.name.is_empty() {
             module.name = module.entry().name.clone();
         }
-        header::import(&mut module, self.ast, self.source)?;
+        header::import(&mut module, &ast, self.source)?;
         Ok(module)
     }
 
-    fn computation(&mut self, ast: &ast::Computation<'t>, made: &mut Made) -> Result<Computation, Error> {
+    /// Takes the instructions out of the tree: it shrinks while the graph grows.
+    fn computation(&mut self, ast: &mut ast::Computation<'t>, made: &mut Made) -> Result<Computation, Error> {
         let mut computation = Computation {
             name: ast.name.to_string(),
             instructions: Vec::with_capacity(ast.instructions.len()),
@@ -137,10 +137,10 @@ impl<'t> Importer<'_, 't> {
             root: InstructionId(ast.root),
             annotations: annotations(&ast.attributes),
         };
-        let mut namer = Namer::default();
-        for instruction in &ast.instructions {
-            let name = namer.name(ast, instruction);
-            let instruction = self.instruction(instruction, name, &computation, made)?;
+        let mut namer = Namer::new(&ast.instructions);
+        for instruction in std::mem::take(&mut ast.instructions) {
+            let name = namer.name(&instruction);
+            let instruction = self.instruction(&instruction, name, &computation, made)?;
             computation.instructions.push(instruction);
         }
         Ok(computation)
@@ -175,7 +175,7 @@ impl<'t> Importer<'_, 't> {
             self.check_branches(ast, &instruction, computation)?;
         }
         let callee = instruction.callee.map(|callee| made.functions[callee.index()].program_shape());
-        self.finish(ast, instruction, ast.shape.as_ref(), computation, callee)
+        self.finish(ast, instruction, ast.shape.as_deref(), computation, callee)
     }
 
     /// Gives the instruction its shape, declared or inferred, and verifies it.
@@ -437,7 +437,7 @@ impl<'t> Importer<'_, 't> {
         }
         let root = ast::Instruction {
             name: "",
-            shape: Some(result.clone()),
+            shape: Some(Rc::new(result.clone())),
             opcode: wrapped,
             operands: (0u32..)
                 .zip(&ast.operands)
@@ -500,18 +500,23 @@ fn annotations(attributes: &[ast::Attribute<'_>]) -> Vec<(String, String)> {
 }
 
 /// Names for instructions that have none, apart from all names of their computation.
-#[derive(Default)]
 struct Namer<'t> {
-    taken: Option<HashSet<&'t str>>,
+    /// Names of the others; empty when all have names.
+    taken: HashSet<&'t str>,
     next: HashMap<&'t str, usize>,
 }
 
 impl<'t> Namer<'t> {
-    fn name(&mut self, computation: &ast::Computation<'t>, instruction: &ast::Instruction<'t>) -> String {
+    fn new(instructions: &[ast::Instruction<'t>]) -> Self {
+        let is_needed = instructions.iter().any(|instruction| instruction.name.is_empty());
+        let taken = if is_needed { instructions } else { &[] };
+        Namer { taken: taken.iter().map(|instruction| instruction.name).collect(), next: HashMap::new() }
+    }
+
+    fn name(&mut self, instruction: &ast::Instruction<'t>) -> String {
         if !instruction.name.is_empty() {
             return instruction.name.to_string();
         }
-        let taken = self.taken.get_or_insert_with(|| computation.instructions.iter().map(|other| other.name).collect());
         let next = self.next.entry(instruction.opcode).or_insert(0);
         loop {
             let name = match *next {
@@ -519,7 +524,7 @@ impl<'t> Namer<'t> {
                 number => format!("{}.anon.{number}", instruction.opcode),
             };
             *next += 1;
-            if !taken.contains(name.as_str()) {
+            if !self.taken.contains(name.as_str()) {
                 return name;
             }
         }

@@ -28,5 +28,5 @@ pub use scan::NESTING_LIMIT;
 
 /// Reads a module from text and verifies it.
 pub fn read(text: &str) -> Result<hlo::graph::Module, Errors> {
-    import(&parse(text)?, source::Source::new(text))
+    import(parse(text)?, source::Source::new(text))
 }

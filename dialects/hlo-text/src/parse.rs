@@ -5,6 +5,7 @@
 //! written inside an instruction (`to_apply={ ... }`) are kept on a stack of open bodies, not read by recursion.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use hlo::shape::Shape;
 use pest::iterators::Pair;
@@ -21,7 +22,13 @@ use crate::source::Source;
 pub fn parse(text: &str) -> Result<Module<'_>, Error> {
     let source = Source::new(text);
     scan::check_nesting(source)?;
-    let mut parser = Parser { cursor: Cursor::new(source), computations: Vec::new(), entry: None, open: Vec::new() };
+    let mut parser = Parser {
+        cursor: Cursor::new(source),
+        shapes: SharedShapes { source, known: HashMap::new() },
+        computations: Vec::new(),
+        entry: None,
+        open: Vec::new(),
+    };
     parser.module()
 }
 
@@ -43,10 +50,28 @@ pub(crate) fn names_computations(key: &str) -> bool {
     )
 }
 
+/// The shapes of the text, each read once: a program has many instructions and few shapes.
+struct SharedShapes<'t> {
+    source: Source<'t>,
+    known: HashMap<&'t str, Rc<Shape>>,
+}
+
+impl<'t> SharedShapes<'t> {
+    fn read(&mut self, pair: Pair<'t, Rule>) -> Result<Rc<Shape>, Error> {
+        if let Some(shape) = self.known.get(pair.as_str()) {
+            return Ok(shape.clone());
+        }
+        let text = pair.as_str();
+        let shape = Rc::new(shapes::shape(self.source, pair)?);
+        self.known.insert(text, shape.clone());
+        Ok(shape)
+    }
+}
+
 /// A computation being read.
 struct Body<'t> {
     name: &'t str,
-    result: Option<Shape>,
+    result: Option<Rc<Shape>>,
     instructions: Vec<Instruction<'t>>,
     positions: HashMap<&'t str, u32>,
     root: Option<u32>,
@@ -62,6 +87,13 @@ struct Caller<'t> {
     list: bool,
 }
 
+/// What stands between an instruction's parentheses.
+enum Argument<'t> {
+    /// The number of a parameter.
+    Number(&'t str),
+    Operand(Operand<'t>),
+}
+
 /// What follows an instruction's operands and attributes so far.
 enum Next {
     Statement,
@@ -70,6 +102,7 @@ enum Next {
 
 struct Parser<'t> {
     cursor: Cursor<'t>,
+    shapes: SharedShapes<'t>,
     computations: Vec<Computation<'t>>,
     entry: Option<(usize, &'t str)>,
     open: Vec<Body<'t>>,
@@ -174,7 +207,7 @@ impl<'t> Parser<'t> {
                 Rule::signature => {
                     for part in pair.into_inner() {
                         match part.as_rule() {
-                            Rule::array | Rule::tuple => result = Some(shapes::shape(self.source(), part)?),
+                            Rule::array | Rule::tuple => result = Some(self.shapes.read(part)?),
                             Rule::parameters => self.check_parameter_shapes(part)?,
                             _ => {}
                         }
@@ -201,18 +234,18 @@ impl<'t> Parser<'t> {
     }
 
     /// Reads the shapes of a signature's parameters, which say nothing that the parameters do not.
-    fn check_parameter_shapes(&self, parameters: Pair<'t, Rule>) -> Result<(), Error> {
+    fn check_parameter_shapes(&mut self, parameters: Pair<'t, Rule>) -> Result<(), Error> {
         for parameter in parameters.into_inner().filter(|pair| pair.as_rule() == Rule::parameter) {
             for part in parameter.into_inner() {
                 if matches!(part.as_rule(), Rule::array | Rule::tuple) {
-                    shapes::shape(self.source(), part)?;
+                    self.shapes.read(part)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn open_body(&mut self, name: &'t str, result: Option<Shape>, caller: Option<Caller<'t>>) {
+    fn open_body(&mut self, name: &'t str, result: Option<Rc<Shape>>, caller: Option<Caller<'t>>) {
         self.open.push(Body {
             name,
             result,
@@ -241,31 +274,28 @@ impl<'t> Parser<'t> {
         let source = self.source();
         let pair = grammar::read(Rule::instruction, &mut self.cursor)?;
         let Some(body) = self.open.last_mut() else { return Ok(()) };
-        let mut instruction = Instruction {
-            name: "",
-            shape: None,
-            opcode: "",
-            operands: Vec::new(),
-            payload: None,
-            attributes: Vec::new(),
-            called: Vec::new(),
-        };
+        let mut instruction = Instruction::nameless("", None);
+        let mut operands = Vec::new();
         let mut is_root = false;
         for part in pair.into_inner() {
             match part.as_rule() {
                 Rule::root => is_root = true,
                 Rule::identifier => instruction.name = part.as_str(),
-                Rule::array | Rule::tuple => instruction.shape = Some(shapes::shape(source, part)?),
+                Rule::array | Rule::tuple => instruction.shape = Some(self.shapes.read(part)?),
                 Rule::opcode => instruction.opcode = part.as_str(),
                 Rule::constant => {
                     instruction.opcode = part.as_str();
                     // The literal follows; its end is where the statement goes on.
                     instruction.payload = Some("");
                 }
-                Rule::operand => body.operand(source, part, &mut instruction)?,
+                Rule::operand => match body.operand(source, &mut self.shapes, part)? {
+                    Argument::Number(text) => instruction.payload = Some(text),
+                    Argument::Operand(operand) => operands.push(operand),
+                },
                 _ => {}
             }
         }
+        instruction.operands = operands.into_boxed_slice();
         if instruction.payload == Some("") {
             instruction.payload = Some(self.cursor.literal()?);
             self.cursor.position += 1;
@@ -292,10 +322,10 @@ impl<'t> Parser<'t> {
         while let Some(key) = self.attribute_key()? {
             if key == "literal" {
                 let value = self.literal_attribute()?;
-                self.last_instruction(|instruction| instruction.attributes.push(Attribute { key, value }));
+                self.last_instruction(|instruction| instruction.add_attribute(Attribute { key, value }));
             } else if !names_computations(key) {
                 let value = self.cursor.value()?;
-                self.last_instruction(|instruction| instruction.attributes.push(Attribute { key, value }));
+                self.last_instruction(|instruction| instruction.add_attribute(Attribute { key, value }));
             } else if let Some(list) = self.at_body()? {
                 self.open_body("", None, Some(Caller { key, list }));
                 return Ok(Next::OpenedBody);
@@ -412,25 +442,27 @@ fn computation_names(value: &str) -> Vec<&str> {
 }
 
 impl<'t> Body<'t> {
-    /// Adds an operand to `user`. An operand that is itself an instruction is added to the body first.
-    fn operand(&mut self, source: Source<'t>, pair: Pair<'t, Rule>, user: &mut Instruction<'t>) -> Result<(), Error> {
+    /// Reads an operand. One that is itself an instruction is added to the body first.
+    fn operand(
+        &mut self,
+        source: Source<'t>,
+        shapes: &mut SharedShapes<'t>,
+        pair: Pair<'t, Rule>,
+    ) -> Result<Argument<'t>, Error> {
         let mut shape = None;
         let mut text = "";
         let mut arguments = None;
         for part in pair.into_inner() {
             match part.as_rule() {
-                Rule::integer => {
-                    user.payload = Some(part.as_str());
-                    return Ok(());
-                }
-                Rule::array | Rule::tuple => shape = Some(shapes::shape(source, part)?),
+                Rule::integer => return Ok(Argument::Number(part.as_str())),
+                Rule::array | Rule::tuple => shape = Some(shapes.read(part)?),
                 Rule::identifier => text = part.as_str(),
                 Rule::arguments => arguments = Some(part),
                 _ => {}
             }
         }
         let instruction = match arguments {
-            Some(arguments) => self.nameless_instruction(source, shape, text, arguments)?,
+            Some(arguments) => self.nameless_instruction(source, shapes, shape, text, arguments)?,
             None => {
                 let Some(&position) = self.positions.get(text) else {
                     return Err(Error::Undefined {
@@ -453,38 +485,35 @@ impl<'t> Body<'t> {
                 position
             }
         };
-        user.operands.push(Operand { text, instruction });
-        Ok(())
+        Ok(Argument::Operand(Operand { text, instruction }))
     }
 
     /// Adds an instruction written as an operand, and its operands; recursion is bounded by the nesting of brackets.
     fn nameless_instruction(
         &mut self,
         source: Source<'t>,
-        shape: Option<Shape>,
+        shapes: &mut SharedShapes<'t>,
+        shape: Option<Rc<Shape>>,
         opcode: &'t str,
         arguments: Pair<'t, Rule>,
     ) -> Result<u32, Error> {
-        let mut instruction = Instruction {
-            name: "",
-            shape,
-            opcode,
-            operands: Vec::new(),
-            payload: None,
-            attributes: Vec::new(),
-            called: Vec::new(),
-        };
+        let mut instruction = Instruction::nameless(opcode, shape);
         if opcode == "constant" {
             let text = arguments.as_str();
             instruction.payload = Some(text[1..text.len() - 1].trim());
         } else {
+            let mut operands = Vec::new();
             for part in arguments.into_inner() {
                 match part.as_rule() {
-                    Rule::operand => self.operand(source, part, &mut instruction)?,
+                    Rule::operand => match self.operand(source, shapes, part)? {
+                        Argument::Number(text) => instruction.payload = Some(text),
+                        Argument::Operand(operand) => operands.push(operand),
+                    },
                     Rule::literal_text => return Err(Cursor::at(source, part.as_str()).expected("an operand")),
                     _ => {}
                 }
             }
+            instruction.operands = operands.into_boxed_slice();
         }
         self.instructions.push(instruction);
         Ok(self.instructions.len() as u32 - 1)
