@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 use clap::ValueEnum;
 use halo::pipeline::{self, Planned};
-use hlo::dialect;
+use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{FunctionId, InstructionId, Module};
 use hlo::indexing_maps::{Analysis, ValueIndexing};
 use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu, nvptx};
@@ -74,6 +74,8 @@ pub struct EmitOptions {
     pub target: Target,
     /// Whether large loops are split for several threads.
     pub parallel: bool,
+    /// Whether the hlo dialect is printed with names and metadata.
+    pub locations: bool,
 }
 
 /// What a file holds.
@@ -120,7 +122,7 @@ fn emit_graph(context: &Context, module: Module, options: &EmitOptions) -> Resul
     let module = run_passes(context, module, options)?;
     match options.emit {
         Emit::Hlo => return Ok(hlo_text::print(&module).into_bytes()),
-        Emit::Mlir => return Ok(mlir_text(context, &module)?.into_bytes()),
+        Emit::Mlir => return Ok(mlir_text(context, &module, options.locations)?.into_bytes()),
         Emit::Indexing => return Ok(indexing_maps(&module).into_bytes()),
         Emit::Fusions | Emit::Loops | Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => {}
     }
@@ -158,9 +160,9 @@ fn run_passes(context: &Context, module: Module, options: &EmitOptions) -> Resul
     }
 }
 
-fn mlir_text(context: &Context, module: &Module) -> Result<String, ToolError> {
+fn mlir_text(context: &Context, module: &Module, locations: bool) -> Result<String, ToolError> {
     let module = dialect::graph_to_mlir(context, module).map_err(|error| ToolError::Execution(error.to_string()))?;
-    Ok(module.as_operation().to_string())
+    Ok(dialect::print(&module, PrintOptions { locations, names: locations, elide_above: None }))
 }
 
 /// The fused program as a module of one computation.

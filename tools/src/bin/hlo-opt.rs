@@ -60,6 +60,9 @@ struct Options {
     /// With --map: a map to follow it.
     #[arg(long, value_name = "MAP", requires = "map", allow_hyphen_values = true)]
     compose: Option<String>,
+    /// With --emit=mlir: names and metadata too, as locations; the text then reads back as the same program.
+    #[arg(long)]
+    locations: bool,
     /// Splits large loops for several threads, as hlo-run does.
     #[arg(long)]
     parallel: bool,
@@ -92,6 +95,7 @@ fn work(options: &Options) -> Result<u8, ToolError> {
         platform: options.platform,
         target,
         parallel: options.parallel,
+        locations: options.locations,
     };
     let bytes = match indexing_maps(options)? {
         Some(text) => text.into_bytes(),

@@ -90,7 +90,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
     if let Some(path) = &options.batch {
         let program = std::env::current_exe()
             .map_err(|error| ToolError::Execution(format!("cannot find the program's own file: {error}")))?;
-        return run::batch::run_batch(path, || worker(&program, &options));
+        return run::batch::run_batch(path, || worker(&program, &options), |answer| println!("{answer}"));
     }
     let case = Case {
         module: options.module.unwrap_or_default(),

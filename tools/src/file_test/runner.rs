@@ -254,6 +254,7 @@ fn emit_text(source_text: &SourceText, passes: &str, stage: Emit, platform: Plat
         passes: passes.to_string(),
         print_after_all: false,
         parallel: false,
+        locations: false,
         platform,
         target: match platform {
             Platform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),

@@ -16,9 +16,9 @@ use crate::module_file::SourceText;
 use crate::outer_boundary;
 use crate::progress;
 
-/// Runs the cases of a file (`-` is standard input), printing one line for each; `worker` starts a worker process.
-/// Gives the exit status: that of the worst case.
-pub fn run_batch(path: &Path, worker: impl Fn() -> Command) -> Result<u8, ToolError> {
+/// Runs the cases of a file (`-` is standard input), giving `report` the answer of each; `worker` starts a worker
+/// process. Gives the exit status: that of the worst case.
+pub fn run_batch(path: &Path, worker: impl Fn() -> Command, mut report: impl FnMut(&Value)) -> Result<u8, ToolError> {
     let source_text = SourceText::read(path)?;
     let lines: Vec<&str> = source_text.text.lines().filter(|line| !line.trim().is_empty()).collect();
     let bar = progress::bar(lines.len() as u64, "running");
@@ -38,7 +38,7 @@ pub fn run_batch(path: &Path, worker: impl Fn() -> Command) -> Result<u8, ToolEr
         };
         let answer_status = answer["exit_status"].as_u64().and_then(|status| u8::try_from(status).ok());
         status = status.max(answer_status.unwrap_or(outer_boundary::BUG));
-        bar.suspend(|| println!("{answer}"));
+        bar.suspend(|| report(&answer));
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -105,5 +105,34 @@ impl Worker {
     fn end(mut self) -> Option<ExitStatus> {
         drop(self.requests);
         self.process.wait().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_that_kills_its_process_does_not_end_the_batch() {
+        let worker = || {
+            let mut shell = Command::new("sh");
+            let script = r#"while read line; do
+                case $line in *crash*) kill -SEGV $$ ;; esac
+                echo '{"status": "good", "exit_status": 0}'
+            done"#;
+            shell.args(["-c", script]);
+            shell
+        };
+        let cases = std::env::temp_dir().join(format!("halo-batch-{}.jsonl", std::process::id()));
+        let lines = ["a.hlo", "crash.hlo", "b.hlo"].map(|module| format!("{}\n", json!({ "module": module })));
+        std::fs::write(&cases, lines.concat()).unwrap();
+        let mut answers = Vec::new();
+        let status = run_batch(&cases, worker, |answer| answers.push(answer.clone())).unwrap();
+        std::fs::remove_file(&cases).unwrap();
+        assert_eq!(status, outer_boundary::BUG);
+        let statuses: Vec<&str> = answers.iter().filter_map(|answer| answer["status"].as_str()).collect();
+        assert_eq!(statuses, ["good", "error", "good"]);
+        assert_eq!(answers[1]["module"], "crash.hlo");
+        assert!(answers[1]["error"].as_str().unwrap().contains("signal: 11"), "{}", answers[1]);
     }
 }
