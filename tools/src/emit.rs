@@ -35,7 +35,7 @@ pub enum Emit {
     Indexing,
     /// HLO text of the fused program, as it is lowered.
     Fusions,
-    /// affine, scf, vector and memref.
+    /// scf, vector, memref and arith.
     Loops,
     /// The llvm dialect.
     LlvmDialect,
