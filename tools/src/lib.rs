@@ -16,6 +16,7 @@ pub mod module_file;
 pub mod npy;
 pub mod outer_boundary;
 pub mod progress;
+pub mod random_programs;
 pub mod run;
 pub mod source_line;
 pub mod value_text;

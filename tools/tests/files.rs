@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 use tools::engine::Engine;
 use tools::file_test::{self, Outcome};
+use tools::random_programs;
 use tools::run::{self, Case, Settings};
 
 fn main() -> ExitCode {
@@ -15,8 +16,29 @@ fn main() -> ExitCode {
     let mut files = Vec::new();
     find_files(&root, &mut files);
     files.sort();
-    let trials = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
+    let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
+    trials.extend(random_programs());
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Compiled programs agree with the evaluator on random programs: `HALO_RANDOM_PROGRAMS` of them (400), the seeds
+/// counted from `HALO_RANDOM_SEED` (0).
+fn random_programs() -> impl Iterator<Item = Trial> {
+    const PROGRAMS_PER_TRIAL: u64 = 50;
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("HALO_RANDOM_SEED").unwrap_or(0);
+    let end = first + number("HALO_RANDOM_PROGRAMS").unwrap_or(400);
+    (first..end).step_by(PROGRAMS_PER_TRIAL as usize).map(move |start| {
+        let last = end.min(start + PROGRAMS_PER_TRIAL) - 1;
+        Trial::test(format!("random programs {start}..={last}"), move || {
+            let client = halo::Client::cpu(1).map_err(|error| error.to_string())?;
+            let failures: Vec<String> = (start..=last)
+                .filter_map(|seed| random_programs::check(seed, &client).err())
+                .map(|failure| failure.to_string())
+                .collect();
+            if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+        })
+    })
 }
 
 fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {

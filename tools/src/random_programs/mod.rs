@@ -1,0 +1,139 @@
+//! Random programs: compiled and evaluated, they must give the same.
+//!
+//! [`generate`] makes a program from a seed, [`Failure`] is one on which the two engines differ, shrunk to the few
+//! instructions that matter. How far two correct engines may be apart is derived while the program is made: most
+//! operations round as IEEE 754 says and are compared bit by bit; for the others (`tanh`, sums of floats, …) each
+//! value carries a bound of its error, see [`accuracy`]. Operations that would blow a small error up, such as
+//! comparisons, only take exact values.
+
+mod accuracy;
+mod control;
+mod generate;
+mod operations;
+mod shrink;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use halo::{Client, CompileOptions};
+use hlo::eval::{self, Environment};
+use hlo::graph::{Instruction, Module};
+use hlo::literal::{ArrayLiteral, Literal};
+
+use crate::compare;
+
+pub use generate::generate;
+
+/// A program with its arguments, and how exactly its values are determined.
+#[derive(Clone, Debug)]
+pub struct RandomProgram {
+    /// The program.
+    pub module: Module,
+    /// Arguments of the entry computation.
+    pub arguments: Vec<Literal>,
+    /// Absolute error allowed for the values of the entry computation, by name of the instruction.
+    pub errors: HashMap<String, f64>,
+}
+
+/// A program on which the engines differ.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub message: String,
+    /// The smallest program found on which it is.
+    pub program: Box<RandomProgram>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}\n{}", self.message, hlo_text::print(&self.program.module))?;
+        for (number, argument) in self.program.arguments.iter().enumerate() {
+            writeln!(f, "argument {number}: {}", crate::value_text::shortened(argument))?;
+        }
+        Ok(())
+    }
+}
+
+/// Compiles and evaluates the program of a seed.
+///
+/// # Errors
+/// The failure, shrunk.
+pub fn check(seed: u64, client: &Client) -> Result<(), Failure> {
+    let program = generate(seed).map_err(|message| Failure {
+        message: format!("seed {seed}: {message}"),
+        program: Box::new(RandomProgram { module: empty_module(), arguments: Vec::new(), errors: HashMap::new() }),
+    })?;
+    let Some(difference) = differs(&program, client) else { return Ok(()) };
+    let program = shrink::shrink(program, difference.output, |smaller| differs(smaller, client));
+    let message = differs(&program, client).map_or(difference.message, |difference| difference.message);
+    Err(Failure { message: format!("seed {seed}: {message}"), program: Box::new(program) })
+}
+
+fn empty_module() -> Module {
+    Module {
+        name: "none".into(),
+        annotations: Vec::new(),
+        entry_layout: None,
+        input_output_aliases: Vec::new(),
+        sources: Default::default(),
+        functions: Vec::new(),
+        entry: hlo::graph::FunctionId(0),
+    }
+}
+
+/// How the engines differ, and in which element of the result.
+struct Difference {
+    output: Option<usize>,
+    message: String,
+}
+
+fn differs(program: &RandomProgram, client: &Client) -> Option<Difference> {
+    let whole = |message: String| Some(Difference { output: None, message });
+    let expected = match eval::evaluate(&program.module, &program.arguments, &mut Environment::default()) {
+        Ok(expected) => expected,
+        Err(error) => return whole(format!("not evaluated: {error}")),
+    };
+    let compiled = client.compile(&program.module, &CompileOptions::default());
+    let found = match compiled.and_then(|executable| executable.execute(&program.arguments)) {
+        Ok(found) => found,
+        Err(error) => return whole(format!("not compiled: {error}")),
+    };
+    let entry = program.module.entry();
+    let names = entry.root().operands.iter().map(|&operand| &entry.get(operand).name);
+    let results = found.as_tuple().unwrap_or_default().iter().zip(expected.as_tuple().unwrap_or_default());
+    for (output, (name, (found, expected))) in names.zip(results).enumerate() {
+        let error = program.errors.get(name).copied().unwrap_or(0.0);
+        if let Some(message) = array_difference(found.as_array()?, expected.as_array()?, error) {
+            return Some(Difference { output: Some(output), message: format!("`{name}`: {message}") });
+        }
+    }
+    None
+}
+
+/// The first element that is off by more than `error`.
+fn array_difference(found: &ArrayLiteral, expected: &ArrayLiteral, error: f64) -> Option<String> {
+    if found.bytes() == expected.bytes() {
+        return None;
+    }
+    let mut pairs = compare::elements(found).zip(compare::elements(expected)).enumerate();
+    pairs.find_map(|(position, (found, expected))| {
+        let (a, b) = (found.to_complex(), expected.to_complex());
+        let part = |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= error;
+        let equal = found == expected || (part(a.re, b.re) && part(a.im, b.im));
+        (!equal)
+            .then(|| format!("element {position} is {found:?} compiled and {expected:?} evaluated; allowed {error:e}"))
+    })
+}
+
+/// Values of all instructions of the entry computation, by name.
+fn values(program: &RandomProgram) -> HashMap<String, Literal> {
+    let mut values = HashMap::new();
+    let mut observer = |instruction: &Instruction, _: &[Literal], result: &Literal| {
+        values.insert(instruction.name.clone(), result.clone());
+    };
+    let mut environment = Environment::new();
+    environment.observer = Some(&mut observer);
+    // A program that cannot be evaluated has no values to shrink with.
+    let _ = eval::evaluate(&program.module, &program.arguments, &mut environment);
+    values
+}
