@@ -1,8 +1,8 @@
 //! Transformations of HLO programs, and the analysis that places their values in memory.
 //!
 //! ```text
-//!   graph ─> inline-calls ─> canonicalize ─> cse ─> dce ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
-//!            graph           MLIR            MLIR   MLIR   graph                graph         graph
+//!   graph ─> inline-calls ─> expand ─> canonicalize ─> cse ─> dce ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
+//!            graph           graph      MLIR            MLIR   MLIR   graph                graph         graph
 //! ```
 
 pub mod buffer_assignment;
@@ -11,7 +11,9 @@ pub mod canonicalize_dots;
 pub mod cse;
 pub mod dce;
 mod effects;
+pub mod expand;
 pub mod fuse_loops;
+pub mod graph_builder;
 pub mod inline_calls;
 pub mod pipeline;
 pub mod registry;

@@ -13,7 +13,7 @@ use mlir_ext::rewrite::RewriteError;
 
 use crate::inline_calls::InlineError;
 use crate::pipeline::{PassReport, Pipeline, Program};
-use crate::{buffer_assignment, canonicalize, canonicalize_dots, cse, dce, fuse_loops, inline_calls};
+use crate::{buffer_assignment, canonicalize, canonicalize_dots, cse, dce, expand, fuse_loops, inline_calls};
 
 /// A transformation of HLO programs.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +95,14 @@ static PASSES: &[Pass] = &[
         name: "dce",
         description: "removes operations without effect whose results are not used, and functions that are not called",
         body: PassBody::Mlir(dce::run),
+    },
+    Pass {
+        name: "expand",
+        description: "replaces operations by simpler ones: batch normalisation, collectives of one replica, asynchronous forms …",
+        body: PassBody::Graph(|module, statistics| {
+            expand::expand(module, statistics);
+            Ok(())
+        }),
     },
     Pass {
         name: "fuse-loops",

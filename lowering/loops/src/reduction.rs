@@ -42,7 +42,7 @@ pub fn input_map(computation: &Computation, instruction: &Instruction) -> Result
         hlo::shape::Shape::Token | hlo::shape::Shape::Opaque => Vec::new(),
     };
     let window = window_of(instruction);
-    let map = maps::reduce_window(input, &output, &window);
+    let map = maps::reduce_window_in_order(input, &output, &window);
     let mut result = with_conditions(map, &output);
     for (number, (range, dimension)) in result.map.ranges().iter().zip(&window).enumerate() {
         if range.bounds.lower > 0 || range.bounds.upper < dimension.size - 1 {

@@ -33,8 +33,8 @@ pub use shape::{
 };
 pub use slicing::{concatenate, concatenate_to_output, pad, pad_to_output, reverse, slice, slice_to_output};
 pub use window::{
-    WindowDimension, reduce_window, reduce_window_to_output, select_and_scatter_operand, select_and_scatter_source,
-    select_and_scatter_source_to_output,
+    WindowDimension, reduce_window, reduce_window_in_order, reduce_window_to_output, select_and_scatter_operand,
+    select_and_scatter_source, select_and_scatter_source_to_output,
 };
 
 use crate::expr::Expr;

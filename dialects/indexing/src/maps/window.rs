@@ -4,6 +4,7 @@ use super::dims;
 use crate::expr::Expr;
 use crate::interval::Interval;
 use crate::map::{IndexingMap, variables_of_sizes};
+use crate::simplify::PointVariables;
 
 /// One dimension of an HLO window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +48,32 @@ pub fn reduce_window(input_sizes: &[i64], output_sizes: &[i64], window: &[Window
     map
 }
 
+/// As [`reduce_window`], with one range variable for each window dimension, in the order in which the window's
+/// elements are combined.
+pub fn reduce_window_in_order(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    let mut map = positions(input_sizes, output_sizes, window, |i, w| match w.reversal {
+        true => Expr::constant(w.size - 1) - Expr::range(i),
+        false => Expr::range(i),
+    });
+    map.simplify_with(PointVariables::Preserve);
+    map
+}
+
 /// As [`reduce_window`], not simplified: one range variable for each window dimension.
 pub(super) fn window_positions(input_sizes: &[i64], output_sizes: &[i64], window: &[WindowDimension]) -> IndexingMap {
+    positions(input_sizes, output_sizes, window, |i, _| Expr::range(i))
+}
+
+/// The places in the input of a window's elements, whose number along each dimension is `element`.
+fn positions(
+    input_sizes: &[i64],
+    output_sizes: &[i64],
+    window: &[WindowDimension],
+    element: impl Fn(usize, &WindowDimension) -> Expr,
+) -> IndexingMap {
     let sizes: Vec<i64> = window.iter().map(|w| w.size).collect();
     let padded: Vec<Expr> =
-        window.iter().enumerate().map(|(i, w)| Expr::dim(i) * w.stride + Expr::range(i) * w.window_dilation).collect();
+        window.iter().enumerate().map(|(i, w)| Expr::dim(i) * w.stride + element(i, w) * w.window_dilation).collect();
     let dilation = |w: &WindowDimension| w.base_dilation.max(1);
     let results =
         padded.iter().zip(window).map(|(index, w)| (index.clone() - w.padding_low).floordiv(dilation(w))).collect();

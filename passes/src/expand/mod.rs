@@ -1,0 +1,112 @@
+//! `expand`: replaces operations by simpler ones that compute the same.
+//!
+//! What is left is what the lowering has code for. One file for each family, and one row here for each operation;
+//! an expansion reads like the operation's definition. An operation that cannot be expanded (a collective that
+//! needs several replicas) stays, and the lowering says so.
+
+mod asynchronous;
+mod batch_norm;
+mod bitcast_convert;
+mod channels;
+mod collectives;
+mod ragged_dot;
+mod select;
+mod select_and_scatter;
+
+use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::op_kind::OpKind;
+
+use crate::graph_builder::GraphBuilder;
+use crate::registry::PassStatistics;
+
+/// Appends what computes an instruction, whose operands are given, and returns its value; `None` (and nothing
+/// appended that has an effect) where the operation must stay.
+type Expansion = fn(&mut GraphBuilder, &Instruction, &[InstructionId]) -> Option<InstructionId>;
+
+/// (operation, name of the rule, expansion)
+static EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
+    (OpKind::AllGather, "all-gather", collectives::same),
+    (OpKind::AllGatherDone, "all-gather-done", asynchronous::done),
+    (OpKind::AllGatherStart, "all-gather-start", collectives::gather_start),
+    (OpKind::AllReduce, "all-reduce", collectives::same),
+    (OpKind::AllReduceDone, "all-reduce-done", collectives::same),
+    (OpKind::AllReduceStart, "all-reduce-start", collectives::same),
+    (OpKind::AllToAll, "all-to-all", collectives::same),
+    (OpKind::AsyncDone, "async-done", asynchronous::done),
+    (OpKind::AsyncStart, "async-start", asynchronous::start),
+    (OpKind::AsyncUpdate, "async-update", asynchronous::update),
+    (OpKind::BatchNormGrad, "batch-norm-grad", batch_norm::gradient),
+    (OpKind::BatchNormInference, "batch-norm-inference", batch_norm::inference),
+    (OpKind::BatchNormTraining, "batch-norm-training", batch_norm::training),
+    (OpKind::BitcastConvert, "bitcast-convert", bitcast_convert::expand),
+    (OpKind::CollectiveBroadcast, "collective-broadcast", collectives::same),
+    (OpKind::CollectivePermute, "collective-permute", collectives::permute),
+    (OpKind::CollectivePermuteDone, "collective-permute-done", asynchronous::done),
+    (OpKind::CollectivePermuteStart, "collective-permute-start", collectives::permute_start),
+    (OpKind::CopyDone, "copy-done", asynchronous::copy_done),
+    (OpKind::CopyStart, "copy-start", asynchronous::copy_start),
+    (OpKind::PartitionId, "partition-id", collectives::number),
+    (OpKind::RaggedAllToAll, "ragged-all-to-all", collectives::ragged_all_to_all),
+    (OpKind::RaggedDot, "ragged-dot", ragged_dot::expand),
+    (OpKind::ReduceScatter, "reduce-scatter", collectives::same),
+    (OpKind::ReplicaId, "replica-id", collectives::number),
+    (OpKind::Select, "select of tuples", select::expand),
+    (OpKind::SelectAndScatter, "select-and-scatter", select_and_scatter::expand),
+];
+
+/// Expands the operations of every function, nested computations included.
+pub fn expand(module: &mut Module, statistics: &mut PassStatistics) {
+    for function in &mut module.functions {
+        expand_computation(function, statistics);
+    }
+}
+
+fn expansion(kind: OpKind) -> Option<&'static (OpKind, &'static str, Expansion)> {
+    EXPANSIONS.iter().find(|row| row.0 == kind)
+}
+
+fn is_expanded(instruction: &Instruction) -> bool {
+    expansion(instruction.kind).is_some() || channels::is_channel(instruction.kind)
+}
+
+fn expand_computation(computation: &mut Computation, statistics: &mut PassStatistics) {
+    for instruction in &mut computation.instructions {
+        for nested in &mut instruction.computations {
+            expand_computation(nested, statistics);
+        }
+    }
+    if !computation.instructions.iter().any(is_expanded) {
+        return;
+    }
+    let mut builder = GraphBuilder::new(&computation.name);
+    let mut channels = channels::Channels::default();
+    let mut ids: Vec<InstructionId> = Vec::with_capacity(computation.instructions.len());
+    for instruction in std::mem::take(&mut computation.instructions) {
+        let operands: Vec<InstructionId> = instruction.operands.iter().map(|operand| ids[operand.index()]).collect();
+        builder.stand_for(&instruction);
+        let expanded = match expansion(instruction.kind) {
+            Some((_, rule, expand)) => expand(&mut builder, &instruction, &operands).map(|id| (id, *rule)),
+            None => channels.expand(&mut builder, &instruction, &operands).map(|id| (id, "channel")),
+        };
+        ids.push(match expanded {
+            Some((id, rule)) => {
+                statistics.add(rule, 1);
+                id
+            }
+            None => builder.push(Instruction { operands, ..instruction }),
+        });
+    }
+    let root = ids[computation.root.index()];
+    *computation =
+        builder.finish(std::mem::take(&mut computation.name), root, std::mem::take(&mut computation.annotations));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_operation_has_one_row_in_order() {
+        assert!(EXPANSIONS.is_sorted_by(|a, b| a.0.to_string() < b.0.to_string()));
+    }
+}

@@ -1,0 +1,363 @@
+//! New instructions for graph passes: what an operation is replaced by.
+//!
+//! A [`GraphBuilder`] holds the instructions of the computation that a pass writes. Operations made here have the
+//! shapes that their operands give them, so that an expansion reads like its formula.
+
+use hlo::attributes::{AttributeValue, Attributes, PaddingDimension, SliceDimension};
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::eval::scalar::{Scalar, store};
+use hlo::graph::{Computation, Instruction, InstructionId, TextPosition};
+use hlo::literal::{ArrayLiteral, Literal};
+use hlo::op_kind::OpKind;
+use hlo::shape::{ArrayShape, Shape};
+
+/// A number for a constant of any element type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// An integer; `pred` is 0 or 1.
+    Integer(i64),
+    /// A float.
+    Float(f64),
+}
+
+/// Instructions of a computation under construction.
+#[derive(Debug, Default)]
+pub struct GraphBuilder {
+    instructions: Vec<Instruction>,
+    parameters: Vec<InstructionId>,
+    /// Name and place that new instructions get.
+    name: String,
+    position: Option<TextPosition>,
+    count: usize,
+}
+
+impl GraphBuilder {
+    /// An empty computation whose new instructions are named after `name`.
+    pub fn new(name: &str) -> Self {
+        GraphBuilder { name: name.to_string(), ..GraphBuilder::default() }
+    }
+
+    /// New instructions from now on stand for this one: they get its name, numbered, and its place in the text.
+    pub fn stand_for(&mut self, instruction: &Instruction) {
+        self.name.clone_from(&instruction.name);
+        self.position = instruction.position;
+        self.count = 0;
+    }
+
+    /// Ends the computation; parameters are those added, in order of their numbers.
+    pub fn finish(self, name: String, root: InstructionId, annotations: Vec<(String, String)>) -> Computation {
+        Computation { name, instructions: self.instructions, parameters: self.parameters, root, annotations }
+    }
+
+    /// Appends an instruction as it is.
+    pub fn push(&mut self, instruction: Instruction) -> InstructionId {
+        let id = InstructionId(self.instructions.len() as u32);
+        if let Some(number) = instruction.parameter_number() {
+            if self.parameters.len() <= number {
+                self.parameters.resize(number + 1, id);
+            }
+            self.parameters[number] = id;
+        }
+        self.instructions.push(instruction);
+        id
+    }
+
+    /// Appends an operation.
+    pub fn add(
+        &mut self,
+        kind: OpKind,
+        shape: impl Into<Shape>,
+        operands: &[InstructionId],
+        attributes: Attributes,
+    ) -> InstructionId {
+        self.add_with(kind, shape, operands, attributes, Vec::new())
+    }
+
+    /// Appends an operation with nested computations.
+    pub fn add_with(
+        &mut self,
+        kind: OpKind,
+        shape: impl Into<Shape>,
+        operands: &[InstructionId],
+        attributes: Attributes,
+        computations: Vec<Computation>,
+    ) -> InstructionId {
+        self.count += 1;
+        self.push(Instruction {
+            name: format!("{}.{kind}.{}", self.name, self.count),
+            kind,
+            shape: shape.into(),
+            operands: operands.to_vec(),
+            attributes,
+            computations,
+            callee: None,
+            annotations: Vec::new(),
+            position: self.position,
+        })
+    }
+
+    /// The instruction at a position.
+    pub fn get(&self, id: InstructionId) -> &Instruction {
+        &self.instructions[id.index()]
+    }
+
+    /// The shape of a value.
+    pub fn shape(&self, id: InstructionId) -> &Shape {
+        &self.get(id).shape
+    }
+
+    /// The shape of an array, without layout; a scalar `pred` for what is no array (the program was checked).
+    pub fn array(&self, id: InstructionId) -> ArrayShape {
+        match self.shape(id).as_array() {
+            Some(array) => ArrayShape { layout: None, ..array.clone() },
+            None => ArrayShape::new(ElementType::Pred, []),
+        }
+    }
+
+    /// Element type of an array.
+    pub fn element_type(&self, id: InstructionId) -> ElementType {
+        self.array(id).element_type
+    }
+
+    /// Sizes of an array.
+    pub fn dimensions(&self, id: InstructionId) -> Vec<i64> {
+        self.array(id).dimensions
+    }
+
+    /// Parameter number `number`.
+    pub fn parameter(&mut self, number: usize, shape: impl Into<Shape>) -> InstructionId {
+        let attributes = Attributes::new().with("parameter_number", AttributeValue::Int(number as i64));
+        self.add(OpKind::Parameter, shape, &[], attributes)
+    }
+
+    /// A constant.
+    pub fn literal(&mut self, literal: Literal) -> InstructionId {
+        let shape = literal.shape();
+        self.add(OpKind::Constant, shape, &[], Attributes::new().with("value", AttributeValue::Literal(literal)))
+    }
+
+    /// A scalar constant.
+    pub fn scalar(&mut self, element_type: ElementType, value: Number) -> InstructionId {
+        let literal = scalar_literal(element_type, value);
+        self.literal(literal)
+    }
+
+    /// A constant of any shape: every element, of every array in it, is zero.
+    pub fn zeros(&mut self, shape: &Shape) -> InstructionId {
+        match shape {
+            Shape::Array(array) => self.filled(array, Number::Integer(0)),
+            Shape::Tuple(elements) => {
+                let elements: Vec<InstructionId> = elements.iter().map(|element| self.zeros(element)).collect();
+                self.tuple(&elements)
+            }
+            Shape::Token | Shape::Opaque => self.add(OpKind::AfterAll, Shape::Token, &[], Attributes::new()),
+        }
+    }
+
+    /// An array of one value.
+    pub fn filled(&mut self, shape: &ArrayShape, value: Number) -> InstructionId {
+        let scalar = self.scalar(shape.element_type, value);
+        self.broadcast(scalar, &shape.dimensions, &[])
+    }
+
+    /// An elementwise operation on one operand, with its type.
+    pub fn unary(&mut self, kind: OpKind, operand: InstructionId) -> InstructionId {
+        let shape = self.array(operand);
+        self.add(kind, shape, &[operand], Attributes::new())
+    }
+
+    /// An elementwise operation on two operands of one shape, which is the result's.
+    pub fn binary(&mut self, kind: OpKind, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
+        let shape = self.array(lhs);
+        self.add(kind, shape, &[lhs, rhs], Attributes::new())
+    }
+
+    /// A comparison: `EQ`, `NE`, `LT`, `LE`, `GT`, `GE`.
+    pub fn compare(&mut self, direction: &str, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
+        let shape = self.array(lhs).with_element_type(ElementType::Pred);
+        let attributes = Attributes::new().with("direction", AttributeValue::Word(direction.to_string()));
+        self.add(OpKind::Compare, shape, &[lhs, rhs], attributes)
+    }
+
+    /// `on_true` where the predicate holds, else `on_false`.
+    pub fn select(
+        &mut self,
+        predicate: InstructionId,
+        on_true: InstructionId,
+        on_false: InstructionId,
+    ) -> InstructionId {
+        let shape = self.array(on_true);
+        self.add(OpKind::Select, shape, &[predicate, on_true, on_false], Attributes::new())
+    }
+
+    /// Elements of another type; the operand itself if it has that type.
+    pub fn convert(&mut self, operand: InstructionId, element_type: ElementType) -> InstructionId {
+        let shape = self.array(operand);
+        if shape.element_type == element_type {
+            return operand;
+        }
+        self.add(OpKind::Convert, shape.with_element_type(element_type), &[operand], Attributes::new())
+    }
+
+    /// Bits under another type of the same width.
+    pub fn bitcast(&mut self, operand: InstructionId, element_type: ElementType) -> InstructionId {
+        let shape = self.array(operand);
+        if shape.element_type == element_type {
+            return operand;
+        }
+        self.add(OpKind::BitcastConvert, shape.with_element_type(element_type), &[operand], Attributes::new())
+    }
+
+    /// Broadcast: dimension `i` of the operand becomes dimension `dimensions[i]` of the result.
+    pub fn broadcast(&mut self, operand: InstructionId, sizes: &[i64], dimensions: &[i64]) -> InstructionId {
+        let element_type = self.element_type(operand);
+        if self.dimensions(operand) == sizes {
+            return operand;
+        }
+        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(dimensions.to_vec()));
+        self.add(OpKind::Broadcast, ArrayShape::new(element_type, sizes), &[operand], attributes)
+    }
+
+    /// A number for each index along one dimension.
+    pub fn iota(&mut self, element_type: ElementType, sizes: &[i64], dimension: usize) -> InstructionId {
+        let attributes = Attributes::new().with("iota_dimension", AttributeValue::Int(dimension as i64));
+        self.add(OpKind::Iota, ArrayShape::new(element_type, sizes), &[], attributes)
+    }
+
+    /// The same elements under other sizes; the operand itself if it has them.
+    pub fn reshape(&mut self, operand: InstructionId, sizes: &[i64]) -> InstructionId {
+        let shape = self.array(operand);
+        if shape.dimensions == sizes && !shape.is_dynamic() {
+            return operand;
+        }
+        self.add(OpKind::Reshape, ArrayShape::new(shape.element_type, sizes), &[operand], Attributes::new())
+    }
+
+    /// Dimensions in another order.
+    pub fn transpose(&mut self, operand: InstructionId, permutation: &[i64]) -> InstructionId {
+        let shape = self.array(operand);
+        let sizes: Vec<i64> = permutation.iter().map(|&d| shape.dimensions[d as usize]).collect();
+        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(permutation.to_vec()));
+        self.add(OpKind::Transpose, ArrayShape::new(shape.element_type, sizes), &[operand], attributes)
+    }
+
+    /// Elements `start..limit` of one dimension.
+    pub fn slice(&mut self, operand: InstructionId, dimension: usize, start: i64, limit: i64) -> InstructionId {
+        let mut shape = self.array(operand);
+        let mut slices: Vec<SliceDimension> =
+            shape.dimensions.iter().map(|&limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
+        slices[dimension] = SliceDimension { start, limit, stride: 1 };
+        shape.dimensions[dimension] = limit - start;
+        self.add(OpKind::Slice, shape, &[operand], Attributes::new().with("slice", AttributeValue::Slice(slices)))
+    }
+
+    /// Elements after the last one of a dimension.
+    pub fn pad_high(
+        &mut self,
+        operand: InstructionId,
+        value: InstructionId,
+        dimension: usize,
+        high: i64,
+    ) -> InstructionId {
+        let mut shape = self.array(operand);
+        let mut padding = vec![PaddingDimension { low: 0, high: 0, interior: 0 }; shape.rank()];
+        padding[dimension].high = high;
+        shape.dimensions[dimension] += high;
+        let attributes = Attributes::new().with("padding", AttributeValue::Padding(padding));
+        self.add(OpKind::Pad, shape, &[operand, value], attributes)
+    }
+
+    /// Arrays one after another along a dimension.
+    pub fn concatenate(&mut self, operands: &[InstructionId], dimension: usize) -> InstructionId {
+        let mut shape = operands.first().map_or(ArrayShape::new(ElementType::Pred, []), |&first| self.array(first));
+        shape.dimensions[dimension] = operands.iter().map(|&operand| self.dimensions(operand)[dimension]).sum();
+        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(vec![dimension as i64]));
+        self.add(OpKind::Concatenate, shape, operands, attributes)
+    }
+
+    /// Combines the elements along some dimensions with one associative operation.
+    pub fn reduce(
+        &mut self,
+        operand: InstructionId,
+        initial: Number,
+        dimensions: &[i64],
+        kind: OpKind,
+    ) -> InstructionId {
+        let shape = self.array(operand);
+        let kept: Vec<i64> =
+            (0..shape.rank()).filter(|&d| !dimensions.contains(&(d as i64))).map(|d| shape.dimensions[d]).collect();
+        let initial = self.scalar(shape.element_type, initial);
+        let combiner = binary_computation(&format!("{}.{kind}", self.name), shape.element_type, kind);
+        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(dimensions.to_vec()));
+        let result = ArrayShape::new(shape.element_type, kept);
+        self.add_with(OpKind::Reduce, result, &[operand, initial], attributes, vec![combiner])
+    }
+
+    /// Values as a tuple.
+    pub fn tuple(&mut self, elements: &[InstructionId]) -> InstructionId {
+        let shape = Shape::Tuple(elements.iter().map(|&element| self.shape(element).clone()).collect());
+        self.add(OpKind::Tuple, shape, elements, Attributes::new())
+    }
+
+    /// Element `index` of a tuple; the value itself where the tuple was made here.
+    pub fn element(&mut self, tuple: InstructionId, index: usize) -> InstructionId {
+        let instruction = self.get(tuple);
+        if instruction.kind == OpKind::Tuple {
+            if let Some(&element) = instruction.operands.get(index) {
+                return element;
+            }
+        }
+        let shape = instruction.shape.as_tuple().and_then(|elements| elements.get(index)).cloned();
+        let attributes = Attributes::new().with("index", AttributeValue::Int(index as i64));
+        self.add(OpKind::GetTupleElement, shape.unwrap_or(Shape::Token), &[tuple], attributes)
+    }
+
+    /// Appends the instructions of a computation with these arguments; returns its result.
+    pub fn splice(&mut self, computation: &Computation, arguments: &[InstructionId]) -> InstructionId {
+        let mut ids: Vec<InstructionId> = Vec::with_capacity(computation.instructions.len());
+        for instruction in &computation.instructions {
+            let argument = instruction.parameter_number().and_then(|number| arguments.get(number));
+            let id = match argument {
+                Some(&argument) => argument,
+                None => {
+                    let mut copy = instruction.clone();
+                    copy.name = format!("{}.{}", self.name, copy.name);
+                    for operand in &mut copy.operands {
+                        *operand = ids[operand.index()];
+                    }
+                    self.push(copy)
+                }
+            };
+            ids.push(id);
+        }
+        ids[computation.root.index()]
+    }
+}
+
+/// The computation of two scalars that is one operation.
+pub fn binary_computation(name: &str, element_type: ElementType, kind: OpKind) -> Computation {
+    let mut builder = GraphBuilder::new(name);
+    let scalar = ArrayShape::new(element_type, []);
+    let (lhs, rhs) = (builder.parameter(0, scalar.clone()), builder.parameter(1, scalar));
+    let root = builder.binary(kind, lhs, rhs);
+    builder.finish(format!("{name}.computation"), root, Vec::new())
+}
+
+/// A scalar of an element type with the value of a number, rounded.
+pub fn scalar_literal(element_type: ElementType, value: Number) -> Literal {
+    let value = match (element_type.class(), value) {
+        (ElementClass::Predicate, Number::Integer(value)) => Scalar::Predicate(value != 0),
+        (ElementClass::Predicate, Number::Float(value)) => Scalar::Predicate(value != 0.0),
+        (ElementClass::Signed, Number::Integer(value)) => Scalar::Signed(value),
+        (ElementClass::Unsigned, Number::Integer(value)) => Scalar::Unsigned(value as u64),
+        (ElementClass::Signed, Number::Float(value)) => Scalar::Signed(value as i64),
+        (ElementClass::Unsigned, Number::Float(value)) => Scalar::Unsigned(value as u64),
+        (ElementClass::Float, Number::Integer(value)) => Scalar::Float(value as f64),
+        (ElementClass::Float, Number::Float(value)) => Scalar::Float(value),
+        (ElementClass::Complex, Number::Integer(value)) => Scalar::Complex((value as f64).into()),
+        (ElementClass::Complex, Number::Float(value)) => Scalar::Complex(value.into()),
+    };
+    let mut bytes = vec![0; element_type.byte_width()];
+    store(element_type, &mut bytes, 0, value);
+    ArrayLiteral::from_bytes(ArrayShape::new(element_type, []), &bytes).map_or(Literal::Token, Literal::Array)
+}
