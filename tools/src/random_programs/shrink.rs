@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use hlo::attributes::{AttributeValue, Attributes};
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::graph::{Computation, FunctionId, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::Shape;
@@ -89,10 +89,47 @@ fn part(
     smaller.root = InstructionId(smaller.instructions.len() as u32);
     smaller.instructions.push(root);
 
-    let mut functions = program.module.functions.clone();
-    functions[program.module.entry.index()] = smaller;
-    let module = Module { functions, ..program.module.clone() };
+    let module = with_entry(&program.module, smaller);
     RandomProgram { module, arguments, errors: program.errors.clone() }
+}
+
+/// The module with another entry computation, and only the functions which that needs.
+fn with_entry(module: &Module, entry: Computation) -> Module {
+    let mut needed = vec![false; module.functions.len()];
+    mark_callees(&entry, &mut needed);
+    // Callees stand before their callers.
+    for position in (0..module.functions.len()).rev() {
+        if needed[position] && position != module.entry.index() {
+            mark_callees(&module.functions[position], &mut needed);
+        }
+    }
+    let mut places = vec![FunctionId(0); module.functions.len()];
+    let mut functions = Vec::new();
+    for (position, function) in module.functions.iter().enumerate().filter(|(position, _)| needed[*position]) {
+        places[position] = FunctionId(functions.len() as u32);
+        functions.push(function.clone());
+    }
+    functions.push(entry);
+    functions.iter_mut().for_each(|function| renumber_callees(function, &places));
+    Module { entry: FunctionId(functions.len() as u32 - 1), functions, ..module.clone() }
+}
+
+fn mark_callees(computation: &Computation, needed: &mut [bool]) {
+    for instruction in &computation.instructions {
+        if let Some(callee) = instruction.callee {
+            needed[callee.index()] = true;
+        }
+        instruction.computations.iter().for_each(|nested| mark_callees(nested, needed));
+    }
+}
+
+fn renumber_callees(computation: &mut Computation, places: &[FunctionId]) {
+    for instruction in &mut computation.instructions {
+        if let Some(callee) = &mut instruction.callee {
+            *callee = places[callee.index()];
+        }
+        instruction.computations.iter_mut().for_each(|nested| renumber_callees(nested, places));
+    }
 }
 
 fn parameter(instruction: &Instruction, number: usize) -> Instruction {
