@@ -22,7 +22,8 @@ fn main() -> ExitCode {
 }
 
 /// Compiled programs agree with the evaluator on random programs: `HALO_RANDOM_PROGRAMS` of them (400), the seeds
-/// counted from `HALO_RANDOM_SEED` (0).
+/// counted from `HALO_RANDOM_SEED` (0). With `HALO_RANDOM_PRINT` each program is printed before it runs: for those
+/// that end the process.
 fn random_programs() -> impl Iterator<Item = Trial> {
     const PROGRAMS_PER_TRIAL: u64 = 50;
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
@@ -33,6 +34,14 @@ fn random_programs() -> impl Iterator<Item = Trial> {
         Trial::test(format!("random programs {start}..={last}"), move || {
             let client = halo::Client::cpu(1).map_err(|error| error.to_string())?;
             let failures: Vec<String> = (start..=last)
+                .inspect(|&seed| {
+                    if std::env::var_os("HALO_RANDOM_PRINT").is_some() {
+                        match random_programs::generate(seed) {
+                            Ok(program) => println!("{}", hlo_text::print(&program.module)),
+                            Err(message) => println!("{message}"),
+                        }
+                    }
+                })
                 .filter_map(|seed| random_programs::check(seed, &client).err())
                 .map(|failure| failure.to_string())
                 .collect();

@@ -542,12 +542,16 @@ impl<'a, 'c> Elemental<'a, 'c> {
         index: &[Expr],
         mut element: impl FnMut(&mut Self, &[Expr]) -> Result<Lanes<'c>>,
     ) -> Result<Lanes<'c>> {
-        let lanes = self.scope.lanes().unwrap_or(1);
-        let mut elements = Vec::with_capacity(lanes as usize);
-        for lane in 0..lanes {
-            let index: Vec<Expr> = index.iter().map(|expr| self.scope.at_lane(expr, lane)).collect();
-            elements.push(element(self, &index)?);
-        }
+        let indices: Vec<Vec<Expr>> = (0..self.scope.lanes().unwrap_or(1))
+            .map(|lane| index.iter().map(|expr| self.scope.at_lane(expr, lane)).collect())
+            .collect();
+        // Nothing differs between lanes here, so no vectors are made of what is alike in them.
+        let lane = self.scope.leave_lanes();
+        let elements: Result<Vec<Lanes<'c>>> = indices.iter().map(|index| element(self, index)).collect();
+        self.scope.return_to_lanes(lane);
+        // What was computed before may be a vector whose lanes are alike.
+        let elements: Vec<Lanes<'c>> =
+            elements?.iter().map(|element| scalar::registers::extract(self.builder, element, 0)).collect();
         scalar::from_elements(self.builder, &elements).ok_or_else(|| LoweringError::bug("vector without lanes"))
     }
 

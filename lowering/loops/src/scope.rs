@@ -92,6 +92,16 @@ impl<'c> Scope<'c> {
         self.lane.map(|(_, lanes)| lanes)
     }
 
+    /// From here on single elements are emitted; gives what [`Self::return_to_lanes`] needs.
+    pub fn leave_lanes(&mut self) -> Option<(Var, u32)> {
+        self.lane.take()
+    }
+
+    /// Emits vectors again.
+    pub fn return_to_lanes(&mut self, lane: Option<(Var, u32)>) {
+        self.lane = lane;
+    }
+
     /// Whether the expression differs between lanes.
     pub fn uses_lane(&self, expr: &Expr) -> bool {
         self.lane.is_some_and(|(lane, _)| expr.uses(lane))

@@ -93,7 +93,7 @@ fn differs(program: &RandomProgram, client: &Client) -> Option<Difference> {
         Ok(expected) => expected,
         Err(error) => return whole(format!("not evaluated: {error}")),
     };
-    let compiled = client.compile(&program.module, &CompileOptions::default());
+    let compiled = client.compile(&program.module, &CompileOptions { verify: true, ..CompileOptions::default() });
     let found = match compiled.and_then(|executable| executable.execute(&program.arguments)) {
         Ok(found) => found,
         Err(error) => return whole(format!("not compiled: {error}")),
