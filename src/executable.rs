@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use exec::runtime::RunContext;
+use exec::runtime::{ProgramState, RunContext};
 use exec::{Buffer as PoolBuffer, Jit};
 use hlo::graph::Computation;
 use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
@@ -70,6 +70,7 @@ pub struct Executable {
     assignment: BufferAssignment,
     constants: Vec<ArrayLiteral>,
     arenas: Mutex<Vec<PoolBuffer>>,
+    state: ProgramState,
     pub(crate) timings: CompileTimings,
 }
 
@@ -99,6 +100,7 @@ impl Executable {
             assignment,
             constants,
             arenas: Mutex::new(Vec::new()),
+            state: ProgramState::default(),
             timings,
         })
     }
@@ -111,6 +113,12 @@ impl Executable {
     /// What compiling cost.
     pub fn timings(&self) -> &CompileTimings {
         &self.timings
+    }
+
+    /// What the program keeps from one execution to the next: its random numbers, and the queues of `infeed`, `outfeed`,
+    /// `send` and `recv`.
+    pub fn state(&self) -> &ProgramState {
+        &self.state
     }
 
     /// Bytes of temporary memory that a call uses.
@@ -129,7 +137,7 @@ impl Executable {
             self.assignment.outputs.iter().map(|shape| uninitialised(shape.as_ref())).collect();
         let arena = self.take_arena()?;
         let mut table: Vec<*mut c_void> = Vec::with_capacity(2 + leaves.len() + self.constants.len() + outputs.len());
-        let context = RunContext::new(self.client.inner.threads.as_ref());
+        let context = RunContext::with_state(self.client.inner.threads.as_ref(), &self.state);
         table.push((&raw const context).cast_mut().cast());
         table.push(arena.as_ptr().cast());
         table.extend(leaves.iter().map(|leaf| match leaf {

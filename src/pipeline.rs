@@ -63,6 +63,7 @@ pub fn emit_loops<'c>(
         scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
         vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
     };
-    let options = LoopOptions { vector_bits: target.vector_bits(), parallel, machine };
+    let custom_calls = exec::runtime::custom_call::is_registered;
+    let options = LoopOptions { vector_bits: target.vector_bits(), parallel, machine, custom_calls };
     Ok(lower_program(context, &planned.entry, &planned.buffers, options)?)
 }

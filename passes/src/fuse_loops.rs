@@ -97,9 +97,31 @@ fn role(instruction: &Instruction) -> Role {
     }
 }
 
+/// Targets of custom calls that only say something about their operand.
+const ANNOTATIONS: [&str; 10] = [
+    "Sharding",
+    "SPMDFullToShardShape",
+    "SPMDShardToFullShape",
+    "LayoutConstraint",
+    "annotate_device_placement",
+    "MoveToHost",
+    "MoveToDevice",
+    "PinToDevice",
+    "xla.sdy.FuncResultSharding",
+    "xla.sdy.ShardingGroup",
+];
+
 /// Whether the instruction needs no code where it stands alone: its value is its operand's buffer.
 pub fn is_alias(instruction: &Instruction) -> bool {
-    matches!(instruction.kind, OpKind::Reshape | OpKind::Copy) && instruction.shape.as_array().is_some()
+    let is_view = match instruction.kind {
+        OpKind::Reshape | OpKind::Copy => true,
+        OpKind::CustomCall => {
+            let target = instruction.attributes.word("custom_call_target");
+            instruction.operands.len() == 1 && target.is_some_and(|target| ANNOTATIONS.contains(&target))
+        }
+        _ => false,
+    };
+    is_view && instruction.shape.as_array().is_some()
 }
 
 /// Whether computing an element again costs more than loading it.

@@ -300,8 +300,14 @@ impl<'c> OpBuilder<'c> {
     }
 
     /// Address of a function of this module as a value of the given pointer type.
-    pub fn function_pointer(&self, name: &str, parameters: &[Type<'c>], pointer: Type<'c>) -> Value<'c> {
-        let r#type: Type<'c> = FunctionType::new(self.context, parameters, &[]).into();
+    pub fn function_pointer(
+        &self,
+        name: &str,
+        parameters: &[Type<'c>],
+        results: &[Type<'c>],
+        pointer: Type<'c>,
+    ) -> Value<'c> {
+        let r#type: Type<'c> = FunctionType::new(self.context, parameters, results).into();
         let symbol = FlatSymbolRefAttribute::new(self.context, name).into();
         let function = self.value("func.constant", &[], r#type, &[("value", symbol)]);
         self.value("builtin.unrealized_conversion_cast", &[function], pointer, &[])

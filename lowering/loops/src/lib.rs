@@ -3,6 +3,7 @@
 //! ```text
 //!  program ── control flow, kernels in order, copies          memory: buffers as flat memrefs
 //!     ├─ matmul ── products of matrices in packed panels, scatter
+//!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
 //!     └─ kernel ── loop nest of one fusion                     trace: what a fusion reads, before it is emitted
 //!          └─ elemental ── an instruction's element at an index   scope: loop variables, index expressions as code
 //!               ├─ operand_maps: indexing maps of shape and indexing operations
@@ -18,6 +19,7 @@ pub mod elemental;
 pub mod error;
 pub mod gpu;
 pub mod kernel;
+pub mod library_calls;
 pub mod math;
 pub mod matmul;
 pub mod memory;

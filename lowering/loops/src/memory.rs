@@ -200,7 +200,7 @@ pub fn pointer_type<'c>(builder: &OpBuilder<'c>) -> Type<'c> {
 }
 
 /// The address `count` elements of a type after a pointer.
-fn pointer_offset<'c>(builder: &OpBuilder<'c>, base: Value<'c>, element: Type<'c>, count: i64) -> Value<'c> {
+pub fn pointer_offset<'c>(builder: &OpBuilder<'c>, base: Value<'c>, element: Type<'c>, count: i64) -> Value<'c> {
     if count == 0 {
         return base;
     }

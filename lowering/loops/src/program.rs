@@ -23,6 +23,7 @@ use passes::fuse_loops::{is_alias, is_expensive};
 
 use crate::error::LoweringError;
 use crate::kernel::{KernelOptions, KernelPlan, Range, emit_fusion};
+use crate::library_calls;
 use crate::matmul::{self, MatMul, emit_matmul};
 use crate::memory::{
     ArrayRef, BufferTable, FunctionMemory, MAX_ARGUMENTS, RUN_CONTEXT, argument_array, pointer_at, pointer_type,
@@ -55,6 +56,8 @@ pub struct LoopOptions {
     pub parallel: bool,
     /// What else the target and the runtime have.
     pub machine: Machine,
+    /// Whether the runtime knows a function by the name that a custom call gives.
+    pub custom_calls: fn(&str) -> bool,
 }
 
 /// Lowers an entry computation whose buffers are assigned to a module of loops.
@@ -67,7 +70,7 @@ pub fn lower_program<'c>(
     assignment: &BufferAssignment,
     options: LoopOptions,
 ) -> Result<Module<'c>> {
-    check_supported(entry)?;
+    check_supported(entry, &options)?;
     crate::load_dialects(context);
     let location = Location::unknown(context);
     let module = Module::new(location);
@@ -78,7 +81,7 @@ pub fn lower_program<'c>(
         table: BufferTable::new(assignment),
         options,
         functions: Cell::new(0),
-        kernels: RefCell::new(HashMap::new()),
+        names: RefCell::new(HashMap::new()),
         failure: RefCell::new(None),
     };
     program.function(ENTRY, false, &|program, memory| {
@@ -92,7 +95,7 @@ pub fn lower_program<'c>(
 }
 
 /// Rejects what has no lowering, before any code exists.
-fn check_supported(computation: &Computation) -> Result<()> {
+fn check_supported(computation: &Computation, options: &LoopOptions) -> Result<()> {
     for instruction in &computation.instructions {
         let unsupported = |what: &str| {
             Err(LoweringError::Unsupported {
@@ -106,8 +109,11 @@ fn check_supported(computation: &Computation) -> Result<()> {
             return unsupported("dynamic dimensions");
         }
         match step_of(instruction) {
-            Step::Nothing | Step::Kernel => {}
-            Step::Control => instruction.computations.iter().try_for_each(check_supported)?,
+            Step::Nothing => {}
+            Step::Kernel => library_calls::check(computation, instruction, options)?,
+            Step::Control => {
+                instruction.computations.iter().try_for_each(|nested| check_supported(nested, options))?;
+            }
             Step::Unsupported => return unsupported("no lowering yet"),
         }
     }
@@ -140,9 +146,12 @@ fn step_of(instruction: &Instruction) -> Step {
         | OpKind::OptimizationBarrier
         | OpKind::Domain
         | OpKind::AddDependency
-        | OpKind::AfterAll => Step::Nothing,
+        | OpKind::AfterAll
+        | OpKind::Recv
+        | OpKind::SendDone => Step::Nothing,
         OpKind::While | OpKind::Conditional => Step::Control,
         OpKind::Fusion | OpKind::Dot | OpKind::Convolution | OpKind::Scatter => Step::Kernel,
+        kind if library_calls::is_library_call(kind) => Step::Kernel,
         _ => Step::Unsupported,
     }
 }
@@ -158,7 +167,7 @@ enum Work {
 type EmitKernel<'e, 'p, 'c> = dyn Fn(&Program<'p, 'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], Range<'c>) -> Result<()> + 'e;
 
 /// Array leaves of instructions with their slices.
-fn leaf_slices<'i>(
+pub(crate) fn leaf_slices<'i>(
     instructions: impl IntoIterator<Item = (&'i Instruction, &'i Vec<Slice>)>,
 ) -> Vec<(&'i ArrayShape, Slice)> {
     instructions
@@ -169,7 +178,7 @@ fn leaf_slices<'i>(
 }
 
 /// A text that is equal for computations that compute the same: names and annotations left out.
-fn structure(computation: &Computation) -> String {
+pub(crate) fn structure(computation: &Computation) -> String {
     let mut text = String::new();
     for instruction in &computation.instructions {
         let operands: Vec<u32> = instruction.operands.iter().map(|operand| operand.0).collect();
@@ -196,8 +205,8 @@ pub(crate) struct Program<'p, 'c> {
     pub(crate) table: BufferTable,
     pub(crate) options: LoopOptions,
     functions: Cell<usize>,
-    /// Names of kernel functions by what they compute.
-    kernels: RefCell<HashMap<String, String>>,
+    /// Names of functions and constants of the module by what they are.
+    names: RefCell<HashMap<String, String>>,
     failure: RefCell<Option<LoweringError>>,
 }
 
@@ -214,9 +223,23 @@ impl<'p, 'c> Program<'p, 'c> {
     }
 
     fn keep_failure(&self, result: Result<()>) {
-        if let Err(error) = result {
-            self.failure.borrow_mut().get_or_insert(error);
+        self.kept(result);
+    }
+
+    /// The value of a result; an error is kept for the end.
+    pub(crate) fn kept<T>(&self, result: Result<T>) -> Option<T> {
+        result.map_err(|error| self.failure.borrow_mut().get_or_insert(error).clone()).ok()
+    }
+
+    /// The name of what `define` makes at module level for a key, made at its first use.
+    pub(crate) fn named_once(&self, key: &str, prefix: &str, define: impl FnOnce(&str)) -> String {
+        if let Some(name) = self.names.borrow().get(key) {
+            return name.clone();
         }
+        let name = format!("{prefix}_{}", self.functions.replace(self.functions.get() + 1));
+        self.builder.at_module_level(|_| define(&name));
+        self.names.borrow_mut().insert(key.to_string(), name.clone());
+        name
     }
 
     /// The instructions of a computation, in order.
@@ -292,6 +315,9 @@ impl<'p, 'c> Program<'p, 'c> {
         memory: &FunctionMemory<'c>,
     ) -> Result<()> {
         let instruction = computation.get(id);
+        if library_calls::is_library_call(instruction.kind) {
+            return self.library_call(computation, buffers, id, memory);
+        }
         let output_slices = &buffers.values[id.index()];
         let in_place = instruction
             .operands
@@ -358,12 +384,8 @@ impl<'p, 'c> Program<'p, 'c> {
         }
         let is_parallel = self.options.parallel && cost >= PARALLEL_COST && iterations >= 2;
         let key = format!("{in_place} {is_parallel} {}", structure(body));
-        let known = self.kernels.borrow().get(&key).cloned();
-        let name = known.unwrap_or_else(|| {
-            let name = format!("kernel_{}", self.functions.replace(self.functions.get() + 1));
-            self.kernel_function(&name, &inputs, &outputs, is_parallel, &emit);
-            self.kernels.borrow_mut().insert(key, name.clone());
-            name
+        let name = self.named_once(&key, "kernel", |name| {
+            self.kernel_function(name, &inputs, &outputs, is_parallel, &emit);
         });
         let addresses: Vec<Value<'c>> =
             inputs.iter().chain(&outputs).map(|(_, slice)| memory.address(self.builder, &self.table, *slice)).collect();
@@ -426,7 +448,7 @@ impl<'p, 'c> Program<'p, 'c> {
             builder.declare_function(PARALLEL_FOR, &[pointer, pointer, pointer, i64_type, i64_type], &[]);
         });
         let context = pointer_at(builder, memory.table(), RUN_CONTEXT);
-        let task = builder.function_pointer(name, &self.kernel_parameters(), pointer);
+        let task = builder.function_pointer(name, &self.kernel_parameters(), &[], pointer);
         let count = builder.constant_integer(i64_type, iterations);
         // Enough chunks that threads finish together, each long enough to be worth handing out.
         let chunks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);

@@ -1,22 +1,53 @@
 //! What a running program has at hand.
 
+use super::{feeds::Feeds, random::RandomState};
 use crate::ThreadPool;
 use std::{
     any::Any,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
+
+/// What a program keeps from one run to the next.
+#[derive(Debug, Default)]
+pub struct ProgramState {
+    /// Its random numbers.
+    pub random: Mutex<RandomState>,
+    /// Its queues.
+    pub feeds: Feeds,
+}
 
 /// The context of one run; compiled code passes its address through.
 pub struct RunContext<'a> {
     threads: Option<&'a ThreadPool>,
+    state: Option<&'a ProgramState>,
     failure: Mutex<Option<String>>,
 }
 
 impl<'a> RunContext<'a> {
-    /// A context whose parallel loops use `threads`, or the calling thread alone.
+    /// A context whose parallel loops use `threads`, or the calling thread alone; operations that need a program's
+    /// state fail.
     pub fn new(threads: Option<&'a ThreadPool>) -> Self {
-        Self { threads, failure: Mutex::new(None) }
+        Self { threads, state: None, failure: Mutex::new(None) }
+    }
+
+    /// A context of a program with this state.
+    pub fn with_state(threads: Option<&'a ThreadPool>, state: &'a ProgramState) -> Self {
+        Self { state: Some(state), ..Self::new(threads) }
+    }
+
+    fn state(&self) -> Result<&'a ProgramState, String> {
+        self.state.ok_or_else(|| "the program has no state".into())
+    }
+
+    /// The program's random numbers.
+    pub(crate) fn random(&self) -> Result<MutexGuard<'a, RandomState>, String> {
+        Ok(self.state()?.random.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The program's queues.
+    pub(crate) fn feeds(&self) -> Result<&'a Feeds, String> {
+        Ok(&self.state()?.feeds)
     }
 
     /// The threads for parallel loops.

@@ -3,40 +3,17 @@
 //! Semantics: HLO `cholesky` and `triangular-solve` (XLA operation semantics, same names). Matrices are row-major and
 //! contiguous, one after the other.
 
-use super::{RunContext, context::context_at};
+use super::{RunContext, context::context_at, primitive_type};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
 use faer::{MatMut, MatRef};
 use linear_algebra::{Element, TriangularSystem};
-use std::sync::Mutex;
-
-/// The element types of matrices.
-#[repr(i64)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum MatrixType {
-    F32 = 0,
-    F64 = 1,
-    C64 = 2,
-    C128 = 3,
-}
-
-impl MatrixType {
-    fn from_code(code: i64) -> Result<Self, String> {
-        match code {
-            0 => Ok(Self::F32),
-            1 => Ok(Self::F64),
-            2 => Ok(Self::C64),
-            3 => Ok(Self::C128),
-            other => Err(format!("no matrix type {other}")),
-        }
-    }
-}
+use std::{slice, sync::Mutex};
 
 /// What to factorise.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CholeskyDescriptor {
-    /// A [`MatrixType`].
+    /// Element type, as XLA's `PrimitiveType`.
     pub element_type: i64,
     /// Number of matrices.
     pub batch: i64,
@@ -50,7 +27,7 @@ pub struct CholeskyDescriptor {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TriangularSolveDescriptor {
-    /// A [`MatrixType`].
+    /// Element type, as XLA's `PrimitiveType`.
     pub element_type: i64,
     /// Number of systems.
     pub batch: i64,
@@ -68,16 +45,62 @@ pub struct TriangularSolveDescriptor {
     pub transpose: i64,
 }
 
-/// Dispatches on a [`MatrixType`].
+/// Dispatches on an element type.
 macro_rules! with_element {
     ($code:expr, $call:ident($($argument:expr),* $(,)?)) => {
-        match MatrixType::from_code($code)? {
-            MatrixType::F32 => $call::<f32>($($argument),*),
-            MatrixType::F64 => $call::<f64>($($argument),*),
-            MatrixType::C64 => $call::<faer::c32>($($argument),*),
-            MatrixType::C128 => $call::<faer::c64>($($argument),*),
+        match $code {
+            primitive_type::F32 => $call::<f32>($($argument),*),
+            primitive_type::F64 => $call::<f64>($($argument),*),
+            primitive_type::C64 => $call::<faer::c32>($($argument),*),
+            primitive_type::C128 => $call::<faer::c64>($($argument),*),
+            other => return Err(format!("no matrices of type {other}")),
         }
     };
+}
+
+/// An element type whose arithmetic is done in `f32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    F16,
+    Bf16,
+}
+
+impl Half {
+    fn from_code(code: i64) -> Option<Self> {
+        match code {
+            primitive_type::F16 => Some(Self::F16),
+            primitive_type::BF16 => Some(Self::Bf16),
+            _ => None,
+        }
+    }
+
+    /// A wider copy of `count` elements.
+    ///
+    /// # Safety
+    /// There must be as many at the address.
+    unsafe fn widen(self, address: *const u8, count: usize) -> Vec<f32> {
+        // SAFETY: the caller's promise; buffers are aligned to their elements.
+        let bits = unsafe { slice::from_raw_parts(address.cast::<u16>(), count) };
+        let widen = match self {
+            Self::F16 => |bits: u16| half::f16::from_bits(bits).to_f32(),
+            Self::Bf16 => |bits: u16| half::bf16::from_bits(bits).to_f32(),
+        };
+        bits.iter().map(|&bits| widen(bits)).collect()
+    }
+
+    /// Writes rounded elements.
+    ///
+    /// # Safety
+    /// There must be room for them at the address.
+    unsafe fn round(self, values: &[f32], address: *mut u8) {
+        let round = match self {
+            Self::F16 => |value: f32| half::f16::from_f32(value).to_bits(),
+            Self::Bf16 => |value: f32| half::bf16::from_f32(value).to_bits(),
+        };
+        // SAFETY: the caller's promise; buffers are aligned to their elements.
+        let bits = unsafe { slice::from_raw_parts_mut(address.cast::<u16>(), values.len()) };
+        bits.iter_mut().zip(values).for_each(|(bits, &value)| *bits = round(value));
+    }
 }
 
 /// Addresses of matrices, of which each is used by one thread.
@@ -114,6 +137,15 @@ pub unsafe extern "C" fn halo_cholesky(
     context.guard("cholesky", || {
         let (batch, size) = (dimension(descriptor.batch)?, dimension(descriptor.size)?);
         let lower = descriptor.lower != 0;
+        if let Some(half) = Half::from_code(descriptor.element_type) {
+            // SAFETY: the caller's promise.
+            let mut matrices = unsafe { half.widen(input, batch * size * size) };
+            let matrices_start = matrices.as_mut_ptr();
+            cholesky::<f32>(context, batch, size, lower, matrices_start, matrices_start);
+            // SAFETY: as above.
+            unsafe { half.round(&matrices, output) };
+            return Ok(());
+        }
         with_element!(descriptor.element_type, cholesky(context, batch, size, lower, input.cast(), output.cast()));
         Ok(())
     });
@@ -168,6 +200,16 @@ pub unsafe extern "C" fn halo_triangular_solve(
             transposed: descriptor.transpose != 0,
             conjugated: descriptor.transpose == 2,
         };
+        if let Some(half) = Half::from_code(descriptor.element_type) {
+            let size = if system.left_side { rows } else { columns };
+            // SAFETY: the caller's promise.
+            let (a, mut x) = unsafe { (half.widen(a, batch * size * size), half.widen(b, batch * rows * columns)) };
+            let x_start = x.as_mut_ptr();
+            triangular_solve::<f32>(context, batch, [rows, columns], system, a.as_ptr(), x_start, x_start);
+            // SAFETY: as above.
+            unsafe { half.round(&x, output) };
+            return Ok(());
+        }
         with_element!(
             descriptor.element_type,
             triangular_solve(context, batch, [rows, columns], system, a.cast(), b.cast(), output.cast())
@@ -283,7 +325,7 @@ mod tests {
                 let batch = [read.clone(), read].concat();
                 let mut output = vec![C::default(); batch.len()];
                 let descriptor = CholeskyDescriptor {
-                    element_type: MatrixType::C128 as i64,
+                    element_type: primitive_type::C128,
                     batch: 2,
                     size: size as i64,
                     lower: lower.into(),
@@ -304,7 +346,7 @@ mod tests {
     fn indefinite_matrices_give_nan() {
         let a = [1f32, 0.0, 0.0, -1.0];
         let mut output = [0f32; 4];
-        let descriptor = CholeskyDescriptor { element_type: MatrixType::F32 as i64, batch: 1, size: 2, lower: 1 };
+        let descriptor = CholeskyDescriptor { element_type: primitive_type::F32, batch: 1, size: 2, lower: 1 };
         let context = RunContext::new(None);
         // SAFETY: the buffers hold one matrix.
         unsafe { halo_cholesky(&context, &descriptor, a.as_ptr().cast(), output.as_mut_ptr().cast()) };
@@ -323,7 +365,7 @@ mod tests {
             let b = sample(rows * columns, case + 100);
             let mut x = vec![C::default(); rows * columns];
             let descriptor = TriangularSolveDescriptor {
-                element_type: MatrixType::C128 as i64,
+                element_type: primitive_type::C128,
                 batch: 1,
                 rows: rows as i64,
                 columns: columns as i64,

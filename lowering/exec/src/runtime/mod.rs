@@ -8,15 +8,18 @@
 
 mod context;
 pub mod custom_call;
+pub mod feeds;
 pub mod fft;
 mod lapack;
 pub mod linear_algebra;
 pub mod parallel;
+pub mod primitive_type;
+pub mod random;
 pub mod sort;
 pub mod top_k;
 pub mod vector_math;
 
-pub use context::RunContext;
+pub use context::{ProgramState, RunContext};
 
 use crate::jit::Symbol;
 use std::sync::OnceLock;
@@ -38,6 +41,13 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_custom_call", custom_call::halo_custom_call as *const ()),
             ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
             ("halo_fft", fft::halo_fft as *const ()),
+            ("halo_infeed", feeds::halo_infeed as *const ()),
+            ("halo_outfeed", feeds::halo_outfeed as *const ()),
+            ("halo_receive", feeds::halo_receive as *const ()),
+            ("halo_rng", random::halo_rng as *const ()),
+            ("halo_rng_bit_generator", random::halo_rng_bit_generator as *const ()),
+            ("halo_rng_get_and_update_state", random::halo_rng_get_and_update_state as *const ()),
+            ("halo_send", feeds::halo_send as *const ()),
             ("halo_sort", sort::halo_sort as *const ()),
             ("halo_top_k", top_k::halo_top_k as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),

@@ -14,7 +14,7 @@ use crate::thread_pool::{for_each_chunk, grain_for_cost};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TopKDescriptor {
-    /// A [`KeyType`].
+    /// Element type, as XLA's `PrimitiveType`.
     pub key_type: i64,
     /// Number of rows.
     pub batch: i64,
@@ -62,10 +62,10 @@ pub unsafe extern "C" fn halo_top_k(
         }
         let coder = KeyCoder::new(key_type, SortOrder::Total, descriptor.largest != 0);
         let rows = Rows { input, values, indices };
-        match key_type.bits() {
-            8 => select_rows::<u8>(context, coder, rows, batch, length, k),
-            16 => select_rows::<u16>(context, coder, rows, batch, length, k),
-            32 => select_rows::<u32>(context, coder, rows, batch, length, k),
+        match key_type.bytes() {
+            1 => select_rows::<u8>(context, coder, rows, batch, length, k),
+            2 => select_rows::<u16>(context, coder, rows, batch, length, k),
+            4 => select_rows::<u32>(context, coder, rows, batch, length, k),
             _ => select_rows::<u64>(context, coder, rows, batch, length, k),
         }
         Ok(())
@@ -121,7 +121,7 @@ mod tests {
     fn top_k(input: &[f32], length: usize, k: usize, largest: bool) -> (Vec<f32>, Vec<i32>) {
         let batch = input.len() / length;
         let descriptor = TopKDescriptor {
-            key_type: KeyType::F32 as i64,
+            key_type: crate::runtime::primitive_type::F32,
             batch: batch as i64,
             length: length as i64,
             k: k as i64,

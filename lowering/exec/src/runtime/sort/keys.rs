@@ -1,67 +1,76 @@
 //! Elements as unsigned integers in the same order.
 
 use super::SortOrder;
+use crate::runtime::primitive_type;
 
-/// The element types that can be keys.
-#[repr(i64)]
+/// The ways in which bits are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum KeyType {
-    U8 = 0,
-    U16 = 1,
-    U32 = 2,
-    U64 = 3,
-    S8 = 4,
-    S16 = 5,
-    S32 = 6,
-    S64 = 7,
-    F16 = 8,
-    Bf16 = 9,
-    F32 = 10,
-    F64 = 11,
+enum Kind {
+    Unsigned,
+    Signed,
+    /// Sign and magnitude; the bits of infinity, if `<` is to be told from total order.
+    Float {
+        infinity: Option<u64>,
+    },
+    /// As `Float`, but the bits of -0 are a NaN.
+    FloatWithoutNegativeZero,
 }
+
+use Kind::{Float, FloatWithoutNegativeZero, Signed, Unsigned};
+
+/// An element type that can be a key, by its number in XLA's `PrimitiveType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::runtime) struct KeyType {
+    bits: u32,
+    kind: Kind,
+}
+
+/// (type, bits, kind)
+const KEY_TYPES: [(i64, u32, Kind); 26] = [
+    (primitive_type::PRED, 8, Unsigned),
+    (primitive_type::S8, 8, Signed),
+    (primitive_type::S16, 16, Signed),
+    (primitive_type::S32, 32, Signed),
+    (primitive_type::S64, 64, Signed),
+    (primitive_type::U8, 8, Unsigned),
+    (primitive_type::U16, 16, Unsigned),
+    (primitive_type::U32, 32, Unsigned),
+    (primitive_type::U64, 64, Unsigned),
+    (primitive_type::F16, 16, Float { infinity: Some(0x7c00) }),
+    (primitive_type::F32, 32, Float { infinity: Some(0x7f80_0000) }),
+    (primitive_type::F64, 64, Float { infinity: Some(0x7ff0_0000_0000_0000) }),
+    (primitive_type::BF16, 16, Float { infinity: Some(0x7f80) }),
+    (primitive_type::F8E5M2, 8, Float { infinity: None }),
+    (primitive_type::F8E4M3FN, 8, Float { infinity: None }),
+    (primitive_type::S4, 8, Signed),
+    (primitive_type::U4, 8, Unsigned),
+    (primitive_type::F8E4M3B11FNUZ, 8, FloatWithoutNegativeZero),
+    (primitive_type::F8E5M2FNUZ, 8, FloatWithoutNegativeZero),
+    (primitive_type::F8E4M3FNUZ, 8, FloatWithoutNegativeZero),
+    (primitive_type::S2, 8, Signed),
+    (primitive_type::U2, 8, Unsigned),
+    (primitive_type::F8E4M3, 8, Float { infinity: None }),
+    (primitive_type::F8E3M4, 8, Float { infinity: None }),
+    (primitive_type::F4E2M1FN, 4, Float { infinity: None }),
+    // No sign: its bits are in order as they are.
+    (primitive_type::F8E8M0FNU, 8, Unsigned),
+];
 
 impl KeyType {
     /// The type with number `code` in a descriptor.
-    pub fn from_code(code: i64) -> Option<Self> {
-        const ALL: [KeyType; 12] = [
-            KeyType::U8,
-            KeyType::U16,
-            KeyType::U32,
-            KeyType::U64,
-            KeyType::S8,
-            KeyType::S16,
-            KeyType::S32,
-            KeyType::S64,
-            KeyType::F16,
-            KeyType::Bf16,
-            KeyType::F32,
-            KeyType::F64,
-        ];
-        ALL.get(usize::try_from(code).ok()?).copied()
+    pub(in crate::runtime) fn from_code(code: i64) -> Option<Self> {
+        KEY_TYPES.iter().find(|row| row.0 == code).map(|&(_, bits, kind)| KeyType { bits, kind })
     }
 
-    /// Bits of an element.
-    pub fn bits(self) -> u32 {
-        match self {
-            Self::U8 | Self::S8 => 8,
-            Self::U16 | Self::S16 | Self::F16 | Self::Bf16 => 16,
-            Self::U32 | Self::S32 | Self::F32 => 32,
-            Self::U64 | Self::S64 | Self::F64 => 64,
-        }
+    /// Bytes of an element in memory; types below 8 bits take one.
+    pub(in crate::runtime) fn bytes(self) -> usize {
+        self.bits.div_ceil(8) as usize
     }
 
-    fn is_signed(self) -> bool {
-        matches!(self, Self::S8 | Self::S16 | Self::S32 | Self::S64)
-    }
-
-    /// The bits of infinity, if the type is a float.
+    /// The bits of infinity, if the type is a float whose NaNs can be told from its numbers.
     fn infinity(self) -> Option<u64> {
-        match self {
-            Self::F16 => Some(0x7c00),
-            Self::Bf16 => Some(0x7f80),
-            Self::F32 => Some(0x7f80_0000),
-            Self::F64 => Some(0x7ff0_0000_0000_0000),
+        match self.kind {
+            Float { infinity } => infinity,
             _ => None,
         }
     }
@@ -71,7 +80,7 @@ impl KeyType {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::runtime) struct KeyCoder {
     bits: u32,
-    signed: bool,
+    kind: Kind,
     infinity: Option<u64>,
     canonical: bool,
     descending: bool,
@@ -80,8 +89,8 @@ pub(in crate::runtime) struct KeyCoder {
 impl KeyCoder {
     pub(in crate::runtime) fn new(key_type: KeyType, order: SortOrder, descending: bool) -> Self {
         Self {
-            bits: key_type.bits(),
-            signed: key_type.is_signed(),
+            bits: key_type.bits,
+            kind: key_type.kind,
             infinity: key_type.infinity(),
             canonical: order != SortOrder::Total,
             descending,
@@ -110,18 +119,24 @@ impl KeyCoder {
     #[inline(always)]
     pub(in crate::runtime) fn encode(self, bits: u64) -> u64 {
         let sign = self.sign();
-        let key = match self.infinity {
-            Some(infinity) => {
-                let magnitude = bits & !sign & self.mask();
-                let bits = match self.canonical {
-                    true if magnitude == 0 => 0,
-                    true if magnitude > infinity => infinity | infinity >> 1,
+        let key = match self.kind {
+            Unsigned => bits,
+            Signed => bits ^ sign,
+            FloatWithoutNegativeZero if bits == sign => self.mask(),
+            Float { .. } | FloatWithoutNegativeZero => {
+                let bits = match self.infinity {
+                    Some(infinity) if self.canonical => {
+                        let magnitude = bits & !sign & self.mask();
+                        match magnitude {
+                            0 => 0,
+                            _ if magnitude > infinity => infinity | infinity >> 1,
+                            _ => bits,
+                        }
+                    }
                     _ => bits,
                 };
                 if bits & sign != 0 { !bits & self.mask() } else { bits | sign }
             }
-            None if self.signed => bits ^ sign,
-            None => bits,
         };
         if self.descending { !key & self.mask() } else { key }
     }
@@ -131,11 +146,12 @@ impl KeyCoder {
     pub(super) fn decode(self, key: u64) -> u64 {
         let sign = self.sign();
         let key = if self.descending { !key & self.mask() } else { key };
-        match self.infinity {
-            Some(_) if key & sign != 0 => key & !sign,
-            Some(_) => !key & self.mask(),
-            None if self.signed => key ^ sign,
-            None => key,
+        match self.kind {
+            Unsigned => key,
+            Signed => key ^ sign,
+            FloatWithoutNegativeZero if key == self.mask() => sign,
+            Float { .. } | FloatWithoutNegativeZero if key & sign != 0 => key & !sign,
+            Float { .. } | FloatWithoutNegativeZero => !key & self.mask(),
         }
     }
 }

@@ -10,8 +10,7 @@ mod rows;
 
 use super::{RunContext, context::context_at};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
-pub(super) use keys::KeyCoder;
-pub use keys::KeyType;
+pub(super) use keys::{KeyCoder, KeyType};
 use rows::{Row, Rows};
 use std::slice;
 
@@ -33,7 +32,7 @@ pub struct SortDescriptor {
     pub descending: i64,
     /// The operand whose elements are compared. Not used with a comparator.
     pub key_operand: i64,
-    /// The [`KeyType`] of its elements. Not used with a comparator.
+    /// Type of its elements, as XLA's `PrimitiveType`. Not used with a comparator.
     pub key_type: i64,
 }
 

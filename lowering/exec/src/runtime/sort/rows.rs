@@ -65,11 +65,11 @@ impl Rows {
                 .ok_or_else(|| format!("no key type {}", descriptor.key_type))?;
             let operand = size(descriptor.key_operand, "key operand")?;
             let bytes = operands.get(operand).map(|operand| operand.bytes);
-            if bytes != Some(key_type.bits() as usize / 8) {
-                return Err(format!("operand {operand} has no elements of {key_type:?}"));
+            if bytes != Some(key_type.bytes()) {
+                return Err(format!("operand {operand} has no elements of type {}", descriptor.key_type));
             }
             let coder = KeyCoder::new(key_type, order, descriptor.descending != 0);
-            Some(Key { operand, bits: key_type.bits(), coder })
+            Some(Key { operand, bits: 8 * key_type.bytes() as u32, coder })
         };
         if comparator.is_none() && matches!(order, SortOrder::Comparator | SortOrder::Less) {
             return Err("no comparator".into());

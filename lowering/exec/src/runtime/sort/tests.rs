@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ThreadPool;
+use crate::runtime::primitive_type;
 use std::time::Instant;
 
 #[repr(C)]
@@ -10,12 +11,7 @@ struct Described<const N: usize> {
     sizes: [i64; N],
 }
 
-fn describe<const N: usize>(
-    dimensions: [usize; 3],
-    order: SortOrder,
-    key_type: KeyType,
-    sizes: [i64; N],
-) -> Described<N> {
+fn describe<const N: usize>(dimensions: [usize; 3], order: SortOrder, key_type: i64, sizes: [i64; N]) -> Described<N> {
     let [outer, length, inner] = dimensions.map(|dimension| dimension as i64);
     Described {
         descriptor: SortDescriptor {
@@ -26,7 +22,7 @@ fn describe<const N: usize>(
             order: order as i64,
             descending: 0,
             key_operand: 0,
-            key_type: key_type as i64,
+            key_type,
         },
         sizes,
     }
@@ -99,12 +95,12 @@ fn every_order_of_one_operand() {
             let mut expected = input.clone();
             expected.sort_by(f32::total_cmp);
             let mut output = vec![0f32; input.len()];
-            let described = describe([1, input.len(), 1], SortOrder::Total, KeyType::F32, [4]);
+            let described = describe([1, input.len(), 1], SortOrder::Total, primitive_type::F32, [4]);
             run(&context, &described, None, [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
             assert_eq!(bits(&output), bits(&expected));
 
             expected.reverse();
-            let described = describe([1, input.len(), 1], SortOrder::Comparator, KeyType::F32, [4]);
+            let described = describe([1, input.len(), 1], SortOrder::Comparator, primitive_type::F32, [4]);
             run(&context, &described, Some(f32_total_greater), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
             assert_eq!(bits(&output), bits(&expected));
         }
@@ -124,7 +120,7 @@ fn sorts_are_stable_and_carry_other_operands() {
             let mut expected: Vec<(f32, u16)> = input.iter().copied().zip(indices.iter().copied()).collect();
             expected.sort_by(|a, b| a.0.partial_cmp(&b.0).unwrap());
             let (mut values, mut order_out) = (vec![0f32; input.len()], vec![0u16; input.len()]);
-            let described = describe([1, input.len(), 1], order, KeyType::F32, [4, 2]);
+            let described = describe([1, input.len(), 1], order, primitive_type::F32, [4, 2]);
             let outputs = [values.as_mut_ptr().cast(), order_out.as_mut_ptr().cast()];
             run(&context, &described, Some(f32_less), [input.as_ptr().cast(), indices.as_ptr().cast()], outputs);
             let (expected_values, expected_order): (Vec<f32>, Vec<u16>) = expected.into_iter().unzip();
@@ -138,7 +134,7 @@ fn sorts_are_stable_and_carry_other_operands() {
 fn canonical_order_puts_all_nans_last_and_keeps_their_bits() {
     let input = specials();
     let mut output = vec![0f32; input.len()];
-    let described = describe([1, input.len(), 1], SortOrder::TotalCanonical, KeyType::F32, [4]);
+    let described = describe([1, input.len(), 1], SortOrder::TotalCanonical, primitive_type::F32, [4]);
     run(&RunContext::new(None), &described, None, [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
     let expected = [
         f32::NEG_INFINITY,
@@ -172,7 +168,7 @@ fn middle_dimensions_and_in_place() {
             row.iter().enumerate().for_each(|(position, &value)| expected[at(position)] = value);
         }
     }
-    let mut described = describe([outer, length, inner], SortOrder::Total, KeyType::S64, [8]);
+    let mut described = describe([outer, length, inner], SortOrder::Total, primitive_type::S64, [8]);
     described.descriptor.descending = 1;
     let address: *mut u8 = data.as_mut_ptr().cast();
     run(&context, &described, None, [address.cast_const()], [address]);
@@ -185,7 +181,7 @@ fn small_types_in_both_directions() {
     let mut output = vec![0i8; input.len()];
     let mut expected = input.clone();
     expected.sort_unstable();
-    let mut described = describe([1, input.len(), 1], SortOrder::Less, KeyType::S8, [1]);
+    let mut described = describe([1, input.len(), 1], SortOrder::Less, primitive_type::S8, [1]);
     run(&RunContext::new(None), &described, Some(always), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
     assert_eq!(output, expected);
     described.descriptor.descending = 1;
@@ -198,7 +194,7 @@ fn small_types_in_both_directions() {
 fn a_comparator_that_is_no_order_still_permutes() {
     let input = random(1000, 9);
     let mut output = vec![0f32; input.len()];
-    let described = describe([1, input.len(), 1], SortOrder::Comparator, KeyType::F32, [4]);
+    let described = describe([1, input.len(), 1], SortOrder::Comparator, primitive_type::F32, [4]);
     run(&RunContext::new(None), &described, Some(always), [input.as_ptr().cast()], [output.as_mut_ptr().cast()]);
     let sorted = |mut values: Vec<f32>| {
         values.sort_by(f32::total_cmp);
@@ -210,7 +206,7 @@ fn a_comparator_that_is_no_order_still_permutes() {
 #[test]
 fn bad_descriptors_are_failures() {
     let context = RunContext::new(None);
-    let described = describe([1, 4, 1], SortOrder::Total, KeyType::F64, [4]);
+    let described = describe([1, 4, 1], SortOrder::Total, primitive_type::F64, [4]);
     let data = [0f32; 4];
     let mut output = [0f32; 4];
     let (inputs, outputs) = ([data.as_ptr().cast::<u8>()], [output.as_mut_ptr().cast::<u8>()]);
@@ -234,14 +230,20 @@ fn speed() {
                 let outputs = [values.as_mut_ptr().cast(), order.as_mut_ptr().cast()];
                 let inputs = [input.as_ptr().cast(), indices.as_ptr().cast()];
                 let start = Instant::now();
-                let one = describe([1, count, 1], kind, KeyType::F32, [4]);
+                let one = describe([1, count, 1], kind, primitive_type::F32, [4]);
                 run(&context, &one, Some(f32_less), [inputs[0]], [outputs[0]]);
                 best[0] = best[0].min(start.elapsed().as_secs_f64());
                 let start = Instant::now();
-                run(&context, &describe([1, count, 1], kind, KeyType::F32, [4, 4]), Some(f32_less), inputs, outputs);
+                run(
+                    &context,
+                    &describe([1, count, 1], kind, primitive_type::F32, [4, 4]),
+                    Some(f32_less),
+                    inputs,
+                    outputs,
+                );
                 best[1] = best[1].min(start.elapsed().as_secs_f64());
                 let start = Instant::now();
-                let rows = describe([1000, 1000, 1], kind, KeyType::F32, [4]);
+                let rows = describe([1000, 1000, 1], kind, primitive_type::F32, [4]);
                 run(&context, &rows, Some(f32_less), [inputs[0]], [outputs[0]]);
                 best[2] = best[2].min(start.elapsed().as_secs_f64());
             }

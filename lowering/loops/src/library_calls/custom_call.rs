@@ -1,0 +1,63 @@
+//! custom-call: functions that the runtime knows by name.
+
+use hlo::graph::{Computation, Instruction};
+use hlo::shape::{ArrayShape, Shape};
+
+use super::{Argument, Call, array_operands, arrays, shape_words, sort};
+use crate::program::LoopOptions;
+
+/// Descriptor: bytes of the name and of the configuration, operands, results, whether the result is a tuple; of each
+/// array the element type, the rank, the dimensions and the order of dimensions from minor to major.
+pub(super) fn custom_call(
+    computation: &Computation,
+    instruction: &Instruction,
+    options: &LoopOptions,
+) -> Result<Call, String> {
+    let target = instruction.attributes.word("custom_call_target").unwrap_or_default();
+    if !(options.custom_calls)(target) {
+        if target == "TopK" {
+            return sort::top_k(computation, instruction, true);
+        }
+        return Err(format!("no function is registered as `{target}`"));
+    }
+    let configuration = configuration(instruction);
+    let (operands, results) = (array_operands(computation, instruction), arrays(&instruction.shape));
+    let mut descriptor = vec![
+        target.len() as i64,
+        configuration.len() as i64,
+        operands.len() as i64,
+        results.len() as i64,
+        matches!(instruction.shape, Shape::Tuple(_)).into(),
+    ];
+    descriptor.extend(operands.into_iter().chain(results).flat_map(array_words));
+    let arguments =
+        vec![Argument::Text(target.to_string()), Argument::Text(configuration), Argument::Operands, Argument::Results];
+    Ok(Call { symbol: "halo_custom_call", descriptor, arguments })
+}
+
+/// Compiled code keeps every array row-major.
+fn array_words(shape: &ArrayShape) -> impl Iterator<Item = i64> + '_ {
+    shape_words(shape).chain((0..shape.rank() as i64).rev())
+}
+
+/// The call's `backend_config`; the text of a quoted one.
+fn configuration(instruction: &Instruction) -> String {
+    let text = instruction.annotation("backend_config").unwrap_or_default();
+    let Some(quoted) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return text.to_string();
+    };
+    let mut unquoted = String::with_capacity(quoted.len());
+    let mut characters = quoted.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' => match characters.next() {
+                Some('n') => unquoted.push('\n'),
+                Some('t') => unquoted.push('\t'),
+                Some(other) => unquoted.push(other),
+                None => {}
+            },
+            other => unquoted.push(other),
+        }
+    }
+    unquoted
+}

@@ -1,0 +1,256 @@
+//! Operations that call the runtime: sorting, transforms, factorisations, random bits, queues, functions of the user.
+//!
+//! Runtime functions take addresses only: the run context, a constant descriptor (64-bit integers), and what the
+//! operation's [`Call`] lists. Descriptors name element types by XLA's numbers ([`primitive_type`]); each is documented
+//! beside the runtime function that reads it. Arrays are row-major in memory, whatever layout the text gives them.
+//!
+//! ```text
+//!  call_of ─┬─ sort: sort, topk, comparators as functions      linear_algebra: fft, cholesky, triangular-solve
+//!           └─ custom_call: functions by name                  random, feeds: generators and queues
+//! ```
+
+mod custom_call;
+mod feeds;
+mod linear_algebra;
+mod random;
+mod sort;
+
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::shape::{ArrayShape, Shape};
+use melior::ir::Attribute;
+use melior::ir::attribute::{FlatSymbolRefAttribute, TypeAttribute};
+use mlir_ext::builder::Value;
+use passes::buffer_assignment::ComputationBuffers;
+
+use crate::error::LoweringError;
+use crate::memory::{FunctionMemory, MAX_ARGUMENTS, RUN_CONTEXT, pointer_at, pointer_offset, pointer_type};
+use crate::program::{LoopOptions, Program, leaf_slices};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// A call of a runtime function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Call {
+    /// Name of the function.
+    symbol: &'static str,
+    /// The constant that describes the call.
+    descriptor: Vec<i64>,
+    /// What is passed after the run context and the descriptor.
+    arguments: Vec<Argument>,
+}
+
+/// One address that a runtime function gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Argument {
+    /// An array of the operands, tuples flattened.
+    Operand(usize),
+    /// An array of the result, tuples flattened.
+    Result(usize),
+    /// A table of all arrays of the operands.
+    Operands,
+    /// A table of all arrays of the result.
+    Results,
+    /// The instruction's computation on scalars, as a function of a table of its arguments' addresses.
+    Comparator,
+    /// Null.
+    Nothing,
+    /// The bytes of a text.
+    Text(String),
+}
+
+/// What an instruction calls; `None` if its operation calls nothing, an explanation if this use of it cannot be called.
+fn call_of(
+    computation: &Computation,
+    instruction: &Instruction,
+    options: &LoopOptions,
+) -> std::result::Result<Option<Call>, String> {
+    let call = match instruction.kind {
+        OpKind::Sort => sort::sort(computation, instruction)?,
+        OpKind::TopK => sort::top_k(computation, instruction, instruction.attributes.get("largest").is_none())?,
+        OpKind::Fft => linear_algebra::fft(computation, instruction)?,
+        OpKind::Cholesky => linear_algebra::cholesky(computation, instruction)?,
+        OpKind::TriangularSolve => linear_algebra::triangular_solve(computation, instruction)?,
+        OpKind::CustomCall => custom_call::custom_call(computation, instruction, options)?,
+        OpKind::Rng => random::rng(instruction)?,
+        OpKind::RngBitGenerator => random::bit_generator(computation, instruction)?,
+        OpKind::RngGetAndUpdateState => random::get_and_update_state(instruction),
+        OpKind::Infeed => feeds::infeed(instruction),
+        OpKind::Outfeed => feeds::outfeed(computation, instruction),
+        OpKind::Send => feeds::send(computation, instruction),
+        OpKind::RecvDone => feeds::receive(instruction),
+        _ => return Ok(None),
+    };
+    let addresses = array_operands(computation, instruction).len() + arrays(&instruction.shape).len();
+    if addresses > MAX_ARGUMENTS {
+        return Err(format!("{addresses} arrays, more than {MAX_ARGUMENTS}"));
+    }
+    Ok(Some(call))
+}
+
+/// Whether an operation calls the runtime.
+pub(crate) fn is_library_call(kind: OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::Sort
+            | OpKind::TopK
+            | OpKind::Fft
+            | OpKind::Cholesky
+            | OpKind::TriangularSolve
+            | OpKind::CustomCall
+            | OpKind::Rng
+            | OpKind::RngBitGenerator
+            | OpKind::RngGetAndUpdateState
+            | OpKind::Infeed
+            | OpKind::Outfeed
+            | OpKind::Send
+            | OpKind::RecvDone
+    )
+}
+
+/// Rejects calls that the runtime does not have; other operations pass.
+///
+/// # Errors
+/// [`LoweringError::Unsupported`] with what is missing, such as the name of an unknown custom call.
+pub(crate) fn check(computation: &Computation, instruction: &Instruction, options: &LoopOptions) -> Result<()> {
+    call_of(computation, instruction, options).map(|_| ()).map_err(|what| LoweringError::Unsupported {
+        op: instruction.kind,
+        platform: "cpu",
+        what,
+        instruction: instruction.name.clone(),
+    })
+}
+
+/// Number of an element type in XLA's `PrimitiveType` (`xla_data.proto`).
+pub fn primitive_type(element_type: ElementType) -> i64 {
+    match element_type {
+        ElementType::Pred => 1,
+        ElementType::S8 => 2,
+        ElementType::S16 => 3,
+        ElementType::S32 => 4,
+        ElementType::S64 => 5,
+        ElementType::U8 => 6,
+        ElementType::U16 => 7,
+        ElementType::U32 => 8,
+        ElementType::U64 => 9,
+        ElementType::F16 => 10,
+        ElementType::F32 => 11,
+        ElementType::F64 => 12,
+        ElementType::C64 => 15,
+        ElementType::BF16 => 16,
+        ElementType::C128 => 18,
+        ElementType::F8E5M2 => 19,
+        ElementType::F8E4M3FN => 20,
+        ElementType::S4 => 21,
+        ElementType::U4 => 22,
+        ElementType::F8E4M3B11FNUZ => 23,
+        ElementType::F8E5M2FNUZ => 24,
+        ElementType::F8E4M3FNUZ => 25,
+        ElementType::S2 => 26,
+        ElementType::U2 => 27,
+        ElementType::F8E4M3 => 28,
+        ElementType::F8E3M4 => 29,
+        ElementType::F4E2M1FN => 32,
+        ElementType::F8E8M0FNU => 33,
+    }
+}
+
+/// The arrays of a shape, tuples flattened; tokens are left out.
+fn arrays(shape: &Shape) -> Vec<&ArrayShape> {
+    shape.leaves().into_iter().filter_map(Shape::as_array).collect()
+}
+
+/// The arrays of the operands, tuples flattened.
+fn array_operands<'a>(computation: &'a Computation, instruction: &Instruction) -> Vec<&'a ArrayShape> {
+    instruction.operands.iter().flat_map(|&operand| arrays(&computation.get(operand).shape)).collect()
+}
+
+/// Element type, rank and dimensions of an array.
+fn shape_words(shape: &ArrayShape) -> impl Iterator<Item = i64> + '_ {
+    [primitive_type(shape.element_type), shape.rank() as i64].into_iter().chain(shape.dimensions.iter().copied())
+}
+
+impl<'c> Program<'_, 'c> {
+    /// Emits the call of an instruction for which [`is_library_call`] holds.
+    pub(crate) fn library_call(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        id: InstructionId,
+        memory: &FunctionMemory<'c>,
+    ) -> Result<()> {
+        let instruction = computation.get(id);
+        let call = call_of(computation, instruction, &self.options).map_err(LoweringError::Bug)?;
+        let call = call.ok_or_else(|| LoweringError::bug(format!("`{}` calls nothing", instruction.name)))?;
+        let builder = self.builder;
+        let operands =
+            instruction.operands.iter().map(|&operand| (computation.get(operand), &buffers.values[operand.index()]));
+        let (inputs, outputs) = (leaf_slices(operands), leaf_slices([(instruction, &buffers.values[id.index()])]));
+        let addresses: Vec<Value<'c>> =
+            inputs.iter().chain(&outputs).map(|(_, slice)| memory.address(builder, &self.table, *slice)).collect();
+        let has_table =
+            call.arguments.iter().any(|argument| matches!(argument, Argument::Operands | Argument::Results));
+        let table = has_table.then(|| memory.arguments(builder, &addresses));
+        let pointer = pointer_type(builder);
+        let mut values = vec![pointer_at(builder, memory.table(), RUN_CONTEXT), self.constant_words(&call.descriptor)];
+        for argument in &call.arguments {
+            let address = |position: usize| addresses.get(position).copied();
+            values.push(
+                match argument {
+                    Argument::Operand(number) => address(*number),
+                    Argument::Result(number) => address(inputs.len() + number),
+                    Argument::Operands => table,
+                    Argument::Results => {
+                        table.map(|table| pointer_offset(builder, table, pointer, inputs.len() as i64))
+                    }
+                    Argument::Comparator => Some(self.comparator(&instruction.computations[0])),
+                    Argument::Nothing => Some(builder.value("llvm.mlir.zero", &[], pointer, &[])),
+                    Argument::Text(text) => Some(self.constant_text(text)),
+                }
+                .ok_or_else(|| LoweringError::bug(format!("`{}` lacks an argument", instruction.name)))?,
+            );
+        }
+        let parameters = vec![pointer; values.len()];
+        builder.define_once(call.symbol, |builder| builder.declare_function(call.symbol, &parameters, &[]));
+        builder.call(call.symbol, &values, &[]);
+        Ok(())
+    }
+
+    /// The address of constant 64-bit integers.
+    fn constant_words(&self, words: &[i64]) -> Value<'c> {
+        let list: Vec<String> = words.iter().map(i64::to_string).collect();
+        let value = format!("dense<[{}]> : tensor<{}xi64>", list.join(", "), words.len());
+        self.constant_global(&value, words.len(), 64)
+    }
+
+    /// The address of a text's bytes.
+    fn constant_text(&self, text: &str) -> Value<'c> {
+        // An empty array has no address of its own; nothing is read there.
+        let mut bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
+        bytes.push("0".to_string());
+        let value = format!("dense<[{}]> : tensor<{}xi8>", bytes.join(", "), bytes.len());
+        self.constant_global(&value, bytes.len(), 8)
+    }
+
+    /// The address of a constant array of integers, made once for equal ones.
+    fn constant_global(&self, value: &str, count: usize, width: u32) -> Value<'c> {
+        let builder = self.builder;
+        let context = builder.context();
+        let name = self.named_once(value, "constant", |name| {
+            let parsed = |text: &str| Attribute::parse(context, text).unwrap_or_else(|| Attribute::unit(context));
+            let r#type = melior::dialect::llvm::r#type::array(builder.integer_type(width), count as u32);
+            let attributes = [
+                ("global_type", TypeAttribute::new(r#type).into()),
+                ("sym_name", builder.string_attribute(name)),
+                ("linkage", parsed("#llvm.linkage<internal>")),
+                ("constant", Attribute::unit(context)),
+                ("value", parsed(value)),
+                ("addr_space", builder.integer_attribute(builder.integer_type(32), 0)),
+            ];
+            builder.operation("llvm.mlir.global", &[], &[], &attributes, vec![builder.empty_region()]);
+        });
+        let symbol = FlatSymbolRefAttribute::new(context, &name).into();
+        builder.value("llvm.mlir.addressof", &[], pointer_type(builder), &[("global_name", symbol)])
+    }
+}

@@ -1,0 +1,242 @@
+//! sort and topk; comparators as functions, and the orders that need none.
+
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::literal::Literal;
+use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
+use mlir_ext::builder::Value;
+
+use super::{Argument, Call, array_operands, primitive_type};
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::memory::{argument_array, pointer_type};
+use crate::program::{Program, structure};
+use crate::scalar::{self, compare::Comparison};
+
+/// Which elements come first: the runtime's orders, with their numbers in descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// As the comparator says.
+    Comparator = 0,
+    /// `<` on floats; rows with NaN go to the comparator.
+    Less = 1,
+    /// Total order; `<` on integers.
+    Total = 2,
+    /// Total order once zeros and NaNs have been replaced by +0 and one positive NaN.
+    TotalCanonical = 3,
+}
+
+/// An order of one operand's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct KeyOrder {
+    order: Order,
+    descending: bool,
+    operand: usize,
+}
+
+/// Descriptor: operands, outer, length, inner, order, descending, key operand, key type, element sizes.
+pub(super) fn sort(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
+    let operands = array_operands(computation, instruction);
+    let (Some(first), [comparator]) = (operands.first(), &instruction.computations[..]) else {
+        return Err("a sort without operands or comparator".into());
+    };
+    let along = instruction.attributes.ints("dimensions").first().copied().unwrap_or(0) as usize;
+    let size = |dimensions: &[i64]| dimensions.iter().product::<i64>();
+    let (outer, rest) = first.dimensions.split_at(along.min(first.dimensions.len()));
+    let (length, inner) = rest.split_first().map_or((1, 1), |(&length, inner)| (length, size(inner)));
+    let key = key_order(comparator).filter(|key| key.operand < operands.len());
+    let order = key.map_or(Order::Comparator, |key| key.order);
+    let needs_comparator = matches!(order, Order::Comparator | Order::Less);
+    if needs_comparator {
+        check_scalar_computation(comparator)?;
+    }
+    let key_operand = key.map_or(0, |key| key.operand);
+    let mut descriptor = vec![
+        operands.len() as i64,
+        size(outer),
+        length,
+        inner,
+        order as i64,
+        key.is_some_and(|key| key.descending).into(),
+        key_operand as i64,
+        primitive_type(operands[key_operand].element_type),
+    ];
+    descriptor.extend(operands.iter().map(|operand| operand.element_type.byte_width() as i64));
+    let comparator = if needs_comparator { Argument::Comparator } else { Argument::Nothing };
+    let arguments = vec![comparator, Argument::Operands, Argument::Results];
+    Ok(Call { symbol: "halo_sort", descriptor, arguments })
+}
+
+/// Descriptor: key type, rows, their length, elements to select, whether the largest ones.
+pub(super) fn top_k(computation: &Computation, instruction: &Instruction, largest: bool) -> Result<Call, String> {
+    let operands = array_operands(computation, instruction);
+    let results = super::arrays(&instruction.shape);
+    let ([operand], [values, indices]) = (&operands[..], &results[..]) else {
+        return Err("topk has one operand and two results".into());
+    };
+    if operand.element_type.is_complex() || indices.element_type != ElementType::S32 {
+        return Err(format!("topk of {operand} with indices {indices}"));
+    }
+    let (&length, rows) = operand.dimensions.split_last().ok_or("topk of a scalar")?;
+    let k = values.dimensions.last().copied().unwrap_or(0);
+    let descriptor = vec![
+        primitive_type(operand.element_type),
+        rows.iter().product(),
+        length,
+        k,
+        (largest || instruction.attributes.flag("largest")).into(),
+    ];
+    let arguments = vec![Argument::Operand(0), Argument::Result(0), Argument::Result(1)];
+    Ok(Call { symbol: "halo_top_k", descriptor, arguments })
+}
+
+/// The order that a comparator is, if it compares the elements of one operand and nothing else.
+fn key_order(comparator: &Computation) -> Option<KeyOrder> {
+    let root = comparator.root();
+    if root.kind != OpKind::Compare {
+        return None;
+    }
+    let comparison = Comparison::from_attributes(&root.attributes)?;
+    let (left, left_canonical) = compared_element(comparator, *root.operands.first()?)?;
+    let (right, right_canonical) = compared_element(comparator, *root.operands.get(1)?)?;
+    if left / 2 != right / 2 || left == right || left_canonical != right_canonical {
+        return None;
+    }
+    // Parameters 2k and 2k + 1 are the left and the right element of operand k.
+    let swapped = left % 2 == 1;
+    let descending = match comparison.direction {
+        ComparisonDirection::Lt => swapped,
+        ComparisonDirection::Gt => !swapped,
+        _ => return None,
+    };
+    let element_type = comparator.get(comparator.parameters[left]).shape.as_array()?.element_type;
+    let is_keyed_float =
+        matches!(element_type, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64);
+    let order = match element_type.class() {
+        ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => Order::Total,
+        ElementClass::Float if !is_keyed_float => return None,
+        ElementClass::Float if !comparison.total_order => Order::Less,
+        ElementClass::Float if left_canonical => Order::TotalCanonical,
+        ElementClass::Float => Order::Total,
+        ElementClass::Complex => return None,
+    };
+    Some(KeyOrder { order, descending, operand: left / 2 })
+}
+
+/// The parameter that is compared, and whether its zeros and NaNs are replaced first, as JAX does:
+/// `select(x != x, nan, select(x == 0, 0, x))`.
+fn compared_element(comparator: &Computation, id: InstructionId) -> Option<(usize, bool)> {
+    let outer = comparator.get(id);
+    if let Some(number) = outer.parameter_number() {
+        return Some((number, false));
+    }
+    let [is_nan, nan, inner] = select_operands(comparator, id)?;
+    let [is_zero, zero, element] = select_operands(comparator, inner)?;
+    let number = comparator.get(element).parameter_number()?;
+    let compares = |id: InstructionId, direction: ComparisonDirection, other: InstructionId| {
+        let instruction = comparator.get(id);
+        instruction.kind == OpKind::Compare
+            && instruction.operands == [element, other]
+            && Comparison::from_attributes(&instruction.attributes)
+                == Some(Comparison { direction, total_order: false })
+    };
+    let zero_compared = *comparator.get(is_zero).operands.get(1)?;
+    let is_canonical = compares(is_nan, ComparisonDirection::Ne, element)
+        && compares(is_zero, ComparisonDirection::Eq, zero_compared)
+        && is_zero_constant(comparator, zero_compared)
+        && is_zero_constant(comparator, zero)
+        && is_positive_nan(comparator, nan);
+    is_canonical.then_some((number, true))
+}
+
+fn select_operands(comparator: &Computation, id: InstructionId) -> Option<[InstructionId; 3]> {
+    let instruction = comparator.get(id);
+    if instruction.kind != OpKind::Select {
+        return None;
+    }
+    instruction.operands[..].try_into().ok()
+}
+
+/// Bits of a scalar constant of at most 64 bits, and its type.
+fn constant_bits(comparator: &Computation, id: InstructionId) -> Option<(u64, ElementType)> {
+    let Some(Literal::Array(array)) = comparator.get(id).literal() else { return None };
+    let bytes = array.bytes();
+    let is_scalar = array.shape().rank() == 0 && bytes.len() <= 8;
+    let bits = bytes.iter().rev().fold(0u64, |bits, &byte| bits << 8 | u64::from(byte));
+    is_scalar.then_some((bits, array.element_type()))
+}
+
+fn is_zero_constant(comparator: &Computation, id: InstructionId) -> bool {
+    constant_bits(comparator, id).is_some_and(|(bits, _)| bits == 0)
+}
+
+fn is_positive_nan(comparator: &Computation, id: InstructionId) -> bool {
+    let Some((bits, element_type)) = constant_bits(comparator, id) else { return false };
+    let (infinity, sign) = match element_type {
+        ElementType::F16 => (0x7c00, 1 << 15),
+        ElementType::BF16 => (0x7f80, 1 << 15),
+        ElementType::F32 => (0x7f80_0000, 1 << 31),
+        ElementType::F64 => (0x7ff0_0000_0000_0000, 1 << 63),
+        _ => return false,
+    };
+    bits > infinity && bits < sign
+}
+
+/// Whether a computation of scalars has code: everything in it is elementwise.
+fn check_scalar_computation(computation: &Computation) -> Result<(), String> {
+    for instruction in &computation.instructions {
+        let is_known = scalar::is_elementwise(instruction.kind)
+            || matches!(
+                instruction.kind,
+                OpKind::Parameter
+                    | OpKind::Constant
+                    | OpKind::Tuple
+                    | OpKind::GetTupleElement
+                    | OpKind::Broadcast
+                    | OpKind::Reshape
+                    | OpKind::Copy
+                    | OpKind::Transpose
+                    | OpKind::Map
+                    | OpKind::Fusion
+            );
+        if !is_known {
+            return Err(format!("`{}` in a computation of scalars", instruction.kind));
+        }
+        instruction.computations.iter().try_for_each(check_scalar_computation)?;
+    }
+    Ok(())
+}
+
+impl<'c> Program<'_, 'c> {
+    /// The address of a function that computes a comparator: its argument is a table of the elements' addresses, its
+    /// result a byte that is 1 if the first element comes before the second.
+    pub(super) fn comparator(&self, comparator: &Computation) -> Value<'c> {
+        let builder = self.builder;
+        let (pointer, byte) = (pointer_type(builder), builder.integer_type(8));
+        let name = self.named_once(&format!("comparator {}", structure(comparator)), "comparator", |name| {
+            builder.function(name, &[pointer], &[byte], true, |builder, region| {
+                let elements: Result<Vec<_>, LoweringError> = comparator
+                    .parameters
+                    .iter()
+                    .enumerate()
+                    .map(|(number, &parameter)| {
+                        let shape = comparator.get(parameter).shape.as_array();
+                        let shape = shape.ok_or_else(|| LoweringError::bug("comparator of something but arrays"))?;
+                        Ok(argument_array(builder, region.argument(0), number, shape))
+                    })
+                    .collect();
+                let result = elements.and_then(|arrays| {
+                    let mut emitter = Elemental::new(builder, comparator, &arrays, 1);
+                    let elements: Vec<_> = arrays.iter().map(|array| emitter.load(array, &[])).collect();
+                    let values = emitter.scalar_computation(comparator, &elements)?;
+                    let holds = values.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
+                    Ok(scalar::to_memory(builder, holds))
+                });
+                let value = self.kept(result).unwrap_or_else(|| builder.constant_integer(byte, 0));
+                builder.effect("func.return", &[value], &[]);
+            });
+        });
+        builder.function_pointer(&name, &[pointer], &[byte], pointer)
+    }
+}
