@@ -50,6 +50,10 @@ pub enum Error {
 impl Error {
     /// Whether the program is valid but uses something that has no lowering yet.
     pub fn is_unsupported(&self) -> bool {
-        matches!(self, Error::Lowering(lowering_loops::error::LoweringError::Unsupported { .. }))
+        matches!(
+            self,
+            Error::Lowering(lowering_loops::error::LoweringError::Unsupported { .. })
+                | Error::Pass(passes::registry::PassError::Dynamic(_))
+        )
     }
 }

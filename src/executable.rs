@@ -92,11 +92,14 @@ impl Executable {
                 other => return Err(Error::Elided(other.shape().to_string())),
             }
         }
+        let program_shape = entry.program_shape();
+        declare_dimensions(&mut assignment.parameters, program_shape.parameters.iter());
+        declare_dimensions(&mut assignment.outputs, std::iter::once(&program_shape.result));
         Ok(Executable {
             client,
             _jit: jit,
             entry: function,
-            program_shape: entry.program_shape(),
+            program_shape,
             assignment,
             constants,
             arenas: Mutex::new(Vec::new()),
@@ -194,6 +197,15 @@ impl Executable {
 
     fn return_arena(&self, arena: PoolBuffer) {
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+    }
+}
+
+/// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.
+fn declare_dimensions<'s>(arrays: &mut [Option<ArrayShape>], declared: impl Iterator<Item = &'s Shape>) {
+    for (array, declared) in arrays.iter_mut().zip(declared.flat_map(Shape::leaves)) {
+        if let (Some(array), Some(declared)) = (array, declared.as_array()) {
+            array.dynamic.clone_from(&declared.dynamic);
+        }
     }
 }
 

@@ -1,8 +1,10 @@
 //! Transformations of HLO programs, and the analysis that places their values in memory.
 //!
 //! ```text
-//!   graph ─> inline-calls ─> expand ─> canonicalize ─> cse ─> dce ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
-//!            graph           graph      MLIR            MLIR   MLIR   graph                graph         graph
+//!   graph ─> inline-calls ─> pad-dynamic-dimensions ─> expand ─> canonicalize ─> cse ─> dce ─>
+//!            graph           graph                     graph     MLIR            MLIR   MLIR
+//!         ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
+//!            graph                graph         graph
 //! ```
 
 pub mod buffer_assignment;
@@ -10,6 +12,7 @@ pub mod canonicalize;
 pub mod canonicalize_dots;
 pub mod cse;
 pub mod dce;
+pub mod dynamic_dimensions;
 mod effects;
 pub mod expand;
 pub mod fuse_loops;

@@ -11,9 +11,12 @@ use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::rewrite::RewriteError;
 
+use crate::dynamic_dimensions::DynamicError;
 use crate::inline_calls::InlineError;
 use crate::pipeline::{PassReport, Pipeline, Program};
-use crate::{buffer_assignment, canonicalize, canonicalize_dots, cse, dce, expand, fuse_loops, inline_calls};
+use crate::{
+    buffer_assignment, canonicalize, canonicalize_dots, cse, dce, dynamic_dimensions, expand, fuse_loops, inline_calls,
+};
 
 /// A transformation of HLO programs.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +123,11 @@ static PASSES: &[Pass] = &[
             Ok(())
         }),
     },
+    Pass {
+        name: "pad-dynamic-dimensions",
+        description: "makes bounded dynamic dimensions static; sizes become values, and what does not exist is masked",
+        body: PassBody::Graph(|module, statistics| Ok(dynamic_dimensions::pad_dynamic_dimensions(module, statistics)?)),
+    },
 ];
 
 /// Every pass, by name.
@@ -195,6 +203,9 @@ pub enum PassError {
     /// A program too large once inlined.
     #[error(transparent)]
     Inline(#[from] InlineError),
+    /// An operation on dynamic dimensions that has no rule.
+    #[error(transparent)]
+    Dynamic(#[from] DynamicError),
     /// A rewrite would have broken the program: a bug of the pass.
     #[error("internal error: {0}")]
     Rewrite(#[from] RewriteError),

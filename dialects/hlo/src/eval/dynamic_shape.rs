@@ -10,7 +10,7 @@ use super::movement;
 use super::scalar::{Scalar, load, store};
 use super::value::{ArrayValue, Value};
 use super::{Evaluator, Failure};
-use crate::attributes::{AttributeValue, SliceDimension};
+use crate::attributes::{AttributeValue, SliceDimension, WindowDimension};
 use crate::graph::Instruction;
 use crate::literal::ArrayLiteral;
 use crate::op_kind::OpKind;
@@ -169,6 +169,11 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
     let first = *shapes.first().ok_or_else(|| Failure::malformed("an operand is missing"))?;
     let with = |dimensions: Vec<i64>| -> Shape { with_dimensions(declared, &dimensions) };
     let unsupported = || Failure::Unsupported(format!("{} of operands with run-time sizes", instruction.kind));
+    match instruction.kind {
+        OpKind::DynamicUpdateSlice => check_window(first, &shapes[1].dimensions)?,
+        OpKind::Gather => check_window(first, attributes.ints("slice_sizes"))?,
+        _ => {}
+    }
     Ok(match instruction.kind {
         OpKind::Reverse
         | OpKind::Sort
@@ -177,7 +182,10 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
         | OpKind::SelectAndScatter
         | OpKind::AllReduce
         | OpKind::CollectivePermute => with(first.dimensions.clone()),
-        OpKind::DynamicSlice => declared.clone(),
+        OpKind::DynamicSlice => {
+            check_window(first, &declared_dimensions(declared)?)?;
+            declared.clone()
+        }
         OpKind::Broadcast => {
             let mut dimensions = declared_dimensions(declared)?;
             for (d, target) in ints("dimensions").into_iter().enumerate() {
@@ -230,18 +238,21 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
             );
             with(dimensions)
         }
-        OpKind::ReduceWindow => with(
-            first
-                .dimensions
-                .iter()
-                .zip(attributes.window())
-                .map(|(&size, w)| {
-                    let dilated = if size == 0 { 0 } else { (size - 1) * w.base_dilation + 1 };
-                    let room = dilated + w.padding_low + w.padding_high - ((w.size - 1) * w.window_dilation + 1);
-                    if room < 0 { 0 } else { room / w.stride.max(1) + 1 }
-                })
-                .collect(),
-        ),
+        OpKind::ReduceWindow => {
+            with(first.dimensions.iter().zip(attributes.window()).map(|(&size, w)| windows(size, w)).collect())
+        }
+        OpKind::Convolution => {
+            let numbers = attributes.convolution_dimensions().ok_or_else(unsupported)?;
+            let (input, kernel) = (shapes[0], shapes[1]);
+            let mut dimensions = declared_dimensions(declared)?;
+            dimensions[numbers.output_batch as usize] = input.dimensions[numbers.input_batch as usize];
+            dimensions[numbers.output_feature as usize] = kernel.dimensions[numbers.kernel_output_feature as usize];
+            let spatial = numbers.input_spatial.iter().zip(&numbers.output_spatial);
+            for ((&from, &to), w) in spatial.zip(attributes.window()) {
+                dimensions[to as usize] = windows(input.dimensions[from as usize], w);
+            }
+            with(dimensions)
+        }
         OpKind::Gather => {
             let index_vector = attributes.int("index_vector_dim").unwrap_or(0);
             let offset = ints("offset_dims");
@@ -262,6 +273,24 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
         OpKind::Reshape => with(reshaped(&bounds[0].dimensions, &first.dimensions, declared).ok_or_else(unsupported)?),
         _ => return Err(unsupported()),
     })
+}
+
+/// A window must fit the elements that exist.
+fn check_window(operand: &ArrayShape, window: &[i64]) -> Result<(), Failure> {
+    match operand.dimensions.iter().zip(window).position(|(size, window)| window > size) {
+        None => Ok(()),
+        Some(dimension) => Err(Failure::malformed(format!(
+            "a window of {} elements in dimension {dimension}, of which {} exist",
+            window[dimension], operand.dimensions[dimension]
+        ))),
+    }
+}
+
+/// Number of places of a window over a base of a size.
+fn windows(size: i64, w: &WindowDimension) -> i64 {
+    let dilated = if size == 0 { 0 } else { (size - 1) * w.base_dilation + 1 };
+    let room = dilated + w.padding_low + w.padding_high - ((w.size - 1) * w.window_dilation + 1);
+    if room < 0 { 0 } else { room / w.stride.max(1) + 1 }
 }
 
 trait DivideUp {

@@ -51,8 +51,8 @@ use crate::op_kind::OpKind;
 
 /// Evaluates a module's entry computation on arguments given by parameter number.
 ///
-/// The module is checked first ([`Module::check`]). Bounded dynamic results come back at their bound; use
-/// [`evaluate_values`] to see run-time sizes.
+/// The module is checked first ([`Module::check`]). Bounded dynamic results come back at their bound, with zeros for
+/// what does not exist; use [`evaluate_values`] to see run-time sizes.
 pub fn evaluate(
     module: &Module,
     arguments: &[Literal],
@@ -60,7 +60,9 @@ pub fn evaluate(
 ) -> Result<Literal, EvalError> {
     let arguments = arguments.iter().map(Value::from_literal).collect::<Result<_, _>>();
     let arguments = arguments.map_err(|failure| EvalError::Arguments(failure.to_string()))?;
-    Ok(evaluate_values(module, arguments, environment)?.to_literal())
+    let value = evaluate_values(module, arguments, environment)?;
+    let zeroed = value.zeroed().map_err(|failure| EvalError::Arguments(failure.to_string()))?;
+    Ok(zeroed.to_literal())
 }
 
 /// Evaluates a module's entry computation on values that may carry run-time sizes.

@@ -72,6 +72,18 @@ impl Value {
         }
     }
 
+    /// The value with zeros for the elements that do not exist.
+    pub fn zeroed(self) -> Result<Value, Failure> {
+        Ok(match self {
+            Value::Array(array) if array.sizes.is_some() => {
+                let literal = movement::resize(&array.compacted()?, array.literal.shape())?;
+                Value::Array(ArrayValue { literal, sizes: array.sizes })
+            }
+            Value::Tuple(elements) => Value::Tuple(elements.into_iter().map(Value::zeroed).collect::<Result<_, _>>()?),
+            other => other,
+        })
+    }
+
     /// Whether any array in the value has run-time sizes.
     pub fn is_dynamic(&self) -> bool {
         match self {

@@ -1,0 +1,303 @@
+//! `pad-dynamic-dimensions`: bounded dynamic dimensions become static ones of the bound's size.
+//!
+//! Every value keeps, beside its data at the bounds, a scalar for the size of each dimension that is smaller at run
+//! time ([`sizes`]). Operations compute on the whole; where an element that does not exist would matter, it is
+//! replaced by one that does not, or the elements that exist are moved to the front ([`movement`], [`combining`]).
+//! States of `while` and results of `conditional` carry their sizes as further elements ([`control`]). What lies
+//! beyond the sizes of the program's result is zero.
+//!
+//! Source: "SetDimensionSize", "GetDimensionSize" in the operation semantics.
+
+mod combining;
+mod control;
+mod movement;
+mod sizes;
+
+use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::op_kind::OpKind;
+use hlo::ops::{self, OpClass};
+use hlo::shape::Shape;
+
+use self::sizes::{Arithmetic, ArraySizes, Sizes, bounded, dynamic_count, zeroed};
+use crate::graph_builder::GraphBuilder;
+use crate::registry::PassStatistics;
+
+/// An operation that has no rule for operands with run-time sizes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{kind}` of operands with run-time sizes is not supported (instruction `{instruction}`)")]
+pub struct DynamicError {
+    /// The operation.
+    pub kind: OpKind,
+    /// Name of the instruction.
+    pub instruction: String,
+}
+
+/// Makes the dimensions of every function static. Calls must have been inlined.
+///
+/// # Errors
+/// For operations without a rule.
+pub fn pad_dynamic_dimensions(module: &mut Module, statistics: &mut PassStatistics) -> Result<(), DynamicError> {
+    for function in &mut module.functions {
+        if !has_dynamic_dimensions(function) {
+            continue;
+        }
+        let parameters: Vec<Sizes> =
+            function.parameters.iter().map(|&parameter| Sizes::full(&function.get(parameter).shape)).collect();
+        let mut resolver = Resolver::new(&function.name);
+        let (root, sizes) = resolver.computation(function, &Arguments::Parameters(&parameters))?;
+        let root = zeroed_value(&mut resolver.builder, root, &sizes);
+        statistics.add("operations", resolver.count);
+        *function = resolver.builder.finish(function.name.clone(), root, function.annotations.clone());
+    }
+    Ok(())
+}
+
+/// Whether anything in a computation has a dynamic dimension, or asks for its size.
+fn has_dynamic_dimensions(computation: &Computation) -> bool {
+    computation.instructions.iter().any(|instruction| {
+        matches!(instruction.kind, OpKind::GetDimensionSize | OpKind::SetDimensionSize | OpKind::DynamicReshape)
+            || dynamic_count(&instruction.shape) > 0
+            || instruction.computations.iter().any(has_dynamic_dimensions)
+    })
+}
+
+/// The value with zeros beyond its sizes.
+fn zeroed_value(builder: &mut GraphBuilder, value: InstructionId, sizes: &Sizes) -> InstructionId {
+    match sizes {
+        _ if !sizes.is_dynamic() => value,
+        Sizes::Array(sizes) => zeroed(builder, value, sizes),
+        Sizes::Tuple(elements) => {
+            let elements: Vec<InstructionId> = elements
+                .iter()
+                .enumerate()
+                .map(|(index, sizes)| {
+                    let element = builder.element(value, index);
+                    zeroed_value(builder, element, sizes)
+                })
+                .collect();
+            builder.tuple(&elements)
+        }
+    }
+}
+
+/// A value of the computation that is being written.
+type Value = (InstructionId, Sizes);
+
+/// What a computation's parameters become.
+enum Arguments<'a> {
+    /// Parameters with these sizes.
+    Parameters(&'a [Sizes]),
+    /// These values.
+    Values(&'a [Value]),
+}
+
+/// One computation being rewritten.
+struct Resolver {
+    builder: GraphBuilder,
+    /// Operations with operands of run-time sizes.
+    count: u64,
+}
+
+/// An operation whose operands have run-time sizes.
+struct Site<'s> {
+    builder: &'s mut GraphBuilder,
+    instruction: &'s Instruction,
+    operands: Vec<InstructionId>,
+    sizes: Vec<Sizes>,
+}
+
+impl Resolver {
+    fn new(name: &str) -> Self {
+        Resolver { builder: GraphBuilder::new(name), count: 0 }
+    }
+
+    /// Appends a computation's instructions; returns its root.
+    fn computation(&mut self, computation: &Computation, arguments: &Arguments<'_>) -> Result<Value, DynamicError> {
+        let mut values: Vec<Value> = Vec::with_capacity(computation.instructions.len());
+        for instruction in &computation.instructions {
+            self.builder.stand_for(instruction);
+            let operands: Vec<InstructionId> =
+                instruction.operands.iter().map(|operand| values[operand.index()].0).collect();
+            let sizes: Vec<Sizes> =
+                instruction.operands.iter().map(|operand| values[operand.index()].1.clone()).collect();
+            let value = match (instruction.parameter_number(), arguments) {
+                (Some(number), Arguments::Values(given)) if number < given.len() => given[number].clone(),
+                (Some(number), Arguments::Parameters(sizes)) if number < sizes.len() => {
+                    (self.unchanged(instruction, &operands), sizes[number].clone())
+                }
+                _ => self.instruction(instruction, operands, sizes)?,
+            };
+            values.push(value);
+        }
+        Ok(values.swap_remove(computation.root.index()))
+    }
+
+    /// The instruction on its new operands, its result at the bounds.
+    fn unchanged(&mut self, instruction: &Instruction, operands: &[InstructionId]) -> InstructionId {
+        push_unchanged(&mut self.builder, instruction, operands)
+    }
+
+    fn instruction(
+        &mut self,
+        instruction: &Instruction,
+        operands: Vec<InstructionId>,
+        sizes: Vec<Sizes>,
+    ) -> Result<Value, DynamicError> {
+        match instruction.kind {
+            OpKind::While if dynamic_count(&instruction.shape) > 0 => {
+                return control::while_loop(self, instruction, operands[0], &sizes[0]);
+            }
+            OpKind::Conditional
+                if dynamic_count(&instruction.shape) > 0 || sizes.iter().skip(1).any(Sizes::is_dynamic) =>
+            {
+                return control::conditional(self, instruction, &operands, &sizes);
+            }
+            OpKind::While | OpKind::Conditional => {
+                let mut instruction = instruction.clone();
+                for nested in &mut instruction.computations {
+                    let full: Vec<Sizes> =
+                        nested.parameters.iter().map(|&parameter| Sizes::full(&nested.get(parameter).shape)).collect();
+                    *nested = nested_computation(nested, &full, &mut self.count)?;
+                }
+                let id = self.unchanged(&instruction, &operands);
+                return Ok((id, Sizes::full(&instruction.shape)));
+            }
+            OpKind::Tuple => {
+                let id = self.builder.tuple(&operands);
+                return Ok((id, Sizes::Tuple(sizes)));
+            }
+            OpKind::GetTupleElement => {
+                let index = instruction.attributes.int("index").unwrap_or(0) as usize;
+                return Ok((self.builder.element(operands[0], index), sizes[0].element(index)));
+            }
+            OpKind::OptimizationBarrier | OpKind::Domain | OpKind::AddDependency => {
+                let id = self.unchanged(instruction, &operands);
+                return Ok((id, sizes.into_iter().next().unwrap_or(Sizes::Array(Vec::new()))));
+            }
+            _ => {}
+        }
+        let asks_for_sizes =
+            matches!(instruction.kind, OpKind::GetDimensionSize | OpKind::SetDimensionSize | OpKind::DynamicReshape);
+        if !asks_for_sizes && !sizes.iter().any(Sizes::is_dynamic) {
+            return Ok((self.unchanged(instruction, &operands), Sizes::full(&instruction.shape)));
+        }
+        self.count += 1;
+        let mut site = Site { builder: &mut self.builder, instruction, operands, sizes };
+        site.resolve().ok_or_else(|| DynamicError { kind: instruction.kind, instruction: instruction.name.clone() })
+    }
+}
+
+fn push_unchanged(builder: &mut GraphBuilder, instruction: &Instruction, operands: &[InstructionId]) -> InstructionId {
+    builder.push(Instruction { operands: operands.to_vec(), shape: bounded(&instruction.shape), ..instruction.clone() })
+}
+
+/// A nested computation whose parameters have given sizes and whose result has none.
+fn nested_computation(
+    computation: &Computation,
+    parameters: &[Sizes],
+    count: &mut u64,
+) -> Result<Computation, DynamicError> {
+    if !has_dynamic_dimensions(computation) {
+        return Ok(computation.clone());
+    }
+    let mut resolver = Resolver::new(&computation.name);
+    let (root, _) = resolver.computation(computation, &Arguments::Parameters(parameters))?;
+    *count += resolver.count;
+    Ok(resolver.builder.finish(computation.name.clone(), root, computation.annotations.clone()))
+}
+
+impl Site<'_> {
+    /// The operation's value; `None` where it has no rule.
+    fn resolve(&mut self) -> Option<Value> {
+        let kind = self.instruction.kind;
+        let array = |value: Option<(InstructionId, ArraySizes)>| value.map(|(id, sizes)| (id, Sizes::Array(sizes)));
+        match kind {
+            OpKind::GetDimensionSize => array(self.get_dimension_size()),
+            OpKind::SetDimensionSize => array(self.set_dimension_size()),
+            OpKind::DynamicReshape => array(self.dynamic_reshape()),
+            OpKind::Reshape => array(self.reshape()),
+            OpKind::Broadcast => array(self.broadcast()),
+            OpKind::Transpose => array(self.transpose()),
+            OpKind::Reverse => array(self.reverse()),
+            OpKind::Slice => array(self.slice()),
+            OpKind::DynamicSlice => array(self.dynamic_slice()),
+            OpKind::DynamicUpdateSlice => array(self.dynamic_update_slice()),
+            OpKind::Pad => array(self.pad()),
+            OpKind::Concatenate => array(self.concatenate()),
+            OpKind::Gather => array(self.gather()),
+            OpKind::Scatter => array(self.scatter()),
+            OpKind::Dot => array(self.dot()),
+            OpKind::Convolution => array(self.convolution()),
+            OpKind::BitcastConvert => array(self.bitcast_convert()),
+            OpKind::Reduce => self.reduce(),
+            OpKind::ReduceWindow => self.reduce_window(),
+            OpKind::Sort => self.sort(),
+            OpKind::AllReduce | OpKind::CollectivePermute => array(self.elementwise()),
+            _ if ops::definition(kind).class == OpClass::Elementwise => array(self.elementwise()),
+            _ => None,
+        }
+    }
+
+    fn unchanged(&mut self) -> InstructionId {
+        push_unchanged(self.builder, self.instruction, &self.operands)
+    }
+
+    /// Sizes of an array operand.
+    fn sizes_of(&self, operand: usize) -> ArraySizes {
+        self.sizes.get(operand).map(|sizes| sizes.of_array().to_vec()).unwrap_or_default()
+    }
+
+    fn dimensions_of(&self, operand: usize) -> Vec<i64> {
+        self.operands.get(operand).map(|&operand| self.builder.dimensions(operand)).unwrap_or_default()
+    }
+
+    fn ints(&self, name: &str) -> Vec<usize> {
+        self.instruction.attributes.ints(name).iter().filter_map(|&d| usize::try_from(d).ok()).collect()
+    }
+
+    /// The array result at its bounds.
+    fn result_dimensions(&self) -> Vec<i64> {
+        match &self.instruction.shape {
+            Shape::Array(array) => array.dimensions.clone(),
+            Shape::Tuple(elements) => {
+                elements.first().and_then(Shape::as_array).map(|array| array.dimensions.clone()).unwrap_or_default()
+            }
+            Shape::Token | Shape::Opaque => Vec::new(),
+        }
+    }
+
+    /// Elements at the same index: the sizes that any operand has.
+    fn elementwise(&mut self) -> Option<(InstructionId, ArraySizes)> {
+        let rank = self.instruction.shape.as_array()?.rank();
+        let mut sizes = vec![None; rank];
+        for operand in 0..self.operands.len() {
+            for (own, size) in sizes.iter_mut().zip(self.sizes_of(operand)) {
+                *own = own.or(size);
+            }
+        }
+        Some((self.unchanged(), sizes))
+    }
+
+    fn bitcast_convert(&mut self) -> Option<(InstructionId, ArraySizes)> {
+        let mut sizes = self.sizes_of(0);
+        sizes.resize(self.instruction.shape.as_array()?.rank(), None);
+        Some((self.unchanged(), sizes))
+    }
+
+    fn get_dimension_size(&mut self) -> Option<(InstructionId, ArraySizes)> {
+        let dimension = *self.ints("dimensions").first()?;
+        let bound = *self.dimensions_of(0).get(dimension)?;
+        let size = *self.sizes_of(0).get(dimension)?;
+        Some((Arithmetic(self.builder).size(size, bound), Vec::new()))
+    }
+
+    /// The data stays; a size beyond the bound is the bound.
+    fn set_dimension_size(&mut self) -> Option<(InstructionId, ArraySizes)> {
+        let dimension = *self.ints("dimensions").first()?;
+        let bound = *self.dimensions_of(0).get(dimension)?;
+        let mut sizes = self.sizes_of(0);
+        let size = Arithmetic(self.builder).at_least(self.operands[1], 0);
+        *sizes.get_mut(dimension)? = Some(Arithmetic(self.builder).at_most(size, bound));
+        Some((self.operands[0], sizes))
+    }
+}

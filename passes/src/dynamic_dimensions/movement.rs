@@ -1,0 +1,431 @@
+//! Operations that move elements: those that exist come first in the result.
+
+use hlo::attributes::{AttributeValue, Attributes};
+use hlo::element_type::ElementType;
+use hlo::graph::InstructionId;
+use hlo::op_kind::OpKind;
+use hlo::shape::ArrayShape;
+
+use super::Site;
+use super::sizes::{Arithmetic, ArraySizes, existing, masked};
+use crate::graph_builder::Number;
+
+type Moved = Option<(InstructionId, ArraySizes)>;
+
+impl Site<'_> {
+    pub(super) fn broadcast(&mut self) -> Moved {
+        let mut sizes = vec![None; self.result_dimensions().len()];
+        for (target, size) in self.ints("dimensions").into_iter().zip(self.sizes_of(0)) {
+            *sizes.get_mut(target)? = size;
+        }
+        Some((self.unchanged(), sizes))
+    }
+
+    pub(super) fn transpose(&mut self) -> Moved {
+        let operand = self.sizes_of(0);
+        let sizes = self.ints("dimensions").into_iter().map(|d| operand.get(d).copied().flatten()).collect();
+        Some((self.unchanged(), sizes))
+    }
+
+    /// The whole is reversed, then what did not exist is cut off the front.
+    pub(super) fn reverse(&mut self) -> Moved {
+        let sizes = self.sizes_of(0);
+        let mut value = self.unchanged();
+        for dimension in self.ints("dimensions") {
+            let Some(size) = *sizes.get(dimension)? else { continue };
+            value = self.without_first(value, dimension, size);
+        }
+        Some((value, sizes))
+    }
+
+    /// The last `size` elements of a dimension, at its front.
+    fn without_first(&mut self, value: InstructionId, dimension: usize, size: InstructionId) -> InstructionId {
+        let dimensions = self.builder.dimensions(value);
+        let bound = dimensions[dimension];
+        let zero = self.builder.scalar(self.builder.element_type(value), Number::Integer(0));
+        let longer = self.builder.pad_high(value, zero, dimension, bound);
+        let mut arithmetic = Arithmetic(self.builder);
+        let bound = arithmetic.constant(bound);
+        let start = arithmetic.difference(bound, size);
+        self.dynamic_slice_along(longer, dimension, start, &dimensions)
+    }
+
+    fn starts_along(&mut self, rank: usize, dimension: usize, start: InstructionId) -> Vec<InstructionId> {
+        let zero = Arithmetic(self.builder).constant(0);
+        (0..rank).map(|d| if d == dimension { start } else { zero }).collect()
+    }
+
+    fn dynamic_slice_along(
+        &mut self,
+        value: InstructionId,
+        dimension: usize,
+        start: InstructionId,
+        slice_sizes: &[i64],
+    ) -> InstructionId {
+        let mut operands = vec![value];
+        operands.extend(self.starts_along(slice_sizes.len(), dimension, start));
+        let attributes = Attributes::new().with("dynamic_slice_sizes", AttributeValue::Ints(slice_sizes.to_vec()));
+        let shape = ArrayShape::new(self.builder.element_type(value), slice_sizes);
+        self.builder.add(OpKind::DynamicSlice, shape, &operands, attributes)
+    }
+
+    pub(super) fn slice(&mut self) -> Moved {
+        let slices = self.instruction.attributes.slice().to_vec();
+        let sizes = self
+            .sizes_of(0)
+            .into_iter()
+            .zip(slices)
+            .map(|(size, slice)| {
+                let mut arithmetic = Arithmetic(self.builder);
+                let limit = arithmetic.at_most(size?, slice.limit);
+                let length = arithmetic.plus(limit, -slice.start);
+                let length = arithmetic.at_least(length, 0);
+                let rounded = arithmetic.plus(length, slice.stride.max(1) - 1);
+                Some(arithmetic.divided(rounded, slice.stride.max(1)))
+            })
+            .collect();
+        Some((self.unchanged(), sizes))
+    }
+
+    /// Start indices so that a window of the given sizes lies in the part of operand 0 that exists.
+    fn clamp_starts(&mut self, first: usize, window: &[Option<InstructionId>], window_bounds: &[i64]) {
+        for (dimension, size) in self.sizes_of(0).into_iter().enumerate() {
+            let (Some(size), Some(&start)) = (size, self.operands.get(first + dimension)) else { continue };
+            let mut arithmetic = Arithmetic(self.builder);
+            let window = arithmetic.size(window[dimension], window_bounds[dimension]);
+            let last = arithmetic.difference(size, window);
+            let last = arithmetic.at_least(last, 0);
+            let last = self.builder.convert(last, self.builder.element_type(start));
+            self.operands[first + dimension] = self.builder.binary(OpKind::Minimum, start, last);
+        }
+    }
+
+    pub(super) fn dynamic_slice(&mut self) -> Moved {
+        let window = self.result_dimensions();
+        self.clamp_starts(1, &vec![None; window.len()], &window);
+        Some((self.unchanged(), vec![None; window.len()]))
+    }
+
+    /// Elements of the update that do not exist leave the operand's as they are.
+    pub(super) fn dynamic_update_slice(&mut self) -> Moved {
+        let (bounds, update_sizes) = (self.dimensions_of(1), self.sizes_of(1));
+        self.clamp_starts(2, &update_sizes, &bounds);
+        if let Some(exists) = existing(self.builder, &bounds, &update_sizes) {
+            let (operand, update) = (self.operands[0], self.operands[1]);
+            // A window at the end may reach beyond the bound: it is written into a longer array.
+            let zero = self.builder.scalar(self.builder.element_type(operand), Number::Integer(0));
+            let mut longer = operand;
+            for (dimension, &bound) in bounds.iter().enumerate() {
+                if update_sizes[dimension].is_some() {
+                    longer = self.builder.pad_high(longer, zero, dimension, bound);
+                }
+            }
+            let mut window = vec![longer];
+            window.extend(&self.operands[2..]);
+            let attributes = Attributes::new().with("dynamic_slice_sizes", AttributeValue::Ints(bounds.clone()));
+            let shape = ArrayShape::new(self.builder.element_type(operand), bounds.clone());
+            let old = self.builder.add(OpKind::DynamicSlice, shape, &window, attributes);
+            let update = self.builder.select(exists, update, old);
+            let mut operands = vec![longer, update];
+            operands.extend(&self.operands[2..]);
+            let shape = self.builder.array(longer);
+            let mut result = self.builder.add(OpKind::DynamicUpdateSlice, shape, &operands, Attributes::new());
+            for (dimension, &size) in self.result_dimensions().iter().enumerate() {
+                if update_sizes[dimension].is_some() {
+                    result = self.builder.slice(result, dimension, 0, size);
+                }
+            }
+            return Some((result, self.sizes_of(0)));
+        }
+        Some((self.unchanged(), self.sizes_of(0)))
+    }
+
+    /// What does not exist is padding, too.
+    pub(super) fn pad(&mut self) -> Moved {
+        let operand_sizes = self.sizes_of(0);
+        let padding = self.instruction.attributes.padding().to_vec();
+        self.operands[0] = masked(self.builder, self.operands[0], &operand_sizes, self.operands[1]);
+        let sizes = operand_sizes
+            .into_iter()
+            .zip(padding)
+            .map(|(size, padding)| {
+                let size = size?;
+                let mut arithmetic = Arithmetic(self.builder);
+                let gaps = arithmetic.plus(size, -1);
+                let gaps = arithmetic.at_least(gaps, 0);
+                let gaps = arithmetic.times(gaps, padding.interior);
+                let total = arithmetic.sum(size, gaps);
+                let total = arithmetic.plus(total, padding.low + padding.high);
+                Some(arithmetic.at_least(total, 0))
+            })
+            .collect();
+        Some((self.unchanged(), sizes))
+    }
+
+    /// Along a dynamic dimension each operand is written over what did not exist of the one before it.
+    pub(super) fn concatenate(&mut self) -> Moved {
+        let along = *self.ints("dimensions").first()?;
+        let mut sizes: ArraySizes = vec![None; self.result_dimensions().len()];
+        for operand in 0..self.operands.len() {
+            for (own, size) in sizes.iter_mut().zip(self.sizes_of(operand)) {
+                *own = own.or(size);
+            }
+        }
+        let lengths: ArraySizes =
+            (0..self.operands.len()).map(|operand| self.sizes_of(operand).get(along).copied().flatten()).collect();
+        if lengths.iter().all(Option::is_none) {
+            return Some((self.unchanged(), sizes));
+        }
+        let shape = ArrayShape::new(self.instruction.shape.as_array()?.element_type, self.result_dimensions());
+        let mut result = self.builder.filled(&shape, Number::Integer(0));
+        let mut end = Arithmetic(self.builder).constant(0);
+        for (operand, length) in lengths.into_iter().enumerate() {
+            let bound = self.dimensions_of(operand)[along];
+            let mut operands = vec![result, self.operands[operand]];
+            operands.extend(self.starts_along(shape.rank(), along, end));
+            result = self.builder.add(OpKind::DynamicUpdateSlice, shape.clone(), &operands, Attributes::new());
+            let mut arithmetic = Arithmetic(self.builder);
+            let length = arithmetic.size(length, bound);
+            end = arithmetic.sum(end, length);
+        }
+        sizes[along] = Some(end);
+        Some((result, sizes))
+    }
+
+    pub(super) fn reshape(&mut self) -> Moved {
+        let (bounds, operand_sizes) = (self.dimensions_of(0), self.sizes_of(0));
+        let result = self.instruction.shape.as_array()?.clone();
+        let mut sizes: ArraySizes = vec![None; result.rank()];
+        let mut keeps_places = true;
+        for (from, to) in matching_groups(&bounds, &result.dimensions) {
+            if operand_sizes[from.clone()].iter().all(Option::is_none) {
+                continue;
+            }
+            let mut dynamic = to.clone().filter(|&d| result.is_dynamic_dimension(d));
+            let (chosen, None) = (dynamic.next().or_else(|| to.clone().next())?, dynamic.next()) else { return None };
+            let mut arithmetic = Arithmetic(self.builder);
+            let mut count = arithmetic.constant(1);
+            for d in from.clone() {
+                count = match operand_sizes[d] {
+                    Some(size) => arithmetic.product(count, size),
+                    None => arithmetic.times(count, bounds[d]),
+                };
+            }
+            let others: i64 = to.clone().filter(|&d| d != chosen).map(|d| result.dimensions[d]).product();
+            if others == 0 {
+                return None;
+            }
+            sizes[chosen] = Some(arithmetic.divided(count, others));
+            // Where only the first dimension varies, what exists is a prefix of the group on both sides.
+            let first = |range: std::ops::Range<usize>, sizes: &[i64]| range.clone().find(|&d| sizes[d] != 1);
+            let first_from = first(from.clone(), &bounds);
+            let varies_first = from.clone().all(|d| operand_sizes[d].is_none() || first_from == Some(d));
+            let is_first = first(to.clone(), &result.dimensions).is_none_or(|d| d == chosen);
+            keeps_places &= varies_first && is_first;
+        }
+        if keeps_places {
+            return Some((self.unchanged(), sizes));
+        }
+        Some((self.rearranged(&sizes), sizes))
+    }
+
+    pub(super) fn dynamic_reshape(&mut self) -> Moved {
+        let dimensions = self.result_dimensions();
+        let declared = self.instruction.shape.as_array()?.clone();
+        let sizes: ArraySizes = (0..dimensions.len())
+            .map(|d| {
+                let size = self.builder.convert(self.operands[d + 1], ElementType::S32);
+                declared.is_dynamic_dimension(d).then_some(size)
+            })
+            .collect();
+        Some((self.rearranged(&sizes), sizes))
+    }
+
+    /// Operand 0's existing elements, in order, under the result's dimensions and run-time sizes.
+    fn rearranged(&mut self, sizes: &[Option<InstructionId>]) -> InstructionId {
+        let (bounds, operand_sizes) = (self.dimensions_of(0), self.sizes_of(0));
+        let dimensions = self.result_dimensions();
+        let element_type = self.builder.element_type(self.operands[0]);
+        let count: i64 = bounds.iter().product();
+        if count == 0 {
+            let zero = self.builder.scalar(element_type, Number::Integer(0));
+            return self.builder.broadcast(zero, &dimensions, &[]);
+        }
+        let spread = |site: &mut Self, size: Option<InstructionId>, bound: i64| {
+            let size = Arithmetic(site.builder).size(size, bound);
+            // A size of zero leaves nothing to find, but is no divisor.
+            let size = Arithmetic(site.builder).at_least(size, 1);
+            site.builder.broadcast(size, &dimensions, &[])
+        };
+        // Number of the element among those that exist, from its index in the result.
+        let shape = ArrayShape::new(ElementType::S32, dimensions.clone());
+        let mut rest = self.builder.filled(&shape, Number::Integer(0));
+        for (d, &size) in sizes.iter().enumerate() {
+            let size = spread(self, size, dimensions[d]);
+            let index = self.builder.iota(ElementType::S32, &dimensions, d);
+            let scaled = self.builder.binary(OpKind::Multiply, rest, size);
+            rest = self.builder.binary(OpKind::Add, scaled, index);
+        }
+        // Its place in the operand's data.
+        let mut place = self.builder.filled(&shape, Number::Integer(0));
+        let mut stride = 1;
+        for d in (0..bounds.len()).rev() {
+            let size = spread(self, operand_sizes[d], bounds[d]);
+            let index = self.builder.binary(OpKind::Remainder, rest, size);
+            rest = self.builder.binary(OpKind::Divide, rest, size);
+            let step = self.builder.filled(&shape, Number::Integer(stride));
+            let offset = self.builder.binary(OpKind::Multiply, index, step);
+            place = self.builder.binary(OpKind::Add, place, offset);
+            stride *= bounds[d];
+        }
+        let flat = self.builder.reshape(self.operands[0], &[count]);
+        let rank = dimensions.len() as i64;
+        let attributes = Attributes::new()
+            .with("offset_dims", AttributeValue::Ints(Vec::new()))
+            .with("collapsed_slice_dims", AttributeValue::Ints(vec![0]))
+            .with("start_index_map", AttributeValue::Ints(vec![0]))
+            .with("index_vector_dim", AttributeValue::Int(rank))
+            .with("slice_sizes", AttributeValue::Ints(vec![1]));
+        self.builder.add(OpKind::Gather, ArrayShape::new(element_type, dimensions.clone()), &[flat, place], attributes)
+    }
+
+    pub(super) fn gather(&mut self) -> Moved {
+        let attributes = self.instruction.attributes.clone();
+        let (operand_bounds, operand_sizes) = (self.dimensions_of(0), self.sizes_of(0));
+        let index_sizes = self.sizes_of(1);
+        let slice_sizes = attributes.ints("slice_sizes").to_vec();
+        let rank = self.dimensions_of(1).len();
+        let vector_dim = attributes.int("index_vector_dim").unwrap_or(rank as i64) as usize;
+        let whole = |d: usize| slice_sizes[d] == operand_bounds[d];
+        for (component, d) in self.ints("start_index_map").into_iter().enumerate() {
+            let (Some(size), false) = (operand_sizes[d], whole(d)) else { continue };
+            let mut arithmetic = Arithmetic(self.builder);
+            let last = arithmetic.plus(size, -slice_sizes[d]);
+            let last = arithmetic.at_least(last, 0);
+            let limited = |indices, last| (OpKind::Minimum, indices, last);
+            self.operands[1] = self.with_component(self.operands[1], vector_dim, component, last, limited);
+        }
+        let (offset_dims, collapsed) = (self.ints("offset_dims"), self.ints("collapsed_slice_dims"));
+        let batching = self.ints("operand_batching_dims");
+        let mut batch = (0..rank).filter(|&d| d != vector_dim).map(|d| index_sizes[d]);
+        let mut offsets = (0..slice_sizes.len())
+            .filter(|d| !collapsed.contains(d) && !batching.contains(d))
+            .map(|d| if whole(d) { operand_sizes[d] } else { None });
+        let sizes = (0..self.result_dimensions().len())
+            .map(|d| if offset_dims.contains(&d) { offsets.next() } else { batch.next() }.flatten())
+            .collect();
+        Some((self.unchanged(), sizes))
+    }
+
+    /// Indices of which one component of each index vector is combined with a scalar.
+    fn with_component(
+        &mut self,
+        indices: InstructionId,
+        vector_dim: usize,
+        component: usize,
+        scalar: InstructionId,
+        combined: impl Fn(InstructionId, InstructionId) -> (OpKind, InstructionId, InstructionId),
+    ) -> InstructionId {
+        let shape = self.builder.array(indices);
+        let scalar = self.builder.convert(scalar, shape.element_type);
+        let scalar = self.builder.broadcast(scalar, &shape.dimensions, &[]);
+        let (kind, lhs, rhs) = combined(indices, scalar);
+        let changed = self.builder.binary(kind, lhs, rhs);
+        if vector_dim >= shape.rank() {
+            return changed;
+        }
+        let number = self.builder.iota(ElementType::S32, &shape.dimensions, vector_dim);
+        let wanted = self.builder.filled(&self.builder.array(number), Number::Integer(component as i64));
+        let is_component = self.builder.compare("EQ", number, wanted);
+        self.builder.select(is_component, changed, indices)
+    }
+
+    /// Index vectors that do not exist, and windows that leave what exists of the operand, point nowhere.
+    pub(super) fn scatter(&mut self) -> Moved {
+        let count = self.operands.len() / 2;
+        if count != 1 || self.sizes_of(0).is_empty() {
+            return None;
+        }
+        let attributes = self.instruction.attributes.clone();
+        let operand_sizes = self.sizes_of(0);
+        let index_sizes = self.sizes_of(1);
+        let update_bounds = self.dimensions_of(2);
+        let window_dims = self.ints("update_window_dims");
+        if window_dims.iter().any(|&d| self.sizes_of(2)[d].is_some())
+            || self.ints("scatter_dims_to_operand_dims").is_empty()
+        {
+            return None;
+        }
+        let shape = self.builder.array(self.operands[1]);
+        if !shape.element_type.is_signed_integer() {
+            return None;
+        }
+        let vector_dim = attributes.int("index_vector_dim").unwrap_or(shape.rank() as i64) as usize;
+        let inserted = self.ints("inserted_window_dims");
+        let batching = self.ints("input_batching_dims");
+        let mut windows = window_dims.iter().map(|&d| update_bounds[d]);
+        let window_sizes: Vec<i64> = (0..operand_sizes.len())
+            .map(|d| if inserted.contains(&d) || batching.contains(&d) { 1 } else { windows.next().unwrap_or(1) })
+            .collect();
+        let nowhere = self.builder.filled(&shape, Number::Integer(-1));
+        let mut indices = masked_elements(self, self.operands[1], &index_sizes, nowhere);
+        // Dimensions of the updates beyond the indices' have the same sizes; an update may be shorter.
+        for (component, d) in self.ints("scatter_dims_to_operand_dims").into_iter().enumerate() {
+            let Some(size) = operand_sizes[d] else { continue };
+            let last = Arithmetic(self.builder).plus(size, -window_sizes[d]);
+            let last = self.builder.convert(last, shape.element_type);
+            let last = self.builder.broadcast(last, &shape.dimensions, &[]);
+            let is_outside = self.builder.compare("GT", indices, last);
+            let changed = self.builder.select(is_outside, nowhere, indices);
+            indices = if vector_dim >= shape.rank() {
+                changed
+            } else {
+                let number = self.builder.iota(ElementType::S32, &shape.dimensions, vector_dim);
+                let wanted = self.builder.filled(&self.builder.array(number), Number::Integer(component as i64));
+                let is_component = self.builder.compare("EQ", number, wanted);
+                self.builder.select(is_component, changed, indices)
+            };
+        }
+        self.operands[1] = indices;
+        Some((self.unchanged(), operand_sizes))
+    }
+}
+
+/// The elements that exist, others from `replacement`.
+fn masked_elements(
+    site: &mut Site<'_>,
+    operand: InstructionId,
+    sizes: &[Option<InstructionId>],
+    replacement: InstructionId,
+) -> InstructionId {
+    let dimensions = site.builder.dimensions(operand);
+    match existing(site.builder, &dimensions, sizes) {
+        Some(exists) => site.builder.select(exists, operand, replacement),
+        None => operand,
+    }
+}
+
+/// Ranges of dimensions with equal products, as short as possible.
+fn matching_groups(from: &[i64], to: &[i64]) -> Vec<(std::ops::Range<usize>, std::ops::Range<usize>)> {
+    let mut groups = Vec::new();
+    let (mut i, mut j) = (0, 0);
+    while i < from.len() || j < to.len() {
+        let (first_i, first_j) = (i, j);
+        let (mut left, mut right) = (1i64, 1i64);
+        loop {
+            if i < from.len() && (left <= right || j == to.len()) {
+                left = left.saturating_mul(from[i]);
+                i += 1;
+            } else if j < to.len() {
+                right = right.saturating_mul(to[j]);
+                j += 1;
+            }
+            let is_done = i == from.len() && j == to.len();
+            if is_done || left == right && i > first_i && j > first_j {
+                break;
+            }
+        }
+        groups.push((first_i..i, first_j..j));
+    }
+    groups
+}
