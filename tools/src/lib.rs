@@ -5,6 +5,7 @@
 
 pub mod check_nans;
 pub mod compare;
+pub mod conformance;
 pub mod emit;
 pub mod engine;
 pub mod error;

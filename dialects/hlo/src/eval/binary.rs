@@ -8,7 +8,7 @@ use num_complex::Complex64;
 use super::Failure;
 use super::complex;
 use super::element_loops::{self, BinaryFunction};
-use super::scalar::wrap_unsigned;
+use super::scalar::{wrap_signed, wrap_unsigned};
 use crate::element_type::{ElementClass, ElementType};
 use crate::literal::ArrayLiteral;
 use crate::op_kind::OpKind;
@@ -56,12 +56,7 @@ fn signed_function(kind: OpKind) -> Option<BinaryFunction> {
         OpKind::Multiply => |a, b, _| a.wrapping_mul(b),
         OpKind::Divide => |a, b, _| if b == 0 { -1 } else { a.wrapping_div(b) },
         OpKind::Remainder => |a, b, _| if b == 0 { a } else { a.wrapping_rem(b) },
-        OpKind::Power => |base, exponent, _| match exponent {
-            0.. => power(base as u64, exponent as u64) as i64,
-            _ if base == 1 || (base == -1 && exponent % 2 == 0) => 1,
-            _ if base == -1 => -1,
-            _ => 0,
-        },
+        OpKind::Power => |base, exponent, _| power(base, exponent),
         OpKind::Maximum => |a, b, _| a.max(b),
         OpKind::Minimum => |a, b, _| a.min(b),
         OpKind::And => |a, b, _| a & b,
@@ -84,7 +79,10 @@ fn unsigned_function(kind: OpKind) -> Option<BinaryFunction> {
         OpKind::Multiply => |a, b, _| a.wrapping_mul(b),
         OpKind::Divide => |a, b, _| a.checked_div(b).unwrap_or(u64::MAX),
         OpKind::Remainder => |a, b, _| a.checked_rem(b).unwrap_or(a),
-        OpKind::Power => |base, exponent, _| power(base, exponent),
+        OpKind::Power => |base, exponent, width| {
+            let signed = |value| wrap_signed(value as i64, width.max(8));
+            power(signed(base), signed(exponent)) as u64
+        },
         OpKind::Maximum => |a, b, _| a.max(b),
         OpKind::Minimum => |a, b, _| a.min(b),
         OpKind::And => |a, b, _| a & b,
@@ -94,7 +92,7 @@ fn unsigned_function(kind: OpKind) -> Option<BinaryFunction> {
         OpKind::ShiftRightLogical => |a, b, width| if in_width(b, width) { a >> b } else { 0 },
         // The bits are those of a signed number of the same width.
         OpKind::ShiftRightArithmetic => |a, b, width| {
-            let signed = super::scalar::wrap_signed(a as i64, width);
+            let signed = wrap_signed(a as i64, width);
             (signed >> if in_width(b, width) { b } else { 63 }) as u64
         },
         _ => return None,
@@ -106,15 +104,22 @@ fn in_width(amount: u64, width: u32) -> bool {
     amount < u64::from(width)
 }
 
-/// Power by squaring, wrapping around.
-fn power(mut base: u64, mut exponent: u64) -> u64 {
-    let mut product = 1u64;
-    while exponent > 0 {
-        if exponent & 1 == 1 {
+/// Power by squaring, wrapping around. Unsigned numbers come as the signed ones of the same bytes: a negative exponent
+/// gives 0 unless the base is 1 or -1, and of others the low six bits count.
+fn power(base: i64, exponent: i64) -> i64 {
+    if exponent < 0 {
+        return match base {
+            1 => 1,
+            -1 => 1 - 2 * (exponent & 1),
+            _ => 0,
+        };
+    }
+    let (mut base, mut product) = (base, 1i64);
+    for bit in 0..6 {
+        if exponent >> bit & 1 == 1 {
             product = product.wrapping_mul(base);
         }
         base = base.wrapping_mul(base);
-        exponent >>= 1;
     }
     product
 }
@@ -153,6 +158,8 @@ fn complex_function(kind: OpKind) -> Option<BinaryFunction> {
         OpKind::Subtract => |a, b| a - b,
         OpKind::Multiply => complex::multiply,
         OpKind::Divide => complex::divide,
+        OpKind::Maximum => complex::maximum,
+        OpKind::Minimum => complex::minimum,
         OpKind::Power => complex::pow,
         // -i ln((x + iy) / sqrt(x² + y²))
         OpKind::Atan2 => |y, x| {

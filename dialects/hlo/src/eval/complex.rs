@@ -21,34 +21,47 @@ pub(crate) fn multiply(a: Complex64, b: Complex64) -> Complex64 {
     new(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
 }
 
-/// Quotient with the denominator scaled to about 1.
+/// Quotient with both operands scaled to about 1; infinite and zero operands as in ISO C Annex G.5.1.
 pub(crate) fn divide(a: Complex64, b: Complex64) -> Complex64 {
-    let largest = b.re.abs().max(b.im.abs());
-    if largest == 0.0 && !(a.re.is_nan() && a.im.is_nan()) {
-        let infinity = f64::INFINITY.copysign(b.re);
-        return new(infinity * a.re, infinity * a.im);
-    }
-    if b.re.is_infinite() || b.im.is_infinite() {
-        if a.re.is_finite() && a.im.is_finite() {
-            let (re, im) = (unit_if_infinite(b.re), unit_if_infinite(b.im));
-            return new(0.0 * (a.re * re + a.im * im), 0.0 * (a.im * re - a.re * im));
-        }
-        return new(f64::NAN, f64::NAN);
-    }
-    if (a.re.is_infinite() || a.im.is_infinite()) && b.re.is_finite() && b.im.is_finite() {
-        let (re, im) = (unit_if_infinite(a.re), unit_if_infinite(a.im));
-        return new(f64::INFINITY * (re * b.re + im * b.im), f64::INFINITY * (im * b.re - re * b.im));
-    }
-    let exponent = if largest.is_finite() { -exponent_of(largest) } else { 0 };
-    let (c, d) = (scale(b.re, exponent), scale(b.im, exponent));
-    // The numerator is scaled to about 1 as well, so that its products neither overflow nor underflow.
-    let numerator = a.re.abs().max(a.im.abs());
+    let (largest, numerator) = (b.re.abs().max(b.im.abs()), a.re.abs().max(a.im.abs()));
+    let exponent = if largest > 0.0 && largest.is_finite() { -exponent_of(largest) } else { 0 };
     let lift = if numerator > 0.0 && numerator.is_finite() { -exponent_of(numerator) } else { 0 };
+    let (c, d) = (scale(b.re, exponent), scale(b.im, exponent));
     let (p, q) = (scale(a.re, lift), scale(a.im, lift));
     let denominator = c * c + d * d;
-    let re = (p * c + q * d) / denominator;
-    let im = (q * c - p * d) / denominator;
-    new(scale(re, exponent - lift), scale(im, exponent - lift))
+    let re = scale((p * c + q * d) / denominator, exponent - lift);
+    let im = scale((q * c - p * d) / denominator, exponent - lift);
+    if !(re.is_nan() && im.is_nan()) {
+        return new(re, im);
+    }
+    if b.re == 0.0 && b.im == 0.0 && !(a.re.is_nan() && a.im.is_nan()) {
+        let infinity = f64::INFINITY.copysign(b.re);
+        new(infinity * a.re, infinity * a.im)
+    } else if is_infinite(a) && b.is_finite() {
+        let (re, im) = (unit_if_infinite(a.re), unit_if_infinite(a.im));
+        new(f64::INFINITY * (re * b.re + im * b.im), f64::INFINITY * (im * b.re - re * b.im))
+    } else if is_infinite(b) && a.is_finite() {
+        let (re, im) = (unit_if_infinite(b.re), unit_if_infinite(b.im));
+        new(0.0 * (a.re * re + a.im * im), 0.0 * (a.im * re - a.re * im))
+    } else {
+        new(re, im)
+    }
+}
+
+/// Whether a part is infinite, whatever the other is.
+fn is_infinite(z: Complex64) -> bool {
+    z.re.is_infinite() || z.im.is_infinite()
+}
+
+/// The one with the larger real part; the first where they are equal, the second where they are not ordered, as
+/// XLA:CPU has it.
+pub(crate) fn maximum(a: Complex64, b: Complex64) -> Complex64 {
+    if a.re >= b.re { a } else { b }
+}
+
+/// The one with the smaller real part, likewise.
+pub(crate) fn minimum(a: Complex64, b: Complex64) -> Complex64 {
+    if a.re <= b.re { a } else { b }
 }
 
 fn unit_if_infinite(value: f64) -> f64 {
@@ -73,7 +86,7 @@ pub(crate) fn exp(z: Complex64) -> Complex64 {
         return new(0.0 * cos, 0.0 * sin);
     }
     if z.re == f64::INFINITY && !z.im.is_finite() {
-        return new(f64::NAN, f64::NAN);
+        return new(z.re, f64::NAN);
     }
     let (sin, cos) = z.im.sin_cos();
     if z.re > 700.0 {
@@ -113,7 +126,9 @@ fn log_abs(x: f64, y: f64) -> f64 {
         // ln sqrt(l² + s²) with l² - 1 formed without cancellation
         return 0.5 * ((large - 1.0) * (large + 1.0) + small * small).ln_1p();
     }
-    x.hypot(y).ln()
+    // The magnitude itself may be too large for a float.
+    let exponent = if large > 0.0 && large.is_finite() { exponent_of(large) } else { 0 };
+    scale(x, -exponent).hypot(scale(y, -exponent)).ln() + f64::from(exponent) * std::f64::consts::LN_2
 }
 
 /// ln(1 + z).
@@ -174,6 +189,9 @@ pub(crate) fn sinh(z: Complex64) -> Complex64 {
     if z.im == 0.0 {
         return new(z.re.sinh(), z.im);
     }
+    if !z.im.is_finite() {
+        return new(if z.re == 0.0 || z.re.is_infinite() { z.re } else { f64::NAN }, f64::NAN);
+    }
     let (sin, cos) = z.im.sin_cos();
     if z.re == 0.0 {
         return new(z.re, sin);
@@ -188,7 +206,11 @@ pub(crate) fn sinh(z: Complex64) -> Complex64 {
 /// cosh z.
 pub(crate) fn cosh(z: Complex64) -> Complex64 {
     if z.im == 0.0 {
-        return new(z.re.cosh(), z.re.signum() * z.im);
+        return new(z.re.cosh(), z.im.copysign(z.re.signum() * z.im.signum()));
+    }
+    if !z.im.is_finite() {
+        let re = if z.re.is_infinite() { f64::INFINITY } else { f64::NAN };
+        return new(re, if z.re == 0.0 { 0.0 } else { f64::NAN });
     }
     let (sin, cos) = z.im.sin_cos();
     if z.re.abs() > 700.0 {
@@ -203,9 +225,13 @@ pub(crate) fn tanh(z: Complex64) -> Complex64 {
     if z.im == 0.0 {
         return new(z.re.tanh(), z.im);
     }
+    if !z.im.is_finite() && z.re.is_finite() {
+        return new(if z.re == 0.0 { z.re } else { f64::NAN }, f64::NAN);
+    }
     if z.re.abs() > 20.0 {
         // 4 sin y cos y e^-2|x|: the real part has reached ±1.
-        let im = if z.im.is_finite() { 2.0 * (2.0 * z.im).sin() * (-2.0 * z.re.abs()).exp() } else { 0.0 };
+        let (sin, cos) = z.im.sin_cos();
+        let im = if z.im.is_finite() { 4.0 * sin * cos * (-2.0 * z.re.abs()).exp() } else { 0.0 };
         return new(z.re.signum(), im);
     }
     let tangent = z.im.tan();
@@ -274,6 +300,16 @@ pub(crate) fn pow(base: Complex64, exponent: Complex64) -> Complex64 {
     exp(multiply(exponent, log(base)))
 }
 
+/// Whether z² + 1 is z² to the last bit, or a part is infinite.
+fn is_far(z: Complex64) -> bool {
+    z.re.abs() > 1e17 || z.im.abs() > 1e17
+}
+
+/// ln |2z|: what the inverse functions grow like.
+fn log_twice(z: Complex64) -> f64 {
+    log_abs(z.re, z.im) + std::f64::consts::LN_2
+}
+
 /// asin z.
 pub(crate) fn asin(z: Complex64) -> Complex64 {
     times_minus_i(asinh(times_i(z)))
@@ -281,6 +317,12 @@ pub(crate) fn asin(z: Complex64) -> Complex64 {
 
 /// acos z.
 pub(crate) fn acos(z: Complex64) -> Complex64 {
+    if is_far(z) {
+        return new(z.im.abs().atan2(z.re), -log_twice(z).copysign(z.im));
+    }
+    if z.re == 0.0 && z.im.is_nan() {
+        return new(std::f64::consts::FRAC_PI_2, z.im);
+    }
     let root_minus = sqrt(new(1.0 - z.re, -z.im));
     let root_plus = sqrt(new(1.0 + z.re, z.im));
     let im = (root_plus.re * root_minus.im - root_plus.im * root_minus.re).asinh();
@@ -289,6 +331,12 @@ pub(crate) fn acos(z: Complex64) -> Complex64 {
 
 /// asinh z.
 pub(crate) fn asinh(z: Complex64) -> Complex64 {
+    if is_far(z) {
+        return new(log_twice(z).copysign(z.re), z.im.abs().atan2(z.re.abs()).copysign(z.im));
+    }
+    if z.re.is_nan() && z.im == 0.0 {
+        return z;
+    }
     // asinh z = i asin(-iz), asin by Kahan: re = atan(x / Re(√(1-z) √(1+z))), im = asinh(Im(conj √(1-z) √(1+z)))
     let w = times_minus_i(z);
     let root_minus = sqrt(new(1.0 - w.re, -w.im));
@@ -300,6 +348,12 @@ pub(crate) fn asinh(z: Complex64) -> Complex64 {
 
 /// acosh z.
 pub(crate) fn acosh(z: Complex64) -> Complex64 {
+    if is_far(z) {
+        return new(log_twice(z), z.im.atan2(z.re));
+    }
+    if z.re == 0.0 && z.im.is_nan() {
+        return new(f64::NAN, std::f64::consts::FRAC_PI_2);
+    }
     let root_minus = sqrt(new(z.re - 1.0, z.im));
     let root_plus = sqrt(new(z.re + 1.0, z.im));
     let re = (root_minus.re * root_plus.re + root_minus.im * root_plus.im).asinh();
@@ -309,12 +363,24 @@ pub(crate) fn acosh(z: Complex64) -> Complex64 {
 /// atanh z.
 pub(crate) fn atanh(z: Complex64) -> Complex64 {
     let (x, y) = (z.re, z.im);
+    if is_infinite(z) {
+        return new(0f64.copysign(x), if y.is_nan() { y } else { std::f64::consts::FRAC_PI_2.copysign(y) });
+    }
+    if x == 0.0 && y.is_nan() {
+        return z;
+    }
     if x.abs() > 1e150 || y.abs() > 1e150 {
         return new(divide(new(1.0, 0.0), z).re, std::f64::consts::FRAC_PI_2.copysign(y));
     }
     // Odd in x; from a positive x nothing cancels in the logarithm.
     let below = 1.0 - x.abs();
-    let re = 0.25 * (4.0 * x.abs() / (below * below + y * y)).ln_1p();
+    let distance = below * below + y * y;
+    let re = if distance < 1e-290 {
+        // So near to 1 that the squares underflow: ln |(1 + z) / (1 - z)| / 2.
+        0.5 * (std::f64::consts::LN_2 - below.hypot(y).ln())
+    } else {
+        0.25 * (4.0 * x.abs() / distance).ln_1p()
+    };
     let im = 0.5 * (2.0 * y).atan2(below * (1.0 + x.abs()) - y * y);
     new(re.copysign(x), im)
 }

@@ -37,6 +37,23 @@ pub(super) fn multiply<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) ->
     }
 }
 
+/// The one with the larger real part; the first where they are equal, the second where they are not ordered.
+pub(super) fn maximum<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    first_if(builder, CmpfPredicate::Oge, operands)
+}
+
+/// The one with the smaller real part, likewise.
+pub(super) fn minimum<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
+    first_if(builder, CmpfPredicate::Ole, operands)
+}
+
+/// The first operand where the real parts are in the given relation, else the second.
+fn first_if<'c>(builder: &OpBuilder<'c>, relation: CmpfPredicate, operands: &[Complex<'c>]) -> Complex<'c> {
+    let (a, b) = (operands[0], operands[1]);
+    let holds = builder.cmpf(relation, a.re, b.re);
+    Complex { re: builder.select(holds, a.re, b.re), im: builder.select(holds, a.im, b.im) }
+}
+
 /// Bit layout of the real type.
 struct Layout<'c> {
     integer: Type<'c>,
@@ -101,7 +118,16 @@ pub(super) fn magnitude<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -
     let (largest, _) = ordered_magnitudes(builder, operands[0]);
     let exponent = exponent(builder, largest);
     let near = scale_parts(builder, operands[0], negated(builder, exponent));
-    scale(builder, near_magnitude(builder, near), exponent)
+    let magnitude = scale(builder, near_magnitude(builder, near), exponent);
+    let infinity = builder.float_like(magnitude, f64::INFINITY);
+    builder.select(has_infinite_part(builder, operands[0]), infinity, magnitude)
+}
+
+/// Whether a part is infinite, whatever the other is.
+pub(super) fn has_infinite_part<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Value<'c> {
+    let infinity = builder.float_like(value.re, f64::INFINITY);
+    let is_infinite = |part| builder.cmpf(CmpfPredicate::Oeq, builder.absf(part), infinity);
+    builder.ori(is_infinite(value.re), is_infinite(value.im))
 }
 
 /// z / |z|, z for zeros.

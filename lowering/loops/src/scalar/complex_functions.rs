@@ -3,11 +3,12 @@
 //! The inverse functions and the hyperbolic tangent are W. Kahan's, "Branch Cuts for Complex Elementary Functions".
 
 use melior::ir::Type;
-use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt};
+use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt, Ueq, Uno};
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::complex::{
-    Complex, add, divide, magnitude, multiply, ordered_magnitudes, scale_together, square_root, subtract,
+    Complex, add, divide, has_infinite_part, magnitude, multiply, ordered_magnitudes, scale_together, square_root,
+    subtract,
 };
 use super::transcendental::{self, Function};
 use crate::math::{Binary, Unary};
@@ -43,6 +44,28 @@ fn exponential_factors<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> (Value<
     (factor, builder.select(is_large, factor, builder.float_like(value, 1.0)))
 }
 
+/// Parts of a complex number that ISO C Annex G has rules about.
+struct Limits<'c> {
+    re_is_zero: Value<'c>,
+    re_is_infinite: Value<'c>,
+    im_is_nan: Value<'c>,
+    /// Infinite or NaN.
+    im_is_not_finite: Value<'c>,
+    /// Either part is infinite.
+    is_infinite: Value<'c>,
+}
+
+fn limits<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Limits<'c> {
+    let infinity = builder.float_like(value.re, f64::INFINITY);
+    Limits {
+        re_is_zero: builder.cmpf(Oeq, value.re, builder.float_like(value.re, 0.0)),
+        re_is_infinite: builder.cmpf(Oeq, builder.absf(value.re), infinity),
+        im_is_nan: builder.cmpf(Uno, value.im, value.im),
+        im_is_not_finite: builder.cmpf(Ueq, builder.absf(value.im), infinity),
+        is_infinite: has_infinite_part(builder, value),
+    }
+}
+
 /// e^z.
 pub(super) fn exponential<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let value = operands[0];
@@ -50,8 +73,14 @@ pub(super) fn exponential<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>])
     let times = |part| builder.mulf(builder.mulf(first, part), second);
     let re = times(real(builder, Unary::Cos, value.im));
     let im = times(real(builder, Unary::Sin, value.im));
-    // Real arguments have real results, infinite ones too.
-    let is_real = builder.cmpf(Oeq, value.im, builder.float_like(value.im, 0.0));
+    // Real arguments have real results, infinite ones too; e^-inf is zero and e^inf infinite in any direction.
+    let zero = builder.float_like(value.im, 0.0);
+    let is_real = builder.cmpf(Oeq, value.im, zero);
+    let limits = limits(builder, value);
+    let has_no_direction = builder.andi(limits.re_is_infinite, limits.im_is_not_finite);
+    let vanishes = builder.andi(has_no_direction, builder.cmpf(Olt, value.re, zero));
+    let re = builder.select(has_no_direction, builder.select(vanishes, zero, value.re), re);
+    let im = builder.select(vanishes, zero, im);
     Complex { re, im: builder.select(is_real, value.im, im) }
 }
 
@@ -75,8 +104,10 @@ fn log_magnitude<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Value<'c> {
     let rest = real(builder, Unary::Log1p, builder.mulf(ratio, ratio));
     let sum = builder.addf(log, builder.mulf(rest, builder.float_like(rest, 0.5)));
     // At 0 and infinity the ratio may be NaN, and the first term is the result.
-    let is_infinite = builder.cmpf(Oeq, builder.absf(log), builder.float_like(log, f64::INFINITY));
-    builder.select(is_infinite, log, sum)
+    let infinity = builder.float_like(log, f64::INFINITY);
+    let is_infinite = builder.cmpf(Oeq, builder.absf(log), infinity);
+    let logarithm = builder.select(is_infinite, log, sum);
+    builder.select(has_infinite_part(builder, value), infinity, logarithm)
 }
 
 /// Principal logarithm.
@@ -153,7 +184,9 @@ pub(super) fn hyperbolic_sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'
     let im = times(cosh, real(builder, Unary::Sin, value.im));
     // Real arguments have real results, infinite ones too.
     let is_real = builder.cmpf(Oeq, value.im, builder.float_like(value.im, 0.0));
-    Complex { re, im: builder.select(is_real, value.im, im) }
+    let limits = limits(builder, value);
+    let is_kept = builder.andi(limits.im_is_not_finite, builder.ori(limits.re_is_zero, limits.re_is_infinite));
+    Complex { re: builder.select(is_kept, value.re, re), im: builder.select(is_real, value.im, im) }
 }
 
 /// cosh(a) cos(b) + i sinh(a) sin(b).
@@ -165,7 +198,12 @@ pub(super) fn hyperbolic_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex
     let im = times(sinh, real(builder, Unary::Sin, value.im));
     let is_real = builder.cmpf(Oeq, value.im, builder.float_like(value.im, 0.0));
     let sign = builder.copysign(builder.float_like(value.re, 1.0), value.re);
-    Complex { re, im: builder.select(is_real, builder.mulf(sign, value.im), im) }
+    let im = builder.select(is_real, builder.mulf(sign, value.im), im);
+    let limits = limits(builder, value);
+    let grows = builder.andi(limits.im_is_not_finite, limits.re_is_infinite);
+    let is_level = builder.andi(limits.im_is_not_finite, limits.re_is_zero);
+    let constant = |number| builder.float_like(value.re, number);
+    Complex { re: builder.select(grows, constant(f64::INFINITY), re), im: builder.select(is_level, constant(0.0), im) }
 }
 
 /// i z.
@@ -207,7 +245,14 @@ pub(super) fn hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: &[Comple
     let im = builder.divf(tangent, denominator);
     let decay = real(builder, Unary::Exp, builder.mulf(absolute, constant(-2.0)));
     let far = builder.mulf(builder.mulf(constant(4.0), decay), builder.divf(tangent, beta));
-    Complex { re, im: builder.select(is_large, far, im) }
+    let im = builder.select(is_large, far, im);
+    let is_real = builder.cmpf(Oeq, value.im, constant(0.0));
+    let im = builder.select(is_real, value.im, im);
+    let limits = limits(builder, value);
+    let re = builder.select(limits.re_is_infinite, builder.copysign(constant(1.0), value.re), re);
+    let re = builder.select(builder.andi(limits.im_is_not_finite, limits.re_is_zero), value.re, re);
+    let has_no_direction = builder.andi(limits.re_is_infinite, limits.im_is_not_finite);
+    Complex { re, im: builder.select(has_no_direction, constant(0.0), im) }
 }
 
 /// tan z = -i tanh(i z).
@@ -247,6 +292,15 @@ fn roots<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> (Complex<'c>, Compl
     (square_root(builder, &[below]), square_root(builder, &[above]))
 }
 
+/// Whether z^2 + 1 is z^2 to the last bit or a part is infinite, and log |2 z|, what the inverse functions grow like.
+fn growth<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> (Value<'c>, Value<'c>) {
+    let far = builder.float_like(value.re, if is_double(builder, value.re) { 1e17 } else { 1e9 });
+    let is_beyond = |part| builder.cmpf(Ogt, builder.absf(part), far);
+    let is_far = builder.ori(is_beyond(value.re), is_beyond(value.im));
+    let log_2 = builder.float_like(value.re, std::f64::consts::LN_2);
+    (is_far, builder.addf(log_magnitude(builder, value), log_2))
+}
+
 /// Imaginary part of conj(a) b.
 fn cross<'c>(builder: &OpBuilder<'c>, a: Complex<'c>, b: Complex<'c>) -> Value<'c> {
     builder.subf(builder.mulf(a.re, b.im), builder.mulf(a.im, b.re))
@@ -256,16 +310,34 @@ fn cross<'c>(builder: &OpBuilder<'c>, a: Complex<'c>, b: Complex<'c>) -> Value<'
 pub(super) fn arc_cosine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let (below, above) = roots(builder, operands[0]);
     let half = real_binary(builder, Binary::Atan2, below.re, above.re);
-    Complex { re: builder.addf(half, half), im: real(builder, Unary::Asinh, cross(builder, above, below)) }
+    let re = builder.addf(half, half);
+    let im = real(builder, Unary::Asinh, cross(builder, above, below));
+    let value = operands[0];
+    let constant = |number| builder.float_like(value.re, number);
+    let limits = limits(builder, value);
+    let (is_far, growth) = growth(builder, value);
+    let re = builder.select(is_far, real_binary(builder, Binary::Atan2, builder.absf(value.im), value.re), re);
+    let is_right = builder.andi(limits.re_is_zero, limits.im_is_nan);
+    Complex {
+        re: builder.select(is_right, constant(std::f64::consts::FRAC_PI_2), re),
+        im: builder.select(is_far, builder.negf(builder.copysign(growth, value.im)), im),
+    }
 }
 
 /// Arc sine.
 pub(super) fn arc_sine<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let (below, above) = roots(builder, operands[0]);
     let product = multiply(builder, &[below, above]);
+    let value = operands[0];
+    let re = real_binary(builder, Binary::Atan2, value.re, product.re);
+    let im = real(builder, Unary::Asinh, cross(builder, below, above));
+    let limits = limits(builder, value);
+    let angle = real_binary(builder, Binary::Atan2, builder.absf(value.re), builder.absf(value.im));
+    let (is_far, growth) = growth(builder, value);
+    let re = builder.select(is_far, builder.copysign(angle, value.re), re);
     Complex {
-        re: real_binary(builder, Binary::Atan2, operands[0].re, product.re),
-        im: real(builder, Unary::Asinh, cross(builder, below, above)),
+        re: builder.select(builder.andi(limits.re_is_zero, limits.im_is_nan), value.re, re),
+        im: builder.select(is_far, builder.copysign(growth, value.im), im),
     }
 }
 
@@ -282,7 +354,16 @@ pub(super) fn inverse_hyperbolic_cosine<'c>(builder: &OpBuilder<'c>, operands: &
     let above = square_root(builder, &[Complex { re: builder.addf(value.re, one), im: value.im }]);
     let dot = builder.addf(builder.mulf(below.re, above.re), builder.mulf(below.im, above.im));
     let half = real_binary(builder, Binary::Atan2, below.im, above.re);
-    Complex { re: real(builder, Unary::Asinh, dot), im: builder.addf(half, half) }
+    let (re, im) = (real(builder, Unary::Asinh, dot), builder.addf(half, half));
+    let limits = limits(builder, value);
+    let (is_far, growth) = growth(builder, value);
+    let im = builder.select(is_far, real_binary(builder, Binary::Atan2, value.im, value.re), im);
+    let is_right = builder.andi(limits.re_is_zero, limits.im_is_nan);
+    let constant = |number| builder.float_like(value.re, number);
+    Complex {
+        re: builder.select(is_far, growth, re),
+        im: builder.select(is_right, constant(std::f64::consts::FRAC_PI_2), im),
+    }
 }
 
 /// Inverse hyperbolic tangent, for a >= 0 (it is odd in a):
@@ -312,9 +393,12 @@ pub(super) fn inverse_hyperbolic_tangent<'c>(builder: &OpBuilder<'c>, operands: 
     let is_far = builder.cmpf(Ogt, largest, constant(if is_double(builder, value.re) { 1e17 } else { 1e9 }));
     let magnitude = magnitude(builder, operands);
     let far = builder.divf(builder.divf(absolute, magnitude), magnitude);
-    let is_infinite = builder.cmpf(Oeq, magnitude, constant(f64::INFINITY));
-    let far = builder.select(is_infinite, constant(0.0), far);
+    let limits = limits(builder, value);
     let right_angle = builder.copysign(constant(std::f64::consts::FRAC_PI_2), value.im);
-    let re = builder.select(is_far, far, near);
-    Complex { re: builder.copysign(re, value.re), im: builder.select(is_far, right_angle, angle) }
+    let right_angle = builder.select(limits.im_is_nan, value.im, right_angle);
+    // At infinity, and on the imaginary axis even where its other end is NaN.
+    let vanishes = builder.ori(limits.is_infinite, builder.andi(limits.re_is_zero, limits.im_is_nan));
+    let re = builder.select(vanishes, constant(0.0), builder.select(is_far, far, near));
+    let im = builder.select(builder.ori(is_far, limits.is_infinite), right_angle, angle);
+    Complex { re: builder.copysign(re, value.re), im }
 }

@@ -187,12 +187,12 @@ fn quotient<'c>(
     if width < 32 { builder.trunci(quotient, builder.integer_type(width)) } else { quotient }
 }
 
-/// Power by squaring, wrapping; a negative exponent gives 0 unless the base is 1 or -1.
-pub(super) fn power<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+/// Power by squaring, wrapping. Exponents are read as signed: a negative one gives 0 unless the base is 1 or -1, and of
+/// others the low six bits count, as XLA:CPU has it.
+pub(super) fn power<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (base, exponent) = (operands[0], operands[1]);
     let one = builder.integer_like(base, 1);
-    let is_odd = |exponent| builder.cmpi(Eq, builder.andi(exponent, one), one);
-    let bits = builder.constant_index(i64::from(element_type.bit_width()));
+    let bits = builder.constant_index(6);
     let (first, step) = (builder.constant_index(0), builder.constant_index(1));
     let carried = builder.for_loop(first, bits, step, &[one, base, exponent], |builder, _, carried| {
         let [result, base, exponent] = [carried[0], carried[1], carried[2]];
@@ -204,15 +204,12 @@ pub(super) fn power<'c>(builder: &OpBuilder<'c>, element_type: ElementType, oper
             builder.shrui(exponent, one),
         ]
     });
-    let power = carried[0];
-    if !element_type.is_signed_integer() {
-        return power;
-    }
     let zero = builder.integer_like(base, 0);
     let minus_one = builder.integer_like(base, -1);
-    let of_minus_one = builder.select(is_odd(exponent), minus_one, one);
+    let is_odd = builder.cmpi(Eq, builder.andi(exponent, one), one);
+    let of_minus_one = builder.select(is_odd, minus_one, one);
     let is_minus_one = builder.cmpi(Eq, base, minus_one);
     let is_one = builder.cmpi(Eq, base, one);
     let inverse = builder.select(is_minus_one, of_minus_one, builder.select(is_one, one, zero));
-    builder.select(builder.cmpi(Slt, exponent, zero), inverse, power)
+    builder.select(builder.cmpi(Slt, exponent, zero), inverse, carried[0])
 }
