@@ -86,6 +86,41 @@ impl IndexingMap {
         Some(inverse)
     }
 
+    /// The converse relation: the map from an index of the target to all indices that are taken to it. `None`
+    /// unless each result is a dimension or range variable of its own and nothing restricts them, as for
+    /// operations that only choose indices: broadcast, transpose, reduce, dot, sort.
+    ///
+    /// Dimensions that no result has become range variables, in their order.
+    pub fn converse(&self) -> Option<IndexingMap> {
+        if self.known_empty {
+            let zeros = vec![Expr::constant(0); self.dims.len()];
+            let mut empty = IndexingMap::from_sizes(&vec![0; self.results.len()], &[], zeros);
+            empty.reset_to_known_empty();
+            return Some(empty);
+        }
+        if !self.runtimes.is_empty() || !self.constraints.is_empty() {
+            return None;
+        }
+        let mut chosen: Vec<Var> = Vec::with_capacity(self.results.len());
+        for result in &self.results {
+            let variable = result.as_variable().filter(|variable| !chosen.contains(variable))?;
+            chosen.push(variable);
+        }
+        let dims = chosen.iter().filter_map(|&variable| self.variable(variable).cloned()).collect();
+        let mut ranges = Vec::new();
+        let mut results = Vec::with_capacity(self.dims.len());
+        for (i, variable) in self.dims.iter().enumerate() {
+            results.push(match chosen.iter().position(|&chosen| chosen == Var::Dim(i as u32)) {
+                Some(place) => Expr::dim(place),
+                None => {
+                    ranges.push(variable.clone());
+                    Expr::range(ranges.len() - 1)
+                }
+            });
+        }
+        Some(IndexingMap::new(dims, ranges, Vec::new(), results, Vec::new()))
+    }
+
     /// Reads `d`, `d floordiv a`, `d mod b` and `(d floordiv a) mod b`: dimension, divisor, and modulus.
     fn digit(&self, atom: &Expr) -> Option<(u32, i64, Option<i64>)> {
         let (rest, modulus) = match atom.as_binary_with_constant(Operator::Mod) {

@@ -33,25 +33,25 @@
 //!   map.remove_unused_symbols()  remove_unused_variables()  rescale_symbols()  symbols_to_dims()  ranges_to_dims(&[..])
 //!   map.with_results(vec)  add_constraint(expr, interval)  bounds(Var)  variable(Var)  all_variables()
 //!   map.replace_runtime(i, &Expr)  set_runtime_source(i, ..)  set_range_size(i, size)  with_names(..)
-//!   map.evaluate(..)  map.constraints_hold(..)  map.contains(..)  map.points()  map.inverse()  map.same_function(&other)
+//!   map.evaluate(..)  map.constraints_hold(..)  map.contains(..)  map.points()  map.inverse()  map.converse()  map.same_function(&other)
 //!   map.simplify_expr(&Expr) -> Expr     any expression over the map's variables, under its domain
 //!   map.range_of(&Expr) -> Interval      bounds of any expression over the domain (constraints used)
 //!
 //! maps::…                                one constructor per class of HLO operation, from sizes and attributes alone;
 //!                                        from the result to an operand, unless the name ends in _to_output
 //!   identity scalar one_dimension all_of whole
-//!   broadcast(out, dims) broadcast_to_output  transpose(in, perm)  reshape(in, out)  bitcast(in, layout, out, layout)
+//!   broadcast(out, dims)  transpose(in, perm)  reshape(in, out)  bitcast(in, layout, out, layout)
 //!   slice(out, starts, strides) slice_to_output  pad(out, in, low, interior) pad_to_output
 //!   concatenate(out, sizes_along_dim, dim, which) concatenate_to_output  reverse(sizes, dims)
-//!   reduce(in, dims) reduce_to_output reduce_init_to_output  whole_along(sizes, dims)  sort(sizes, dim)
-//!   whole_along_to_output(in, out, dims)  reduce_window(in, out, &[WindowDimension]) reduce_window_to_output
+//!   reduce(in, dims)  whole_along(sizes, dims)  sort(sizes, dim)
+//!   reduce_window(in, out, &[WindowDimension]) reduce_window_in_order reduce_window_to_output
 //!   select_and_scatter_{source,operand} select_and_scatter_source_to_output
-//!   dot(lhs, rhs, out, &Dot) -> (lhs, rhs) dot_to_output
+//!   dot(lhs, rhs, out, &Dot) -> (lhs, rhs)  ragged_dot(lhs, rhs, out, &RaggedDot) -> (lhs, rhs)
 //!   convolution(in, kernel, out, &Convolution) -> (input, kernel) convolution_to_output
-//!   dynamic_slice(in, slice, &[Offset])  dynamic_update_slice[_window](out, update, &[Offset])
+//!   dynamic_slice(in, slice, &[Offset]) dynamic_slice_to_output  dynamic_update_slice[_window](out, update, &[Offset])
 //!   gather(operand, indices, out, &Gather, id) -> (operand, indices) gather_to_output
 //!   scatter(operand, indices, updates, &Scatter, id) -> (updates, indices) scatter_updates_to_output
-//!   logical_to_physical(sizes, minor_to_major) physical_to_logical physical_sizes  all_gather reduce_scatter all_to_all
+//!   logical_to_physical(sizes, minor_to_major) physical_to_logical physical_sizes  all_gather reduce_scatter all_to_all (each also _to_output)
 //!
 //! queries::…                             what a code generator asks
 //!   row_major_strides(&sizes)  strides_of_layout(&sizes, &minor_to_major)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use indexing::IndexingMap;
-use indexing::maps::{self, Convolution, Dot, Gather, Scatter, WindowDimension};
+use indexing::maps::{self, Convolution, Dot, Gather, RaggedDot, Scatter, WindowDimension};
 
 /// A value in bounds for each element of the indices, the same whichever map asks.
 fn table(index: &[i64], upper: i64) -> i64 {
@@ -44,7 +44,7 @@ fn check(backwards: &IndexingMap, forwards: &IndexingMap) {
 
 #[test]
 fn shape_operations() {
-    check(&maps::broadcast(&[3, 4, 2], &[2, 0]), &maps::broadcast_to_output(&[2, 3], &[3, 4, 2], &[2, 0]));
+    check_converse(&maps::broadcast(&[3, 4, 2], &[2, 0]), "(d0, d1)[s0] -> (d1, s0, d0)");
     check(&maps::transpose(&[2, 3, 4], &[2, 0, 1]), &maps::transpose(&[4, 2, 3], &[1, 2, 0]));
     check(&maps::reshape(&[4, 6], &[3, 8]), &maps::reshape(&[3, 8], &[4, 6]));
     check(
@@ -55,8 +55,46 @@ fn shape_operations() {
     check(&maps::slice(&[3, 2], &[1, 0], &[2, 3]), &maps::slice_to_output(&[7, 5], &[3, 2], &[1, 0], &[2, 3]));
     check(&maps::pad(&[9, 3], &[4, 5], &[1, -1], &[1, 0]), &maps::pad_to_output(&[4, 5], &[9, 3], &[1, -1], &[1, 0]));
     check(&maps::concatenate(&[2, 9], &[4, 5], 1, 1), &maps::concatenate_to_output(&[2, 5], 1, 4));
-    check(&maps::reduce(&[3, 4, 2], &[0, 2]), &maps::reduce_to_output(&[3, 4, 2], &[0, 2]));
-    check(&maps::sort(&[3, 4], 1), &maps::sort(&[3, 4], 1));
+    check_converse(&maps::reduce(&[3, 4, 2], &[0, 2]), "(d0, d1, d2) -> (d1)");
+    check_converse(&maps::sort(&[3, 4], 1), "(d0, d1)[s0] -> (d0, s0)");
+}
+
+fn check_converse(map: &IndexingMap, signature: &str) {
+    let converse = map.converse().expect("only chooses indices");
+    assert_eq!(converse.signature().to_string(), signature);
+    check(map, &converse);
+}
+
+#[test]
+fn what_has_no_converse() {
+    let parsed = |text: &str| text.parse::<IndexingMap>().expect("parses");
+    assert!(parsed("(d0) -> (d0, d0), domain: d0 in [0, 9]").converse().is_none());
+    assert!(parsed("(d0) -> (d0 + 1), domain: d0 in [0, 9]").converse().is_none());
+    assert!(parsed("(d0, d1) -> (d0, d1), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 5]").converse().is_none());
+    // An array without elements has no map either way.
+    let empty = maps::broadcast(&[0, 3], &[]).converse().expect("known empty");
+    assert!(empty.is_known_empty());
+    assert_eq!((empty.dims().len(), empty.results().len()), (0, 2));
+}
+
+#[test]
+fn collectives() {
+    // The replica's place in its group is a run-time variable without a source: every place is looked at.
+    let every_place = |map: &IndexingMap| {
+        let all = map.symbols_to_dims();
+        let dims = map.dims().len();
+        all.points()
+            .map(|p| (p.dims[..dims].to_vec(), all.evaluate(&p.dims, &[], &[]).expect("in bounds")))
+            .collect::<BTreeSet<_>>()
+    };
+    let check = |backwards: &IndexingMap, forwards: &IndexingMap| {
+        let back: BTreeSet<_> = every_place(forwards).into_iter().map(|(from, to)| (to, from)).collect();
+        assert_eq!(every_place(backwards), back, "{backwards}\n{forwards}");
+    };
+    check(&maps::all_gather(&[2, 3], &[2, 12], 1).0, &maps::all_gather_to_output(&[2, 3], &[2, 12], 1));
+    check(&maps::reduce_scatter(&[2, 3], 1, 4), &maps::reduce_scatter_to_output(&[2, 12], &[2, 3], 1));
+    check(&maps::all_to_all(&[2, 12], 1, 1, 4), &maps::all_to_all_to_output(&[2, 12], 1, 1, 4));
+    check(&maps::all_to_all(&[8, 3], 1, 0, 4), &maps::all_to_all_to_output(&[2, 12], 1, 0, 4));
 }
 
 const WINDOW: [WindowDimension; 2] = [
@@ -101,9 +139,21 @@ fn windows() {
 fn contractions() {
     let numbers = Dot { lhs_batch: &[1], rhs_batch: &[0], lhs_contracting: &[2], rhs_contracting: &[1] };
     let (lhs, rhs) = maps::dot(&[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
-    let (lhs_forwards, rhs_forwards) = maps::dot_to_output(&[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
-    check(&lhs, &lhs_forwards);
-    check(&rhs, &rhs_forwards);
+    check_converse(&lhs, "(d0, d1, d2)[s0] -> (d1, d0, s0)");
+    check_converse(&rhs, "(d0, d1, d2)[s0] -> (d0, s0, d2)");
+    // Rows in groups, each with a matrix of its own; and a contracted dimension in groups.
+    let rows = RaggedDot {
+        dot: Dot { lhs_contracting: &[1], rhs_contracting: &[1], ..Dot::default() },
+        ragged: 0,
+        group: Some(0),
+    };
+    let (lhs, rhs) = maps::ragged_dot(&[6, 4], &[3, 4, 5], &[6, 5], &rows);
+    check_converse(&lhs, "(d0, d1)[s0] -> (d0, s0)");
+    check_converse(&rhs, "(d0, d1, d2)[s0] -> (s0, d2)");
+    let columns = RaggedDot { dot: Dot { rhs_contracting: &[0], ..rows.dot.clone() }, ragged: 1, group: None };
+    let (lhs, rhs) = maps::ragged_dot(&[6, 4], &[4, 5], &[3, 6, 5], &columns);
+    check_converse(&lhs, "(d0, d1)[s0, s1] -> (s0, d0, s1)");
+    check_converse(&rhs, "(d0, d1)[s0, s1] -> (s0, s1, d1)");
     for (groups, kernel) in [(1, [4, 3, 2, 6]), (2, [2, 3, 2, 6])] {
         let attributes = Convolution {
             window: &WINDOW,
@@ -122,12 +172,42 @@ fn contractions() {
         let (input_sizes, output_sizes) = ([2, 8, 4, 4], [2, 6, 4, 7]);
         let (input, kernel_map) = maps::convolution(&input_sizes, &kernel, &output_sizes, &attributes);
         let (input_forwards, kernel_forwards) =
-            maps::convolution_to_output(&input_sizes, &kernel, &output_sizes, &attributes).expect("one batch group");
+            maps::convolution_to_output(&input_sizes, &kernel, &output_sizes, &attributes)
+                .expect("valid dimension numbers");
         check(&input, &input_forwards);
         // The kernel's map does not leave out windows in the padding, as the reference's.
         let there = pairs(&kernel_map);
         assert!(pairs(&kernel_forwards).into_iter().all(|(from, to)| there.contains(&(to, from))));
     }
+}
+
+#[test]
+fn batch_groups() {
+    let attributes = Convolution {
+        window: &WINDOW[..1],
+        input_batch: 0,
+        input_feature: 2,
+        input_spatial: &[1],
+        kernel_input_feature: 0,
+        kernel_output_feature: 2,
+        kernel_spatial: &[1],
+        output_batch: 2,
+        output_feature: 0,
+        output_spatial: &[1],
+        feature_group_count: 1,
+        batch_group_count: 3,
+    };
+    let (input_sizes, kernel_sizes, output_sizes) = ([6, 8, 2], [2, 3, 6], [6, 4, 2]);
+    let (input, _) = maps::convolution(&input_sizes, &kernel_sizes, &output_sizes, &attributes);
+    let (forwards, _) =
+        maps::convolution_to_output(&input_sizes, &kernel_sizes, &output_sizes, &attributes).expect("valid");
+    // The map to the input names all groups; the group of an element is the last range variable's value.
+    let group = attributes.batch_group(&output_sizes).expect("several groups");
+    let used = input.points().filter(|p| p.ranges.last().copied() == group.evaluate(&p.dims, &[], &[]));
+    let there: BTreeSet<_> =
+        used.map(|p| (p.dims.clone(), input.evaluate(&p.dims, &p.ranges, &[]).expect("in bounds"))).collect();
+    let back: BTreeSet<_> = pairs(&forwards).into_iter().map(|(from, to)| (to, from)).collect();
+    assert_eq!(there, back);
 }
 
 #[test]

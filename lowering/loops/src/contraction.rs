@@ -6,13 +6,12 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use indexing::maps;
-use indexing::{Constraint, Expr, IndexingMap, Interval, Var};
+use indexing::{Constraint, Expr, IndexingMap, Interval};
 use mlir_ext::builder::Value;
 
 use crate::elemental::{Elemental, substitute};
 use crate::error::LoweringError;
-use crate::operand_maps::{OperandMap, operand_shape, result_shape, with_conditions};
+use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape, result_shape};
 use crate::scalar::{self, Lanes};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -31,54 +30,10 @@ pub struct ContractionMaps {
 
 /// The maps of a dot or convolution.
 pub fn contraction_maps(computation: &Computation, instruction: &Instruction) -> Result<ContractionMaps> {
-    let lhs = &operand_shape(computation, instruction, 0)?.dimensions;
-    let rhs = &operand_shape(computation, instruction, 1)?.dimensions;
-    let output = &result_shape(instruction)?.dimensions;
-    let attributes = &instruction.attributes;
-    if instruction.kind == OpKind::Dot {
-        let numbers = maps::Dot {
-            lhs_batch: attributes.ints("lhs_batch_dims"),
-            rhs_batch: attributes.ints("rhs_batch_dims"),
-            lhs_contracting: attributes.ints("lhs_contracting_dims"),
-            rhs_contracting: attributes.ints("rhs_contracting_dims"),
-        };
-        let (lhs, rhs) = maps::dot(lhs, rhs, output, &numbers);
-        let ranges = lhs.ranges().iter().map(|range| range.bounds.upper + 1).collect();
-        return Ok(ContractionMaps { lhs: with_conditions(lhs, output), rhs, ranges, batch_group: None });
-    }
-    let dimensions = attributes
-        .convolution_dimensions()
-        .ok_or_else(|| LoweringError::bug(format!("convolution `{}` without dim_labels", instruction.name)))?;
-    let window: Vec<maps::WindowDimension> = crate::reduction::window_of(instruction);
-    let batch_groups = attributes.int("batch_group_count").unwrap_or(1);
-    let numbers = maps::Convolution {
-        window: &window,
-        input_batch: dimensions.input_batch,
-        input_feature: dimensions.input_feature,
-        input_spatial: &dimensions.input_spatial,
-        kernel_input_feature: dimensions.kernel_input_feature,
-        kernel_output_feature: dimensions.kernel_output_feature,
-        kernel_spatial: &dimensions.kernel_spatial,
-        output_batch: dimensions.output_batch,
-        output_feature: dimensions.output_feature,
-        output_spatial: &dimensions.output_spatial,
-        feature_group_count: attributes.int("feature_group_count").unwrap_or(1),
-        batch_group_count: batch_groups,
-    };
-    let (lhs, rhs_map) = maps::convolution(lhs, rhs, output, &numbers);
-    let mut ranges: Vec<i64> = window.iter().map(|dimension| dimension.size).collect();
-    ranges.push(rhs[dimensions.kernel_input_feature as usize]);
-    let batch_group = (batch_groups > 1).then(|| {
-        let feature = dimensions.output_feature as usize;
-        Expr::dim(feature).floordiv((output[feature] / batch_groups).max(1))
-    });
-    let mut lhs = with_conditions(lhs, output);
-    for (number, (range, &size)) in lhs.map.ranges().iter().zip(&ranges).enumerate() {
-        if range.bounds.lower > 0 || range.bounds.upper < size - 1 {
-            lhs.conditions.push(Constraint::new(Expr::variable(Var::Range(number as u32)), range.bounds));
-        }
-    }
-    Ok(ContractionMaps { lhs, rhs: rhs_map, ranges, batch_group })
+    let maps = instruction_maps(computation, instruction).contraction().ok_or_else(|| no_map(instruction))?;
+    let ranges: Vec<i64> = maps.rhs.ranges().iter().map(|range| range.bounds.upper + 1).collect();
+    let lhs = OperandMap::new(maps.lhs, &result_shape(instruction)?.dimensions, &ranges);
+    Ok(ContractionMaps { lhs, rhs: maps.rhs, ranges, batch_group: maps.batch_group })
 }
 
 impl ContractionMaps {

@@ -14,7 +14,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
-use crate::operand_maps::operand_shape;
+use crate::operand_maps::{instruction_maps, no_map, operand_shape};
 use crate::scope::Scope;
 use crate::trace::{Trace, merged_dimensions, split_merged, trace};
 
@@ -138,15 +138,16 @@ fn emit_update<'a, 'c>(
     if update.dimensions.contains(&0) {
         return Ok(());
     }
-    let mut starts = Vec::with_capacity(root.operands.len());
-    for (dimension, &operand) in root.operands[2..].iter().enumerate() {
-        let start = emitter.evaluate(operand, &[])?;
-        let bounds = Interval::new(0, output.dimensions[dimension] - update.dimensions[dimension]);
-        starts.push(emitter.clamped_start(&start, bounds));
+    let map = instruction_maps(emitter.computation, root).result_map(1).ok_or_else(|| no_map(root))?;
+    let mut starts = Vec::with_capacity(map.runtimes().len());
+    for runtime in map.runtimes() {
+        let operand = runtime.source.as_ref().map_or(2, |source| source.value as usize);
+        let start = emitter.evaluate(root.operands[operand], &[])?;
+        starts.push(emitter.clamped_start(&start, runtime.bounds));
     }
     emit_loops(emitter, plan, 0, Vec::new(), range, &mut |emitter, index| {
         let value = emitter.evaluate(root.operands[1], index)?;
-        let place: Vec<Expr> = index.iter().zip(&starts).map(|(index, start)| index.clone() + start.clone()).collect();
+        let place = emitter.apply(map.results(), index, &starts);
         emitter.store(output, &place, &value)
     })
 }

@@ -1,11 +1,10 @@
 //! The indexing map from each element of a fusible instruction to the elements of an operand that it reads.
 //!
-//! This is the lowering's only source of index arithmetic for shape and indexing operations.
+//! The maps are those of [`hlo::indexing_maps`], the lowering's only source of index arithmetic.
 
 use hlo::graph::{Computation, Instruction};
-use hlo::op_kind::OpKind;
-use hlo::shape::{ArrayShape, Shape};
-use indexing::maps::{self, Gather, Offset};
+use hlo::indexing_maps::{InstructionMaps, Numbering};
+use hlo::shape::ArrayShape;
 use indexing::{Constraint, Expr, IndexingMap, Var};
 
 use crate::error::LoweringError;
@@ -39,80 +38,40 @@ pub fn result_shape(instruction: &Instruction) -> Result<&ArrayShape, LoweringEr
         .ok_or_else(|| LoweringError::bug(format!("`{}` has no array result", instruction.name)))
 }
 
-/// The map from the result of an instruction to one of its operands. Run-time variables name the operand that
-/// holds their values.
+/// The maps of an instruction. Run-time variables name the operand that holds their values.
+pub fn instruction_maps<'a>(computation: &'a Computation, instruction: &'a Instruction) -> InstructionMaps<'a> {
+    InstructionMaps::new(computation, instruction, Numbering::Operands)
+}
+
+/// The map from the result of an instruction to one of its operands.
 pub fn operand_map(
     computation: &Computation,
     instruction: &Instruction,
     operand: usize,
 ) -> Result<OperandMap, LoweringError> {
-    let output = &result_shape(instruction)?.dimensions;
-    let input = &operand_shape(computation, instruction, operand)?.dimensions;
-    let attributes = &instruction.attributes;
-    let map = match instruction.kind {
-        OpKind::Broadcast => maps::broadcast(output, attributes.ints("dimensions")),
-        OpKind::Reshape | OpKind::DynamicReshape => maps::reshape(input, output),
-        OpKind::Transpose => maps::transpose(input, attributes.ints("dimensions")),
-        OpKind::Reverse => maps::reverse(output, attributes.ints("dimensions")),
-        OpKind::Slice => {
-            let slice = attributes.slice();
-            let starts: Vec<i64> = slice.iter().map(|dimension| dimension.start).collect();
-            let strides: Vec<i64> = slice.iter().map(|dimension| dimension.stride).collect();
-            maps::slice(output, &starts, &strides)
-        }
-        OpKind::Pad => {
-            let low: Vec<i64> = attributes.padding().iter().map(|dimension| dimension.low).collect();
-            let interior: Vec<i64> = attributes.padding().iter().map(|dimension| dimension.interior).collect();
-            maps::pad(output, input, &low, &interior)
-        }
-        OpKind::Concatenate => {
-            let sizes = concatenated_sizes(computation, instruction);
-            maps::concatenate(output, &sizes, attributes.ints("dimensions").first().copied().unwrap_or(0), operand)
-        }
-        OpKind::DynamicSlice => {
-            let offsets: Vec<Offset> =
-                (1..instruction.operands.len()).map(|number| Offset::Value(number as u64)).collect();
-            maps::dynamic_slice(input, output, &offsets)
-        }
-        OpKind::Gather => {
-            let indices = &operand_shape(computation, instruction, 1)?.dimensions;
-            let numbers = Gather {
-                offset_dims: attributes.ints("offset_dims"),
-                collapsed_slice_dims: attributes.ints("collapsed_slice_dims"),
-                operand_batching_dims: attributes.ints("operand_batching_dims"),
-                start_indices_batching_dims: attributes.ints("start_indices_batching_dims"),
-                start_index_map: attributes.ints("start_index_map"),
-                index_vector_dim: attributes.int("index_vector_dim").unwrap_or(indices.len() as i64),
-                slice_sizes: attributes.ints("slice_sizes"),
-            };
-            maps::gather(input, indices, output, &numbers, 1).0
-        }
-        _ if input.is_empty() => maps::scalar(output),
-        _ => maps::identity(output),
-    };
-    Ok(with_conditions(map, output))
+    let map = instruction_maps(computation, instruction).operand_map(operand);
+    let map = map.ok_or_else(|| no_map(instruction))?;
+    Ok(OperandMap::new(map, &result_shape(instruction)?.dimensions, &[]))
 }
 
-/// Sizes of a concatenate's operands along its dimension.
-fn concatenated_sizes(computation: &Computation, instruction: &Instruction) -> Vec<i64> {
-    let dimension = instruction.attributes.ints("dimensions").first().copied().unwrap_or(0) as usize;
-    instruction
-        .operands
-        .iter()
-        .map(|&operand| match &computation.get(operand).shape {
-            Shape::Array(array) => array.dimensions.get(dimension).copied().unwrap_or(0),
-            Shape::Tuple(_) | Shape::Token | Shape::Opaque => 0,
-        })
-        .collect()
+/// The error for an instruction that should have a map.
+pub fn no_map(instruction: &Instruction) -> LoweringError {
+    LoweringError::bug(format!("`{}` has no indexing map", instruction.name))
 }
 
-/// Collects what restricts a map's domain against an array of the given sizes.
-pub fn with_conditions(map: IndexingMap, sizes: &[i64]) -> OperandMap {
-    let mut conditions: Vec<Constraint> = map.constraints().to_vec();
-    for (number, (variable, &size)) in map.dims().iter().zip(sizes).enumerate() {
-        if variable.bounds.lower > 0 || variable.bounds.upper < size - 1 {
-            conditions.push(Constraint::new(Expr::variable(Var::Dim(number as u32)), variable.bounds));
+impl OperandMap {
+    /// Collects what restricts a map's domain against a result of the given sizes and, where there are sizes for
+    /// them, range variables from 0 to these.
+    pub fn new(map: IndexingMap, sizes: &[i64], ranges: &[i64]) -> OperandMap {
+        let mut conditions: Vec<Constraint> = map.constraints().to_vec();
+        let dims = map.dims().iter().zip(sizes).enumerate().map(|(i, (dim, size))| (Var::Dim(i as u32), dim, size));
+        let ranges =
+            map.ranges().iter().zip(ranges).enumerate().map(|(i, (range, size))| (Var::Range(i as u32), range, size));
+        for (variable, known, &size) in dims.chain(ranges) {
+            if known.bounds.lower > 0 || known.bounds.upper < size - 1 {
+                conditions.push(Constraint::new(Expr::variable(variable), known.bounds));
+            }
         }
+        OperandMap { map, conditions }
     }
-    OperandMap { map, conditions }
 }

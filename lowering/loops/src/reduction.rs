@@ -6,13 +6,12 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use indexing::maps;
-use indexing::{Constraint, Expr, Interval, Var};
+use indexing::{Constraint, Expr, Interval};
 use mlir_ext::builder::Value;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::operand_maps::{OperandMap, operand_shape, with_conditions};
+use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, Lanes};
 use crate::scope::Scope;
@@ -25,49 +24,16 @@ const ACCUMULATORS: i64 = 4;
 
 /// The map from the result of a reduce or reduce-window to its inputs; range variables run over what is combined.
 pub fn input_map(computation: &Computation, instruction: &Instruction) -> Result<OperandMap> {
-    let input = &operand_shape(computation, instruction, 0)?.dimensions;
+    let maps = instruction_maps(computation, instruction);
     if instruction.kind == OpKind::Reduce {
-        return Ok(OperandMap {
-            map: maps::reduce(input, instruction.attributes.ints("dimensions")),
-            conditions: Vec::new(),
-        });
+        let map = maps.operand_map(0).ok_or_else(|| no_map(instruction))?;
+        return Ok(OperandMap { map, conditions: Vec::new() });
     }
-    let output = match &instruction.shape {
-        hlo::shape::Shape::Array(array) => array.dimensions.clone(),
-        hlo::shape::Shape::Tuple(elements) => elements
-            .first()
-            .and_then(|shape| shape.as_array())
-            .map(|shape| shape.dimensions.clone())
-            .unwrap_or_default(),
-        hlo::shape::Shape::Token | hlo::shape::Shape::Opaque => Vec::new(),
-    };
-    let window = window_of(instruction);
-    let map = maps::reduce_window_in_order(input, &output, &window);
-    let mut result = with_conditions(map, &output);
-    for (number, (range, dimension)) in result.map.ranges().iter().zip(&window).enumerate() {
-        if range.bounds.lower > 0 || range.bounds.upper < dimension.size - 1 {
-            result.conditions.push(Constraint::new(Expr::variable(Var::Range(number as u32)), range.bounds));
-        }
-    }
-    Ok(result)
-}
-
-/// The window attribute in the form the maps take.
-pub fn window_of(instruction: &Instruction) -> Vec<maps::WindowDimension> {
-    instruction
-        .attributes
-        .window()
-        .iter()
-        .map(|dimension| maps::WindowDimension {
-            size: dimension.size,
-            stride: dimension.stride,
-            padding_low: dimension.padding_low,
-            padding_high: dimension.padding_high,
-            window_dilation: dimension.window_dilation,
-            base_dilation: dimension.base_dilation,
-            reversal: dimension.reversal,
-        })
-        .collect()
+    let map = maps.window_in_order().ok_or_else(|| no_map(instruction))?;
+    let results = instruction.shape.leaves();
+    let output = results.first().and_then(|leaf| leaf.as_array()).map_or(&[][..], |array| &array.dimensions);
+    let window: Vec<i64> = instruction.attributes.window().iter().map(|dimension| dimension.size).collect();
+    Ok(OperandMap::new(map, output, &window))
 }
 
 /// One loop over values that are combined.

@@ -69,7 +69,6 @@ impl<'a> Analysis<'a> {
 
     pub(super) fn fusion_output_to_input(
         &mut self,
-        _computation: usize,
         fusion: &'a Instruction,
         leaf: usize,
     ) -> Option<Vec<ValueIndexing>> {
@@ -78,6 +77,39 @@ impl<'a> Analysis<'a> {
         let groups = self.grouped(number, fused, fused.root, leaf, &|_| true);
         let parameter = |&id: &InstructionId| groups.get(id.index()).cloned().unwrap_or(ValueIndexing::Unknown);
         Some(fused.parameters.iter().map(parameter).collect())
+    }
+
+    /// Forwards through the cluster, operands before users.
+    pub(super) fn fusion_input_to_output(
+        &mut self,
+        fusion: &'a Instruction,
+        operand: usize,
+    ) -> Option<Vec<ValueIndexing>> {
+        let fused = fusion.computations.first()?;
+        let number = self.number(fused);
+        let parameter = *fused.parameters.get(operand)?;
+        let array = leaf_array(&fused.get(parameter).shape, 0)?;
+        // For each instruction and leaf of it, the maps from the parameter.
+        let mut groups: Vec<Vec<ValueIndexing>> =
+            fused.instructions.iter().map(|i| vec![ValueIndexing::none(); i.shape.leaves().len()]).collect();
+        groups[parameter.index()] = vec![ValueIndexing::of(maps::identity(&array.dimensions))];
+        for (id, instruction) in fused.iter() {
+            for (place, &used) in instruction.operands.iter().enumerate() {
+                let sources = groups[used.index()].clone();
+                if sources.iter().all(|source| *source == ValueIndexing::none()) {
+                    continue;
+                }
+                let steps = self.input_to_output_in(number, id, place);
+                for (target, step) in steps.into_iter().enumerate() {
+                    let mut group = std::mem::replace(&mut groups[id.index()][target], ValueIndexing::Unknown);
+                    for (leaf, source) in sources.iter().enumerate() {
+                        self.join(&mut group, source, &step, leaf);
+                    }
+                    groups[id.index()][target] = group;
+                }
+            }
+        }
+        groups.into_iter().nth(fused.root.index())
     }
 
     /// The map from an element of `from` to the elements of `to` it goes into along the first chain of
@@ -144,8 +176,24 @@ impl Analysis<'_> {
         }
     }
 
+    /// Adds the maps through one leaf of a value.
+    fn join(&self, group: &mut ValueIndexing, source: &ValueIndexing, step: &ValueIndexing, leaf: usize) {
+        let (ValueIndexing::Known(before), ValueIndexing::Known(after)) = (source, step) else {
+            *group = ValueIndexing::Unknown;
+            return;
+        };
+        for first in before {
+            for second in after.iter().filter(|second| second.leaf == leaf) {
+                match self.composed(&first.map, &second.map) {
+                    Some(map) => group.add(LeafMap { leaf: 0, map }),
+                    None => *group = ValueIndexing::Unknown,
+                }
+            }
+        }
+    }
+
     /// The second map after the first, simplified.
-    pub(super) fn composed(&self, first: &IndexingMap, second: &IndexingMap) -> Option<IndexingMap> {
+    fn composed(&self, first: &IndexingMap, second: &IndexingMap) -> Option<IndexingMap> {
         let mut map = first.compose(second).ok()?;
         if self.simplify {
             map.simplify();

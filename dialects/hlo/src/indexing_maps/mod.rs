@@ -7,17 +7,22 @@
 //!
 //! Tuples: the arrays of a tuple-shaped value are its *leaves*, numbered in the order of [`Shape::leaves`].
 
-mod forward;
 mod fusion;
+mod instruction_maps;
 pub mod layouts;
-mod operations;
+mod numbers;
 mod runtime_values;
+mod to_operand;
+mod to_result;
+mod tuples;
 
 use indexing::IndexingMap;
 
 use crate::graph::{Computation, Instruction, InstructionId};
+use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
+pub use instruction_maps::{ContractionMaps, InstructionMaps, Numbering};
 pub use runtime_values::{Outside, fold_runtime_values};
 
 /// Different accesses to one value that are kept apart. Real fusions have a few; sums of shifted copies of
@@ -46,6 +51,11 @@ impl ValueIndexing {
     /// One map of an array.
     pub fn of(map: IndexingMap) -> ValueIndexing {
         ValueIndexing::Known(vec![LeafMap { leaf: 0, map }])
+    }
+
+    /// One map of an array if it is used, else none.
+    fn used(is_used: bool, map: IndexingMap) -> ValueIndexing {
+        if is_used { ValueIndexing::of(map) } else { ValueIndexing::none() }
     }
 
     /// Not used at all.
@@ -134,6 +144,47 @@ impl<'a> Analysis<'a> {
         self.input_to_output_in(0, instruction, operand)
     }
 
+    fn output_to_input_in(&mut self, computation: usize, id: InstructionId, leaf: usize) -> Vec<ValueIndexing> {
+        let graph = self.computation(computation);
+        let Some(instruction) = graph.instructions.get(id.index()) else { return Vec::new() };
+        let maps = InstructionMaps::new(graph, instruction, Numbering::Instructions(computation as u32));
+        let known = match instruction.kind {
+            OpKind::Fusion => self.fusion_output_to_input(instruction, leaf),
+            OpKind::Tuple => tuples::to_operands(&maps, leaf),
+            _ => {
+                let indexing = |operand| maps.to_operand(leaf, operand).unwrap_or(ValueIndexing::Unknown);
+                Some((0..instruction.operands.len()).map(indexing).collect())
+            }
+        };
+        let known = known.unwrap_or_else(|| vec![ValueIndexing::Unknown; instruction.operands.len()]);
+        known.into_iter().map(|indexing| self.folded(indexing, computation)).collect()
+    }
+
+    fn input_to_output_in(&mut self, computation: usize, id: InstructionId, operand: usize) -> Vec<ValueIndexing> {
+        let graph = self.computation(computation);
+        let Some(instruction) = graph.instructions.get(id.index()) else { return Vec::new() };
+        let maps = InstructionMaps::new(graph, instruction, Numbering::Instructions(computation as u32));
+        let known = match instruction.kind {
+            OpKind::Fusion => self.fusion_input_to_output(instruction, operand),
+            _ => maps.to_result(operand),
+        };
+        let known = known.unwrap_or_else(|| vec![ValueIndexing::Unknown; instruction.shape.leaves().len()]);
+        known.into_iter().map(|indexing| self.folded(indexing, computation)).collect()
+    }
+
+    /// The maps with run-time variables of known value replaced.
+    fn folded(&self, mut indexing: ValueIndexing, computation: usize) -> ValueIndexing {
+        if let ValueIndexing::Known(entries) = &mut indexing {
+            for entry in entries {
+                if entry.map.runtimes().iter().any(|variable| variable.source.is_some()) {
+                    let graph = self.computation(computation);
+                    fold_runtime_values(&mut entry.map, graph, computation as u32, Outside::Clamped);
+                }
+            }
+        }
+        indexing
+    }
+
     fn computation(&self, number: usize) -> &'a Computation {
         self.computations[number]
     }
@@ -147,10 +198,6 @@ impl<'a> Analysis<'a> {
                 self.computations.len() - 1
             }
         }
-    }
-
-    fn runtime_value(&self, computation: usize, instruction: InstructionId) -> u64 {
-        RuntimeValue { computation: computation as u32, instruction }.into()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Run-time variables whose values the program fixes: constants, iotas, and what is made of them without
 //! reading other values.
 
-use indexing::{Expr, IndexingMap, Interval, RuntimeSource, maps};
+use indexing::{Expr, IndexingMap, Interval, RuntimeSource};
 
-use super::Analysis;
+use super::{InstructionMaps, Numbering};
 use crate::element_type::ElementType;
 use crate::graph::{Computation, InstructionId};
 use crate::literal::ArrayLiteral;
@@ -148,23 +148,14 @@ fn follow_value(map: &IndexingMap, computation: &Computation, id: InstructionId,
 fn moved(computation: &Computation, id: InstructionId, index: &[Expr]) -> Option<(InstructionId, Vec<Expr>)> {
     let instruction = computation.get(id);
     let operand = *instruction.operands.first()?;
-    let output = instruction.shape.as_array()?;
-    let input = computation.get(operand).shape.as_array()?;
-    let attributes = &instruction.attributes;
-    let map = match instruction.kind {
-        OpKind::Broadcast => maps::broadcast(&output.dimensions, attributes.ints("dimensions")),
-        OpKind::Reshape => maps::reshape(&input.dimensions, &output.dimensions),
-        OpKind::Reverse => maps::reverse(&output.dimensions, attributes.ints("dimensions")),
-        OpKind::Transpose => maps::transpose(&input.dimensions, attributes.ints("dimensions")),
-        OpKind::Slice => {
-            let starts: Vec<i64> = attributes.slice().iter().map(|s| s.start).collect();
-            let strides: Vec<i64> = attributes.slice().iter().map(|s| s.stride).collect();
-            maps::slice(&output.dimensions, &starts, &strides)
+    let moves = match instruction.kind {
+        OpKind::Broadcast | OpKind::Reshape | OpKind::Reverse | OpKind::Transpose | OpKind::Slice | OpKind::Copy => {
+            true
         }
-        OpKind::Copy => maps::identity(&output.dimensions),
-        OpKind::Convert if holds_all(input, output) => maps::identity(&output.dimensions),
-        _ => return None,
+        OpKind::Convert => holds_all(computation.get(operand).shape.as_array()?, instruction.shape.as_array()?),
+        _ => false,
     };
+    let map = InstructionMaps::new(computation, instruction, Numbering::Operands).operand_map(0).filter(|_| moves)?;
     Some((operand, map.results().iter().map(|e| e.substitute_dims(index)).collect()))
 }
 
@@ -232,13 +223,4 @@ fn integer_at(array: &ArrayLiteral, position: usize) -> Option<i64> {
     }
     let shift = 64 - 8 * width as u32;
     Some(((unsigned << shift) as i64) >> shift)
-}
-
-impl Analysis<'_> {
-    /// Folds run-time variables that stand for values of computation `number`.
-    pub(super) fn fold(&self, map: &mut IndexingMap, number: usize) {
-        if map.runtimes().iter().any(|v| v.source.is_some()) {
-            fold_runtime_values(map, self.computation(number), number as u32, Outside::Clamped);
-        }
-    }
 }

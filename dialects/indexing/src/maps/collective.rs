@@ -46,3 +46,48 @@ pub fn all_to_all(output_sizes: &[i64], split: i64, concat: i64, split_count: i6
     }
     IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, index, Vec::new())
 }
+
+/// all-gather along `dimension`, from the operand. The run-time variable is this replica's place in the group.
+pub fn all_gather_to_output(input_sizes: &[i64], output_sizes: &[i64], dimension: i64) -> IndexingMap {
+    let mut index = dims(input_sizes.len());
+    let mut runtimes = Vec::new();
+    if let Some(d) = place(dimension, output_sizes.len().min(input_sizes.len())) {
+        index[d] = Expr::runtime(0) * input_sizes[d] + Expr::dim(d);
+        runtimes.push(Variable::new(Interval::of_size(output_sizes[d] / input_sizes[d].max(1))));
+    }
+    IndexingMap::new(variables_of_sizes(input_sizes), Vec::new(), runtimes, index, Vec::new())
+}
+
+/// reduce-scatter along `dimension`, from the operand: the part that comes to this replica. The run-time variable is
+/// its place in the group.
+pub fn reduce_scatter_to_output(input_sizes: &[i64], output_sizes: &[i64], dimension: i64) -> IndexingMap {
+    let mut index = dims(input_sizes.len());
+    let mut runtimes = Vec::new();
+    let mut part = None;
+    if let Some(d) = place(dimension, output_sizes.len().min(input_sizes.len())) {
+        index[d] = Expr::dim(d) - Expr::runtime(0) * output_sizes[d];
+        runtimes.push(Variable::new(Interval::of_size(input_sizes[d] / output_sizes[d].max(1))));
+        part = Some((index[d].clone(), Interval::of_size(output_sizes[d])));
+    }
+    let mut map = IndexingMap::new(variables_of_sizes(input_sizes), Vec::new(), runtimes, index, Vec::new());
+    if let Some((expr, interval)) = part {
+        map.add_constraint(expr, interval);
+    }
+    map
+}
+
+/// all-to-all in its array form, from the operand of the replica whose place in the group is the run-time variable
+/// to the results of all replicas: which of them it is follows from the index along `split`.
+pub fn all_to_all_to_output(input_sizes: &[i64], split: i64, concat: i64, split_count: i64) -> IndexingMap {
+    let rank = input_sizes.len();
+    let mut index = dims(rank);
+    let mut runtimes = Vec::new();
+    if let (Some(split), Some(concat), true) = (place(split, rank), place(concat, rank), split_count > 1) {
+        let length = (input_sizes[split] / split_count).max(1);
+        index[split] = Expr::dim(split).modulo(length);
+        let part = if split == concat { length } else { input_sizes[concat] };
+        index[concat] = index[concat].clone() + Expr::runtime(0) * part;
+        runtimes.push(Variable::new(Interval::of_size(split_count)));
+    }
+    IndexingMap::new(variables_of_sizes(input_sizes), Vec::new(), runtimes, index, Vec::new())
+}

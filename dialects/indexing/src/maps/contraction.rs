@@ -57,29 +57,51 @@ pub fn dot(
     )
 }
 
-/// dot, from the left and from the right operand: the result's dimensions that come from the other operand
-/// are range variables.
-pub fn dot_to_output(
+/// The dimension numbers of a ragged dot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RaggedDot<'a> {
+    /// Those of the dot that each group is. The ragged dimension is in neither list of the left operand if it is
+    /// free.
+    pub dot: Dot<'a>,
+    /// The ragged dimension of the left operand.
+    pub ragged: i64,
+    /// The dimension of the right operand that runs over the groups, if the ragged dimension is free.
+    pub group: Option<i64>,
+}
+
+/// ragged-dot, to the left and to the right operand. Which group a row belongs to is a running sum of values of the
+/// program: all groups of the right operand are named, and with a contracted ragged dimension all of it. The result
+/// has the group first if the ragged dimension is contracted.
+pub fn ragged_dot(
     lhs_sizes: &[i64],
     rhs_sizes: &[i64],
     output_sizes: &[i64],
-    numbers: &Dot<'_>,
+    numbers: &RaggedDot<'_>,
 ) -> (IndexingMap, IndexingMap) {
-    let (lhs, rhs) = dot(lhs_sizes, rhs_sizes, output_sizes, numbers);
-    let from = |sizes: &[i64], operand: &IndexingMap| {
-        let mut added = Vec::new();
-        let results = (0..output_sizes.len())
-            .map(|d| match operand.results().iter().position(|e| *e == Expr::dim(d)) {
-                Some(operand_dimension) => Expr::dim(operand_dimension),
-                None => {
-                    added.push(output_sizes[d]);
-                    Expr::range(added.len() - 1)
-                }
-            })
-            .collect();
-        IndexingMap::from_sizes(sizes, &added, results)
+    let leading = usize::from(numbers.dot.lhs_contracting.contains(&numbers.ragged)).min(output_sizes.len());
+    let group = numbers.group.and_then(|d| place(d, rhs_sizes.len()));
+    // The right operand without its group dimension.
+    let mut sizes = rhs_sizes.to_vec();
+    let renumbered = |dimensions: &[i64]| -> Vec<i64> {
+        dimensions.iter().map(|&d| d - i64::from(group.is_some_and(|group| d > group as i64))).collect()
     };
-    (from(lhs_sizes, &lhs), from(rhs_sizes, &rhs))
+    let (rhs_batch, rhs_contracting) = (renumbered(numbers.dot.rhs_batch), renumbered(numbers.dot.rhs_contracting));
+    if let Some(group) = group {
+        sizes.remove(group);
+    }
+    let inner = Dot { rhs_batch: &rhs_batch, rhs_contracting: &rhs_contracting, ..numbers.dot.clone() };
+    let (lhs, rhs) = dot(lhs_sizes, &sizes, &output_sizes[leading..], &inner);
+    let shifted: Vec<Expr> = (leading..output_sizes.len()).map(Expr::dim).collect();
+    let over_output = |map: &IndexingMap, group: Option<usize>| {
+        let mut results: Vec<Expr> = map.results().iter().map(|expr| expr.substitute_dims(&shifted)).collect();
+        let mut ranges = map.ranges().to_vec();
+        if let Some(group) = group {
+            results.insert(group, Expr::range(ranges.len()));
+            ranges.push(Variable::of_size(rhs_sizes[group]));
+        }
+        IndexingMap::new(variables_of_sizes(output_sizes), ranges, Vec::new(), results, Vec::new())
+    };
+    (over_output(&lhs, None), over_output(&rhs, group))
 }
 
 /// The attributes of a convolution. Spatial dimensions are in the order of `window`.
@@ -109,6 +131,15 @@ pub struct Convolution<'a> {
     pub feature_group_count: i64,
     /// Number of groups the batch is split into.
     pub batch_group_count: i64,
+}
+
+impl Convolution<'_> {
+    /// The batch group that an element of the result uses, as an expression of its index; `None` if there is one
+    /// group. It is the value of the last range variable of the map to the input, see [`convolution`].
+    pub fn batch_group(&self, output_sizes: &[i64]) -> Option<Expr> {
+        let feature = place(self.output_feature, output_sizes.len()).filter(|_| self.batch_group_count > 1)?;
+        Some(Expr::dim(feature).floordiv((output_sizes[feature] / self.batch_group_count).max(1)))
+    }
 }
 
 /// convolution, to the input and to the kernel. Range variables: the places in the window, then the input
@@ -188,8 +219,7 @@ pub fn convolution(
     (input, kernel)
 }
 
-/// convolution, from the input and from the kernel. Simplified. `None` with several batch groups, where the
-/// reference names more than an element needs.
+/// convolution, from the input and from the kernel. Simplified. `None` if a dimension number is none.
 ///
 /// From the input, range variables are the places in the window, then the output features of the group; from
 /// the kernel the spatial dimensions of the result, then its batch.
@@ -199,9 +229,6 @@ pub fn convolution_to_output(
     output_sizes: &[i64],
     attributes: &Convolution<'_>,
 ) -> Option<(IndexingMap, IndexingMap)> {
-    if attributes.batch_group_count > 1 {
-        return None;
-    }
     let rank = output_sizes.len();
     let window = attributes.window;
     let pick = |sizes: &[i64], dimensions: &[i64]| -> Option<Vec<i64>> {
@@ -228,11 +255,19 @@ pub fn convolution_to_output(
     for (&d, expr) in output_spatial.iter().zip(windows.results()) {
         results[d] = expr.substitute_dims(&in_input);
     }
+    // Features are split or the batch is, never both.
+    let (batch_groups, feature_groups) = (attributes.batch_group_count.max(1), attributes.feature_group_count.max(1));
+    let outputs_per_group = output_sizes[output_feature] / (batch_groups * feature_groups);
+    let inputs_per_group = (input_sizes[input_feature] / feature_groups).max(1);
+    let batch_of_group = (input_sizes[input_batch] / batch_groups).max(1);
     results[output_batch] = Expr::dim(input_batch);
-    let groups = attributes.feature_group_count.max(1);
-    let outputs_per_group = output_sizes[output_feature] / groups;
-    let inputs_per_group = (input_sizes[input_feature] / groups).max(1);
-    let group = if groups > 1 { Expr::dim(input_feature).floordiv(inputs_per_group) } else { Expr::constant(0) };
+    let mut group = Expr::constant(0);
+    if batch_groups > 1 {
+        results[output_batch] = Expr::dim(input_batch).modulo(batch_of_group);
+        group = Expr::dim(input_batch).floordiv(batch_of_group);
+    } else if feature_groups > 1 {
+        group = Expr::dim(input_feature).floordiv(inputs_per_group);
+    }
     results[output_feature] = group * outputs_per_group + Expr::range(window.len());
     let mut ranges = windows.ranges().to_vec();
     ranges.push(Variable::of_size(outputs_per_group));

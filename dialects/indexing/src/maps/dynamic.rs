@@ -46,6 +46,11 @@ pub fn dynamic_slice(input_sizes: &[i64], slice_sizes: &[i64], offsets: &[Offset
     IndexingMap::new(variables_of_sizes(slice_sizes), Vec::new(), runtimes, results, Vec::new())
 }
 
+/// dynamic-slice, from the sliced operand: the elements that are taken.
+pub fn dynamic_slice_to_output(input_sizes: &[i64], slice_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
+    dynamic_update_slice_window(input_sizes, slice_sizes, offsets)
+}
+
 /// dynamic-update-slice, to the update. As in the document, the domain is the whole result; see
 /// [`dynamic_update_slice_window`] for the part that the update covers. The map to the operand is
 /// [`super::identity`], to each start index [`super::scalar`].

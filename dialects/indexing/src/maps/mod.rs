@@ -1,7 +1,8 @@
 //! Maps of HLO operations, from sizes and attributes alone.
 //!
 //! A function named after an operation returns the map from the operation's result to an operand; the map in
-//! the other direction has the suffix `_to_output`. Sources: document "Indexing analysis", section "Indexing
+//! the other direction has the suffix `_to_output`, or is [`crate::IndexingMap::converse`] where indices are only
+//! chosen. Sources: document "Indexing analysis", section "Indexing
 //! maps for unfused ops", and "Operation semantics" for the operations it leaves out. Operations without an
 //! operand to index (constant, iota, parameter, rng) have no map.
 //!
@@ -17,19 +18,18 @@ mod shape;
 mod slicing;
 mod window;
 
-pub use collective::{all_gather, all_to_all, reduce_scatter};
-pub use contraction::{Convolution, Dot, convolution, convolution_to_output, dot, dot_to_output};
+pub use collective::{
+    all_gather, all_gather_to_output, all_to_all, all_to_all_to_output, reduce_scatter, reduce_scatter_to_output,
+};
+pub use contraction::{Convolution, Dot, RaggedDot, convolution, convolution_to_output, dot, ragged_dot};
 pub use dynamic::{
-    Gather, Offset, Scatter, dynamic_slice, dynamic_update_slice, dynamic_update_slice_window, gather,
-    gather_to_output, scatter, scatter_updates_to_output,
+    Gather, Offset, Scatter, dynamic_slice, dynamic_slice_to_output, dynamic_update_slice, dynamic_update_slice_window,
+    gather, gather_to_output, scatter, scatter_updates_to_output,
 };
 pub use elementwise::{all_of, identity, one_dimension, scalar, whole};
-pub use reduction::{
-    reduce, reduce_init_to_output, reduce_to_output, reduced_keeping, sort, whole_along, whole_along_to_output,
-};
+pub use reduction::{reduce, reduced_keeping, sort, whole_along};
 pub use shape::{
-    bitcast, bitcast_convert, broadcast, broadcast_to_output, logical_to_physical, physical_sizes, physical_to_logical,
-    reshape, transpose,
+    bitcast, bitcast_convert, broadcast, logical_to_physical, physical_sizes, physical_to_logical, reshape, transpose,
 };
 pub use slicing::{concatenate, concatenate_to_output, pad, pad_to_output, reverse, slice, slice_to_output};
 pub use window::{

@@ -20,17 +20,6 @@ pub fn reduce(input_sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
     IndexingMap::from_sizes(&kept, &reduced, results)
 }
 
-/// reduce, from an input.
-pub fn reduce_to_output(input_sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
-    let results = (0..input_sizes.len()).filter(|&i| !dimensions.contains(&(i as i64))).map(Expr::dim).collect();
-    IndexingMap::from_sizes(input_sizes, &[], results)
-}
-
-/// reduce, from an initial value: it goes into every element.
-pub fn reduce_init_to_output(output_sizes: &[i64]) -> IndexingMap {
-    super::whole(output_sizes)
-}
-
 /// From `(d0, …)` of an array that kept only `kept` of the dimensions of one with `input_sizes` to that array,
 /// all of the other dimensions: statistics of batch normalisation, `(d0)[s0, s1] -> (s0, s1, d0)`.
 pub fn reduced_keeping(input_sizes: &[i64], kept: &[i64]) -> IndexingMap {
@@ -50,16 +39,6 @@ pub fn whole_along(sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
         }
     }
     IndexingMap::new(variables_of_sizes(sizes), variables_of_sizes(&mixed), Vec::new(), results, Vec::new())
-}
-
-/// As [`whole_along`] from an operand, when the sizes along the mixed dimensions differ (real transforms, top-k).
-pub fn whole_along_to_output(input_sizes: &[i64], output_sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
-    let mut map = whole_along(input_sizes, dimensions);
-    let mixed = (0..output_sizes.len()).filter(|&d| dimensions.contains(&(d as i64)));
-    for (i, d) in mixed.enumerate() {
-        map.set_range_size(i, output_sizes[d]);
-    }
-    map
 }
 
 /// sort along `dimension`, to any operand.

@@ -12,22 +12,6 @@ pub fn broadcast(output_sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
     IndexingMap::from_sizes(output_sizes, &[], results)
 }
 
-/// broadcast, from the operand to all elements of the result it fills.
-pub fn broadcast_to_output(input_sizes: &[i64], output_sizes: &[i64], dimensions: &[i64]) -> IndexingMap {
-    let mut added = Vec::new();
-    let mut results = Vec::with_capacity(output_sizes.len());
-    for (i, &size) in output_sizes.iter().enumerate() {
-        match dimensions.iter().position(|&d| d == i as i64) {
-            Some(operand_dimension) => results.push(Expr::dim(operand_dimension)),
-            None => {
-                results.push(Expr::range(added.len()));
-                added.push(size);
-            }
-        }
-    }
-    IndexingMap::from_sizes(input_sizes, &added, results)
-}
-
 /// transpose: result dimension `i` is operand dimension `permutation[i]`. For the other direction pass the
 /// result's sizes and the inverse permutation.
 pub fn transpose(input_sizes: &[i64], permutation: &[i64]) -> IndexingMap {

@@ -1,0 +1,5 @@
+//! Indexing maps of programs, from text to maps.
+
+mod both_ways;
+mod document;
+mod runtime_values;

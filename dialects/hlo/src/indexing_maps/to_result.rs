@@ -1,0 +1,127 @@
+//! From an operand of an instruction to its result, by operation.
+//!
+//! Most maps are the converse of those from the result. Here are the operations with arithmetic on indices.
+
+use indexing::{IndexingMap, maps};
+
+use super::instruction_maps::InstructionMaps;
+use super::{LeafMap, ValueIndexing, numbers, tuples};
+use crate::op_kind::OpKind;
+
+impl InstructionMaps<'_> {
+    /// The maps from an operand to each leaf of the result; `None` if none is known.
+    pub(super) fn to_result(&self, operand: usize) -> Option<Vec<ValueIndexing>> {
+        let kind = self.instruction.kind;
+        if matches!(
+            kind,
+            OpKind::Tuple
+                | OpKind::GetTupleElement
+                | OpKind::AllGatherDone
+                | OpKind::CollectivePermuteDone
+                | OpKind::CopyDone
+        ) {
+            return tuples::to_result(self, operand);
+        }
+        let leaves = self.instruction.shape.leaves().len();
+        if let Some(map) = self.indexed_to_result(operand) {
+            // A variadic operation treats its results alike.
+            return Some(vec![ValueIndexing::of(map); leaves]);
+        }
+        Some((0..leaves).map(|leaf| self.converse(leaf, operand).unwrap_or(ValueIndexing::Unknown)).collect())
+    }
+
+    /// The converse of the maps from a leaf.
+    fn converse(&self, leaf: usize, operand: usize) -> Option<ValueIndexing> {
+        let ValueIndexing::Known(entries) = self.to_operand(leaf, operand)? else { return None };
+        let converse = |entry: LeafMap| {
+            let map = entry.map.converse().or_else(|| self.collective_to_result(leaf, operand))?;
+            Some(LeafMap { map, ..entry })
+        };
+        Some(ValueIndexing::Known(entries.into_iter().map(converse).collect::<Option<_>>()?))
+    }
+
+    /// The map of a collective whose parts go to places that depend on the replica, to the leaf it goes to.
+    fn collective_to_result(&self, leaf: usize, operand: usize) -> Option<IndexingMap> {
+        let (from, sizes) = (self.sizes(operand)?, &self.output(leaf)?.dimensions);
+        let dimension = *self.attributes().ints("dimensions").first()?;
+        match self.instruction.kind {
+            OpKind::AllGather | OpKind::AllGatherStart => Some(maps::all_gather_to_output(from, sizes, dimension)),
+            OpKind::ReduceScatter => Some(maps::reduce_scatter_to_output(from, sizes, dimension)),
+            _ => None,
+        }
+    }
+
+    /// The map of an operation with one map from this operand that is no converse of a plain choice of indices.
+    fn indexed_to_result(&self, operand: usize) -> Option<IndexingMap> {
+        let attributes = self.attributes();
+        let output = self.output(0)?;
+        let (input, sizes) = (self.array(operand)?, output.dimensions.as_slice());
+        let from = input.dimensions.as_slice();
+        match self.instruction.kind {
+            OpKind::Bitcast if input.element_type.bit_width() == output.element_type.bit_width() => {
+                Some(maps::bitcast(
+                    sizes,
+                    &output.layout_or_default().minor_to_major,
+                    from,
+                    &input.layout_or_default().minor_to_major,
+                ))
+            }
+            OpKind::Bitcast | OpKind::BitcastConvert => Some(maps::bitcast_convert(sizes, from)),
+            OpKind::Concatenate => {
+                let (parts, dimension) = self.concatenated();
+                Some(maps::concatenate_to_output(from, dimension, parts.iter().take(operand).sum()))
+            }
+            OpKind::Convolution if operand < 2 => {
+                let dimensions = attributes.convolution_dimensions()?;
+                let window = numbers::convolution_window(attributes, dimensions);
+                let numbers = numbers::convolution(attributes, dimensions, &window);
+                let (input, kernel) = maps::convolution_to_output(self.sizes(0)?, self.sizes(1)?, sizes, &numbers)?;
+                Some(if operand == 0 { input } else { kernel })
+            }
+            OpKind::Gather if operand < 2 => {
+                let numbers = numbers::gather(attributes);
+                let (source, indices) =
+                    maps::gather_to_output(self.sizes(0)?, self.sizes(1)?, sizes, &numbers, self.value(1));
+                Some(if operand == 0 { source } else { indices })
+            }
+            OpKind::Scatter => {
+                let (indices, updates) = self.scatter_operands()?;
+                if operand < updates {
+                    return None;
+                }
+                let numbers = numbers::scatter(attributes);
+                let value = self.value(indices);
+                Some(maps::scatter_updates_to_output(sizes, self.sizes(indices)?, from, &numbers, value))
+            }
+            OpKind::AllToAll => {
+                let (dimension, replicas) = self.replicas_in_dimension()?;
+                Some(maps::all_to_all_to_output(from, dimension, dimension, replicas))
+            }
+            OpKind::DynamicSlice if operand == 0 => Some(maps::dynamic_slice_to_output(from, sizes, &self.offsets(1))),
+            // An element of the update goes where a dynamic slice of the result would have taken it.
+            OpKind::DynamicUpdateSlice if operand == 1 => Some(maps::dynamic_slice(sizes, from, &self.offsets(2))),
+            OpKind::DynamicReshape | OpKind::Reshape if operand == 0 => Some(maps::reshape(sizes, from)),
+            OpKind::Pad if operand == 0 => {
+                let (low, interior) = numbers::padding(attributes);
+                Some(maps::pad_to_output(from, sizes, &low, &interior))
+            }
+            OpKind::ReduceWindow if operand < self.input_count() => {
+                Some(maps::reduce_window_to_output(from, sizes, &numbers::window(attributes.window())))
+            }
+            OpKind::Reverse => Some(maps::reverse(sizes, attributes.ints("dimensions"))),
+            OpKind::SelectAndScatter if operand < 2 => {
+                let window = numbers::window(attributes.window());
+                // An element takes part where it shares a window, which goes both ways.
+                Some(match operand {
+                    0 => maps::select_and_scatter_operand(from, self.sizes(1)?, &window),
+                    _ => maps::select_and_scatter_source_to_output(sizes, from, &window),
+                })
+            }
+            OpKind::Slice => {
+                let (starts, strides) = numbers::slice(attributes);
+                Some(maps::slice_to_output(from, sizes, &starts, &strides))
+            }
+            _ => None,
+        }
+    }
+}
