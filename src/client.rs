@@ -3,15 +3,27 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use exec::{BufferPool, Jit, ThreadPool};
+use exec::{BufferPool, ThreadPool};
 use hlo::graph::Module;
 use lowering_llvm::{LoweringOptions, Target, shards};
 
+use crate::cache::{CompilationCache, Key};
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable};
+use crate::executable::{CompileTimings, Executable, Interface, Origin};
+use crate::pending::Queue;
 use crate::pipeline::{self, CompileOptions};
+use crate::source::Source;
 
-/// A device: its threads, its memory and the target that code is made for.
+/// How a device works.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// Threads that a program runs on; 0 for as many as the machine runs at once.
+    pub threads: usize,
+    /// Where compiled programs are kept on disk; nowhere by default.
+    pub cache: Option<CompilationCache>,
+}
+
+/// A device: its threads, its memory and the target that code is made for. Clones are the same device.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<ClientInner>,
@@ -20,21 +32,45 @@ pub struct Client {
 pub(crate) struct ClientInner {
     pub(crate) threads: Option<ThreadPool>,
     pub(crate) memory: BufferPool,
-    pub(crate) target: Target,
+    pub(crate) queue: Queue,
+    target: Target,
+    cache: Option<CompilationCache>,
 }
 
 impl Client {
-    /// The host's CPU with the given number of threads; 0 for as many as it runs at once.
+    /// The host's CPU, with as many threads as it runs at once.
     ///
     /// # Errors
     /// [`Error::Threads`].
-    pub fn cpu(threads: usize) -> Result<Self, Error> {
-        let threads = match threads {
+    pub fn cpu() -> Result<Self, Error> {
+        Self::with_options(ClientOptions::default())
+    }
+
+    /// The host's CPU with a number of threads; 0 for as many as it runs at once.
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    pub fn with_threads(threads: usize) -> Result<Self, Error> {
+        Self::with_options(ClientOptions { threads, ..ClientOptions::default() })
+    }
+
+    /// The host's CPU.
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    pub fn with_options(options: ClientOptions) -> Result<Self, Error> {
+        let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
         let threads = if threads > 1 { Some(ThreadPool::new(threads)?) } else { None };
-        let inner = ClientInner { threads, memory: BufferPool::new(), target: Target::host() };
+        let inner = ClientInner {
+            threads,
+            memory: BufferPool::new(),
+            queue: Queue::default(),
+            target: Target::host(),
+            cache: options.cache,
+        };
         Ok(Client { inner: Arc::new(inner) })
     }
 
@@ -43,11 +79,37 @@ impl Client {
         &self.inner.target
     }
 
-    /// Compiles a module.
+    /// Threads that a program runs on.
+    pub fn threads(&self) -> usize {
+        self.inner.threads.as_ref().map_or(1, ThreadPool::threads)
+    }
+
+    /// Gives memory that no buffer uses back to the system.
+    pub fn release_unused_memory(&self) {
+        self.inner.memory.release_unused();
+    }
+
+    /// Compiles a module, HLO text, or a file.
     ///
     /// # Errors
     /// For invalid programs, operations without a lowering, and constants without a value.
-    pub fn compile(&self, module: &Module, options: &CompileOptions) -> Result<Executable, Error> {
+    pub fn compile<'a>(&self, source: impl Into<Source<'a>>, options: &CompileOptions) -> Result<Executable, Error> {
+        let module = source.into().module()?;
+        let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
+        let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
+        if let Some(bytes) = cache.get(&key) {
+            // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
+            match unsafe { self.deserialize(&bytes) } {
+                Ok(executable) => return Ok(executable),
+                Err(_) => cache.remove(&key),
+            }
+        }
+        let executable = self.compile_module(&module, options)?;
+        cache.put(&key, &executable.serialize());
+        Ok(executable)
+    }
+
+    fn compile_module(&self, module: &Module, options: &CompileOptions) -> Result<Executable, Error> {
         let mut timings = CompileTimings::default();
         let start = Instant::now();
         let context = hlo::dialect::context();
@@ -67,12 +129,9 @@ impl Client {
         timings.optimize = compiled.timings.optimize;
         timings.emit = compiled.timings.emit;
 
-        let start = Instant::now();
-        // SAFETY: the object comes from this compiler for the host, the symbols are the runtime's own.
-        let jit = unsafe { Jit::load(&[compiled.object], exec::runtime::symbols())? };
-        let executable = Executable::new(self.clone(), jit, module.entry(), planned.buffers, timings)?;
-        let mut executable = executable;
-        executable.timings.load = start.elapsed();
-        Ok(executable)
+        let interface = Interface::new(planned)?;
+        let origin = Origin { timings, is_from_cache: false };
+        // SAFETY: the object was compiled from this program, for the host.
+        unsafe { Executable::load(self.clone(), compiled.object, interface, origin) }
     }
 }

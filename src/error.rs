@@ -1,5 +1,8 @@
 //! Errors of compiling and running programs.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 /// Why a program was not compiled or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -21,6 +24,26 @@ pub enum Error {
     /// A constant without a value.
     #[error("constant `{0}` has no value: its text says `{{...}}`")]
     Elided(String),
+    /// Text that is no program.
+    #[error(transparent)]
+    Text(#[from] hlo_text::Errors),
+    /// A file that cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// MLIR that is no program.
+    #[error(transparent)]
+    Dialect(#[from] hlo::dialect::DialectError),
+    /// Data that do not fit a shape.
+    #[error(transparent)]
+    Literal(#[from] hlo::literal::LiteralError),
+    /// A saved executable that cannot be loaded here.
+    #[error("the saved executable cannot be loaded: {0}")]
+    Saved(String),
     /// Wrong number of arguments.
     #[error("the program takes {expected} arguments, got {found}")]
     ArgumentCount {
@@ -32,12 +55,46 @@ pub enum Error {
     /// An argument of another shape.
     #[error("argument {argument} must be {expected}, got {found}")]
     ArgumentShape {
-        /// Number of the argument among the flattened parameters.
-        argument: usize,
+        /// Number of the parameter; `0.2` is leaf 2 of a tuple.
+        argument: String,
         /// The parameter's shape.
         expected: String,
         /// The argument's shape.
         found: String,
+    },
+    /// An argument that is no array in memory.
+    #[error("argument {argument} cannot be used: {reason}")]
+    Argument {
+        /// Number of the parameter; `0.2` is leaf 2 of a tuple.
+        argument: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// Wrong number of places for results.
+    #[error("the program gives {expected} results, there are places for {found}")]
+    ResultCount {
+        /// Results of the program, tuples flattened.
+        expected: usize,
+        /// Places given, tuples flattened.
+        found: usize,
+    },
+    /// A place for a result of another shape.
+    #[error("the place for result {result} must be {expected}, got {found}")]
+    ResultShape {
+        /// Number of the result, tuples flattened.
+        result: usize,
+        /// The result's shape.
+        expected: String,
+        /// The shape of the place.
+        found: String,
+    },
+    /// A place that cannot be written.
+    #[error("the place for result {result} cannot be used: {reason}")]
+    Result {
+        /// Number of the result, tuples flattened.
+        result: usize,
+        /// Why.
+        reason: &'static str,
     },
     /// The program reported a failure while it ran.
     #[error("the program failed: {0}")]
@@ -48,6 +105,10 @@ pub enum Error {
 }
 
 impl Error {
+    pub(crate) fn file(path: &Path, error: io::Error) -> Self {
+        Error::File { path: path.to_path_buf(), error }
+    }
+
     /// Whether the program is valid but uses something that has no lowering yet.
     pub fn is_unsupported(&self) -> bool {
         matches!(

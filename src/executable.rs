@@ -1,19 +1,21 @@
-//! Compiled programs.
+//! Compiled programs and what is known about them. How they run is in [`execution`](crate::execution).
 
 use std::ffi::c_void;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use exec::runtime::{ProgramState, RunContext};
-use exec::{Buffer as PoolBuffer, Jit};
-use hlo::graph::Computation;
-use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
+use exec::Jit;
+use exec::runtime::ProgramState;
+use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
 use lowering_loops::program::ENTRY;
-use passes::buffer_assignment::BufferAssignment;
 
 use crate::client::Client;
+use crate::cost::Cost;
 use crate::error::Error;
+use crate::execution::FrameMemory;
+use crate::pipeline::Planned;
 
 /// Time that each phase of a compilation took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,146 +59,173 @@ impl CompileTimings {
     }
 }
 
-/// The compiled program: takes the table of buffer addresses.
-type EntryFunction = unsafe extern "C" fn(*const *mut c_void);
-
-/// A compiled program. Calls may come from several threads at once.
-pub struct Executable {
-    client: Client,
-    // Holds the code that `entry` points to.
-    _jit: Jit,
-    entry: EntryFunction,
-    program_shape: ProgramShape,
-    assignment: BufferAssignment,
-    constants: Vec<ArrayLiteral>,
-    arenas: Mutex<Vec<PoolBuffer>>,
-    state: ProgramState,
-    pub(crate) timings: CompileTimings,
+/// Bytes that a program needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// All arguments.
+    pub arguments: usize,
+    /// All results.
+    pub results: usize,
+    /// Temporary values of one call; a call that runs while another does needs its own.
+    pub temporaries: usize,
+    /// Constants.
+    pub constants: usize,
+    /// The object file of the machine code.
+    pub code: usize,
 }
 
-impl Executable {
-    pub(crate) fn new(
-        client: Client,
-        jit: Jit,
-        entry: &Computation,
-        mut assignment: BufferAssignment,
-        timings: CompileTimings,
-    ) -> Result<Self, Error> {
-        let address = jit.lookup(ENTRY)?;
-        // SAFETY: the symbol is the entry function, which the lowering gives this type.
-        let function = unsafe { std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr()) };
-        let mut constants = Vec::with_capacity(assignment.constants.len());
-        for literal in std::mem::take(&mut assignment.constants) {
+/// What running a program needs to know besides its code.
+#[derive(Clone, Debug)]
+pub(crate) struct Interface {
+    /// Shapes as the program declares them.
+    pub program_shape: ProgramShape,
+    /// Shapes of the parameters' leaves; tokens have none.
+    pub parameters: Vec<Option<ArrayShape>>,
+    /// Shapes of the results' leaves; tokens have none.
+    pub outputs: Vec<Option<Arc<ArrayShape>>>,
+    /// Bytes of temporary memory.
+    pub arena_size: usize,
+    /// Values that the code reads.
+    pub constants: Vec<ArrayLiteral>,
+    /// What a run costs.
+    pub cost: Cost,
+}
+
+impl Interface {
+    /// The interface of a planned program.
+    ///
+    /// # Errors
+    /// [`Error::Elided`].
+    pub(crate) fn new(planned: Planned) -> Result<Self, Error> {
+        let Planned { entry, mut buffers } = planned;
+        let program_shape = entry.program_shape();
+        declare_dimensions(&mut buffers.parameters, program_shape.parameters.iter());
+        declare_dimensions(&mut buffers.outputs, std::iter::once(&program_shape.result));
+        let mut constants = Vec::with_capacity(buffers.constants.len());
+        for literal in buffers.constants {
             match literal {
                 Literal::Array(array) => constants.push(array),
                 other => return Err(Error::Elided(other.shape().to_string())),
             }
         }
-        let program_shape = entry.program_shape();
-        declare_dimensions(&mut assignment.parameters, program_shape.parameters.iter());
-        declare_dimensions(&mut assignment.outputs, std::iter::once(&program_shape.result));
-        Ok(Executable {
-            client,
-            _jit: jit,
-            entry: function,
+        let without_layout = |shape: ArrayShape| Arc::new(ArrayShape { layout: None, ..shape });
+        Ok(Interface {
             program_shape,
-            assignment,
+            parameters: buffers.parameters,
+            outputs: buffers.outputs.into_iter().map(|shape| shape.map(without_layout)).collect(),
+            arena_size: buffers.arena_size,
             constants,
-            arenas: Mutex::new(Vec::new()),
-            state: ProgramState::default(),
-            timings,
+            cost: Cost::of(&entry),
         })
+    }
+}
+
+/// The compiled program: takes the table of buffer addresses.
+pub(crate) type EntryFunction = unsafe extern "C" fn(*const *mut c_void);
+
+/// A compiled program. Clones are the same program; calls may come from several threads at once.
+#[derive(Clone)]
+pub struct Executable {
+    pub(crate) inner: Arc<ExecutableInner>,
+}
+
+pub(crate) struct ExecutableInner {
+    pub(crate) client: Client,
+    // Holds the code that `entry` points to.
+    _jit: Jit,
+    pub(crate) entry: EntryFunction,
+    pub(crate) interface: Interface,
+    pub(crate) object: Vec<u8>,
+    /// Memory of earlier calls, for later ones.
+    pub(crate) frames: Mutex<Vec<FrameMemory>>,
+    pub(crate) state: ProgramState,
+    timings: CompileTimings,
+    is_from_cache: bool,
+}
+
+/// Where an executable came from.
+pub(crate) struct Origin {
+    /// What making it cost.
+    pub timings: CompileTimings,
+    /// Whether it was compiled earlier.
+    pub is_from_cache: bool,
+}
+
+impl Executable {
+    /// Loads an object.
+    ///
+    /// # Safety
+    /// The object must come from this compiler, for this CPU, with this interface.
+    ///
+    /// # Errors
+    /// [`Error::Execution`].
+    pub(crate) unsafe fn load(
+        client: Client,
+        object: Vec<u8>,
+        interface: Interface,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        let start = std::time::Instant::now();
+        // SAFETY: the caller answers for the object; the symbols are the runtime's own and live as long as the process.
+        let jit = unsafe { Jit::load(&[&object], exec::runtime::symbols())? };
+        let address = jit.lookup(ENTRY)?;
+        // SAFETY: the symbol is the entry function, which the lowering gives this type.
+        let entry = unsafe { std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr()) };
+        let Origin { mut timings, is_from_cache } = origin;
+        timings.load = start.elapsed();
+        let frames = Mutex::new(Vec::new());
+        let state = ProgramState::default();
+        let inner =
+            ExecutableInner { client, _jit: jit, entry, interface, object, frames, state, timings, is_from_cache };
+        Ok(Executable { inner: Arc::new(inner) })
+    }
+
+    /// The device that the program runs on.
+    pub fn client(&self) -> &Client {
+        &self.inner.client
     }
 
     /// Shapes of the parameters and of the result.
     pub fn program_shape(&self) -> &ProgramShape {
-        &self.program_shape
+        &self.inner.interface.program_shape
     }
 
-    /// What compiling cost.
+    /// What compiling cost; only loading, if it was compiled earlier.
     pub fn timings(&self) -> &CompileTimings {
-        &self.timings
+        &self.inner.timings
+    }
+
+    /// Whether the code came from the compilation cache.
+    pub fn is_from_cache(&self) -> bool {
+        self.inner.is_from_cache
     }
 
     /// What the program keeps from one execution to the next: its random numbers, and the queues of `infeed`, `outfeed`,
     /// `send` and `recv`.
     pub fn state(&self) -> &ProgramState {
-        &self.state
+        &self.inner.state
     }
 
     /// Bytes of temporary memory that a call uses.
     pub fn temporary_bytes(&self) -> usize {
-        self.assignment.arena_size
+        self.inner.interface.arena_size
     }
 
-    /// Runs the program on host values.
-    ///
-    /// # Errors
-    /// For arguments of the wrong number or shape, and when memory runs out.
-    pub fn execute(&self, arguments: &[Literal]) -> Result<Literal, Error> {
-        let leaves: Vec<&Literal> = arguments.iter().flat_map(Literal::leaves).collect();
-        self.check_arguments(&leaves)?;
-        let mut outputs: Vec<AlignedBytes> =
-            self.assignment.outputs.iter().map(|shape| uninitialised(shape.as_ref())).collect();
-        let arena = self.take_arena()?;
-        let mut table: Vec<*mut c_void> = Vec::with_capacity(2 + leaves.len() + self.constants.len() + outputs.len());
-        let context = RunContext::with_state(self.client.inner.threads.as_ref(), &self.state);
-        table.push((&raw const context).cast_mut().cast());
-        table.push(arena.as_ptr().cast());
-        table.extend(leaves.iter().map(|leaf| match leaf {
-            Literal::Array(array) => array.bytes().as_ptr().cast_mut().cast(),
-            Literal::Tuple(_) | Literal::Token | Literal::Elided(_) => std::ptr::null_mut(),
-        }));
-        table.extend(self.constants.iter().map(|constant| constant.bytes().as_ptr().cast_mut().cast::<c_void>()));
-        table.extend(outputs.iter_mut().map(|output| output.as_mut_ptr().cast::<c_void>()));
-        // SAFETY: the table holds the addresses in the order the code expects, each with the bytes its shape needs;
-        // code writes only the arena and the outputs, which belong to this call.
-        unsafe { (self.entry)(table.as_ptr()) };
-        self.return_arena(arena);
-        if let Some(failure) = context.failure() {
-            return Err(Error::Failed(failure));
-        }
-        let mut literals = Vec::with_capacity(outputs.len());
-        for (shape, bytes) in self.assignment.outputs.iter().zip(outputs) {
-            literals.push(match shape {
-                Some(shape) => ArrayLiteral::new(ArrayShape { layout: None, ..shape.clone() }, bytes)
-                    .map(Literal::Array)
-                    .map_err(|error| Error::Failed(error.to_string()))?,
-                None => Literal::Token,
-            });
-        }
-        Ok(assemble(&self.program_shape.result, &mut literals.into_iter()))
+    /// What a run costs, as far as the program shows it.
+    pub fn cost(&self) -> Cost {
+        self.inner.interface.cost
     }
 
-    fn check_arguments(&self, leaves: &[&Literal]) -> Result<(), Error> {
-        if leaves.len() != self.assignment.parameters.len() {
-            return Err(Error::ArgumentCount { expected: self.assignment.parameters.len(), found: leaves.len() });
+    /// Bytes that the program needs.
+    pub fn memory(&self) -> MemoryUse {
+        let interface = &self.inner.interface;
+        MemoryUse {
+            arguments: interface.parameters.iter().flatten().map(ArrayShape::byte_size).sum(),
+            results: interface.outputs.iter().flatten().map(|shape| shape.byte_size()).sum(),
+            temporaries: interface.arena_size,
+            constants: interface.constants.iter().map(|constant| constant.bytes().len()).sum(),
+            code: self.inner.object.len(),
         }
-        for (argument, (leaf, expected)) in leaves.iter().zip(&self.assignment.parameters).enumerate() {
-            let Some(expected) = expected else { continue };
-            let found = leaf.shape();
-            let fits = matches!(leaf, Literal::Array(_)) && found.compatible(&Shape::Array(expected.clone()));
-            if !fits {
-                return Err(Error::ArgumentShape {
-                    argument,
-                    expected: Shape::Array(expected.clone()).without_layout().to_string(),
-                    found: found.without_layout().to_string(),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    fn take_arena(&self) -> Result<PoolBuffer, Error> {
-        let kept = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        match kept {
-            Some(arena) => Ok(arena),
-            None => Ok(self.client.inner.memory.allocate(self.assignment.arena_size.max(ALIGNMENT))?),
-        }
-    }
-
-    fn return_arena(&self, arena: PoolBuffer) {
-        self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
     }
 }
 
@@ -209,17 +238,8 @@ fn declare_dimensions<'s>(arrays: &mut [Option<ArrayShape>], declared: impl Iter
     }
 }
 
-/// Bytes for an output; the program writes every one of them.
-fn uninitialised(shape: Option<&ArrayShape>) -> AlignedBytes {
-    let mut bytes = AlignedBytes::new(ALIGNMENT);
-    bytes.resize(shape.map_or(0, ArrayShape::byte_size), 0);
-    bytes
-}
-
-/// The value of a shape from its leaves in order.
-fn assemble(shape: &Shape, leaves: &mut impl Iterator<Item = Literal>) -> Literal {
-    match shape {
-        Shape::Tuple(elements) => Literal::Tuple(elements.iter().map(|element| assemble(element, leaves)).collect()),
-        Shape::Array(_) | Shape::Token | Shape::Opaque => leaves.next().unwrap_or(Literal::Token),
+impl fmt::Debug for Executable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Executable({})", self.program_shape())
     }
 }

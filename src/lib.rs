@@ -1,13 +1,114 @@
 //! halo: compiled array programs from HLO.
 //!
-//! A [`Client`] compiles a [`hlo::graph::Module`] to an [`Executable`], which runs on host [`hlo::literal::Literal`]s.
+//! # A first program
+//!
+//! A program is written with a [`HloBuilder`](builder::HloBuilder), compiled by a [`Client`], and run:
+//!
+//! ```no_run
+//! use halo::builder::HloBuilder;
+//! use halo::{Client, CompileOptions, Shape};
+//!
+//! let b = HloBuilder::new("quickstart");
+//! let x = b.parameter(0, Shape::of::<f32>([3]), "x");
+//! let program = b.build((x * 2.0 + 1.0).tanh())?;
+//! let executable = Client::cpu()?.compile(&program, &CompileOptions::default())?;
+//! let result = executable.execute(([0.5f32, 1.0, 1.5].as_slice(),))?;
+//! println!("{:?}", result.as_slice::<f32>());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A program may come as HLO text or as a file just as well: `client.compile(text, …)`, `client.compile(path, …)`.
+//!
+//! # Building
+//!
+//! A value under construction is an [`Op`](builder::Op), a `Copy` handle with operators; numbers stand for scalars of the other
+//! operand's type. Shapes are inferred at each call. The computation of an operation is a closure with a builder of its
+//! own:
+//!
+//! ```no_run
+//! # use halo::builder::HloBuilder;
+//! # use halo::Shape;
+//! # let b = HloBuilder::new("guide");
+//! let x = b.parameter(0, Shape::of::<f32>([4, 8]), "x");
+//! let sum = b.reduce(x, b.constant(0f32), |_, total, value| total + value, &[1]);
+//! let state = b.tuple(&[b.constant(0i32), sum]);
+//! let end = b.while_(
+//!     state,
+//!     |_, state| state.get(0).lt(10),
+//!     |b, state| b.tuple(&[state.get(0) + 1, state.get(1) * 0.5]),
+//! );
+//! let module = b.build(end.get(1))?;
+//! # Ok::<(), halo::builder::BuildErrors>(())
+//! ```
+//!
+//! Errors carry the place of the call in Rust; `build` returns them all. Operands
+//! [broadcast](builder::broadcasting) as XLA's do: scalars with anything, sizes of 1 with any size, and arrays of
+//! different rank only where the call names the dimensions.
+//!
+//! # Running
+//!
+//! [`Executable::execute`] takes anything that is arrays in memory (literals, [`Buffer`]s, numbers, slices, `ndarray` arrays)
+//! without a copy and returns a [`Literal`]. [`Executable::execute_buffers`] leaves the results in the device's memory.
+//! [`Executable::execute_into`] writes them where the caller says and allocates nothing:
+//!
+//! ```no_run
+//! # use halo::{Client, CompileOptions};
+//! # let client = Client::cpu()?;
+//! # let executable = client.compile("", &CompileOptions::default())?;
+//! let weights = ndarray::Array2::<f32>::ones((4, 8));
+//! let mut totals = ndarray::Array1::<f32>::zeros(4);
+//! executable.execute_into((&weights,), (&mut totals,))?;
+//! # Ok::<(), halo::Error>(())
+//! ```
+//!
+//! [`Executable::execute_async`] returns at once with a [`Pending`] result, which is a future too. An executable is shared
+//! between threads by reference or by clone.
+//!
+//! # Keeping compiled programs
+//!
+//! [`Executable::serialize`] gives bytes that [`Client::deserialize`] loads on a machine with the same features. A
+//! [`CompilationCache`] does the same by itself, in a folder that any number of processes share:
+//!
+//! ```no_run
+//! use halo::{Client, ClientOptions, CompilationCache};
+//!
+//! let cache = CompilationCache::new("/var/cache/my-program", 1 << 30)?;
+//! let client = Client::with_options(ClientOptions { threads: 0, cache: Some(cache) })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod argument;
+mod buffer;
+mod cache;
 pub mod client;
+mod cost;
+mod encoding;
 pub mod error;
 pub mod executable;
+mod execution;
+#[cfg(feature = "ndarray")]
+mod ndarray_arrays;
+mod pending;
 pub mod pipeline;
+mod results;
+mod serialized;
+mod source;
 
-pub use client::Client;
+pub use argument::{Argument, Arguments, ArrayRef, Leaf, Sizes, View};
+pub use buffer::Buffer;
+pub use cache::CompilationCache;
+pub use client::{Client, ClientOptions};
+pub use cost::Cost;
 pub use error::Error;
-pub use executable::{CompileTimings, Executable};
+pub use executable::{CompileTimings, Executable, MemoryUse};
+pub use hlo::builder;
+pub use hlo::element_type::ElementType;
+pub use hlo::graph::Module;
+pub use hlo::literal::{ArrayLiteral, Literal, NativeElement};
+pub use hlo::shape::{ArrayShape, Shape};
+#[cfg(feature = "ndarray")]
+pub use ndarray_arrays::literal_view;
+pub use pending::Pending;
 pub use pipeline::CompileOptions;
+pub use results::{Place, ResultPlace, Results, Target};
+pub use source::Source;

@@ -43,7 +43,7 @@ impl LoadedProgram {
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit => {
-                let client = halo::Client::cpu(threads.unwrap_or(0))?;
+                let client = halo::Client::with_threads(threads.unwrap_or(0))?;
                 let executable = client.compile(&module, &halo::CompileOptions::default())?;
                 let timings = executable.timings().phases();
                 phases.extend(timings.into_iter().map(|(name, time)| (name.to_string(), time)));

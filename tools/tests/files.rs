@@ -45,7 +45,7 @@ fn random_programs() -> impl Iterator<Item = Trial> {
     (first..end).step_by(PROGRAMS_PER_TRIAL as usize).map(move |start| {
         let last = end.min(start + PROGRAMS_PER_TRIAL) - 1;
         Trial::test(format!("random programs {start}..={last}"), move || {
-            let client = halo::Client::cpu(1).map_err(|error| error.to_string())?;
+            let client = halo::Client::with_threads(1).map_err(|error| error.to_string())?;
             let failures: Vec<String> = (start..=last)
                 .inspect(|&seed| {
                     if std::env::var_os("HALO_RANDOM_PRINT").is_some() {

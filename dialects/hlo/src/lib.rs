@@ -3,6 +3,7 @@
 //! The plain-Rust core ([`graph`], [`ops`], [`eval`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
 
 pub mod attributes;
+pub mod builder;
 #[cfg(feature = "mlir")]
 pub mod dialect;
 pub mod element_type;

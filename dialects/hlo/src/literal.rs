@@ -180,6 +180,19 @@ impl Literal {
         }
     }
 
+    /// Array of native values.
+    ///
+    /// # Errors
+    /// If the values are not as many as the dimensions say.
+    pub fn from_slice<T: NativeElement>(dimensions: impl Into<Vec<i64>>, values: &[T]) -> Result<Self, LiteralError> {
+        ArrayLiteral::from_slice(dimensions, values).map(Literal::Array)
+    }
+
+    /// The elements as native values, if this is an array of `T`'s element type.
+    pub fn as_slice<T: NativeElement>(&self) -> Option<&[T]> {
+        self.as_array().and_then(ArrayLiteral::as_slice)
+    }
+
     /// The array, if this is one with data.
     pub fn as_array(&self) -> Option<&ArrayLiteral> {
         match self {
@@ -202,6 +215,65 @@ impl Literal {
             Literal::Tuple(elements) => elements.iter().flat_map(Literal::leaves).collect(),
             leaf => vec![leaf],
         }
+    }
+}
+
+/// Rust values that are literals: numbers, `bool`, and arrays of these nested as deep as the literal's rank.
+pub trait NestedValues {
+    /// Element type of the innermost values.
+    const ELEMENT_TYPE: ElementType;
+
+    /// Adds the sizes of the dimensions, outermost first.
+    fn dimensions(dimensions: &mut Vec<i64>);
+
+    /// Adds the bytes of the elements in row-major order.
+    fn write(&self, bytes: &mut AlignedBytes);
+}
+
+impl<T: NativeElement> NestedValues for T {
+    const ELEMENT_TYPE: ElementType = T::ELEMENT_TYPE;
+
+    fn dimensions(_dimensions: &mut Vec<i64>) {}
+
+    fn write(&self, bytes: &mut AlignedBytes) {
+        // SAFETY: `NativeElement` promises plain data without padding.
+        bytes.extend_from_slice(unsafe {
+            std::slice::from_raw_parts(std::ptr::from_ref(self).cast::<u8>(), size_of::<T>())
+        });
+    }
+}
+
+impl NestedValues for bool {
+    const ELEMENT_TYPE: ElementType = ElementType::Pred;
+
+    fn dimensions(_dimensions: &mut Vec<i64>) {}
+
+    fn write(&self, bytes: &mut AlignedBytes) {
+        bytes.push(u8::from(*self));
+    }
+}
+
+impl<T: NestedValues, const N: usize> NestedValues for [T; N] {
+    const ELEMENT_TYPE: ElementType = T::ELEMENT_TYPE;
+
+    fn dimensions(dimensions: &mut Vec<i64>) {
+        dimensions.push(N as i64);
+        T::dimensions(dimensions);
+    }
+
+    fn write(&self, bytes: &mut AlignedBytes) {
+        self.iter().for_each(|value| value.write(bytes));
+    }
+}
+
+impl<T: NestedValues> From<T> for Literal {
+    /// The literal of a number or of nested arrays: `Literal::from([[1f32, 2.], [3., 4.]])`.
+    fn from(values: T) -> Self {
+        let mut dimensions = Vec::new();
+        T::dimensions(&mut dimensions);
+        let mut bytes = AVec::new(ALIGNMENT);
+        values.write(&mut bytes);
+        Literal::Array(ArrayLiteral { shape: ArrayShape::new(T::ELEMENT_TYPE, dimensions), bytes: Arc::new(bytes) })
     }
 }
 

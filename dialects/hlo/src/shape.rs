@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::element_type::ElementType;
+use crate::literal::NativeElement;
 
 /// Physical order of an array's dimensions, with XLA's extras.
 ///
@@ -186,6 +187,11 @@ impl Shape {
     /// Static array shape without layout.
     pub fn array(element_type: ElementType, dimensions: impl Into<Vec<i64>>) -> Self {
         Shape::Array(ArrayShape::new(element_type, dimensions))
+    }
+
+    /// Static array shape of a native type, without layout.
+    pub fn of<T: NativeElement>(dimensions: impl Into<Vec<i64>>) -> Self {
+        Shape::array(T::ELEMENT_TYPE, dimensions)
     }
 
     /// Scalar of the given type.

@@ -80,7 +80,7 @@ fn compile_and_run(module: &hlo::graph::Module, inputs: &[Literal]) -> Result<Ve
         let text = error.to_string();
         (if error.is_unsupported() { Outcome::Unsupported(text) } else { Outcome::Fails(text) }, member)
     };
-    let executable = halo::Client::cpu(1)
+    let executable = halo::Client::with_threads(1)
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
         .map_err(failed)?;
     match executable.execute(inputs).map_err(failed)? {

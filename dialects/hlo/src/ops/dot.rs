@@ -61,7 +61,7 @@ pub(super) fn push_dimension(result: &mut ArrayShape, source: &ArrayShape, dimen
 }
 
 /// Dimension numbers of a dot, as indices into its operands' dimensions.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DotDimensions {
     /// Batch dimensions of the left operand.
     pub lhs_batch: Vec<usize>,

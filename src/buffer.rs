@@ -1,0 +1,128 @@
+//! Arrays in the device's memory.
+//!
+//! A [`Buffer`] is shared: cloning it is cheap, and its memory goes back to the client's pool with the last clone. The
+//! memory of every buffer starts on a cache line. Results come as buffers without a copy, and a literal becomes a buffer
+//! without one.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hlo::element_type::ElementType;
+use hlo::literal::{ArrayLiteral, Literal, NativeElement};
+use hlo::shape::{ArrayShape, Shape};
+
+use crate::argument::{Argument, ArrayRef, Leaf, Sizes};
+use crate::error::Error;
+use crate::results::{Place, ResultPlace, Target};
+
+/// An array in the device's memory.
+#[derive(Clone)]
+pub struct Buffer {
+    shape: Arc<ArrayShape>,
+    memory: Memory,
+}
+
+#[derive(Clone)]
+enum Memory {
+    /// Of a client's pool.
+    Pooled(Arc<exec::Buffer>),
+    /// A literal's own.
+    Literal(ArrayLiteral),
+}
+
+impl Buffer {
+    /// A buffer on memory of a pool that holds at least the shape's bytes.
+    pub(crate) fn pooled(shape: Arc<ArrayShape>, memory: exec::Buffer) -> Self {
+        Buffer { shape, memory: Memory::Pooled(Arc::new(memory)) }
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> &ArrayShape {
+        &self.shape
+    }
+
+    /// The element type.
+    pub fn element_type(&self) -> ElementType {
+        self.shape.element_type
+    }
+
+    /// The bytes of the elements in row-major order.
+    pub fn bytes(&self) -> &[u8] {
+        match &self.memory {
+            Memory::Pooled(memory) => &memory.as_slice()[..self.shape.byte_size()],
+            Memory::Literal(literal) => literal.bytes(),
+        }
+    }
+
+    /// The elements as native values, if the element type is `T`'s.
+    pub fn as_slice<T: NativeElement>(&self) -> Option<&[T]> {
+        if T::ELEMENT_TYPE != self.element_type() {
+            return None;
+        }
+        let bytes = self.bytes();
+        // SAFETY: the memory starts on a cache line and holds whole elements; any bits are a valid `T`.
+        Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), bytes.len() / size_of::<T>()) })
+    }
+
+    /// The bytes for writing, if no other clone of the buffer is left.
+    pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.memory {
+            Memory::Pooled(memory) => {
+                Arc::get_mut(memory).map(|memory| &mut memory.as_mut_slice()[..self.shape.byte_size()])
+            }
+            Memory::Literal(literal) => Some(literal.bytes_mut()),
+        }
+    }
+
+    /// The array on the host: a copy, unless the buffer came from a literal.
+    ///
+    /// # Errors
+    /// None but [`Error::Literal`], for sizes beyond what memory can hold.
+    pub fn to_literal(&self) -> Result<Literal, Error> {
+        match &self.memory {
+            Memory::Literal(literal) => Ok(Literal::Array(literal.clone())),
+            Memory::Pooled(_) => {
+                Ok(Literal::Array(ArrayLiteral::from_bytes(ArrayShape::clone(&self.shape), self.bytes())?))
+            }
+        }
+    }
+}
+
+impl From<ArrayLiteral> for Buffer {
+    fn from(literal: ArrayLiteral) -> Self {
+        Buffer { shape: Arc::new(literal.shape().clone()), memory: Memory::Literal(literal) }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({})", Shape::Array(ArrayShape::clone(&self.shape)))
+    }
+}
+
+// SAFETY: the memory holds the shape's bytes and lives as long as the buffer.
+unsafe impl Argument for Buffer {
+    fn for_each_leaf(&self, visit: &mut dyn FnMut(Leaf<'_>)) {
+        visit(Leaf::Array(ArrayRef {
+            element_type: self.element_type(),
+            sizes: Sizes::Signed(&self.shape.dimensions),
+            address: self.bytes().as_ptr(),
+        }));
+    }
+}
+
+// SAFETY: the memory is only handed out if nothing else refers to it.
+unsafe impl ResultPlace for Buffer {
+    fn for_each_place(&mut self, visit: &mut dyn FnMut(Place<'_>)) {
+        let shape = Arc::clone(&self.shape);
+        match self.bytes_mut() {
+            Some(bytes) => {
+                let address = bytes.as_mut_ptr();
+                let sizes = Sizes::Signed(&shape.dimensions);
+                let array = ArrayRef { element_type: shape.element_type, sizes, address };
+                visit(Place::Array(Target { array, address }));
+            }
+            None => visit(Place::Unusable("another clone of the buffer is in use")),
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Calls of compiled programs.
+//!
+//! A call fills a table with the addresses of run context, temporary memory, arguments, constants and results, and hands it
+//! to the code. Table and temporary memory are kept for the next call, so that a call of
+//! [`execute_into`](Executable::execute_into) allocates nothing once as many calls ran at once before.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::{Arc, PoisonError};
+
+use exec::Buffer as PoolBuffer;
+use exec::runtime::RunContext;
+use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
+use hlo::shape::{ArrayShape, Shape};
+
+use crate::argument::{Arguments, Leaf, shape_text};
+use crate::buffer::Buffer;
+use crate::error::Error;
+use crate::executable::{Executable, ExecutableInner};
+use crate::pending::Pending;
+use crate::results::{Place, Results};
+
+/// What a call needs for itself, kept between calls.
+pub(crate) struct FrameMemory {
+    arena: PoolBuffer,
+    /// Context, arena, parameters, constants, outputs; the arena and the constants are always in place.
+    table: Vec<*mut c_void>,
+}
+
+// SAFETY: between calls, the table's addresses are only kept; the arena has one owner.
+unsafe impl Send for FrameMemory {}
+
+/// A call being made; its memory goes back to the executable when it ends, however it ends.
+struct Frame<'e> {
+    executable: &'e ExecutableInner,
+    memory: Option<FrameMemory>,
+}
+
+impl Drop for Frame<'_> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            self.executable.frames.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
+        }
+    }
+}
+
+impl ExecutableInner {
+    fn frame(&self) -> Result<Frame<'_>, Error> {
+        let kept = self.frames.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let memory = match kept {
+            Some(memory) => memory,
+            None => self.new_frame()?,
+        };
+        Ok(Frame { executable: self, memory: Some(memory) })
+    }
+
+    fn new_frame(&self) -> Result<FrameMemory, Error> {
+        let interface = &self.interface;
+        let arena = self.client.inner.memory.allocate(interface.arena_size.max(ALIGNMENT))?;
+        let mut table = vec![ptr::null_mut(), arena.as_ptr().cast()];
+        table.resize(2 + interface.parameters.len(), ptr::null_mut());
+        table.extend(interface.constants.iter().map(|constant| constant.bytes().as_ptr().cast_mut().cast::<c_void>()));
+        table.resize(table.len() + interface.outputs.len(), ptr::null_mut());
+        Ok(FrameMemory { arena, table })
+    }
+
+    fn first_output(&self) -> usize {
+        2 + self.interface.parameters.len() + self.interface.constants.len()
+    }
+
+    /// "1", or "0.2" for leaf 2 of the tuple that is parameter 0.
+    fn parameter_label(&self, leaf: usize) -> String {
+        let mut first = 0;
+        for (number, parameter) in self.interface.program_shape.parameters.iter().enumerate() {
+            let count = parameter.leaves().len();
+            if leaf < first + count {
+                return match parameter {
+                    Shape::Tuple(_) => format!("{number}.{}", leaf - first),
+                    Shape::Array(_) | Shape::Token | Shape::Opaque => number.to_string(),
+                };
+            }
+            first += count;
+        }
+        leaf.to_string()
+    }
+}
+
+impl Frame<'_> {
+    fn table(&mut self) -> &mut [*mut c_void] {
+        self.memory.as_mut().map_or(&mut [], |memory| &mut memory.table)
+    }
+
+    /// Puts the arguments' addresses into the table.
+    fn set_arguments(&mut self, arguments: &dyn Arguments) -> Result<(), Error> {
+        let executable = self.executable;
+        let expected = &executable.interface.parameters;
+        let table = self.table();
+        let mut count = 0;
+        let mut failure = None;
+        arguments.for_each(&mut |leaf| {
+            let number = count;
+            count += 1;
+            let (Some(shape), Some(slot)) = (expected.get(number), table.get_mut(2 + number)) else { return };
+            match (leaf, shape) {
+                (Leaf::Array(array), Some(shape)) if array.has_shape(shape) => *slot = array.address.cast_mut().cast(),
+                (Leaf::Token | Leaf::Array(_), None) => *slot = ptr::null_mut(),
+                (_, shape) if failure.is_none() => failure = Some((number, shape, text_of_leaf(&leaf))),
+                _ => {}
+            }
+        });
+        if count != expected.len() {
+            return Err(Error::ArgumentCount { expected: expected.len(), found: count });
+        }
+        match failure {
+            None => Ok(()),
+            Some((number, shape, Ok(found))) => Err(Error::ArgumentShape {
+                argument: executable.parameter_label(number),
+                expected: shape.as_ref().map_or_else(|| "token[]".to_string(), shape_text),
+                found,
+            }),
+            Some((number, _, Err(reason))) => {
+                Err(Error::Argument { argument: executable.parameter_label(number), reason })
+            }
+        }
+    }
+
+    /// Puts the address of result `number` into the table.
+    fn set_output(&mut self, number: usize, address: *mut u8) {
+        let position = self.executable.first_output() + number;
+        if let Some(slot) = self.table().get_mut(position) {
+            *slot = address.cast();
+        }
+    }
+
+    /// Puts the addresses of places for all results into the table.
+    fn set_results(&mut self, results: &mut dyn Results) -> Result<(), Error> {
+        let expected = &self.executable.interface.outputs;
+        let mut count = 0;
+        let mut failure = None;
+        results.for_each(&mut |place| {
+            let number = count;
+            count += 1;
+            let Some(shape) = expected.get(number) else { return };
+            match (place, shape) {
+                (Place::Array(target), Some(shape)) if target.array.has_shape(shape) => {
+                    self.set_output(number, target.address);
+                }
+                (Place::Token | Place::Array(_), None) => {}
+                (Place::Unusable(reason), _) => {
+                    failure.get_or_insert(Error::Result { result: number, reason });
+                }
+                (place, shape) => {
+                    let found = match place {
+                        Place::Array(target) => shape_text(&target.array.shape()),
+                        Place::Token | Place::Unusable(_) => "token[]".to_string(),
+                    };
+                    let expected = shape.as_ref().map_or_else(|| "token[]".to_string(), |shape| shape_text(shape));
+                    failure.get_or_insert(Error::ResultShape { result: number, expected, found });
+                }
+            }
+        });
+        if count != expected.len() {
+            return Err(Error::ResultCount { expected: expected.len(), found: count });
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Runs the program.
+    ///
+    /// # Safety
+    /// Arguments and results must be set, and what they point to must live until this returns.
+    unsafe fn run(&mut self) -> Result<(), Error> {
+        let context = RunContext::with_state(self.executable.client.inner.threads.as_ref(), &self.executable.state);
+        let entry = self.executable.entry;
+        let Some(memory) = &mut self.memory else { return Ok(()) };
+        memory.table[0] = (&raw const context).cast_mut().cast();
+        memory.table[1] = memory.arena.as_ptr().cast();
+        // SAFETY: the table holds the addresses in the order the code expects, each with the bytes its shape needs; code
+        // writes only the arena and the results, which belong to this call.
+        unsafe { entry(memory.table.as_ptr()) };
+        memory.table[0] = ptr::null_mut();
+        context.failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
+    }
+}
+
+/// The shape of a leaf in words, or why it is unusable.
+fn text_of_leaf(leaf: &Leaf<'_>) -> Result<String, &'static str> {
+    match leaf {
+        Leaf::Array(array) => Ok(shape_text(&array.shape())),
+        Leaf::Token => Ok("token[]".to_string()),
+        Leaf::Unusable(reason) => Err(reason),
+    }
+}
+
+impl Executable {
+    /// Runs the program; the result is a literal of the program's result shape.
+    ///
+    /// Arguments may be literals, [`Buffer`]s, numbers, [`View`](crate::View)s of slices and `ndarray` arrays; none is
+    /// copied. Several kinds go into a tuple: `execute((&literal, &buffer, 2f32))`. Values of the same kind may be a
+    /// slice, an array or a `Vec`.
+    ///
+    /// # Errors
+    /// For arguments of the wrong number or shape, and when memory runs out.
+    pub fn execute(&self, arguments: impl Arguments) -> Result<Literal, Error> {
+        let inner = &*self.inner;
+        let mut frame = inner.frame()?;
+        frame.set_arguments(&arguments)?;
+        let mut outputs: Vec<Option<AlignedBytes>> = Vec::with_capacity(inner.interface.outputs.len());
+        for (number, shape) in inner.interface.outputs.iter().enumerate() {
+            let mut bytes = shape.as_ref().map(|shape| uninitialised(shape));
+            if let Some(bytes) = &mut bytes {
+                frame.set_output(number, bytes.as_mut_ptr());
+            }
+            outputs.push(bytes);
+        }
+        // SAFETY: `arguments` and `outputs` live until the end of this function.
+        unsafe { frame.run()? };
+        let mut literals = Vec::with_capacity(outputs.len());
+        for (shape, bytes) in inner.interface.outputs.iter().zip(outputs) {
+            literals.push(match (shape, bytes) {
+                (Some(shape), Some(mut bytes)) => {
+                    // SAFETY: the capacity is the shape's size, and the program has written every byte of it.
+                    unsafe { bytes.set_len(shape.byte_size()) };
+                    Literal::Array(ArrayLiteral::new(ArrayShape::clone(shape), bytes)?)
+                }
+                _ => Literal::Token,
+            });
+        }
+        Ok(assemble(&inner.interface.program_shape.result, &mut literals.into_iter()))
+    }
+
+    /// Runs the program; the results' arrays are in the device's memory, tuples flattened and tokens left out.
+    ///
+    /// The memory comes from the client's pool, which reuses that of buffers no longer used: of large results, this is faster
+    /// than [`execute`](Self::execute). An argument that is passed by value is given up, and its memory is in the pool again
+    /// when the call returns.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute).
+    pub fn execute_buffers(&self, arguments: impl Arguments) -> Result<Vec<Buffer>, Error> {
+        let inner = &*self.inner;
+        let mut frame = inner.frame()?;
+        frame.set_arguments(&arguments)?;
+        let mut buffers = Vec::with_capacity(inner.interface.outputs.len());
+        for (number, shape) in inner.interface.outputs.iter().enumerate() {
+            if let Some(shape) = shape {
+                let memory = inner.client.inner.memory.allocate(shape.byte_size())?;
+                frame.set_output(number, memory.as_ptr());
+                buffers.push(Buffer::pooled(Arc::clone(shape), memory));
+            }
+        }
+        // SAFETY: `arguments` and `buffers` live until the end of this function.
+        unsafe { frame.run()? };
+        Ok(buffers)
+    }
+
+    /// Runs the program, writing the results where the caller says: buffers, literals, slices, `ndarray` arrays. Tuples of
+    /// results are flattened.
+    ///
+    /// Nothing is allocated, but what the first calls of several threads at once need. If the call fails, the contents of
+    /// `results` are unspecified.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute); and for results of the wrong number or shape, and for buffers of which another
+    /// clone is in use.
+    pub fn execute_into(&self, arguments: impl Arguments, mut results: impl Results) -> Result<(), Error> {
+        let mut frame = self.inner.frame()?;
+        frame.set_arguments(&arguments)?;
+        frame.set_results(&mut results)?;
+        // SAFETY: `arguments` and `results` live until the end of this function.
+        unsafe { frame.run() }
+    }
+
+    /// Starts a run and returns at once. Runs of a client that are started so happen one after another, in order.
+    ///
+    /// # Errors
+    /// [`Error::Threads`]; those of the run come with its result.
+    pub fn execute_async(&self, arguments: impl Arguments + Send + 'static) -> Result<Pending<Vec<Buffer>>, Error> {
+        let executable = self.clone();
+        self.inner.client.inner.queue.submit(move || executable.execute_buffers(arguments))
+    }
+
+    /// Buffers for the results of [`execute_into`](Self::execute_into), in order; tokens have none.
+    ///
+    /// # Errors
+    /// When memory runs out.
+    pub fn result_buffers(&self) -> Result<Vec<Buffer>, Error> {
+        let shapes = self.inner.interface.outputs.iter().flatten();
+        shapes
+            .map(|shape| {
+                let memory = self.inner.client.inner.memory.allocate(shape.byte_size())?;
+                Ok(Buffer::pooled(Arc::clone(shape), memory))
+            })
+            .collect()
+    }
+}
+
+/// Room for an output; the program writes every byte of it.
+fn uninitialised(shape: &ArrayShape) -> AlignedBytes {
+    AlignedBytes::with_capacity(ALIGNMENT, shape.byte_size())
+}
+
+/// The value of a shape from its leaves in order.
+fn assemble(shape: &Shape, leaves: &mut impl Iterator<Item = Literal>) -> Literal {
+    match shape {
+        Shape::Tuple(elements) => Literal::Tuple(elements.iter().map(|element| assemble(element, leaves)).collect()),
+        Shape::Array(_) | Shape::Token | Shape::Opaque => leaves.next().unwrap_or(Literal::Token),
+    }
+}

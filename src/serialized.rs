@@ -1,0 +1,127 @@
+//! Executables as bytes: object code, interface, and what they were made by and for.
+//!
+//! A file starts with what it is, ends with a checksum, and names the compiler (by its sources) and the machine. Code runs
+//! with the runtime it was compiled against and on a CPU that has every feature it uses, and nowhere else.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use crate::client::Client;
+use crate::cost::Cost;
+use crate::encoding::{Malformed, Reader, Writer};
+use crate::error::Error;
+use crate::executable::{CompileTimings, Executable, Interface, Origin};
+
+/// First bytes of a saved executable.
+const MAGIC: &[u8; 8] = b"halo-exe";
+
+/// Version of the form of the bytes.
+const FORMAT: u64 = 1;
+
+/// The compiler that this is, as a number made from its sources.
+pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
+
+const CHECKSUM_BYTES: usize = 32;
+
+impl Executable {
+    /// The program as bytes, for [`Client::deserialize`].
+    pub fn serialize(&self) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.bytes.extend(MAGIC);
+        writer.number(FORMAT);
+        writer.text(COMPILER);
+        let target = self.client().target();
+        writer.text(target.triple());
+        writer.text(target.features());
+        let interface = &self.inner.interface;
+        writer.program_shape(&interface.program_shape);
+        writer.list(&interface.parameters, |writer, shape| {
+            writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
+        });
+        writer.list(&interface.outputs, |writer, shape| {
+            writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
+        });
+        writer.number(interface.arena_size as u64);
+        writer.list(&interface.constants, Writer::literal);
+        let Cost { flops, transcendentals, bytes_accessed } = interface.cost;
+        [flops, transcendentals, bytes_accessed].into_iter().for_each(|figure| writer.number(figure));
+        writer.block(&self.inner.object);
+        let checksum = Sha256::digest(&writer.bytes);
+        writer.bytes.extend(checksum);
+        writer.bytes
+    }
+}
+
+impl Client {
+    /// A program saved with [`Executable::serialize`].
+    ///
+    /// # Safety
+    /// The bytes hold machine code, which will run: they must come from [`Executable::serialize`] and not have been changed
+    /// by anyone who is not trusted. Damage by accident is found.
+    ///
+    /// # Errors
+    /// [`Error::Saved`] for bytes that are damaged, come from another version of halo, or hold code for another kind of
+    /// machine.
+    pub unsafe fn deserialize(&self, bytes: &[u8]) -> Result<Executable, Error> {
+        let (interface, object) = self.read(bytes).map_err(Error::Saved)?;
+        // SAFETY: the caller's promise; compiler and CPU were checked.
+        unsafe { self.load_saved(interface, object) }
+    }
+
+    /// # Safety
+    /// As for [`Client::deserialize`].
+    unsafe fn load_saved(&self, interface: Interface, object: Vec<u8>) -> Result<Executable, Error> {
+        let origin = Origin { timings: CompileTimings::default(), is_from_cache: true };
+        // SAFETY: the caller's promise.
+        unsafe { Executable::load(self.clone(), object, interface, origin) }
+    }
+
+    fn read(&self, bytes: &[u8]) -> Result<(Interface, Vec<u8>), Malformed> {
+        let content = bytes.len().checked_sub(CHECKSUM_BYTES).and_then(|length| bytes.split_at_checked(length));
+        let (content, checksum) = content.ok_or("it is no saved executable: too short")?;
+        let mut reader = Reader::new(content);
+        if reader.take(MAGIC.len()) != Ok(MAGIC) {
+            return Err("it is no saved executable".to_string());
+        }
+        if Sha256::digest(content).as_slice() != checksum {
+            return Err("it is damaged: its checksum differs".to_string());
+        }
+        let format = reader.number()?;
+        if format != FORMAT {
+            return Err(format!("it has the form of version {format}, this halo reads {FORMAT}"));
+        }
+        let compiler = reader.text()?;
+        if compiler != COMPILER {
+            return Err(format!("another version of halo made it ({compiler}, this is {COMPILER})"));
+        }
+        let (triple, features) = (reader.text()?, reader.text()?);
+        self.check_machine(triple, features)?;
+        let program_shape = reader.program_shape()?;
+        let optional = |reader: &mut Reader<'_>| Ok(reader.list(16, Reader::array_shape)?.pop());
+        let parameters = reader.list(8, optional)?;
+        let outputs = reader.list(8, optional)?.into_iter().map(|shape| shape.map(Arc::new)).collect();
+        let arena_size = usize::try_from(reader.number()?).map_err(|error| error.to_string())?;
+        let constants = reader.list(16, Reader::literal)?;
+        let cost =
+            Cost { flops: reader.number()?, transcendentals: reader.number()?, bytes_accessed: reader.number()? };
+        let object = reader.block()?.to_vec();
+        reader.end()?;
+        Ok((Interface { program_shape, parameters, outputs, arena_size, constants, cost }, object))
+    }
+
+    /// Code runs on a machine of the same kind with all the features that it was made for.
+    fn check_machine(&self, triple: &str, features: &str) -> Result<(), Malformed> {
+        let target = self.target();
+        if triple != target.triple() {
+            return Err(format!("it was made for {triple}, this machine is {}", target.triple()));
+        }
+        let needed = features.split(',').filter_map(|feature| feature.strip_prefix('+'));
+        let missing: Vec<&str> = needed.filter(|feature| !target.has_feature(feature)).collect();
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("it needs features that this CPU lacks: {}", missing.join(", ")))
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! What can be compiled: a module, its text, a file.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use hlo::dialect;
+use hlo::graph::Module;
+
+use crate::error::Error;
+
+/// A program in any form that [`Client::compile`](crate::Client::compile) takes.
+#[derive(Clone, Debug)]
+pub enum Source<'a> {
+    /// A module.
+    Module(&'a Module),
+    /// HLO text.
+    Text(&'a str),
+    /// A file of HLO text, or of the `hlo` dialect where its name ends with `.mlir`.
+    Path(&'a Path),
+}
+
+impl<'a> From<&'a Module> for Source<'a> {
+    fn from(module: &'a Module) -> Self {
+        Source::Module(module)
+    }
+}
+
+impl<'a> From<&'a str> for Source<'a> {
+    fn from(text: &'a str) -> Self {
+        Source::Text(text)
+    }
+}
+
+impl<'a> From<&'a String> for Source<'a> {
+    fn from(text: &'a String) -> Self {
+        Source::Text(text)
+    }
+}
+
+impl<'a> From<&'a Path> for Source<'a> {
+    fn from(path: &'a Path) -> Self {
+        Source::Path(path)
+    }
+}
+
+impl<'a> From<&'a PathBuf> for Source<'a> {
+    fn from(path: &'a PathBuf) -> Self {
+        Source::Path(path)
+    }
+}
+
+impl<'a> Source<'a> {
+    /// The module.
+    ///
+    /// # Errors
+    /// [`Error::Text`], [`Error::File`], [`Error::Dialect`].
+    pub fn module(&self) -> Result<Cow<'a, Module>, Error> {
+        match self {
+            Source::Module(module) => Ok(Cow::Borrowed(module)),
+            Source::Text(text) => Ok(Cow::Owned(hlo_text::read(text)?)),
+            Source::Path(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+                if path.extension().is_some_and(|extension| extension == "mlir") {
+                    let context = dialect::context();
+                    let module = dialect::parse(&context, &text)?;
+                    return Ok(Cow::Owned(dialect::mlir_to_graph(&module)?));
+                }
+                Ok(Cow::Owned(hlo_text::read(&text)?))
+            }
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The public interface, used as programs use it: building, compiling, running, keeping.
+
+mod broadcasting;
+mod documents;
+mod running;
+mod saved;
+mod steady_state;
+
+use std::sync::LazyLock;
+
+use halo::builder::{HloBuilder, Op};
+use halo::{Client, CompileOptions, Executable, Literal, Module};
+use hlo::eval::{Environment, evaluate};
+
+/// A device for all tests.
+static CLIENT: LazyLock<Client> = LazyLock::new(|| Client::cpu().expect("a device"));
+
+fn compile(module: &Module) -> Executable {
+    CLIENT.compile(module, &CompileOptions::default()).expect("a program that compiles")
+}
+
+/// Builds a program, and checks its result evaluated and compiled. Where an operation has no lowering yet, the evaluator
+/// alone is asked.
+#[track_caller]
+fn assert_result(build: impl for<'b> FnOnce(&'b HloBuilder) -> Op<'b>, expected: impl Into<Literal>) {
+    let b = HloBuilder::new("test");
+    let root = build(&b);
+    let module = b.build(root).unwrap_or_else(|errors| panic!("{errors}"));
+    let expected = expected.into();
+    let evaluated = evaluate(&module, &[], &mut Environment::default()).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(evaluated, expected, "evaluated");
+    match CLIENT.compile(&module, &CompileOptions::default()) {
+        Ok(executable) => {
+            let result = executable.execute(()).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(result, expected, "compiled");
+        }
+        Err(error) if error.is_unsupported() => eprintln!("evaluated only: {error}"),
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,228 @@
+//! Arguments and results of every kind, errors that name them, and runs in the background.
+
+use halo::builder::HloBuilder;
+use halo::{Buffer, CompileOptions, Error, Executable, Literal, Module, Shape, View};
+use ndarray::{Array, Array1, Array2, array};
+
+use super::{CLIENT, compile};
+
+/// y = x * factor, for a matrix and a scalar.
+fn scaled(rows: i64, columns: i64) -> Executable {
+    let b = HloBuilder::new("scaled");
+    let x = b.parameter(0, Shape::of::<f32>([rows, columns]), "x");
+    let factor = b.parameter(1, Shape::of::<f32>([]), "factor");
+    compile(&b.build(x * factor).unwrap())
+}
+
+fn message(result: Result<Literal, Error>) -> String {
+    result.expect_err("a wrong call").to_string()
+}
+
+#[test]
+fn a_program_is_a_module_a_text_or_a_file() {
+    let text = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT y = f32[2] add(x, x)\n}\n";
+    let options = CompileOptions::default();
+    let expected = Literal::from([2f32, 4.]);
+    let run = |executable: Executable| executable.execute(([1f32, 2.].as_slice(),)).unwrap();
+    assert_eq!(run(CLIENT.compile(text, &options).unwrap()), expected);
+    let module: Module = hlo_text::read(text).unwrap();
+    assert_eq!(run(CLIENT.compile(&module, &options).unwrap()), expected);
+    let path = std::env::temp_dir().join(format!("halo-api-{}.hlo", std::process::id()));
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(run(CLIENT.compile(&path, &options).unwrap()), expected);
+    std::fs::remove_file(&path).unwrap();
+    let missing = CLIENT.compile(&path, &options).unwrap_err();
+    assert!(missing.to_string().contains(&path.display().to_string()), "{missing}");
+    assert!(CLIENT.compile("HloModule m\nENTRY e {", &options).is_err());
+}
+
+#[test]
+fn arguments_come_in_every_form() {
+    let program = scaled(2, 2);
+    let expected = Literal::from([[2f32, 4.], [6., 8.]]);
+    let literal = Literal::from([[1f32, 2.], [3., 4.]]);
+    let array = literal.as_array().unwrap().clone();
+    let buffer = Buffer::from(array.clone());
+    let matrix = array![[1f32, 2.], [3., 4.]];
+    let values = [1f32, 2., 3., 4.];
+    let view = View::new(&[2, 2][..], &values).unwrap();
+    assert_eq!(program.execute((&literal, 2f32)).unwrap(), expected);
+    assert_eq!(program.execute((&array, 2f32)).unwrap(), expected);
+    assert_eq!(program.execute((&buffer, &Literal::from(2f32))).unwrap(), expected);
+    assert_eq!(program.execute((&matrix, &ndarray::arr0(2f32))).unwrap(), expected);
+    assert_eq!(program.execute((&matrix.view(), 2f32)).unwrap(), expected);
+    assert_eq!(program.execute((&view, 2f32)).unwrap(), expected);
+    assert_eq!(program.execute((buffer, 2f32)).unwrap(), expected);
+    assert_eq!(program.execute([&literal, &Literal::from(2f32)]).unwrap(), expected);
+    assert_eq!(program.execute(vec![literal, 2f32.into()]).unwrap(), expected);
+    assert!(View::new(&[2, 3][..], &values).is_none());
+}
+
+#[test]
+fn results_go_where_the_caller_says() {
+    let program = scaled(2, 2);
+    let matrix = array![[1f32, 2.], [3., 4.]];
+    let expected = array![[2f32, 4.], [6., 8.]];
+    let mut result = Array2::<f32>::zeros((2, 2));
+    program.execute_into((&matrix, 2f32), (&mut result,)).unwrap();
+    assert_eq!(result, expected);
+    let mut literal = Literal::from([[0f32; 2]; 2]);
+    program.execute_into((&matrix, 2f32), (&mut literal,)).unwrap();
+    assert_eq!(halo::literal_view::<f32>(&literal).unwrap(), expected.view().into_dyn());
+    let mut buffers = program.result_buffers().unwrap();
+    program.execute_into((&matrix, 2f32), &mut buffers).unwrap();
+    assert_eq!(buffers[0].as_ndarray::<f32>().unwrap(), expected.view().into_dyn());
+    let buffers = program.execute_buffers((&matrix, 2f32)).unwrap();
+    assert_eq!(buffers[0].as_slice::<f32>().unwrap(), [2., 4., 6., 8.]);
+    assert_eq!(buffers[0].to_literal().unwrap(), literal);
+    // A result of one program is an argument of the next.
+    assert_eq!(program.execute((&buffers[0], 0.5f32)).unwrap(), Literal::from([[1f32, 2.], [3., 4.]]));
+}
+
+#[test]
+fn buffers_start_on_cache_lines_and_are_reused() {
+    let program = scaled(64, 64);
+    let matrix = Array2::<f32>::ones((64, 64));
+    let first = program.execute_buffers((&matrix, 2f32)).unwrap();
+    let address = first[0].bytes().as_ptr();
+    assert_eq!(address as usize % 64, 0);
+    let clone = first[0].clone();
+    drop(first);
+    let second = program.execute_buffers((&matrix, 3f32)).unwrap();
+    assert_ne!(second[0].bytes().as_ptr(), address, "the clone is still in use");
+    assert!(clone.as_slice::<f32>().unwrap().iter().all(|&value| value == 2.));
+    // Given up to the call, the clone's memory is the pool's again.
+    program.execute((clone, 1f32)).unwrap();
+    let third = program.execute_buffers((&matrix, 4f32)).unwrap();
+    assert_eq!(third[0].bytes().as_ptr(), address);
+}
+
+/// Slices need no more than the alignment of their elements.
+#[test]
+fn slices_at_any_address() {
+    let b = HloBuilder::new("sums");
+    let x = b.parameter(0, Shape::of::<f32>([1000]), "x");
+    let y = b.parameter(1, Shape::of::<f64>([1000]), "y");
+    let total = b.reduce_all(x, b.constant(0f32), |_, x, y| x + y);
+    let program = compile(&b.build(b.tuple(&[x.sqrt() + 1.0, y * y, total])).unwrap());
+    let xs: Vec<f32> = (0..1016).map(|value| value as f32).collect();
+    let ys: Vec<f64> = (0..1016).map(f64::from).collect();
+    for offset in 0..16 {
+        let (mut roots, mut squares, mut total) = (vec![0f32; 1016], vec![0f64; 1016], 0f32);
+        program
+            .execute_into(
+                (&xs[offset..][..1000], &ys[offset..][..1000]),
+                (
+                    &mut roots[offset..][..1000],
+                    &mut squares[offset..][..1000],
+                    &mut ndarray::aview_mut1(std::slice::from_mut(&mut total)).into_shape_with_order(()).unwrap(),
+                ),
+            )
+            .unwrap();
+        for at in offset..offset + 1000 {
+            assert!((roots[at] - (xs[at].sqrt() + 1.)).abs() <= 1e-5, "{offset} {at}");
+            assert_eq!(squares[at], ys[at] * ys[at]);
+        }
+        let expected: f64 = ys[offset..][..1000].iter().sum();
+        assert!((f64::from(total) - expected).abs() < 1., "{total} {expected}");
+    }
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    let program = scaled(2, 2);
+    let matrix = array![[1f32, 2.], [3., 4.]];
+    assert_eq!(message(program.execute((&matrix,))), "the program takes 2 arguments, got 1");
+    assert_eq!(message(program.execute((&matrix, 2f64))), "argument 1 must be f32[], got f64[]");
+    assert_eq!(message(program.execute((&array![1f32, 2.], 2f32))), "argument 0 must be f32[2,2], got f32[2]");
+    assert_eq!(message(program.execute((&Literal::Token, 2f32))), "argument 0 must be f32[2,2], got token[]");
+    let turned = message(program.execute((&matrix.t(), 2f32)));
+    assert!(turned.starts_with("argument 0 cannot be used: the array is not in standard layout"), "{turned}");
+
+    let b = HloBuilder::new("tuple");
+    let pair = b.parameter(0, Shape::Tuple(vec![Shape::of::<f32>([2]), Shape::of::<i32>([])]), "pair");
+    let program = compile(&b.build(pair.get(0)).unwrap());
+    let wrong = Literal::Tuple(vec![[1f32, 2.].into(), 1i64.into()]);
+    assert_eq!(message(program.execute([&wrong])), "argument 0.1 must be s32[], got s64[]");
+}
+
+#[test]
+fn wrong_results_are_named() {
+    let program = scaled(2, 2);
+    let matrix = array![[1f32, 2.], [3., 4.]];
+    let mut small = Array1::<f32>::zeros(3);
+    let error = program.execute_into((&matrix, 2f32), (&mut small,)).unwrap_err();
+    assert_eq!(error.to_string(), "the place for result 0 must be f32[2,2], got f32[3]");
+    let error = program.execute_into((&matrix, 2f32), ()).unwrap_err();
+    assert_eq!(error.to_string(), "the program gives 1 results, there are places for 0");
+    let mut buffers = program.result_buffers().unwrap();
+    let clone = buffers[0].clone();
+    let error = program.execute_into((&matrix, 2f32), &mut buffers).unwrap_err();
+    assert_eq!(error.to_string(), "the place for result 0 cannot be used: another clone of the buffer is in use");
+    drop(clone);
+    program.execute_into((&matrix, 2f32), &mut buffers).unwrap();
+}
+
+#[test]
+fn runs_in_the_background_happen_in_order() {
+    let program = scaled(100, 100);
+    let matrix = Buffer::from(Literal::from([[1f32; 100]; 100]).as_array().unwrap().clone());
+    let pending: Vec<_> =
+        (0..20).map(|factor| program.execute_async((matrix.clone(), factor as f32)).unwrap()).collect();
+    for (factor, pending) in pending.into_iter().enumerate() {
+        let result = pending.wait().unwrap();
+        assert!(result[0].as_slice::<f32>().unwrap().iter().all(|&value| value == factor as f32));
+    }
+    let error = program.execute_async((matrix,)).unwrap().wait().unwrap_err();
+    assert_eq!(error.to_string(), "the program takes 2 arguments, got 1");
+}
+
+#[test]
+fn a_pending_result_is_a_future() {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let program = scaled(1, 1);
+    let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut pending = std::pin::pin!(program.execute_async((array![[3f32]], 2f32)).unwrap());
+    let result = loop {
+        match pending.as_mut().poll(&mut context) {
+            std::task::Poll::Ready(result) => break result.unwrap(),
+            std::task::Poll::Pending => std::thread::park(),
+        }
+    };
+    assert_eq!(result[0].as_slice::<f32>().unwrap(), [6.]);
+}
+
+#[test]
+fn figures_of_a_program() {
+    let b = HloBuilder::new("product");
+    let x = b.parameter(0, Shape::of::<f32>([16, 32]), "x");
+    let y = b.parameter(1, Shape::of::<f32>([32, 8]), "y");
+    let program = compile(&b.build(x.dot(y).exp()).unwrap());
+    assert_eq!(program.program_shape().to_string(), "(f32[16,32], f32[32,8]) -> f32[16,8]");
+    assert_eq!(program.cost().flops, 2 * 16 * 32 * 8);
+    assert_eq!(program.cost().transcendentals, 16 * 8);
+    let memory = program.memory();
+    assert_eq!((memory.arguments, memory.results), (4 * (16 * 32 + 32 * 8), 4 * 16 * 8));
+    assert!(memory.code > 0);
+    assert!(program.timings().total().as_nanos() > 0);
+}
+
+#[test]
+fn empty_and_complex_arrays() {
+    let b = HloBuilder::new("empty");
+    let x = b.parameter(0, Shape::of::<f32>([0, 3]), "x");
+    let program = compile(&b.build(x + 1.0).unwrap());
+    assert_eq!(program.execute((&Array::<f32, _>::zeros((0, 3)),)).unwrap().shape(), Shape::of::<f32>([0, 3]));
+    let b = HloBuilder::new("complex");
+    let x = b.parameter(0, Shape::of::<num_complex::Complex<f32>>([2]), "x");
+    let program = compile(&b.build(x * x).unwrap());
+    let i = num_complex::Complex::new(0f32, 1.);
+    let result = program.execute((&array![i, i + 1.],)).unwrap();
+    assert_eq!(result.as_slice::<num_complex::Complex<f32>>().unwrap(), [-(1. + 0. * i), 2. * i]);
+}

@@ -1,0 +1,104 @@
+//! Programs that are saved and loaded, and the cache on disk.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use halo::builder::HloBuilder;
+use halo::{Client, ClientOptions, CompilationCache, CompileOptions, Executable, Literal, Module, Shape};
+
+use super::{CLIENT, compile};
+
+fn program(factor: f32) -> Module {
+    let b = HloBuilder::new("saved");
+    let x = b.parameter(0, Shape::of::<f32>([4]), "x");
+    let table = b.constant([1f32, 2., 3., factor]);
+    let total = b.reduce_all(x * table, b.constant(0f32), |_, x, y| x + y);
+    b.build(b.tuple(&[x.exp(), total])).unwrap()
+}
+
+fn run(executable: &Executable) -> Literal {
+    executable.execute(([0f32, 1., 2., 3.].as_slice(),)).unwrap()
+}
+
+fn folder() -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("halo-api-cache-{}-{number}", std::process::id()))
+}
+
+fn load(bytes: &[u8]) -> Result<Executable, String> {
+    // SAFETY: the bytes are those of `serialize`, or such as the checks refuse.
+    unsafe { CLIENT.deserialize(bytes) }.map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_saved_program_is_the_same_program() {
+    let first = compile(&program(4.));
+    let bytes = first.serialize();
+    let second = load(&bytes).unwrap();
+    assert_eq!(second.program_shape(), first.program_shape());
+    assert_eq!(second.memory(), first.memory());
+    assert_eq!(second.cost(), first.cost());
+    drop(first);
+    assert_eq!(run(&second), run(&compile(&program(4.))));
+    assert_eq!(second.serialize(), bytes);
+}
+
+#[test]
+fn damaged_and_foreign_bytes_are_refused() {
+    let bytes = compile(&program(4.)).serialize();
+    assert!(load(&[]).unwrap_err().contains("too short"));
+    assert!(load(&[7; 100]).unwrap_err().contains("it is no saved executable"));
+    for position in [9, 50, bytes.len() / 2, bytes.len() - 1] {
+        let mut damaged = bytes.clone();
+        damaged[position] ^= 1;
+        assert!(load(&damaged).unwrap_err().contains("it is damaged"), "{position}");
+    }
+    assert!(load(&bytes[..bytes.len() - 10]).unwrap_err().contains("it is damaged"));
+}
+
+/// Replaces a text of the same length, and the checksum.
+fn changed(bytes: &[u8], old: &str, new: &str) -> Vec<u8> {
+    use sha2::{Digest, Sha256};
+    assert_eq!(old.len(), new.len());
+    let mut content = bytes[..bytes.len() - 32].to_vec();
+    let position = content.windows(old.len()).position(|window| window == old.as_bytes()).expect("the text");
+    content[position..position + new.len()].copy_from_slice(new.as_bytes());
+    let checksum = Sha256::digest(&content);
+    content.extend(checksum);
+    content
+}
+
+#[test]
+fn other_versions_and_machines_are_refused() {
+    let bytes = compile(&program(4.)).serialize();
+    let version = env!("CARGO_PKG_VERSION");
+    let other = format!("9{}", &version[1..]);
+    assert!(load(&changed(&bytes, version, &other)).unwrap_err().contains("another version of halo made it"));
+    assert!(load(&changed(&bytes, "x86_64", "mips64")).unwrap_err().contains("it was made for mips64"));
+    let error = load(&changed(&bytes, "+sse2", "+sse9")).unwrap_err();
+    assert!(error.contains("it needs features that this CPU lacks: sse9"), "{error}");
+}
+
+#[test]
+fn the_cache_finds_what_was_compiled() {
+    let cache = CompilationCache::new(folder(), 1 << 30).unwrap();
+    let client = || Client::with_options(ClientOptions { threads: 1, cache: Some(cache.clone()) }).unwrap();
+    let options = CompileOptions::default();
+    let first = client().compile(&program(4.), &options).unwrap();
+    let second = client().compile(&program(4.), &options).unwrap();
+    let other = client().compile(&program(5.), &options).unwrap();
+    assert!(!first.is_from_cache() && second.is_from_cache() && !other.is_from_cache());
+    assert_eq!(run(&first), run(&second));
+    assert_ne!(run(&first), run(&other));
+    // A file that is no program any more is compiled again.
+    for entry in fs::read_dir(cache.directory()).unwrap() {
+        fs::write(entry.unwrap().path(), b"damaged").unwrap();
+    }
+    let third = client().compile(&program(4.), &options).unwrap();
+    assert!(!third.is_from_cache());
+    assert_eq!(run(&third), run(&first));
+    assert!(client().compile(&program(4.), &options).unwrap().is_from_cache());
+    fs::remove_dir_all(cache.directory()).unwrap();
+}
