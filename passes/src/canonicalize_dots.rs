@@ -1,7 +1,8 @@
 //! `canonicalize-dots`: brings contractions into the forms that have fast code.
 //!
 //! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order. A dot
-//! whose result has free dimensions on one side only is a reduction of products, and fuses like one.
+//! whose result has free dimensions on one side only is a reduction of products, and fuses like one. Small floats are
+//! widened to the type of their sums.
 
 use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::{ElementClass, ElementType};
@@ -10,11 +11,15 @@ use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
+use crate::widen_contractions::widen_contractions;
+
 /// How often each rule was applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DotRewrites {
     /// `dot(transpose(x), y) => dot(x, y)` with other dimension numbers.
     pub folded_transposes: usize,
+    /// `dot(x, y) => convert(dot(convert(x), convert(y)))` where sums have a wider type.
+    pub widened: usize,
     /// `dot(x, v) => reduce(multiply(x, broadcast(v)), add)`.
     pub reductions: usize,
 }
@@ -44,6 +49,7 @@ fn canonicalize_computation(computation: &mut Computation, rewrites: &mut DotRew
                 usize::from(fold_transpose(computation, position, 1, ["rhs_batch_dims", "rhs_contracting_dims"]));
         }
     }
+    rewrites.widened += widen_contractions(computation);
     rewrites.reductions += expand_vector_dots(computation);
 }
 

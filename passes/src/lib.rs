@@ -20,3 +20,4 @@ pub mod graph_builder;
 pub mod inline_calls;
 pub mod pipeline;
 pub mod registry;
+mod widen_contractions;

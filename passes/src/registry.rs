@@ -89,6 +89,7 @@ static PASSES: &[Pass] = &[
         body: PassBody::Graph(|module, statistics| {
             let rewrites = canonicalize_dots::canonicalize_dots(module);
             statistics.add("fold-transpose", rewrites.folded_transposes as u64);
+            statistics.add("widen", rewrites.widened as u64);
             statistics.add("vector-dot-to-reduce", rewrites.reductions as u64);
             Ok(())
         }),

@@ -40,6 +40,8 @@ struct Axis {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatMul {
     element_type: ElementType,
+    /// Element type of B, which packing brings into `element_type`.
+    b_type: ElementType,
     outer: Vec<Axis>,
     m: Axis,
     n: Axis,
@@ -60,7 +62,9 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
     let output = instruction.shape.as_array()?;
     let element_type = output.element_type;
     let is_float = matches!(element_type, ElementType::F32 | ElementType::F64);
-    if !is_float || lhs.element_type != element_type || rhs.element_type != element_type {
+    let b_type = rhs.element_type;
+    let is_widened = element_type == ElementType::F32 && b_type.is_float() && b_type.bit_width() < 32;
+    if !is_float || lhs.element_type != element_type || !(b_type == element_type || is_widened) {
         return None;
     }
     let attributes = &instruction.attributes;
@@ -113,7 +117,8 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
         return None;
     }
     let (tile_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
-    Some(MatMul { element_type, outer, m, n, k, tile_rows: tile_rows.min(m.size), tile_vectors, lanes: width as u32 })
+    let tile_rows = tile_rows.min(m.size);
+    Some(MatMul { element_type, b_type, outer, m, n, k, tile_rows, tile_vectors, lanes: width as u32 })
 }
 
 /// The innermost axis with those before it that can be merged into it; the others become outer loops.
@@ -392,7 +397,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
                         let to = self.add(panel_offset, self.scaled(k, panel));
                         for part in 0..product.tile_vectors {
                             let here = (columns - part * width).clamp(0, width);
-                            let value = self.load_vector(self.b, self.add(from, self.index(part * width)), here);
+                            let value = self.load_b(self.add(from, self.index(part * width)), here);
                             self.store_vector(value, packed, self.add(to, self.index(part * width)), width);
                         }
                     });
@@ -444,7 +449,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
                     let rows: Vec<Value<'c>> = (0..width)
                         .map(|n| {
                             let row = self.add(source, self.index((part * width + n) * product.n.b));
-                            self.load_vector(self.b, self.add(row, k), width)
+                            self.load_b(self.add(row, k), width)
                         })
                         .collect();
                     for (step, column) in transposed(builder, rows).into_iter().enumerate() {
@@ -462,7 +467,9 @@ impl<'e, 'c> Emitter<'e, 'c> {
             for n in 0..panel {
                 let value = if n < columns {
                     let place = self.add(from, self.index(n * product.n.b));
-                    builder.value("memref.load", &[self.b, place], self.element, &[])
+                    let memory = scalar::memory_type(builder, product.b_type);
+                    let loaded = builder.value("memref.load", &[self.b, place], memory, &[]);
+                    scalar::from_memory(builder, product.b_type, None, loaded).value
                 } else {
                     missing
                 };
@@ -471,18 +478,40 @@ impl<'e, 'c> Emitter<'e, 'c> {
         });
     }
 
+    /// `count` elements of B in the first lanes of a vector of the product's type, the others zero.
+    fn load_b(&self, position: Value<'c>, count: i64) -> Value<'c> {
+        let (builder, product) = (self.builder, self.product);
+        if product.b_type == product.element_type {
+            return self.load_vector(self.b, position, count);
+        }
+        let lanes = Some(product.lanes);
+        let memory = scalar::load_type(builder, product.b_type, lanes);
+        let loaded = self.load_lanes(self.b, memory, builder.constant_integer(memory, 0), position, count);
+        scalar::from_memory(builder, product.b_type, lanes, loaded).value
+    }
+
     /// `count` elements from memory in the first lanes of a vector, the others zero.
     fn load_vector(&self, from: Value<'c>, position: Value<'c>, count: i64) -> Value<'c> {
+        self.load_lanes(from, self.vector, self.builder.constant_float(self.vector, 0.0), position, count)
+    }
+
+    fn load_lanes(
+        &self,
+        from: Value<'c>,
+        vector: Type<'c>,
+        zero: Value<'c>,
+        position: Value<'c>,
+        count: i64,
+    ) -> Value<'c> {
         let builder = self.builder;
         if count == i64::from(self.product.lanes) {
-            return builder.value("vector.load", &[from, position], self.vector, &[]);
+            return builder.value("vector.load", &[from, position], vector, &[]);
         }
-        let zero = builder.constant_float(self.vector, 0.0);
         if count == 0 {
             return zero;
         }
         let mask = builder.constant_mask(self.product.lanes, count);
-        builder.value("vector.maskedload", &[from, position, mask, zero], self.vector, &[])
+        builder.value("vector.maskedload", &[from, position, mask, zero], vector, &[])
     }
 
     fn store_vector(&self, value: Value<'c>, to: Value<'c>, position: Value<'c>, count: i64) {
