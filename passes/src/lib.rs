@@ -3,12 +3,13 @@
 //! ```text
 //!   graph ─> inline-calls ─> pad-dynamic-dimensions ─> expand ─> canonicalize ─> cse ─> dce ─>
 //!            graph           graph                     graph     MLIR            MLIR   MLIR
-//!         ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
-//!            graph                graph         graph
+//!         ─> canonicalize-convolutions ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
+//!            graph                        graph                graph         graph
 //! ```
 
 pub mod buffer_assignment;
 pub mod canonicalize;
+pub mod canonicalize_convolutions;
 pub mod canonicalize_dots;
 pub mod cse;
 pub mod dce;

@@ -15,7 +15,8 @@ use crate::dynamic_dimensions::DynamicError;
 use crate::inline_calls::InlineError;
 use crate::pipeline::{PassReport, Pipeline, Program};
 use crate::{
-    buffer_assignment, canonicalize, canonicalize_dots, cse, dce, dynamic_dimensions, expand, fuse_loops, inline_calls,
+    buffer_assignment, canonicalize, canonicalize_convolutions, canonicalize_dots, cse, dce, dynamic_dimensions,
+    expand, fuse_loops, inline_calls,
 };
 
 /// A transformation of HLO programs.
@@ -82,6 +83,14 @@ static PASSES: &[Pass] = &[
         name: "canonicalize",
         description: "rewrites operations to simpler equal ones and evaluates small constant ones",
         body: PassBody::Mlir(canonicalize::run),
+    },
+    Pass {
+        name: "canonicalize-convolutions",
+        description: "turns the padding of convolutions into pads, and those with a window of one element into dots",
+        body: PassBody::Graph(|module, statistics| {
+            canonicalize_convolutions::canonicalize_convolutions(module, statistics);
+            Ok(())
+        }),
     },
     Pass {
         name: "canonicalize-dots",

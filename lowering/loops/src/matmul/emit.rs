@@ -1,198 +1,22 @@
-//! Matrix products of floats: packed panels and a register tile, as in the usual blocked algorithms.
-//!
-//! A dot is seen as outer loops (batches, and free dimensions that cannot be merged) around one product
-//! `C[m][n] += A[m][k] * B[k][n]` with strides. The work is split into groups of column panels, which may run on
-//! several threads: a group packs its panels of B for one block of k, then walks the rows of A in blocks that stay
-//! in the second-level cache. The tile keeps its part of C in registers over a block of k.
-//!
-//! Shapes that do not fit the form (two separate contracted ranges, other element types) take the general path of
-//! [`crate::contraction`].
+//! Code of a product: the loops over its blocks, the packing of panels, the register tile.
 
 use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction};
-use hlo::op_kind::OpKind;
 use melior::ir::Type;
 use mlir_ext::builder::{OpBuilder, Value};
 
+use super::{Axis, BLOCK_K, BLOCK_M, MatMul, PANELS_PER_GROUP, parts, positions};
 use crate::memory::ArrayRef;
-use crate::operand_maps::operand_shape;
 use crate::scalar;
 
-/// Longest block of the contracted dimension.
-const BLOCK_K: i64 = 512;
-/// Rows of A that are walked for each panel of a group.
-const BLOCK_M: i64 = 96;
-/// Panels that share a walk over A.
-const PANELS_PER_GROUP: i64 = 4;
-/// Products smaller than this (in multiplications) are not worth packing for.
-const SMALLEST: i64 = 4096;
-
-/// One dimension of the product with the distance of its neighbours in each array, in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Axis {
-    size: i64,
-    a: i64,
-    b: i64,
-    c: i64,
-}
-
-/// A dot in the form that the kernel computes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MatMul {
-    element_type: ElementType,
-    /// Element type of B, which packing brings into `element_type`.
-    b_type: ElementType,
-    outer: Vec<Axis>,
-    m: Axis,
-    n: Axis,
-    k: Axis,
-    /// Sizes of the register tile: rows, and columns as vectors.
-    tile_rows: i64,
-    tile_vectors: i64,
-    lanes: u32,
-}
-
-/// The kernel form of a dot, if it has one.
-pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bits: u32) -> Option<MatMul> {
-    if instruction.kind != OpKind::Dot {
-        return None;
-    }
-    let lhs = operand_shape(computation, instruction, 0).ok()?;
-    let rhs = operand_shape(computation, instruction, 1).ok()?;
-    let output = instruction.shape.as_array()?;
-    let element_type = output.element_type;
-    let is_float = matches!(element_type, ElementType::F32 | ElementType::F64);
-    let b_type = rhs.element_type;
-    let is_widened = element_type == ElementType::F32 && b_type.is_float() && b_type.bit_width() < 32;
-    if !is_float || lhs.element_type != element_type || !(b_type == element_type || is_widened) {
-        return None;
-    }
-    let attributes = &instruction.attributes;
-    let (a_strides, b_strides, c_strides) = (lhs.strides(), rhs.strides(), output.strides());
-    let lists = [
-        attributes.ints("lhs_batch_dims"),
-        attributes.ints("rhs_batch_dims"),
-        attributes.ints("lhs_contracting_dims"),
-        attributes.ints("rhs_contracting_dims"),
-    ];
-    let [lhs_batch, rhs_batch, lhs_contracting, rhs_contracting] = lists;
-    let mut next_output = 0;
-    let mut outer = Vec::new();
-    for (&l, &r) in lhs_batch.iter().zip(rhs_batch) {
-        let (l, r) = (l as usize, r as usize);
-        outer.push(Axis { size: lhs.dimensions[l], a: a_strides[l], b: b_strides[r], c: c_strides[next_output] });
-        next_output += 1;
-    }
-    let mut rows = Vec::new();
-    for d in (0..lhs.rank()).filter(|&d| !lhs_batch.contains(&(d as i64)) && !lhs_contracting.contains(&(d as i64))) {
-        rows.push(Axis { size: lhs.dimensions[d], a: a_strides[d], b: 0, c: c_strides[next_output] });
-        next_output += 1;
-    }
-    let mut columns = Vec::new();
-    for d in (0..rhs.rank()).filter(|&d| !rhs_batch.contains(&(d as i64)) && !rhs_contracting.contains(&(d as i64))) {
-        columns.push(Axis { size: rhs.dimensions[d], a: 0, b: b_strides[d], c: c_strides[next_output] });
-        next_output += 1;
-    }
-    let contracted: Vec<Axis> = lhs_contracting
-        .iter()
-        .zip(rhs_contracting)
-        .map(|(&l, &r)| Axis {
-            size: lhs.dimensions[l as usize],
-            a: a_strides[l as usize],
-            b: b_strides[r as usize],
-            c: 0,
-        })
-        .collect();
-    let m = merge_last(rows, &mut outer);
-    let n = merge_last(columns, &mut outer);
-    let mut separate = Vec::new();
-    let k = merge_last(contracted, &mut separate);
-    if !separate.is_empty() {
-        return None;
-    }
-    let sizes: Vec<i64> = outer.iter().map(|axis| axis.size).chain([m.size, n.size, k.size]).collect();
-    let product = sizes.iter().fold(1i64, |product, &size| product.saturating_mul(size));
-    let width = i64::from(vector_bits) / i64::from(element_type.bit_width());
-    if sizes.contains(&0) || product < SMALLEST || n.size < width || m.size < 2 {
-        return None;
-    }
-    let (tile_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
-    let tile_rows = tile_rows.min(m.size);
-    Some(MatMul { element_type, b_type, outer, m, n, k, tile_rows, tile_vectors, lanes: width as u32 })
-}
-
-/// The innermost axis with those before it that can be merged into it; the others become outer loops.
-fn merge_last(axes: Vec<Axis>, outer: &mut Vec<Axis>) -> Axis {
-    let mut merged = Axis { size: 1, a: 0, b: 0, c: 0 };
-    let mut is_first = true;
-    let mut separate = Vec::new();
-    for axis in axes.into_iter().rev().filter(|axis| axis.size != 1) {
-        let continues = |own: i64, inner: i64| own == inner * merged.size;
-        if is_first {
-            merged = axis;
-            is_first = false;
-        } else if separate.is_empty()
-            && continues(axis.a, merged.a)
-            && continues(axis.b, merged.b)
-            && continues(axis.c, merged.c)
-        {
-            merged.size *= axis.size;
-        } else {
-            separate.push(axis);
-        }
-    }
-    outer.extend(separate.into_iter().rev());
-    merged
-}
-
-/// How many parts of `part` elements `size` elements make, the last one perhaps smaller.
-fn parts(size: i64, part: i64) -> i64 {
-    (size + part - 1) / part.max(1)
-}
-
-impl MatMul {
-    fn panel(&self) -> i64 {
-        self.tile_vectors * i64::from(self.lanes)
-    }
-
-    fn groups(&self) -> i64 {
-        parts(self.n.size, self.panel() * PANELS_PER_GROUP)
-    }
-
-    /// Rows that one task computes: all of them, unless there are too few groups to share.
-    fn task_rows(&self) -> i64 {
-        let outer: i64 = self.outer.iter().map(|axis| axis.size).product();
-        if outer * self.groups() >= 8 {
-            return self.m.size;
-        }
-        let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, 8);
-        parts(parts(self.m.size, blocks), self.tile_rows) * self.tile_rows
-    }
-
-    fn row_tasks(&self) -> i64 {
-        parts(self.m.size, self.task_rows())
-    }
-
-    /// Number of independent tasks.
-    pub fn tasks(&self) -> i64 {
-        self.outer.iter().map(|axis| axis.size).product::<i64>() * self.groups() * self.row_tasks()
-    }
-
-    /// Multiplications of the whole product.
-    pub fn cost(&self) -> i64 {
-        let outer: i64 = self.outer.iter().map(|axis| axis.size).product();
-        outer.saturating_mul(self.m.size).saturating_mul(self.n.size).saturating_mul(self.k.size)
-    }
-}
-
-/// Emits tasks `begin..end` of the product of `a` and `b` into `c`.
+/// Emits tasks `begin..end` of the product of `lhs` and `rhs` into `c`.
 pub fn emit_matmul<'c>(
     builder: &OpBuilder<'c>,
     product: &MatMul,
-    [a, b, c]: [&ArrayRef<'c>; 3],
+    [lhs, rhs, c]: [&ArrayRef<'c>; 3],
     begin: Value<'c>,
     end: Value<'c>,
 ) {
+    let [a, b] = if product.swapped { [rhs, lhs] } else { [lhs, rhs] };
     let element = scalar::memory_type(builder, product.element_type);
     let emitter = Emitter {
         builder,
@@ -255,35 +79,57 @@ impl<'e, 'c> Emitter<'e, 'c> {
         });
     }
 
-    fn task(&self, task: Value<'c>, packed: Value<'c>, block_k: i64, blocks: i64) {
-        let (builder, product) = (self.builder, self.product);
-        let mut rest = task;
-        let split = |rest: &mut Value<'c>, size: i64| {
-            let position = builder.value("arith.remui", &[*rest, self.index(size)], builder.index_type, &[]);
-            *rest = builder.value("arith.divui", &[*rest, self.index(size)], builder.index_type, &[]);
-            position
-        };
-        let row_task = split(&mut rest, product.row_tasks());
-        let group = split(&mut rest, product.groups());
-        let zero = self.index(0);
-        let mut offsets = Offsets { a: zero, b: zero, c: zero };
-        for axis in product.outer.iter().rev() {
-            let position = split(&mut rest, axis.size);
+    /// The quotient by a size stays in `rest`, the remainder is returned.
+    fn split(&self, rest: &mut Value<'c>, size: i64) -> Value<'c> {
+        if size == 1 {
+            return self.index(0);
+        }
+        let (builder, divisor) = (self.builder, self.index(size));
+        let position = builder.value("arith.remui", &[*rest, divisor], builder.index_type, &[]);
+        *rest = builder.value("arith.divui", &[*rest, divisor], builder.index_type, &[]);
+        position
+    }
+
+    /// Offsets moved to a position that counts through some axes.
+    fn moved(&self, offsets: Offsets<'c>, axes: &[Axis], position: Value<'c>) -> Offsets<'c> {
+        let mut rest = position;
+        let mut offsets = offsets;
+        for (number, axis) in axes.iter().enumerate().rev() {
+            let position = if number == 0 { rest } else { self.split(&mut rest, axis.size) };
             let moved =
                 |offset, stride| if stride == 0 { offset } else { self.add(offset, self.scaled(position, stride)) };
             offsets = Offsets { a: moved(offsets.a, axis.a), b: moved(offsets.b, axis.b), c: moved(offsets.c, axis.c) };
         }
-        let rows = product.task_rows();
-        let first_row = self.scaled(row_task, rows);
-        let end_row = self.minimum(self.add(first_row, self.index(rows)), product.m.size);
-        let group_columns = product.panel() * PANELS_PER_GROUP;
-        let first_column = self.scaled(group, group_columns);
-        let end_column = self.minimum(self.add(first_column, self.index(group_columns)), product.n.size);
-        // The first block of k starts C, the others add to it.
-        self.block(packed, block_k, offsets, [first_row, end_row, first_column, end_column], zero, true);
-        if blocks > 1 {
-            self.loop_over(self.index(block_k), self.index(product.k.size), block_k, |first_k| {
-                self.block(packed, block_k, offsets, [first_row, end_row, first_column, end_column], first_k, false);
+        offsets
+    }
+
+    fn task(&self, task: Value<'c>, packed: Value<'c>, block_k: i64, blocks: i64) {
+        let product = self.product;
+        let mut rest = task;
+        let row_task = self.split(&mut rest, product.row_tasks());
+        let position_task = self.split(&mut rest, product.position_tasks());
+        let group = self.split(&mut rest, product.groups());
+        let [first_a, first_b] = product.first;
+        let first = Offsets { a: self.index(first_a), b: self.index(first_b), c: self.index(0) };
+        let offsets = self.moved(first, &product.batch, rest);
+        let span = |number: Value<'c>, length: i64, size: i64| {
+            let begin = self.scaled(number, length);
+            (begin, self.minimum(self.add(begin, self.index(length)), size))
+        };
+        let part = Part {
+            positions: span(position_task, product.task_positions(), positions(&product.rows)),
+            rows: span(row_task, product.task_rows(), product.m.size),
+            columns: span(group, product.panel() * PANELS_PER_GROUP, product.n.size),
+        };
+        // The first block of contracted positions starts C, the others add to it.
+        self.block(packed, block_k, offsets, part, self.index(0), true);
+        let all = blocks * positions(&product.contracted);
+        if all > 1 {
+            self.loop_over(self.index(1), self.index(all), 1, |number| {
+                let mut outer = number;
+                let first_k = self.scaled(self.split(&mut outer, blocks), block_k);
+                let offsets = self.moved(offsets, &product.contracted, outer);
+                self.block(packed, block_k, offsets, part, first_k, false);
             });
         }
     }
@@ -292,35 +138,57 @@ impl<'e, 'c> Emitter<'e, 'c> {
         self.builder.value("arith.minsi", &[value, self.index(bound)], self.builder.index_type, &[])
     }
 
-    /// One block of k of one group of panels.
+    /// One block of contracted positions of one group of panels.
     fn block(
         &self,
         packed: Value<'c>,
         block_k: i64,
         offsets: Offsets<'c>,
-        [first_row, end_row, first_column, end_column]: [Value<'c>; 4],
+        part: Part<'c>,
         first_k: Value<'c>,
         starts: bool,
     ) {
         let product = self.product;
-        let panel = product.panel();
         let length = if product.k.size % block_k == 0 {
             self.index(block_k)
         } else {
             self.minimum(self.builder.subi(self.index(product.k.size), first_k), block_k)
         };
-        let b_offset = self.add(offsets.b, self.scaled(first_k, product.k.b));
-        let a_offset = self.add(offsets.a, self.scaled(first_k, product.k.a));
-        self.pack(packed, block_k, b_offset, first_column, end_column, length);
-        self.loop_over(first_row, end_row, BLOCK_M / product.tile_rows * product.tile_rows, |block_row| {
-            let block_rows = BLOCK_M / product.tile_rows * product.tile_rows;
-            let block_end = self.add(block_row, self.index(block_rows));
-            let block_end = self.builder.value("arith.minsi", &[block_end, end_row], self.builder.index_type, &[]);
-            self.loop_over(first_column, end_column, panel, |column| {
-                let panel_offset = self.scaled(self.builder.subi(column, first_column), block_k);
-                self.rows(packed, panel_offset, a_offset, offsets.c, [block_row, block_end, column, length], starts);
+        let offsets = Offsets {
+            a: self.add(offsets.a, self.scaled(first_k, product.k.a)),
+            b: self.add(offsets.b, self.scaled(first_k, product.k.b)),
+            ..offsets
+        };
+        let (first_column, end_column) = part.columns;
+        self.pack(packed, block_k, offsets.b, first_column, end_column, length);
+        // A block of A: rows of one position, or several positions with few rows.
+        let block_rows = BLOCK_M / product.tile_rows * product.tile_rows;
+        let block_positions = (BLOCK_M / product.m.size).max(1);
+        let bounded = |begin: Value<'c>, size: i64, end: Value<'c>| {
+            let next = self.add(begin, self.index(size));
+            self.builder.value("arith.minsi", &[next, end], self.builder.index_type, &[])
+        };
+        self.positions(part.positions, block_positions, |block_position| {
+            let last_position = bounded(block_position, block_positions, part.positions.1);
+            self.loop_over(part.rows.0, part.rows.1, block_rows, |block_row| {
+                let block_end = bounded(block_row, block_rows, part.rows.1);
+                self.loop_over(first_column, end_column, product.panel(), |column| {
+                    let panel_offset = self.scaled(self.builder.subi(column, first_column), block_k);
+                    self.positions((block_position, last_position), 1, |position| {
+                        let here = self.moved(offsets, &product.rows, position);
+                        self.rows(packed, panel_offset, here.a, here.c, [block_row, block_end, column, length], starts);
+                    });
+                });
             });
         });
+    }
+
+    /// A loop over positions of the outer rows, if there are several.
+    fn positions(&self, (begin, end): (Value<'c>, Value<'c>), step: i64, body: impl FnOnce(Value<'c>)) {
+        if self.product.rows.is_empty() {
+            return body(self.index(0));
+        }
+        self.loop_over(begin, end, step, body);
     }
 
     /// The tiles of a block of rows in one panel, with their variants at the edges.
@@ -467,9 +335,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
             for n in 0..panel {
                 let value = if n < columns {
                     let place = self.add(from, self.index(n * product.n.b));
-                    let memory = scalar::memory_type(builder, product.b_type);
-                    let loaded = builder.value("memref.load", &[self.b, place], memory, &[]);
-                    scalar::from_memory(builder, product.b_type, None, loaded).value
+                    self.load_element(self.b, product.operand_types[1], place)
                 } else {
                     missing
                 };
@@ -478,16 +344,24 @@ impl<'e, 'c> Emitter<'e, 'c> {
         });
     }
 
+    /// One element of an operand, in the product's type.
+    fn load_element(&self, from: Value<'c>, element_type: ElementType, position: Value<'c>) -> Value<'c> {
+        let memory = scalar::memory_type(self.builder, element_type);
+        let loaded = self.builder.value("memref.load", &[from, position], memory, &[]);
+        scalar::from_memory(self.builder, element_type, None, loaded).value
+    }
+
     /// `count` elements of B in the first lanes of a vector of the product's type, the others zero.
     fn load_b(&self, position: Value<'c>, count: i64) -> Value<'c> {
         let (builder, product) = (self.builder, self.product);
-        if product.b_type == product.element_type {
+        let element_type = product.operand_types[1];
+        if element_type == product.element_type {
             return self.load_vector(self.b, position, count);
         }
         let lanes = Some(product.lanes);
-        let memory = scalar::load_type(builder, product.b_type, lanes);
+        let memory = scalar::load_type(builder, element_type, lanes);
         let loaded = self.load_lanes(self.b, memory, builder.constant_integer(memory, 0), position, count);
-        scalar::from_memory(builder, product.b_type, lanes, loaded).value
+        scalar::from_memory(builder, element_type, lanes, loaded).value
     }
 
     /// `count` elements from memory in the first lanes of a vector, the others zero.
@@ -543,7 +417,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
             let mut next = Vec::with_capacity(sums.len());
             for row in 0..place.rows {
                 let position = self.add(a_first, self.index(row * product.m.a));
-                let a = builder.value("memref.load", &[self.a, position], self.element, &[]);
+                let a = self.load_element(self.a, product.operand_types[0], position);
                 let a = builder.broadcast(a, Some(product.lanes));
                 for part in 0..vectors {
                     next.push(builder.fma(a, b[part as usize], sums[(row * vectors + part) as usize]));
@@ -563,6 +437,14 @@ impl<'e, 'c> Emitter<'e, 'c> {
             }
         }
     }
+}
+
+/// What one task computes: outer rows, rows and columns, each from the first to behind the last.
+#[derive(Clone, Copy)]
+struct Part<'c> {
+    positions: (Value<'c>, Value<'c>),
+    rows: (Value<'c>, Value<'c>),
+    columns: (Value<'c>, Value<'c>),
 }
 
 /// Where a register tile works.

@@ -1,0 +1,274 @@
+//! Products of floats: packed panels and a register tile, as in the usual blocked algorithms.
+//!
+//! A dot or convolution is seen as separate products (batches) of `C[m][n] += A[m][k] * B[k][n]` with strides, in
+//! which the rows and the contracted positions are boxes of several dimensions: those of a convolution are the
+//! places in space and in the window. The strides are the coefficients of the operation's indexing maps.
+//! The work is split into groups of column panels, which may run on several threads: a group packs its panels of B
+//! for one block of contracted positions, then walks the rows of A in blocks that stay in the second-level cache.
+//! The tile keeps its part of C in registers over a block.
+//!
+//! What does not fit the form (padding, dilated bases, other element types) takes the general path of
+//! [`crate::contraction`].
+
+mod emit;
+
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction};
+use hlo::op_kind::OpKind;
+use indexing::{Expr, Linear, Var};
+
+use crate::contraction::contraction_maps;
+use crate::elemental::linear_address;
+use crate::operand_maps::operand_shape;
+
+pub use emit::emit_matmul;
+
+/// Longest block of contracted positions.
+const BLOCK_K: i64 = 512;
+/// Rows of A that are walked for each panel of a group.
+const BLOCK_M: i64 = 96;
+/// Panels that share a walk over A.
+const PANELS_PER_GROUP: i64 = 4;
+/// Products smaller than this (in multiplications) are not worth packing for.
+const SMALLEST: i64 = 4096;
+/// Tasks that the work is split into if columns and batches do not give that many.
+const TASKS: i64 = 8;
+
+/// One dimension of the product with the distance of its neighbours in each array, in elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Axis {
+    size: i64,
+    a: i64,
+    b: i64,
+    c: i64,
+}
+
+/// A contraction in the form that the kernel computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatMul {
+    element_type: ElementType,
+    /// Element types of A and B in memory; reading brings them into `element_type`.
+    operand_types: [ElementType; 2],
+    /// Whether A is the right operand and B the left one.
+    swapped: bool,
+    /// Where the products begin in A and B.
+    first: [i64; 2],
+    /// Separate products.
+    batch: Vec<Axis>,
+    /// Rows beside `m`.
+    rows: Vec<Axis>,
+    m: Axis,
+    n: Axis,
+    /// Contracted positions beside `k`.
+    contracted: Vec<Axis>,
+    k: Axis,
+    /// Sizes of the register tile: rows, and columns as vectors.
+    tile_rows: i64,
+    tile_vectors: i64,
+    lanes: u32,
+}
+
+/// The kernel form of a dot or convolution, if it has one.
+pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bits: u32) -> Option<MatMul> {
+    if !matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
+        return None;
+    }
+    let lhs = operand_shape(computation, instruction, 0).ok()?;
+    let rhs = operand_shape(computation, instruction, 1).ok()?;
+    let output = instruction.shape.as_array()?;
+    let element_type = output.element_type;
+    let is_float = matches!(element_type, ElementType::F32 | ElementType::F64);
+    let is_read = |operand: ElementType| {
+        operand == element_type || (element_type == ElementType::F32 && operand.is_float() && operand.bit_width() < 32)
+    };
+    if !is_float || !is_read(lhs.element_type) || !is_read(rhs.element_type) {
+        return None;
+    }
+    let maps = contraction_maps(computation, instruction).ok()?;
+    if !maps.lhs.conditions.is_empty() || maps.batch_group.is_some() {
+        return None;
+    }
+    let addresses = [
+        Addresses::new(&linear_address(&lhs.dimensions, maps.lhs.map.results()))?,
+        Addresses::new(&linear_address(&rhs.dimensions, maps.rhs.results()))?,
+    ];
+    // The columns are those of the operand that gives the result's last dimension.
+    let last = (0..output.rank()).rev().find(|&d| output.dimensions[d] != 1)?;
+    let swapped = addresses[1].dim(last) == 0;
+    let mut operand_types = [lhs.element_type, rhs.element_type];
+    if swapped {
+        operand_types.reverse();
+    }
+    let [a, b] = if swapped { [&addresses[1], &addresses[0]] } else { [&addresses[0], &addresses[1]] };
+    let strides = output.strides();
+    let axis = |size: i64, variable: Var, c: i64| Axis { size, a: a.of(variable), b: b.of(variable), c };
+    let (mut batch, mut rows, mut columns) = (Vec::new(), Vec::new(), Vec::new());
+    for (d, &size) in output.dimensions.iter().enumerate() {
+        let axis = axis(size, Var::Dim(d as u32), strides[d]);
+        match (axis.a, axis.b) {
+            (_, 0) => rows.push(axis),
+            (0, _) => columns.push(axis),
+            _ => batch.push(axis),
+        }
+    }
+    let mut contracted: Vec<Axis> =
+        maps.ranges.iter().enumerate().map(|(r, &size)| axis(size, Var::Range(r as u32), 0)).collect();
+    let product =
+        output.dimensions.iter().chain(&maps.ranges).fold(1i64, |product, &size| product.saturating_mul(size));
+    let (tile_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
+
+    let n = merge_last(&mut columns);
+    batch.append(&mut columns);
+    let m = merge_longest(&mut rows);
+    let k = merge_longest(&mut contracted);
+    let width = i64::from(vector_bits) / i64::from(element_type.bit_width());
+    let row_count = rows.iter().fold(m.size, |product, axis| product.saturating_mul(axis.size));
+    if product < SMALLEST || n.c != 1 || n.size < width || row_count < 2 {
+        return None;
+    }
+    Some(MatMul {
+        element_type,
+        operand_types,
+        swapped,
+        first: [a.constant, b.constant],
+        batch,
+        rows,
+        m,
+        n,
+        contracted,
+        k,
+        tile_rows: tile_rows.min(m.size),
+        tile_vectors,
+        lanes: width as u32,
+    })
+}
+
+/// The address of an operand's element as a sum over the variables of its indexing map.
+struct Addresses {
+    dims: Vec<(Var, i64)>,
+    constant: i64,
+}
+
+impl Addresses {
+    /// `None` where the address is no such sum.
+    fn new(address: &Expr) -> Option<Self> {
+        let sum = Linear::from_expr(address)?;
+        let dims =
+            sum.terms.iter().map(|(atom, factor)| Some((atom.as_variable()?, *factor))).collect::<Option<_>>()?;
+        Some(Addresses { dims, constant: sum.constant })
+    }
+
+    fn of(&self, variable: Var) -> i64 {
+        self.dims.iter().find(|(own, _)| *own == variable).map_or(0, |(_, factor)| *factor)
+    }
+
+    fn dim(&self, dimension: usize) -> i64 {
+        self.of(Var::Dim(dimension as u32))
+    }
+}
+
+impl Axis {
+    const SINGLE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
+
+    /// Both as one axis, where the neighbours of `self` stand a whole `inner` apart.
+    fn merged(self, inner: Axis) -> Option<Axis> {
+        let continues = |own: i64, inner_stride: i64| own == inner_stride * inner.size;
+        let merges = continues(self.a, inner.a) && continues(self.b, inner.b) && continues(self.c, inner.c);
+        merges.then_some(Axis { size: self.size * inner.size, ..inner })
+    }
+}
+
+/// Removes the last axis and those that can be merged into it.
+fn merge_last(axes: &mut Vec<Axis>) -> Axis {
+    axes.retain(|axis| axis.size != 1);
+    let Some(mut merged) = axes.pop() else { return Axis::SINGLE };
+    while let Some(both) = axes.last().and_then(|axis| axis.merged(merged)) {
+        merged = both;
+        axes.pop();
+    }
+    merged
+}
+
+/// Removes the axis that, with those that can be merged into it, is longest; the last of equal ones.
+fn merge_longest(axes: &mut Vec<Axis>) -> Axis {
+    axes.retain(|axis| axis.size != 1);
+    let mut best = (Axis::SINGLE, Vec::new());
+    for innermost in (0..axes.len()).rev() {
+        let (mut merged, mut parts) = (axes[innermost], vec![innermost]);
+        while let Some((part, both)) = (0..axes.len())
+            .filter(|part| !parts.contains(part))
+            .find_map(|part| Some((part, axes[part].merged(merged)?)))
+        {
+            merged = both;
+            parts.push(part);
+        }
+        if merged.size > best.0.size {
+            best = (merged, parts);
+        }
+    }
+    let mut position = 0;
+    axes.retain(|_| {
+        position += 1;
+        !best.1.contains(&(position - 1))
+    });
+    best.0
+}
+
+/// How many parts of `part` elements `size` elements make, the last one perhaps smaller.
+fn parts(size: i64, part: i64) -> i64 {
+    (size + part - 1) / part.max(1)
+}
+
+/// Product of the sizes of axes.
+fn positions(axes: &[Axis]) -> i64 {
+    axes.iter().map(|axis| axis.size).product()
+}
+
+impl MatMul {
+    fn panel(&self) -> i64 {
+        self.tile_vectors * i64::from(self.lanes)
+    }
+
+    fn groups(&self) -> i64 {
+        parts(self.n.size, self.panel() * PANELS_PER_GROUP)
+    }
+
+    /// Parts that the rows must be split into to give enough tasks.
+    fn wanted_parts(&self) -> i64 {
+        parts(TASKS, positions(&self.batch) * self.groups())
+    }
+
+    /// Positions of the outer rows that one task computes.
+    fn task_positions(&self) -> i64 {
+        let all = positions(&self.rows);
+        parts(all, self.wanted_parts().min(all))
+    }
+
+    /// Rows `m` that one task computes: all of them, unless there is nothing else to split.
+    fn task_rows(&self) -> i64 {
+        if positions(&self.rows) > 1 || self.wanted_parts() == 1 {
+            return self.m.size;
+        }
+        let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, TASKS);
+        parts(parts(self.m.size, blocks), self.tile_rows) * self.tile_rows
+    }
+
+    fn position_tasks(&self) -> i64 {
+        parts(positions(&self.rows), self.task_positions())
+    }
+
+    fn row_tasks(&self) -> i64 {
+        parts(self.m.size, self.task_rows())
+    }
+
+    /// Number of independent tasks.
+    pub fn tasks(&self) -> i64 {
+        positions(&self.batch) * self.groups() * self.position_tasks() * self.row_tasks()
+    }
+
+    /// Multiplications of the whole product.
+    pub fn cost(&self) -> i64 {
+        let axes = [&self.batch[..], &self.rows, &self.contracted, &[self.m, self.n, self.k]];
+        axes.into_iter().flatten().fold(1i64, |product, axis| product.saturating_mul(axis.size))
+    }
+}

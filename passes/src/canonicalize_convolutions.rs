@@ -1,0 +1,202 @@
+//! `canonicalize-convolutions`: brings convolutions into the forms that have fast code.
+//!
+//! Padding and dilation of the base become a `pad` (which fuses with what makes the input), a reversed window a
+//! `reverse` of the kernel. A window of one element is a product of matrices.
+
+use hlo::attributes::{
+    AttributeValue, Attributes, ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension,
+};
+use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::op_kind::OpKind;
+use hlo::shape::ArrayShape;
+
+use crate::graph_builder::{GraphBuilder, Number};
+use crate::registry::PassStatistics;
+
+/// Canonicalises the convolutions of every function.
+pub fn canonicalize_convolutions(module: &mut Module, statistics: &mut PassStatistics) {
+    for function in &mut module.functions {
+        canonicalize_computation(function, statistics);
+    }
+}
+
+fn canonicalize_computation(computation: &mut Computation, statistics: &mut PassStatistics) {
+    for instruction in &mut computation.instructions {
+        for nested in &mut instruction.computations {
+            canonicalize_computation(nested, statistics);
+        }
+    }
+    if !computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Convolution) {
+        return;
+    }
+    let mut builder = GraphBuilder::new(&computation.name);
+    let mut ids: Vec<InstructionId> = Vec::with_capacity(computation.instructions.len());
+    for instruction in std::mem::take(&mut computation.instructions) {
+        let operands: Vec<InstructionId> = instruction.operands.iter().map(|operand| ids[operand.index()]).collect();
+        let instruction = Instruction { operands, ..instruction };
+        builder.stand_for(&instruction);
+        let id = match Site::of(&mut builder, &instruction, statistics) {
+            Some(site) => site.canonical(),
+            None => builder.push(instruction),
+        };
+        ids.push(id);
+    }
+    let root = ids[computation.root.index()];
+    *computation =
+        builder.finish(std::mem::take(&mut computation.name), root, std::mem::take(&mut computation.annotations));
+}
+
+/// A convolution to rewrite.
+struct Site<'s> {
+    builder: &'s mut GraphBuilder,
+    convolution: &'s Instruction,
+    statistics: &'s mut PassStatistics,
+    dimensions: ConvolutionDimensions,
+    window: Vec<WindowDimension>,
+    result: ArrayShape,
+    input: InstructionId,
+    kernel: InstructionId,
+}
+
+impl<'s> Site<'s> {
+    fn of(
+        builder: &'s mut GraphBuilder,
+        convolution: &'s Instruction,
+        statistics: &'s mut PassStatistics,
+    ) -> Option<Self> {
+        if convolution.kind != OpKind::Convolution {
+            return None;
+        }
+        let (&[input, kernel], result) = (&convolution.operands[..], convolution.shape.as_array()?) else {
+            return None;
+        };
+        let is_empty = |shape: &ArrayShape| shape.dimensions.contains(&0);
+        if result.is_dynamic()
+            || is_empty(result)
+            || is_empty(&builder.array(input))
+            || is_empty(&builder.array(kernel))
+        {
+            return None;
+        }
+        Some(Site {
+            builder,
+            dimensions: convolution.attributes.convolution_dimensions()?.clone(),
+            window: convolution.attributes.window().to_vec(),
+            result: ArrayShape { layout: None, ..result.clone() },
+            convolution,
+            statistics,
+            input,
+            kernel,
+        })
+    }
+
+    fn canonical(mut self) -> InstructionId {
+        self.pad_input();
+        self.reverse_kernel();
+        let attributes = &self.convolution.attributes;
+        let is_grouped =
+            ["feature_group_count", "batch_group_count"].iter().any(|name| attributes.int(name).unwrap_or(1) != 1);
+        if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
+            return self.as_dot();
+        }
+        let attributes = attributes.clone().with("window", AttributeValue::Window(self.window));
+        self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes)
+    }
+
+    // convolution(x, k), pad, lhs_dilate => convolution(pad(x, 0), k)
+    fn pad_input(&mut self) {
+        let mut shape = self.builder.array(self.input);
+        let mut padding = vec![PaddingDimension { low: 0, high: 0, interior: 0 }; shape.rank()];
+        for (&d, w) in self.dimensions.input_spatial.iter().zip(&mut self.window) {
+            let (d, interior) = (d as usize, w.base_dilation.max(1) - 1);
+            // Elements behind the last window are not read: they need not be there.
+            padding[d] = PaddingDimension { low: w.padding_low, high: w.padding_high, interior };
+            let size = shape.dimensions[d];
+            shape.dimensions[d] = size + (size - 1) * interior + w.padding_low + w.padding_high;
+            (w.padding_low, w.padding_high, w.base_dilation) = (0, 0, 1);
+        }
+        if padding.iter().all(|p| (p.low, p.high, p.interior) == (0, 0, 0)) {
+            return;
+        }
+        self.statistics.add("pad-input", 1);
+        let zero = self.builder.scalar(shape.element_type, Number::Integer(0));
+        let attributes = Attributes::new().with("padding", AttributeValue::Padding(padding));
+        self.input = self.builder.add(OpKind::Pad, shape, &[self.input, zero], attributes);
+    }
+
+    // convolution(x, k), rhs_reversal => convolution(x, reverse(k))
+    fn reverse_kernel(&mut self) {
+        let reversed: Vec<i64> = self
+            .dimensions
+            .kernel_spatial
+            .iter()
+            .zip(&self.window)
+            .filter(|(_, w)| w.reversal && w.size > 1)
+            .map(|(&d, _)| d)
+            .collect();
+        for w in &mut self.window {
+            w.reversal = false;
+        }
+        if reversed.is_empty() {
+            return;
+        }
+        self.statistics.add("reverse-kernel", 1);
+        let shape = self.builder.array(self.kernel);
+        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(reversed));
+        self.kernel = self.builder.add(OpKind::Reverse, shape, &[self.kernel], attributes);
+    }
+
+    // convolution(x, k), size=1x… => transpose(dot(slice(x), reshape(k)))
+    fn as_dot(mut self) -> InstructionId {
+        self.statistics.add("convolution-to-dot", 1);
+        let mut sliced = self.builder.array(self.input);
+        let mut slices: Vec<SliceDimension> =
+            sliced.dimensions.iter().map(|&limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
+        for ((&from, &to), w) in
+            self.dimensions.input_spatial.iter().zip(&self.dimensions.output_spatial).zip(&self.window)
+        {
+            let (size, stride) = (self.result.dimensions[to as usize], w.stride.max(1));
+            slices[from as usize] = SliceDimension { start: 0, limit: (size - 1) * stride + 1, stride };
+            sliced.dimensions[from as usize] = size;
+        }
+        if sliced.dimensions != self.builder.dimensions(self.input) {
+            let attributes = Attributes::new().with("slice", AttributeValue::Slice(slices));
+            self.input = self.builder.add(OpKind::Slice, sliced.clone(), &[self.input], attributes);
+        }
+        let (input_place, output_place) = (self.dimensions.kernel_input_feature, self.dimensions.kernel_output_feature);
+        let kernel = self.builder.dimensions(self.kernel);
+        let mut sizes = [kernel[input_place as usize], kernel[output_place as usize]];
+        let contracted = i64::from(input_place > output_place);
+        if contracted == 1 {
+            sizes.reverse();
+        }
+        let kernel = self.builder.reshape(self.kernel, &sizes);
+        // The dot's dimensions: those of the input but its feature, then the output's feature.
+        let feature = self.dimensions.input_feature;
+        let free: Vec<i64> = (0..sliced.rank() as i64).filter(|&d| d != feature).collect();
+        let place_in_output = |d: i64| match self.dimensions.input_spatial.iter().position(|&spatial| spatial == d) {
+            Some(number) => self.dimensions.output_spatial[number],
+            None => self.dimensions.output_batch,
+        };
+        let places: Vec<i64> =
+            free.iter().map(|&d| place_in_output(d)).chain([self.dimensions.output_feature]).collect();
+        let shape = ArrayShape::new(
+            self.result.element_type,
+            places.iter().map(|&place| self.result.dimensions[place as usize]).collect::<Vec<_>>(),
+        );
+        let mut attributes = Attributes::new()
+            .with("lhs_contracting_dims", AttributeValue::Ints(vec![feature]))
+            .with("rhs_contracting_dims", AttributeValue::Ints(vec![contracted]));
+        if let Some(precision) = self.convolution.attributes.get("operand_precision") {
+            attributes.set("operand_precision", precision.clone());
+        }
+        let dot = self.builder.add(OpKind::Dot, shape, &[self.input, kernel], attributes);
+        if places.is_sorted() {
+            return dot;
+        }
+        let permutation: Vec<i64> = (0..places.len() as i64)
+            .filter_map(|place| places.iter().position(|&own| own == place).map(|number| number as i64))
+            .collect();
+        self.builder.transpose(dot, &permutation)
+    }
+}
