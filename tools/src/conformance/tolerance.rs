@@ -62,7 +62,8 @@ const TRANSCENDENTAL: &[OpKind] = &[
 ];
 
 /// Complex arithmetic: a few roundings an operation, in an order that is the implementation's.
-const COMPLEX_ARITHMETIC: &[OpKind] = &[OpKind::Abs, OpKind::Divide, OpKind::Multiply, OpKind::Sign, OpKind::Sqrt];
+const COMPLEX_ARITHMETIC: &[OpKind] =
+    &[OpKind::Abs, OpKind::Divide, OpKind::Map, OpKind::Multiply, OpKind::Sign, OpKind::Sqrt];
 
 /// Sums of many terms, in an order that is the implementation's.
 const SUMS: &[OpKind] = &[

@@ -6,6 +6,7 @@
 use super::Failure;
 use super::data::build;
 use super::element_loops::map;
+use super::float_format;
 use super::scalar::{Scalar, load, store};
 use crate::element_type::{ElementClass, ElementType};
 use crate::literal::ArrayLiteral;
@@ -78,9 +79,9 @@ pub(super) fn convert(operand: &ArrayLiteral, result: &ArrayShape) -> Result<Arr
 
 /// Rounds one float to a format of the given bits and back ("ReducePrecision").
 ///
-/// Floats below 64 bits are rounded as `f32`. With fewer exponent bits than that, what lies beyond the largest finite
-/// value becomes infinite and results below the smallest normal value become zeros of the same sign, as XLA:CPU has
-/// it; with as many, the exponent stays as it is.
+/// `f16`, `f32` and `f64` are rounded in their own format, other floats as `f32`. With fewer exponent bits than that
+/// format has, what lies beyond the largest finite value becomes infinite and results below the smallest normal value
+/// become zeros of the same sign, as XLA:CPU has it; with as many, the exponent stays as it is.
 pub(super) fn reduce_precision_scalar(
     element_type: ElementType,
     value: f64,
@@ -90,9 +91,11 @@ pub(super) fn reduce_precision_scalar(
     if !value.is_finite() || value == 0.0 {
         return value;
     }
-    let is_double = element_type == ElementType::F64;
-    let (bits, own_exponent_bits, own_mantissa_bits) =
-        if is_double { (value.to_bits(), 11, 52) } else { (u64::from((value as f32).to_bits()), 8, 23) };
+    let (bits, own_exponent_bits, own_mantissa_bits) = match element_type {
+        ElementType::F64 => (value.to_bits(), 11, 52),
+        ElementType::F16 => (u64::from(float_format::encode(ElementType::F16, value)), 5, 10),
+        _ => (u64::from((value as f32).to_bits()), 8, 23),
+    };
     let dropped = own_mantissa_bits - mantissa_bits.clamp(0, own_mantissa_bits);
     // Ties to even: add just under half a unit, plus one if the last kept bit is odd; a carry moves the exponent on.
     let rounded = if dropped == 0 {
@@ -113,7 +116,11 @@ pub(super) fn reduce_precision_scalar(
             return 0f64.copysign(value);
         }
     }
-    if is_double { f64::from_bits(rounded) } else { f64::from(f32::from_bits(rounded as u32)) }
+    match element_type {
+        ElementType::F64 => f64::from_bits(rounded),
+        ElementType::F16 => float_format::decode(ElementType::F16, rounded as u16),
+        _ => f64::from(f32::from_bits(rounded as u32)),
+    }
 }
 
 /// Reduces the precision of each element.

@@ -80,7 +80,8 @@ impl FloatFormat {
             return if is_infinity { sign * f64::INFINITY } else { f64::NAN.copysign(sign) };
         }
         if self.specials == Specials::FiniteUnsignedZero && bits == self.sign_bit() {
-            return f64::NAN;
+            // Its place in the total order is that of its bits.
+            return f64::NAN.copysign(-1.0);
         }
         let exponent = i32::from(magnitude >> self.mantissa_bits);
         let fraction = f64::from(magnitude & ((1 << self.mantissa_bits) - 1));

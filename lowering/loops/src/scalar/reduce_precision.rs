@@ -1,15 +1,17 @@
 //! reduce-precision: rounding to a format of given exponent and mantissa bits that keeps the type.
 
 use hlo::element_type::{ElementClass, ElementType};
+use melior::ir::Type;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::OpBuilder;
 
 use super::{Lanes, registers, table};
 
 /// Rounds to nearest, ties to even, with `mantissa_bits`; then values whose exponent does not fit `exponent_bits`
-/// become infinity or zero of their sign. There are no subnormal results, and NaN stays NaN.
+/// become infinity or zero of their sign. There are no subnormal results unless the type has no more exponent bits
+/// itself, and NaN stays NaN.
 ///
-/// Floats below 32 bits are rounded as `f32`. `None` for element types that are not floats and formats without
+/// `f16`, `f32` and `f64` are rounded in their own format, other floats as `f32`. `None` for element types that are not floats and formats without
 /// exponent or with negative mantissa bits.
 pub fn reduce_precision<'c>(
     builder: &OpBuilder<'c>,
@@ -20,10 +22,15 @@ pub fn reduce_precision<'c>(
     if value.element_type.class() != ElementClass::Float || exponent_bits < 1 || mantissa_bits < 0 {
         return None;
     }
-    let (width, exponent_width, mantissa_width) =
-        if value.element_type == ElementType::F64 { (64, 11, 52) } else { (32, 8, 23) };
-    let float = registers::scalar_type(builder, value.element_type);
-    let original = builder.bitcast(value.value, builder.integer_type(width));
+    let (width, exponent_width, mantissa_width) = match value.element_type {
+        ElementType::F64 => (64, 11, 52),
+        ElementType::F16 => (16, 5, 10),
+        _ => (32, 8, 23),
+    };
+    let register = registers::scalar_type(builder, value.element_type);
+    let half = (value.element_type == ElementType::F16).then(|| Type::float16(builder.context()));
+    let narrowed = half.map_or(value.value, |half| builder.truncf(value.value, half));
+    let original = builder.bitcast(narrowed, builder.integer_type(width));
     let integer = |number: i64| builder.integer_like(original, number);
     let mut bits = original;
     if mantissa_bits < mantissa_width {
@@ -45,7 +52,9 @@ pub fn reduce_precision<'c>(
         bits = builder.select(underflows, sign, bits);
     }
     let is_nan = builder.cmpf(CmpfPredicate::Uno, value.value, value.value);
-    let result = builder.select(is_nan, value.value, builder.bitcast(bits, float));
+    let reduced = builder.bitcast(bits, half.unwrap_or(register));
+    let reduced = if half.is_some() { builder.extf(reduced, register) } else { reduced };
+    let result = builder.select(is_nan, value.value, reduced);
     let result = table::bring_into_type(builder, value.element_type, result);
     Some(Lanes::real(builder, value.element_type, result))
 }

@@ -29,7 +29,7 @@ enum Specials {
     Ieee,
     /// Exponent and mantissa of all ones are NaN; no infinity.
     OneNan,
-    /// The code of -0 is NaN; no infinity, no -0.
+    /// The code of -0 is NaN, which is negative in the total order; no infinity, no -0.
     NanIsNegativeZero,
     /// Every code is a finite number; NaN becomes -0.
     None,
@@ -159,7 +159,7 @@ impl SmallFormat {
         match self.specials {
             Specials::Ieee if magnitude >= self.last_exponent() => return sign | INFINITY | payload,
             Specials::OneNan if magnitude == self.sign() - 1 => return sign | QUIET_NAN,
-            Specials::NanIsNegativeZero if code & (2 * self.sign() - 1) == self.sign() => return QUIET_NAN,
+            Specials::NanIsNegativeZero if code & (2 * self.sign() - 1) == self.sign() => return SIGN | QUIET_NAN,
             _ => {}
         }
         sign | if magnitude < 1 << self.mantissa_bits {
@@ -221,7 +221,7 @@ fn decode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, code: Value<'
     match format.specials {
         Specials::NanIsNegativeZero => {
             let is_nan = builder.cmpi(CmpiPredicate::Eq, code, integer(i64::from(format.sign())));
-            builder.select(is_nan, integer(i64::from(QUIET_NAN)), bits)
+            builder.select(is_nan, integer(i64::from(SIGN | QUIET_NAN)), bits)
         }
         Specials::Ieee | Specials::OneNan | Specials::None => bits,
     }
@@ -334,7 +334,8 @@ fn round_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, value: Value<'
     let largest = integer(i64::from(format.largest.to_bits()));
     let overflow = match format.specials {
         Specials::Ieee => integer(i64::from(INFINITY)),
-        Specials::OneNan | Specials::NanIsNegativeZero => integer(i64::from(QUIET_NAN)),
+        Specials::OneNan => integer(i64::from(QUIET_NAN)),
+        Specials::NanIsNegativeZero => integer(i64::from(SIGN | QUIET_NAN)),
         Specials::None => largest,
     };
     let overflows = builder.cmpi(CmpiPredicate::Ugt, rounded, largest);

@@ -1,0 +1,59 @@
+"""Comparing and choosing: compare, select, clamp."""
+import numpy as np
+
+from cases import Case, program, shape
+from values import ALL, COMPLEX, FLOAT, INTEGER, PREDICATE, denormal, pairs, random, special
+
+DIRECTIONS = ["EQ", "NE", "GE", "GT", "LE", "LT"]
+
+
+def compare(element_type, what, direction, operands, order="", **more):
+    sizes = operands[0].shape
+    attributes = f"direction={direction}" + (f", type={order}" if order else "")
+    text = program(f"{shape('pred', sizes)} compare(p0, p1), {attributes}", operands)
+    return Case("compare", element_type, what, text, operands, **more)
+
+
+def cases():
+    for element_type in ALL:
+        operands = list(pairs(special(element_type, few=True)))
+        for direction in DIRECTIONS[:2] if element_type in COMPLEX else DIRECTIONS:
+            yield compare(element_type, f"{direction} special values", direction, operands)
+            # Both zeros and every NaN have a place in the total order.
+            if element_type in FLOAT:
+                yield compare(element_type, f"{direction} total order", direction, operands, "TOTALORDER")
+        inputs = [random(element_type, (3, 5), "compare", number, magnitude=4) for number in range(2)]
+        yield compare(element_type, "GE random values" if element_type not in COMPLEX else "NE random values",
+                      "GE" if element_type not in COMPLEX else "NE", inputs)
+    for sizes in ((), (0,), (1, 1)):
+        inputs = [random("f32", sizes, "compare", number) for number in range(2)]
+        yield compare("f32", f"of shape {list(sizes)}", "LT", inputs)
+    operands = list(pairs(denormal("f32")))
+    yield compare("f32", "denormal numbers", "LT", operands, expected=np.less, source="ieee")
+
+    for element_type in ALL:
+        sizes = (3, 4, 5)
+        predicate = random("pred", sizes, "select", element_type)
+        values = [random(element_type, sizes, "select", number) for number in range(2)]
+        result = shape(element_type, sizes)
+        yield Case("select", element_type, "by element", program(f"{result} select(p0, p1, p2)", [predicate, *values]), [predicate, *values])
+        for choice in (False, True):
+            inputs = [np.array(choice), *values]
+            yield Case("select", element_type, f"by the scalar {choice}", program(f"{result} select(p0, p1, p2)", inputs), inputs)
+    for sizes in ((), (0,), (1, 3)):
+        inputs = [random("pred", sizes, "select"), random("s32", sizes, 1), random("s32", sizes, 2)]
+        yield Case("select", "s32", f"of shape {list(sizes)}", program(f"{shape('s32', sizes)} select(p0, p1, p2)", inputs), inputs)
+    inputs = [np.array(True), random("f32", (3,), 1), random("s8", (2,), 1), random("f32", (3,), 2), random("s8", (2,), 2)]
+    lines = ["a = (f32[3], s8[2]) tuple(p1, p2)", "b = (f32[3], s8[2]) tuple(p3, p4)", "(f32[3], s8[2]) select(p0, a, b)"]
+    # XLA:CPU has lost the choice between tuples.
+    yield Case("select", "f32", "of tuples", program(lines, inputs), inputs, lambda p, a, b, c, d: [a, b] if p else [c, d], "document")
+
+    for element_type in PREDICATE + INTEGER + FLOAT:
+        values = special(element_type, few=True)
+        low, value = pairs(values)
+        high = np.roll(low, 5)
+        yield Case("clamp", element_type, "special values", program(f"{shape(element_type, low.shape)} clamp(p0, p1, p2)", [low, value, high]), [low, value, high])
+        bounds = np.sort(random(element_type, (2,), "clamp", magnitude=3) if element_type != "f8e8m0fnu" else np.array([1, 4]).astype(values.dtype))
+        value = random(element_type, (5, 3), "clamp")
+        inputs = [bounds[0].reshape(()), value, bounds[1].reshape(())]
+        yield Case("clamp", element_type, "scalar bounds", program(f"{shape(element_type, value.shape)} clamp(p0, p1, p2)", inputs), inputs)

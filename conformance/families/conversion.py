@@ -1,0 +1,98 @@
+"""Between element types: convert, bitcast-convert, reduce-precision, stochastic-convert."""
+import ml_dtypes
+import numpy as np
+
+from cases import Case, program, shape
+from values import ALL, COMPLEX, FLOAT, INTEGER, SIGNED, TINY_FLOAT, UNSIGNED, WIDE_FLOAT, denormal, distinct, random, special
+from reference import numpy_type
+
+BITS = {"s2": 2, "u2": 2, "s4": 4, "u4": 4, "f4e2m1fn": 4, "pred": 8, "bf16": 16, "c64": 64, "c128": 128}
+
+
+def bits(element_type):
+    return BITS.get(element_type) or (8 if element_type in TINY_FLOAT else int(element_type[1:]))
+
+
+def one_operand(op, element_type, what, result, operand, attributes="", *source, **more):
+    text = program(f"{result} {op}(p0){attributes}", [operand])
+    return Case(op, element_type, what, text, [operand], *source, **more)
+
+
+def cases():
+    for source in ALL:
+        for target in ALL:
+            # The document has no conversion of complex numbers to real ones.
+            if source in COMPLEX and target not in COMPLEX:
+                continue
+            values = np.concatenate([special(source), random(source, (16,), "convert", target)])
+            # XLA:CPU goes through f32 without denormals.
+            if target == "f8e8m0fnu" and source == "f64":
+                values = values[~((values > 0) & (values < 2.0**-126))]
+            # XLA:CPU saturates at the bounds of the integer type as f4e2m1fn has them, which is at 6.
+            by_value = ((lambda x, to=target: x.astype(np.float32).astype(numpy_type(to))), "document")
+            source_of_results = by_value if source == "f4e2m1fn" and target in SIGNED else ()
+            if source == "f4e2m1fn" and target in UNSIGNED:
+                values = values[values.astype(np.float32) >= 0]
+                source_of_results = by_value
+            if source == "f4e2m1fn" and target in ("s2", "u2"):
+                values = values[np.abs(values.astype(np.float32)) < (2 if target == "s2" else 4)]
+            yield one_operand("convert", source, f"to {target}", shape(target, values.shape), values, "", *source_of_results)
+    for sizes in ((), (0,), (2, 0), (1, 1, 1), (2, 3, 5)):
+        operand = random("f32", sizes, "convert")
+        yield one_operand("convert", "f32", f"of shape {list(sizes)}", shape("s32", sizes), operand)
+    for element_type in WIDE_FLOAT:
+        values = denormal(element_type)
+        for target in ("f64", "f32", "s32", "pred"):
+            if target == "f32" and element_type == "f64":
+                continue
+            yield one_operand("convert", element_type, f"denormal numbers to {target}", shape(target, values.shape), values,
+                              expected=lambda x, to=target: x.astype(numpy_type(to)), source="ieee")
+
+    for source in ALL:
+        for target in ALL:
+            # Booleans have one bit of meaning; XLA packs types below a byte, halo widens them.
+            if "pred" in (source, target) or bits(source) < 8 or bits(target) < 8 or {source, target} & set(COMPLEX):
+                continue
+            ratio = bits(target) // bits(source) if bits(target) > bits(source) else bits(source) // bits(target)
+            if bits(source) == bits(target):
+                values = special(source)
+                yield one_operand("bitcast-convert", source, f"to {target}", shape(target, values.shape), values)
+            elif bits(source) < bits(target) and ratio <= 8 and source in ("u8", "f16", "s32", "f8e5m2", "bf16"):
+                operand = random(source, (3, ratio), "bitcast", target, magnitude=2)
+                yield one_operand("bitcast-convert", source, f"to the wider {target}", shape(target, (3,)), operand)
+            elif bits(source) > bits(target) and target in ("u8", "s16", "f32", "f8e4m3fn", "bf16"):
+                operand = random(source, (3, 2), "bitcast", target, magnitude=2)
+                yield one_operand("bitcast-convert", source, f"to the narrower {target}", shape(target, (3, 2, ratio)), operand)
+
+    for element_type in WIDE_FLOAT:
+        formats = [(8, 23), (5, 10), (8, 7), (4, 3), (5, 2), (2, 1), (1, 0), (11, 52), (3, 20)]
+        for exponent, mantissa in formats:
+            values = np.concatenate([special(element_type), random(element_type, (32,), "reduce-precision", exponent)])
+            attributes = f", exponent_bits={exponent}, mantissa_bits={mantissa}"
+            yield one_operand("reduce-precision", element_type, f"to {exponent} and {mantissa} bits", shape(element_type, values.shape), values, attributes)
+    for element_type in TINY_FLOAT:
+        if element_type in ("f8e8m0fnu", "f4e2m1fn"):
+            continue
+        values = special(element_type)
+        yield one_operand("reduce-precision", element_type, "to 4 and 2 bits", shape(element_type, values.shape), values, ", exponent_bits=4, mantissa_bits=2")
+
+    for source, random_type in (("f32", "u32"), ("bf16", "u16"), ("f16", "u16"), ("f64", "u64")):
+        for target in ("s8", "s16", "s32"):
+            values = random(source, (64,), "stochastic", target, magnitude=100)
+            draws = random(random_type, (64,), "stochastic", target)
+            text = program(f"{shape(target, (64,))} stochastic-convert(p0, p1)", [values, draws])
+            yield Case("stochastic-convert", source, f"to {target}", text, [values, draws], stochastic(target), "document")
+
+
+def stochastic(target):
+    """Away from zero where the random number, as a fraction of its range, is below the fraction that is lost."""
+    def function(values, draws):
+        magnitude = np.abs(values.astype(np.float64))
+        whole = np.floor(magnitude)
+        scale = 2.0 ** (8 * draws.dtype.itemsize)
+        away = draws < ((magnitude - whole) * scale).astype(draws.dtype)
+        result = np.copysign(whole + away, values.astype(np.float64))
+        info = np.iinfo(numpy_type(target))
+        return np.clip(result, info.min, info.max).astype(numpy_type(target))
+
+    return function

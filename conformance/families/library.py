@@ -1,0 +1,89 @@
+"""Operations that libraries compute: cholesky, triangular-solve, fft, LAPACK through custom-call."""
+import numpy as np
+
+from cases import Case, program, shape
+from values import random
+from reference import numpy_type
+
+FLOATS = ["f32", "f64", "c64", "c128"]
+
+
+def positive_definite(element_type, sizes, *key):
+    square = random(element_type, sizes, "definite", *key, magnitude=1)
+    product = square @ np.conj(np.swapaxes(square, -1, -2)) + sizes[-1] * np.eye(sizes[-1], dtype=square.dtype)
+    return product.astype(square.dtype)
+
+
+def triangular(element_type, sizes, *key):
+    """A matrix that is easy to divide by, with numbers in both triangles."""
+    matrix = random(element_type, sizes, "triangular", *key, magnitude=1)
+    return (matrix + 3 * np.eye(sizes[-1])).astype(matrix.dtype)
+
+
+def cases():
+    for element_type in FLOATS:
+        for sizes in ((4, 4), (1, 1), (2, 3, 3), (7, 7), (0, 0), (2, 0, 3, 3), (17, 17)):
+            for lower in (True, False):
+                if element_type != "f32" and sizes not in ((4, 4), (2, 3, 3), (7, 7)):
+                    continue
+                matrix = positive_definite(element_type, sizes)
+                text = program(f"{shape(element_type, sizes)} cholesky(p0), lower={str(lower).lower()}", [matrix])
+                # What is in the other triangle is the implementation's; the document says nothing.
+                kept = np.tril if lower else np.triu
+                select = lambda result: result
+                yield Case("cholesky", element_type, f"{list(sizes)} {'lower' if lower else 'upper'}", text, [matrix], factor(lower), "document")
+
+        for left in (True, False):
+            for lower in (True, False):
+                for unit in (False, True):
+                    for transpose in ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"):
+                        if transpose == "ADJOINT" and element_type in ("f32", "f64") and unit:
+                            continue
+                        a = triangular(element_type, (3, 3), lower)
+                        b = random(element_type, (3, 2) if left else (2, 3), "solve", magnitude=2)
+                        yield solve(element_type, a, b, left, lower, unit, transpose, "")
+        for a_sizes, b_sizes in (((2, 4, 4), (2, 4, 3)), ((1, 1), (1, 5)), ((0, 0), (0, 3)), ((3, 3), (3, 0)), ((19, 19), (19, 5))):
+            a, b = triangular(element_type, a_sizes, "more"), random(element_type, b_sizes, "more", magnitude=2)
+            yield solve(element_type, a, b, True, True, False, "NO_TRANSPOSE", f" {list(a_sizes)} by {list(b_sizes)}")
+
+    for real, complex_type in (("f32", "c64"), ("f64", "c128")):
+        for sizes in ((8,), (7,), (1,), (2, 5), (3, 4, 6), (2, 3, 2, 5), (31,), (64,), (0,), (97,)):
+            for rank in (1, 2, 3):
+                if rank > len(sizes) or 0 in sizes and rank > 1:
+                    continue
+                lengths = sizes[-rank:]
+                listed = ",".join(map(str, lengths))
+                half = (*sizes[:-1], sizes[-1] // 2 + 1) if sizes[-1] else sizes
+                what = f"{list(sizes)} by {list(lengths)}"
+                values = random(complex_type, sizes, "fft", magnitude=2)
+                for kind, function in (("FFT", np.fft.fftn), ("IFFT", np.fft.ifftn)):
+                    text = program(f"{shape(complex_type, sizes)} fft(p0), fft_type={kind}, fft_length={{{listed}}}", [values])
+                    yield Case("fft", complex_type, f"{kind} {what}", text, [values])
+                values = random(real, sizes, "fft", magnitude=2)
+                text = program(f"{shape(complex_type, half)} fft(p0), fft_type=RFFT, fft_length={{{listed}}}", [values])
+                yield Case("fft", real, f"RFFT {what}", text, [values])
+                values = random(complex_type, half, "fft", magnitude=2)
+                if 0 not in sizes:
+                    # The imaginary parts that a real transform cannot have are ignored; numpy's and XLA's rules agree on none.
+                    spectrum = np.fft.rfftn(random(real, sizes, "ifft", magnitude=2), axes=range(len(sizes) - rank, len(sizes))).astype(values.dtype)
+                    text = program(f"{shape(real, sizes)} fft(p0), fft_type=IRFFT, fft_length={{{listed}}}", [spectrum])
+                    yield Case("fft", real, f"IRFFT {what}", text, [spectrum])
+
+
+def factor(lower):
+    def function(matrix):
+        if 0 in matrix.shape:
+            return np.zeros_like(matrix)
+        wide = matrix.astype(np.complex128 if matrix.dtype.kind == "c" else np.float64)
+        result = np.linalg.cholesky(wide)
+        return (result if lower else np.conj(np.swapaxes(result, -1, -2))).astype(matrix.dtype)
+
+    return function
+
+
+def solve(element_type, a, b, left, lower, unit, transpose, what):
+    flags = f"left_side={str(left).lower()}, lower={str(lower).lower()}, unit_diagonal={str(unit).lower()}, transpose_a={transpose}"
+    text = program(f"{shape(element_type, b.shape)} triangular-solve(p0, p1), {flags}", [a, b])
+    side = "left" if left else "right"
+    name = f"{side}, {'lower' if lower else 'upper'}{', unit diagonal' if unit else ''}, {transpose}{what}"
+    return Case("triangular-solve", element_type, name, text, [a, b])
