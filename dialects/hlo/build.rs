@@ -1,37 +1,14 @@
-//! Builds the C++ part of the dialect with the CMake preset that people use too, and links it.
+//! Builds the C++ part of the dialect, and says where its ODS files are.
 
-use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
+
+#[path = "../build_dialect.rs"]
+mod build_dialect;
 
 fn main() {
-    if env::var_os("CARGO_FEATURE_MLIR").is_none() {
-        return;
-    }
-    let dialect = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
-    let root = dialect.join("../..");
-    let build = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("cmake");
-    for path in ["td", "capi", "CMakeLists.txt"] {
-        println!("cargo:rerun-if-changed={}", dialect.join(path).display());
-    }
-    for path in ["CMakeLists.txt", "CMakePresets.json"] {
-        println!("cargo:rerun-if-changed={}", root.join(path).display());
-    }
-    println!("cargo:rerun-if-env-changed=MLIR_SYS_220_PREFIX");
+    println!("cargo:rerun-if-changed=../build_dialect.rs");
     // For the typed builders, which a macro generates from the same files.
+    let dialect = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     println!("cargo:rustc-env=HLO_ODS_DIRECTORY={}", dialect.join("td").display());
-
-    cmake(&root, &["--preset", "release", "-B", &build.display().to_string()]);
-    cmake(&root, &["--build", &build.display().to_string(), "--target", "HaloHloDialect"]);
-    println!("cargo:rustc-link-search=native={}", build.join("lib").display());
-    println!("cargo:rustc-link-lib=static=HaloHloDialect");
-}
-
-fn cmake(directory: &Path, arguments: &[&str]) {
-    let status = Command::new("cmake").current_dir(directory).args(arguments).status();
-    match status {
-        Ok(status) if status.success() => {}
-        Ok(status) => panic!("`cmake {}` failed: {status}", arguments.join(" ")),
-        Err(error) => panic!("`cmake` does not start ({error}); building the dialects needs cmake and ninja"),
-    }
+    build_dialect::build("HaloHloDialect");
 }

@@ -7,19 +7,17 @@
 //! ```
 //! Input is HLO text or MLIR text of the hlo dialect; MLIR text of later stages enters where it belongs.
 
-use std::fmt::Write;
-
 use clap::ValueEnum;
 use halo::pipeline::{self, Planned};
 use hlo::dialect::{self, PrintOptions};
-use hlo::graph::{FunctionId, InstructionId, Module};
-use hlo::indexing_maps::{Analysis, ValueIndexing};
+use hlo::graph::{FunctionId, Module};
 use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu, nvptx};
 use lowering_loops::gpu::{self, Launch};
 use melior::Context;
 use passes::pipeline::{Pipeline, Program};
 
 use crate::error::ToolError;
+use crate::indexing_report::{self, ReportOptions};
 use crate::module_file::SourceText;
 
 /// A stage to show.
@@ -30,9 +28,10 @@ pub enum Emit {
     Hlo,
     /// The hlo dialect.
     Mlir,
-    /// Indexing maps from each result to its operands.
-    #[value(alias = "indexing-map")]
+    /// Indexing maps between each result and its operands.
     Indexing,
+    /// The map of --map, simplified.
+    IndexingMap,
     /// HLO text of the fused program, as it is lowered.
     Fusions,
     /// scf, vector, memref and arith.
@@ -76,6 +75,8 @@ pub struct EmitOptions {
     pub parallel: bool,
     /// Whether the hlo dialect is printed with names and metadata.
     pub locations: bool,
+    /// Which indexing maps to show.
+    pub indexing: ReportOptions,
 }
 
 /// What a file holds.
@@ -91,7 +92,11 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     context.load_all_available_dialects();
     match read(source_text, &context)? {
         Input::Graph(module) => emit_graph(&context, *module, options),
-        Input::Mlir(module) => emit_loops(module, options),
+        Input::Mlir(module) if options.emit == Emit::Mlir => Ok(module.as_operation().to_string().into_bytes()),
+        Input::Mlir(mut module) => {
+            indexing::dialect::lower(&context, &mut module).map_err(|error| ToolError::Execution(error.to_string()))?;
+            emit_loops(module, options)
+        }
     }
 }
 
@@ -123,7 +128,8 @@ fn emit_graph(context: &Context, module: Module, options: &EmitOptions) -> Resul
     match options.emit {
         Emit::Hlo => return Ok(hlo_text::print(&module).into_bytes()),
         Emit::Mlir => return Ok(mlir_text(context, &module, options.locations)?.into_bytes()),
-        Emit::Indexing => return Ok(indexing_maps(&module).into_bytes()),
+        Emit::Indexing => return Ok(indexing_report::report(&module, &options.indexing)?.into_bytes()),
+        Emit::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
         Emit::Fusions | Emit::Loops | Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => {}
     }
     let planned = pipeline::plan_in(context, &module, true)?;
@@ -172,42 +178,6 @@ fn fusions(module: Module, planned: Planned) -> String {
     format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&fused))
 }
 
-/// The maps of every instruction of the entry computation, one line for each map.
-fn indexing_maps(module: &Module) -> String {
-    let entry = module.entry();
-    let mut analysis = Analysis::new(entry);
-    let mut text = String::new();
-    for (id, instruction) in entry.iter() {
-        if instruction.operands.is_empty() {
-            continue;
-        }
-        let _ = writeln!(text, "{} = {}", instruction.name, instruction.kind);
-        let leaves = instruction.shape.leaves().len();
-        for leaf in 0..leaves {
-            let operands = analysis.output_to_input(id, leaf);
-            for (&operand, indexing) in instruction.operands.iter().zip(&operands) {
-                let output = if leaves > 1 { format!("{leaf} ") } else { String::new() };
-                let name = operand_name(module, operand);
-                match indexing {
-                    ValueIndexing::Unknown => {
-                        let _ = writeln!(text, "  {output}-> {name}: unknown");
-                    }
-                    ValueIndexing::Known(maps) => {
-                        for map in maps {
-                            let _ = writeln!(text, "  {output}-> {name}: {}", map.map);
-                        }
-                    }
-                }
-            }
-        }
-    }
-    text
-}
-
-fn operand_name(module: &Module, operand: InstructionId) -> &str {
-    &module.entry().get(operand).name
-}
-
 /// From the loops of a program on.
 fn emit_loops(module: melior::ir::Module<'_>, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
     let kind = match options.emit {
@@ -215,7 +185,7 @@ fn emit_loops(module: melior::ir::Module<'_>, options: &EmitOptions) -> Result<V
         Emit::Asm => lowering_llvm::Emit::Assembly,
         Emit::Obj => lowering_llvm::Emit::Object,
         Emit::Ptx => return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into())),
-        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::Fusions => return Err(past_stage()),
+        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::IndexingMap | Emit::Fusions => return Err(past_stage()),
     };
     if options.emit == Emit::Loops {
         return Ok(module.as_operation().to_string().into_bytes());
@@ -254,7 +224,7 @@ fn emit_kernels(
         Emit::Llvm | Emit::Asm | Emit::Obj => {
             Err(ToolError::Usage("the platform cuda has the stages loops, llvm-dialect and ptx".into()))
         }
-        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::Fusions => Err(past_stage()),
+        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::IndexingMap | Emit::Fusions => Err(past_stage()),
     }
 }
 

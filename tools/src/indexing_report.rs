@@ -104,19 +104,32 @@ fn describe<'a>(
     let _ = writeln!(text, "{} = {}", instruction.name, instruction.kind);
     for (&operand, leaves) in instruction.operands.iter().zip(&groups) {
         for (leaf, group) in leaves.iter().enumerate() {
-            let result = if leaves.len() > 1 { format!("{leaf} ") } else { String::new() };
             let operand = &computation.get(operand).name;
+            let several = leaves.len() > 1;
             let line = match options.direction {
-                Direction::OutputToInput => format!("  {result}-> {operand}"),
-                Direction::InputToOutput => format!("  {operand} -> {result}").trim_end().to_string(),
+                Direction::OutputToInput if several => format!("  {leaf} -> {operand}"),
+                Direction::OutputToInput => format!("  -> {operand}"),
+                Direction::InputToOutput if several => format!("  {operand} -> {} {leaf}", instruction.name),
+                Direction::InputToOutput => format!("  {operand} -> {}", instruction.name),
             };
             if *group == ValueIndexing::Unknown {
                 let _ = writeln!(text, "{line}: unknown");
             }
             for entry in group.maps() {
                 let _ = writeln!(text, "{line}: {}", entry.map);
+                describe_runtimes(text, analysis, &entry.map);
             }
         }
+    }
+}
+
+/// The elements that a map's run-time variables stand for.
+fn describe_runtimes(text: &mut String, analysis: &Analysis<'_>, map: &IndexingMap) {
+    for (i, variable) in map.runtimes().iter().enumerate() {
+        let Some(source) = &variable.source else { continue };
+        let Some(instruction) = analysis.runtime_instruction(source.value) else { continue };
+        let index: Vec<String> = source.index.iter().map(|expr| map.named(expr).to_string()).collect();
+        let _ = writeln!(text, "    rt{i} = {}[{}]", instruction.name, index.join(", "));
     }
 }
 

@@ -7,8 +7,8 @@
 //! the document "Indexing analysis" (OpenXLA):
 //! `(d0, d1)[s0]{rt0} -> (d0 + s0, d1 * 2 + rt0), domain: d0 in [0, 9], d1 in [0, 4], s0 in [0, 2], rt0 in [0, 7]`.
 //!
-//! Nothing here needs an MLIR context, except `affine` (feature `mlir`, on by default), which exchanges
-//! maps with `mlir::AffineMap`.
+//! Nothing here needs an MLIR context, except `affine`, which exchanges maps with `mlir::AffineMap`, and `dialect`, the
+//! MLIR dialect `indexing` (feature `mlir`, on by default).
 //!
 //! # The interface in one page
 //!
@@ -66,7 +66,10 @@
 
 #[cfg(feature = "mlir")]
 mod affine;
+mod arithmetic;
 mod compose;
+#[cfg(feature = "mlir")]
+pub mod dialect;
 mod error;
 mod expr;
 mod interval;
@@ -83,6 +86,7 @@ mod variables;
 
 #[cfg(feature = "mlir")]
 pub use affine::from_affine_expr;
+pub use arithmetic::Arithmetic;
 pub use error::Error;
 pub use expr::{Expr, ExprKind, Operator, Var};
 pub use interval::Interval;

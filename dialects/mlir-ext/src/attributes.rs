@@ -7,10 +7,11 @@ use melior::ir::attribute::{Attribute, AttributeLike};
 use melior::ir::{Identifier, Type, TypeLike, ValueLike};
 use mlir_sys::{
     MlirStringRef, mlirArrayAttrGetElement, mlirArrayAttrGetNumElements, mlirBoolAttrGetValue,
-    mlirDenseArrayGetNumElements, mlirDenseI64ArrayGetElement, mlirDictionaryAttrGetElement,
-    mlirDictionaryAttrGetNumElements, mlirFlatSymbolRefAttrGetValue, mlirFloatAttrGetValueDouble, mlirIdentifierStr,
-    mlirIntegerAttrGetValueInt, mlirIntegerAttrGetValueSInt, mlirIntegerAttrGetValueUInt, mlirIntegerTypeGetWidth,
-    mlirIntegerTypeIsSigned, mlirIntegerTypeIsSignless, mlirStringAttrGetValue, mlirTypeAttrGetValue,
+    mlirDenseArrayGetNumElements, mlirDenseI32ArrayGetElement, mlirDenseI64ArrayGetElement,
+    mlirDictionaryAttrGetElement, mlirDictionaryAttrGetNumElements, mlirFlatSymbolRefAttrGetValue,
+    mlirFloatAttrGetValueDouble, mlirIdentifierStr, mlirIntegerAttrGetValueInt, mlirIntegerAttrGetValueSInt,
+    mlirIntegerAttrGetValueUInt, mlirIntegerTypeGetWidth, mlirIntegerTypeIsSigned, mlirIntegerTypeIsSignless,
+    mlirStringAttrGetValue, mlirTypeAttrGetValue,
 };
 
 /// Text of an identifier; empty if it is not UTF-8.
@@ -88,6 +89,20 @@ pub fn integers(attribute: Attribute<'_>) -> Option<Vec<i64>> {
             .map(|position| mlirDenseI64ArrayGetElement(attribute.to_raw(), position))
             .collect()
     })
+}
+
+/// Numbers of operands in each of an operation's variadic groups, its attribute `operandSegmentSizes`.
+pub fn segment_sizes(attribute: Attribute<'_>) -> Option<Vec<usize>> {
+    if !attribute.is_dense_i32_array() {
+        return None;
+    }
+    // SAFETY: it is an array of that kind, and the positions are below its length.
+    let sizes = unsafe {
+        (0..mlirDenseArrayGetNumElements(attribute.to_raw()))
+            .map(|position| mlirDenseI32ArrayGetElement(attribute.to_raw(), position))
+            .collect::<Vec<i32>>()
+    };
+    sizes.into_iter().map(|size| usize::try_from(size).ok()).collect()
 }
 
 /// Elements of an array attribute.

@@ -17,14 +17,15 @@ use melior::ir::attribute::{
     StringAttribute, TypeAttribute,
 };
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
-use melior::ir::{Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike};
+use melior::ir::{self, Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike, ValueLike};
 use mlir_sys::{
     MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAppendOwnedOperation,
     mlirBlockCreate, mlirBlockGetArgument, mlirBlockInsertOwnedOperation, mlirBlockInsertOwnedOperationAfter,
-    mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr, mlirOpResultGetOwner, mlirOperationCreate,
-    mlirOperationGetName, mlirOperationGetResult, mlirOperationStateAddAttributes, mlirOperationStateAddOperands,
-    mlirOperationStateAddOwnedRegions, mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock,
-    mlirRegionCreate, mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
+    mlirBlockInsertOwnedOperationBefore, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr,
+    mlirOpResultGetOwner, mlirOperationCreate, mlirOperationGetName, mlirOperationGetResult,
+    mlirOperationStateAddAttributes, mlirOperationStateAddOperands, mlirOperationStateAddOwnedRegions,
+    mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock, mlirRegionCreate,
+    mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
 };
 
 /// Handle of an SSA value.
@@ -39,6 +40,19 @@ impl<'c> Value<'c> {
     pub fn r#type(self) -> Type<'c> {
         // SAFETY: the handle refers to a live value; its type belongs to the context.
         unsafe { Type::from_raw(mlirValueGetType(self.raw)) }
+    }
+}
+
+impl<'c> From<ir::Value<'c, '_>> for Value<'c> {
+    fn from(value: ir::Value<'c, '_>) -> Self {
+        Value { raw: value.to_raw(), context: PhantomData }
+    }
+}
+
+impl<'c> From<Value<'c>> for ir::Value<'c, 'c> {
+    fn from(value: Value<'c>) -> Self {
+        // SAFETY: the handle refers to a live value.
+        unsafe { ir::Value::from_raw(value.raw) }
     }
 }
 
@@ -122,14 +136,22 @@ pub struct Machine {
     pub vector_library_bits: u32,
 }
 
+/// Where in its block an operation is inserted.
+#[derive(Clone, Copy)]
+enum Place {
+    End,
+    Start,
+    After(MlirOperation),
+    Before(MlirOperation),
+}
+
 /// Appends operations to the block at the insertion point.
 pub struct OpBuilder<'c> {
     context: &'c Context,
     location: Cell<Location<'c>>,
     module: Cell<MlirBlock>,
     block: Cell<MlirBlock>,
-    /// Inside a prologue: the operation to insert after (`Some(None)`: at the start of the block).
-    after: Cell<Option<Option<MlirOperation>>>,
+    place: Cell<Place>,
     count: Cell<usize>,
     machine: Cell<Machine>,
     defined: RefCell<BTreeSet<String>>,
@@ -150,7 +172,31 @@ impl<'c> OpBuilder<'c> {
             location: Cell::new(location),
             module: Cell::new(module.body().to_raw()),
             block: Cell::new(module.body().to_raw()),
-            after: Cell::new(None),
+            place: Cell::new(Place::End),
+            count: Cell::new(0),
+            machine: Cell::new(Machine::default()),
+            defined: RefCell::new(BTreeSet::new()),
+            reassociate: OnceCell::new(),
+            index_type: Type::index(context),
+        }
+    }
+
+    /// Builder that inserts before an operation of a block, and has no module level of its own.
+    ///
+    /// # Safety
+    /// The operation is live and in the block, and both stay so as long as the builder is used.
+    pub(crate) unsafe fn before(
+        context: &'c Context,
+        location: Location<'c>,
+        block: MlirBlock,
+        operation: MlirOperation,
+    ) -> Self {
+        OpBuilder {
+            context,
+            location: Cell::new(location),
+            module: Cell::new(block),
+            block: Cell::new(block),
+            place: Cell::new(Place::Before(operation)),
             count: Cell::new(0),
             machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
@@ -213,15 +259,27 @@ impl<'c> OpBuilder<'c> {
             let regions: Vec<MlirRegion> = regions.iter().map(|region| region.region).collect();
             mlirOperationStateAddOwnedRegions(&mut state, regions.len() as isize, regions.as_ptr());
             let operation = mlirOperationCreate(&mut state);
-            match self.after.get() {
-                None => mlirBlockAppendOwnedOperation(self.block.get(), operation),
-                Some(None) => mlirBlockInsertOwnedOperation(self.block.get(), 0, operation),
-                Some(Some(last)) => mlirBlockInsertOwnedOperationAfter(self.block.get(), last, operation),
-            }
-            if self.after.get().is_some() {
-                self.after.set(Some(Some(operation)));
-            }
+            self.insert(operation);
             Operation { raw: operation, context: PhantomData }
+        }
+    }
+
+    /// Inserts an operation at the insertion point, which moves behind it.
+    ///
+    /// # Safety
+    /// The operation is live, of this context, and in no block.
+    pub(crate) unsafe fn insert(&self, operation: MlirOperation) {
+        // SAFETY: the block is live, the operations that say where are in it, and the block takes the operation.
+        unsafe {
+            match self.place.get() {
+                Place::End => mlirBlockAppendOwnedOperation(self.block.get(), operation),
+                Place::Start => mlirBlockInsertOwnedOperation(self.block.get(), 0, operation),
+                Place::After(last) => mlirBlockInsertOwnedOperationAfter(self.block.get(), last, operation),
+                Place::Before(next) => mlirBlockInsertOwnedOperationBefore(self.block.get(), next, operation),
+            }
+        }
+        if let Place::Start | Place::After(_) = self.place.get() {
+            self.place.set(Place::After(operation));
         }
     }
 
@@ -253,9 +311,9 @@ impl<'c> OpBuilder<'c> {
             Region { region, block, context: PhantomData }
         };
         let outer = self.block.replace(region.block);
-        let outer_after = self.after.replace(None);
+        let outer_place = self.place.replace(Place::End);
         body(self, &region);
-        self.after.set(outer_after);
+        self.place.set(outer_place);
         self.block.set(outer);
         region
     }
@@ -263,9 +321,9 @@ impl<'c> OpBuilder<'c> {
     /// Creates operations at the end of the module: further functions, while one is being written.
     pub fn at_module_level<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
         let outer_block = self.block.replace(self.module.get());
-        let outer_after = self.after.replace(None);
+        let outer_place = self.place.replace(Place::End);
         let result = body(self);
-        self.after.set(outer_after);
+        self.place.set(outer_place);
         self.block.set(outer_block);
         result
     }
@@ -330,10 +388,10 @@ impl<'c> OpBuilder<'c> {
     /// Creates operations at the end of a prologue: before everything else in its block.
     pub fn in_prologue<T>(&self, prologue: &Prologue<'c>, body: impl FnOnce(&Self) -> T) -> T {
         let outer_block = self.block.replace(prologue.block);
-        let outer_after = self.after.replace(Some(prologue.last.get()));
+        let outer_place = self.place.replace(prologue.last.get().map_or(Place::Start, Place::After));
         let result = body(self);
-        if let Some(last) = self.after.replace(outer_after) {
-            prologue.last.set(last);
+        if let Place::After(last) = self.place.replace(outer_place) {
+            prologue.last.set(Some(last));
         }
         self.block.set(outer_block);
         result

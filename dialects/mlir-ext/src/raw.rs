@@ -2,4 +2,6 @@
 //!
 //! Nothing else of `mlir-sys` is visible outside of this crate.
 
-pub use mlir_sys::{MlirAttribute, MlirContext, MlirDialectHandle, MlirOperation, MlirType};
+pub use mlir_sys::{
+    MlirAttribute, MlirContext, MlirDialectHandle, MlirOperation, MlirStringCallback, MlirStringRef, MlirType,
+};

@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::ptr;
 
+use melior::Context;
 use melior::ir::operation::OperationLike;
 use melior::ir::{
     Block, BlockLike, BlockRef, Module, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
@@ -17,6 +18,8 @@ use mlir_sys::{
     mlirOperationSetOperand, mlirOperationSetOperands, mlirValueGetFirstUse, mlirValueIsAOpResult,
     mlirValueReplaceAllUsesOfWith,
 };
+
+use crate::builder::{self, OpBuilder};
 
 /// A rewrite that would break the IR.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -224,6 +227,67 @@ impl<'c, 'm> Rewriter<'c, 'm> {
     }
 }
 
+/// Rewriting with the builder that writes new code.
+impl<'c> Rewriter<'c, '_> {
+    /// A builder that inserts before an operation, which must stay where it is meanwhile. The context is the module's.
+    ///
+    /// # Errors
+    /// [`RewriteError::Detached`] when the operation is in no block.
+    pub fn builder_before(
+        &self,
+        context: &'c Context,
+        operation: OperationRef<'c, '_>,
+    ) -> Result<OpBuilder<'c>, RewriteError> {
+        let block = operation.block().ok_or_else(|| RewriteError::Detached(name(operation)))?;
+        // SAFETY: the operation is live and in the block.
+        Ok(unsafe { OpBuilder::before(context, operation.location(), block.to_raw(), operation.to_raw()) })
+    }
+
+    /// Moves the operations of a block, but for its terminator, to a builder's insertion point, and puts `arguments`
+    /// in the place of the block's arguments. Returns the terminator's operands.
+    ///
+    /// # Errors
+    /// [`RewriteError::Type`] for an argument of another type.
+    pub fn inline_block(
+        &self,
+        block: BlockRef<'c, '_>,
+        builder: &OpBuilder<'c>,
+        arguments: &[builder::Value<'c>],
+    ) -> Result<Vec<builder::Value<'c>>, RewriteError> {
+        for (position, &value) in arguments.iter().enumerate() {
+            if let Ok(argument) = block.argument(position) {
+                self.replace_all_uses(argument.into(), value.into())?;
+            }
+        }
+        let terminator = block.terminator();
+        let mut next = block.first_operation();
+        while let Some(operation) = next.filter(|operation| Some(*operation) != terminator) {
+            next = operation.next_in_block();
+            // SAFETY: the operation is live, and once removed in no block.
+            unsafe {
+                mlirOperationRemoveFromParent(operation.to_raw());
+                builder.insert(operation.to_raw());
+            }
+        }
+        Ok(terminator.map(|last| last.operands().map(builder::Value::from).collect()).unwrap_or_default())
+    }
+
+    /// Replaces all results of an operation and erases it.
+    ///
+    /// # Errors
+    /// Those of [`Self::replace_all_uses`] and [`Self::erase`].
+    pub fn replace_with(
+        &self,
+        operation: OperationRef<'c, '_>,
+        values: &[builder::Value<'c>],
+    ) -> Result<(), RewriteError> {
+        for (result, &value) in operation.results().zip(values) {
+            self.replace_all_uses(Value::from(result), value.into())?;
+        }
+        self.erase(operation)
+    }
+}
+
 /// Reading that rewrites need and melior lacks.
 impl<'c> Rewriter<'c, '_> {
     /// The operation that defines a value, and the number of the result; `None` for block arguments.
@@ -321,7 +385,6 @@ impl Drop for Rewriter<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use melior::Context;
     use melior::dialect::DialectRegistry;
     use melior::utility::register_all_dialects;
 

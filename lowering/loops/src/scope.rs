@@ -3,7 +3,7 @@
 //! Index expressions name variables by position (`Expr::dim(i)`). Every variable has an SSA value of type
 //! `index`, except lanes: the variable of a vector's lanes is no value but says how elements of one vector differ.
 
-use indexing::{Constraint, Expr, ExprKind, IndexingMap, Interval, Linear, Operator, RangeEvaluator, Var, Variable};
+use indexing::{Arithmetic, Constraint, Expr, IndexingMap, Interval, Linear, RangeEvaluator, Var, Variable};
 use mlir_ext::builder::{OpBuilder, Value};
 
 /// How elements of a vector are laid out in memory along its lanes.
@@ -152,35 +152,7 @@ impl<'c> Scope<'c> {
 
     /// Emits a lane-free expression as a value of type `index`.
     pub fn emit(&self, builder: &OpBuilder<'c>, expr: &Expr) -> Value<'c> {
-        match expr.kind() {
-            ExprKind::Constant(value) => builder.constant_index(value),
-            ExprKind::Variable(Var::Dim(variable)) => match self.values.get(variable as usize).copied().flatten() {
-                Some(value) => value,
-                None => builder.constant_index(0),
-            },
-            ExprKind::Variable(Var::Range(_) | Var::Runtime(_)) => builder.constant_index(0),
-            ExprKind::Binary(operator, left, right) => {
-                // a + b * -c reads better, and compiles the same, as a subtraction; LLVM does that.
-                let is_natural = || !self.range(left).is_negative_anywhere();
-                let (l, r) = (self.emit(builder, left), self.emit(builder, right));
-                let name = match operator {
-                    Operator::Add => "arith.addi",
-                    Operator::Mul => "arith.muli",
-                    Operator::FloorDiv if is_natural() => "arith.divui",
-                    Operator::FloorDiv => "arith.floordivsi",
-                    Operator::CeilDiv => "arith.ceildivsi",
-                    Operator::Mod if is_natural() => "arith.remui",
-                    Operator::Mod => {
-                        let quotient = builder.value("arith.floordivsi", &[l, r], builder.index_type, &[]);
-                        let product = builder.value("arith.muli", &[quotient, r], builder.index_type, &[]);
-                        return builder.value("arith.subi", &[l, product], builder.index_type, &[]);
-                    }
-                    Operator::Max => "arith.maxsi",
-                    Operator::Min => "arith.minsi",
-                };
-                builder.value(name, &[l, r], builder.index_type, &[])
-            }
-        }
+        Code { scope: self, builder }.emit(expr)
     }
 
     /// Emits an expression as a vector of `index`, one value a lane.
@@ -215,13 +187,32 @@ impl Default for Scope<'_> {
     }
 }
 
-/// Whether an interval has negative values.
-trait Sign {
-    fn is_negative_anywhere(&self) -> bool;
+/// Where the arithmetic of a scope's expressions goes.
+struct Code<'s, 'c> {
+    scope: &'s Scope<'c>,
+    builder: &'s OpBuilder<'c>,
 }
 
-impl Sign for Interval {
-    fn is_negative_anywhere(&self) -> bool {
-        self.lower < 0
+impl<'c> Arithmetic for Code<'_, 'c> {
+    type Value = Value<'c>;
+
+    fn constant(&self, value: i64) -> Value<'c> {
+        self.builder.constant_index(value)
+    }
+
+    fn variable(&self, variable: Var) -> Value<'c> {
+        let value = match variable {
+            Var::Dim(i) => self.scope.values.get(i as usize).copied().flatten(),
+            Var::Range(_) | Var::Runtime(_) => None,
+        };
+        value.unwrap_or_else(|| self.constant(0))
+    }
+
+    fn operation(&self, name: &'static str, left: Value<'c>, right: Value<'c>) -> Value<'c> {
+        self.builder.value(name, &[left, right], self.builder.index_type, &[])
+    }
+
+    fn range(&self, expr: &Expr) -> Interval {
+        self.scope.range(expr)
     }
 }

@@ -95,9 +95,15 @@ fn work(options: &Options) -> Result<u8, ToolError> {
         platform: options.platform,
         target,
         parallel: options.parallel,
+        indexing: ReportOptions {
+            instruction: options.instruction.clone(),
+            direction: options.direction,
+            no_simplify: options.no_simplify,
+            json: options.json,
+        },
         locations: options.locations,
     };
-    let bytes = match indexing_maps(options)? {
+    let bytes = match indexing_map(options)? {
         Some(text) => text.into_bytes(),
         None => emit::emit(&SourceText::read(&options.file)?, &emit_options)?,
     };
@@ -110,26 +116,15 @@ fn work(options: &Options) -> Result<u8, ToolError> {
     Ok(0)
 }
 
-/// The answer to a question about indexing maps, if one was asked.
-fn indexing_maps(options: &Options) -> Result<Option<String>, ToolError> {
-    if options.emit != Emit::Indexing {
-        return Ok(None);
+/// The answer to a question about a map of the command line, if one was asked.
+fn indexing_map(options: &Options) -> Result<Option<String>, ToolError> {
+    match (&options.map, options.emit) {
+        (None, _) => Ok(None),
+        (Some(map), Emit::IndexingMap) => {
+            indexing_report::map(map, options.compose.as_deref(), options.no_simplify).map(Some)
+        }
+        (Some(_), _) => Err(ToolError::Usage("--map needs --emit=indexing-map".into())),
     }
-    if let Some(map) = &options.map {
-        return indexing_report::map(map, options.compose.as_deref(), options.no_simplify).map(Some);
-    }
-    let report = ReportOptions {
-        instruction: options.instruction.clone(),
-        direction: options.direction,
-        no_simplify: options.no_simplify,
-        json: options.json,
-    };
-    // Passes are run by `emit`.
-    let asked = report.instruction.is_some() || report.json || report.no_simplify;
-    if !options.passes.is_empty() || !(asked || report.direction != Direction::default()) {
-        return Ok(None);
-    }
-    indexing_report::report(&SourceText::read(&options.file)?.module()?, &report).map(Some)
 }
 
 /// A GPU; without features the PTX version is one that its chip and current drivers know.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use clap::ValueEnum;
 use hlo::eval::{self, Environment};
 use hlo::graph::Module;
 use lowering_llvm::{Target, ptxas};
@@ -13,6 +14,7 @@ use super::run_line::ExpectedRun;
 use crate::emit::{self, Emit, EmitOptions, Platform};
 use crate::engine::{Engine, LoadedProgram};
 use crate::error::ToolError;
+use crate::indexing_report::{self, Direction, ReportOptions};
 use crate::module_file::SourceText;
 
 /// The GPU that code is made and assembled for.
@@ -141,7 +143,7 @@ fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result
         ("run", ["cpu"]) => run(case, source_text),
         ("pass", [passes]) => emitted(passes, Emit::Hlo),
         ("dialect", []) => emitted_mlir(Emit::Mlir),
-        ("indexing", []) => emitted("", Emit::Indexing),
+        ("indexing", directions) => indexing(source_text, directions).map(CommandResult::text),
         ("fusions", []) => emitted("", Emit::Fusions),
         ("lower", []) => emitted_mlir(Emit::Loops),
         ("llvm-dialect", []) => emitted_mlir(Emit::LlvmDialect),
@@ -149,6 +151,18 @@ fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result
         ("nvptx", []) => nvptx(case, source_text),
         (command, _) => Err(format!("no such command: `{command} {}`", arguments.join(" "))),
     }
+}
+
+/// The indexing maps of the entry computation, from results to operands if no direction is named.
+fn indexing(source_text: &SourceText, directions: &[&str]) -> Result<String, String> {
+    let direction = match directions {
+        [] => Direction::default(),
+        [name] => Direction::from_str(name, false)?,
+        _ => return Err("`indexing` takes one direction".to_string()),
+    };
+    let options = ReportOptions { direction, ..ReportOptions::default() };
+    let report = source_text.module().and_then(|module| indexing_report::report(&module, &options));
+    report.map_err(|error| error.render())
 }
 
 /// Reads, prints, reads again: both modules must be equal. The output is the printed text.
@@ -255,6 +269,7 @@ fn emit_text(source_text: &SourceText, passes: &str, stage: Emit, platform: Plat
         print_after_all: false,
         parallel: false,
         locations: false,
+        indexing: ReportOptions::default(),
         platform,
         target: match platform {
             Platform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),

@@ -41,11 +41,12 @@ pub const ENTRY_SYMBOL: &str = "main";
 /// How deep computations may nest.
 const NESTING_LIMIT: usize = 200;
 
-/// A context with the dialects `hlo` and `func` loaded and MLIR's own registered. It does not use threads.
+/// A context with the dialects `hlo` and `func` loaded, `indexing` and MLIR's own registered. It does not use threads.
 pub fn context() -> Context {
     let registry = DialectRegistry::new();
     register_all_dialects(&registry);
     ffi::dialect_handle().insert_dialect(&registry);
+    indexing::dialect::register(&registry);
     let context = Context::new_with_registry(&registry, false);
     DialectHandle::func().load_dialect(&context);
     ffi::dialect_handle().load_dialect(&context);

@@ -1,0 +1,42 @@
+//===- IndexingDialect.h - C interface to the indexing dialect --*- C -*-===//
+//
+// What the Rust side needs beyond MLIR's own C interface: registration, the
+// map attribute, and the callbacks that know what a map is.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef HALO_INDEXING_CAPI_INDEXINGDIALECT_H
+#define HALO_INDEXING_CAPI_INDEXINGDIALECT_H
+
+#include "mlir-c/IR.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Indexing, indexing);
+
+/// Reads the text of a map and writes it as maps are printed, or writes what is
+/// wrong with it and returns false. Called from any thread.
+typedef bool (*HaloIndexingNormalizeMap)(MlirStringRef text,
+                                         MlirStringCallback write,
+                                         void *userData);
+
+/// Verifies an operation; emits its own diagnostics and returns whether the
+/// operation is valid. Called from any thread.
+typedef bool (*HaloIndexingVerifyOperation)(MlirOperation operation);
+
+/// Sets the callbacks of the process. Without them nothing is valid.
+void haloIndexingSetCallbacks(HaloIndexingNormalizeMap normalize,
+                              HaloIndexingVerifyOperation verify);
+
+/// The attribute of a map's text, which is as maps are printed.
+MlirAttribute haloIndexingMapGet(MlirContext context, MlirStringRef text);
+bool haloIndexingAttributeIsMap(MlirAttribute attribute);
+MlirStringRef haloIndexingMapGetText(MlirAttribute map);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif // HALO_INDEXING_CAPI_INDEXINGDIALECT_H
