@@ -2,6 +2,7 @@
 
 mod broadcasting;
 mod documents;
+mod examples;
 mod running;
 mod saved;
 mod steady_state;
