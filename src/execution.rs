@@ -277,7 +277,13 @@ impl Executable {
     /// [`Error::Threads`]; those of the run come with its result.
     pub fn execute_async(&self, arguments: impl Arguments + Send + 'static) -> Result<Pending<Vec<Buffer>>, Error> {
         let executable = self.clone();
-        self.inner.client.inner.queue.submit(move || executable.execute_buffers(arguments))
+        // Whoever waits at the outfeed waits until this run is done.
+        let writer = self.outfeed().writer();
+        self.inner.client.inner.queue.submit(move || {
+            let result = executable.execute_buffers(arguments);
+            drop(writer);
+            result
+        })
     }
 
     /// Buffers for the results of [`execute_into`](Self::execute_into), in order; tokens have none.

@@ -2,6 +2,7 @@
 //!
 //! They share a binary because LLVM is linked into each one.
 
+mod custom_call;
 mod k_means;
 mod linear_regression;
 mod mandelbrot;
@@ -17,7 +18,8 @@ type Outcome = Result<String, Box<dyn std::error::Error>>;
 /// An example: it gets the arguments after its name.
 type Example = fn(&[PathBuf]) -> Outcome;
 
-const EXAMPLES: [(&str, Example); 5] = [
+const EXAMPLES: [(&str, Example); 6] = [
+    ("custom-call", custom_call::run),
     ("k-means", k_means::run),
     ("linear-regression", linear_regression::run),
     ("mandelbrot", mandelbrot::run),

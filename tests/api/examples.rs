@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 type Outcome = Result<String, Box<dyn std::error::Error>>;
 
+#[path = "../../examples/gallery/custom_call.rs"]
+mod custom_call;
 #[path = "../../examples/gallery/k_means.rs"]
 mod k_means;
 #[path = "../../examples/gallery/linear_regression.rs"]
@@ -68,6 +70,11 @@ fn the_network_tells_the_moons_apart() {
     assert!(share >= 95., "{line}");
     assert!(std::fs::read_to_string(&path[0]).unwrap().contains("<polyline"));
     std::fs::remove_file(&path[0]).unwrap();
+}
+
+#[test]
+fn a_custom_call_runs() {
+    assert_eq!(custom_call::run(&[]).unwrap(), "primes among 1..=10: [2.0, 3.0, 5.0, 7.0]");
 }
 
 #[test]

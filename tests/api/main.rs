@@ -1,6 +1,7 @@
 //! The public interface, used as programs use it: building, compiling, running, keeping.
 
 mod broadcasting;
+mod calls;
 mod documents;
 mod examples;
 mod running;
