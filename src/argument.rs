@@ -55,9 +55,9 @@ impl ArrayRef<'_> {
         ArrayShape::new(self.element_type, self.sizes.to_vec())
     }
 
-    /// Whether the array is of this shape, layouts apart.
+    /// Whether the array is of this shape, layouts apart and dynamic dimensions at their bounds.
     pub fn has_shape(&self, shape: &ArrayShape) -> bool {
-        self.element_type == shape.element_type && self.sizes.are(&shape.dimensions) && !shape.is_dynamic()
+        self.element_type == shape.element_type && self.sizes.are(&shape.dimensions)
     }
 }
 

@@ -170,8 +170,9 @@ impl Frame<'_> {
     /// # Safety
     /// Arguments and results must be set, and what they point to must live until this returns.
     unsafe fn run(&mut self) -> Result<(), Error> {
-        let context = RunContext::with_state(self.executable.client.inner.threads.as_ref(), &self.executable.state);
-        let entry = self.executable.entry;
+        let executable = self.executable;
+        let context = RunContext::with_state(executable.client.inner.threads.as_ref(), &executable.state);
+        let entry = executable.entry;
         let Some(memory) = &mut self.memory else { return Ok(()) };
         memory.table[0] = (&raw const context).cast_mut().cast();
         memory.table[1] = memory.arena.as_ptr().cast();
