@@ -55,9 +55,9 @@ impl ArrayRef<'_> {
         ArrayShape::new(self.element_type, self.sizes.to_vec())
     }
 
-    /// Whether the array is of this shape, layouts apart.
+    /// Whether the array is of this shape, layouts apart and dynamic dimensions at their bounds.
     pub fn has_shape(&self, shape: &ArrayShape) -> bool {
-        self.element_type == shape.element_type && self.sizes.are(&shape.dimensions) && !shape.is_dynamic()
+        self.element_type == shape.element_type && self.sizes.are(&shape.dimensions)
     }
 }
 
@@ -111,7 +111,6 @@ unsafe impl<T: Argument + ?Sized> Argument for &T {
     }
 }
 
-/// A scalar.
 macro_rules! scalar_arguments {
     ($($scalar:ty),*) => {
         $(
@@ -139,6 +138,20 @@ unsafe impl<T: NativeElement> Argument for [T] {
             sizes: Sizes::Unsigned(&[self.len()]),
             address: self.as_ptr().cast(),
         }));
+    }
+}
+
+// SAFETY: as for a slice.
+unsafe impl<T: NativeElement, const N: usize> Argument for [T; N] {
+    fn for_each_leaf(&self, visit: &mut dyn FnMut(Leaf<'_>)) {
+        self.as_slice().for_each_leaf(visit);
+    }
+}
+
+// SAFETY: as for a slice.
+unsafe impl<T: NativeElement> Argument for Vec<T> {
+    fn for_each_leaf(&self, visit: &mut dyn FnMut(Leaf<'_>)) {
+        self.as_slice().for_each_leaf(visit);
     }
 }
 

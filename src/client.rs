@@ -46,7 +46,7 @@ impl Client {
         Self::with_options(ClientOptions::default())
     }
 
-    /// The host's CPU with a number of threads; 0 for as many as it runs at once.
+    /// The host's CPU, with so many threads; 0 for as many as it runs at once.
     ///
     /// # Errors
     /// [`Error::Threads`].
@@ -129,7 +129,7 @@ impl Client {
         timings.optimize = compiled.timings.optimize;
         timings.emit = compiled.timings.emit;
 
-        let interface = Interface::new(planned)?;
+        let interface = Interface::new(module.entry().program_shape(), planned)?;
         let origin = Origin { timings, is_from_cache: false };
         // SAFETY: the object was compiled from this program, for the host.
         unsafe { Executable::load(self.clone(), compiled.object, interface, origin) }

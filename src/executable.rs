@@ -92,13 +92,12 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    /// The interface of a planned program.
+    /// The interface of a planned program that was declared with these shapes.
     ///
     /// # Errors
     /// [`Error::Elided`].
-    pub(crate) fn new(planned: Planned) -> Result<Self, Error> {
+    pub(crate) fn new(program_shape: ProgramShape, planned: Planned) -> Result<Self, Error> {
         let Planned { entry, mut buffers } = planned;
-        let program_shape = entry.program_shape();
         declare_dimensions(&mut buffers.parameters, program_shape.parameters.iter());
         declare_dimensions(&mut buffers.outputs, std::iter::once(&program_shape.result));
         let mut constants = Vec::with_capacity(buffers.constants.len());
@@ -117,6 +116,15 @@ impl Interface {
             constants,
             cost: Cost::of(&entry),
         })
+    }
+}
+
+/// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.
+fn declare_dimensions<'s>(arrays: &mut [Option<ArrayShape>], declared: impl Iterator<Item = &'s Shape>) {
+    for (array, declared) in arrays.iter_mut().zip(declared.flat_map(Shape::leaves)) {
+        if let (Some(array), Some(declared)) = (array, declared.as_array()) {
+            array.dynamic.clone_from(&declared.dynamic);
+        }
     }
 }
 
@@ -225,15 +233,6 @@ impl Executable {
             temporaries: interface.arena_size,
             constants: interface.constants.iter().map(|constant| constant.bytes().len()).sum(),
             code: self.inner.object.len(),
-        }
-    }
-}
-
-/// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.
-fn declare_dimensions<'s>(arrays: &mut [Option<ArrayShape>], declared: impl Iterator<Item = &'s Shape>) {
-    for (array, declared) in arrays.iter_mut().zip(declared.flat_map(Shape::leaves)) {
-        if let (Some(array), Some(declared)) = (array, declared.as_array()) {
-            array.dynamic.clone_from(&declared.dynamic);
         }
     }
 }

@@ -170,8 +170,9 @@ impl Frame<'_> {
     /// # Safety
     /// Arguments and results must be set, and what they point to must live until this returns.
     unsafe fn run(&mut self) -> Result<(), Error> {
-        let context = RunContext::with_state(self.executable.client.inner.threads.as_ref(), &self.executable.state);
-        let entry = self.executable.entry;
+        let executable = self.executable;
+        let context = RunContext::with_state(executable.client.inner.threads.as_ref(), &executable.state);
+        let entry = executable.entry;
         let Some(memory) = &mut self.memory else { return Ok(()) };
         memory.table[0] = (&raw const context).cast_mut().cast();
         memory.table[1] = memory.arena.as_ptr().cast();
@@ -277,7 +278,13 @@ impl Executable {
     /// [`Error::Threads`]; those of the run come with its result.
     pub fn execute_async(&self, arguments: impl Arguments + Send + 'static) -> Result<Pending<Vec<Buffer>>, Error> {
         let executable = self.clone();
-        self.inner.client.inner.queue.submit(move || executable.execute_buffers(arguments))
+        // Whoever waits at the outfeed waits until this run is done.
+        let writer = self.outfeed().writer();
+        self.inner.client.inner.queue.submit(move || {
+            let result = executable.execute_buffers(arguments);
+            drop(writer);
+            result
+        })
     }
 
     /// Buffers for the results of [`execute_into`](Self::execute_into), in order; tokens have none.

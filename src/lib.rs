@@ -64,6 +64,11 @@
 //! [`Executable::execute_async`] returns at once with a [`Pending`] result, which is a future too. An executable is shared
 //! between threads by reference or by clone.
 //!
+//! # Calling back
+//!
+//! A program calls functions of the process by name ([`custom_call`]), reads values that the host puts into its [`Infeed`], and
+//! hands values to the host through its [`Outfeed`].
+//!
 //! # Keeping compiled programs
 //!
 //! [`Executable::serialize`] gives bytes that [`Client::deserialize`] loads on a machine with the same features. A
@@ -82,10 +87,12 @@ mod buffer;
 mod cache;
 pub mod client;
 mod cost;
+pub mod custom_call;
 mod encoding;
 pub mod error;
 pub mod executable;
 mod execution;
+mod feeds;
 #[cfg(feature = "ndarray")]
 mod ndarray_arrays;
 mod pending;
@@ -101,6 +108,7 @@ pub use client::{Client, ClientOptions};
 pub use cost::Cost;
 pub use error::Error;
 pub use executable::{CompileTimings, Executable, MemoryUse};
+pub use feeds::{Infeed, Outfeed};
 pub use hlo::builder;
 pub use hlo::element_type::ElementType;
 pub use hlo::graph::Module;

@@ -65,6 +65,20 @@ unsafe impl<T: NativeElement> ResultPlace for [T] {
     }
 }
 
+// SAFETY: as for a slice.
+unsafe impl<T: NativeElement, const N: usize> ResultPlace for [T; N] {
+    fn for_each_place(&mut self, visit: &mut dyn FnMut(Place<'_>)) {
+        self.as_mut_slice().for_each_place(visit);
+    }
+}
+
+// SAFETY: as for a slice.
+unsafe impl<T: NativeElement> ResultPlace for Vec<T> {
+    fn for_each_place(&mut self, visit: &mut dyn FnMut(Place<'_>)) {
+        self.as_mut_slice().for_each_place(visit);
+    }
+}
+
 // SAFETY: as for what it refers to.
 unsafe impl<T: ResultPlace + ?Sized> ResultPlace for &mut T {
     fn for_each_place(&mut self, visit: &mut dyn FnMut(Place<'_>)) {
@@ -130,6 +144,8 @@ tuple_results! {
     A B;
     A B C;
     A B C D;
-    A B C D E F;
     A B C D E;
+    A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
 }

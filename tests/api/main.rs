@@ -1,7 +1,9 @@
 //! The public interface, used as programs use it: building, compiling, running, keeping.
 
 mod broadcasting;
+mod calls;
 mod documents;
+mod examples;
 mod running;
 mod saved;
 mod steady_state;

@@ -1,0 +1,93 @@
+//! The host's ends of a program's `infeed` and `outfeed` queues.
+//!
+//! Every executable has its own queues. While an [`Infeed`] exists, a program that reads waits for values; without one, it
+//! fails where the queue is empty.
+
+use std::sync::Arc;
+
+use exec::runtime::feeds::{Feed, FeedArray, FeedSender, FeedValue};
+use hlo::element_type::ElementType;
+use hlo::literal::{ArrayLiteral, Literal};
+use hlo::shape::ArrayShape;
+use lowering_loops::library_calls::primitive_type;
+
+use crate::error::Error;
+use crate::executable::Executable;
+
+/// The end of a program's infeed queue where values go in.
+#[derive(Debug)]
+pub struct Infeed {
+    sender: FeedSender,
+}
+
+/// The end of a program's outfeed queue where values come out.
+#[derive(Clone, Debug)]
+pub struct Outfeed {
+    feed: Arc<Feed>,
+}
+
+impl Executable {
+    /// The queue that the program's `infeed` operations read.
+    pub fn infeed(&self) -> Infeed {
+        Infeed { sender: FeedSender::new(&self.state().feeds.infeed) }
+    }
+
+    /// The queue that the program's `outfeed` operations write.
+    pub fn outfeed(&self) -> Outfeed {
+        Outfeed { feed: Arc::clone(&self.state().feeds.outfeed) }
+    }
+}
+
+impl Infeed {
+    /// Adds a value, an array or a tuple of arrays, which one `infeed` reads.
+    ///
+    /// # Errors
+    /// [`Error::Elided`] for constants without a value.
+    pub fn push(&self, value: &Literal) -> Result<(), Error> {
+        let mut arrays = FeedValue::new();
+        for leaf in value.leaves() {
+            match leaf {
+                Literal::Array(array) => arrays.push(FeedArray {
+                    element_type: primitive_type(array.element_type()),
+                    dimensions: array.shape().dimensions.clone(),
+                    bytes: array.bytes().to_vec(),
+                }),
+                Literal::Elided(shape) => return Err(Error::Elided(shape.to_string())),
+                Literal::Tuple(_) | Literal::Token => {}
+            }
+        }
+        self.sender.push(arrays);
+        Ok(())
+    }
+}
+
+impl Outfeed {
+    /// Takes the first value: an array, or the arrays of a tuple as a tuple. `None` if there is none yet.
+    pub fn try_pop(&self) -> Option<Literal> {
+        self.feed.try_pop().and_then(literal)
+    }
+
+    /// Takes the first value, and waits for it as long as a run that was started with
+    /// [`execute_async`](Executable::execute_async) is not done. `None` if none comes any more.
+    pub fn pop(&self) -> Option<Literal> {
+        self.feed.pop().and_then(literal)
+    }
+
+    /// Announces a run that may write to the queue.
+    pub(crate) fn writer(&self) -> FeedSender {
+        FeedSender::new(&self.feed)
+    }
+}
+
+/// A value of a queue. Compiled code writes arrays whose bytes fit their shapes.
+fn literal(mut value: FeedValue) -> Option<Literal> {
+    let array = |array: FeedArray| {
+        let element_type = ElementType::all().find(|&other| primitive_type(other) == array.element_type)?;
+        let shape = ArrayShape::new(element_type, array.dimensions);
+        ArrayLiteral::from_bytes(shape, &array.bytes).ok().map(Literal::Array)
+    };
+    match value.len() {
+        1 => value.pop().and_then(array),
+        _ => value.into_iter().map(array).collect::<Option<Vec<_>>>().map(Literal::Tuple),
+    }
+}
