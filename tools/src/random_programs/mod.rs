@@ -9,7 +9,9 @@
 mod accuracy;
 mod control;
 mod generate;
+mod movement;
 mod operations;
+mod reductions;
 mod shrink;
 
 use std::collections::HashMap;

@@ -1,0 +1,303 @@
+//! Operations that combine elements: reductions, windows, contractions, sorting, scattering.
+
+use hlo::element_type::{ElementClass, ElementType};
+
+use super::accuracy::Accuracy;
+use super::generate::{Body, Generator, Value, shape_text};
+use super::movement::list;
+use super::operations::{finish, partner};
+
+/// A computation of two scalars and its neutral element.
+pub(super) fn reducer(
+    body: &mut Body,
+    generator: &mut Generator,
+    element_type: ElementType,
+) -> (&'static str, String, Value) {
+    let (operation, neutral) = match element_type.class() {
+        ElementClass::Predicate => *generator.choose(&[("and", 1), ("or", 0)]),
+        ElementClass::Signed | ElementClass::Unsigned => {
+            *generator.choose(&[("add", 0), ("multiply", 1), ("or", 0), ("xor", 0), ("maximum", 0), ("minimum", 3)])
+        }
+        ElementClass::Float => *generator.choose(&[("add", 0), ("add", 0), ("maximum", -1), ("minimum", 2)]),
+        ElementClass::Complex => ("add", 0),
+    };
+    let name = generator.name("reducer");
+    let scalar = shape_text(element_type, &[]);
+    generator.computations.push_str(&format!(
+        "{name} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = {scalar} {operation}(a, b)\n}}\n\n"
+    ));
+    let initial = body.constant(generator, element_type, neutral);
+    (operation, name, initial)
+}
+
+/// The accuracy of a reduction of `count` elements each.
+pub(super) fn reduced(operation: &str, operand: &Value, initial: &Value, count: i64) -> Accuracy {
+    match operation {
+        "add" => operand.accuracy.or(initial.accuracy).sum(operand.element_type, count + 1),
+        "maximum" | "minimum" => operand.accuracy.or(initial.accuracy),
+        _ => Accuracy::EXACT,
+    }
+}
+
+pub(super) fn reduce(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let operand = body.pick(generator, |value| value.rank() >= 1)?;
+    let (operation, computation, initial) = reducer(body, generator, operand.element_type);
+    let mut reduced_dimensions: Vec<i64> = (0..operand.rank() as i64).filter(|_| generator.random.bool()).collect();
+    if reduced_dimensions.is_empty() {
+        reduced_dimensions.push(generator.random.i64(0..operand.rank() as i64));
+    }
+    let is_reduced = |dimension: usize| reduced_dimensions.contains(&(dimension as i64));
+    let dimensions: Vec<i64> = (0..operand.rank())
+        .filter(|&dimension| !is_reduced(dimension))
+        .map(|dimension| operand.dimensions[dimension])
+        .collect();
+    let count = (0..operand.rank())
+        .filter(|&dimension| is_reduced(dimension))
+        .map(|dimension| operand.dimensions[dimension])
+        .product();
+    let accuracy = reduced(operation, &operand, &initial, count);
+    let attributes = format!(", dimensions={{{}}}, to_apply={computation}", list(&reduced_dimensions));
+    finish(body, generator, "reduce", &[&operand, &initial], &attributes, (operand.element_type, &dimensions, accuracy))
+}
+
+pub(super) fn reduce_window(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let operand = body.pick(generator, |value| value.rank() >= 1 && value.elements() > 0)?;
+    let (operation, computation, initial) = reducer(body, generator, operand.element_type);
+    let (mut sizes, mut strides, mut paddings, mut dimensions) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for &size in &operand.dimensions {
+        let window = generator.random.i64(1..=size.min(3));
+        let stride = generator.random.i64(1..=2);
+        let (low, high) = (generator.random.i64(0..=1), generator.random.i64(0..=1));
+        dimensions.push((size + low + high - window) / stride + 1);
+        sizes.push(window.to_string());
+        strides.push(stride.to_string());
+        paddings.push(format!("{low}_{high}"));
+    }
+    let count = 3i64.pow(operand.rank() as u32);
+    let accuracy = reduced(operation, &operand, &initial, count);
+    let attributes = format!(
+        ", window={{size={} stride={} pad={}}}, to_apply={computation}",
+        sizes.join("x"),
+        strides.join("x"),
+        paddings.join("x")
+    );
+    finish(
+        body,
+        generator,
+        "reduce-window",
+        &[&operand, &initial],
+        &attributes,
+        (operand.element_type, &dimensions, accuracy),
+    )
+}
+
+pub(super) fn dot(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let left = body.pick(generator, |value| {
+        value.rank() >= 1 && value.element_type != ElementType::Pred && value.elements() > 0
+    })?;
+    let dimension = generator.random.usize(0..left.rank());
+    let size = left.dimensions[dimension];
+    let right =
+        body.pick(generator, |value| value.element_type == left.element_type && value.dimensions.contains(&size))?;
+    let other = right.dimensions.iter().position(|&candidate| candidate == size)?;
+    let rest = |value: &Value, contracted: usize| {
+        let mut dimensions = value.dimensions.clone();
+        dimensions.remove(contracted);
+        dimensions
+    };
+    let dimensions = [rest(&left, dimension), rest(&right, other)].concat();
+    let product = left.accuracy.times(right.accuracy, left.element_type);
+    // Products are not rounded alike by all engines.
+    let product = if product.whole { product } else { product.through(left.element_type, product.bound, 1.0) };
+    let terms = if left.element_type.is_complex() { 2 * size } else { size };
+    let accuracy = if left.element_type.is_integer() { Accuracy::EXACT } else { product.sum(left.element_type, terms) };
+    let attributes = format!(", lhs_contracting_dims={{{dimension}}}, rhs_contracting_dims={{{other}}}");
+    finish(body, generator, "dot", &[&left, &right], &attributes, (left.element_type, &dimensions, accuracy))
+}
+
+/// Sorted along a dimension, with the values of another array in the same order.
+pub(super) fn sort(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let keys = body.pick(generator, |value| {
+        value.rank() >= 1 && value.is_exact() && !value.element_type.is_complex() && !value.element_type.is_float()
+    })?;
+    let values = partner(body, generator, &keys);
+    let name = generator.name("before");
+    let scalar = shape_text(keys.element_type, &[]);
+    let direction = *generator.choose(&["LT", "GT"]);
+    generator.computations.push_str(&format!(
+        "{name} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  c = {scalar} parameter(2)\n  \
+         d = {scalar} parameter(3)\n  ROOT e = pred[] compare(a, b), direction={direction}\n}}\n\n"
+    ));
+    let dimension = generator.random.usize(0..keys.rank());
+    let attributes = format!(", dimensions={{{dimension}}}, is_stable=true, to_apply={name}");
+    pair(body, generator, "sort", &[&keys, &values], &attributes, (&keys, &values, &keys.dimensions))
+}
+
+/// The greatest element and its first position: a reduction of two arrays.
+pub(super) fn largest(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let keys = body.pick(generator, |value| {
+        value.rank() >= 1 && value.is_exact() && matches!(value.element_type, ElementType::S32 | ElementType::U8)
+    })?;
+    let dimension = generator.random.usize(0..keys.rank());
+    let positions = body.add(
+        generator,
+        ElementType::S32,
+        &keys.dimensions,
+        Accuracy::EXACT,
+        &format!("iota(), iota_dimension={dimension}"),
+    );
+    let (first, none) = (body.constant(generator, keys.element_type, 0), body.constant(generator, ElementType::S32, 0));
+    let name = generator.name("largest");
+    let key = shape_text(keys.element_type, &[]);
+    generator.computations.push_str(&format!(
+        "{name} {{\n  a = {key} parameter(0)\n  i = s32[] parameter(1)\n  b = {key} parameter(2)\n  j = s32[] parameter(3)\n  \
+         stays = pred[] compare(a, b), direction=GE\n  value = {key} select(stays, a, b)\n  \
+         place = s32[] select(stays, i, j)\n  ROOT both = ({key}, s32[]) tuple(value, place)\n}}\n\n"
+    ));
+    let mut dimensions = keys.dimensions.clone();
+    dimensions.remove(dimension);
+    let attributes = format!(", dimensions={{{dimension}}}, to_apply={name}");
+    let operands = [&keys, &positions, &first, &none];
+    pair(body, generator, "reduce", &operands, &attributes, (&keys, &positions, &dimensions))
+}
+
+/// An operation with two results, of the types of two of its operands; gives the second.
+fn pair(
+    body: &mut Body,
+    generator: &mut Generator,
+    operation: &str,
+    operands: &[&Value],
+    attributes: &str,
+    (first, second, dimensions): (&Value, &Value, &[i64]),
+) -> Option<Value> {
+    if body.exact_only && !(first.is_exact() && second.is_exact()) {
+        return None;
+    }
+    let name = generator.name("both");
+    let names: Vec<&str> = operands.iter().map(|operand| operand.name.as_str()).collect();
+    for name in &names {
+        *body.uses.entry(name.to_string()).or_insert(0) += 1;
+    }
+    let shapes = [first, second].map(|value| shape_text(value.element_type, dimensions));
+    body.text.push_str(&format!("  {name} = ({}) {operation}({}){attributes}\n", shapes.join(", "), names.join(", ")));
+    let mut element = |number: usize, value: &Value| {
+        let call = format!("get-tuple-element({name}), index={number}");
+        body.add(generator, value.element_type, dimensions, value.accuracy, &call)
+    };
+    element(0, first);
+    Some(element(1, second))
+}
+
+/// Rows added to an array at positions that may repeat or lie outside.
+pub(super) fn scatter(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let operand =
+        body.pick(generator, |value| value.rank() >= 1 && value.elements() > 0 && value.element_type.is_integer())?;
+    let indices = body.pick(generator, |value| value.rank() == 1 && value.element_type == ElementType::S32)?;
+    let count = indices.dimensions[0];
+    let rows = &operand.dimensions[1..];
+    let shape = [&[count], rows].concat();
+    let updates = body.pick(generator, |value| value.element_type == operand.element_type && value.dimensions == shape);
+    let updates = match updates {
+        Some(updates) => updates,
+        None => {
+            let one = body.constant(generator, operand.element_type, 1);
+            let result = (operand.element_type, &shape[..], Accuracy::EXACT);
+            finish(body, generator, "broadcast", &[&one], ", dimensions={}", result)?
+        }
+    };
+    let name = generator.name("combine");
+    let scalar = shape_text(operand.element_type, &[]);
+    let operation = *generator.choose(&["add", "maximum", "xor"]);
+    generator.computations.push_str(&format!(
+        "{name} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = {scalar} {operation}(a, b)\n}}\n\n"
+    ));
+    let window: Vec<i64> = (1..shape.len() as i64).collect();
+    let attributes = format!(
+        ", update_window_dims={{{}}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={name}",
+        list(&window)
+    );
+    let result = (operand.element_type, &operand.dimensions[..], Accuracy::EXACT);
+    finish(body, generator, "scatter", &[&operand, &indices, &updates], &attributes, result)
+}
+
+/// Ones of a pooled gradient go back to where the greatest elements were.
+pub(super) fn select_and_scatter(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let operand =
+        body.pick(generator, |value| value.rank() >= 1 && value.elements() > 0 && value.element_type.is_integer())?;
+    let (mut sizes, mut strides, mut dimensions) = (Vec::new(), Vec::new(), Vec::new());
+    for &size in &operand.dimensions {
+        let window = generator.random.i64(1..=size.min(3));
+        let stride = generator.random.i64(1..=3);
+        dimensions.push((size - window) / stride + 1);
+        sizes.push(window.to_string());
+        strides.push(stride.to_string());
+    }
+    let one = body.constant(generator, operand.element_type, 1);
+    let zero = body.constant(generator, operand.element_type, 0);
+    let result = (operand.element_type, &dimensions[..], Accuracy::EXACT);
+    let source = finish(body, generator, "broadcast", &[&one], ", dimensions={}", result)?;
+    let (select, add) = (generator.name("select"), generator.name("add"));
+    let scalar = shape_text(operand.element_type, &[]);
+    generator.computations.push_str(&format!(
+        "{select} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = pred[] compare(a, b), direction=GE\n}}\n\n\
+         {add} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = {scalar} add(a, b)\n}}\n\n"
+    ));
+    let attributes =
+        format!(", window={{size={} stride={}}}, select={select}, scatter={add}", sizes.join("x"), strides.join("x"));
+    let result = (operand.element_type, &operand.dimensions[..], Accuracy::EXACT);
+    finish(body, generator, "select-and-scatter", &[&operand, &source, &zero], &attributes, result)
+}
+
+/// A convolution over one or two spatial dimensions of an array with batch and features in front.
+pub(super) fn convolution(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let input = body.pick(generator, |value| {
+        (3..=4).contains(&value.rank()) && value.elements() > 0 && value.element_type != ElementType::Pred
+    })?;
+    let spatial = input.rank() - 2;
+    let (mut sizes, mut strides, mut pads, mut base, mut window) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let features = generator.random.i64(1..=5);
+    let mut kernel_dimensions = vec![features, input.dimensions[1]];
+    let mut dimensions = vec![input.dimensions[0], features];
+    for &size in &input.dimensions[2..] {
+        let kernel = generator.random.i64(1..=3);
+        let stride = generator.random.i64(1..=2);
+        let (low, high) = (generator.random.i64(-1..=2), generator.random.i64(0..=2));
+        let (base_step, window_step) = (*generator.choose(&[1, 1, 2]), *generator.choose(&[1, 1, 2]));
+        let padded = (size - 1) * base_step + 1 + low + high;
+        let reach = (kernel - 1) * window_step + 1;
+        if padded < reach {
+            return None;
+        }
+        dimensions.push((padded - reach) / stride + 1);
+        kernel_dimensions.push(kernel);
+        sizes.push(kernel.to_string());
+        strides.push(stride.to_string());
+        pads.push(format!("{low}_{high}"));
+        base.push(base_step.to_string());
+        window.push(window_step.to_string());
+    }
+    let count: i64 = kernel_dimensions.iter().product();
+    let flat =
+        body.add(generator, ElementType::S32, &[count], Accuracy::whole(count as f64), "iota(), iota_dimension=0");
+    // The bound holds for every type with room for it.
+    let converted = (input.element_type, &[count][..], flat.accuracy);
+    let converted = finish(body, generator, "convert", &[&flat], "", converted)?;
+    let kernel = (input.element_type, &kernel_dimensions[..], flat.accuracy);
+    let kernel = finish(body, generator, "reshape", &[&converted], "", kernel)?;
+    let element_type = input.element_type;
+    let product = input.accuracy.times(kernel.accuracy, element_type);
+    let product = if product.whole { product } else { product.through(element_type, product.bound, 1.0) };
+    let terms = count / features * if element_type.is_complex() { 2 } else { 1 };
+    let accuracy = if element_type.is_integer() { Accuracy::EXACT } else { product.sum(element_type, terms) };
+    let labels = if spatial == 1 { "bf0_oi0->bf0" } else { "bf01_oi01->bf01" };
+    let attributes = format!(
+        ", window={{size={} stride={} pad={} lhs_dilate={} rhs_dilate={}}}, dim_labels={labels}",
+        sizes.join("x"),
+        strides.join("x"),
+        pads.join("x"),
+        base.join("x"),
+        window.join("x")
+    );
+    finish(body, generator, "convolution", &[&input, &kernel], &attributes, (element_type, &dimensions, accuracy))
+}
