@@ -127,15 +127,15 @@ impl KeyCoder {
                 let bits = match self.infinity {
                     Some(infinity) if self.canonical => {
                         let magnitude = bits & !sign & self.mask();
-                        match magnitude {
-                            0 => 0,
-                            _ if magnitude > infinity => infinity | infinity >> 1,
-                            _ => bits,
-                        }
+                        let bits = if magnitude == 0 { 0 } else { bits };
+                        if magnitude > infinity { infinity | infinity >> 1 } else { bits }
                     }
                     _ => bits,
                 };
-                if bits & sign != 0 { !bits & self.mask() } else { bits | sign }
+                // Negative ones are inverted, the others get the sign bit; without a branch, which would be guessed wrong
+                // half the time.
+                let is_negative = bits >> (self.bits - 1) & 1;
+                bits ^ (is_negative.wrapping_neg() & self.mask() | sign)
             }
         };
         if self.descending { !key & self.mask() } else { key }
@@ -150,8 +150,10 @@ impl KeyCoder {
             Unsigned => key,
             Signed => key ^ sign,
             FloatWithoutNegativeZero if key == self.mask() => sign,
-            Float { .. } | FloatWithoutNegativeZero if key & sign != 0 => key & !sign,
-            Float { .. } | FloatWithoutNegativeZero => !key & self.mask(),
+            Float { .. } | FloatWithoutNegativeZero => {
+                let is_negative = (key >> (self.bits - 1) & 1) ^ 1;
+                key ^ (is_negative.wrapping_neg() & self.mask() | sign)
+            }
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod keys;
 mod merge;
+mod radix;
 mod rows;
 
 use super::{RunContext, context::context_at};

@@ -3,7 +3,8 @@
 use super::{
     Comparator, SortDescriptor, SortOrder,
     keys::{KeyCoder, KeyType},
-    merge::{merge_sort, parallel_sort, radix_sort},
+    merge::merge_sort,
+    radix::{Keyed, Packed, Wide, sort_keys},
 };
 use crate::ThreadPool;
 
@@ -89,6 +90,39 @@ impl Rows {
     pub(super) fn length(&self) -> usize {
         self.length
     }
+
+    /// The bits of the key element at a position of the row that starts at element `first`.
+    #[inline(always)]
+    fn load_bits(&self, key: &Key, first: usize, position: usize) -> u64 {
+        let input = self.operands[key.operand].input;
+        let element = first + position * self.inner;
+        // SAFETY: the element is inside the array, whose element size was checked to be the key's.
+        unsafe {
+            match key.bits {
+                8 => input.add(element).read().into(),
+                16 => input.cast::<u16>().add(element).read_unaligned().into(),
+                32 => input.cast::<u32>().add(element).read_unaligned().into(),
+                _ => input.cast::<u64>().add(element).read_unaligned(),
+            }
+        }
+    }
+
+    /// Writes the bits of the key operand's row that starts at element `first`.
+    fn store(&self, key: &Key, first: usize, row: impl Iterator<Item = u64>) {
+        let output = self.operands[key.operand].output;
+        for (position, bits) in row.enumerate() {
+            let element = first + position * self.inner;
+            // SAFETY: the element is inside the array, whose element size was checked to be the key's.
+            unsafe {
+                match key.bits {
+                    8 => output.add(element).write(bits as u8),
+                    16 => output.cast::<u16>().add(element).write_unaligned(bits as u16),
+                    32 => output.cast::<u32>().add(element).write_unaligned(bits as u32),
+                    _ => output.cast::<u64>().add(element).write_unaligned(bits),
+                }
+            }
+        }
+    }
 }
 
 /// Sorts rows, keeping its memory from one to the next.
@@ -97,10 +131,28 @@ pub(super) struct Row<'a> {
     threads: Option<&'a ThreadPool>,
     indices: Vec<u32>,
     index_scratch: Vec<u32>,
-    keys: Vec<u32>,
-    packed: Vec<u64>,
-    wide: Vec<(u64, u32)>,
+    packed: Keys<Packed>,
+    wide: Keys<Wide>,
+    plain: Keys<u32>,
+    wide_plain: Keys<u64>,
     bytes: Vec<u8>,
+}
+
+/// Keys of a row, and room to sort them.
+#[derive(Default)]
+struct Keys<T> {
+    keys: Vec<T>,
+    scratch: Vec<T>,
+}
+
+impl<T: Keyed> Keys<T> {
+    /// The keys in order.
+    fn sorted(&mut self, keys: impl Iterator<Item = T>, threads: Option<&ThreadPool>) -> &[T] {
+        self.keys.clear();
+        self.keys.extend(keys);
+        sort_keys(&mut self.keys, &mut self.scratch, threads);
+        &self.keys
+    }
 }
 
 impl<'a> Row<'a> {
@@ -111,9 +163,10 @@ impl<'a> Row<'a> {
             threads,
             indices: Vec::new(),
             index_scratch: Vec::new(),
-            keys: Vec::new(),
-            packed: Vec::new(),
-            wide: Vec::new(),
+            packed: Keys::default(),
+            wide: Keys::default(),
+            plain: Keys::default(),
+            wide_plain: Keys::default(),
             bytes: Vec::new(),
         }
     }
@@ -130,83 +183,49 @@ impl<'a> Row<'a> {
     }
 
     fn has_nan(&self, key: &Key, first: usize) -> bool {
-        (0..self.rows.length).any(|position| key.coder.is_nan(self.load_bits(key, first, position)))
-    }
-
-    /// The bits of the key element at a position of the row that starts at element `first`.
-    #[inline(always)]
-    fn load_bits(&self, key: &Key, first: usize, position: usize) -> u64 {
-        let input = self.rows.operands[key.operand].input;
-        let element = first + position * self.rows.inner;
-        // SAFETY: the element is inside the array, whose element size was checked to be the key's.
-        unsafe {
-            match key.bits {
-                8 => input.add(element).read().into(),
-                16 => input.cast::<u16>().add(element).read_unaligned().into(),
-                32 => input.cast::<u32>().add(element).read_unaligned().into(),
-                _ => input.cast::<u64>().add(element).read_unaligned(),
-            }
-        }
+        (0..self.rows.length).any(|position| key.coder.is_nan(self.rows.load_bits(key, first, position)))
     }
 
     fn sort_by_key(&mut self, key: &Key, first: usize) {
-        let length = self.rows.length;
-        if self.rows.operands.len() == 1 && key.bits <= 32 && key.coder.is_reversible() {
-            let mut keys = std::mem::take(&mut self.keys);
-            keys.clear();
-            keys.extend((0..length).map(|position| key.coder.encode(self.load_bits(key, first, position)) as u32));
-            match self.threads {
-                Some(threads) => parallel_sort(&mut keys, threads),
-                None => radix_sort(&mut keys, &mut self.index_scratch),
+        let rows = self.rows;
+        let elements = (0..rows.length).map(|position| rows.load_bits(key, first, position));
+        if rows.operands.len() > 1 {
+            let mut indices = std::mem::take(&mut self.indices);
+            indices.clear();
+            if key.bits <= 32 {
+                let keys = elements.zip(0..).map(|(bits, index)| Packed::new(key.coder.encode(bits), index));
+                indices.extend(self.packed.sorted(keys, self.threads).iter().map(|item| item.payload()));
+            } else {
+                let keys = elements.zip(0..).map(|(bits, index)| Wide { key: key.coder.encode(bits), index });
+                indices.extend(self.wide.sorted(keys, self.threads).iter().map(|item| item.index));
             }
-            self.store_keys(key, first, &keys);
-            self.keys = keys;
+            self.rearrange(first, &indices);
+            self.indices = indices;
             return;
         }
-        let mut indices = std::mem::take(&mut self.indices);
-        indices.clear();
-        if key.bits <= 32 {
-            let mut packed = std::mem::take(&mut self.packed);
-            packed.clear();
-            packed.extend(
-                (0..length)
-                    .map(|position| key.coder.encode(self.load_bits(key, first, position)) << 32 | position as u64),
-            );
-            match self.threads {
-                Some(threads) => parallel_sort(&mut packed, threads),
-                None => packed.sort_unstable(),
+        // A single operand needs no places: its elements follow from their keys, or travel with them.
+        let keys = elements.clone().map(|bits| key.coder.encode(bits));
+        match (key.bits <= 32, key.coder.is_reversible()) {
+            (true, true) => {
+                let sorted = self.plain.sorted(keys.map(|key| key as u32), self.threads);
+                rows.store(key, first, sorted.iter().map(|&item| key.coder.decode(item.into())));
             }
-            indices.extend(packed.iter().map(|&packed| packed as u32));
-            self.packed = packed;
-        } else {
-            let mut wide = std::mem::take(&mut self.wide);
-            wide.clear();
-            wide.extend(
-                (0..length).map(|position| (key.coder.encode(self.load_bits(key, first, position)), position as u32)),
-            );
-            match self.threads {
-                Some(threads) => parallel_sort(&mut wide, threads),
-                None => wide.sort_unstable(),
+            (true, false) => {
+                let items = elements.map(|bits| Packed::new(key.coder.encode(bits), bits as u32));
+                let sorted = self.packed.sorted(items, self.threads);
+                rows.store(key, first, sorted.iter().map(|item| item.payload().into()));
             }
-            indices.extend(wide.iter().map(|&(_, index)| index));
-            self.wide = wide;
-        }
-        self.rearrange(first, &indices);
-        self.indices = indices;
-    }
-
-    fn store_keys(&self, key: &Key, first: usize, keys: &[u32]) {
-        let output = self.rows.operands[key.operand].output;
-        for (position, &value) in keys.iter().enumerate() {
-            let bits = key.coder.decode(value.into());
-            let element = first + position * self.rows.inner;
-            // SAFETY: the element is inside the array, whose element size was checked to be the key's.
-            unsafe {
-                match key.bits {
-                    8 => output.add(element).write(bits as u8),
-                    16 => output.cast::<u16>().add(element).write_unaligned(bits as u16),
-                    _ => output.cast::<u32>().add(element).write_unaligned(bits as u32),
-                }
+            (false, true) => {
+                let sorted = self.wide_plain.sorted(keys, self.threads);
+                rows.store(key, first, sorted.iter().map(|&item| key.coder.decode(item)));
+            }
+            (false, false) => {
+                let items = elements.zip(0..).map(|(bits, index)| Wide { key: key.coder.encode(bits), index });
+                let mut indices = std::mem::take(&mut self.indices);
+                indices.clear();
+                indices.extend(self.wide.sorted(items, self.threads).iter().map(|item| item.index));
+                self.rearrange(first, &indices);
+                self.indices = indices;
             }
         }
     }
