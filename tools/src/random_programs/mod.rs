@@ -11,6 +11,7 @@ mod control;
 mod generate;
 mod operations;
 mod shrink;
+mod structured;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -6,11 +6,12 @@ use hlo::element_type::{ElementClass, ElementType};
 
 use super::accuracy::{Accuracy, whole_limit};
 use super::generate::{Body, Generator, MOST_ELEMENTS, Value, shape_text};
+use super::structured;
 
 type Operation = fn(&mut Body, &mut Generator) -> Option<Value>;
 
 /// The operations, those of real programs more than once.
-const OPERATIONS: [Operation; 30] = [
+const OPERATIONS: [Operation; 40] = [
     unary,
     unary,
     smooth,
@@ -41,6 +42,16 @@ const OPERATIONS: [Operation; 30] = [
     dynamic_slice,
     dynamic_update_slice,
     gather,
+    structured::batched_dot,
+    structured::bitcast_convert,
+    structured::convolution,
+    structured::convolution,
+    structured::dilated_reduce_window,
+    structured::greatest,
+    structured::ragged_dot,
+    structured::scatter,
+    structured::select_and_scatter,
+    structured::sized,
 ];
 
 /// Adds a random operation.
@@ -54,7 +65,7 @@ fn is_float(value: &Value) -> bool {
 }
 
 /// Adds an operation if its accuracy is good enough to compare anything.
-fn finish(
+pub(super) fn finish(
     body: &mut Body,
     generator: &mut Generator,
     operation: &str,
@@ -254,7 +265,7 @@ fn convert(body: &mut Body, generator: &mut Generator) -> Option<Value> {
     finish(body, generator, "convert", &[&operand], "", (target, &operand.dimensions, accuracy))
 }
 
-fn list(numbers: &[i64]) -> String {
+pub(super) fn list(numbers: &[i64]) -> String {
     numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -383,7 +394,11 @@ fn iota(body: &mut Body, generator: &mut Generator) -> Option<Value> {
 }
 
 /// A computation of two scalars and its neutral element.
-fn reducer(body: &mut Body, generator: &mut Generator, element_type: ElementType) -> (&'static str, String, Value) {
+pub(super) fn reducer(
+    body: &mut Body,
+    generator: &mut Generator,
+    element_type: ElementType,
+) -> (&'static str, String, Value) {
     let (operation, neutral) = match element_type.class() {
         ElementClass::Predicate => *generator.choose(&[("and", 1), ("or", 0)]),
         ElementClass::Signed | ElementClass::Unsigned => {
@@ -402,7 +417,7 @@ fn reducer(body: &mut Body, generator: &mut Generator, element_type: ElementType
 }
 
 /// The accuracy of a reduction of `count` elements each.
-fn reduced(operation: &str, operand: &Value, initial: &Value, count: i64) -> Accuracy {
+pub(super) fn reduced(operation: &str, operand: &Value, initial: &Value, count: i64) -> Accuracy {
     match operation {
         "add" => operand.accuracy.or(initial.accuracy).sum(operand.element_type, count + 1),
         "maximum" | "minimum" => operand.accuracy.or(initial.accuracy),
