@@ -13,6 +13,7 @@ mod movement;
 mod operations;
 mod reductions;
 mod shrink;
+mod structured;
 
 use std::collections::HashMap;
 use std::fmt;

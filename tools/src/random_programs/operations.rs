@@ -6,12 +6,12 @@ use hlo::element_type::{ElementClass, ElementType};
 
 use super::accuracy::{Accuracy, whole_limit};
 use super::generate::{Body, Generator, MOST_ELEMENTS, Value};
-use super::{movement, reductions};
+use super::{movement, reductions, structured};
 
 type Operation = fn(&mut Body, &mut Generator) -> Option<Value>;
 
 /// The operations, those of real programs more than once.
-const OPERATIONS: [Operation; 37] = [
+const OPERATIONS: [Operation; 41] = [
     unary,
     unary,
     smooth,
@@ -42,13 +42,17 @@ const OPERATIONS: [Operation; 37] = [
     movement::dynamic_slice,
     movement::dynamic_update_slice,
     movement::gather,
-    bitcast_convert,
     reductions::sort,
-    reductions::largest,
-    reductions::scatter,
-    reductions::select_and_scatter,
-    reductions::convolution,
-    reductions::convolution,
+    structured::batched_dot,
+    structured::bitcast_convert,
+    structured::convolution,
+    structured::convolution,
+    structured::dilated_reduce_window,
+    structured::greatest,
+    structured::ragged_dot,
+    structured::scatter,
+    structured::select_and_scatter,
+    structured::sized,
 ];
 
 /// Adds a random operation.
@@ -260,19 +264,4 @@ fn convert(body: &mut Body, generator: &mut Generator) -> Option<Value> {
         return None;
     }
     finish(body, generator, "convert", &[&operand], "", (target, &operand.dimensions, accuracy))
-}
-
-/// The bits of integers as integers of another width; the last dimension holds the pieces.
-fn bitcast_convert(body: &mut Body, generator: &mut Generator) -> Option<Value> {
-    let operand = body.pick(generator, |value| value.element_type.is_integer())?;
-    let targets = [ElementType::S8, ElementType::U16, ElementType::S32, ElementType::U32, ElementType::U64];
-    let target = *generator.choose(&targets);
-    let (from, to) = (i64::from(operand.element_type.bit_width()), i64::from(target.bit_width()));
-    let mut dimensions = operand.dimensions.clone();
-    if from > to {
-        dimensions.push(from / to);
-    } else if from < to && dimensions.pop() != Some(to / from) {
-        return None;
-    }
-    finish(body, generator, "bitcast-convert", &[&operand], "", (target, &dimensions, Accuracy::EXACT))
 }

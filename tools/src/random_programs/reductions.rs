@@ -1,4 +1,4 @@
-//! Operations that combine elements: reductions, windows, contractions, sorting, scattering.
+//! Operations that combine or order elements: reductions, windows, contractions, sorting.
 
 use hlo::element_type::{ElementClass, ElementType};
 
@@ -133,34 +133,6 @@ pub(super) fn sort(body: &mut Body, generator: &mut Generator) -> Option<Value> 
     pair(body, generator, "sort", &[&keys, &values], &attributes, (&keys, &values, &keys.dimensions))
 }
 
-/// The greatest element and its first position: a reduction of two arrays.
-pub(super) fn largest(body: &mut Body, generator: &mut Generator) -> Option<Value> {
-    let keys = body.pick(generator, |value| {
-        value.rank() >= 1 && value.is_exact() && matches!(value.element_type, ElementType::S32 | ElementType::U8)
-    })?;
-    let dimension = generator.random.usize(0..keys.rank());
-    let positions = body.add(
-        generator,
-        ElementType::S32,
-        &keys.dimensions,
-        Accuracy::EXACT,
-        &format!("iota(), iota_dimension={dimension}"),
-    );
-    let (first, none) = (body.constant(generator, keys.element_type, 0), body.constant(generator, ElementType::S32, 0));
-    let name = generator.name("largest");
-    let key = shape_text(keys.element_type, &[]);
-    generator.computations.push_str(&format!(
-        "{name} {{\n  a = {key} parameter(0)\n  i = s32[] parameter(1)\n  b = {key} parameter(2)\n  j = s32[] parameter(3)\n  \
-         stays = pred[] compare(a, b), direction=GE\n  value = {key} select(stays, a, b)\n  \
-         place = s32[] select(stays, i, j)\n  ROOT both = ({key}, s32[]) tuple(value, place)\n}}\n\n"
-    ));
-    let mut dimensions = keys.dimensions.clone();
-    dimensions.remove(dimension);
-    let attributes = format!(", dimensions={{{dimension}}}, to_apply={name}");
-    let operands = [&keys, &positions, &first, &none];
-    pair(body, generator, "reduce", &operands, &attributes, (&keys, &positions, &dimensions))
-}
-
 /// An operation with two results, of the types of two of its operands; gives the second.
 fn pair(
     body: &mut Body,
@@ -186,118 +158,4 @@ fn pair(
     };
     element(0, first);
     Some(element(1, second))
-}
-
-/// Rows added to an array at positions that may repeat or lie outside.
-pub(super) fn scatter(body: &mut Body, generator: &mut Generator) -> Option<Value> {
-    let operand =
-        body.pick(generator, |value| value.rank() >= 1 && value.elements() > 0 && value.element_type.is_integer())?;
-    let indices = body.pick(generator, |value| value.rank() == 1 && value.element_type == ElementType::S32)?;
-    let count = indices.dimensions[0];
-    let rows = &operand.dimensions[1..];
-    let shape = [&[count], rows].concat();
-    let updates = body.pick(generator, |value| value.element_type == operand.element_type && value.dimensions == shape);
-    let updates = match updates {
-        Some(updates) => updates,
-        None => {
-            let one = body.constant(generator, operand.element_type, 1);
-            let result = (operand.element_type, &shape[..], Accuracy::EXACT);
-            finish(body, generator, "broadcast", &[&one], ", dimensions={}", result)?
-        }
-    };
-    let name = generator.name("combine");
-    let scalar = shape_text(operand.element_type, &[]);
-    let operation = *generator.choose(&["add", "maximum", "xor"]);
-    generator.computations.push_str(&format!(
-        "{name} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = {scalar} {operation}(a, b)\n}}\n\n"
-    ));
-    let window: Vec<i64> = (1..shape.len() as i64).collect();
-    let attributes = format!(
-        ", update_window_dims={{{}}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1, to_apply={name}",
-        list(&window)
-    );
-    let result = (operand.element_type, &operand.dimensions[..], Accuracy::EXACT);
-    finish(body, generator, "scatter", &[&operand, &indices, &updates], &attributes, result)
-}
-
-/// Ones of a pooled gradient go back to where the greatest elements were.
-pub(super) fn select_and_scatter(body: &mut Body, generator: &mut Generator) -> Option<Value> {
-    let operand =
-        body.pick(generator, |value| value.rank() >= 1 && value.elements() > 0 && value.element_type.is_integer())?;
-    let (mut sizes, mut strides, mut dimensions) = (Vec::new(), Vec::new(), Vec::new());
-    for &size in &operand.dimensions {
-        let window = generator.random.i64(1..=size.min(3));
-        let stride = generator.random.i64(1..=3);
-        dimensions.push((size - window) / stride + 1);
-        sizes.push(window.to_string());
-        strides.push(stride.to_string());
-    }
-    let one = body.constant(generator, operand.element_type, 1);
-    let zero = body.constant(generator, operand.element_type, 0);
-    let result = (operand.element_type, &dimensions[..], Accuracy::EXACT);
-    let source = finish(body, generator, "broadcast", &[&one], ", dimensions={}", result)?;
-    let (select, add) = (generator.name("select"), generator.name("add"));
-    let scalar = shape_text(operand.element_type, &[]);
-    generator.computations.push_str(&format!(
-        "{select} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = pred[] compare(a, b), direction=GE\n}}\n\n\
-         {add} {{\n  a = {scalar} parameter(0)\n  b = {scalar} parameter(1)\n  ROOT c = {scalar} add(a, b)\n}}\n\n"
-    ));
-    let attributes =
-        format!(", window={{size={} stride={}}}, select={select}, scatter={add}", sizes.join("x"), strides.join("x"));
-    let result = (operand.element_type, &operand.dimensions[..], Accuracy::EXACT);
-    finish(body, generator, "select-and-scatter", &[&operand, &source, &zero], &attributes, result)
-}
-
-/// A convolution over one or two spatial dimensions of an array with batch and features in front.
-pub(super) fn convolution(body: &mut Body, generator: &mut Generator) -> Option<Value> {
-    let input = body.pick(generator, |value| {
-        (3..=4).contains(&value.rank()) && value.elements() > 0 && value.element_type != ElementType::Pred
-    })?;
-    let spatial = input.rank() - 2;
-    let (mut sizes, mut strides, mut pads, mut base, mut window) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let features = generator.random.i64(1..=5);
-    let mut kernel_dimensions = vec![features, input.dimensions[1]];
-    let mut dimensions = vec![input.dimensions[0], features];
-    for &size in &input.dimensions[2..] {
-        let kernel = generator.random.i64(1..=3);
-        let stride = generator.random.i64(1..=2);
-        let (low, high) = (generator.random.i64(-1..=2), generator.random.i64(0..=2));
-        let (base_step, window_step) = (*generator.choose(&[1, 1, 2]), *generator.choose(&[1, 1, 2]));
-        let padded = (size - 1) * base_step + 1 + low + high;
-        let reach = (kernel - 1) * window_step + 1;
-        if padded < reach {
-            return None;
-        }
-        dimensions.push((padded - reach) / stride + 1);
-        kernel_dimensions.push(kernel);
-        sizes.push(kernel.to_string());
-        strides.push(stride.to_string());
-        pads.push(format!("{low}_{high}"));
-        base.push(base_step.to_string());
-        window.push(window_step.to_string());
-    }
-    let count: i64 = kernel_dimensions.iter().product();
-    let flat =
-        body.add(generator, ElementType::S32, &[count], Accuracy::whole(count as f64), "iota(), iota_dimension=0");
-    // The bound holds for every type with room for it.
-    let converted = (input.element_type, &[count][..], flat.accuracy);
-    let converted = finish(body, generator, "convert", &[&flat], "", converted)?;
-    let kernel = (input.element_type, &kernel_dimensions[..], flat.accuracy);
-    let kernel = finish(body, generator, "reshape", &[&converted], "", kernel)?;
-    let element_type = input.element_type;
-    let product = input.accuracy.times(kernel.accuracy, element_type);
-    let product = if product.whole { product } else { product.through(element_type, product.bound, 1.0) };
-    let terms = count / features * if element_type.is_complex() { 2 } else { 1 };
-    let accuracy = if element_type.is_integer() { Accuracy::EXACT } else { product.sum(element_type, terms) };
-    let labels = if spatial == 1 { "bf0_oi0->bf0" } else { "bf01_oi01->bf01" };
-    let attributes = format!(
-        ", window={{size={} stride={} pad={} lhs_dilate={} rhs_dilate={}}}, dim_labels={labels}",
-        sizes.join("x"),
-        strides.join("x"),
-        pads.join("x"),
-        base.join("x"),
-        window.join("x")
-    );
-    finish(body, generator, "convolution", &[&input, &kernel], &attributes, (element_type, &dimensions, accuracy))
 }
