@@ -26,6 +26,9 @@ class Case:
     inputs: list
     expected: Optional[Callable] = None
     source: str = "xla"
+    # Arrays that the program reads from its infeed queue, and those that it writes to its outfeed queue.
+    fed: list = dataclasses.field(default_factory=list)
+    written: list = dataclasses.field(default_factory=list)
 
     @property
     def name(self):
@@ -104,11 +107,13 @@ def write(path, cases, xla):
         except Refused as error:
             refused.append((case.name, str(error)))
             continue
-        rows.append({
-            "op": case.op, "type": case.type, "what": case.what, "source": case.source, "hlo": case.text,
-            "inputs": [hexadecimal(array) for array in case.inputs],
-            "results": [hexadecimal(array) for array in results],
-        })
+        row = {"op": case.op, "type": case.type, "what": case.what, "source": case.source, "hlo": case.text}
+        row["inputs"] = [hexadecimal(array) for array in case.inputs]
+        row["results"] = [hexadecimal(array) for array in results]
+        for queue in ("fed", "written"):
+            if getattr(case, queue):
+                row[queue] = [hexadecimal(array) for array in getattr(case, queue)]
+        rows.append(row)
     text = "".join(json.dumps(row) + "\n" for row in rows)
     # Without time and name in the header, equal cases give equal files.
     path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))

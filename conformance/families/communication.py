@@ -40,5 +40,20 @@ def cases():
         lines = [f"{shape(element_type, (4, 3))} ragged-all-to-all(p0, p1, p2, p3, p4, p5), replica_groups={{{{0}}}}"]
         inputs = (x, output, np.array([0], np.int32), np.array([2], np.int32), np.array([1], np.int32), np.array([2], np.int32))
         yield case("ragged-all-to-all", "two rows", lines, lambda a, b, *_: np.concatenate([b[:1], a, b[3:]]), inputs)
+        # Queues: what is fed comes out, what is sent arrives.
+        lines = ["t = token[] after-all()", f"i = ({array}, token[]) infeed(t)", f"v = {array} get-tuple-element(i), index=0", f"{array} add(v, p0)"]
+        text = program(lines, [x])
+        with np.errstate(all="ignore"):
+            yield Case("infeed", element_type, "one array", text, [x], lambda a, b=y: a + b, "document", fed=[y])
+            lines = ["t = token[] after-all()", f"i = ({array}, token[]) infeed(t)", "u = token[] get-tuple-element(i), index=1", f"j = ({array}, token[]) infeed(u)",
+                     f"v = {array} get-tuple-element(i), index=0", f"w = {array} get-tuple-element(j), index=0", f"({array}, {array}) tuple(w, v)"]
+            yield Case("infeed", element_type, "twice", program(lines, []), [], lambda a=x, b=y: [b, a], "document", fed=[x, y])
+            lines = ["t = token[] after-all()", f"s = {array} add(p0, p1)", f"o = token[] outfeed(s, t), outfeed_shape={array}", f"{array} add-dependency(p0, o)"]
+            yield Case("outfeed", element_type, "one array", program(lines, [x, y]), [x, y], lambda a, b: a, "document", written=[x + y])
+        for op in ("send", "send-done", "recv", "recv-done"):
+            lines = ["t = token[] after-all()", f"s = ({array}, u32[], token[]) send(p0, t), channel_id=1", "sd = token[] send-done(s), channel_id=1",
+                     f"q = ({array}, u32[], token[]) recv({'sd' if op in ('send', 'send-done') else 't'}), channel_id=1",
+                     f"qd = ({array}, token[]) recv-done(q), channel_id=1", f"{array} get-tuple-element(qd), index=0"]
+            yield case(op, "to itself", lines)
     for op in ("replica-id", "partition-id"):
         yield Case(op, "u32", "of the only one", program(f"u32[] {op}()", []), [], lambda: np.array(0, np.uint32), "document")

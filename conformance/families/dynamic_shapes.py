@@ -27,5 +27,5 @@ def cases():
         operand = distinct("s32", (4, 3))
         inputs = [operand, np.array(size, np.int32)]
         lines = ["d = s32[<=4,3] set-dimension-size(p0, p1), dimensions={0}", "three = s32[] constant(3)", "n = s32[] multiply(p1, three)",
-                 "r = s32[<=12] dynamic-reshape(d, n)", "zero = s32[] constant(0)", "s32[] reduce(r, zero), dimensions={0}, to_apply=f"]
+                 "flat = s32[<=12] dynamic-reshape(d, n)", "zero = s32[] constant(0)", "s32[] reduce(flat, zero), dimensions={0}, to_apply=f"]
         yield Case("dynamic-reshape", "s32", f"sum of {size} rows", program(lines, inputs, combiner("s32")), inputs, lambda operand, size: operand[:int(size)].sum(dtype=np.int32).reshape(()), "document")

@@ -26,7 +26,8 @@ impl<'b> Normalisation<'b> {
             builder,
             sizes: shape.dimensions,
             feature: instruction.attributes.int("feature_index")?,
-            epsilon: instruction.attributes.float("epsilon").unwrap_or(0.0),
+            // XLA keeps it as `f32`, whatever the operands are.
+            epsilon: f64::from(instruction.attributes.float("epsilon").unwrap_or(0.0) as f32),
             result_type,
             element_type,
         })

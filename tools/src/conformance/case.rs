@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hlo::element_type::ElementType;
-use hlo::graph::Module;
+use hlo::graph::{Instruction, Module};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
 use hlo::shape::Shape;
@@ -26,6 +26,10 @@ struct Line {
     hlo: String,
     inputs: Vec<String>,
     results: Vec<String>,
+    #[serde(default)]
+    fed: Vec<String>,
+    #[serde(default)]
+    written: Vec<String>,
 }
 
 /// Where the expected results come from.
@@ -54,6 +58,8 @@ pub struct Case {
     text: SourceText,
     inputs: Vec<String>,
     results: Vec<String>,
+    fed: Vec<String>,
+    written: Vec<String>,
 }
 
 /// A case ready to run.
@@ -65,6 +71,10 @@ pub struct LoadedCase {
     pub inputs: Vec<Literal>,
     /// The arrays of the result, in order; tokens are left out.
     pub results: Vec<ArrayLiteral>,
+    /// The arrays that the program's `infeed`s read, in order.
+    pub fed: Vec<ArrayLiteral>,
+    /// The arrays that its `outfeed`s must write, in order.
+    pub written: Vec<ArrayLiteral>,
 }
 
 /// The cases of a file by operation.
@@ -88,6 +98,8 @@ pub fn read_family(path: &Path) -> Result<BTreeMap<OpKind, Vec<Arc<Case>>>, Tool
             text,
             inputs: line.inputs,
             results: line.results,
+            fed: line.fed,
+            written: line.written,
         };
         cases.entry(op).or_default().push(Arc::new(case));
     }
@@ -114,8 +126,25 @@ impl Case {
         let program_shape = module.entry().program_shape();
         let inputs = arrays(&program_shape.parameters, &self.inputs)?.into_iter().map(Literal::Array).collect();
         let results = arrays(std::slice::from_ref(&program_shape.result), &self.results)?;
-        Ok(LoadedCase { module, inputs, results })
+        let entry = module.entry();
+        let values: Vec<Shape> =
+            entry.instructions.iter().filter(|i| i.kind == OpKind::Infeed).filter_map(fed_shape).collect();
+        let fed = arrays(&values, &self.fed)?;
+        let outfeeds = entry.instructions.iter().filter(|instruction| instruction.kind == OpKind::Outfeed);
+        let values: Vec<Shape> = outfeeds.map(|outfeed| entry.get(outfeed.operands[0]).shape.clone()).collect();
+        let written = arrays(&values, &self.written)?;
+        Ok(LoadedCase { inputs, results, fed, written, module })
     }
+
+    /// Whether the program uses queues, which programs that are joined would share.
+    pub fn has_queues(&self) -> bool {
+        !(self.fed.is_empty() && self.written.is_empty())
+    }
+}
+
+/// Shape of the value that an `infeed` reads.
+fn fed_shape(infeed: &Instruction) -> Option<Shape> {
+    infeed.shape.as_tuple().and_then(|elements| elements.first().cloned())
 }
 
 /// The arrays among the leaves of some shapes, with their data.

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use exec::runtime::feeds::FeedArray;
 use hlo::eval::{self, Environment};
+use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
+use lowering_loops::error::LoweringError;
+use lowering_loops::library_calls::primitive_type;
 
 use super::case::{Case, LoadedCase};
 use super::difference::difference;
@@ -16,21 +20,23 @@ const JOINED: usize = 48;
 
 /// Evaluates each case.
 pub fn evaluate(cases: &[Arc<Case>]) -> Vec<Outcome> {
-    cases
-        .iter()
-        .map(|case| {
-            let outcome = case.load().and_then(|loaded| {
-                let found = eval::evaluate(&loaded.module, &loaded.inputs, &mut Environment::default());
-                found.map(|found| compare(case, &loaded, &found)).map_err(|error| error.to_string())
-            });
-            outcome.unwrap_or_else(Outcome::Fails)
-        })
-        .collect()
+    cases.iter().map(|case| evaluate_one(case).unwrap_or_else(Outcome::Fails)).collect()
+}
+
+fn evaluate_one(case: &Case) -> Result<Outcome, String> {
+    let loaded = case.load()?;
+    let mut environment = Environment::default();
+    environment.infeed.extend(loaded.fed.iter().cloned().map(Literal::Array));
+    let found = eval::evaluate(&loaded.module, &loaded.inputs, &mut environment).map_err(|error| error.to_string())?;
+    let mut arrays = arrays_of(&found);
+    arrays.extend(environment.outfeed.iter().flat_map(arrays_of));
+    Ok(compare(case, &loaded, &arrays))
 }
 
 /// Compiles and runs the cases, many in one program.
 pub fn execute(cases: &[Arc<Case>]) -> Vec<Outcome> {
-    cases.chunks(JOINED).flat_map(execute_together).collect()
+    let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
+    cases.chunks(size).flat_map(execute_together).collect()
 }
 
 fn execute_together(cases: &[Arc<Case>]) -> Vec<Outcome> {
@@ -45,10 +51,18 @@ fn execute_together(cases: &[Arc<Case>]) -> Vec<Outcome> {
     while !loaded.is_empty() {
         let joined = join(loaded.iter().map(|(_, case)| &case.module));
         let inputs: Vec<Literal> = loaded.iter().flat_map(|(_, case)| case.inputs.iter().cloned()).collect();
-        let (outcome, at_fault) = match compile_and_run(&joined, &inputs) {
-            Ok(results) => {
+        let fed = loaded.iter().flat_map(|(_, case)| &case.fed);
+        let (outcome, at_fault) = match compile_and_run(&joined, &inputs, fed) {
+            Ok((results, written)) => {
                 for ((number, case), found) in loaded.iter().zip(&results) {
-                    outcomes[*number] = Some(compare(&cases[*number], case, found));
+                    let mut found = arrays_of(found);
+                    found.extend(
+                        case.written
+                            .iter()
+                            .zip(&written)
+                            .filter_map(|(shape, bytes)| ArrayLiteral::from_bytes(shape.shape().clone(), bytes).ok()),
+                    );
+                    outcomes[*number] = Some(compare(&cases[*number], case, &found));
                 }
                 break;
             }
@@ -68,36 +82,60 @@ fn execute_together(cases: &[Arc<Case>]) -> Vec<Outcome> {
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Outcome::Fails("it did not run".into()))).collect()
 }
 
-/// The results of a joined program, one for each member; or what went wrong, and in which member if that is known.
-fn compile_and_run(module: &hlo::graph::Module, inputs: &[Literal]) -> Result<Vec<Literal>, (Outcome, Option<usize>)> {
+/// Results of a joined program, one for each member, and the bytes of the arrays that it wrote to its `outfeed`.
+type Ran = (Vec<Literal>, Vec<Vec<u8>>);
+
+/// Runs a joined program; otherwise what went wrong, and in which member if that is known.
+fn compile_and_run<'f>(
+    module: &Module,
+    inputs: &[Literal],
+    fed: impl Iterator<Item = &'f ArrayLiteral>,
+) -> Result<Ran, (Outcome, Option<usize>)> {
     let failed = |error: halo::Error| {
         let member = match &error {
-            halo::Error::Lowering(lowering_loops::error::LoweringError::Unsupported { instruction, .. }) => {
-                member_of(instruction)
-            }
+            halo::Error::Lowering(LoweringError::Unsupported { instruction, .. }) => member_of(instruction),
             _ => None,
         };
         let text = error.to_string();
         (if error.is_unsupported() { Outcome::Unsupported(text) } else { Outcome::Fails(text) }, member)
     };
-    let executable = halo::Client::with_threads(1)
+    let options = halo::ClientOptions { threads: 1, ..halo::ClientOptions::default() };
+    let executable = halo::Client::with_options(options)
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
         .map_err(failed)?;
-    match executable.execute(inputs).map_err(failed)? {
-        Literal::Tuple(results) => Ok(results),
+    let feeds = &executable.state().feeds;
+    for array in fed {
+        feeds.infeed.push(vec![FeedArray {
+            element_type: primitive_type(array.element_type()),
+            dimensions: array.shape().dimensions.clone(),
+            bytes: array.bytes().to_vec(),
+        }]);
+    }
+    let result = executable.execute(inputs).map_err(failed)?;
+    let mut written = Vec::new();
+    while let Some(value) = feeds.outfeed.try_pop() {
+        written.extend(value.into_iter().map(|array| array.bytes));
+    }
+    match result {
+        Literal::Tuple(results) => Ok((results, written)),
         _ => Err((Outcome::Fails("the joined program gave no tuple".into()), None)),
     }
 }
 
-/// Compares the result of a case with what is expected.
-fn compare(case: &Case, loaded: &LoadedCase, found: &Literal) -> Outcome {
-    let found: Vec<&ArrayLiteral> = found.leaves().into_iter().filter_map(Literal::as_array).collect();
-    if found.len() != loaded.results.len() {
-        return Outcome::Fails(format!("expected {} arrays, got {}", loaded.results.len(), found.len()));
+/// The arrays of a value, in order.
+fn arrays_of(value: &Literal) -> Vec<ArrayLiteral> {
+    value.leaves().into_iter().filter_map(Literal::as_array).cloned().collect()
+}
+
+/// Compares the results of a case, and what it wrote, with what is expected.
+fn compare(case: &Case, loaded: &LoadedCase, found: &[ArrayLiteral]) -> Outcome {
+    let expected: Vec<&ArrayLiteral> = loaded.results.iter().chain(&loaded.written).collect();
+    if found.len() != expected.len() {
+        return Outcome::Fails(format!("expected {} arrays, got {}", expected.len(), found.len()));
     }
-    let differences = found.iter().zip(&loaded.results).filter_map(|(found, expected)| {
+    let mut differences = found.iter().zip(expected).filter_map(|(found, expected)| {
         let measure = tolerance::measure(case.op, case.element_type);
         difference(found, expected, measure, tolerance::flushes_denormals(case.source))
     });
-    differences.map(Outcome::Fails).next().unwrap_or(Outcome::Agrees)
+    differences.next().map_or(Outcome::Agrees, Outcome::Fails)
 }

@@ -61,9 +61,17 @@ const TRANSCENDENTAL: &[OpKind] = &[
     OpKind::Tanh,
 ];
 
-/// Complex arithmetic: a few roundings an operation, in an order that is the implementation's.
-const COMPLEX_ARITHMETIC: &[OpKind] =
-    &[OpKind::Abs, OpKind::Divide, OpKind::Map, OpKind::Multiply, OpKind::Sign, OpKind::Sqrt];
+/// Complex arithmetic, by itself or in computations of such: a few roundings, in an order that is the implementation's.
+const COMPLEX_ARITHMETIC: &[OpKind] = &[
+    OpKind::Abs,
+    OpKind::Conditional,
+    OpKind::Divide,
+    OpKind::Fusion,
+    OpKind::Map,
+    OpKind::Multiply,
+    OpKind::Sign,
+    OpKind::Sqrt,
+];
 
 /// Sums of many terms, in an order that is the implementation's.
 const SUMS: &[OpKind] = &[
@@ -74,6 +82,7 @@ const SUMS: &[OpKind] = &[
     OpKind::ReduceWindow,
     OpKind::SelectAndScatter,
     OpKind::Scatter,
+    OpKind::SetDimensionSize,
     OpKind::BatchNormTraining,
     OpKind::BatchNormInference,
     OpKind::BatchNormGrad,

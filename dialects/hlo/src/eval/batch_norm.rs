@@ -25,7 +25,8 @@ impl Features {
             element_count: sizes.iter().product(),
             feature_count: sizes[dimension],
             stride: row_major_strides(&sizes)[dimension],
-            epsilon: attributes.float("epsilon").unwrap_or(0.0),
+            // XLA keeps it as `f32`, whatever the operands are.
+            epsilon: f64::from(attributes.float("epsilon").unwrap_or(0.0) as f32),
         })
     }
 
