@@ -35,7 +35,7 @@ impl IndexingMap {
             let mut parts = Vec::new();
             let mut least = sum.constant;
             for (atom, k) in &sum.terms {
-                let (dimension, divisor, digit_of) = self.digit(atom)?;
+                let (dimension, divisor, digit_of) = digit(atom)?;
                 let bounds = self.range_of(atom);
                 let extent = i64::try_from(bounds.len()?).ok()?;
                 least = least.checked_add(k.checked_mul(if *k > 0 { bounds.lower } else { bounds.upper })?)?;
@@ -121,22 +121,6 @@ impl IndexingMap {
         Some(IndexingMap::new(dims, ranges, Vec::new(), results, Vec::new()))
     }
 
-    /// Reads `d`, `d floordiv a`, `d mod b` and `(d floordiv a) mod b`: dimension, divisor, and modulus.
-    fn digit(&self, atom: &Expr) -> Option<(u32, i64, Option<i64>)> {
-        let (rest, modulus) = match atom.as_binary_with_constant(Operator::Mod) {
-            Some((x, m)) if m > 0 => (x, Some(m)),
-            _ => (atom, None),
-        };
-        let (rest, divisor) = match rest.as_binary_with_constant(Operator::FloorDiv) {
-            Some((x, c)) if c > 0 => (x, c),
-            _ => (rest, 1),
-        };
-        match rest.as_variable()? {
-            Var::Dim(i) => Some((i, divisor, modulus)),
-            Var::Range(_) | Var::Runtime(_) => None,
-        }
-    }
-
     /// Whether two maps are the same function with the same domain: `None` if this is not known. Variables are
     /// compared by position, so both need as many of each kind.
     pub fn same_function(&self, other: &IndexingMap) -> Option<bool> {
@@ -188,4 +172,20 @@ fn put_together(dimension: u32, bounds: Interval, digits: &mut Vec<Digit>) -> Op
     let extent = i64::try_from(bounds.len()?).ok()?;
     // Without a lower bound of 0 only the undivided dimension is its own digit.
     (reached >= extent && (bounds.lower == 0 || reached == extent)).then_some(value)
+}
+
+/// Reads `d`, `d floordiv a`, `d mod b` and `(d floordiv a) mod b`: dimension, divisor, and modulus.
+pub(crate) fn digit(atom: &Expr) -> Option<(u32, i64, Option<i64>)> {
+    let (rest, modulus) = match atom.as_binary_with_constant(Operator::Mod) {
+        Some((x, m)) if m > 0 => (x, Some(m)),
+        _ => (atom, None),
+    };
+    let (rest, divisor) = match rest.as_binary_with_constant(Operator::FloorDiv) {
+        Some((x, c)) if c > 0 => (x, c),
+        _ => (rest, 1),
+    };
+    match rest.as_variable()? {
+        Var::Dim(i) => Some((i, divisor, modulus)),
+        Var::Range(_) | Var::Runtime(_) => None,
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use indexing::maps::{self, Offset, WindowDimension};
+use indexing::maps::{self, Gather, Offset, WindowDimension};
 use indexing::queries::{
-    Access, interior_box, linearize, propagate_tile, row_major_strides, stride_along, strides_of_layout, truth,
-    utilisation,
+    Access, SymbolicTile, interior_box, linearize, propagate_tile, row_major_strides, stride_along, strides_of_layout,
+    symbolic_tiles, truth, utilisation,
 };
 use indexing::{Constraint, Expr, IndexingMap, Interval, Var, parse_expr};
 
@@ -127,6 +127,21 @@ fn utilisation_of_operands() {
     let parts = [maps::slice(&[6], &[0], &[1]), maps::slice(&[6], &[4], &[1])];
     assert_eq!(fraction(&parts, &[20]), 0.5);
     assert_eq!(fraction(&[], &[20]), 0.0);
+    // A slice at an offset that is known when the program runs; which rows a gather reads is not.
+    let offsets = [Offset::Value(0), Offset::Value(1)];
+    assert_eq!(fraction(&[maps::dynamic_slice(&[100, 20], &[10, 20], &offsets)], &[100, 20]), 0.1);
+    let rows = Gather {
+        offset_dims: &[1],
+        collapsed_slice_dims: &[0],
+        operand_batching_dims: &[],
+        start_indices_batching_dims: &[],
+        start_index_map: &[0],
+        index_vector_dim: 1,
+        slice_sizes: &[1, 64],
+    };
+    let (table, _) = maps::gather(&[50000, 64], &[8, 1], &[8, 64], &rows, 0);
+    let used = utilisation(&[table], &[50000, 64]);
+    assert_eq!((used.elements, used.exact), (8 * 64, false));
 }
 
 #[test]
@@ -167,6 +182,119 @@ fn tiles_hold_exactly_the_elements_needed() {
         let held: HashSet<i64> = (0..tile.sizes[0]).map(|k| first + k * tile.strides[0]).collect();
         assert_eq!(needed, held);
     }
+}
+
+/// The dimensions of a tile's indices.
+fn indices_of(offset: i64, size: i64, stride: i64) -> Vec<i64> {
+    (0..size).map(|k| offset + stride * k).collect()
+}
+
+/// Every index with one of the given values along each dimension.
+fn product(along: &[Vec<i64>]) -> BTreeSet<Vec<i64>> {
+    along.iter().fold(BTreeSet::from([Vec::new()]), |all, values| {
+        all.iter().flat_map(|index| values.iter().map(move |&i| [index.clone(), vec![i]].concat())).collect()
+    })
+}
+
+/// Checks the tiles of a map against enumeration for every tile of its result. Returns which fraction of them has one.
+fn check_symbolic_tiles(map: &IndexingMap) -> f64 {
+    let tiles = symbolic_tiles(map);
+    let rank = map.dims().len();
+    let (mut all, mut found) = (0u32, 0u32);
+    let sizes: Vec<i64> = map.dims().iter().map(|v| v.bounds.upper + 1).collect();
+    let choices: Vec<Vec<(i64, i64, i64)>> = sizes
+        .iter()
+        .map(|&size| {
+            (0..size)
+                .flat_map(|o| (1..=size).flat_map(move |n| (1..=size).map(move |t| (o, n, t))))
+                .filter(|&(o, n, t)| o + (n - 1) * t < size)
+                .collect()
+        })
+        .collect();
+    let count: usize = choices.iter().map(Vec::len).product();
+    for number in (0..count).step_by(1 + count / 4000) {
+        let mut rest = number;
+        let tile: Vec<(i64, i64, i64)> = choices
+            .iter()
+            .map(|list| {
+                let choice = list[rest % list.len()];
+                rest /= list.len();
+                choice
+            })
+            .collect();
+        all += 1;
+        let mut variables: Vec<i64> = tile.iter().map(|t| t.0).collect();
+        variables.extend(tile.iter().map(|t| t.1).chain(tile.iter().map(|t| t.2)));
+        let runtimes: Vec<i64> = map.runtimes().iter().map(|v| v.bounds.upper).collect();
+        let right: Vec<&SymbolicTile> =
+            tiles.iter().filter(|tile| tile.map().contains(&variables, &[], &runtimes)).collect();
+        found += u32::from(!right.is_empty());
+        if right.is_empty() {
+            continue;
+        }
+        let elements = product(&tile.iter().map(|&(o, n, t)| indices_of(o, n, t)).collect::<Vec<_>>());
+        let range_values: Vec<Vec<i64>> =
+            map.ranges().iter().map(|v| (v.bounds.lower..=v.bounds.upper).collect()).collect();
+        let needed: BTreeSet<Vec<i64>> = elements
+            .iter()
+            .flat_map(|dims| product(&range_values).into_iter().map(move |ranges| (dims, ranges)))
+            .map(|(dims, ranges)| map.evaluate(dims, &ranges, &runtimes).expect("in bounds"))
+            .collect();
+        for symbolic in right {
+            let at = |exprs: &[Expr]| -> Vec<i64> {
+                exprs.iter().map(|e| e.evaluate(&variables, &[], &runtimes).expect("in its domain")).collect()
+            };
+            let (o, n, t) = (at(symbolic.offsets()), at(symbolic.sizes()), at(symbolic.strides()));
+            let along: Vec<Vec<i64>> = (0..o.len()).map(|i| indices_of(o[i], n[i], t[i])).collect();
+            assert_eq!(product(&along), needed, "{map}\n{}\nat {tile:?}", symbolic.map());
+        }
+    }
+    assert!(all > 0 && rank > 0);
+    f64::from(found) / f64::from(all)
+}
+
+#[test]
+fn tiles_with_symbols() {
+    let window = [WindowDimension { size: 3, stride: 2, ..Default::default() }];
+    // All tiles of the result are tiles of the operand.
+    for map in [
+        maps::identity(&[5, 4]),
+        maps::transpose(&[5, 4], &[1, 0]),
+        maps::broadcast(&[5, 4], &[1]),
+        maps::slice(&[5], &[3], &[4]),
+        maps::reverse(&[7], &[0]),
+        maps::reduce(&[4, 3, 5], &[1]),
+        maps::dynamic_slice(&[9, 9], &[4, 3], &[Offset::Value(0), Offset::Value(1)]),
+    ] {
+        assert_eq!(check_symbolic_tiles(&map), 1.0, "{map}");
+    }
+    // Windows have to overlap or touch, rows to stay whole.
+    for map in [
+        maps::reduce_window(&[17], &[8], &window),
+        maps::reshape(&[4, 6], &[24]),
+        maps::reshape(&[24], &[4, 6]),
+        maps::reshape(&[2, 3, 4], &[24]),
+        maps::reshape(&[2, 6], &[4, 3]),
+        map("(d0, d1) -> (d0, d0), domain: d0 in [0, 4], d1 in [0, 2]"),
+        map("(d0) -> (d0 mod 4), domain: d0 in [0, 15]"),
+    ] {
+        let fraction = check_symbolic_tiles(&map);
+        assert!(fraction > 0.0 && fraction < 1.0, "{map}: {fraction}");
+    }
+    assert!(symbolic_tiles(&map("(d0) -> ((d0 * d0) mod 5), domain: d0 in [0, 9]")).is_empty());
+    // The text form of the first: o, n, t are the result's offsets, sizes and strides.
+    let tiles = symbolic_tiles(&maps::transpose(&[128, 256], &[1, 0]));
+    let [tile] = tiles.as_slice() else { panic!("one tile") };
+    assert_eq!(tile.map().signature().to_string(), "(o0, o1, n0, n1, t0, t1) -> (o1, o0, n1, n0, t1, t0)");
+    let tiles = symbolic_tiles(&maps::slice(&[64], &[3], &[4]));
+    assert_eq!(tiles[0].map().signature().to_string(), "(o0, n0, t0) -> (o0 * 4 + 3, n0, t0 * 4)");
+}
+
+#[test]
+fn indices_that_move_together_are_no_tile() {
+    let diagonal = map("(d0) -> (d0, d0), domain: d0 in [0, 9]");
+    assert!(propagate_tile(&diagonal, &[4], &[1]).is_none());
+    assert!(propagate_tile(&diagonal, &[1], &[1]).is_some());
 }
 
 #[test]

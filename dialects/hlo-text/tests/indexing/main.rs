@@ -3,3 +3,4 @@
 mod both_ways;
 mod document;
 mod runtime_values;
+mod uses;

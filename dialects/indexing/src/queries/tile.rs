@@ -45,9 +45,18 @@ pub fn propagate_tile(map: &IndexingMap, sizes: &[i64], strides: &[i64]) -> Opti
         indices.push(Expr::dim(i) + Expr::range(ranges + i) * stride);
     }
     let mut tile = Tile { offsets: Vec::new(), sizes: Vec::new(), strides: Vec::new() };
+    let mut moving: Vec<Var> = Vec::new();
     for result in map.results() {
         let expr = tiled.simplify_expr(&result.substitute_dims(&indices));
         let (offset, size, stride) = progression(&tiled, &expr)?;
+        for variable in expr.variables() {
+            // Indices that move together fill no box.
+            let moves = matches!(variable, Var::Range(_)) && tiled.bounds(variable).as_point().is_none();
+            if moves && moving.contains(&variable) {
+                return None;
+            }
+            moving.push(variable);
+        }
         tile.offsets.push(offset);
         tile.sizes.push(size);
         tile.strides.push(stride);

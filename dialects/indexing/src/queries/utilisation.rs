@@ -28,9 +28,22 @@ impl Utilisation {
 }
 
 /// Which part of an operand of `sizes` the maps read together. Elements and bytes are in the same proportion.
+///
+/// Run-time variables have one value each time the program runs; those that are elements of an array, as the indices
+/// of a gather, one for each element read.
 pub fn utilisation(maps: &[IndexingMap], sizes: &[i64]) -> Utilisation {
     let total = sizes.iter().fold(1u64, |n, &size| n.saturating_mul(size.max(0) as u64));
-    let maps: Vec<&IndexingMap> = maps.iter().filter(|m| !m.is_known_empty()).collect();
+    let known: Vec<&IndexingMap> = maps.iter().filter(|m| !m.is_known_empty()).collect();
+    if known.iter().any(|m| !m.runtimes().is_empty()) {
+        let mut all = Utilisation { elements: 0, total, exact: known.len() == 1 };
+        for map in known {
+            let (elements, exact) = elements_in_one_run(map);
+            all.elements = all.elements.saturating_add(elements).min(total);
+            all.exact &= exact;
+        }
+        return all;
+    }
+    let maps = known;
     let points = maps.iter().try_fold(0u64, |n, m| n.checked_add(m.box_size()?));
     if points.is_some_and(|n| n <= MAX_POINTS) && maps.len() > 1 {
         let mut read = HashSet::new();
@@ -52,6 +65,37 @@ pub fn utilisation(maps: &[IndexingMap], sizes: &[i64]) -> Utilisation {
         return Utilisation { elements: total, total, exact: full || total == 0 };
     }
     Utilisation { elements, total, exact: exact && maps.len() <= 1 }
+}
+
+/// The number of different results for one choice of run-time values, and whether it is exact (else an upper bound).
+fn elements_in_one_run(map: &IndexingMap) -> (u64, bool) {
+    let mut fixed = map.clone();
+    let mut exact = true;
+    let mut per_element = false;
+    for (i, variable) in map.runtimes().iter().enumerate() {
+        let runtime = Var::Runtime(i as u32);
+        let index = variable.source.as_ref().map_or(&[][..], |source| &source.index);
+        if index.iter().any(|expr| !expr.variables().is_empty()) {
+            per_element = true;
+            continue;
+        }
+        // An offset moves what is read without changing how much it is.
+        let only_moves = |expr: &Expr| {
+            Linear::from_expr(expr).is_some_and(|sum| {
+                sum.terms.iter().all(|(atom, _)| atom.as_variable().is_some() || !atom.uses(runtime))
+            })
+        };
+        exact &= map.results().iter().all(only_moves) && map.constraints().iter().all(|c| !c.expr.uses(runtime));
+        fixed.replace_runtime(i, &Expr::constant(variable.bounds.lower));
+    }
+    fixed.remove_unused_symbols();
+    let (elements, precise) = image_size(&fixed);
+    if !per_element {
+        return (elements, exact && precise);
+    }
+    let variables = fixed.dims().iter().chain(fixed.ranges());
+    let points = variables.fold(1u64, |n, v| n.saturating_mul(v.bounds.len().unwrap_or(u64::MAX)));
+    (elements.min(points), false)
 }
 
 /// The number of different results, and whether it is exact (else an upper bound).
