@@ -126,3 +126,73 @@ unsafe impl ResultPlace for Buffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use exec::BufferPool;
+
+    use super::*;
+    use crate::argument::Arguments;
+
+    fn pooled(pool: &BufferPool, values: &[f32]) -> Buffer {
+        let shape = Arc::new(ArrayShape::new(ElementType::F32, [values.len() as i64]));
+        let memory = pool.allocate(shape.byte_size()).unwrap();
+        let mut buffer = Buffer::pooled(shape, memory);
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
+        buffer.bytes_mut().expect("the only clone").copy_from_slice(&bytes);
+        buffer
+    }
+
+    #[test]
+    fn clones_share_memory_and_the_last_one_frees_it() {
+        let pool = BufferPool::new();
+        let mut first = pooled(&pool, &[1., 2., 3.]);
+        let second = first.clone();
+        assert!(first.bytes_mut().is_none());
+        assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
+        assert_eq!(pool.unused_bytes(), 0);
+        drop(first);
+        assert_eq!(pool.unused_bytes(), 0);
+        assert_eq!(second.as_slice::<f32>(), Some(&[1., 2., 3.][..]));
+        assert_eq!(second.as_slice::<i32>(), None);
+        drop(second);
+        assert_eq!(pool.unused_bytes(), 64);
+    }
+
+    #[test]
+    fn literals_become_buffers_and_back_without_a_copy() {
+        let literal = ArrayLiteral::from_slice([2, 2], &[1f64, 2., 3., 4.]).unwrap();
+        let buffer = Buffer::from(literal.clone());
+        assert_eq!(buffer.bytes().as_ptr(), literal.bytes().as_ptr());
+        assert_eq!(buffer.to_literal().unwrap(), Literal::Array(literal));
+        let pool = BufferPool::new();
+        assert_eq!(pooled(&pool, &[5., 6.]).to_literal().unwrap(), Literal::from([5f32, 6.]));
+    }
+
+    #[test]
+    fn arguments_and_places_see_the_same_memory() {
+        let pool = BufferPool::new();
+        let mut buffer = pooled(&pool, &[1., 2.]);
+        let mut address = std::ptr::null_mut();
+        buffer.for_each_place(&mut |place| match place {
+            Place::Array(target) => address = target.address,
+            Place::Token | Place::Unusable(_) => panic!("{place:?}"),
+        });
+        // SAFETY: the buffer is alive, and nothing else looks at it.
+        unsafe { address.cast::<f32>().write(7.) };
+        let mut seen = 0.;
+        (&buffer,).for_each(&mut |leaf| match leaf {
+            // SAFETY: the buffer is alive.
+            Leaf::Array(array) => seen = unsafe { array.address.cast::<f32>().read() },
+            Leaf::Token | Leaf::Unusable(_) => panic!("{leaf:?}"),
+        });
+        assert_eq!(seen, 7.);
+    }
+
+    #[test]
+    fn empty_arrays_have_an_address() {
+        let pool = BufferPool::new();
+        let buffer = pooled(&pool, &[]);
+        assert_eq!(buffer.as_slice::<f32>(), Some(&[][..]));
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! They share a binary because LLVM is linked into each one.
 
+mod call_overhead;
 mod custom_call;
 mod k_means;
 mod linear_regression;
@@ -18,7 +19,8 @@ type Outcome = Result<String, Box<dyn std::error::Error>>;
 /// An example: it gets the arguments after its name.
 type Example = fn(&[PathBuf]) -> Outcome;
 
-const EXAMPLES: [(&str, Example); 6] = [
+const EXAMPLES: [(&str, Example); 7] = [
+    ("call-overhead", call_overhead::run),
     ("custom-call", custom_call::run),
     ("k-means", k_means::run),
     ("linear-regression", linear_regression::run),

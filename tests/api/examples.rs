@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 type Outcome = Result<String, Box<dyn std::error::Error>>;
 
+#[path = "../../examples/gallery/call_overhead.rs"]
+mod call_overhead;
 #[path = "../../examples/gallery/custom_call.rs"]
 mod custom_call;
 #[path = "../../examples/gallery/k_means.rs"]
@@ -70,6 +72,11 @@ fn the_network_tells_the_moons_apart() {
     assert!(share >= 95., "{line}");
     assert!(std::fs::read_to_string(&path[0]).unwrap().contains("<polyline"));
     std::fs::remove_file(&path[0]).unwrap();
+}
+
+#[test]
+fn calls_are_timed() {
+    assert!(call_overhead::run(&[]).unwrap().starts_with("a call takes "));
 }
 
 #[test]

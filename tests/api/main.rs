@@ -3,6 +3,7 @@
 mod broadcasting;
 mod calls;
 mod documents;
+mod every_operation;
 mod examples;
 mod running;
 mod saved;

@@ -282,3 +282,59 @@ impl From<ArrayLiteral> for Literal {
         Literal::Array(array)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nested_arrays_are_row_major() {
+        let literal = Literal::from([[1i16, 2, 3], [4, 5, 6]]);
+        assert_eq!(literal.shape(), Shape::of::<i16>([2, 3]));
+        assert_eq!(literal.as_slice::<i16>(), Some(&[1, 2, 3, 4, 5, 6][..]));
+        assert_eq!(literal.as_slice::<u16>(), None);
+        assert_eq!(Literal::from([[[0f64; 0]; 3]; 2]).shape(), Shape::of::<f64>([2, 3, 0]));
+        assert_eq!(Literal::from(true), Literal::pred(true));
+        assert_eq!(Literal::from(2.5f32), Literal::scalar(2.5f32));
+    }
+
+    #[test]
+    fn data_start_on_cache_lines() {
+        for count in [0, 1, 63, 1000] {
+            let array = ArrayLiteral::from_slice([count as i64], &vec![7u8; count]).unwrap();
+            assert_eq!(array.bytes().as_ptr() as usize % ALIGNMENT, 0);
+            assert_eq!(array.as_slice::<u8>().map(<[u8]>::len), Some(count));
+        }
+    }
+
+    #[test]
+    fn clones_share_data_until_one_is_written() {
+        let first = ArrayLiteral::from_slice([2], &[1u32, 2]).unwrap();
+        let mut second = first.clone();
+        assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
+        second.bytes_mut()[0] = 9;
+        assert_eq!(first.as_slice::<u32>(), Some(&[1, 2][..]));
+        assert_eq!(second.as_slice::<u32>(), Some(&[9, 2][..]));
+        let turned = first.with_shape(ArrayShape::new(ElementType::S32, [1, 2])).unwrap();
+        assert_eq!(turned.as_slice::<i32>(), Some(&[1, 2][..]));
+    }
+
+    #[test]
+    fn data_must_fit_the_shape() {
+        let shape = ArrayShape::new(ElementType::F32, [3]);
+        assert!(matches!(
+            ArrayLiteral::from_bytes(shape, &[0; 11]),
+            Err(LiteralError::Size { expected: 12, found: 11, .. })
+        ));
+        let huge = ArrayShape::new(ElementType::F32, [i64::MAX, 2]);
+        assert!(matches!(ArrayLiteral::zeros(huge), Err(LiteralError::Overflow(_))));
+        assert!(Literal::from_slice([2, 2], &[0u8; 3]).is_err());
+    }
+
+    #[test]
+    fn leaves_of_tuples_are_in_order() {
+        let literal = Literal::Tuple(vec![1i32.into(), Literal::Tuple(vec![2i32.into(), Literal::Token])]);
+        assert_eq!(literal.leaves(), [&Literal::from(1i32), &Literal::from(2i32), &Literal::Token]);
+        assert_eq!(literal.as_tuple().map(<[Literal]>::len), Some(2));
+    }
+}
