@@ -109,7 +109,7 @@ impl<'m> ComputationOrder<'m> {
     }
 
     fn unique(&mut self, name: &'m str) -> String {
-        let mut unique = identifier(name);
+        let mut unique = identifier(name).into_owned();
         let next = self.next.entry(name).or_insert(1);
         while !self.taken.insert(unique.clone()) {
             unique = format!("{}.{next}", identifier(name));

@@ -1,5 +1,6 @@
 //! Graph to text, in the form XLA prints.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
@@ -76,13 +77,17 @@ pub fn print_with(module: &Module, options: PrintOptions) -> String {
 }
 
 /// `name` as an identifier of HLO text; names that were read are identifiers already.
-pub(crate) fn identifier(name: &str) -> String {
-    let mut identifier: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '_' }).collect();
-    if !identifier.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+pub(crate) fn identifier(name: &str) -> Cow<'_, str> {
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+    if name.starts_with(is_first) && name.chars().all(is_inside) {
+        return Cow::Borrowed(name);
+    }
+    let mut identifier: String = name.chars().map(|c| if is_inside(c) { c } else { '_' }).collect();
+    if !identifier.starts_with(is_first) {
         identifier.insert(0, '_');
     }
-    identifier
+    Cow::Owned(identifier)
 }
 
 struct Printer<'m> {
@@ -136,7 +141,7 @@ impl<'m> Printer<'m> {
     fn instruction(
         &mut self,
         computation: &'m Computation,
-        names: &[String],
+        names: &[Cow<'_, str>],
         id: InstructionId,
         instruction: &'m Instruction,
     ) {
@@ -181,7 +186,7 @@ impl<'m> Printer<'m> {
         }
     }
 
-    fn operands(&mut self, computation: &Computation, names: &[String], operands: &[InstructionId]) {
+    fn operands(&mut self, computation: &Computation, names: &[Cow<'_, str>], operands: &[InstructionId]) {
         let percent = self.percent();
         for (position, &operand) in operands.iter().enumerate() {
             if position > 0 {
@@ -254,28 +259,27 @@ impl<'m> Printer<'m> {
 }
 
 /// The names under which instructions are written: their own, made identifiers and unique in the computation.
-fn instruction_names(computation: &Computation) -> Vec<String> {
-    let mut taken: HashSet<&str> = HashSet::with_capacity(computation.instructions.len());
-    let mut names: Vec<String> = Vec::with_capacity(computation.instructions.len());
+fn instruction_names(computation: &Computation) -> Vec<Cow<'_, str>> {
+    let mut taken: HashSet<Cow<'_, str>> = HashSet::with_capacity(computation.instructions.len());
+    let mut names: Vec<Cow<'_, str>> = Vec::with_capacity(computation.instructions.len());
     let mut repeated = Vec::new();
     for (position, instruction) in computation.instructions.iter().enumerate() {
         let name = identifier(&instruction.name);
-        if name != instruction.name || !taken.insert(&instruction.name) {
+        if matches!(name, Cow::Owned(_)) || !taken.insert(Cow::Borrowed(&instruction.name)) {
             repeated.push(position);
         }
         names.push(name);
     }
-    let mut taken: HashSet<String> = taken.into_iter().map(str::to_string).collect();
     let mut next: HashMap<String, usize> = HashMap::new();
     for position in repeated {
-        let base = names[position].clone();
+        let base = names[position].to_string();
         let number = next.entry(base.clone()).or_insert(0);
         let mut name = base.clone();
-        while !taken.insert(name.clone()) {
+        while !taken.insert(Cow::Owned(name.clone())) {
             *number += 1;
             name = format!("{base}.{number}");
         }
-        names[position] = name;
+        names[position] = Cow::Owned(name);
     }
     names
 }
