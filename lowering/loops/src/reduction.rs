@@ -198,7 +198,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let map = input_map(self.computation, instruction)?.map;
         let inputs = instruction.operands.len() / 2;
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
-        let result = self.outer_combine_loops(loops, Vec::new(), state, &mut |emitter, ranges, state| {
+        let mut step = |emitter: &mut Self, ranges: Vec<Expr>, state: Vec<Value<'c>>| {
             let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
             let accumulators = unpack(&start, &state);
             let mut elements = Vec::with_capacity(inputs);
@@ -208,8 +208,51 @@ impl<'a, 'c> Elemental<'a, 'c> {
             }
             let next = emitter.combine_step(&instruction.computations[0], combiner, &accumulators, &elements)?;
             Ok(next.iter().flat_map(Lanes::values).collect())
-        })?;
+        };
+        let result = match combiner {
+            Some(combiner) if combiner.sums_floats() => {
+                self.partial_sums(loops, Vec::new(), state, combiner, &mut step)
+            }
+            _ => self.outer_combine_loops(loops, Vec::new(), state, &mut step),
+        }?;
         Ok(unpack(&start, &result))
+    }
+
+    /// As [`Self::outer_combine_loops`], of a sum: every loop sums from zero, and a long one in blocks, because the
+    /// error of a sum grows with the number of its terms.
+    fn partial_sums(
+        &mut self,
+        loops: &[CombineLoop],
+        ranges: Vec<Expr>,
+        state: Vec<Value<'c>>,
+        combiner: &Combiner,
+        innermost: &mut dyn FnMut(&mut Self, Vec<Expr>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+    ) -> Result<Vec<Value<'c>>> {
+        let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
+        let zero = combiner.identity(self.builder, self.scope.lanes());
+        let plus = |emitter: &Self, total: &[Value<'c>], partial: &[Value<'c>]| {
+            combiner.combine(emitter.builder, &zero.with_values(total), &zero.with_values(partial)).values()
+        };
+        let block = if rest.is_empty() { block_of_sum(first.extent) } else { 1 };
+        self.loop_over(Interval::new(0, first.extent / block - 1), state, &mut |emitter, outer, state| {
+            if rest.is_empty() && block == 1 {
+                let mut ranges = ranges.clone();
+                ranges.extend(split_merged(&outer, &first.sizes));
+                return innermost(emitter, ranges, state);
+            }
+            let partial = if rest.is_empty() {
+                emitter.loop_over(Interval::new(0, block - 1), zero.values(), &mut |emitter, inner, partial| {
+                    let mut ranges = ranges.clone();
+                    ranges.extend(split_merged(&(outer.clone() * block + inner), &first.sizes));
+                    innermost(emitter, ranges, partial)
+                })?
+            } else {
+                let mut ranges = ranges.clone();
+                ranges.extend(split_merged(&outer, &first.sizes));
+                emitter.partial_sums(rest, ranges, zero.values(), combiner, innermost)?
+            };
+            Ok(plus(emitter, &state, &partial))
+        })
     }
 
     fn combine_step(
@@ -363,6 +406,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
             None => result,
         })
     }
+}
+
+/// Terms of a sum that are added to one another before they are added to the rest: a divisor of their number.
+fn block_of_sum(extent: i64) -> i64 {
+    const LONGEST: i64 = 512;
+    if extent <= LONGEST {
+        return 1;
+    }
+    (16..=LONGEST).rev().find(|block| extent % block == 0).unwrap_or(1)
 }
 
 /// Registers of carried values, grouped as in `like`.

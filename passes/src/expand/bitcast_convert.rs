@@ -17,8 +17,16 @@ pub(super) fn expand(
     instruction: &Instruction,
     operands: &[InstructionId],
 ) -> Option<InstructionId> {
-    let operand = *operands.first()?;
-    let (from, to) = (builder.element_type(operand), instruction.shape.as_array()?.element_type);
+    between_widths(builder, *operands.first()?, instruction.shape.as_array()?.element_type)
+}
+
+/// The operand's bits as elements of a type of another width; `None` for types of one width.
+pub(super) fn between_widths(
+    builder: &mut GraphBuilder,
+    operand: InstructionId,
+    to: ElementType,
+) -> Option<InstructionId> {
+    let from = builder.element_type(operand);
     match (from.is_complex(), from.bit_width(), to.bit_width()) {
         (_, a, b) if a == b => None,
         (false, a, b) if a > b => split(builder, operand, to),

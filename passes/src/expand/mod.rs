@@ -6,6 +6,7 @@
 
 mod asynchronous;
 mod batch_norm;
+mod bitcast;
 mod bitcast_convert;
 mod channels;
 mod collectives;
@@ -38,6 +39,7 @@ static EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
     (OpKind::BatchNormGrad, "batch-norm-grad", batch_norm::gradient),
     (OpKind::BatchNormInference, "batch-norm-inference", batch_norm::inference),
     (OpKind::BatchNormTraining, "batch-norm-training", batch_norm::training),
+    (OpKind::Bitcast, "bitcast", bitcast::expand),
     (OpKind::BitcastConvert, "bitcast-convert", bitcast_convert::expand),
     (OpKind::CollectiveBroadcast, "collective-broadcast", collectives::same),
     (OpKind::CollectivePermute, "collective-permute", collectives::permute),
@@ -45,6 +47,7 @@ static EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
     (OpKind::CollectivePermuteStart, "collective-permute-start", collectives::permute_start),
     (OpKind::CopyDone, "copy-done", asynchronous::copy_done),
     (OpKind::CopyStart, "copy-start", asynchronous::copy_start),
+    (OpKind::Fusion, "fusion", fusion),
     (OpKind::PartitionId, "partition-id", collectives::number),
     (OpKind::RaggedAllToAll, "ragged-all-to-all", collectives::ragged_all_to_all),
     (OpKind::RaggedDot, "ragged-dot", ragged_dot::expand),
@@ -53,6 +56,11 @@ static EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
     (OpKind::Select, "select of tuples", select::expand),
     (OpKind::SelectAndScatter, "select-and-scatter", select_and_scatter::expand),
 ];
+
+/// A fusion of another compiler: its instructions.
+fn fusion(builder: &mut GraphBuilder, instruction: &Instruction, operands: &[InstructionId]) -> Option<InstructionId> {
+    Some(builder.splice(instruction.computations.first()?, operands))
+}
 
 /// Expands the operations of every function, nested computations included.
 pub fn expand(module: &mut Module, statistics: &mut PassStatistics) {

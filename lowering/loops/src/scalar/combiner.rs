@@ -59,6 +59,11 @@ impl Combiner {
             .filter(|name| !name.is_empty())
     }
 
+    /// Whether this is a sum that is rounded, so that its order matters to the last digits.
+    pub fn sums_floats(&self) -> bool {
+        self.kind == OpKind::Add && matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)
+    }
+
     /// The accumulator that changes nothing, in every lane.
     pub fn identity<'c>(&self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> Lanes<'c> {
         let r#type = register_type(builder, self.accumulator, lanes);
