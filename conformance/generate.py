@@ -1,6 +1,6 @@
 """Writes the conformance cases: programs of one operation each, their inputs, and the results of XLA:CPU.
 
-usage: python generate.py [FAMILY ...]       (needs jax 0.10.2, numpy, scipy and ml_dtypes)
+usage: python generate.py [FAMILY ...]       (needs jax 0.10.2, numpy and ml_dtypes)
 
 Every family is a file of `families/` and gives `data/FAMILY.jsonl.gz`. What XLA:CPU refuses to run is listed.
 """

@@ -3,7 +3,7 @@ import numpy as np
 
 from cases import Case, program, shape
 from values import random
-from reference import numpy_type
+from reduction import comparator, top_k
 
 FLOATS = ["f32", "f64", "c64", "c128"]
 
@@ -20,7 +20,55 @@ def triangular(element_type, sizes, *key):
     return (matrix + 3 * np.eye(sizes[-1])).astype(matrix.dtype)
 
 
+def lapack():
+    """Programs as JAX lowers them for the CPU. What LAPACK leaves open (signs of vectors) is multiplied out."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_x64", True)
+
+    def singular(a):
+        u, s, vh = jnp.linalg.svd(a, full_matrices=False)
+        return s, (u * s[..., None, :]) @ vh
+
+    def symmetric(a):
+        a = (a + jnp.conj(jnp.swapaxes(a, -1, -2))) / 2
+        w, v = jnp.linalg.eigh(a)
+        return w, (v * w[..., None, :]) @ jnp.conj(jnp.swapaxes(v, -1, -2))
+
+    def orthogonal(a):
+        q, r = jnp.linalg.qr(a)
+        return jnp.abs(r), q @ r
+
+    functions = {
+        "factors with pivots": (lambda a: jax.scipy.linalg.lu_factor(a), (5, 5)),
+        "orthogonal factors": (orthogonal, (6, 4)),
+        "orthogonal factors of a batch": (orthogonal, (2, 3, 3)),
+        "singular values": (singular, (5, 3)),
+        "singular values of a wide matrix": (singular, (3, 5)),
+        "eigenvalues of a symmetric matrix": (symmetric, (6, 6)),
+        "eigenvalues of a batch": (symmetric, (3, 4, 4)),
+        "solution": (lambda a: jnp.linalg.solve(a, a[..., :2] + 1), (5, 5)),
+        "determinant": (lambda a: jnp.linalg.det(a), (4, 4)),
+        "inverse": (lambda a: jnp.linalg.inv(a), (4, 4)),
+    }
+    for element_type in FLOATS:
+        for what, (function, sizes) in functions.items():
+            matrix = triangular(element_type, sizes, what) if sizes[-1] == sizes[-2] else random(element_type, sizes, what, magnitude=2)
+            text = jax.jit(function).lower(matrix).compiler_ir("hlo").as_hlo_text()
+            yield Case("custom-call", element_type, what, text, [matrix])
+
+
 def cases():
+    yield from lapack()
+    values = random("f32", (3, 9), "topk")
+    text = program('(f32[3,4], s32[3,4]) custom-call(p0), custom_call_target="TopK", called_computations={gt}', [values], comparator(["f32", "s32"], "GT", order=", type=TOTALORDER").replace("lt (", "gt (").replace("lt {", "gt {"))
+    yield Case("custom-call", "f32", "TopK", text, [values], top_k(4, True), "document")
+    for element_type in ("f32", "bf16", "s8", "c128"):
+        values = random(element_type, (2, 3), "sharding")
+        text = program(f'{shape(element_type, (2, 3))} custom-call(p0), custom_call_target="Sharding", sharding={{replicated}}', [values])
+        yield Case("custom-call", element_type, "Sharding", text, [values], lambda x: x, "document")
     for element_type in FLOATS:
         for sizes in ((4, 4), (1, 1), (2, 3, 3), (7, 7), (0, 0), (2, 0, 3, 3), (17, 17)):
             for lower in (True, False):

@@ -1,15 +1,14 @@
 //! Every file of `test-files/` as a test of its name; `HALO_BLESS=1` rewrites expectations. Then the cases of
-//! `conformance/data`: one test for each operation of a family and each engine, and their counts at the end.
+//! `conformance/data`, see [`conformance`].
+
+mod conformance;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use tools::conformance;
-use tools::conformance::case::{Case as ConformanceCase, read_family};
-use tools::conformance::gaps::Gaps;
-use tools::conformance::report::{Outcome as CaseOutcome, Report};
+use tools::conformance::report::Report;
 use tools::engine::Engine;
 use tools::file_test::{self, Outcome};
 use tools::random_programs;
@@ -25,7 +24,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
     trials.extend(random_programs());
     let report = Arc::new(Mutex::new(Report::default()));
-    trials.extend(conformance_trials(&report));
+    trials.extend(conformance::trials(&report, bless));
     let conclusion = libtest_mimic::run(&arguments, trials);
     let report = report.lock().unwrap_or_else(PoisonError::into_inner);
     if !report.is_empty() {
@@ -109,46 +108,4 @@ fn run_model(module: PathBuf, spec: PathBuf, engine: Engine) -> Result<(), Faile
     let settings = Settings { engine, threads: None, repeat: 1, check_nans: false };
     let report = run::run_case(&case, &settings).map_err(|error| error.render())?;
     if report.agrees() { Ok(()) } else { Err(report.text(false).into()) }
-}
-
-/// The engines that run conformance cases, by the name in tests and counts.
-type RunCases = fn(&[Arc<ConformanceCase>]) -> Vec<CaseOutcome>;
-const CONFORMANCE_ENGINES: [(&str, RunCases); 2] =
-    [("evaluated", conformance::evaluate), ("compiled", conformance::execute)];
-
-fn conformance_trials(report: &Arc<Mutex<Report>>) -> Vec<Trial> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../conformance");
-    let gaps = std::fs::read_to_string(folder.join("gaps.txt")).map_err(|error| error.to_string());
-    let gaps = Arc::new(gaps.and_then(|text| Gaps::read(&text)).unwrap_or_else(|error| panic!("gaps.txt: {error}")));
-    let entries = std::fs::read_dir(folder.join("data")).unwrap_or_else(|error| panic!("conformance/data: {error}"));
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.sort();
-    let mut trials = Vec::new();
-    for path in paths {
-        let family = path.file_name().unwrap_or_default().to_string_lossy().replace(".jsonl.gz", "");
-        let cases = read_family(&path).unwrap_or_else(|error| panic!("{}", error.render()));
-        for (op, cases) in cases {
-            for (engine, run) in CONFORMANCE_ENGINES {
-                let (cases, gaps, report) = (cases.clone(), Arc::clone(&gaps), Arc::clone(report));
-                let name = format!("conformance/{family}/{op} {engine}");
-                trials.push(Trial::test(name, move || {
-                    let outcomes = run(&cases);
-                    let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
-                    let mut failures = String::new();
-                    for (case, outcome) in cases.iter().zip(&outcomes) {
-                        report.add(engine, case, outcome);
-                        match outcome {
-                            CaseOutcome::Agrees => {}
-                            CaseOutcome::Unsupported(_) if gaps.contains(op) => {}
-                            CaseOutcome::Unsupported(message) | CaseOutcome::Fails(message) => {
-                                failures.push_str(&format!("{}: {message}\n", case.name()));
-                            }
-                        }
-                    }
-                    if failures.is_empty() { Ok(()) } else { Err(failures.into()) }
-                }));
-            }
-        }
-    }
-    trials
 }

@@ -113,8 +113,8 @@ impl Case {
     }
 
     /// The program's text.
-    pub fn text(&self) -> &str {
-        &self.text.text
+    pub fn source_text(&self) -> &SourceText {
+        &self.text
     }
 
     /// Reads the program and its data.

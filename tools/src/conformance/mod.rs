@@ -9,8 +9,9 @@ pub mod case;
 mod difference;
 pub mod gaps;
 mod joined;
+pub mod operations_page;
 pub mod report;
 mod runner;
 pub mod tolerance;
 
-pub use runner::{evaluate, execute};
+pub use runner::{evaluate, execute, parse, verify};

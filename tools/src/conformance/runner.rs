@@ -1,8 +1,9 @@
-//! Running cases: evaluated one by one, compiled together.
+//! Running cases: printed, verified and evaluated one by one, compiled together.
 
 use std::sync::Arc;
 
 use exec::runtime::feeds::FeedArray;
+use hlo::dialect;
 use hlo::eval::{self, Environment};
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
@@ -18,9 +19,40 @@ use super::tolerance;
 /// Cases that are compiled as one program.
 const JOINED: usize = 48;
 
+/// Prints each program and reads it back: both modules must be equal.
+pub fn parse(cases: &[Arc<Case>]) -> Vec<Outcome> {
+    each(cases, |case| {
+        let module = case.load()?.module;
+        let printed = hlo_text::print(&module);
+        let again = hlo_text::read(&printed).map_err(|error| format!("{error:?}"))?;
+        Ok(if again == module {
+            Outcome::Agrees
+        } else {
+            Outcome::Fails(format!("reads as another module:\n{printed}"))
+        })
+    })
+}
+
+/// Verifies each program in the `hlo` dialect and brings it back: both graphs must be equal.
+pub fn verify(cases: &[Arc<Case>]) -> Vec<Outcome> {
+    let context = dialect::context();
+    each(cases, |case| {
+        let module = case.load()?.module;
+        let bridged = dialect::graph_to_mlir(&context, &module)
+            .and_then(|mlir| dialect::verify(&mlir).map(|()| mlir))
+            .and_then(|mlir| dialect::mlir_to_graph(&mlir))
+            .map_err(|error| error.to_string())?;
+        Ok(if bridged == module { Outcome::Agrees } else { Outcome::Fails("comes back as another module".into()) })
+    })
+}
+
+fn each(cases: &[Arc<Case>], run: impl Fn(&Case) -> Result<Outcome, String>) -> Vec<Outcome> {
+    cases.iter().map(|case| run(case).unwrap_or_else(Outcome::Fails)).collect()
+}
+
 /// Evaluates each case.
 pub fn evaluate(cases: &[Arc<Case>]) -> Vec<Outcome> {
-    cases.iter().map(|case| evaluate_one(case).unwrap_or_else(Outcome::Fails)).collect()
+    each(cases, evaluate_one)
 }
 
 fn evaluate_one(case: &Case) -> Result<Outcome, String> {
