@@ -88,7 +88,7 @@ fn grow(random: &mut Random, builder: &mut Builder) {
     let sizes = builder.sizes(from);
     let rank = sizes.len();
     let count: i64 = sizes.iter().product();
-    match random.below(11) {
+    match random.below(14) {
         0 => {
             builder.add(OpKind::Negate, &sizes, &[from], Attributes::new());
         }
@@ -182,9 +182,29 @@ fn grow(random: &mut Random, builder: &mut Builder) {
                 builder.add(OpKind::ReduceWindow, &output, &[from, 0], attributes);
             }
         }
+        11 if rank > 0 => {
+            let output: Vec<i64> = sizes.iter().map(|&size| random.between(1, size)).collect();
+            let operands: Vec<usize> = std::iter::once(from).chain(sizes.iter().map(|_| 0)).collect();
+            let attributes = ints("dynamic_slice_sizes", output.clone());
+            builder.add(OpKind::DynamicSlice, &output, &operands, attributes);
+        }
+        // The last dimension of an array is contracted with its own.
+        12 if (1..=2).contains(&rank) && count <= 16 => {
+            let free = &sizes[..rank - 1];
+            let last = AttributeValue::Ints(vec![rank as i64 - 1]);
+            let attributes = ints("lhs_contracting_dims", vec![rank as i64 - 1]).with("rhs_contracting_dims", last);
+            builder.add(OpKind::Dot, &[free, free].concat(), &[from, from], attributes);
+        }
+        13 if rank > 0 => {
+            let dimension = random.below(rank as i64);
+            builder.add(OpKind::Sort, &sizes, &[from], ints("dimensions", vec![dimension]));
+        }
         _ => {}
     }
 }
+
+/// The value of the scalar parameter, as the start index of every dynamic slice.
+const START: i64 = 1;
 
 type Read = BTreeSet<(usize, Vec<i64>)>;
 
@@ -295,6 +315,29 @@ fn trace(builder: &Builder, i: usize, index: &[i64], read: &mut Read) {
                 }
             }
         }
+        OpKind::DynamicSlice => {
+            let (sizes, taken) = (builder.sizes(operand(0)), builder.sizes(i));
+            let starts = sizes.iter().zip(&taken).map(|(size, taken)| START.min(size - taken));
+            let source: Vec<i64> = index.iter().zip(starts).map(|(i, start)| i + start).collect();
+            trace(builder, operand(0), &source, read);
+        }
+        OpKind::Dot => {
+            let sizes = builder.sizes(operand(0));
+            let (left, right) = index.split_at(sizes.len() - 1);
+            for contracted in 0..sizes[sizes.len() - 1] {
+                for free in [left, right] {
+                    trace(builder, operand(0), &[free, &[contracted]].concat(), read);
+                }
+            }
+        }
+        OpKind::Sort => {
+            let d = dimensions[0] as usize;
+            for place in 0..builder.sizes(i)[d] {
+                let mut source = index.to_vec();
+                source[d] = place;
+                trace(builder, operand(0), &source, read);
+            }
+        }
         other => unreachable!("{other} is not generated"),
     }
 }
@@ -305,6 +348,10 @@ fn image(map: &IndexingMap, dims: &[i64]) -> BTreeSet<Vec<i64>> {
     for (i, &value) in dims.iter().enumerate() {
         let variable = indexing::Expr::variable(Var::Dim(i as u32));
         fixed.add_constraint(variable, indexing::Interval::point(value));
+    }
+    for (i, variable) in map.runtimes().iter().enumerate() {
+        let value = START.clamp(variable.bounds.lower, variable.bounds.upper);
+        fixed.add_constraint(indexing::Expr::runtime(i), indexing::Interval::point(value));
     }
     if fixed.is_known_empty() {
         return BTreeSet::new();

@@ -51,6 +51,143 @@ fn elementwise_and_broadcast() {
     );
 }
 
+/// An example: instructions, maps from the result to each operand, maps from each operand to the result.
+type Example = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+/// The operations of the document that have one map to each operand and back. Line breaks of the document are spaces.
+const UNFUSED: [Example; 10] = [
+    (
+        "p0 = f32[3, 12288, 6, 128] parameter(0)
+         ROOT transpose = f32[3, 6, 128, 12288] transpose(p0), dimensions={0, 2, 3, 1}",
+        &["(d0, d1, d2, d3) -> (d0, d3, d1, d2), domain: d0 in [0, 2], d1 in [0, 5], d2 in [0, 127], d3 in [0, 12287]"],
+        &["(d0, d1, d2, d3) -> (d0, d2, d3, d1), domain: d0 in [0, 2], d1 in [0, 12287], d2 in [0, 5], d3 in [0, 127]"],
+    ),
+    (
+        "p0 = f32[1, 17, 9, 9] parameter(0)
+         ROOT reverse = f32[1, 17, 9, 9] reverse(p0), dimensions={1, 2}",
+        &[
+            "(d0, d1, d2, d3) -> (d0, -d1 + 16, -d2 + 8, d3), domain: d0 in [0, 0], d1 in [0, 16], d2 in [0, 8], d3 in [0, 8]",
+        ],
+        &[
+            "(d0, d1, d2, d3) -> (d0, -d1 + 16, -d2 + 8, d3), domain: d0 in [0, 0], d1 in [0, 16], d2 in [0, 8], d3 in [0, 8]",
+        ],
+    ),
+    (
+        "p0 = f32[10, 20, 50] parameter(0)
+         ROOT slice = f32[5, 3, 25] slice(f32[10, 20, 50] p0), slice={[5:10:1], [3:20:7], [0:50:2]}",
+        &["(d0, d1, d2) -> (d0 + 5, d1 * 7 + 3, d2 * 2), domain: d0 in [0, 4], d1 in [0, 2], d2 in [0, 24]"],
+        &["(d0, d1, d2) -> (d0 - 5, (d1 - 3) floordiv 7, d2 floordiv 2), domain: d0 in [5, 9], d1 in [3, 17], \
+           d2 in [0, 48], (d1 - 3) mod 7 in [0, 0], d2 mod 2 in [0, 0]"],
+    ),
+    (
+        "p0 = f32[4,8] parameter(0)\n ROOT reshape = f32[32] reshape(p0)",
+        &["(d0) -> (d0 floordiv 8, d0 mod 8), domain: d0 in [0, 31]"],
+        &["(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]"],
+    ),
+    (
+        "p0 = f32[32] parameter(0)\n ROOT reshape = f32[4, 8] reshape(p0)",
+        &["(d0, d1) -> (d0 * 8 + d1), domain: d0 in [0, 3], d1 in [0, 7]"],
+        &["(d0) -> (d0 floordiv 8, d0 mod 8), domain: d0 in [0, 31]"],
+    ),
+    (
+        "p0 = f32[4,8] parameter(0)\n ROOT reshape = f32[2, 4, 4] reshape(p0)",
+        &[
+            "(d0, d1, d2) -> (d0 * 2 + d1 floordiv 2, (d1 mod 2) * 4 + d2), domain: d0 in [0, 1], d1 in [0, 3], d2 in [0, 3]",
+        ],
+        &["(d0, d1) -> (d0 floordiv 2, (d0 mod 2) * 2 + d1 floordiv 4, d1 mod 4), domain: d0 in [0, 3], d1 in [0, 7]"],
+    ),
+    (
+        "p0 = f32[4, 8, 12] parameter(0)\n ROOT reshape = f32[32, 3, 4] reshape(p0)",
+        &["(d0, d1, d2) -> (d0 floordiv 8, d0 mod 8, d1 * 4 + d2), domain: d0 in [0, 31], d1 in [0, 2], d2 in [0, 3]"],
+        &["(d0, d1, d2) -> (d0 * 8 + d1, d2 floordiv 4, d2 mod 4), domain: d0 in [0, 3], d1 in [0, 7], d2 in [0, 11]"],
+    ),
+    (
+        "p0 = f32[2, 5, 7] parameter(0)\n p1 = f32[2, 11, 7] parameter(1)\n p2 = f32[2, 17, 7] parameter(2)
+         ROOT concat = f32[2, 33, 7] concatenate(f32[2, 5, 7] p0, f32[2, 11, 7] p1, f32[2, 17, 7] p2), dimensions={1}",
+        &[
+            "(d0, d1, d2) -> (d0, d1, d2), domain: d0 in [0, 1], d1 in [0, 4], d2 in [0, 6]",
+            "(d0, d1, d2) -> (d0, d1 - 5, d2), domain: d0 in [0, 1], d1 in [5, 15], d2 in [0, 6]",
+            "(d0, d1, d2) -> (d0, d1 - 16, d2), domain: d0 in [0, 1], d1 in [16, 32], d2 in [0, 6]",
+        ],
+        &[
+            "(d0, d1, d2) -> (d0, d1, d2), domain: d0 in [0, 1], d1 in [0, 4], d2 in [0, 6]",
+            "(d0, d1, d2) -> (d0, d1 + 5, d2), domain: d0 in [0, 1], d1 in [0, 10], d2 in [0, 6]",
+            "(d0, d1, d2) -> (d0, d1 + 16, d2), domain: d0 in [0, 1], d1 in [0, 16], d2 in [0, 6]",
+        ],
+    ),
+    (
+        "p0 = f32[4, 128, 256] parameter(0)\n p1 = f32[4, 256, 64] parameter(1)
+         ROOT dot = f32[4, 128, 64] dot(p0, p1), lhs_batch_dims={0}, rhs_batch_dims={0},
+           lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        &[
+            "(d0, d1, d2)[s0] -> (d0, d1, s0), domain: d0 in [0, 3], d1 in [0, 127], d2 in [0, 63], s0 in [0, 255]",
+            "(d0, d1, d2)[s0] -> (d0, s0, d2), domain: d0 in [0, 3], d1 in [0, 127], d2 in [0, 63], s0 in [0, 255]",
+        ],
+        &[
+            "(d0, d1, d2)[s0] -> (d0, d1, s0), domain: d0 in [0, 3], d1 in [0, 127], d2 in [0, 255], s0 in [0, 63]",
+            // The document has `d1` and `s0`'s dimension swapped: (d0, s0, d1).
+            "(d0, d1, d2)[s0] -> (d0, s0, d2), domain: d0 in [0, 3], d1 in [0, 255], d2 in [0, 63], s0 in [0, 127]",
+        ],
+    ),
+    (
+        "p0 = f32[4, 4] parameter(0)\n p1 = f32[] parameter(1)
+         ROOT pad = f32[12, 16] pad(p0, p1), padding=1_4_1x4_8_0",
+        &[
+            "(d0, d1) -> ((d0 - 1) floordiv 2, d1 - 4), domain: d0 in [1, 7], d1 in [4, 7], (d0 - 1) mod 2 in [0, 0]",
+            "(d0, d1) -> (), domain: d0 in [0, 11], d1 in [0, 15]",
+        ],
+        &[
+            // Not in the document.
+            "(d0, d1) -> (d0 * 2 + 1, d1 + 4), domain: d0 in [0, 3], d1 in [0, 3]",
+            "()[s0, s1] -> (s0, s1), domain: s0 in [0, 11], s1 in [0, 15]",
+        ],
+    ),
+];
+
+#[test]
+fn unfused_operations() {
+    for (instructions, backwards, forwards) in UNFUSED {
+        let program = entry(instructions);
+        assert_eq!(maps(&program, None).concat(), backwards, "{instructions}");
+        let found: Vec<String> =
+            (0..forwards.len()).flat_map(|operand| maps(&program, Some(operand)).concat()).collect();
+        assert_eq!(found, forwards, "{instructions}");
+    }
+}
+
+#[test]
+fn gather_and_reduce_window() {
+    let gather = entry(
+        "operand = f32[33,76,70] parameter(0)\n indices = s32[1806,2] parameter(1)
+         ROOT gather = f32[1806,7,8,4] gather(operand, indices), offset_dims={1,2,3}, collapsed_slice_dims={},
+           start_index_map={0,1}, index_vector_dim=1, slice_sizes={7,8,4}",
+    );
+    let domain = "domain: d0 in [0, 1805], d1 in [0, 6], d2 in [0, 7], d3 in [0, 3]";
+    assert_eq!(
+        maps(&gather, None).concat(),
+        [
+            format!(
+                "(d0, d1, d2, d3){{rt0, rt1}} -> (d1 + rt0, d2 + rt1, d3), {domain}, rt0 in [0, 26], rt1 in [0, 68]"
+            ),
+            format!("(d0, d1, d2, d3)[s0] -> (d0, s0), {domain}, s0 in [0, 1]"),
+        ]
+    );
+    let window = format!(
+        "max {{\n p0 = f32[] parameter(0)\n p1 = f32[] parameter(1)\n ROOT max = f32[] maximum(p0, p1)\n}}\n{}",
+        entry(
+            "c_inf = f32[] constant(-inf)\n p0 = f32[1024, 514] parameter(0)
+             ROOT reduce-window = f32[1024, 3] reduce-window(p0, c_inf), window={size=1x512 pad=0_0x0_0}, to_apply=max"
+        )
+    );
+    assert_eq!(
+        maps(&window, None).concat(),
+        [
+            "(d0, d1)[s0] -> (d0, d1 + s0), domain: d0 in [0, 1023], d1 in [0, 2], s0 in [0, 511]",
+            "(d0, d1) -> (), domain: d0 in [0, 1023], d1 in [0, 2]",
+        ]
+    );
+}
+
 #[test]
 fn dynamic_slice_and_update() {
     let slice = entry(
@@ -77,6 +214,8 @@ fn dynamic_slice_and_update() {
             "(d0, d1){rt0, rt1} -> (d0 - rt0, d1 - rt1), domain: d0 in [0, 19], d1 in [0, 29], rt0 in [0, 15], rt1 in [0, 20]"
         ]
     );
+    let scalar = "(d0, d1) -> (), domain: d0 in [0, 19], d1 in [0, 29]";
+    assert_eq!(found[2..], [[scalar], [scalar]]);
 }
 
 #[test]

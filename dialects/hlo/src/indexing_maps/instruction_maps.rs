@@ -21,7 +21,7 @@ pub enum Numbering {
 }
 
 /// The maps of one instruction, each made when it is asked for.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct InstructionMaps<'a> {
     pub(super) computation: &'a Computation,
     pub(super) instruction: &'a Instruction,
