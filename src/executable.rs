@@ -1,4 +1,4 @@
-//! Compiled programs and what is known about them. How they run is in [`execution`](crate::execution).
+//! Compiled programs and what is known about them. How they run is in `execution.rs`.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -178,6 +178,28 @@ fn runs_in_the_background_happen_in_order() {
 }
 
 #[test]
+fn a_run_keeps_its_device() {
+    let pending = {
+        let client = halo::Client::with_threads(2).unwrap();
+        let program = client.compile("HloModule m\nENTRY e { ROOT c = f32[] constant(7) }", &CompileOptions::default());
+        program.unwrap().execute_async(()).unwrap()
+    };
+    assert_eq!(pending.wait().unwrap()[0].as_slice::<f32>().unwrap(), [7.]);
+}
+
+#[test]
+fn what_programs_share_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<halo::Client>();
+    shared::<Executable>();
+    shared::<Buffer>();
+    shared::<Literal>();
+    fn sent<T: Send>() {}
+    sent::<halo::Pending<Vec<Buffer>>>();
+    sent::<halo::Infeed>();
+}
+
+#[test]
 fn a_pending_result_is_a_future() {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {

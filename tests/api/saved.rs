@@ -102,3 +102,43 @@ fn the_cache_finds_what_was_compiled() {
     assert!(client().compile(&program(4.), &options).unwrap().is_from_cache());
     fs::remove_dir_all(cache.directory()).unwrap();
 }
+
+/// Names the cache for [`a_process_that_compiles`].
+const CACHE: &str = "HALO_TEST_CACHE";
+
+#[test]
+#[ignore = "started as a process by the test below"]
+fn a_process_that_compiles() {
+    let Some(directory) = std::env::var_os(CACHE) else { return };
+    let cache = Some(CompilationCache::new(directory, 1 << 30).unwrap());
+    let client = Client::with_options(ClientOptions { threads: 1, cache }).unwrap();
+    for round in 0..3 {
+        for factor in 0..5 {
+            let executable = client.compile(&program(factor as f32), &CompileOptions::default()).unwrap();
+            assert!(round == 0 || executable.is_from_cache());
+            let result = run(&executable);
+            let total = result.as_tuple().unwrap()[1].as_slice::<f32>().unwrap()[0];
+            assert_eq!(total, 2. + 6. + 3. * factor as f32);
+        }
+    }
+}
+
+#[test]
+fn processes_share_a_cache() {
+    let cache = CompilationCache::new(folder(), 1 << 30).unwrap();
+    let start = || {
+        std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "saved::a_process_that_compiles", "--ignored", "--nocapture"])
+            .env(CACHE, cache.directory())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let processes: Vec<_> = (0..4).map(|_| start()).collect();
+    for mut process in processes {
+        assert!(process.wait().unwrap().success());
+    }
+    let kept = fs::read_dir(cache.directory()).unwrap().count();
+    assert_eq!(kept, 5, "one file for each program");
+    fs::remove_dir_all(cache.directory()).unwrap();
+}

@@ -62,4 +62,12 @@ impl LoadedProgram {
                 .map_err(|error| ToolError::evaluation(&self.source_text, error)),
         }
     }
+
+    /// Runs the program for its time, with the results left in the device's memory, as XLA leaves them.
+    pub fn execute_on_device(&self, arguments: &[Literal]) -> Result<(), ToolError> {
+        match &self.executable {
+            Some(executable) => Ok(executable.execute_buffers(arguments).map(drop)?),
+            None => self.execute(arguments).map(drop),
+        }
+    }
 }

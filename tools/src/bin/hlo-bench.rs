@@ -62,7 +62,7 @@ fn answer(line: &str, threads: Option<usize>, loaded: &mut Option<Loaded>) -> Re
         Request::Load { module, spec } => {
             let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, threads)?;
             let arguments = run::spec_inputs(&spec, &program.module)?;
-            program.execute(&arguments)?;
+            program.execute_on_device(&arguments)?;
             // Reading the text is not counted, as it is not for XLA.
             let compile: Duration = program.phases.iter().skip(1).map(|phase| phase.1).sum();
             *loaded = Some((program, arguments));
@@ -76,7 +76,7 @@ fn answer(line: &str, threads: Option<usize>, loaded: &mut Option<Loaded>) -> Re
             let mut times = Vec::new();
             while times.is_empty() || Instant::now() < end {
                 let start = Instant::now();
-                program.execute(arguments)?;
+                program.execute_on_device(arguments)?;
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
             Ok(json!({ "runs_ms": times }))

@@ -154,7 +154,7 @@ impl HloBuilder {
         let Some(array) = self.array_of("all_to_all", operand) else { return self.nothing() };
         let position = usize::try_from(split_dimension).ok().filter(|&position| position < array.rank());
         let size = position.map_or(0, |position| array.dimensions[position]);
-        if position.is_none() || split_count < 1 || size % split_count != 0 {
+        if position.is_none() || split_count < 1 || split_count > size.max(1) || size % split_count != 0 {
             let message = format!(
                 "takes a dimension of {array} that divides into {split_count} equal parts, got {split_dimension}"
             );

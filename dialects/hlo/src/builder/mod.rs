@@ -70,7 +70,8 @@ pub struct HloBuilder {
 #[derive(Debug, Default)]
 struct ModuleParts {
     functions: RefCell<Vec<Computation>>,
-    aliases: RefCell<Vec<InputOutputAlias>>,
+    /// Aliases with the places of their calls.
+    aliases: RefCell<Vec<(&'static Location<'static>, InputOutputAlias)>>,
     errors: RefCell<Vec<BuildError>>,
     computations: Cell<usize>,
 }
@@ -176,6 +177,9 @@ impl HloBuilder {
     #[track_caller]
     pub fn build(&self, root: Op<'_>) -> Result<Module, BuildErrors> {
         let entry = self.finish(root);
+        if let Some(entry) = &entry {
+            self.check_aliases(entry);
+        }
         let errors = self.module.errors.borrow();
         let Some(entry) = entry.filter(|_| errors.is_empty()) else {
             return Err(BuildErrors::new(errors.clone()));
@@ -187,7 +191,7 @@ impl HloBuilder {
             name: self.name.clone(),
             annotations: Vec::new(),
             entry_layout: None,
-            input_output_aliases: self.module.aliases.borrow().clone(),
+            input_output_aliases: self.module.aliases.borrow().iter().map(|(_, alias)| alias.clone()).collect(),
             sources: SourceTables::default(),
             functions,
             entry: position,
@@ -200,14 +204,37 @@ impl HloBuilder {
     }
 
     /// The result at `output_index` may take over the memory of a parameter (of the element of it at
-    /// `parameter_index`), as XlaBuilder's `SetUpAlias` says. Both must have the same shape.
+    /// `parameter_index`), as XlaBuilder's `SetUpAlias` says. Both must have the same shape, which is checked when the
+    /// module is built.
+    #[track_caller]
     pub fn alias(&self, output_index: &[i64], parameter: i64, parameter_index: &[i64]) {
-        self.module.aliases.borrow_mut().push(InputOutputAlias {
+        let alias = InputOutputAlias {
             output_index: output_index.to_vec(),
             parameter,
             parameter_index: parameter_index.to_vec(),
             must_alias: false,
-        });
+        };
+        self.module.aliases.borrow_mut().push((Location::caller(), alias));
+    }
+
+    /// Notes the aliases that are none for this entry computation.
+    fn check_aliases(&self, entry: &Computation) {
+        let ProgramShape { parameters, result } = entry.program_shape();
+        for (location, alias) in self.module.aliases.borrow().iter() {
+            let parameter = usize::try_from(alias.parameter).ok().and_then(|number| parameters.get(number));
+            let parameter = parameter.and_then(|shape| element_at(shape, &alias.parameter_index));
+            let output = element_at(&result, &alias.output_index);
+            let message = match (output, parameter) {
+                (Some(output), Some(parameter)) if output == parameter => continue,
+                (Some(output), Some(parameter)) => format!("takes equal shapes, got {output} and {parameter}"),
+                (None, _) => format!("takes an element of the result {result}, got {:?}", alias.output_index),
+                (_, None) => {
+                    format!("takes a parameter or its element, got {} {:?}", alias.parameter, alias.parameter_index)
+                }
+            };
+            let fault = Fault::Rule { method: "alias", message };
+            self.module.errors.borrow_mut().push(BuildError { location, fault });
+        }
     }
 
     /// A function for [`call`](Self::call), with parameters of the given shapes.
@@ -384,6 +411,11 @@ impl HloBuilder {
     }
 }
 
+/// The element of a nested tuple at an index.
+fn element_at<'s>(shape: &'s Shape, index: &[i64]) -> Option<&'s Shape> {
+    index.iter().try_fold(shape, |shape, &position| shape.as_tuple()?.get(usize::try_from(position).ok()?))
+}
+
 /// The place in Rust as HLO's `metadata`, so that later errors and profiles lead back to it.
 fn source_metadata(location: &Location<'_>) -> String {
     let file = location.file().replace('\\', "/").replace('"', "'");
@@ -468,6 +500,21 @@ mod tests {
         b.parameter(0, Shape::scalar(F32), "x");
         let again = b.parameter(0, Shape::scalar(F32), "y");
         assert!(b.build(again).unwrap_err().to_string().contains("parameter 0 is there already"));
+    }
+
+    #[test]
+    fn aliases_join_equal_shapes() {
+        let b = HloBuilder::new("alias");
+        let x = b.parameter(0, Shape::array(F32, [2]), "x");
+        b.alias(&[0], 0, &[]);
+        let module = b.build(b.tuple(&[x * 2.0])).expect("a valid alias");
+        assert_eq!(module.input_output_aliases.len(), 1);
+        for wrong in [(&[1i64][..], 0), (&[][..], 0), (&[0][..], 1), (&[0][..], -1)] {
+            let b = HloBuilder::new("alias");
+            let x = b.parameter(0, Shape::array(F32, [2]), "x");
+            b.alias(wrong.0, wrong.1, &[]);
+            assert!(b.build(b.tuple(&[x])).unwrap_err().to_string().contains("alias takes"));
+        }
     }
 
     #[test]

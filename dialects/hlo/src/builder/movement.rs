@@ -58,7 +58,7 @@ impl HloBuilder {
         }
         let (first, end) = (first as usize, end as usize);
         let mut sizes = array.dimensions[..first].to_vec();
-        sizes.push(array.dimensions[first..end].iter().product());
+        sizes.push(array.dimensions[first..end].iter().copied().fold(1, i64::saturating_mul));
         sizes.extend(&array.dimensions[end..]);
         self.reshape(operand, &sizes)
     }
