@@ -3,11 +3,11 @@
 //! Compiled code passes a description of the call with each call, so objects do not depend on registration order. Names
 //! are looked up when a call runs.
 
-use super::{RunContext, context::context_at};
+use super::{RunContext, context::context_at, primitive_type};
 use std::{
     collections::HashMap,
     ffi::c_void,
-    slice, str,
+    ptr, slice, str,
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
 
@@ -20,6 +20,8 @@ pub struct CallBuffer<'a> {
     pub dimensions: &'a [i64],
     /// The layout: dimensions from the fastest to the slowest varying one.
     pub minor_to_major: &'a [i64],
+    /// The layout that the program declares for the call; functions with the C signature get it.
+    pub declared_minor_to_major: &'a [i64],
     /// The first byte.
     pub address: *mut u8,
 }
@@ -64,17 +66,85 @@ pub fn register(
 /// not unwind.
 pub unsafe fn register_c_function(target: &str, function: CFunction) {
     register(target, move |call, _| {
-        let operands: Vec<*const c_void> =
-            call.operands.iter().map(|buffer| buffer.address.cast_const().cast()).collect();
-        let mut results: Vec<*mut c_void> = call.results.iter().map(|buffer| buffer.address.cast()).collect();
-        let out = match results.first() {
+        let mut operands = call.operands.iter().map(Relaid::new).collect::<Result<Vec<_>, _>>()?;
+        let mut results = call.results.iter().map(Relaid::new).collect::<Result<Vec<_>, _>>()?;
+        operands.iter_mut().for_each(Relaid::bring_in);
+        let ins: Vec<*const c_void> = operands.iter_mut().map(|operand| operand.address().cast_const()).collect();
+        let mut outs: Vec<*mut c_void> = results.iter_mut().map(Relaid::address).collect();
+        let out = match outs.first() {
             Some(&single) if !call.is_tuple => single,
-            _ => results.as_mut_ptr().cast(),
+            _ => outs.as_mut_ptr().cast(),
         };
         // SAFETY: the promise at registration.
-        unsafe { function(out, operands.as_ptr()) };
+        unsafe { function(out, ins.as_ptr()) };
+        results.iter().for_each(Relaid::bring_out);
         Ok(())
     });
+}
+
+/// A buffer as a C function wants it: itself, or a copy in the declared layout.
+struct Relaid<'b, 'a> {
+    buffer: &'b CallBuffer<'a>,
+    width: usize,
+    copy: Option<Vec<u64>>,
+}
+
+impl<'b, 'a> Relaid<'b, 'a> {
+    fn new(buffer: &'b CallBuffer<'a>) -> Result<Self, String> {
+        let width = primitive_type::byte_width(buffer.element_type);
+        let width = width.ok_or_else(|| format!("no element type {}", buffer.element_type))?;
+        let copy = (buffer.minor_to_major != buffer.declared_minor_to_major).then(|| {
+            let bytes = width * buffer.dimensions.iter().product::<i64>().max(0) as usize;
+            vec![0u64; bytes.div_ceil(8)]
+        });
+        Ok(Self { buffer, width, copy })
+    }
+
+    fn address(&mut self) -> *mut c_void {
+        self.copy.as_mut().map_or(self.buffer.address.cast(), |copy| copy.as_mut_ptr().cast())
+    }
+
+    /// Calls `body` with the byte offsets of each element in the buffer and in the copy.
+    fn each_element(&self, mut body: impl FnMut(usize, usize)) {
+        let strides = |order: &[i64]| {
+            let mut strides = vec![0; self.buffer.dimensions.len()];
+            let mut stride = self.width;
+            for &dimension in order {
+                strides[dimension as usize] = stride;
+                stride *= self.buffer.dimensions[dimension as usize] as usize;
+            }
+            strides
+        };
+        let (from, to) = (strides(self.buffer.minor_to_major), strides(self.buffer.declared_minor_to_major));
+        let count = self.buffer.dimensions.iter().product::<i64>().max(0) as usize;
+        for mut element in 0..count {
+            let (mut in_buffer, mut in_copy) = (0, 0);
+            for (dimension, &size) in self.buffer.dimensions.iter().enumerate() {
+                let position = element % size as usize;
+                element /= size as usize;
+                in_buffer += position * from[dimension];
+                in_copy += position * to[dimension];
+            }
+            body(in_buffer, in_copy);
+        }
+    }
+
+    /// Fills the copy.
+    fn bring_in(&mut self) {
+        let Some(mut copy) = self.copy.take() else { return };
+        let (source, target, width) = (self.buffer.address, copy.as_mut_ptr().cast::<u8>(), self.width);
+        // SAFETY: both have room for every element.
+        self.each_element(|from, to| unsafe { ptr::copy_nonoverlapping(source.add(from), target.add(to), width) });
+        self.copy = Some(copy);
+    }
+
+    /// Writes the copy back.
+    fn bring_out(&self) {
+        let Some(copy) = &self.copy else { return };
+        let (source, target, width) = (copy.as_ptr().cast::<u8>(), self.buffer.address, self.width);
+        // SAFETY: both have room for every element.
+        self.each_element(|to, from| unsafe { ptr::copy_nonoverlapping(source.add(from), target.add(to), width) });
+    }
 }
 
 /// Whether a function is registered under a name.
@@ -86,7 +156,7 @@ pub fn is_registered(target: &str) -> bool {
 ///
 /// `description` holds: bytes of the target's name, bytes of the configuration, number of operands, number of results,
 /// whether the result is a tuple; then for each operand and each result the element type, the rank, the dimensions and
-/// the minor-to-major order.
+/// two orders from minor to major: the array's, and the one declared for the call.
 ///
 /// # Safety
 /// `context` must be null or live; every address must hold what the description says.
@@ -163,6 +233,7 @@ impl Reader {
                         element_type,
                         dimensions: self.values(rank),
                         minor_to_major: self.values(rank),
+                        declared_minor_to_major: self.values(rank),
                         address: *addresses.add(index),
                     })
                 }
@@ -187,7 +258,7 @@ mod tests {
     fn call(context: &RunContext, target: &str, configuration: &str, operands: &[f32], results: &mut [f32]) {
         let mut description =
             vec![target.len() as i64, configuration.len() as i64, operands.len() as i64, results.len() as i64, 1];
-        (0..operands.len() + results.len()).for_each(|_| description.extend([11, 2, 1, 1, 1, 0]));
+        (0..operands.len() + results.len()).for_each(|_| description.extend([11, 2, 1, 1, 1, 0, 1, 0]));
         let inputs: Vec<*mut u8> = operands.iter().map(|value| (&raw const *value).cast_mut().cast()).collect();
         let outputs: Vec<*mut u8> = results.iter_mut().map(|value| (&raw mut *value).cast()).collect();
         // SAFETY: as described.
@@ -213,6 +284,39 @@ mod tests {
         call(&context, "test.swap", "", &[1.0, 2.0], &mut results);
         assert_eq!(context.failure(), None);
         assert_eq!(results, [2.0, 1.0]);
+    }
+
+    unsafe extern "C" fn copy_six(out: *mut c_void, ins: *const *const c_void) {
+        // SAFETY: called with six floats in and out.
+        unsafe { out.cast::<[f32; 6]>().write((*ins).cast::<[f32; 6]>().read()) };
+    }
+
+    #[test]
+    fn c_functions_get_declared_layouts() {
+        let context = RunContext::new(None);
+        // SAFETY: only called below.
+        unsafe { register_c_function("test.copy_six", copy_six) };
+        let target = "test.copy_six";
+        // A 2 by 3 operand declared column-major; the result is row-major.
+        let operand = [11, 2, 2, 3, 1, 0, 0, 1];
+        let result = [11, 2, 3, 2, 1, 0, 1, 0];
+        let description = [&[target.len() as i64, 0, 1, 1, 0][..], &operand, &result].concat();
+        let (input, mut output) = ([1f32, 2.0, 3.0, 4.0, 5.0, 6.0], [0f32; 6]);
+        let inputs = [(&raw const input).cast_mut().cast::<u8>()];
+        let outputs = [(&raw mut output).cast::<u8>()];
+        // SAFETY: as described.
+        unsafe {
+            halo_custom_call(
+                &context,
+                description.as_ptr(),
+                target.as_ptr(),
+                target.as_ptr(),
+                inputs.as_ptr(),
+                outputs.as_ptr(),
+            );
+        }
+        assert_eq!(context.failure(), None);
+        assert_eq!(output, [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
     }
 
     #[test]

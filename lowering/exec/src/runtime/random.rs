@@ -27,21 +27,21 @@ impl Philox {
     #[inline(always)]
     fn blocks(self, first: u128) -> [[u32; LANES]; 4] {
         let mut words = [[0u32; LANES]; 4];
-        for block in 0..LANES {
-            let counter = self.counter.wrapping_add(first).wrapping_add(block as u128);
-            for (word, lanes) in words.iter_mut().enumerate() {
-                lanes[block] = (counter >> (32 * word)) as u32;
+        for (word, lanes) in words.iter_mut().enumerate() {
+            for (block, lane) in lanes.iter_mut().enumerate() {
+                let counter = self.counter.wrapping_add(first).wrapping_add(block as u128);
+                *lane = (counter >> (32 * word)) as u32;
             }
         }
         let [mut low, mut high] = [self.key as u32, (self.key >> 32) as u32];
+        let [a, b, c, d] = &mut words;
         for _ in 0..10 {
-            for block in 0..LANES {
-                let first = u64::from(words[0][block]) * 0xD251_1F53;
-                let second = u64::from(words[2][block]) * 0xCD9E_8D57;
-                words[0][block] = (second >> 32) as u32 ^ words[1][block] ^ low;
-                words[1][block] = second as u32;
-                words[2][block] = (first >> 32) as u32 ^ words[3][block] ^ high;
-                words[3][block] = first as u32;
+            for (((a, b), c), d) in a.iter_mut().zip(&mut *b).zip(&mut *c).zip(&mut *d) {
+                let (first, second) = (u64::from(*a) * 0xD251_1F53, u64::from(*c) * 0xCD9E_8D57);
+                *a = (second >> 32) as u32 ^ *b ^ low;
+                *b = second as u32;
+                *c = (first >> 32) as u32 ^ *d ^ high;
+                *d = first as u32;
             }
             low = low.wrapping_add(0x9E37_79B9);
             high = high.wrapping_add(0xBB67_AE85);
@@ -439,9 +439,9 @@ pub unsafe extern "C" fn halo_rng(
         let count = size(count)?;
         let is_normal = distribution == 1;
         let state = &mut *context.random()?;
-        // SAFETY: the caller's promise.
         macro_rules! fill {
             ($element:ty, $function:ident($($argument:expr),*)) => {
+                // SAFETY: the caller's promise.
                 unsafe {
                     let target = slice::from_raw_parts_mut(target.cast::<$element>(), count);
                     $function(state, $($argument,)* *a.cast::<$element>(), *b.cast::<$element>(), target)

@@ -1,5 +1,6 @@
 //! custom-call: functions that the runtime knows by name.
 
+use hlo::attributes::AttributeValue;
 use hlo::graph::{Computation, Instruction};
 use hlo::shape::{ArrayShape, Shape};
 
@@ -7,7 +8,8 @@ use super::{Argument, Call, array_operands, arrays, shape_words, sort};
 use crate::program::LoopOptions;
 
 /// Descriptor: bytes of the name and of the configuration, operands, results, whether the result is a tuple; of each
-/// array the element type, the rank, the dimensions and the order of dimensions from minor to major.
+/// array the element type, the rank, the dimensions and, from minor to major, the orders of dimensions that it has and
+/// that the program declares for the call.
 pub(super) fn custom_call(
     computation: &Computation,
     instruction: &Instruction,
@@ -29,15 +31,24 @@ pub(super) fn custom_call(
         results.len() as i64,
         matches!(instruction.shape, Shape::Tuple(_)).into(),
     ];
-    descriptor.extend(operands.into_iter().chain(results).flat_map(array_words));
+    let constraints = match instruction.attributes.get("operand_layout_constraints") {
+        Some(AttributeValue::Shapes(shapes)) => shapes.iter().flat_map(arrays).collect(),
+        _ => Vec::new(),
+    };
+    for (number, operand) in operands.into_iter().enumerate() {
+        descriptor.extend(array_words(operand, constraints.get(number).copied()));
+    }
+    descriptor.extend(results.into_iter().flat_map(|result| array_words(result, Some(result))));
     let arguments =
         vec![Argument::Text(target.to_string()), Argument::Text(configuration), Argument::Operands, Argument::Results];
     Ok(Call { symbol: "halo_custom_call", descriptor, arguments })
 }
 
-/// Compiled code keeps every array row-major.
-fn array_words(shape: &ArrayShape) -> impl Iterator<Item = i64> + '_ {
-    shape_words(shape).chain((0..shape.rank() as i64).rev())
+/// Compiled code keeps every array row-major, which is also what is declared where nothing else is.
+fn array_words(shape: &ArrayShape, declared: Option<&ArrayShape>) -> Vec<i64> {
+    let row_major: Vec<i64> = (0..shape.rank() as i64).rev().collect();
+    let declared = declared.map_or(row_major.clone(), |declared| declared.layout_or_default().minor_to_major);
+    shape_words(shape).chain(row_major).chain(declared).collect()
 }
 
 /// The call's `backend_config`; the text of a quoted one.

@@ -3,6 +3,7 @@
 //! Where LAPACK leaves a choice (signs of eigenvectors and singular vectors) the result is one of the right ones,
 //! not LAPACK's own.
 
+mod condensed;
 mod orthogonal;
 mod spectral;
 mod triangular;
@@ -56,6 +57,13 @@ pub(super) fn call(
         }
         ("gesdd", [a], [overwritten, values, left, right, info]) => {
             spectral::singular_values(instruction, a, [overwritten, values, left, right, info])?
+        }
+        ("gehrd", [a], [result, tau, info]) => condensed::hessenberg(a, result, tau, info)?,
+        ("sytrd" | "hetrd", [a], [result, diagonal, beside, tau, info]) => {
+            condensed::tridiagonal(instruction, a, [result, diagonal, beside, tau, info])?
+        }
+        ("gtsv", [below, diagonal, above, b], results) => {
+            condensed::solve_tridiagonal([below, diagonal, above, b], results)?
         }
         _ => return Ok(None),
     }))

@@ -42,6 +42,17 @@ impl Matrix<'_> {
     }
 }
 
+/// (β, τ, v without its first element) of the reflection that turns (α, below) into (β, 0).
+pub(super) fn reflection(alpha: Complex64, below: &[Complex64]) -> (f64, Complex64, Vec<Complex64>) {
+    let length = below.iter().map(Complex64::norm_sqr).sum::<f64>().sqrt();
+    if length == 0.0 && alpha.im == 0.0 {
+        return (alpha.re, ZERO, below.to_vec());
+    }
+    let beta = -alpha.norm().hypot(length).copysign(alpha.re);
+    let tau = Complex64::new((beta - alpha.re) / beta, -alpha.im / beta);
+    (beta, tau, below.iter().map(|v| v / (alpha - beta)).collect())
+}
+
 /// `geqrf`: (r above the diagonal and the reflections below, τ).
 pub(super) fn householder(
     a: &ArrayLiteral,
@@ -54,16 +65,7 @@ pub(super) fn householder(
     for data in data.chunks_mut((rows * columns).max(1)) {
         let mut matrix = Matrix { data, rows, columns };
         for step in 0..rows.min(columns) {
-            let alpha = *matrix.at(step, step);
-            let mut v = matrix.below(step, step);
-            let length = v.iter().map(Complex64::norm_sqr).sum::<f64>().sqrt();
-            if length == 0.0 && alpha.im == 0.0 {
-                taus.push(ZERO);
-                continue;
-            }
-            let beta = -alpha.norm().hypot(length).copysign(alpha.re);
-            let factor = Complex64::new((beta - alpha.re) / beta, -alpha.im / beta);
-            v.iter_mut().for_each(|v| *v /= alpha - beta);
+            let (beta, factor, v) = reflection(*matrix.at(step, step), &matrix.below(step, step));
             for (row, &v) in (step + 1..).zip(&v) {
                 *matrix.at(row, step) = v;
             }

@@ -4,6 +4,7 @@
 //! `{uplo = 76 : ui8}`, letters as their character codes. Matrices are the last two dimensions of any layout, batches the
 //! others. Results are LAPACK's up to what it leaves free (signs of vectors).
 
+mod condensed;
 mod matrices;
 mod orthogonal;
 mod spectral;
@@ -18,7 +19,7 @@ type Handler = fn(&CustomCall, &RunContext) -> Result<(), String>;
 pub(super) fn handlers() -> impl Iterator<Item = (String, Handler)> {
     fn of_type<T: Element>(letter: char) -> Vec<(String, Handler)> {
         let complex = matches!(letter, 'c' | 'z');
-        let handlers: [(&str, Handler); 7] = [
+        let handlers: [(&str, Handler); 10] = [
             ("potrf", triangular::potrf::<T>),
             ("trsm", triangular::trsm::<T>),
             ("getrf", triangular::getrf::<T>),
@@ -26,6 +27,9 @@ pub(super) fn handlers() -> impl Iterator<Item = (String, Handler)> {
             (if complex { "ungqr" } else { "orgqr" }, orthogonal::orgqr::<T>),
             (if complex { "heevd" } else { "syevd" }, spectral::syevd::<T>),
             ("gesdd", spectral::gesdd::<T>),
+            ("gehrd", condensed::gehrd::<T>),
+            (if complex { "hetrd" } else { "sytrd" }, condensed::sytrd::<T>),
+            ("gtsv", condensed::gtsv::<T>),
         ];
         handlers.into_iter().map(|(name, handler)| (format!("lapack_{letter}{name}_ffi"), handler)).collect()
     }

@@ -46,7 +46,7 @@ fn factorise<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
 }
 
 /// Puts the reflection that clears column `step` below the diagonal there, the remaining entry on the diagonal; returns τ.
-fn make_reflection<T: Element>(mut a: MatMut<'_, T>, step: usize) -> T {
+pub(super) fn make_reflection<T: Element>(mut a: MatMut<'_, T>, step: usize) -> T {
     let rows = a.nrows();
     let alpha = a[(step, step)];
     let below = (step + 1..rows).map(|row| abs2(&a[(row, step)])).fold(zero(), |sum, term| add(&sum, &term));
@@ -64,7 +64,7 @@ fn make_reflection<T: Element>(mut a: MatMut<'_, T>, step: usize) -> T {
 }
 
 /// Applies I - τ v vᴴ, with v from column `step`, to `column`.
-fn reflect<T: ComplexField + Copy>(mut a: MatMut<'_, T>, step: usize, column: usize, tau: T) {
+pub(super) fn reflect<T: ComplexField + Copy>(mut a: MatMut<'_, T>, step: usize, column: usize, tau: T) {
     let rows = a.nrows();
     let product = (step + 1..rows)
         .map(|row| mul(&conj(&a[(row, step)]), &a[(row, column)]))

@@ -92,6 +92,7 @@ fn run(name: &str, configuration: &str, operands: Vec<Data>, results: Vec<Data>)
             element_type: 18,
             dimensions,
             minor_to_major: if dimensions.len() == 2 { &[0, 1] } else { &[0] },
+            declared_minor_to_major: if dimensions.len() == 2 { &[0, 1] } else { &[0] },
             address,
         })
         .collect();
