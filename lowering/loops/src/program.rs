@@ -159,7 +159,7 @@ fn step_of(instruction: &Instruction) -> Step {
 /// What a kernel's code is.
 enum Work {
     Loops,
-    Product(MatMul),
+    Product(Box<MatMul>),
     Scatter,
 }
 
@@ -347,7 +347,7 @@ impl<'p, 'c> Program<'p, 'c> {
             _ => {
                 let product = matmul::recognise(computation, instruction, self.options.vector_bits);
                 single = single_instruction(computation, instruction);
-                (&single, product.map_or(Work::Loops, Work::Product))
+                (&single, product.map_or(Work::Loops, |product| Work::Product(Box::new(product))))
             }
         };
         let Some((first, _)) = outputs.first() else { return Ok(()) };
