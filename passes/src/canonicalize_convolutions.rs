@@ -97,7 +97,7 @@ impl<'s> Site<'s> {
         let is_grouped =
             ["feature_group_count", "batch_group_count"].iter().any(|name| attributes.int(name).unwrap_or(1) != 1);
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
-            return self.as_dot();
+            return self.into_dot();
         }
         let attributes = attributes.clone().with("window", AttributeValue::Window(self.window));
         self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes)
@@ -147,7 +147,7 @@ impl<'s> Site<'s> {
     }
 
     // convolution(x, k), size=1x… => transpose(dot(slice(x), reshape(k)))
-    fn as_dot(mut self) -> InstructionId {
+    fn into_dot(mut self) -> InstructionId {
         self.statistics.add("convolution-to-dot", 1);
         let mut sliced = self.builder.array(self.input);
         let mut slices: Vec<SliceDimension> =

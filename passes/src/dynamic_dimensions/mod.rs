@@ -16,20 +16,31 @@ mod sizes;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
-use hlo::shape::Shape;
+use hlo::shape::{Shape, UNBOUNDED};
 
 use self::sizes::{Arithmetic, ArraySizes, Sizes, bounded, dynamic_count, zeroed};
 use crate::graph_builder::GraphBuilder;
 use crate::registry::PassStatistics;
 
-/// An operation that has no rule for operands with run-time sizes.
+/// Dynamic dimensions that cannot become static.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{kind}` of operands with run-time sizes is not supported (instruction `{instruction}`)")]
-pub struct DynamicError {
-    /// The operation.
-    pub kind: OpKind,
-    /// Name of the instruction.
-    pub instruction: String,
+pub enum DynamicError {
+    /// An operation that has no rule for operands with run-time sizes.
+    #[error("`{kind}` of operands with run-time sizes is not supported (instruction `{instruction}`)")]
+    NoRule {
+        /// The operation.
+        kind: OpKind,
+        /// Name of the instruction.
+        instruction: String,
+    },
+    /// A dimension `?`.
+    #[error("a dynamic dimension without a bound is not supported (instruction `{instruction}` of {shape})")]
+    Unbounded {
+        /// Name of the instruction.
+        instruction: String,
+        /// Its shape.
+        shape: Shape,
+    },
 }
 
 /// Makes the dimensions of every function static. Calls must have been inlined.
@@ -59,6 +70,18 @@ fn has_dynamic_dimensions(computation: &Computation) -> bool {
             || dynamic_count(&instruction.shape) > 0
             || instruction.computations.iter().any(has_dynamic_dimensions)
     })
+}
+
+/// Every dimension must have a bound.
+fn check_bounds(instruction: &Instruction) -> Result<(), DynamicError> {
+    let is_unbounded = |leaf: &&Shape| leaf.as_array().is_some_and(|array| array.dimensions.contains(&UNBOUNDED));
+    match instruction.shape.leaves().iter().any(is_unbounded) {
+        false => Ok(()),
+        true => Err(DynamicError::Unbounded {
+            instruction: instruction.name.clone(),
+            shape: instruction.shape.without_layout(),
+        }),
+    }
 }
 
 /// The value with zeros beyond its sizes.
@@ -115,6 +138,7 @@ impl Resolver {
     fn computation(&mut self, computation: &Computation, arguments: &Arguments<'_>) -> Result<Value, DynamicError> {
         let mut values: Vec<Value> = Vec::with_capacity(computation.instructions.len());
         for instruction in &computation.instructions {
+            check_bounds(instruction)?;
             self.builder.stand_for(instruction);
             let operands: Vec<InstructionId> =
                 instruction.operands.iter().map(|operand| values[operand.index()].0).collect();
@@ -183,7 +207,8 @@ impl Resolver {
         }
         self.count += 1;
         let mut site = Site { builder: &mut self.builder, instruction, operands, sizes };
-        site.resolve().ok_or_else(|| DynamicError { kind: instruction.kind, instruction: instruction.name.clone() })
+        site.resolve()
+            .ok_or_else(|| DynamicError::NoRule { kind: instruction.kind, instruction: instruction.name.clone() })
     }
 }
 

@@ -121,17 +121,17 @@ impl<'e, 'c> Emitter<'e, 'c> {
             rows: span(row_task, product.task_rows(), product.m.size),
             columns: span(group, product.panel() * PANELS_PER_GROUP, product.n.size),
         };
-        // The first block of contracted positions starts C, the others add to it.
-        self.block(packed, block_k, offsets, part, self.index(0), true);
         let all = blocks * positions(&product.contracted);
-        if all > 1 {
-            self.loop_over(self.index(1), self.index(all), 1, |number| {
-                let mut outer = number;
-                let first_k = self.scaled(self.split(&mut outer, blocks), block_k);
-                let offsets = self.moved(offsets, &product.contracted, outer);
-                self.block(packed, block_k, offsets, part, first_k, false);
-            });
+        if all == 1 {
+            return self.block(packed, block_k, offsets, part, self.index(0), None);
         }
+        self.loop_over(self.index(0), self.index(all), 1, |number| {
+            let mut outer = number;
+            let first_k = self.scaled(self.split(&mut outer, blocks), block_k);
+            let offsets = self.moved(offsets, &product.contracted, outer);
+            let is_first = self.builder.cmpi(mlir_ext::arith::CmpiPredicate::Eq, number, self.index(0));
+            self.block(packed, block_k, offsets, part, first_k, Some(is_first));
+        });
     }
 
     fn minimum(&self, value: Value<'c>, bound: i64) -> Value<'c> {
@@ -146,7 +146,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
         offsets: Offsets<'c>,
         part: Part<'c>,
         first_k: Value<'c>,
-        starts: bool,
+        is_first: Option<Value<'c>>,
     ) {
         let product = self.product;
         let length = if product.k.size % block_k == 0 {
@@ -176,7 +176,14 @@ impl<'e, 'c> Emitter<'e, 'c> {
                     let panel_offset = self.scaled(self.builder.subi(column, first_column), block_k);
                     self.positions((block_position, last_position), 1, |position| {
                         let here = self.moved(offsets, &product.rows, position);
-                        self.rows(packed, panel_offset, here.a, here.c, [block_row, block_end, column, length], starts);
+                        self.rows(
+                            packed,
+                            panel_offset,
+                            here.a,
+                            here.c,
+                            [block_row, block_end, column, length],
+                            is_first,
+                        );
                     });
                 });
             });
@@ -199,14 +206,14 @@ impl<'e, 'c> Emitter<'e, 'c> {
         a_offset: Value<'c>,
         c_offset: Value<'c>,
         [block_row, block_end, column, length]: [Value<'c>; 4],
-        starts: bool,
+        is_first: Option<Value<'c>>,
     ) {
         let product = self.product;
         let tile = product.tile_rows;
         let rest = product.m.size % tile;
         let by_width = |row: Value<'c>, rows: i64| {
             let edge = product.n.size % product.panel();
-            let place = Tile { packed, panel_offset, a_offset, c_offset, row, column, length, rows, starts };
+            let place = Tile { packed, panel_offset, a_offset, c_offset, row, column, length, rows, is_first };
             if edge == 0 {
                 return self.tile(place, product.panel());
             }
@@ -407,7 +414,23 @@ impl<'e, 'c> Emitter<'e, 'c> {
         let c_row = self.add(place.c_offset, self.scaled(place.row, product.m.c));
         let c_first = self.add(c_row, self.scaled(place.column, product.n.c));
         let zero = builder.constant_float(self.vector, 0.0);
-        let start = vec![zero; (place.rows * vectors) as usize];
+        let zeros = vec![zero; (place.rows * vectors) as usize];
+        // Position in C and number of columns of each vector of the tile.
+        let vectors_of_c = || {
+            (0..place.rows).flat_map(move |row| (0..vectors).map(move |part| (row, part))).map(|(row, part)| {
+                let count = (columns - part * width).min(width);
+                (self.add(c_first, self.index(row * product.m.c + part * width)), count)
+            })
+        };
+        let start = match place.is_first {
+            None => zeros,
+            Some(is_first) => builder.if_else(
+                is_first,
+                &vec![self.vector; zeros.len()],
+                |_| zeros.clone(),
+                |_| vectors_of_c().map(|(position, count)| self.load_vector(self.c, position, count)).collect(),
+            ),
+        };
         let sums = builder.for_loop(self.index(0), place.length, self.index(1), &start, |_, k, sums| {
             let from = self.add(place.panel_offset, self.scaled(k, product.panel()));
             let b: Vec<Value<'c>> = (0..vectors)
@@ -425,16 +448,8 @@ impl<'e, 'c> Emitter<'e, 'c> {
             }
             next
         });
-        for row in 0..place.rows {
-            for part in 0..vectors {
-                let count = (columns - part * width).min(width);
-                let position = self.add(c_first, self.index(row * product.m.c + part * width));
-                let mut sum = sums[(row * vectors + part) as usize];
-                if !place.starts {
-                    sum = builder.addf(sum, self.load_vector(self.c, position, count));
-                }
-                self.store_vector(sum, self.c, position, count);
-            }
+        for ((position, count), sum) in vectors_of_c().zip(sums) {
+            self.store_vector(sum, self.c, position, count);
         }
     }
 }
@@ -458,8 +473,8 @@ struct Tile<'c> {
     column: Value<'c>,
     length: Value<'c>,
     rows: i64,
-    /// Whether the tile starts C rather than adding to it.
-    starts: bool,
+    /// Whether this is the first block of contracted positions: others add to C. `None` if there is only one.
+    is_first: Option<Value<'c>>,
 }
 
 /// The transpose of a square of vectors: `log2(n)` rounds that interleave vectors half the square apart.

@@ -115,7 +115,7 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
         maps.ranges.iter().enumerate().map(|(r, &size)| axis(size, Var::Range(r as u32), 0)).collect();
     let product =
         output.dimensions.iter().chain(&maps.ranges).fold(1i64, |product, &size| product.saturating_mul(size));
-    let (tile_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
+    let (most_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
 
     let n = merge_last(&mut columns);
     batch.append(&mut columns);
@@ -137,7 +137,7 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
         n,
         contracted,
         k,
-        tile_rows: tile_rows.min(m.size),
+        tile_rows: tile_rows(m.size, most_rows),
         tile_vectors,
         lanes: width as u32,
     })
@@ -212,6 +212,11 @@ fn merge_longest(axes: &mut Vec<Axis>) -> Axis {
         !best.1.contains(&(position - 1))
     });
     best.0
+}
+
+/// Rows of the register tile: as many as registers hold, somewhat fewer if that leaves no rest.
+fn tile_rows(rows: i64, most: i64) -> i64 {
+    (most / 2 + 1..=most).rev().find(|tile| rows % tile == 0).unwrap_or(most).min(rows)
 }
 
 /// How many parts of `part` elements `size` elements make, the last one perhaps smaller.
