@@ -122,3 +122,15 @@ def cases():
         operand = distinct(element_type, (2, 3, 4))
         yield one_operand("bitcast", element_type, "to another shape", (6, 4), operand,
                           expected=lambda x: x.reshape(6, 4), source="document")
+    # Layouts other than row-major: the memory is what stays.
+    operand = distinct("f32", (4, 6))
+    for what, sizes, parameter, layout, function in (
+        ("of a transposed matrix", (6, 4), (0, 1), (1, 0), lambda x: x.T.copy()),
+        ("to a transposed matrix", (6, 4), (1, 0), (0, 1), lambda x: x.reshape(4, 6).T.copy()),
+        ("between layouts of rank 3", (2, 3, 4), (0, 1), (1, 2, 0), lambda x: x.T.reshape(2, 4, 3).transpose(0, 2, 1).copy()),
+    ):
+        yield one_operand("bitcast", "f32", what, sizes, operand, parameter=shape("f32", (4, 6), parameter), layout=layout, expected=function, source="document")
+    operand = distinct("u8", (3, 8))
+    yield Case("bitcast", "u8", "to u32", program("u32[6] bitcast(p0)", [operand]), [operand], lambda x: x.reshape(-1).view(np.uint32), "document")
+    operand = distinct("s32", (3,))
+    yield Case("bitcast", "s32", "to s16", program("s16[2,3] bitcast(p0)", [operand]), [operand], lambda x: x.view(np.int16).reshape(2, 3), "document")

@@ -101,7 +101,7 @@ fn functions() -> Vec<Function> {
         unary("expm1", Unary::Expm1, f64::exp_m1, 1.0),
         unary("log", Unary::Log, f64::ln, 0.87),
         unary("log1p", Unary::Log1p, f64::ln_1p, 0.88),
-        unary("logistic", Unary::Logistic, |x| 1.0 / (1.0 + (-x).exp()), 1.9),
+        unary("logistic", Unary::Logistic, |x| 1.0 / (1.0 + (-x).exp()), 1.5),
         unary("rsqrt", Unary::Rsqrt, |x| 1.0 / x.sqrt(), 1.5),
         unary("sin", Unary::Sin, f64::sin, 1.6),
         unary("sinh", Unary::Sinh, f64::sinh, 0.51),

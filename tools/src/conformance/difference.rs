@@ -97,3 +97,38 @@ fn part_agrees(found: f64, expected: f64, rule: PartRule) -> (bool, f64) {
     let distance = (found - expected).abs();
     (distance <= rule.allowed, distance)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn differs(found: &[f32], expected: &[f32], measure: Measure, flushed: bool) -> bool {
+        let array = |values: &[f32]| ArrayLiteral::from_slice([values.len() as i64], values).unwrap();
+        difference(&array(found), &array(expected), measure, flushed).is_some()
+    }
+
+    #[test]
+    fn steps_are_of_each_element_or_of_the_largest() {
+        let next = f32::from_bits(1f32.to_bits() + 1);
+        assert!(differs(&[next], &[1.0], Measure::Exact, false));
+        assert!(!differs(&[next], &[1.0], Measure::Element(1.0), false));
+        assert!(differs(&[1e-6, 1000.0], &[0.0, 1000.0], Measure::Element(9.0), false));
+        assert!(!differs(&[1e-6, 1000.0], &[0.0, 1000.0], Measure::Array(9.0), false));
+    }
+
+    #[test]
+    fn zeros_have_signs_and_stand_for_denormals_where_those_are_flushed() {
+        assert!(differs(&[-0.0], &[0.0], Measure::Exact, false));
+        assert!(differs(&[1e-40], &[0.0], Measure::Exact, false));
+        assert!(!differs(&[1e-40], &[0.0], Measure::Exact, true));
+        assert!(differs(&[-1e-40], &[0.0], Measure::Exact, true));
+    }
+
+    #[test]
+    fn nan_agrees_with_nan_only() {
+        let nan = f32::NAN;
+        assert!(!differs(&[nan, -nan], &[-nan, nan], Measure::Exact, false));
+        assert!(differs(&[nan], &[1.0], Measure::Array(1e9), true));
+        assert!(differs(&[f32::INFINITY], &[f32::MAX], Measure::Array(1e9), true));
+    }
+}

@@ -7,6 +7,7 @@ use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
 
 use super::case::{Case, Source};
+use super::tolerance;
 
 /// How a case came out on one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,7 +86,9 @@ impl fmt::Display for Report {
             f,
             "source",
             self.by_source.iter().map(|((name, engine), counts)| (format!("{name:?}"), *engine, *counts)),
-        )
+        )?;
+        writeln!(f, "  tolerances (everything else is exact):")?;
+        tolerance::rows().try_for_each(|row| writeln!(f, "    {row}"))
     }
 }
 

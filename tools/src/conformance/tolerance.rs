@@ -114,7 +114,13 @@ pub fn measure(op: OpKind, element_type: ElementType) -> Measure {
 
 /// The table in words, for the report.
 pub fn rows() -> impl Iterator<Item = String> {
-    RULES.iter().map(|rule| format!("{:?}: {}", rule.measure, rule.reason))
+    RULES.iter().map(|rule| {
+        let first: Vec<&str> = rule.ops.iter().take(3).map(|op| op.text_name()).collect();
+        let more = if rule.ops.len() > first.len() { ", …" } else { "" };
+        let types: Vec<&str> = rule.types.iter().map(|element_type| element_type.name()).collect();
+        let types = if types.is_empty() { "every type".to_string() } else { types.join(" ") };
+        format!("{}{more} in {types}: {:?}, because {}", first.join(", "), rule.measure, rule.reason)
+    })
 }
 
 /// Whether a result may be denormal where zero is expected: XLA:CPU flushes denormals to zero, halo keeps them.
