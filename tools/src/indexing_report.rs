@@ -82,17 +82,26 @@ fn describe<'a>(
 ) {
     let instruction = computation.get(id);
     let count = instruction.operands.len();
-    // For each operand and leaf of the result, the maps.
-    let groups: Vec<Vec<ValueIndexing>> = match options.direction {
-        Direction::InputToOutput => (0..count).map(|operand| analysis.input_to_output(id, operand)).collect(),
-        Direction::OutputToInput => {
-            let leaves = instruction.shape.leaves().len();
-            let by_leaf: Vec<_> = (0..leaves).map(|leaf| analysis.output_to_input(id, leaf)).collect();
-            (0..count).map(|i| by_leaf.iter().filter_map(|groups| groups.get(i).cloned()).collect()).collect()
+    let leaves = instruction.shape.leaves().len();
+    // For each operand the leaves of the result it has to do with: of a wide tuple, each has one.
+    let mut operands: Vec<Vec<(usize, ValueIndexing)>> = vec![Vec::new(); count];
+    let mut add = |operand: usize, leaf: usize, group: ValueIndexing| {
+        if group != ValueIndexing::Known(Vec::new()) {
+            operands[operand].push((leaf, group));
         }
     };
+    match options.direction {
+        Direction::OutputToInput => (0..leaves).for_each(|leaf| {
+            let groups = analysis.output_to_input(id, leaf).into_iter().take(count).enumerate();
+            groups.for_each(|(operand, group)| add(operand, leaf, group));
+        }),
+        Direction::InputToOutput => (0..count).for_each(|operand| {
+            let groups = analysis.input_to_output(id, operand).into_iter().enumerate();
+            groups.for_each(|(leaf, group)| add(operand, leaf, group));
+        }),
+    }
     if options.json {
-        let operands: Vec<Value> = groups.iter().map(|leaves| json_of(leaves)).collect();
+        let operands: Vec<Value> = operands.iter().map(|groups| json_of(groups)).collect();
         let direction = match options.direction {
             Direction::OutputToInput => "output-to-input",
             Direction::InputToOutput => "input-to-output",
@@ -102,10 +111,10 @@ fn describe<'a>(
         return;
     }
     let _ = writeln!(text, "{} = {}", instruction.name, instruction.kind);
-    for (&operand, leaves) in instruction.operands.iter().zip(&groups) {
-        for (leaf, group) in leaves.iter().enumerate() {
+    for (&operand, groups) in instruction.operands.iter().zip(&operands) {
+        for (leaf, group) in groups {
             let operand = &computation.get(operand).name;
-            let several = leaves.len() > 1;
+            let several = leaves > 1;
             let line = match options.direction {
                 Direction::OutputToInput if several => format!("  {leaf} -> {operand}"),
                 Direction::OutputToInput => format!("  -> {operand}"),
@@ -133,12 +142,12 @@ fn describe_runtimes(text: &mut String, analysis: &Analysis<'_>, map: &IndexingM
     }
 }
 
-/// The maps to or from all leaves of the result.
-fn json_of(leaves: &[ValueIndexing]) -> Value {
-    if leaves.contains(&ValueIndexing::Unknown) {
+/// The maps to or from all leaves of the result; `null` if some are not known.
+fn json_of(groups: &[(usize, ValueIndexing)]) -> Value {
+    if groups.iter().any(|(_, group)| *group == ValueIndexing::Unknown) {
         return Value::Null;
     }
-    leaves.iter().flat_map(|group| group.maps()).map(|entry| Value::from(entry.map.to_string())).collect()
+    groups.iter().flat_map(|(_, group)| group.maps()).map(|entry| Value::from(entry.map.to_string())).collect()
 }
 
 /// A map given as text, followed by another if there is one; simplified unless that is not wanted.

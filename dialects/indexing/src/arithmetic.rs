@@ -21,14 +21,15 @@ pub trait Arithmetic {
     /// The values an expression takes.
     fn range(&self, expr: &Expr) -> Interval;
 
-    /// Emits an expression. Divisors are positive.
+    /// Emits an expression, whose variables are within the ranges that [`Self::range`] knows.
     fn emit(&self, expr: &Expr) -> Self::Value {
         let (operator, left, right) = match expr.kind() {
             ExprKind::Constant(value) => return self.constant(value),
             ExprKind::Variable(variable) => return self.variable(variable),
             ExprKind::Binary(operator, left, right) => (operator, left, right),
         };
-        let is_natural = || self.range(left).lower >= 0;
+        // Unsigned division is shorter, and rounds as it should.
+        let is_natural = || self.range(left).lower >= 0 && self.range(right).lower > 0;
         let (l, r) = (self.emit(left), self.emit(right));
         let name = match operator {
             // a + b * -c reads better, and compiles the same, as a subtraction; LLVM does that.

@@ -62,6 +62,10 @@
 //!   interior_box(&map) -> Option<IndexingMap>                  sub-box in which no constraint needs a check
 //!   utilisation(&maps, &operand_sizes) -> Utilisation          elements read, total, exact
 //!   propagate_tile(&map, &sizes, &strides) -> Option<Tile>     operand's offsets (symbolic), sizes, strides
+//!   symbolic_tiles(&map) -> Vec<SymbolicTile>                  all three symbolic, by cases
+//!
+//! Arithmetic                             what emits code implements it; emit(&expr) chooses the operations
+//! dialect::{map_attribute, map_of, lower}                      #indexing.map and its operations in MLIR
 //! ```
 
 #[cfg(feature = "mlir")]

@@ -44,9 +44,10 @@ pub(super) unsafe extern "C" fn verify_operation(operation: MlirOperation) -> bo
     let message = match catch_unwind(AssertUnwindSafe(|| verify(operation))) {
         Ok(Ok(())) => return true,
         Ok(Err(message)) => message,
-        Err(_) => "internal error in the verifier".to_string(),
+        Err(_) => "makes the verifier fail (internal error)".to_string(),
     };
-    operations::emit_error(operation.location(), &message);
+    let name = attributes::identifier_text(operation.name());
+    operations::emit_error(operation.location(), &format!("`{name}` {message}"));
     false
 }
 
