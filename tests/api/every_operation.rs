@@ -278,7 +278,10 @@ fn later_operations(b: &HloBuilder) -> Op<'_> {
     ])
 }
 
-const PARTS: [(&str, fn(&HloBuilder) -> Op<'_>); 13] = [
+/// Operations of one kind, as a tuple.
+type Part = fn(&HloBuilder) -> Op<'_>;
+
+const PARTS: [(&str, Part); 13] = [
     ("unary", unary),
     ("binary", binary),
     ("movement", movement),
@@ -294,7 +297,7 @@ const PARTS: [(&str, fn(&HloBuilder) -> Op<'_>); 13] = [
     ("parameter", |b| b.parameter(0, Shape::scalar(F32), "x")),
 ];
 
-fn module(name: &str, part: fn(&HloBuilder) -> Op<'_>) -> Module {
+fn module(name: &str, part: Part) -> Module {
     let b = HloBuilder::new(name);
     let root = part(&b);
     b.build(root).unwrap_or_else(|errors| panic!("{errors}"))
