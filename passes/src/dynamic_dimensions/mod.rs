@@ -1,9 +1,9 @@
 //! `pad-dynamic-dimensions`: bounded dynamic dimensions become static ones of the bound's size.
 //!
 //! Every value keeps, beside its data at the bounds, a scalar for the size of each dimension that is smaller at run
-//! time ([`sizes`]). Operations compute on the whole; where an element that does not exist would matter, it is
-//! replaced by one that does not, or the elements that exist are moved to the front ([`movement`], [`combining`]).
-//! States of `while` and results of `conditional` carry their sizes as further elements ([`control`]). What lies
+//! time (`sizes`). Operations compute on the whole; where an element that does not exist would matter, it is
+//! replaced by one that does not, or the elements that exist are moved to the front (`movement`, `combining`).
+//! States of `while` and results of `conditional` carry their sizes as further elements (`control`). What lies
 //! beyond the sizes of the program's result is zero.
 //!
 //! Source: "SetDimensionSize", "GetDimensionSize" in the operation semantics.

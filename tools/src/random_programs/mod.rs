@@ -3,7 +3,7 @@
 //! [`generate`] makes a program from a seed, [`Failure`] is one on which the two engines differ, shrunk to the few
 //! instructions that matter. How far two correct engines may be apart is derived while the program is made: most
 //! operations round as IEEE 754 says and are compared bit by bit; for the others (`tanh`, sums of floats, …) each
-//! value carries a bound of its error, see [`accuracy`]. Operations that would blow a small error up, such as
+//! value carries a bound of its error, see `accuracy`. Operations that would blow a small error up, such as
 //! comparisons, only take exact values.
 
 mod accuracy;

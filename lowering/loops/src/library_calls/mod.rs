@@ -1,7 +1,7 @@
 //! Operations that call the runtime: sorting, transforms, factorisations, random bits, queues, functions of the user.
 //!
 //! Runtime functions take addresses only: the run context, a constant descriptor (64-bit integers), and what the
-//! operation's [`Call`] lists. Descriptors name element types by XLA's numbers ([`primitive_type`]); each is documented
+//! operation's `Call` lists. Descriptors name element types by XLA's numbers ([`primitive_type`]); each is documented
 //! beside the runtime function that reads it. Arrays are row-major in memory, whatever layout the text gives them.
 //!
 //! ```text
