@@ -194,7 +194,8 @@ fn text_of_leaf(leaf: &Leaf<'_>) -> Result<String, &'static str> {
 }
 
 impl Executable {
-    /// Runs the program; the result is a literal of the program's result shape.
+    /// Runs the program; the result is a literal of the program's result shape, in which bounded dynamic dimensions stand at
+    /// their bounds: [`execute_buffers`](Self::execute_buffers) gives their sizes, too.
     ///
     /// Arguments may be literals, [`Buffer`]s, numbers, [`View`](crate::View)s of slices and `ndarray` arrays; none is
     /// copied. Several kinds go into a tuple: `execute((&literal, &buffer, 2f32))`. Values of the same kind may be a
@@ -230,7 +231,9 @@ impl Executable {
         Ok(assemble(&inner.interface.program_shape.result, &mut literals.into_iter()))
     }
 
-    /// Runs the program; the results' arrays are in the device's memory, tuples flattened and tokens left out.
+    /// Runs the program; the results' arrays are in the device's memory, tuples flattened and tokens left out. A result with
+    /// bounded dynamic dimensions is there at its bounds, zero beyond its run-time sizes; those follow after all results, one
+    /// `s32` scalar for each dynamic dimension.
     ///
     /// The memory comes from the client's pool, which reuses that of buffers no longer used: of large results, this is faster
     /// than [`execute`](Self::execute). An argument that is passed by value is given up, and its memory is in the pool again

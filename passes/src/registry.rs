@@ -135,7 +135,7 @@ static PASSES: &[Pass] = &[
     },
     Pass {
         name: "pad-dynamic-dimensions",
-        description: "makes bounded dynamic dimensions static; sizes become values, and what does not exist is masked",
+        description: "makes bounded dynamic dimensions static; sizes become values, those of the program's result further results",
         body: PassBody::Graph(|module, statistics| Ok(dynamic_dimensions::pad_dynamic_dimensions(module, statistics)?)),
     },
 ];

@@ -248,3 +248,15 @@ fn empty_and_complex_arrays() {
     let result = program.execute((&array![i, i + 1.],)).unwrap();
     assert_eq!(result.as_slice::<num_complex::Complex<f32>>().unwrap(), [-(1. + 0. * i), 2. * i]);
 }
+
+/// A result with a bounded dynamic dimension is at its bound, zero behind what exists, and its size follows.
+#[test]
+fn sizes_of_dynamic_results_follow_them() {
+    let text = "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  n = s32[] parameter(1)\n  \
+                d = f32[<=4] set-dimension-size(x, n), dimensions={0}\n  ROOT y = f32[<=4] reverse(d), dimensions={0}\n}\n";
+    let program = CLIENT.compile(text, &CompileOptions::default()).unwrap();
+    let results = program.execute_buffers((&[1f32, 2., 3., 4.][..], 3i32)).unwrap();
+    let [y, size] = &results[..] else { panic!("{} results", results.len()) };
+    assert_eq!(y.as_slice::<f32>(), Some(&[3f32, 2., 1., 0.][..]));
+    assert_eq!(size.as_slice::<i32>(), Some(&[3][..]));
+}

@@ -4,7 +4,7 @@
 //! time (`sizes`). Operations compute on the whole; where an element that does not exist would matter, it is
 //! replaced by one that does not, or the elements that exist are moved to the front (`movement`, `combining`).
 //! States of `while` and results of `conditional` carry their sizes as further elements (`control`). What lies
-//! beyond the sizes of the program's result is zero.
+//! beyond the sizes of the program's result is zero; the sizes follow it as further results.
 //!
 //! Source: "SetDimensionSize", "GetDimensionSize" in the operation semantics.
 
@@ -48,7 +48,7 @@ pub enum DynamicError {
 /// # Errors
 /// For operations without a rule.
 pub fn pad_dynamic_dimensions(module: &mut Module, statistics: &mut PassStatistics) -> Result<(), DynamicError> {
-    for function in &mut module.functions {
+    for (number, function) in module.functions.iter_mut().enumerate() {
         if !has_dynamic_dimensions(function) {
             continue;
         }
@@ -56,11 +56,25 @@ pub fn pad_dynamic_dimensions(module: &mut Module, statistics: &mut PassStatisti
             function.parameters.iter().map(|&parameter| Sizes::full(&function.get(parameter).shape)).collect();
         let mut resolver = Resolver::new(&function.name);
         let (root, sizes) = resolver.computation(function, &Arguments::Parameters(&parameters))?;
-        let root = zeroed_value(&mut resolver.builder, root, &sizes);
+        let mut root = zeroed_value(&mut resolver.builder, root, &sizes);
+        if number == module.entry.index() && dynamic_count(&function.root().shape) > 0 {
+            root = with_sizes(&mut resolver.builder, root, &sizes, &function.root().shape);
+            module.entry_layout = None;
+        }
         statistics.add("operations", resolver.count);
         *function = resolver.builder.finish(function.name.clone(), root, function.annotations.clone());
     }
     Ok(())
+}
+
+/// A tuple of the result, or of its elements, and the sizes of the dimensions that it declares dynamic.
+fn with_sizes(builder: &mut GraphBuilder, result: InstructionId, sizes: &Sizes, declared: &Shape) -> InstructionId {
+    let mut elements: Vec<InstructionId> = match declared {
+        Shape::Tuple(elements) => (0..elements.len()).map(|index| builder.element(result, index)).collect(),
+        Shape::Array(_) | Shape::Token | Shape::Opaque => vec![result],
+    };
+    sizes.declared(builder, declared, &mut elements);
+    builder.tuple(&elements)
 }
 
 /// Whether anything in a computation has a dynamic dimension, or asks for its size.
