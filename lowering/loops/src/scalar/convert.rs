@@ -1,8 +1,8 @@
 //! Conversion between element types, by value and by bits.
 //!
 //! Floats become integers by truncation; NaN becomes 0, values out of range the nearest limit. Complex numbers become
-//! only complex numbers and `pred`, which asks whether either part is not 0. As in XLA:CPU, integers and `f64`
-//! become `bf16` and `f16` by way of `f32`.
+//! only complex numbers and `pred`, which asks whether either part is not 0. As in XLA:CPU, integers become
+//! `bf16` and `f16`, and `f64` becomes `bf16`, by way of `f32`; `f64` becomes `f16` with one rounding.
 
 use hlo::element_type::{ElementClass, ElementType};
 use melior::ir::Type;
@@ -90,7 +90,9 @@ fn convert_float<'c>(builder: &OpBuilder<'c>, from: ElementType, to: ElementType
     let format = Format::of(to);
     let value = match (from, to) {
         (ElementType::F64, ElementType::F64) => value,
-        (ElementType::F64, _) if format.is_some_and(|format| !format.is_closed()) => truncate_to_odd(builder, value),
+        (ElementType::F64, _) if format.is_some_and(|format| !matches!(format, Format::BrainFloat)) => {
+            truncate_to_odd(builder, value)
+        }
         (ElementType::F64, _) => builder.truncf(value, single),
         (_, ElementType::F64) => builder.extf(value, Type::float64(builder.context())),
         _ => value,
