@@ -14,6 +14,7 @@ use crate::shape::ArrayShape;
 
 /// Converts one element; the result is already rounded to the type.
 pub(super) fn convert_scalar(value: Scalar, to: ElementType) -> Scalar {
+    let value = if to == ElementType::BF16 { by_way_of_f32(value) } else { value };
     let converted = match (value, to.class()) {
         (Scalar::Float(x), ElementClass::Signed) => Scalar::Signed(saturate_signed(x, to.bit_width())),
         (Scalar::Float(x), ElementClass::Unsigned) => Scalar::Unsigned(saturate_unsigned(x, to.bit_width())),
@@ -28,6 +29,16 @@ pub(super) fn convert_scalar(value: Scalar, to: ElementType) -> Scalar {
         (other, _) => other,
     };
     converted.rounded(to)
+}
+
+/// XLA:CPU's way from integers and `f64` to `bf16`: two roundings, the first to `f32`.
+fn by_way_of_f32(value: Scalar) -> Scalar {
+    match value {
+        Scalar::Signed(x) => Scalar::Float(f64::from(x as f32)),
+        Scalar::Unsigned(x) => Scalar::Float(f64::from(x as f32)),
+        Scalar::Float(x) => Scalar::Float(f64::from(x as f32)),
+        other => other,
+    }
 }
 
 fn saturate_signed(x: f64, width: u32) -> i64 {
