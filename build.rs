@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What compiled code depends on.
-const SOURCES: [&str; 5] = ["dialects", "passes", "lowering", "src", "Cargo.toml"];
+const SOURCES: [&str; 7] = ["dialects", "evaluator", "passes", "lowering", "runtime", "src", "Cargo.toml"];
 
 fn main() {
     let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());

@@ -20,7 +20,7 @@ use exec::runtime::custom_call as runtime;
 use hlo::element_type::ElementType;
 use hlo::literal::NativeElement;
 use hlo::shape::ArrayShape;
-use lowering_loops::library_calls::primitive_type;
+use lowering_affine::library_calls::primitive_type;
 
 /// A function with the C signature of the operation's documentation: `out` is the result's buffer, or an array of buffers
 /// if the result is a tuple; `ins` is an array of the operands' buffers.

@@ -14,7 +14,7 @@ pub enum Error {
     Pass(#[from] passes::registry::PassError),
     /// It uses something that has no lowering.
     #[error(transparent)]
-    Lowering(#[from] lowering_loops::error::LoweringError),
+    Lowering(#[from] lowering_affine::error::LoweringError),
     /// Making machine code failed: a bug of the compiler.
     #[error(transparent)]
     CodeGeneration(#[from] lowering_llvm::Error),
@@ -113,7 +113,7 @@ impl Error {
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self,
-            Error::Lowering(lowering_loops::error::LoweringError::Unsupported { .. })
+            Error::Lowering(lowering_affine::error::LoweringError::Unsupported { .. })
                 | Error::Pass(passes::registry::PassError::Dynamic(_))
         )
     }

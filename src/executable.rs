@@ -9,7 +9,7 @@ use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
-use lowering_loops::program::ENTRY;
+use lowering_affine::program::ENTRY;
 
 use crate::client::Client;
 use crate::cost::Cost;

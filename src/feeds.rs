@@ -10,7 +10,7 @@ use exec::runtime::feeds::{Feed, FeedArray, FeedSender, FeedValue};
 use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::ArrayShape;
-use lowering_loops::library_calls::primitive_type;
+use lowering_affine::library_calls::primitive_type;
 
 use crate::client::Client;
 use crate::error::Error;

@@ -3,8 +3,8 @@
 use exec::runtime::vector_math;
 use hlo::dialect;
 use hlo::graph::{Computation, Module};
+use lowering_affine::program::{LoopOptions, Machine, lower_program};
 use lowering_llvm::Target;
-use lowering_loops::program::{LoopOptions, Machine, lower_program};
 use melior::Context;
 use passes::buffer_assignment::{BufferAssignment, assign_buffers};
 use passes::pipeline::{Pipeline, Program};

@@ -5,10 +5,10 @@
 
 use hlo::attributes::{AttributeValue, Attributes, PaddingDimension, SliceDimension};
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::scalar::{Scalar, store};
 use hlo::graph::{Computation, Instruction, InstructionId, TextPosition};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::scalar::{Scalar, store};
 use hlo::shape::{ArrayShape, Shape};
 
 /// A number for a constant of any element type.

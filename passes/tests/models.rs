@@ -7,9 +7,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use evaluator::{Environment, evaluate};
 use hlo::dialect::{self, PrintOptions, graph_to_mlir, mlir_to_graph};
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::{Environment, evaluate};
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};

@@ -223,7 +223,7 @@ fn dimension_sizes() {
         let padded = b.set_dimension_size(b.constant(v), b.constant(size), 0);
         let sum = b.reduce(padded, b.constant(0f32), |_, x, y| x + y, &[0]);
         let module = b.build(sum).unwrap();
-        let result = hlo::eval::evaluate(&module, &[], &mut hlo::eval::Environment::default()).unwrap();
+        let result = evaluator::evaluate(&module, &[], &mut evaluator::Environment::default()).unwrap();
         result.as_slice::<f32>().unwrap()[0]
     };
     assert_eq!(sized(&HloBuilder::new("five"), 5), 15.);
@@ -384,7 +384,7 @@ fn bernoulli_numbers_are_zeros_and_ones_of_the_mean() {
     let b = HloBuilder::new("bernoulli");
     let numbers = b.rng_bernoulli(b.constant(0.25f32), hlo::shape::ArrayShape::new(U32, [1000]));
     let module = b.build(numbers).unwrap();
-    let result = hlo::eval::evaluate(&module, &[], &mut hlo::eval::Environment::default()).unwrap();
+    let result = evaluator::evaluate(&module, &[], &mut evaluator::Environment::default()).unwrap();
     let numbers = result.as_slice::<u32>().unwrap();
     assert!(numbers.iter().all(|&number| number <= 1));
     let ones: u32 = numbers.iter().sum();

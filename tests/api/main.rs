@@ -11,9 +11,9 @@ mod steady_state;
 
 use std::sync::LazyLock;
 
+use evaluator::{Environment, evaluate};
 use halo::builder::{HloBuilder, Op};
 use halo::{Client, CompileOptions, Executable, Literal, Module};
-use hlo::eval::{Environment, evaluate};
 
 /// A device for all tests.
 static CLIENT: LazyLock<Client> = LazyLock::new(|| Client::cpu().expect("a device"));

@@ -1,6 +1,6 @@
 //! Finds where the first NaN or infinity comes from, by evaluating the program instruction by instruction.
 
-use hlo::eval::{self, Environment};
+use evaluator::Environment;
 use hlo::graph::{Instruction, Module, TextPosition};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
@@ -60,7 +60,8 @@ pub fn check_nans(
     };
     let mut environment = Environment::new();
     environment.observer = Some(&mut observer);
-    eval::evaluate(module, arguments, &mut environment).map_err(|error| ToolError::evaluation(source_text, error))?;
+    evaluator::evaluate(module, arguments, &mut environment)
+        .map_err(|error| ToolError::evaluation(source_text, error))?;
     Ok(culprit)
 }
 

@@ -8,8 +8,8 @@
 use std::fmt;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::scalar::{self, Scalar};
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::scalar::{self, Scalar};
 
 use crate::sensitivity::Movement;
 use crate::value_text::scalar_text;

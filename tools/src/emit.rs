@@ -12,8 +12,8 @@ use halo::CompileOptions;
 use halo::pipeline::{self, Planned};
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{FunctionId, Module};
+use lowering_affine::gpu::{self, Launch};
 use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu, nvptx};
-use lowering_loops::gpu::{self, Launch};
 use melior::Context;
 use passes::pipeline::{Pipeline, Program};
 

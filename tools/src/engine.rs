@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use evaluator::Environment;
 use halo::CompileOptions;
-use hlo::eval::{self, Environment};
 use hlo::graph::Module;
 use hlo::literal::Literal;
 
@@ -62,7 +62,7 @@ impl LoadedProgram {
     pub fn execute(&self, arguments: &[Literal]) -> Result<Literal, ToolError> {
         match &self.executable {
             Some(executable) => Ok(executable.execute(arguments)?),
-            None => eval::evaluate(&self.module, arguments, &mut Environment::default())
+            None => evaluator::evaluate(&self.module, arguments, &mut Environment::default())
                 .map_err(|error| ToolError::evaluation(&self.source_text, error)),
         }
     }

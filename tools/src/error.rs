@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use hlo::eval::EvalError;
+use evaluator::EvalError;
 use hlo::graph::TextPosition;
 use hlo_text::source::{Location, Source};
 

@@ -4,8 +4,8 @@
 //! Any other program can make the same inputs from the few lines of [`mix`] and [`fill`].
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::scalar::{self, Scalar};
 use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral};
+use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
 

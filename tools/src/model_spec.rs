@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::scalar::Scalar;
 use hlo::graph::{Computation, Module};
 use hlo::literal::ArrayLiteral;
+use hlo::scalar::Scalar;
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
 use serde::Deserialize;
@@ -174,7 +174,7 @@ impl OutputSpec {
             self.rms.unwrap_or_else(|| compare::root_mean_square(samples.iter().map(|(_, expected)| *expected)));
         let mut comparison = Comparison::default();
         for (position, expected) in samples {
-            let found = hlo::eval::scalar::load(element_type, found.bytes(), position);
+            let found = hlo::scalar::load(element_type, found.bytes(), position);
             comparison.add(position, element_type, [found, expected], magnitude, tolerance.at(movement, position));
         }
         comparison.mismatch = self.check_summary(found, tolerance, movement);

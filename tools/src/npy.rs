@@ -9,8 +9,8 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::scalar::{self, Scalar};
 use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral};
+use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriteOptions, WriterBuilder};
 

@@ -1,8 +1,8 @@
 //! Values as HLO text shows them, shortened when long.
 
 use hlo::element_type::ElementType;
-use hlo::eval::scalar::{self, Scalar};
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use hlo_text::literal::write_literal;
 

@@ -8,22 +8,23 @@ use serde_json::Value;
 use syn::visit::{self, Visit};
 
 /// The crates; each may depend on those above it only.
-const CRATES: [&str; 11] = [
-    "mlir-ext",
-    "indexing",
-    "hlo",
-    "hlo-text",
-    "passes",
-    "lowering-loops",
-    "lowering-llvm",
-    "linear-algebra",
-    "exec",
+const CRATES: [&str; 12] = [
+    "halo-mlir-ext",
+    "halo-indexing",
+    "halo-hlo",
+    "halo-hlo-text",
+    "halo-evaluator",
+    "halo-linear-algebra",
+    "halo-exec",
+    "halo-passes",
+    "halo-lowering-llvm",
+    "halo-lowering-affine",
     "halo",
-    "tools",
+    "halo-tools",
 ];
 
 /// The only crate that may name MLIR's C functions.
-const MLIR_CRATE: &str = "mlir-ext";
+const MLIR_CRATE: &str = "halo-mlir-ext";
 
 /// C++ lines in the whole repository, comments included.
 const CPP_LINES: usize = 500;
@@ -32,7 +33,7 @@ const CPP_LINES: usize = 500;
 const RUST_LINES: usize = 800;
 
 /// Folders of source code.
-const SOURCE_FOLDERS: [&str; 5] = ["dialects", "passes", "lowering", "src", "tools"];
+const SOURCE_FOLDERS: [&str; 7] = ["dialects", "evaluator", "passes", "lowering", "runtime", "src", "tools"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -1,16 +1,17 @@
-//! The `hlo` dialect: types, attributes, operations with their shape rules, the evaluator and the MLIR bridge.
+//! The `hlo` dialect: types, attributes, operations with their shape rules and the MLIR bridge.
 //!
-//! The plain-Rust core ([`graph`], [`ops`], [`eval`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
+//! The plain-Rust core ([`graph`], [`ops`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
 
 pub mod attributes;
 pub mod builder;
 #[cfg(feature = "mlir")]
 pub mod dialect;
 pub mod element_type;
-pub mod eval;
+pub mod float_format;
 pub mod graph;
 pub mod indexing_maps;
 pub mod literal;
 pub mod op_kind;
 pub mod ops;
+pub mod scalar;
 pub mod shape;

@@ -14,7 +14,7 @@
 //! functions. So an LLVM context made through inkwell can be given to MLIR's translation. The archives refer to each
 //! other in circles: the linker must be lld, which does not care about their order (`.cargo/config.toml`).
 //!
-//! Absent on purpose: loading and running code (crate `exec`), and every decision about loops (crate `lowering-loops`).
+//! Absent on purpose: loading and running code (crate `exec`), and every decision about loops (crate `lowering-affine`).
 //! LLVM ends the process on internal errors of its code generator; no input of the compiler's own making should cause one.
 
 pub mod cpu;

@@ -1,8 +1,8 @@
 //! Rules about constants: evaluation of small operations by the evaluator, and one form for arrays of one value.
 
+use evaluator::{Environment, evaluate_instruction};
 use hlo::attributes::Attributes;
 use hlo::dialect;
-use hlo::eval::{Environment, evaluate_instruction};
 use hlo::graph::Instruction;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;

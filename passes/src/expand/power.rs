@@ -5,9 +5,9 @@
 //! those of ISO C's `pow`: an odd number of halves makes -0 positive, and of -infinity infinity or 0.
 
 use hlo::element_type::ElementType;
-use hlo::eval::scalar;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::scalar;
 
 use crate::graph_builder::{GraphBuilder, Number};
 

@@ -1,7 +1,7 @@
 //! Comparing results by the table of tolerances.
 
-use hlo::eval::scalar::Scalar;
 use hlo::literal::ArrayLiteral;
+use hlo::scalar::Scalar;
 
 use super::tolerance::{self, Measure};
 use crate::compare::elements;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use evaluator::Environment;
 use exec::runtime::feeds::FeedArray;
 use hlo::dialect;
-use hlo::eval::{self, Environment};
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
-use lowering_loops::error::LoweringError;
-use lowering_loops::library_calls::primitive_type;
+use lowering_affine::error::LoweringError;
+use lowering_affine::library_calls::primitive_type;
 
 use super::case::{Case, LoadedCase};
 use super::difference::difference;
@@ -62,7 +62,8 @@ fn evaluate_one(case: &Case) -> Result<Outcome, String> {
         [array] => Literal::Array(array.clone()),
         several => Literal::Tuple(several.iter().cloned().map(Literal::Array).collect()),
     }));
-    let found = eval::evaluate(&loaded.module, &loaded.inputs, &mut environment).map_err(|error| error.to_string())?;
+    let found =
+        evaluator::evaluate(&loaded.module, &loaded.inputs, &mut environment).map_err(|error| error.to_string())?;
     let mut arrays = arrays_of(&found);
     arrays.extend(environment.outfeed.iter().flat_map(arrays_of));
     Ok(compare(case, &loaded, &arrays))

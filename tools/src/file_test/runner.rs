@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::ValueEnum;
-use hlo::eval::{self, Environment};
+use evaluator::Environment;
 use hlo::graph::Module;
 use lowering_llvm::{Target, ptxas};
 
@@ -221,7 +221,7 @@ fn expected_runs(case: &Case, module: &Module) -> Result<Vec<ExpectedRun>, Strin
 fn interpret(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let module = source_text.module().map_err(|error| error.render())?;
     for (run, line) in expected_runs(case, &module)?.iter().zip(&case.runs) {
-        let found = eval::evaluate(&module, &run.arguments, &mut Environment::default())
+        let found = evaluator::evaluate(&module, &run.arguments, &mut Environment::default())
             .map_err(|error| format!("line {}: {}", line.line, ToolError::evaluation(source_text, error).render()))?;
         run.check(&found).map_err(|message| format!("line {}: {message}", line.line))?;
     }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use fastrand::Rng;
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::scalar::{self, Scalar};
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
 

@@ -20,8 +20,8 @@ mod structured;
 use std::collections::HashMap;
 use std::fmt;
 
+use evaluator::Environment;
 use halo::{Client, CompileOptions};
-use hlo::eval::{self, Environment};
 use hlo::graph::{Instruction, Module};
 use hlo::literal::{ArrayLiteral, Literal};
 
@@ -84,7 +84,7 @@ struct Difference {
 
 fn differs(program: &RandomProgram, client: &Client) -> Option<Difference> {
     let whole = |message: String| Some(Difference { output: None, message });
-    let expected = match eval::evaluate(&program.module, &program.arguments, &mut Environment::default()) {
+    let expected = match evaluator::evaluate(&program.module, &program.arguments, &mut Environment::default()) {
         Ok(expected) => expected,
         Err(error) => return whole(format!("not evaluated: {error}")),
     };
@@ -131,6 +131,6 @@ fn values(program: &RandomProgram) -> HashMap<String, Literal> {
     let mut environment = Environment::new();
     environment.observer = Some(&mut observer);
     // A program that cannot be evaluated has no values to shrink with.
-    let _ = eval::evaluate(&program.module, &program.arguments, &mut environment);
+    let _ = evaluator::evaluate(&program.module, &program.arguments, &mut environment);
     values
 }

@@ -1,7 +1,7 @@
 //! Numbers of literals: decimal and hexadecimal, infinities, NaNs with payload.
 
 use hlo::element_type::ElementType;
-use hlo::eval::float_format;
+use hlo::float_format;
 
 /// Why a token is no number of its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::eval::float_format;
+use hlo::float_format;
 use hlo::literal::{ArrayLiteral, Literal};
 
 /// Writes a literal as it stands between the parentheses of a constant.

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{Fault, Op};
 use crate::element_type::{ElementClass, ElementType};
-use crate::eval::scalar::{Scalar, load, store};
 use crate::literal::{ArrayLiteral, Literal};
+use crate::scalar::{Scalar, load, store};
 use crate::shape::ArrayShape;
 
 /// A number of Rust's source.

@@ -1,0 +1,447 @@
+//! Bounded dynamic dimensions: operations see only the elements that exist.
+//!
+//! An operand with run-time sizes is compacted to an array of those sizes, the operation is evaluated on it, and
+//! the result is put back into an array of the declared bound. So padding is ignored by construction, as
+//! "SetDimensionSize" asks.
+
+use super::control::zeros;
+use super::data::sizes;
+use super::movement;
+use super::value::{ArrayValue, Value};
+use super::{Evaluator, Failure};
+use hlo::attributes::{AttributeValue, SliceDimension, WindowDimension};
+use hlo::graph::{Computation, Instruction};
+use hlo::literal::ArrayLiteral;
+use hlo::op_kind::OpKind;
+use hlo::ops::{self, OpClass, OpView};
+use hlo::scalar::{Scalar, load, store};
+use hlo::shape::{ArrayShape, Shape};
+
+fn array(operands: &[Value], number: usize) -> Result<&ArrayValue, Failure> {
+    match operands.get(number) {
+        Some(Value::Array(array)) => Ok(array),
+        _ => Err(Failure::malformed(format!("operand {number} is not an array"))),
+    }
+}
+
+fn scalar(operands: &[Value], number: usize) -> Result<i64, Failure> {
+    let literal = &array(operands, number)?.literal;
+    if literal.bytes().is_empty() {
+        return Err(Failure::malformed(format!("operand {number} is not a scalar")));
+    }
+    Ok(load(literal.element_type(), literal.bytes(), 0).to_index())
+}
+
+fn dimension(instruction: &Instruction, rank: usize) -> Result<usize, Failure> {
+    let dimension = instruction.attributes.ints("dimensions").first().and_then(|&d| usize::try_from(d).ok());
+    dimension.filter(|&d| d < rank).ok_or_else(|| Failure::malformed("the dimension does not exist"))
+}
+
+/// `get-dimension-size`: the run-time size.
+pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+    let operand = array(operands, 0)?;
+    let dimension = dimension(instruction, operand.literal.shape().rank())?;
+    let mut result = zeros(&instruction.shape)?;
+    if let Value::Array(result) = &mut result {
+        let element_type = result.literal.element_type();
+        store(element_type, result.literal.bytes_mut(), 0, Scalar::Signed(operand.size(dimension).unwrap_or(0)));
+    }
+    Ok(result)
+}
+
+/// `set-dimension-size`: the operand with another run-time size; the data stays.
+pub(super) fn set_dimension_size(instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
+    let size = scalar(&operands, 1)?;
+    let operand = array(&operands, 0)?.clone();
+    let bounds = operand.literal.shape().dimensions.clone();
+    let dimension = dimension(instruction, bounds.len())?;
+    let mut sizes = operand.sizes.unwrap_or_else(|| bounds.clone());
+    sizes[dimension] = size.clamp(0, bounds[dimension]);
+    let sizes = (sizes != bounds).then_some(sizes);
+    Value::Array(ArrayValue { literal: operand.literal, sizes }).with_shape(&instruction.shape)
+}
+
+/// `dynamic-reshape`: the existing elements, in order, under run-time sizes.
+pub(super) fn dynamic_reshape(instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+    let compact = array(operands, 0)?.compacted()?;
+    let sizes = (1..operands.len()).map(|number| scalar(operands, number)).collect::<Result<Vec<i64>, _>>()?;
+    let shape = ArrayShape::new(compact.element_type(), sizes);
+    if shape.dimensions.iter().any(|&size| size < 0) || shape.element_count() != compact.shape().element_count() {
+        return Err(Failure::malformed(format!("{} cannot be reshaped to {shape}", compact.shape())));
+    }
+    let reshaped = compact.with_shape(shape)?;
+    expand(Value::array(reshaped), &instruction.shape)
+}
+
+/// Puts arrays of run-time sizes into arrays of the declared bounds.
+fn expand(value: Value, declared: &Shape) -> Result<Value, Failure> {
+    match (value, declared) {
+        (Value::Array(array), Shape::Array(declared)) => {
+            let sizes = array.literal.shape().dimensions.clone();
+            if sizes == declared.dimensions {
+                return Ok(Value::array(array.literal.with_shape(declared.clone())?));
+            }
+            if sizes.len() != declared.rank()
+                || sizes.iter().zip(&declared.dimensions).any(|(size, bound)| size > bound)
+            {
+                return Err(Failure::malformed(format!("a result of sizes {sizes:?} does not fit {declared}")));
+            }
+            let literal = movement::resize(&array.literal, declared)?;
+            Ok(Value::Array(ArrayValue { literal, sizes: Some(sizes) }))
+        }
+        (Value::Tuple(elements), Shape::Tuple(shapes)) => Ok(Value::Tuple(
+            elements.into_iter().zip(shapes).map(|(value, shape)| expand(value, shape)).collect::<Result<_, _>>()?,
+        )),
+        (other, _) => Ok(other),
+    }
+}
+
+impl Evaluator<'_, '_, '_> {
+    /// Evaluates an operation some of whose operands have run-time sizes.
+    pub(super) fn execute_dynamic(&mut self, instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+        let class = ops::definition(instruction.kind).class;
+        if class == OpClass::Elementwise && instruction.kind != OpKind::BatchNormInference {
+            return self.execute_elementwise(instruction, operands);
+        }
+        if class == OpClass::Collective {
+            // The only participant gets what it gave, its sizes included.
+            return self.collective(instruction, operands.to_vec(), &instruction.shape);
+        }
+        let bound: Vec<&ArrayShape> = (0..operands.len())
+            .map(|number| Ok(array(operands, number)?.literal.shape()))
+            .collect::<Result<_, Failure>>()?;
+        let mut sizes: Vec<Option<Vec<i64>>> = Vec::with_capacity(operands.len());
+        for number in 0..operands.len() {
+            sizes.push(array(operands, number)?.sizes.clone());
+        }
+        share_sizes(instruction, &bound, &mut sizes);
+        let compact = sizes
+            .into_iter()
+            .enumerate()
+            .map(|(number, sizes)| ArrayValue { literal: array(operands, number)?.literal.clone(), sizes }.compacted())
+            .collect::<Result<Vec<ArrayLiteral>, _>>()?;
+        let mut instruction = instruction.clone();
+        let shapes: Vec<&ArrayShape> = compact.iter().map(ArrayLiteral::shape).collect();
+        adjust_attributes(&mut instruction, &bound, &shapes);
+        let result = run_time_shape(&instruction, &bound, &shapes)?;
+        let values = compact.iter().cloned().map(Value::array).collect();
+        let value = self.execute_static(&instruction, values, &result)?;
+        expand(value, &instruction.shape)
+    }
+}
+
+impl Evaluator<'_, '_, '_> {
+    /// Elementwise operations compute their padding too, as XLA does: a size set later may uncover it.
+    fn execute_elementwise(&mut self, instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+        let mut sizes: Option<Vec<i64>> = None;
+        let mut arrays = Vec::with_capacity(operands.len());
+        for number in 0..operands.len() {
+            let operand = array(operands, number)?;
+            if operand.sizes.is_some() {
+                if sizes.is_some() && sizes != operand.sizes {
+                    return Err(Failure::malformed("the operands' run-time sizes differ"));
+                }
+                sizes = operand.sizes.clone();
+            }
+            arrays.push(Value::array(operand.literal.clone()));
+        }
+        match self.execute_static(instruction, arrays, &instruction.shape)? {
+            Value::Array(result) => Ok(Value::Array(ArrayValue { literal: result.literal, sizes })),
+            other => Ok(other),
+        }
+    }
+}
+
+/// Where operands have a dimension in common, the run-time size of one is that of all.
+fn share_sizes(instruction: &Instruction, bounds: &[&ArrayShape], operand_sizes: &mut [Option<Vec<i64>>]) {
+    let ints = |name: &str| sizes(instruction.attributes.ints(name));
+    let every_dimension = |count: usize, except: Option<usize>| -> Vec<Vec<(usize, usize)>> {
+        let rank = bounds.first().map_or(0, |bound| bound.rank());
+        let dimensions = (0..rank).filter(|&d| Some(d) != except);
+        dimensions.map(|d| (0..count).map(|operand| (operand, d)).collect()).collect()
+    };
+    let common: Vec<Vec<(usize, usize)>> = match instruction.kind {
+        OpKind::Reduce | OpKind::ReduceWindow => every_dimension(bounds.len() / 2, None),
+        OpKind::Sort => every_dimension(bounds.len(), None),
+        OpKind::Concatenate => every_dimension(bounds.len(), ints("dimensions").first().copied()),
+        OpKind::Dot | OpKind::RaggedDot => {
+            let sides = [("lhs_batch_dims", "rhs_batch_dims"), ("lhs_contracting_dims", "rhs_contracting_dims")];
+            let pairs = sides.into_iter().flat_map(|(lhs, rhs)| ints(lhs).into_iter().zip(ints(rhs)));
+            pairs.map(|(lhs, rhs)| vec![(0, lhs), (1, rhs)]).collect()
+        }
+        OpKind::BatchNormTraining | OpKind::BatchNormInference | OpKind::BatchNormGrad => {
+            let feature = instruction.attributes.int("feature_index").and_then(|d| usize::try_from(d).ok());
+            let place = |operand: usize, d: usize| match bounds[operand].rank() {
+                1 if bounds[0].rank() != 1 => (Some(d) == feature).then_some((operand, 0)),
+                _ => Some((operand, d)),
+            };
+            let rank = bounds.first().map_or(0, |bound| bound.rank());
+            (0..rank).map(|d| (0..bounds.len()).filter_map(|operand| place(operand, d)).collect()).collect()
+        }
+        OpKind::Scatter => {
+            let inputs = bounds.len() / 2;
+            let vector_dim = instruction.attributes.int("index_vector_dim").unwrap_or(-1);
+            let window_dims = ints("update_window_dims");
+            let mut index_dims = (0..bounds[inputs].rank()).filter(|&d| d as i64 != vector_dim);
+            let mut common = every_dimension(inputs, None);
+            for d in 0..bounds[inputs + 1].rank() {
+                let mut places: Vec<(usize, usize)> = (inputs + 1..bounds.len()).map(|update| (update, d)).collect();
+                if !window_dims.contains(&d) {
+                    places.extend(index_dims.next().map(|index_dim| (inputs, index_dim)));
+                }
+                common.push(places);
+            }
+            common
+        }
+        _ => Vec::new(),
+    };
+    for places in common {
+        let known = places.iter().find_map(|&(operand, d)| {
+            operand_sizes[operand].as_ref()?.get(d).copied().filter(|&size| size != bounds[operand].dimensions[d])
+        });
+        for (operand, d) in places {
+            if let Some(size) = known {
+                operand_sizes[operand].get_or_insert_with(|| bounds[operand].dimensions.clone())[d] = size;
+            }
+        }
+    }
+}
+
+/// Attributes that repeat an operand's bound follow its run-time size.
+fn adjust_attributes(instruction: &mut Instruction, bounds: &[&ArrayShape], shapes: &[&ArrayShape]) {
+    if instruction.kind == OpKind::Slice {
+        let slices: Vec<SliceDimension> = instruction
+            .attributes
+            .slice()
+            .iter()
+            .zip(&shapes[0].dimensions)
+            .map(|(slice, &size)| SliceDimension { limit: slice.limit.min(size).max(slice.start.min(size)), ..*slice })
+            .collect();
+        instruction.attributes.set("slice", AttributeValue::Slice(slices));
+    }
+    if instruction.kind == OpKind::Gather {
+        let slice_sizes = instruction.attributes.ints("slice_sizes").iter().enumerate();
+        let slice_sizes = slice_sizes
+            .map(|(d, &size)| if size == bounds[0].dimensions[d] { shapes[0].dimensions[d] } else { size })
+            .collect();
+        instruction.attributes.set("slice_sizes", AttributeValue::Ints(slice_sizes));
+    }
+}
+
+/// Shape of the result for operands of the given run-time shapes.
+fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&ArrayShape]) -> Result<Shape, Failure> {
+    let attributes = &instruction.attributes;
+    let declared = &instruction.shape;
+    let ints = |name: &str| -> Vec<usize> { sizes(attributes.ints(name)) };
+    let first = *shapes.first().ok_or_else(|| Failure::malformed("an operand is missing"))?;
+    let with = |dimensions: Vec<i64>| -> Shape { with_dimensions(declared, &dimensions) };
+    let unsupported = || Failure::Unsupported(format!("{} of operands with run-time sizes", instruction.kind));
+    match instruction.kind {
+        OpKind::DynamicUpdateSlice => check_window(first, &shapes[1].dimensions)?,
+        OpKind::Gather => {
+            let mut window = attributes.ints("slice_sizes").to_vec();
+            ints("operand_batching_dims").into_iter().for_each(|d| window[d] = 0);
+            check_window(first, &window)?;
+        }
+        _ => {}
+    }
+    Ok(match instruction.kind {
+        OpKind::Reverse | OpKind::Sort | OpKind::DynamicUpdateSlice | OpKind::Scatter | OpKind::SelectAndScatter => {
+            with(first.dimensions.clone())
+        }
+        OpKind::DynamicSlice => {
+            check_window(first, &declared_dimensions(declared)?)?;
+            declared.clone()
+        }
+        OpKind::Broadcast => {
+            let mut dimensions = declared_dimensions(declared)?;
+            for (d, target) in ints("dimensions").into_iter().enumerate() {
+                if bounds[0].dimensions[d] == dimensions[target] {
+                    dimensions[target] = first.dimensions[d];
+                }
+            }
+            with(dimensions)
+        }
+        OpKind::Transpose => with(ints("dimensions").into_iter().map(|d| first.dimensions[d]).collect()),
+        OpKind::Reduce => {
+            let reduced = ints("dimensions");
+            with((0..first.rank()).filter(|d| !reduced.contains(d)).map(|d| first.dimensions[d]).collect())
+        }
+        OpKind::Slice => with(
+            attributes
+                .slice()
+                .iter()
+                .map(|slice| (slice.limit - slice.start).max(0).div_ceil_by(slice.stride.max(1)))
+                .collect(),
+        ),
+        OpKind::Pad => with(
+            first
+                .dimensions
+                .iter()
+                .zip(attributes.padding())
+                .map(|(&size, p)| (size + p.low + p.high + (size - 1).max(0) * p.interior).max(0))
+                .collect(),
+        ),
+        OpKind::Concatenate => {
+            let along = ints("dimensions").first().copied().unwrap_or(0);
+            let mut dimensions = first.dimensions.clone();
+            dimensions[along] = shapes.iter().map(|shape| shape.dimensions[along]).sum();
+            with(dimensions)
+        }
+        OpKind::Dot => {
+            let (lhs, rhs) = (shapes[0], shapes[1]);
+            let (lhs_batch, rhs_batch) = (ints("lhs_batch_dims"), ints("rhs_batch_dims"));
+            let (lhs_contracted, rhs_contracted) = (ints("lhs_contracting_dims"), ints("rhs_contracting_dims"));
+            let mut dimensions: Vec<i64> = lhs_batch.iter().map(|&d| lhs.dimensions[d]).collect();
+            dimensions.extend(
+                (0..lhs.rank())
+                    .filter(|d| !lhs_batch.contains(d) && !lhs_contracted.contains(d))
+                    .map(|d| lhs.dimensions[d]),
+            );
+            dimensions.extend(
+                (0..rhs.rank())
+                    .filter(|d| !rhs_batch.contains(d) && !rhs_contracted.contains(d))
+                    .map(|d| rhs.dimensions[d]),
+            );
+            with(dimensions)
+        }
+        OpKind::ReduceWindow => {
+            with(first.dimensions.iter().zip(attributes.window()).map(|(&size, w)| windows(size, w)).collect())
+        }
+        OpKind::Convolution => {
+            let numbers = attributes.convolution_dimensions().ok_or_else(unsupported)?;
+            let (input, kernel) = (shapes[0], shapes[1]);
+            let mut dimensions = declared_dimensions(declared)?;
+            let batch_groups = attributes.int("batch_group_count").unwrap_or(1).max(1);
+            dimensions[numbers.output_batch as usize] = input.dimensions[numbers.input_batch as usize] / batch_groups;
+            dimensions[numbers.output_feature as usize] = kernel.dimensions[numbers.kernel_output_feature as usize];
+            let spatial = numbers.input_spatial.iter().zip(&numbers.output_spatial);
+            for ((&from, &to), w) in spatial.zip(attributes.window()) {
+                dimensions[to as usize] = windows(input.dimensions[from as usize], w);
+            }
+            with(dimensions)
+        }
+        OpKind::Gather => {
+            let index_vector = attributes.int("index_vector_dim").unwrap_or(0);
+            let offset = ints("offset_dims");
+            let (collapsed, batching) = (ints("collapsed_slice_dims"), ints("operand_batching_dims"));
+            let mut batch =
+                (0..shapes[1].rank()).filter(|&d| d as i64 != index_vector).map(|d| shapes[1].dimensions[d]);
+            let slice_sizes = attributes.ints("slice_sizes");
+            let mut offsets = (0..slice_sizes.len())
+                .filter(|d| !collapsed.contains(d) && !batching.contains(d))
+                .map(|d| slice_sizes[d]);
+            let rank = declared_dimensions(declared)?.len();
+            with(
+                (0..rank)
+                    .map(|d| if offset.contains(&d) { offsets.next() } else { batch.next() }.unwrap_or(0))
+                    .collect(),
+            )
+        }
+        OpKind::Reshape => with(reshaped(&bounds[0].dimensions, &first.dimensions, declared).ok_or_else(unsupported)?),
+        OpKind::BitcastConvert => {
+            let mut dimensions = declared_dimensions(declared)?;
+            dimensions.iter_mut().zip(&first.dimensions).for_each(|(own, &size)| *own = size);
+            with(dimensions)
+        }
+        // The others' operands say it all.
+        kind => {
+            let shapes: Vec<Shape> = shapes.iter().map(|&shape| Shape::Array(shape.clone())).collect();
+            let view = OpView {
+                kind,
+                operands: &shapes.iter().collect::<Vec<_>>(),
+                attributes,
+                computations: &instruction.computations.iter().map(Computation::program_shape).collect::<Vec<_>>(),
+                result: None,
+            };
+            ops::infer_shape(&view).map_err(|error| Failure::malformed(error.to_string()))?
+        }
+    })
+}
+
+/// A window must fit the elements that exist.
+fn check_window(operand: &ArrayShape, window: &[i64]) -> Result<(), Failure> {
+    match operand.dimensions.iter().zip(window).position(|(size, window)| window > size) {
+        None => Ok(()),
+        Some(dimension) => Err(Failure::malformed(format!(
+            "a window of {} elements in dimension {dimension}, of which {} exist",
+            window[dimension], operand.dimensions[dimension]
+        ))),
+    }
+}
+
+/// Number of places of a window over a base of a size.
+fn windows(size: i64, w: &WindowDimension) -> i64 {
+    let dilated = if size == 0 { 0 } else { (size - 1) * w.base_dilation + 1 };
+    let room = dilated + w.padding_low + w.padding_high - ((w.size - 1) * w.window_dilation + 1);
+    if room < 0 { 0 } else { room / w.stride.max(1) + 1 }
+}
+
+trait DivideUp {
+    fn div_ceil_by(self, divisor: i64) -> i64;
+}
+
+impl DivideUp for i64 {
+    fn div_ceil_by(self, divisor: i64) -> i64 {
+        (self + divisor - 1) / divisor
+    }
+}
+
+fn declared_dimensions(declared: &Shape) -> Result<Vec<i64>, Failure> {
+    match declared {
+        Shape::Array(array) => Ok(array.dimensions.clone()),
+        _ => Err(Failure::malformed("the result is not an array")),
+    }
+}
+
+/// The declared shape, or each shape of the declared tuple, with other sizes, all static.
+fn with_dimensions(declared: &Shape, dimensions: &[i64]) -> Shape {
+    match declared {
+        Shape::Array(array) => Shape::array(array.element_type, dimensions),
+        Shape::Tuple(elements) => {
+            Shape::Tuple(elements.iter().map(|element| with_dimensions(element, dimensions)).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Sizes of a reshaped array: between two places where the bounds' products agree, the one dynamic dimension of
+/// the result takes what its static neighbours leave. Static dimensions of one element belong nowhere.
+fn reshaped(bounds: &[i64], sizes: &[i64], declared: &Shape) -> Option<Vec<i64>> {
+    let declared = declared.as_array()?;
+    let mut result = declared.dimensions.clone();
+    let mut from: Vec<usize> = (0..bounds.len()).filter(|&d| bounds[d] != 1 || sizes[d] != 1).rev().collect();
+    let mut to: Vec<usize> =
+        (0..result.len()).filter(|&d| result[d] != 1 || declared.is_dynamic_dimension(d)).rev().collect();
+    while !from.is_empty() {
+        let (mut before, mut after) = (vec![from.pop()?], vec![to.pop()?]);
+        let product =
+            |list: &[usize], sizes: &[i64]| list.iter().try_fold(1i64, |product, &d| product.checked_mul(sizes[d]));
+        loop {
+            let (left, right) = (product(&before, bounds)?, product(&after, &declared.dimensions)?);
+            let is_last = from.iter().all(|&d| bounds[d] == 1) && to.is_empty();
+            if left == right && !is_last {
+                break;
+            }
+            match if left < right || to.is_empty() { from.pop() } else { None } {
+                Some(d) => before.push(d),
+                None => match to.pop() {
+                    Some(d) => after.push(d),
+                    None => break,
+                },
+            }
+        }
+        if before.iter().all(|&d| bounds[d] == sizes[d]) {
+            continue;
+        }
+        let existing = product(&before, sizes)?;
+        let mut dynamic = after.iter().copied().filter(|&d| declared.is_dynamic_dimension(d));
+        let (chosen, None) = (dynamic.next().or(after.first().copied())?, dynamic.next()) else { return None };
+        let others: i64 = after.iter().filter(|&&d| d != chosen).map(|&d| declared.dimensions[d]).product();
+        if others == 0 || existing % others != 0 {
+            return None;
+        }
+        *result.get_mut(chosen)? = existing / others;
+    }
+    Some(result)
+}

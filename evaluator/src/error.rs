@@ -1,0 +1,120 @@
+//! Why an evaluation stopped.
+
+use hlo::element_type::ElementType;
+use hlo::graph::{GraphError, Instruction, TextPosition};
+use hlo::literal::LiteralError;
+use hlo::op_kind::OpKind;
+use hlo::shape::ArrayShape;
+
+/// An evaluation that could not be completed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EvalError {
+    /// The module breaks a rule.
+    #[error(transparent)]
+    Graph(Box<GraphError>),
+    /// The arguments do not fit the computation.
+    #[error("{0}")]
+    Arguments(String),
+    /// An instruction failed.
+    #[error("`{instruction}` ({kind}): {failure}")]
+    Instruction {
+        /// Name of the instruction.
+        instruction: String,
+        /// Its operation.
+        kind: OpKind,
+        /// Where it stands in its text, if it was read from one.
+        position: Option<TextPosition>,
+        /// Why it failed.
+        failure: Failure,
+    },
+    /// More instructions were executed than the environment allows.
+    #[error("stopped after {0} instructions")]
+    StepLimit(u64),
+    /// Computations call one another too deeply.
+    #[error("computations nest deeper than {0}")]
+    TooDeep(usize),
+}
+
+impl EvalError {
+    /// Where the instruction at fault stands in its text, if it was read from one.
+    pub fn position(&self) -> Option<TextPosition> {
+        match self {
+            EvalError::Instruction { position, .. } => *position,
+            EvalError::Graph(error) => match &**error {
+                GraphError::Op { position, .. } => *position,
+                GraphError::Structure(_) => None,
+            },
+            EvalError::Arguments(_) | EvalError::StepLimit(_) | EvalError::TooDeep(_) => None,
+        }
+    }
+
+    /// Names the instruction that failed; a failure inside a nested computation already has a name.
+    pub(super) fn at(instruction: &Instruction, failure: Failure) -> EvalError {
+        match failure {
+            Failure::Nested(error) => *error,
+            failure => EvalError::Instruction {
+                instruction: instruction.name.clone(),
+                kind: instruction.kind,
+                position: instruction.position,
+                failure,
+            },
+        }
+    }
+}
+
+impl From<GraphError> for EvalError {
+    fn from(error: GraphError) -> Self {
+        EvalError::Graph(Box::new(error))
+    }
+}
+
+/// Why one operation could not be evaluated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Failure {
+    /// The constant's value was left out of the text.
+    #[error("the constant's value was left out of the text (`{{...}}`)")]
+    Elided,
+    /// No meaning here, or none that halo knows.
+    #[error("unsupported: {0}")]
+    Unsupported(String),
+    /// The instruction breaks a rule of its operation.
+    #[error("{0}")]
+    Malformed(String),
+    /// The value is larger than the environment allows.
+    #[error("a value of shape {0} is larger than the memory limit")]
+    TooLarge(Box<ArrayShape>),
+    /// Nothing left to read.
+    #[error("{0} is empty")]
+    Empty(String),
+    /// A custom call reported an error.
+    #[error("custom call failed: {0}")]
+    CustomCall(String),
+    /// Data of the wrong size.
+    #[error(transparent)]
+    Literal(Box<LiteralError>),
+    /// A nested computation failed.
+    #[error(transparent)]
+    Nested(Box<EvalError>),
+}
+
+impl Failure {
+    pub(super) fn malformed(text: impl Into<String>) -> Failure {
+        Failure::Malformed(text.into())
+    }
+
+    pub(super) fn type_mismatch(element_type: ElementType) -> Failure {
+        Failure::Malformed(format!("the operation is not defined on {element_type}"))
+    }
+}
+
+impl From<LiteralError> for Failure {
+    fn from(error: LiteralError) -> Self {
+        Failure::Literal(Box::new(error))
+    }
+}
+
+impl From<EvalError> for Failure {
+    fn from(error: EvalError) -> Self {
+        Failure::Nested(Box::new(error))
+    }
+}

@@ -1,0 +1,101 @@
+//! The LAPACK routines that JAX's programs for the CPU call, by their `lapack_*_ffi` targets.
+//!
+//! Where LAPACK leaves a choice (signs of eigenvectors and singular vectors, the order of eigenvalues that are not sorted)
+//! the result is one of the right ones, not LAPACK's own.
+
+mod condensed;
+mod nonsymmetric;
+mod orthogonal;
+mod schur;
+mod spectral;
+mod triangular;
+mod tridiagonal;
+
+use super::Failure;
+use super::dot::store_all;
+use super::execute::array_shapes;
+use hlo::graph::Instruction;
+use hlo::literal::ArrayLiteral;
+use hlo::shape::ArrayShape;
+
+/// A character option such as `uplo = 76 : ui8` of the instruction's `backend_config`.
+pub(super) fn option(instruction: &Instruction, name: &str) -> Option<u8> {
+    let value = option_text(instruction, name)?;
+    value[..value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len())].parse().ok()
+}
+
+/// Whether an option such as `left = true` is true.
+pub(super) fn flag(instruction: &Instruction, name: &str) -> bool {
+    option_text(instruction, name).is_some_and(|value| value.starts_with("true"))
+}
+
+/// What follows the equals sign of an option.
+fn option_text<'a>(instruction: &'a Instruction, name: &str) -> Option<&'a str> {
+    let mut rest = instruction.annotation("backend_config")?;
+    while let Some(found) = rest.find(name) {
+        let before = rest[..found].chars().next_back();
+        let after = rest[found + name.len()..].trim_start();
+        rest = &rest[found + name.len()..];
+        let is_whole_word = !before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        if let (true, Some(value)) = (is_whole_word, after.strip_prefix('=')) {
+            return Some(value.trim_start());
+        }
+    }
+    None
+}
+
+/// Calls a routine; `None` if it is not known.
+pub(super) fn call(
+    target: &str,
+    instruction: &Instruction,
+    operands: &[&ArrayLiteral],
+) -> Result<Option<Vec<ArrayLiteral>>, Failure> {
+    if target == "tridiagonal_solve_perturbed_ffi" {
+        return match (operands, &array_shapes(&instruction.shape)?[..]) {
+            ([below, diagonal, above, b], [result]) => {
+                Ok(Some(vec![tridiagonal::solve_perturbed([below, diagonal, above, b], result)?]))
+            }
+            _ => Ok(None),
+        };
+    }
+    let Some(routine) = target.strip_prefix("lapack_").and_then(|name| name.strip_suffix("_ffi")) else {
+        return Ok(None);
+    };
+    // The first letter is the element type, which the operands have already.
+    let Some((_, routine)) = routine.split_at_checked(1) else {
+        return Ok(None);
+    };
+    let shapes = array_shapes(&instruction.shape)?;
+    Ok(Some(match (routine, operands, &shapes[..]) {
+        ("potrf", [a], [result, info]) => triangular::cholesky(instruction, a, result, info)?,
+        ("trsm", [a, b], [result]) => vec![triangular::solve(instruction, a, b, result)?],
+        ("getrf", [a], [result, pivots, info]) => triangular::lu(a, result, pivots, info)?,
+        ("geqrf", [a], [result, tau]) => orthogonal::householder(a, result, tau)?,
+        ("geqp3", [a, fixed], [result, order, tau]) => {
+            orthogonal::householder_with_exchanges(a, fixed, [result, order, tau])?
+        }
+        ("ormqr" | "unmqr", [a, tau, c], [result]) => vec![orthogonal::apply(instruction, [a, tau, c], result)?],
+        ("orgqr" | "ungqr", [a, tau], [result]) => vec![orthogonal::product(a, tau, result)?],
+        ("syevd" | "heevd", [a], [vectors, values, info]) => {
+            spectral::hermitian_eigenvalues(instruction, a, vectors, values, info)?
+        }
+        ("geev", [a], results) => nonsymmetric::eigen(instruction, a, results)?,
+        ("gees", [a], results) => nonsymmetric::schur_form(instruction, a, results)?,
+        // The same decomposition by two algorithms of LAPACK's.
+        ("gesdd" | "gesvd", [a], [overwritten, values, left, right, info]) => {
+            spectral::singular_values(instruction, a, [overwritten, values, left, right, info])?
+        }
+        ("gehrd", [a], [result, tau, info]) => condensed::hessenberg(a, result, tau, info)?,
+        ("sytrd" | "hetrd", [a], [result, diagonal, beside, tau, info]) => {
+            condensed::tridiagonal(instruction, a, [result, diagonal, beside, tau, info])?
+        }
+        ("gtsv", [below, diagonal, above, b], results) => tridiagonal::solve([below, diagonal, above, b], results)?,
+        _ => return Ok(None),
+    }))
+}
+
+/// Integers of a result such as `info`; zeros where there are too few.
+fn integers(mut values: Vec<i64>, shape: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+    values.resize(shape.element_count() as usize, 0);
+    store_all(&values, shape)
+}
