@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use melior::ir::operation::OperationLike;
-use melior::ir::{BlockLike, Module, OperationRef, Value};
+use melior::ir::{OperationRef, Value};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 
@@ -17,8 +17,8 @@ use crate::registry::{PassError, PassStatistics};
 ///
 /// # Errors
 /// None but internal ones.
-pub fn run(module: &mut Module<'_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
-    let rewriter = Rewriter::new(module);
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
     for operation in rewriter.operations().into_iter().rev() {
         // An operation inside of an erased one is no longer asked for: its parent came first.
         if is_inside_erased(&rewriter, operation) || operation.result_count() == 0 {
@@ -36,19 +36,17 @@ pub fn run(module: &mut Module<'_>, statistics: &mut PassStatistics) -> Result<(
 /// Erased operations keep their computations; everything in these is as dead as they are.
 fn is_inside_erased<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRef<'c, 'r>) -> bool {
     let mut outermost = operation;
-    while let Some(parent) = outermost.parent_operation() {
+    while outermost != rewriter.root() {
+        let Some(parent) = outermost.parent_operation() else { return true };
         outermost = parent;
     }
-    outermost != rewriter.module_operation()
+    false
 }
 
 fn remove_functions(rewriter: &Rewriter<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
-    let mut functions = Vec::new();
-    let mut next = rewriter.body().first_operation();
-    while let Some(function) = next {
-        functions.push(function);
-        next = function.next_in_block();
-    }
+    let is_function = |operation: &OperationRef| attributes::identifier_text(operation.name()) == "func.func";
+    let functions: Vec<OperationRef> =
+        rewriter.operations_directly_in(rewriter.root()).into_iter().filter(is_function).collect();
     let symbol = |function| operations::attribute(&function, "sym_name").and_then(attributes::string);
     let by_name: HashMap<&str, OperationRef> =
         functions.iter().filter_map(|&function| Some((symbol(function)?, function))).collect();

@@ -4,8 +4,8 @@ use hlo::dialect;
 use hlo::graph::Instruction;
 use hlo::op_kind::OpKind;
 use hlo::ops;
+use melior::ir::OperationRef;
 use melior::ir::operation::OperationLike;
-use melior::ir::{BlockLike, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 
@@ -26,13 +26,7 @@ pub fn has_effect<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRe
         if is_declared || kind == OpKind::Call || ops::definition(kind).has_side_effect {
             return true;
         }
-        for block in rewriter.blocks(operation) {
-            let mut next = block.first_operation();
-            while let Some(inner) = next {
-                stack.push(inner);
-                next = inner.next_in_block();
-            }
-        }
+        stack.extend(rewriter.operations_directly_in(operation));
     }
     false
 }

@@ -133,9 +133,9 @@ impl Pipeline {
                     Program::Graph(graph)
                 }
                 PassBody::Mlir(run) => {
-                    let mut module = program.into_mlir(context)?;
+                    let module = program.into_mlir(context)?;
                     start = Instant::now();
-                    run(&mut module, &mut statistics)?;
+                    run(module.as_operation(), &mut statistics)?;
                     Program::Mlir(module)
                 }
             };

@@ -7,7 +7,7 @@ use std::fmt;
 
 use hlo::dialect::{self, DialectError};
 use hlo::graph;
-use melior::ir::Module;
+use melior::ir::OperationRef;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::rewrite::RewriteError;
 
@@ -66,8 +66,8 @@ impl Pass {
 pub enum PassBody {
     /// On the graph.
     Graph(fn(&mut graph::Module, &mut PassStatistics) -> Result<(), PassError>),
-    /// On the MLIR module.
-    Mlir(fn(&mut Module<'_>, &mut PassStatistics) -> Result<(), PassError>),
+    /// On an MLIR operation: a module or a function.
+    Mlir(fn(OperationRef<'_, '_>, &mut PassStatistics) -> Result<(), PassError>),
 }
 
 static PASSES: &[Pass] = &[

@@ -9,10 +9,10 @@ use passes::registry::{self, PassBody, PassError, PassStatistics};
 fn run(pass: &str, body: &str) -> (String, PassStatistics) {
     let context = dialect::context();
     let text = if body.contains("func.func") { body.to_string() } else { format!("func.func @main{body}") };
-    let mut module = dialect::parse(&context, &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let module = dialect::parse(&context, &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut statistics = PassStatistics::default();
     let PassBody::Mlir(run) = registry::find(pass).unwrap().body() else { panic!() };
-    run(&mut module, &mut statistics).unwrap();
+    run(module.as_operation(), &mut statistics).unwrap();
     dialect::verify(&module).unwrap_or_else(|error| panic!("{error}\n{}", module.as_operation()));
     assert_eq!(statistics.stopped, None);
     (operations(&module), statistics)

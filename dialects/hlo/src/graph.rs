@@ -82,6 +82,21 @@ impl PartialEq for Instruction {
 }
 
 impl Instruction {
+    /// An instruction of a kind and shape, without name, operands and all else.
+    pub fn new(kind: OpKind, shape: impl Into<Shape>) -> Self {
+        Instruction {
+            name: String::new(),
+            kind,
+            shape: shape.into(),
+            operands: Vec::new(),
+            attributes: Attributes::new(),
+            computations: Vec::new(),
+            callee: None,
+            annotations: Vec::new(),
+            position: None,
+        }
+    }
+
     /// Raw text of an annotation.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.iter().find(|(name, _)| name == key).map(|(_, text)| text.as_str())

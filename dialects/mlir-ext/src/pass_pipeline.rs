@@ -1,7 +1,10 @@
 //! Textual pass pipelines on a builtin module, with MLIR's diagnostics in the error.
 
+use crate::attributes;
 use crate::diagnostics::{self, Diagnostic};
-use melior::{ContextRef, StringRef, ir::Module, pass::PassManager, utility::register_all_passes};
+use melior::ir::operation::OperationLike;
+use melior::ir::{Module, OperationRef};
+use melior::{ContextRef, StringRef, pass::PassManager, utility::register_all_passes};
 use mlir_sys::{MlirStringRef, mlirOpPassManagerAddPipeline, mlirPassManagerCreateOnOperation, mlirPassManagerRunOnOp};
 use std::ffi::c_void;
 use thiserror::Error;
@@ -40,16 +43,24 @@ impl<'c> PassPipeline<'c> {
     /// # Errors
     /// [`PipelineError::Malformed`].
     pub fn parse(context: ContextRef<'c>, text: &str) -> Result<Self, PipelineError> {
+        Self::parse_on(context, "builtin.module", text)
+    }
+
+    /// [`Self::parse`] for a pipeline on operations of another name.
+    ///
+    /// # Errors
+    /// [`PipelineError::Malformed`].
+    pub fn parse_on(context: ContextRef<'c>, anchor: &str, text: &str) -> Result<Self, PipelineError> {
         register_all_passes();
         // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
         let context = unsafe { context.to_ref() };
         let mut message = Vec::<u8>::new();
-        // SAFETY: the context is live, the anchor and the text outlive the calls (MLIR copies both), the callback
+        // SAFETY: the context is live, anchor and text outlive the calls (MLIR copies both), the callback
         // gets the vector it expects, and the new manager is owned by nothing else.
         let (manager, succeeded) = unsafe {
             let manager = PassManager::from_raw(mlirPassManagerCreateOnOperation(
                 context.to_raw(),
-                StringRef::new("builtin.module").to_raw(),
+                StringRef::new(anchor).to_raw(),
             ));
             let result = mlirOpPassManagerAddPipeline(
                 manager.as_operation_pass_manager().to_raw(),
@@ -79,9 +90,17 @@ impl<'c> PassPipeline<'c> {
     /// # Errors
     /// [`PipelineError::Failed`] with everything the passes reported.
     pub fn run(&self, module: &Module<'c>) -> Result<(), PipelineError> {
-        let (succeeded, diagnostics) = diagnostics::collect_in(module.context(), || {
-            // SAFETY: manager and module are live and belong to the same context `'c`.
-            unsafe { mlirPassManagerRunOnOp(self.manager.to_raw(), module.as_operation().to_raw()).value != 0 }
+        self.run_on(module.as_operation())
+    }
+
+    /// Runs the passes in order on an operation of the name that the pipeline is for.
+    ///
+    /// # Errors
+    /// [`PipelineError::Failed`].
+    pub fn run_on(&self, root: OperationRef<'c, '_>) -> Result<(), PipelineError> {
+        let (succeeded, diagnostics) = diagnostics::collect_in(root.context(), || {
+            // SAFETY: manager and operation are live and belong to the same context `'c`.
+            unsafe { mlirPassManagerRunOnOp(self.manager.to_raw(), root.to_raw()).value != 0 }
         });
         if succeeded { Ok(()) } else { Err(PipelineError::Failed { pipeline: self.text.clone(), diagnostics }) }
     }
@@ -95,6 +114,17 @@ pub fn run_pipeline(module: &Module, pipeline: &str, verify: bool) -> Result<(),
     let pipeline = PassPipeline::parse(module.context(), pipeline)?;
     pipeline.enable_verifier(verify);
     pipeline.run(module)
+}
+
+/// [`run_pipeline`] on an operation that is isolated from above, such as a function.
+///
+/// # Errors
+/// Those of [`PassPipeline::parse_on`] and [`PassPipeline::run_on`].
+pub fn run_pipeline_on(root: OperationRef<'_, '_>, pipeline: &str, verify: bool) -> Result<(), PipelineError> {
+    let context = root.context();
+    let pipeline = PassPipeline::parse_on(context, attributes::identifier_text(root.name()), pipeline)?;
+    pipeline.enable_verifier(verify);
+    pipeline.run_on(root)
 }
 
 unsafe extern "C" fn append_message(text: MlirStringRef, message: *mut c_void) {

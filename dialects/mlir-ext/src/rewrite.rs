@@ -6,17 +6,18 @@
 use std::cell::RefCell;
 use std::ptr;
 
-use melior::Context;
+use melior::ir::attribute::{Attribute, AttributeLike};
 use melior::ir::operation::OperationLike;
 use melior::ir::{
-    Block, BlockLike, BlockRef, Module, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
+    Block, BlockLike, BlockRef, Location, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
 };
+use melior::{Context, StringRef};
 use mlir_sys::{
     MlirOpOperand, MlirOperation, mlirBlockAppendOwnedOperation, mlirOpOperandGetNextUse,
     mlirOpOperandGetOperandNumber, mlirOpOperandGetOwner, mlirOpOperandIsNull, mlirOpResultGetOwner,
     mlirOpResultGetResultNumber, mlirOperationDestroy, mlirOperationMoveBefore, mlirOperationRemoveFromParent,
-    mlirOperationSetOperand, mlirOperationSetOperands, mlirValueGetFirstUse, mlirValueIsAOpResult,
-    mlirValueReplaceAllUsesOfWith,
+    mlirOperationSetAttributeByName, mlirOperationSetLocation, mlirOperationSetOperand, mlirOperationSetOperands,
+    mlirValueGetFirstUse, mlirValueIsAOpResult, mlirValueReplaceAllUsesOfWith,
 };
 
 use crate::builder::{self, OpBuilder};
@@ -35,7 +36,7 @@ pub enum RewriteError {
     /// The operation's results are still in use.
     #[error("`{0}` is erased while its results are in use")]
     InUse(String),
-    /// The operation is in no block: erased, or the module itself.
+    /// The operation is in no block: erased, or a module.
     #[error("`{0}` is in no block")]
     Detached(String),
     /// A position beyond the end.
@@ -57,9 +58,9 @@ pub struct Use<'c, 'r> {
     pub operand: usize,
 }
 
-/// Rewrites the operations of one module.
+/// Rewrites what is inside of one operation, a module or a function for instance.
 pub struct Rewriter<'c, 'm> {
-    module: &'m Module<'c>,
+    root: OperationRef<'c, 'm>,
     // Raw, so that the rewriter's lifetimes can be shortened.
     erased: RefCell<Vec<MlirOperation>>,
 }
@@ -69,19 +70,21 @@ fn name(operation: OperationRef<'_, '_>) -> String {
 }
 
 impl<'c, 'm> Rewriter<'c, 'm> {
-    /// Rewriter of a module. Nothing else may change the module meanwhile.
-    pub fn new(module: &'m mut Module<'c>) -> Self {
-        Rewriter { module, erased: RefCell::new(Vec::new()) }
+    /// Rewriter of what is inside of an operation. Nothing else may change it meanwhile.
+    pub fn new(root: OperationRef<'c, 'm>) -> Self {
+        Rewriter { root, erased: RefCell::new(Vec::new()) }
     }
 
-    /// The module itself.
-    pub fn module_operation<'r>(&'r self) -> OperationRef<'c, 'r> {
-        self.module.as_operation()
+    /// The operation whose inside is rewritten.
+    pub fn root<'r>(&'r self) -> OperationRef<'c, 'r> {
+        self.root
     }
 
-    /// The module's block.
-    pub fn body<'r>(&'r self) -> BlockRef<'c, 'r> {
-        self.module.body()
+    /// The context.
+    pub fn context(&self) -> &'c Context {
+        let context = self.root.context();
+        // SAFETY: whoever gave the root keeps the context alive for `'c`.
+        unsafe { context.to_ref() }
     }
 
     /// Whether an operation has been erased (or not yet inserted).
@@ -167,9 +170,39 @@ impl<'c, 'm> Rewriter<'c, 'm> {
         if old.r#type() != value.r#type() {
             return Err(RewriteError::Type { expected: old.r#type().to_string(), found: value.r#type().to_string() });
         }
+        self.redirect_operand(operation, position, value)
+    }
+
+    /// Replaces an operand by a value of any type: whether it fits is for the verifier to say.
+    ///
+    /// # Errors
+    /// [`RewriteError::Operand`] for a position beyond the end.
+    pub fn redirect_operand(
+        &self,
+        operation: OperationRef<'c, '_>,
+        position: usize,
+        value: Value<'c, '_>,
+    ) -> Result<(), RewriteError> {
+        if position >= operation.operand_count() {
+            return Err(RewriteError::Operand { operation: name(operation), position });
+        }
         // SAFETY: the operation is live and has an operand at that position.
         unsafe { mlirOperationSetOperand(operation.to_raw(), position as isize, value.to_raw()) };
         Ok(())
+    }
+
+    /// Sets an attribute.
+    pub fn set_attribute(&self, operation: OperationRef<'c, '_>, name: &str, attribute: Attribute<'c>) {
+        // SAFETY: operation and attribute are live; MLIR copies the name.
+        unsafe {
+            mlirOperationSetAttributeByName(operation.to_raw(), StringRef::new(name).to_raw(), attribute.to_raw());
+        }
+    }
+
+    /// Gives an operation another location.
+    pub fn set_location(&self, operation: OperationRef<'c, '_>, location: Location<'c>) {
+        // SAFETY: operation and location are live.
+        unsafe { mlirOperationSetLocation(operation.to_raw(), location.to_raw()) };
     }
 
     /// Moves an operation before another. The caller keeps definitions before uses.
@@ -229,7 +262,7 @@ impl<'c, 'm> Rewriter<'c, 'm> {
 
 /// Rewriting with the builder that writes new code.
 impl<'c> Rewriter<'c, '_> {
-    /// A builder that inserts before an operation, which must stay where it is meanwhile. The context is the module's.
+    /// A builder that inserts before an operation, which must stay where it is meanwhile. The context is the root's.
     ///
     /// # Errors
     /// [`RewriteError::Detached`] when the operation is in no block.
@@ -337,9 +370,9 @@ impl<'c> Rewriter<'c, '_> {
         blocks
     }
 
-    /// The operations of the module, nested ones included, each after those before it and those inside it.
+    /// The operations in the root, nested ones included, each after those before it and those inside it.
     pub fn operations<'r>(&'r self) -> Vec<OperationRef<'c, 'r>> {
-        let mut operations = self.operations_in(self.module_operation());
+        let mut operations = self.operations_in(self.root());
         operations.pop();
         operations
     }
@@ -347,28 +380,37 @@ impl<'c> Rewriter<'c, '_> {
     /// The operations in an operation, and last itself, each after those before it and those inside it.
     pub fn operations_in<'r>(&'r self, root: OperationRef<'c, 'r>) -> Vec<OperationRef<'c, 'r>> {
         let mut operations = Vec::new();
-        // Operations with those of their blocks that are still to come.
-        let mut stack = vec![(root, self.blocks(root).into_iter())];
-        while let Some((operation, mut blocks)) = stack.pop() {
-            let Some(block) = blocks.next() else {
-                operations.push(operation);
-                continue;
-            };
-            stack.push((operation, blocks));
-            let mut inner = Vec::new();
+        // Operations with those directly in them that are still to come.
+        let mut stack = vec![(root, self.operations_directly_in(root).into_iter())];
+        while let Some((operation, inner)) = stack.last_mut() {
+            match inner.next() {
+                Some(next) if next.region_count() == 0 => operations.push(next),
+                Some(next) => stack.push((next, self.operations_directly_in(next).into_iter())),
+                None => {
+                    operations.push(*operation);
+                    stack.pop();
+                }
+            }
+        }
+        operations
+    }
+
+    /// The operations of the blocks of an operation, in order, without those inside of them.
+    pub fn operations_directly_in<'r>(&'r self, root: OperationRef<'c, 'r>) -> Vec<OperationRef<'c, 'r>> {
+        let mut operations = Vec::new();
+        for block in self.blocks(root) {
             let mut next = block.first_operation();
             while let Some(operation) = next {
-                inner.push(operation);
+                operations.push(operation);
                 next = operation.next_in_block();
             }
-            stack.extend(inner.into_iter().rev().map(|operation| (operation, self.blocks(operation).into_iter())));
         }
         operations
     }
 }
 
 fn region<'c, 'r>(operation: OperationRef<'c, 'r>, index: usize) -> Option<RegionRef<'c, 'r>> {
-    // SAFETY: the operation outlives `'r`: it belongs to the rewriter's module.
+    // SAFETY: the operation outlives `'r`: it belongs to the rewriter's root.
     unsafe { operation.to_ref() }.region(index).ok()
 }
 
@@ -386,6 +428,7 @@ impl Drop for Rewriter<'_, '_> {
 mod tests {
     use super::*;
     use melior::dialect::DialectRegistry;
+    use melior::ir::Module;
     use melior::utility::register_all_dialects;
 
     const TEXT: &str = "func.func @f(%a: i32, %b: i64) -> i32 {
@@ -399,8 +442,8 @@ mod tests {
         let registry = DialectRegistry::new();
         register_all_dialects(&registry);
         let context = Context::new_with_registry(&registry, false);
-        let mut module = Module::parse(&context, TEXT).unwrap();
-        test(&Rewriter::new(&mut module));
+        let module = Module::parse(&context, TEXT).unwrap();
+        test(&Rewriter::new(module.as_operation()));
         assert!(module.as_operation().verify());
         module.as_operation().to_string()
     }

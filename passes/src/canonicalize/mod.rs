@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use hlo::dialect;
 use hlo::op_kind::OpKind;
 use melior::ir::operation::OperationLike;
-use melior::ir::{Module, OperationRef, Value};
+use melior::ir::{OperationRef, Value};
 use mlir_ext::rewrite::Rewriter;
 
 use self::site::{Site, Surroundings};
@@ -43,11 +43,11 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
 ///
 /// # Errors
 /// None but internal ones.
-pub fn run(module: &mut Module<'_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
-    let context = module.context();
-    // SAFETY: the module keeps the context alive, and the reference does not leave this function.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let context = root.context();
+    // SAFETY: the operation keeps the context alive, and the reference does not leave this function.
     let context = unsafe { context.to_ref() };
-    let rewriter = Rewriter::new(module);
+    let rewriter = Rewriter::new(root);
     let surroundings = Surroundings::new(context, &rewriter);
     let by_kind: Vec<Vec<&Rule>> = OpKind::ALL
         .iter()

@@ -231,6 +231,18 @@ impl<'c> Writer<'c, '_> {
             let value = values.get(operand.index());
             operands.push(*value.ok_or_else(|| DialectError::invalid("an operand stands after its user"))?);
         }
+        let operation = self.operation(instruction, &operands, self.location(instruction), depth)?;
+        let operation = block.append_operation(operation);
+        operation.result(0).map(Value::from).map_err(|error| DialectError::invalid(error.to_string()))
+    }
+
+    fn operation(
+        &self,
+        instruction: &Instruction,
+        operands: &[Value<'c, '_>],
+        location: Location<'c>,
+        depth: usize,
+    ) -> Result<Operation<'c>, DialectError> {
         let mut attributes = Vec::new();
         for (name, value) in instruction.attributes.iter() {
             attributes.push((name, attribute_of(self.context, self.default, value)?));
@@ -246,15 +258,13 @@ impl<'c> Writer<'c, '_> {
             .iter()
             .map(|computation| self.region(computation, "hlo.return", depth + 1))
             .collect::<Result<_, _>>()?;
-        let operation = OperationBuilder::new(instruction.kind.mlir_name(), self.location(instruction))
+        OperationBuilder::new(instruction.kind.mlir_name(), location)
             .add_attributes(&named(self.context, attributes))
-            .add_operands(&operands)
+            .add_operands(operands)
             .add_results(&[self.type_of(&instruction.shape)?])
             .add_regions_vec(regions)
             .build()
-            .map_err(|error| DialectError::invalid(error.to_string()))?;
-        let operation = block.append_operation(operation);
-        operation.result(0).map(Value::from).map_err(|error| DialectError::invalid(error.to_string()))
+            .map_err(|error| DialectError::invalid(error.to_string()))
     }
 
     /// What the block arguments and the computation's name leave out.
@@ -280,6 +290,20 @@ impl<'c> Writer<'c, '_> {
 
 fn named<'c>(context: &'c Context, attributes: Vec<(&str, Attribute<'c>)>) -> Vec<(Identifier<'c>, Attribute<'c>)> {
     attributes.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect()
+}
+
+/// The operation of an instruction, not yet in a block. Its name and metadata are those of the location.
+///
+/// # Errors
+/// As for [`graph_to_mlir`]; calls have no callee here.
+pub fn instruction_to_operation<'c>(
+    context: &'c Context,
+    instruction: &Instruction,
+    operands: &[Value<'c, '_>],
+    location: Location<'c>,
+) -> Result<Operation<'c>, DialectError> {
+    let writer = Writer { context, default: DefaultLayout::Absent, sources: &SourceTables::default(), symbols: &[] };
+    writer.operation(instruction, operands, location, 0)
 }
 
 /// An operation without computations, not yet in a block.

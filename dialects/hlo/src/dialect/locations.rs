@@ -37,6 +37,19 @@ pub(super) fn location_of<'c>(
     if name.is_empty() { inner } else { Location::name(context, name, inner) }
 }
 
+/// A location under another name.
+pub fn renamed<'c>(location: Location<'c>, name: &str) -> Location<'c> {
+    let inner = locations::name(location).map_or(location, |(_, inner)| inner);
+    let context = location.context();
+    // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
+    if name.is_empty() { inner } else { Location::name(unsafe { context.to_ref() }, name, inner) }
+}
+
+/// Name of the instruction at a location.
+pub fn name_of(location: Location<'_>) -> Option<&str> {
+    locations::name(location).map(|(name, _)| name)
+}
+
 /// File and line that metadata names.
 fn source_position<'s>(sources: &'s SourceTables, metadata: &'s str) -> Option<(&'s str, usize)> {
     if let Some(file) = field(metadata, "source_file=") {

@@ -26,8 +26,9 @@ use mlir_ext::operations;
 pub use mlir_ext::operations::PrintOptions;
 
 pub use self::error::DialectError;
-pub use self::from_graph::{graph_to_mlir, new_operation};
-pub use self::to_graph::{mlir_to_graph, operation_to_instruction};
+pub use self::from_graph::{graph_to_mlir, instruction_to_operation, new_operation};
+pub use self::locations::{name_of, renamed};
+pub use self::to_graph::{Snapshot, mlir_to_graph, operation_to_instruction, snapshot};
 
 use self::types::DefaultLayout;
 use crate::attributes::Attributes;

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use melior::ir::operation::OperationLike;
-use melior::ir::{Attribute, BlockLike, BlockRef, Location, Module, OperationRef, RegionLike, Type, ValueLike};
+use melior::ir::{Attribute, BlockLike, BlockRef, Location, Module, OperationRef, RegionLike, Type, Value, ValueLike};
 use mlir_ext::{attributes, operations};
 
 use super::annotations::annotations_of;
@@ -42,7 +42,7 @@ pub fn mlir_to_graph(module: &Module<'_>) -> Result<graph::Module, DialectError>
     let entry = *ids
         .get(ENTRY_SYMBOL)
         .ok_or_else(|| DialectError::invalid(format!("the module has no function `@{ENTRY_SYMBOL}`")))?;
-    let reader = Reader { default, functions: &ids };
+    let reader = Reader { default, functions: Some(&ids), reads: &|_| true };
     let entry_layout = match find("hlo.entry_layout").and_then(attributes::r#type) {
         Some(signature) => Some(types::program_shape(DefaultLayout::RowMajor, signature)?),
         None => None,
@@ -55,8 +55,8 @@ pub fn mlir_to_graph(module: &Module<'_>) -> Result<graph::Module, DialectError>
         sources: find("hlo.sources").map(source_tables).transpose()?.unwrap_or_default(),
         functions: functions
             .iter()
-            .map(|function| reader.computation(function.body, function.symbol, "func.return", 0))
-            .collect::<Result<_, _>>()?,
+            .map(|function| Ok(reader.computation(function.body, function.symbol, "func.return", 0)?.0))
+            .collect::<Result<_, DialectError>>()?,
         entry,
     })
 }
@@ -238,24 +238,28 @@ fn location_text(location: Location<'_>) -> String {
 
 struct Reader<'r> {
     default: DefaultLayout,
-    functions: &'r HashMap<&'r str, FunctionId>,
+    /// The functions by name; without them, calls are read without their callees.
+    functions: Option<&'r HashMap<&'r str, FunctionId>>,
+    /// Kinds of the operations of which more is read than kind, shape and operands.
+    reads: &'r dyn Fn(OpKind) -> bool,
 }
 
 /// A computation being read.
-struct Draft {
+struct Draft<'c, 'a> {
     instructions: Vec<Instruction>,
+    values: Vec<Value<'c, 'a>>,
     ids: HashMap<usize, InstructionId>,
     parameters: Vec<Option<Instruction>>,
     parameter_ids: Vec<Option<InstructionId>>,
     names: HashSet<String>,
 }
 
-impl Draft {
-    fn push(&mut self, mut instruction: Instruction, value: usize) -> InstructionId {
-        instruction.name = self.unused_name(instruction.name, instruction.kind);
+impl<'c, 'a> Draft<'c, 'a> {
+    fn push(&mut self, instruction: Instruction, value: Value<'c, 'a>) -> InstructionId {
         let id = InstructionId(self.instructions.len() as u32);
         self.instructions.push(instruction);
-        self.ids.insert(value, id);
+        self.ids.insert(attributes::value_key(&value), id);
+        self.values.push(value);
         id
     }
 
@@ -275,21 +279,23 @@ impl Draft {
         }
     }
 
-    fn push_parameter(&mut self, number: usize, value: usize) {
-        if let Some(parameter) = self.parameters[number].take() {
+    fn push_parameter(&mut self, number: usize, value: Value<'c, 'a>) {
+        if let Some(mut parameter) = self.parameters[number].take() {
+            parameter.name = self.unused_name(parameter.name, OpKind::Parameter);
             self.parameter_ids[number] = Some(self.push(parameter, value));
         }
     }
 }
 
 impl Reader<'_> {
-    fn computation(
+    /// The computation of a block, and the values of its instructions.
+    fn computation<'c, 'a>(
         &self,
-        block: BlockRef<'_, '_>,
+        block: BlockRef<'c, 'a>,
         symbol: &str,
         terminator: &str,
         depth: usize,
-    ) -> Result<Computation, DialectError> {
+    ) -> Result<(Computation, Vec<Value<'c, 'a>>), DialectError> {
         if depth > NESTING_LIMIT {
             return Err(DialectError::invalid(format!("computations nest deeper than {NESTING_LIMIT}")));
         }
@@ -298,11 +304,12 @@ impl Reader<'_> {
             DialectError::invalid(format!("a computation must end in `{terminator}` with one operand"))
         })?;
         let arguments: Vec<_> = (0..block.argument_count()).filter_map(|index| block.argument(index).ok()).collect();
-        let values: Vec<usize> = arguments.iter().map(attributes::value_key).collect();
+        let values: Vec<Value> = arguments.iter().map(|&argument| argument.into()).collect();
         let annotations = operations::attribute(&last, "hlo.parameter_annotations").and_then(attributes::elements);
         let annotations = annotations.unwrap_or_default();
         let mut draft = Draft {
             instructions: Vec::new(),
+            values: Vec::new(),
             ids: HashMap::new(),
             parameters: Vec::with_capacity(arguments.len()),
             parameter_ids: vec![None; arguments.len()],
@@ -316,7 +323,7 @@ impl Reader<'_> {
         let positions = operations::attribute(&last, "hlo.parameter_positions").and_then(attributes::integers);
         let places = parameter_places(positions.as_deref(), arguments.len());
         let numbers: HashMap<usize, usize> =
-            values.iter().enumerate().map(|(number, &value)| (value, number)).collect();
+            values.iter().enumerate().map(|(number, value)| (attributes::value_key(value), number)).collect();
         let mut waiting = places.into_iter().peekable();
         let mut next = block.first_operation();
         while let Some(operation) = next {
@@ -340,13 +347,14 @@ impl Reader<'_> {
         }
         let root = last.operands().next().and_then(|root| draft.ids.get(&attributes::value_key(&root)).copied());
         let origin = origin_of(last.location());
-        Ok(Computation {
+        let computation = Computation {
             name: origin.name.unwrap_or(symbol).to_string(),
             root: root.ok_or_else(|| DialectError::invalid("the result of a computation is not in it"))?,
             parameters: draft.parameter_ids.into_iter().flatten().collect(),
             instructions: draft.instructions,
             annotations: annotations_of(|name| operations::attribute(&last, name), None),
-        })
+        };
+        Ok((computation, draft.values))
     }
 
     fn parameter(
@@ -371,10 +379,10 @@ impl Reader<'_> {
         })
     }
 
-    fn push_instruction(
+    fn push_instruction<'c, 'a>(
         &self,
-        operation: OperationRef<'_, '_>,
-        draft: &mut Draft,
+        operation: OperationRef<'c, 'a>,
+        draft: &mut Draft<'c, 'a>,
         depth: usize,
     ) -> Result<(), DialectError> {
         let mut operands = Vec::with_capacity(operation.operand_count());
@@ -383,9 +391,12 @@ impl Reader<'_> {
             operands
                 .push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
         }
-        let instruction = self.instruction(operation, operands, depth)?;
+        let mut instruction = self.instruction(operation, operands, depth)?;
+        if (self.reads)(instruction.kind) {
+            instruction.name = draft.unused_name(instruction.name, instruction.kind);
+        }
         if let Some(result) = operation.results().next() {
-            draft.push(instruction, attributes::value_key(&result));
+            draft.push(instruction, result.into());
         }
         Ok(())
     }
@@ -402,11 +413,14 @@ impl Reader<'_> {
             _ => return Err(DialectError::invalid(format!("`{kind}` must have one result"))),
         };
         let shape = types::shape_of(self.default, result.r#type())?;
+        if !(self.reads)(kind) {
+            return Ok(Instruction { operands, ..Instruction::new(kind, shape) });
+        }
         let values = attributes_of(self.default, operation, kind, &shape)?;
         let mut callee = None;
-        if kind == OpKind::Call {
+        if let (OpKind::Call, Some(functions)) = (kind, self.functions) {
             let symbol = operations::attribute(&operation, "to_apply").and_then(attributes::symbol).unwrap_or_default();
-            callee = self.functions.get(symbol).copied();
+            callee = functions.get(symbol).copied();
             if callee.is_none() {
                 return Err(DialectError::invalid(format!("there is no function `@{symbol}`")));
             }
@@ -415,7 +429,7 @@ impl Reader<'_> {
         for region in 0..operation.region_count() {
             let name = format!("computation.{region}");
             let block = single_block(operation, region)?;
-            computations.push(self.computation(block, &name, "hlo.return", depth + 1)?);
+            computations.push(self.computation(block, &name, "hlo.return", depth + 1)?.0);
         }
         let origin = origin_of(operation.location());
         Ok(Instruction {
@@ -453,9 +467,37 @@ pub(super) fn attributes_of(
 /// # Errors
 /// As for [`mlir_to_graph`].
 pub fn operation_to_instruction(operation: OperationRef<'_, '_>) -> Result<Instruction, DialectError> {
-    let reader = Reader { default: DefaultLayout::Absent, functions: &HashMap::new() };
+    let reader = Reader { default: DefaultLayout::Absent, functions: None, reads: &|_| true };
     let operands = (0..operation.operand_count() as u32).map(InstructionId).collect();
     reader.instruction(operation, operands, 0)
+}
+
+/// A block as a computation.
+#[derive(Debug)]
+pub struct Snapshot<'c, 'a> {
+    /// The computation. Layouts are those that types have; calls have no callee.
+    pub computation: Computation,
+    /// The value of each instruction.
+    pub values: Vec<Value<'c, 'a>>,
+}
+
+/// Reads a function's or nested computation's block. Of operations whose kind is not among those that `reads` asks for,
+/// only kind, shape and operands are read.
+///
+/// # Errors
+/// As for [`mlir_to_graph`].
+pub fn snapshot<'c, 'a>(
+    block: BlockRef<'c, 'a>,
+    reads: impl Fn(OpKind) -> bool,
+) -> Result<Snapshot<'c, 'a>, DialectError> {
+    let reader = Reader { default: DefaultLayout::Absent, functions: None, reads: &reads };
+    let parent = block.parent_operation();
+    let function = parent.filter(|parent| attributes::identifier_text(parent.name()) == "func.func");
+    let symbol =
+        function.and_then(|function| operations::attribute(&function, "sym_name")).and_then(attributes::string);
+    let terminator = if function.is_some() { "func.return" } else { "hlo.return" };
+    let (computation, values) = reader.computation(block, symbol.unwrap_or("computation"), terminator, 0)?;
+    Ok(Snapshot { computation, values })
 }
 
 /// Operation kind of an operation that is an instruction.

@@ -23,7 +23,7 @@ use crate::simplify::{PointVariables, Simplifier};
 /// # Errors
 /// [`Error::Invalid`] for operations that the verifier would reject.
 pub fn lower<'c>(context: &'c Context, module: &mut Module<'c>) -> Result<usize, Error> {
-    let rewriter = Rewriter::new(module);
+    let rewriter = Rewriter::new(module.as_operation());
     let mut count = 0;
     // Inner operations come before those around them, so that bodies are lowered when they are moved.
     for operation in rewriter.operations() {
