@@ -6,7 +6,7 @@ use super::value::Value;
 use super::{Evaluator, Failure};
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
-use hlo::ops::custom_call::is_annotation;
+use hlo::ops::custom_call_targets::is_annotation;
 use hlo::shape::Shape;
 
 impl Evaluator<'_, '_, '_> {
@@ -23,6 +23,7 @@ impl Evaluator<'_, '_, '_> {
         }
         if is_annotation(target) {
             return match operands {
+                _ if instruction.shape.as_tuple().is_some_and(<[Shape]>::is_empty) => Ok(Value::Tuple(Vec::new())),
                 [single] => single.clone().with_shape(&instruction.shape),
                 _ => Value::Tuple(operands.to_vec()).with_shape(&instruction.shape),
             };

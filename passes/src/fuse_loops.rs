@@ -15,7 +15,7 @@ use std::collections::{BTreeSet, BinaryHeap, HashMap};
 use hlo::attributes::{AttributeValue, Attributes};
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::op_kind::OpKind;
-use hlo::ops::custom_call::is_annotation;
+use hlo::ops::custom_call_targets::is_annotation;
 use hlo::ops::{self, OpClass};
 use hlo::shape::Shape;
 

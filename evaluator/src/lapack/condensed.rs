@@ -6,7 +6,7 @@ use super::super::Failure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::orthogonal::reflection;
-use super::{integers, option};
+use super::{integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -78,7 +78,7 @@ pub(super) fn tridiagonal(
         return Err(Failure::malformed("the matrices are not square"));
     }
     // The upper triangle is the lower one of the matrix read from its end; so are the results.
-    let backwards = option(instruction, "uplo") == Some(b'U');
+    let backwards = letter(instruction, "uplo")? == b'U';
     let mut data = load_all::<Complex64>(a);
     let (mut diagonals, mut besides, mut taus) = (Vec::new(), Vec::new(), Vec::new());
     for matrix in data.chunks_mut((n * n).max(1)) {

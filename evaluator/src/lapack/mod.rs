@@ -19,9 +19,10 @@ use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
 
 /// A character option such as `uplo = 76 : ui8` of the instruction's `backend_config`.
-pub(super) fn option(instruction: &Instruction, name: &str) -> Option<u8> {
-    let value = option_text(instruction, name)?;
-    value[..value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len())].parse().ok()
+pub(super) fn letter(instruction: &Instruction, name: &str) -> Result<u8, Failure> {
+    let value = option_text(instruction, name).unwrap_or_default();
+    let digits = &value[..value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len())];
+    digits.parse().map_err(|_| Failure::Malformed(format!("`backend_config` has no `{name}`")))
 }
 
 /// Whether an option such as `left = true` is true.

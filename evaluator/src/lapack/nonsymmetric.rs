@@ -6,7 +6,7 @@ use super::super::Failure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::schur::Schur;
-use super::{integers, option};
+use super::{integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -44,7 +44,7 @@ pub(super) fn schur_form(
     let [form, vectors, eigenvalues @ .., selected, info] = results else {
         return Err(Failure::malformed("gees has at least five results"));
     };
-    if option(instruction, "sort") != Some(b'N') {
+    if letter(instruction, "sort")? != b'N' {
         return Err(Failure::malformed("gees does not sort eigenvalues"));
     }
     let n = square_size(a)?;
@@ -67,7 +67,7 @@ pub(super) fn schur_form(
             }
         }
     }
-    if option(instruction, "mode") != Some(b'V') {
+    if letter(instruction, "mode")? != b'V' {
         all_vectors.fill(ZERO);
     }
     let mut literals = vec![store_all(&forms, form)?, store_all(&all_vectors, vectors)?];
@@ -110,7 +110,7 @@ pub(super) fn eigen(
         }
     }
     for (name, vectors) in [("compute_left", &mut lefts), ("compute_right", &mut rights)] {
-        if option(instruction, name) != Some(b'V') {
+        if letter(instruction, name)? != b'V' {
             vectors.fill(ZERO);
         }
     }

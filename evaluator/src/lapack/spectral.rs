@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use super::super::Failure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
-use super::{integers, option};
+use super::{integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -125,7 +125,7 @@ pub(super) fn hermitian_eigenvalues(
     if n != columns {
         return Err(Failure::malformed("the matrices are not square"));
     }
-    let lower = option(instruction, "uplo") != Some(b'U');
+    let lower = letter(instruction, "uplo")? != b'U';
     let mut data = load_all::<Complex64>(a);
     let mut eigenvalues = Vec::new();
     for matrix in data.chunks_mut((n * n).max(1)) {
@@ -197,7 +197,16 @@ pub(super) fn singular_values(
 ) -> Result<Vec<ArrayLiteral>, Failure> {
     let (rows, columns) = matrix_size(a.shape())?;
     let ((_, left_columns), (right_rows, _)) = (matrix_size(left)?, matrix_size(right)?);
-    let with_vectors = option(instruction, "mode") != Some(b'N');
+    let mode = letter(instruction, "mode")?;
+    let fits = match mode {
+        b'A' => (left_columns, right_rows) == (rows, columns),
+        b'S' => left_columns == right_rows && right_rows == rows.min(columns),
+        b'N' => true,
+        _ => return Err(Failure::Malformed(format!("there is no mode {mode}"))),
+    };
+    if !fits {
+        return Err(Failure::malformed("the singular vectors do not fit the mode"));
+    }
     let data = load_all::<Complex64>(a);
     let (mut singular, mut lefts, mut rights) = (Vec::new(), Vec::new(), Vec::new());
     for matrix in data.chunks((rows * columns).max(1)) {
@@ -222,7 +231,7 @@ pub(super) fn singular_values(
         lefts.extend((0..rows * left_columns).map(|p| u[p % left_columns][p / left_columns]));
         rights.extend((0..right_rows * columns).map(|p| v[p / columns][p % columns].conj()));
     }
-    if !with_vectors {
+    if mode == b'N' {
         lefts = vec![ZERO; left.element_count() as usize];
         rights = vec![ZERO; right.element_count() as usize];
     }

@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use super::super::Failure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::{Transposition, TriangularSystem, factor, matrix_size, solve_batches};
-use super::{integers, option};
+use super::{integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -21,7 +21,7 @@ pub(super) fn cholesky(
     if n != columns {
         return Err(Failure::malformed("the matrices are not square"));
     }
-    let lower = option(instruction, "uplo") != Some(b'U');
+    let lower = letter(instruction, "uplo")? != b'U';
     let mut data = load_all::<Complex64>(a);
     let mut infos = Vec::new();
     for matrix in data.chunks_mut((n * n).max(1)) {
@@ -56,12 +56,12 @@ pub(super) fn solve(
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let system = TriangularSystem {
-        left_side: option(instruction, "side") != Some(b'R'),
-        lower: option(instruction, "uplo") != Some(b'U'),
-        unit_diagonal: option(instruction, "diag") == Some(b'U'),
-        transposition: match option(instruction, "trans_x") {
-            Some(b'T') => Transposition::Transpose,
-            Some(b'C') => Transposition::Adjoint,
+        left_side: letter(instruction, "side")? != b'R',
+        lower: letter(instruction, "uplo")? != b'U',
+        unit_diagonal: letter(instruction, "diag")? == b'U',
+        transposition: match letter(instruction, "trans_x")? {
+            b'T' => Transposition::Transpose,
+            b'C' => Transposition::Adjoint,
             _ => Transposition::None,
         },
     };

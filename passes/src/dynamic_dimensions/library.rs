@@ -4,7 +4,7 @@ use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::custom_call::is_annotation;
+use hlo::ops::custom_call_targets::is_annotation;
 use hlo::shape::{ArrayShape, Shape};
 
 use super::combining::sorted_existing;

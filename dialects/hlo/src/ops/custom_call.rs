@@ -28,27 +28,13 @@ pub static DEFINITION: OpDefinition =
         ])
         .with_computations(&["to_apply?", "called_computations*"]);
 
-/// Targets that only say something about their operand: the result is the operand.
-const ANNOTATIONS: [&str; 10] = [
-    "Sharding",
-    "SPMDFullToShardShape",
-    "SPMDShardToFullShape",
-    "LayoutConstraint",
-    "annotate_device_placement",
-    "MoveToHost",
-    "MoveToDevice",
-    "PinToDevice",
-    "xla.sdy.FuncResultSharding",
-    "xla.sdy.ShardingGroup",
-];
-
-/// Whether a function of this name only says something about its operand.
-pub fn is_annotation(target: &str) -> bool {
-    ANNOTATIONS.contains(&target)
-}
-
 /// - C1: `operand_layout_constraints` has one shape for each operand, the operand's but for the layout.
 /// - C2: `api_version` and `schedule` are among XLA's.
+/// - C3: an annotation has one operand and its shape; between whole arrays and parts, its element type and rank.
+/// - C4: `TopK` gives k elements of each row of its operand, which have an order, and their places as `s32`; k is not more than
+///   there are.
+/// - C5: the operands of a known routine have its element type and sizes.
+/// - C6: so have its results.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     if let Some(AttributeValue::Shapes(shapes)) = view.attributes.get("operand_layout_constraints") {
         let key = "operand_layout_constraints";
@@ -70,5 +56,6 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     if view.attributes.get("schedule").is_some() {
         view.word::<CustomCallSchedule>(Some("C2"), "schedule")?;
     }
+    super::custom_call_targets::check(view)?;
     view.declared().cloned()
 }

@@ -28,6 +28,7 @@ pub mod convert;
 pub mod convolution;
 pub mod copy;
 pub mod custom_call;
+pub mod custom_call_targets;
 pub mod dimensions;
 pub mod domain;
 pub mod dot;
