@@ -3,18 +3,26 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hlo::graph::GraphError;
+use lowering_affine::error::LoweringError;
+use passes::dynamic_dimensions::DynamicError;
+use passes::registry::PassError;
+
 /// Why a program was not compiled or run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The program breaks a rule.
     #[error(transparent)]
-    Invalid(#[from] hlo::graph::GraphError),
+    Invalid(#[from] GraphError),
+    /// It is for several devices.
+    #[error("unsupported: {0}")]
+    SeveralDevices(#[from] hlo::devices::SeveralDevices),
     /// A pass could not run on it.
     #[error(transparent)]
-    Pass(#[from] passes::registry::PassError),
+    Pass(#[from] PassError),
     /// It uses something that has no lowering.
     #[error(transparent)]
-    Lowering(#[from] lowering_affine::error::LoweringError),
+    Lowering(#[from] LoweringError),
     /// Making machine code failed: a bug of the compiler.
     #[error(transparent)]
     CodeGeneration(#[from] lowering_llvm::Error),
@@ -109,12 +117,38 @@ impl Error {
         Error::File { path: path.to_path_buf(), error }
     }
 
+    /// Whether this is a mistake of the compiler, not of the program.
+    pub fn is_bug(&self) -> bool {
+        match self {
+            Error::Lowering(error) => matches!(error, LoweringError::Bug(_)),
+            Error::Pass(error) => matches!(error, PassError::Pipeline(_) | PassError::Rewrite(_)),
+            Error::CodeGeneration(error) => !matches!(error, lowering_llvm::Error::Target { .. }),
+            Error::Execution(error) => !matches!(error, exec::Error::OutOfMemory { .. }),
+            _ => false,
+        }
+    }
+
+    /// Name of the instruction that this is about, if it is about one.
+    pub fn instruction(&self) -> Option<&str> {
+        match self {
+            Error::Invalid(GraphError::Op { instruction, .. })
+            | Error::Lowering(LoweringError::Unsupported { instruction, .. } | LoweringError::Elided(instruction))
+            | Error::Elided(instruction)
+            | Error::Pass(PassError::Dynamic(
+                DynamicError::NoRule { instruction, .. } | DynamicError::Unbounded { instruction, .. },
+            )) => Some(instruction),
+            Error::SeveralDevices(error) => Some(&error.instruction),
+            _ => None,
+        }
+    }
+
     /// Whether the program is valid but uses something that has no lowering yet.
     pub fn is_unsupported(&self) -> bool {
         matches!(
             self,
-            Error::Lowering(lowering_affine::error::LoweringError::Unsupported { .. })
-                | Error::Pass(passes::registry::PassError::Dynamic(_))
+            Error::SeveralDevices(_)
+                | Error::Lowering(LoweringError::Unsupported { .. })
+                | Error::Pass(PassError::Dynamic(_))
         )
     }
 }

@@ -1,6 +1,7 @@
 //! From a module to loops: the order of passes, and the options that choose among them.
 
 use exec::runtime::vector_math;
+use hlo::devices::check_one_device;
 use hlo::dialect;
 use hlo::graph::{Computation, Module};
 use lowering_affine::program::{LoopOptions, Machine, lower_program};
@@ -52,6 +53,7 @@ pub fn plan(module: &Module) -> Result<Planned, Error> {
 /// # Errors
 /// Those of verification and of the passes.
 pub fn plan_in(context: &Context, module: &Module, options: &CompileOptions) -> Result<Planned, Error> {
+    check_one_device(module)?;
     let program = Program::Graph(module.clone());
     let pipeline = Pipeline::of_compilation(options.excess_precision)?;
     let mut module = pipeline.run(context, program, options.verify, |_| {})?.into_graph()?;

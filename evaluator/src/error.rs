@@ -1,5 +1,6 @@
 //! Why an evaluation stopped.
 
+use hlo::devices::SeveralDevices;
 use hlo::element_type::ElementType;
 use hlo::graph::{GraphError, Instruction, TextPosition};
 use hlo::literal::LiteralError;
@@ -12,6 +13,12 @@ pub enum EvalError {
     /// The module breaks a rule.
     #[error(transparent)]
     Graph(Box<GraphError>),
+    /// The program is for several devices.
+    #[error("unsupported: {0}")]
+    SeveralDevices(Box<SeveralDevices>),
+    /// Calls of calls of calls: executing them all would not end.
+    #[error("the program's calls execute more than {0} instructions")]
+    TooLong(u64),
     /// The arguments do not fit the computation.
     #[error("{0}")]
     Arguments(String),
@@ -44,7 +51,8 @@ impl EvalError {
                 GraphError::Op { position, .. } => *position,
                 GraphError::Structure(_) => None,
             },
-            EvalError::Arguments(_) | EvalError::StepLimit(_) | EvalError::TooDeep(_) => None,
+            EvalError::SeveralDevices(error) => error.position,
+            EvalError::TooLong(_) | EvalError::Arguments(_) | EvalError::StepLimit(_) | EvalError::TooDeep(_) => None,
         }
     }
 
@@ -59,6 +67,12 @@ impl EvalError {
                 failure,
             },
         }
+    }
+}
+
+impl From<SeveralDevices> for EvalError {
+    fn from(error: SeveralDevices) -> Self {
+        EvalError::SeveralDevices(Box::new(error))
     }
 }
 
@@ -81,7 +95,7 @@ pub enum Failure {
     #[error("{0}")]
     Malformed(String),
     /// The value is larger than the environment allows.
-    #[error("a value of shape {0} is larger than the memory limit")]
+    #[error("out of memory: a value of shape {0} of {bytes} bytes is beyond the memory limit", bytes = .0.byte_size())]
     TooLarge(Box<ArrayShape>),
     /// Nothing left to read.
     #[error("{0} is empty")]

@@ -43,6 +43,7 @@ pub use error::{EvalError, Failure};
 pub use movement::reshape_in_order;
 pub use value::{ArrayValue, Value};
 
+use hlo::devices::check_one_device;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
@@ -70,6 +71,8 @@ pub fn evaluate_values(
     environment: &mut Environment<'_>,
 ) -> Result<Value, EvalError> {
     module.check()?;
+    check_one_device(module)?;
+    check_length(module)?;
     Evaluator::new(Some(module), environment).run(module.entry(), arguments)
 }
 
@@ -100,6 +103,30 @@ pub fn evaluate_instruction(
         .and_then(|operands| evaluator.execute(instruction, operands))
         .map(|value| value.to_literal())
         .map_err(|failure| EvalError::at(instruction, failure))
+}
+
+/// Instructions that calls, one of another, may come to: as many take minutes.
+const LENGTH_LIMIT: u64 = 1 << 33;
+
+/// Refuses modules whose calls multiply until they would never end. Loops may be as long as they are.
+fn check_length(module: &Module) -> Result<(), EvalError> {
+    fn length(computation: &Computation, functions: &[u64]) -> u64 {
+        let lengths = computation.instructions.iter().map(|instruction| {
+            let nested = instruction.computations.iter().map(|nested| length(nested, functions));
+            let callee = instruction.callee.and_then(|callee| functions.get(callee.index())).copied();
+            // Of the branches one is executed.
+            nested.max().unwrap_or(0).saturating_add(callee.unwrap_or(0)).saturating_add(1)
+        });
+        lengths.fold(0, u64::saturating_add)
+    }
+    let mut functions: Vec<u64> = Vec::with_capacity(module.functions.len());
+    for function in &module.functions {
+        functions.push(length(function, &functions));
+    }
+    match functions.get(module.entry.index()) {
+        Some(&length) if length > LENGTH_LIMIT => Err(EvalError::TooLong(LENGTH_LIMIT)),
+        _ => Ok(()),
+    }
 }
 
 /// Stack kept free for one level of nesting, and the size of a further piece of stack when there is less.

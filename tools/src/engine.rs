@@ -48,7 +48,8 @@ impl LoadedProgram {
             Engine::Jit | Engine::StrictJit => {
                 let options = CompileOptions { excess_precision: engine == Engine::Jit, ..CompileOptions::default() };
                 let client = halo::Client::with_threads(threads.unwrap_or(0))?;
-                let executable = client.compile(&module, &options)?;
+                let compiled = client.compile(&module, &options);
+                let executable = compiled.map_err(|error| ToolError::compiled(&source_text, &module, error))?;
                 let timings = executable.timings().phases();
                 phases.extend(timings.into_iter().map(|(name, time)| (name.to_string(), time)));
                 arena_bytes = Some(executable.temporary_bytes());

@@ -4,8 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use evaluator::EvalError;
-use hlo::graph::TextPosition;
+use hlo::graph::{Computation, Module, TextPosition};
 use hlo_text::source::{Location, Source};
+use passes::registry::PassError;
 
 use crate::module_file::SourceText;
 use crate::outer_boundary;
@@ -67,12 +68,23 @@ pub enum ToolError {
     /// A mistake in halo itself.
     #[error("internal error: {0}")]
     Bug(String),
+    /// Nobody reads what the tool writes.
+    #[error("the output is closed")]
+    ClosedOutput,
+    /// It took longer than was allowed.
+    #[error("stopped after {0} seconds, the time limit")]
+    TimeLimit(f64),
     /// Compilation or compiled code failed.
-    #[error(transparent)]
-    Compiled(#[from] halo::Error),
+    #[error("{error}")]
+    Compiled {
+        /// Why.
+        error: Box<halo::Error>,
+        /// Where the instruction that it is about stands, if it is about one of a text.
+        place: Option<(SourceText, TextPosition)>,
+    },
     /// A pass cannot be run.
     #[error(transparent)]
-    Pass(#[from] passes::registry::PassError),
+    Pass(#[from] PassError),
     /// Data that does not fit its shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),
@@ -94,7 +106,12 @@ impl ToolError {
                 let location = instruction_location(&source_text.text, *position);
                 location.render(&source_text.path.display().to_string(), &source_text.text, message, "")
             }
-            ToolError::Bug(_) => {
+            ToolError::Compiled { error, place: Some((source_text, position)) } if !error.is_bug() => {
+                let location = instruction_location(&source_text.text, *position);
+                location.render(&source_text.path.display().to_string(), &source_text.text, &error.to_string(), "")
+            }
+            ToolError::ClosedOutput => String::new(),
+            bug if bug.is_bug() => {
                 format!("error: {self}\nThis is a bug in halo, not in the program; please report it with the input.\n")
             }
             other => format!("error: {other}\n"),
@@ -103,7 +120,36 @@ impl ToolError {
 
     /// Status that a tool ends with.
     pub fn exit_status(&self) -> u8 {
-        if matches!(self, ToolError::Bug(_)) { outer_boundary::BUG } else { outer_boundary::INVALID }
+        match self {
+            ToolError::ClosedOutput => outer_boundary::CLOSED_OUTPUT,
+            bug if bug.is_bug() => outer_boundary::BUG,
+            _ => outer_boundary::INVALID,
+        }
+    }
+
+    /// Whether this is a mistake in halo itself.
+    pub fn is_bug(&self) -> bool {
+        match self {
+            ToolError::Bug(_) => true,
+            ToolError::Compiled { error, .. } => error.is_bug(),
+            ToolError::Pass(error) => matches!(error, PassError::Pipeline(_) | PassError::Rewrite(_)),
+            _ => false,
+        }
+    }
+
+    /// A failure of compilation or of compiled code, at its instruction's place in the text.
+    pub(crate) fn compiled(source_text: &SourceText, module: &Module, error: halo::Error) -> Self {
+        let position = error.instruction().and_then(|name| position_of(module, name));
+        let place = position.map(|position| (source_text.clone(), position));
+        ToolError::Compiled { error: Box::new(error), place }
+    }
+
+    /// Standard output could not be written.
+    pub(crate) fn output(source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::BrokenPipe => ToolError::ClosedOutput,
+            _ => ToolError::Write { path: "the standard output".into(), source },
+        }
     }
 
     pub(crate) fn read(path: &Path, source: io::Error) -> Self {
@@ -125,6 +171,26 @@ impl ToolError {
     pub(crate) fn data(path: &Path, message: impl Into<String>) -> Self {
         ToolError::Data { path: path.to_path_buf(), message: message.into() }
     }
+}
+
+impl From<halo::Error> for ToolError {
+    fn from(error: halo::Error) -> Self {
+        ToolError::Compiled { error: Box::new(error), place: None }
+    }
+}
+
+/// Where the instruction of a name stands in the module's text.
+fn position_of(module: &Module, name: &str) -> Option<TextPosition> {
+    let mut open: Vec<&Computation> = module.functions.iter().collect();
+    while let Some(computation) = open.pop() {
+        for instruction in &computation.instructions {
+            if instruction.name == name {
+                return instruction.position;
+            }
+            open.extend(&instruction.computations);
+        }
+    }
+    None
 }
 
 /// The system's message without the `(os error 2)` that Rust appends, in lower case.

@@ -103,6 +103,14 @@ pub enum ReplicaGroups {
 }
 
 impl ReplicaGroups {
+    /// Members of the largest group.
+    pub fn largest(&self) -> i64 {
+        match self {
+            ReplicaGroups::Explicit(groups) => groups.iter().map(|group| group.len() as i64).max().unwrap_or(0),
+            ReplicaGroups::Iota { dimensions, .. } => dimensions.iter().skip(1).product(),
+        }
+    }
+
     /// The groups written out.
     pub fn groups(&self) -> Vec<Vec<i64>> {
         match self {

@@ -4,6 +4,7 @@
 
 pub mod attributes;
 pub mod builder;
+pub mod devices;
 #[cfg(feature = "mlir")]
 pub mod dialect;
 pub mod element_type;

@@ -1,6 +1,7 @@
 //! `run` lines: `name(argument, …) == expected`, with literals as HLO text writes them.
 //!
-//! `==` means equal values, NaN being equal to NaN; `~=` allows the rounding of [`crate::compare`].
+//! `==` means equal values, NaN being equal to NaN; `~=` allows the rounding of [`crate::compare`]; `fails: text` means an
+//! error with that text, before the program runs or while it does.
 
 use hlo::graph::Module;
 use hlo::literal::Literal;
@@ -8,14 +9,20 @@ use hlo::shape::Shape;
 
 use super::case::RunLine;
 use crate::compare::{self, Tolerance};
+use crate::error::ToolError;
 use crate::value_text;
 
 /// An execution and what it must give.
 #[derive(Debug)]
 pub(super) struct ExpectedRun {
     pub(super) arguments: Vec<Literal>,
-    expected: Literal,
-    exact: bool,
+    expected: Expected,
+}
+
+#[derive(Debug)]
+enum Expected {
+    Value { value: Literal, exact: bool },
+    Failure(String),
 }
 
 impl ExpectedRun {
@@ -27,11 +34,6 @@ impl ExpectedRun {
             return Err(format!("the entry computation is `{}`, not `{}`", entry.name, name.trim()));
         }
         let (parts, rest) = split_arguments(rest).ok_or("the arguments have no closing `)`")?;
-        let (exact, expected) = match (rest.trim_start().strip_prefix("=="), rest.trim_start().strip_prefix("~=")) {
-            (Some(expected), _) => (true, expected),
-            (None, Some(expected)) => (false, expected),
-            (None, None) => return Err("expected `==` or `~=` behind the arguments".into()),
-        };
         let shapes = entry.program_shape();
         if parts.len() != shapes.parameters.len() {
             return Err(format!("`{name}` takes {} arguments, got {}", shapes.parameters.len(), parts.len()));
@@ -41,19 +43,46 @@ impl ExpectedRun {
             .zip(&shapes.parameters)
             .map(|(text, shape)| read_literal(text, shape))
             .collect::<Result<_, _>>()?;
-        Ok(ExpectedRun { arguments, expected: read_literal(expected.trim(), &shapes.result)?, exact })
+        let value = |text: &str| read_literal(text.trim(), &shapes.result);
+        let rest = rest.trim_start();
+        let expected = if let Some(text) = rest.strip_prefix("fails:") {
+            Expected::Failure(text.trim().to_string())
+        } else if let Some(text) = rest.strip_prefix("==") {
+            Expected::Value { value: value(text)?, exact: true }
+        } else if let Some(text) = rest.strip_prefix("~=") {
+            Expected::Value { value: value(text)?, exact: false }
+        } else {
+            return Err("expected `==`, `~=` or `fails:` behind the arguments".into());
+        };
+        Ok(ExpectedRun { arguments, expected })
     }
 
-    /// Compares a result; the error shows both values.
-    pub(super) fn check(&self, found: &Literal) -> Result<(), String> {
-        let exact = Tolerance::default();
-        let tolerance = |element_type| if self.exact { exact } else { Tolerance::default_for(element_type) };
-        let comparison = compare::compare_literals(found, &self.expected, tolerance);
+    /// Whether the program must fail.
+    pub(super) fn is_failure(&self) -> bool {
+        matches!(self.expected, Expected::Failure(_))
+    }
+
+    /// Compares an outcome; the error shows both values.
+    pub(super) fn check(&self, found: Result<Literal, ToolError>) -> Result<(), String> {
+        let (found, value, exact) = match (found, &self.expected) {
+            (Ok(found), Expected::Value { value, exact }) => (found, value, *exact),
+            (Err(error), Expected::Failure(text)) if error.render().contains(text) => return Ok(()),
+            (Ok(found), Expected::Failure(text)) => {
+                return Err(format!("expected the error {text}\n    got {}", value_text::shortened(&found)));
+            }
+            (Err(error), Expected::Failure(text)) => {
+                return Err(format!("expected the error {text}\n    got {}", error.render()));
+            }
+            (Err(error), Expected::Value { .. }) => return Err(error.render()),
+        };
+        let strict = Tolerance::default();
+        let tolerance = |element_type| if exact { strict } else { Tolerance::default_for(element_type) };
+        let comparison = compare::compare_literals(&found, value, tolerance);
         if comparison.agrees() {
             return Ok(());
         }
         let text = value_text::shortened;
-        Err(format!("{comparison}\n    expected {}\n    got      {}", text(&self.expected), text(found)))
+        Err(format!("{comparison}\n    expected {}\n    got      {}", text(value), text(&found)))
     }
 }
 

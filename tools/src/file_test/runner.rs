@@ -222,26 +222,34 @@ fn interpret(case: &Case, source_text: &SourceText) -> Result<CommandResult, Str
     let module = source_text.module().map_err(|error| error.render())?;
     for (run, line) in expected_runs(case, &module)?.iter().zip(&case.runs) {
         let found = evaluator::evaluate(&module, &run.arguments, &mut Environment::default())
-            .map_err(|error| format!("line {}: {}", line.line, ToolError::evaluation(source_text, error).render()))?;
-        run.check(&found).map_err(|message| format!("line {}: {message}", line.line))?;
+            .map_err(|error| ToolError::evaluation(source_text, error));
+        run.check(found).map_err(|message| format!("line {}: {message}", line.line))?;
     }
     Ok(CommandResult::checked())
 }
 
 /// Compiles and runs every `run` line.
 fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
-    let program = match LoadedProgram::load(source_text.clone(), Engine::Jit, Some(1)) {
-        Ok(program) => program,
+    let module = source_text.module().map_err(|error| error.render())?;
+    let runs = expected_runs(case, &module)?;
+    let located = |line: usize, message: String| format!("line {line}: {message}");
+    match LoadedProgram::load(source_text.clone(), Engine::Jit, Some(1)) {
+        Ok(program) => {
+            for (run, line) in runs.iter().zip(&case.runs) {
+                run.check(program.execute(&run.arguments)).map_err(|message| located(line.line, message))?;
+            }
+        }
+        // Programs that must fail may do so before they run.
+        Err(error) if runs.iter().all(ExpectedRun::is_failure) => {
+            if let (Some(run), Some(line)) = (runs.first(), case.runs.first()) {
+                run.check(Err(error)).map_err(|message| located(line.line, message))?;
+            }
+        }
         // The interpreter still checks the case; the output says what compiled code lacks.
-        Err(ToolError::Compiled(error)) if error.is_unsupported() => {
+        Err(ToolError::Compiled { error, .. }) if error.is_unsupported() => {
             return Ok(CommandResult { output: None, checked: false, skipped: Some(error.to_string()) });
         }
         Err(error) => return Err(error.render()),
-    };
-    for (run, line) in expected_runs(case, &program.module)?.iter().zip(&case.runs) {
-        let located = |message: String| format!("line {}: {message}", line.line);
-        let found = program.execute(&run.arguments).map_err(|error| located(error.render()))?;
-        run.check(&found).map_err(located)?;
     }
     Ok(CommandResult::checked())
 }
