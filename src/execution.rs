@@ -10,7 +10,7 @@ use std::sync::{Arc, PoisonError};
 
 use exec::Buffer as PoolBuffer;
 use exec::runtime::RunContext;
-use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
+use hlo::literal::{self, ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
 
 use crate::argument::{Arguments, Leaf, shape_text};
@@ -209,7 +209,8 @@ impl Executable {
         frame.set_arguments(&arguments)?;
         let mut outputs: Vec<Option<AlignedBytes>> = Vec::with_capacity(inner.interface.outputs.len());
         for (number, shape) in inner.interface.outputs.iter().enumerate() {
-            let mut bytes = shape.as_ref().map(|shape| uninitialised(shape));
+            // The program writes every byte.
+            let mut bytes = shape.as_ref().map(|shape| literal::reserve(shape.byte_size())).transpose()?;
             if let Some(bytes) = &mut bytes {
                 frame.set_output(number, bytes.as_mut_ptr());
             }
@@ -303,11 +304,6 @@ impl Executable {
             })
             .collect()
     }
-}
-
-/// Room for an output; the program writes every byte of it.
-fn uninitialised(shape: &ArrayShape) -> AlignedBytes {
-    AlignedBytes::with_capacity(ALIGNMENT, shape.byte_size())
 }
 
 /// The value of a shape from its leaves in order.

@@ -1,10 +1,9 @@
 //! Typed views of literal data, and new arrays filled through one.
 
-use aligned_vec::AVec;
 use bytemuck::Pod;
 
 use super::Failure;
-use hlo::literal::{ALIGNMENT, ArrayLiteral};
+use hlo::literal::{self, ArrayLiteral};
 use hlo::shape::ArrayShape;
 
 /// The elements as values of a Rust type of the same width.
@@ -18,8 +17,7 @@ pub(super) fn build<T: Pod>(
     fill: impl FnOnce(&mut [T]) -> Result<(), Failure>,
 ) -> Result<ArrayLiteral, Failure> {
     let size = shape.checked_byte_size().ok_or_else(|| Failure::TooLarge(Box::new(shape.clone())))? as usize;
-    let mut bytes = AVec::new(ALIGNMENT);
-    bytes.resize(size, 0);
+    let mut bytes = literal::zeroed(size)?;
     fill(bytemuck::cast_slice_mut(&mut bytes))?;
     Ok(ArrayLiteral::new(shape.clone(), bytes)?)
 }

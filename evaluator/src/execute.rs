@@ -10,12 +10,16 @@ use super::{
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
+use hlo::ops::{OpClass, definition};
 use hlo::shape::{ArrayShape, Shape};
+
+/// Bytes of the widest element type.
+const WIDEST: usize = 16;
 
 impl Evaluator<'_, '_, '_> {
     /// Executes one instruction on its operands' values.
     pub(super) fn execute(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
-        self.check_size(&instruction.shape)?;
+        self.check_memory(instruction, &operands)?;
         match instruction.kind {
             OpKind::Parameter => one(operands)?.with_shape(&instruction.shape),
             OpKind::Constant => match instruction.literal() {
@@ -60,15 +64,35 @@ impl Evaluator<'_, '_, '_> {
         }
     }
 
-    /// Refuses results beyond the memory limit before anything is allocated.
-    fn check_size(&self, shape: &Shape) -> Result<(), Failure> {
+    /// Refuses instructions beyond the memory limit before anything is allocated.
+    fn check_memory(&self, instruction: &Instruction, operands: &[Value]) -> Result<(), Failure> {
+        match definition(instruction.kind).class {
+            // These hold operands and results in the widest type.
+            OpClass::Contraction | OpClass::Library => {
+                operands.iter().try_for_each(|operand| match operand {
+                    Value::Array(array) => self.check_array(array.literal.shape(), WIDEST),
+                    Value::Tuple(_) | Value::Token => Ok(()),
+                })?;
+                self.check_size(&instruction.shape, WIDEST)
+            }
+            _ => self.check_size(&instruction.shape, 1),
+        }
+    }
+
+    /// Checks a value whose elements take at least `width` bytes while it is made.
+    fn check_size(&self, shape: &Shape, width: usize) -> Result<(), Failure> {
         match shape {
-            Shape::Array(array) => match array.checked_byte_size() {
-                Some(size) if size as u64 <= self.environment.memory_limit => Ok(()),
-                _ => Err(Failure::TooLarge(Box::new(array.clone()))),
-            },
-            Shape::Tuple(elements) => elements.iter().try_for_each(|element| self.check_size(element)),
+            Shape::Array(array) => self.check_array(array, width),
+            Shape::Tuple(elements) => elements.iter().try_for_each(|element| self.check_size(element, width)),
             Shape::Token | Shape::Opaque => Ok(()),
+        }
+    }
+
+    fn check_array(&self, array: &ArrayShape, width: usize) -> Result<(), Failure> {
+        let widening = width.div_ceil(array.element_type.byte_width()) as i64;
+        match array.checked_byte_size().and_then(|size| size.checked_mul(widening)) {
+            Some(size) if size as u64 <= self.environment.memory_limit => Ok(()),
+            _ => Err(Failure::TooLarge(Box::new(array.clone()))),
         }
     }
 

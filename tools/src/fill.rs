@@ -4,7 +4,7 @@
 //! Any other program can make the same inputs from the few lines of [`mix`] and [`fill`].
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral};
+use hlo::literal::{self, ArrayLiteral};
 use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
@@ -84,8 +84,7 @@ pub fn fill(stream: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLi
     let choices = (greatest - least + 1).max(1) as u128;
     let integer = |position: u64| least + (u128::from(draw(position)) % choices) as i128;
 
-    let mut bytes = AlignedBytes::new(ALIGNMENT);
-    bytes.resize(size as usize, 0);
+    let mut bytes = literal::zeroed(size as usize)?;
     for index in 0..size as usize / element_type.byte_width() {
         let position = index as u64;
         let value = match element_type.class() {

@@ -9,7 +9,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral};
+use hlo::literal::{self, AlignedBytes, ArrayLiteral, LiteralError};
 use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriteOptions, WriterBuilder};
@@ -103,8 +103,7 @@ fn read_array(mut reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral,
     }
 
     let size = shape.checked_byte_size().ok_or_else(|| format!("the size of {wanted} overflows"))? as usize;
-    let mut bytes = AlignedBytes::new(ALIGNMENT);
-    // The file may be shorter than it claims, so memory grows with what is really there.
+    let mut bytes = literal::reserve(size).map_err(|error| error.to_string())?;
     let mut chunk = vec![0; size.min(1 << 20)];
     while bytes.len() < size {
         let wanted_now = (size - bytes.len()).min(chunk.len());
@@ -129,7 +128,7 @@ fn read_array(mut reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral,
         bytes.chunks_exact_mut(scalar_width).for_each(<[u8]>::reverse);
     }
     if header.order() == Order::Fortran && shape.rank() > 1 {
-        bytes = row_major_of_column_major(&bytes, shape);
+        bytes = row_major_of_column_major(&bytes, shape).map_err(|error| error.to_string())?;
     }
     normalize(shape.element_type, &mut bytes);
     ArrayLiteral::new(wanted, bytes).map_err(|error| error.to_string())
@@ -149,14 +148,14 @@ fn normalize(element_type: ElementType, bytes: &mut [u8]) {
     }
 }
 
-fn row_major_of_column_major(source: &[u8], shape: &ArrayShape) -> AlignedBytes {
+fn row_major_of_column_major(source: &[u8], shape: &ArrayShape) -> Result<AlignedBytes, LiteralError> {
     let width = shape.element_type.byte_width();
     let rank = shape.rank();
     let mut strides = vec![1usize; rank];
     for dimension in 1..rank {
         strides[dimension] = strides[dimension - 1] * shape.dimensions[dimension - 1] as usize;
     }
-    let mut result = AlignedBytes::with_capacity(ALIGNMENT, source.len());
+    let mut result = literal::reserve(source.len())?;
     let mut index = vec![0i64; rank];
     for _ in 0..shape.element_count() {
         let offset: usize = index.iter().zip(&strides).map(|(&position, stride)| position as usize * stride).sum();
@@ -169,7 +168,7 @@ fn row_major_of_column_major(source: &[u8], shape: &ArrayShape) -> AlignedBytes 
             index[dimension] = 0;
         }
     }
-    result
+    Ok(result)
 }
 
 /// NumPy's name of the type that an element type is stored as, e.g. `<f4`.

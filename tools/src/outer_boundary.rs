@@ -1,5 +1,6 @@
 //! The outermost frame of every tool: prints errors, and turns a panic into a report of a bug.
 
+use std::io::Write;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -12,6 +13,8 @@ pub const DIFFERS: u8 = 1;
 pub const INVALID: u8 = 2;
 /// Exit status of a bug in halo.
 pub const BUG: u8 = 3;
+/// Exit status when nobody reads the output: what a shell shows of a program that a closed pipe ended.
+pub const CLOSED_OUTPUT: u8 = 141;
 
 static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
@@ -36,13 +39,23 @@ pub fn catch<T>(work: impl FnOnce() -> Result<T, ToolError>) -> Result<T, ToolEr
     })
 }
 
+/// Writes to standard output.
+///
+/// # Errors
+/// If it is full, or nobody reads it.
+pub fn print(text: impl AsRef<[u8]>) -> Result<(), ToolError> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(text.as_ref()).and_then(|()| output.flush()).map_err(ToolError::output)
+}
+
 /// Runs a tool: errors go to standard error, and the status says what kind they are.
 pub fn run(work: impl FnOnce() -> Result<u8, ToolError>) -> ExitCode {
     quiet_panics();
     match catch(work) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            eprint!("{}", error.render());
+            // Where errors cannot be written, the status must do.
+            let _ = std::io::stderr().write_all(error.render().as_bytes());
             ExitCode::from(error.exit_status())
         }
     }

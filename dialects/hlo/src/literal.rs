@@ -52,6 +52,32 @@ pub enum LiteralError {
     /// The shape's size overflows.
     #[error("the size of {0} in bytes does not fit 63 bits")]
     Overflow(ArrayShape),
+    /// The system has no memory of this size.
+    #[error("out of memory: cannot allocate {bytes} bytes")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    },
+}
+
+/// Room for bytes, none of which is there yet.
+///
+/// # Errors
+/// [`LiteralError::OutOfMemory`].
+pub fn reserve(bytes: usize) -> Result<AlignedBytes, LiteralError> {
+    let mut reserved = AVec::new(ALIGNMENT);
+    reserved.try_reserve_exact(bytes).map_err(|_| LiteralError::OutOfMemory { bytes })?;
+    Ok(reserved)
+}
+
+/// Bytes that are all zero.
+///
+/// # Errors
+/// [`LiteralError::OutOfMemory`].
+pub fn zeroed(bytes: usize) -> Result<AlignedBytes, LiteralError> {
+    let mut zeroed = reserve(bytes)?;
+    zeroed.resize(bytes, 0);
+    Ok(zeroed)
 }
 
 /// A Rust type whose values are array elements bit for bit.
@@ -93,15 +119,15 @@ impl ArrayLiteral {
 
     /// Array with a copy of the given data.
     pub fn from_bytes(shape: ArrayShape, bytes: &[u8]) -> Result<Self, LiteralError> {
-        Self::new(shape, AVec::from_slice(ALIGNMENT, bytes))
+        let mut copy = reserve(bytes.len())?;
+        copy.extend_from_slice(bytes);
+        Self::new(shape, copy)
     }
 
     /// Array of zero bytes.
     pub fn zeros(shape: ArrayShape) -> Result<Self, LiteralError> {
         let size = shape.checked_byte_size().ok_or_else(|| LiteralError::Overflow(shape.clone()))? as usize;
-        let mut bytes = AVec::new(ALIGNMENT);
-        bytes.resize(size, 0);
-        Self::new(shape, bytes)
+        Self::new(shape, zeroed(size)?)
     }
 
     /// Array of native values.

@@ -51,7 +51,8 @@ fn serve(threads: Option<usize>) -> Result<u8, ToolError> {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|source| ToolError::Read { path: Path::new("-").to_path_buf(), source })?;
         let answer = outer_boundary::catch(|| answer(&line, threads, &mut loaded));
-        println!("{}", answer.unwrap_or_else(|error| json!({ "error": error.to_string() })));
+        let answer = answer.unwrap_or_else(|error| json!({ "error": error.to_string() }));
+        outer_boundary::print(format!("{answer}\n"))?;
     }
     Ok(0)
 }

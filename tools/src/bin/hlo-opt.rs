@@ -1,7 +1,6 @@
 //! Shows an HLO program at any stage of compilation, after any passes.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -82,7 +81,7 @@ fn main() -> ExitCode {
 fn work(options: &Options) -> Result<u8, ToolError> {
     if options.list_passes {
         for pass in passes::registry::all() {
-            println!("{:<20} {}", pass.name(), pass.description());
+            outer_boundary::print(format!("{:<20} {}\n", pass.name(), pass.description()))?;
         }
         return Ok(0);
     }
@@ -113,9 +112,7 @@ fn work(options: &Options) -> Result<u8, ToolError> {
     };
     match &options.output {
         Some(path) => std::fs::write(path, bytes).map_err(|source| ToolError::Write { path: path.clone(), source })?,
-        None => std::io::stdout()
-            .write_all(&bytes)
-            .map_err(|source| ToolError::Write { path: Path::new("-").to_path_buf(), source })?,
+        None => outer_boundary::print(bytes)?,
     }
     Ok(0)
 }

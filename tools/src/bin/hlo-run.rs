@@ -95,7 +95,11 @@ fn work(options: Options) -> Result<u8, ToolError> {
     if let Some(path) = &options.batch {
         let program = std::env::current_exe()
             .map_err(|error| ToolError::Execution(format!("cannot find the program's own file: {error}")))?;
-        return run::batch::run_batch(path, || worker(&program, &options), |answer| println!("{answer}"));
+        return run::batch::run_batch(
+            path,
+            || worker(&program, &options),
+            |answer| outer_boundary::print(format!("{answer}\n")),
+        );
     }
     let case = Case {
         module: options.module.unwrap_or_default(),
@@ -112,9 +116,9 @@ fn work(options: Options) -> Result<u8, ToolError> {
     };
     let report = run::run_case(&case, &settings)?;
     if options.json {
-        println!("{:#}", report.json());
+        outer_boundary::print(format!("{:#}\n", report.json()))?;
     } else {
-        print!("{}", report.text(options.time));
+        outer_boundary::print(report.text(options.time))?;
     }
     Ok(if report.agrees() { 0 } else { DIFFERS })
 }

@@ -18,27 +18,33 @@ use crate::progress;
 
 /// Runs the cases of a file (`-` is standard input), giving `report` the answer of each; `worker` starts a worker
 /// process. Gives the exit status: that of the worst case.
-pub fn run_batch(path: &Path, worker: impl Fn() -> Command, mut report: impl FnMut(&Value)) -> Result<u8, ToolError> {
+pub fn run_batch(
+    path: &Path,
+    worker: impl Fn() -> Command,
+    mut report: impl FnMut(&Value) -> Result<(), ToolError>,
+) -> Result<u8, ToolError> {
     let source_text = SourceText::read(path)?;
-    let lines: Vec<&str> = source_text.text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let numbered = source_text.text.lines().enumerate().map(|(position, line)| (position + 1, line));
+    let lines: Vec<(usize, &str)> = numbered.filter(|(_, line)| !line.trim().is_empty()).collect();
     let bar = progress::bar(lines.len() as u64, "running");
     let mut process = None;
     let mut status = 0;
-    for line in lines {
+    for (number, line) in lines {
         let mut current = match process.take() {
             Some(process) => process,
             None => Worker::start(worker())?,
         };
-        let answer = match current.ask(line) {
+        let mut answer = match current.ask(line) {
             Some(answer) => {
                 process = Some(current);
                 answer
             }
             None => crash_report(line, current.end()),
         };
+        answer["line"] = json!(number);
         let answer_status = answer["exit_status"].as_u64().and_then(|status| u8::try_from(status).ok());
         status = status.max(answer_status.unwrap_or(outer_boundary::BUG));
-        bar.suspend(|| report(&answer));
+        bar.suspend(|| report(&answer))?;
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -51,7 +57,7 @@ pub fn serve(settings: &Settings) -> Result<u8, ToolError> {
         let line = line.map_err(|source| ToolError::read(Path::new("-"), source))?;
         let report = outer_boundary::catch(|| {
             let case: Case = serde_json::from_str(&line)
-                .map_err(|error| ToolError::Usage(format!("not a case of a batch: {error}")))?;
+                .map_err(|error| ToolError::Usage(format!("not a case of a batch: {}", text_of(&error))))?;
             run_case(&case, settings)
         });
         let answer = match report {
@@ -62,9 +68,14 @@ pub fn serve(settings: &Settings) -> Result<u8, ToolError> {
             }
             Err(error) => failure(&line, &error.render(), error.exit_status()),
         };
-        println!("{answer}");
+        outer_boundary::print(format!("{answer}\n"))?;
     }
     Ok(0)
+}
+
+/// What is wrong with a line; its number is in the answer.
+fn text_of(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", " at column ")
 }
 
 fn failure(line: &str, message: &str, exit_status: u8) -> Value {
@@ -127,7 +138,11 @@ mod tests {
         let lines = ["a.hlo", "crash.hlo", "b.hlo"].map(|module| format!("{}\n", json!({ "module": module })));
         std::fs::write(&cases, lines.concat()).unwrap();
         let mut answers = Vec::new();
-        let status = run_batch(&cases, worker, |answer| answers.push(answer.clone())).unwrap();
+        let status = run_batch(&cases, worker, |answer| {
+            answers.push(answer.clone());
+            Ok(())
+        })
+        .unwrap();
         std::fs::remove_file(&cases).unwrap();
         assert_eq!(status, outer_boundary::BUG);
         let statuses: Vec<&str> = answers.iter().filter_map(|answer| answer["status"].as_str()).collect();

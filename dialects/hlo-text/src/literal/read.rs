@@ -1,8 +1,7 @@
 //! Reading literals: one pass over the text, straight into the bytes of the element type.
 
-use aligned_vec::AVec;
 use hlo::element_type::ElementType;
-use hlo::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
+use hlo::literal::{self, ArrayLiteral, Literal, LiteralError};
 use hlo::shape::{ArrayShape, Shape};
 
 use super::number::{self, NumberError};
@@ -103,7 +102,8 @@ impl<'t> Reader<'t> {
         // Every element takes two bytes of text at least, so what is reserved is bounded by the text.
         let text_length = self.end.saturating_sub(self.cursor.position);
         let count = usize::try_from(shape.element_count()).unwrap_or(0).min(text_length / 2 + 1);
-        let mut bytes: AlignedBytes = AVec::with_capacity(ALIGNMENT, count.saturating_mul(element_type.byte_width()));
+        let reserved = count.saturating_mul(element_type.byte_width());
+        let mut bytes = literal::reserve(reserved).map_err(|error| self.literal_error(shape, error))?;
         let out = &mut bytes;
         macro_rules! elements {
             ($parse:expr) => {
@@ -145,13 +145,14 @@ impl<'t> Reader<'t> {
                 Ok(())
             }),
         }?;
-        let array =
-            ArrayLiteral::new(ArrayShape { layout: None, ..shape.clone() }, bytes).map_err(|error| Error::Literal {
-                at: self.cursor.source.location(self.end..self.end),
-                shape: shape.to_string(),
-                reason: error.to_string(),
-            })?;
+        let array = ArrayLiteral::new(ArrayShape { layout: None, ..shape.clone() }, bytes)
+            .map_err(|error| self.literal_error(shape, error))?;
         Ok(Literal::Array(array))
+    }
+
+    fn literal_error(&self, shape: &ArrayShape, error: LiteralError) -> Error {
+        let at = self.cursor.source.location(self.end..self.end);
+        Error::Literal { at, shape: shape.to_string(), reason: error.to_string() }
     }
 
     /// One scalar for every element: `bf16[17,22] constant(1)`. Unlike other literals its size is not bounded by the
@@ -169,7 +170,7 @@ impl<'t> Reader<'t> {
         if shape.checked_byte_size().is_none_or(|size| size > MOST_BYTES) {
             return Err(failed(self, format!("a single value fills at most {MOST_BYTES} bytes")));
         }
-        let mut bytes: AlignedBytes = AVec::with_capacity(ALIGNMENT, shape.byte_size());
+        let mut bytes = literal::reserve(shape.byte_size()).map_err(|error| failed(self, error.to_string()))?;
         for _ in 0..shape.element_count() {
             bytes.extend_from_slice(found);
         }

@@ -3,7 +3,6 @@
 //! Data crosses as raw bytes. Only `pred` differs in format (MLIR packs `i1` into bits); an array whose elements are
 //! all the same crosses as one element, so that it prints as a splat and is stored once.
 
-use aligned_vec::AVec;
 use melior::Context;
 use melior::ir::Type;
 use melior::ir::attribute::{ArrayAttribute, Attribute, AttributeLike, DenseElementsAttribute};
@@ -13,7 +12,7 @@ use super::error::DialectError;
 use super::ffi::{self, ElementsData};
 use super::types::{self, DefaultLayout};
 use crate::element_type::ElementType;
-use crate::literal::{ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
+use crate::literal::{self, AlignedBytes, ArrayLiteral, Literal, LiteralError};
 use crate::shape::{ArrayShape, Shape};
 
 /// Attribute of a literal.
@@ -156,28 +155,38 @@ fn array_literal(
             if data.len() != size.div_ceil(8) {
                 return Err(wrong_size());
             }
-            AVec::from_iter(ALIGNMENT, (0..size).map(|position| data[position / 8] >> (position % 8) & 1))
+            let mut bytes = literal::reserve(size).map_err(no_memory)?;
+            (0..size).for_each(|position| bytes.push(data[position / 8] >> (position % 8) & 1));
+            bytes
         }
-        Some(ElementsData::Full(data)) => AVec::from_slice(ALIGNMENT, data),
+        Some(ElementsData::Full(data)) => {
+            let mut bytes = literal::reserve(data.len()).map_err(no_memory)?;
+            bytes.extend_from_slice(data);
+            bytes
+        }
         Some(ElementsData::Splat(data)) => {
             let element = if shape.element_type == ElementType::Pred {
                 [data.first().copied().unwrap_or_default() & 1].to_vec()
             } else {
                 data.to_vec()
             };
-            repeat(&element, size)
+            repeat(&element, size).map_err(no_memory)?
         }
     };
     ArrayLiteral::new(shape.clone(), bytes).map(Literal::Array).map_err(|_| wrong_size())
 }
 
-fn repeat(element: &[u8], size: usize) -> AlignedBytes {
-    let mut bytes: AlignedBytes = AVec::with_capacity(ALIGNMENT, size);
+fn no_memory(error: LiteralError) -> DialectError {
+    DialectError::invalid(error.to_string())
+}
+
+fn repeat(element: &[u8], size: usize) -> Result<AlignedBytes, LiteralError> {
+    let mut bytes = literal::reserve(size)?;
     bytes.resize(size, element.first().copied().unwrap_or_default());
     if element.len() > 1 {
         for place in bytes.chunks_exact_mut(element.len()) {
             place.copy_from_slice(element);
         }
     }
-    bytes
+    Ok(bytes)
 }

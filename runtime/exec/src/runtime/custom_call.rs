@@ -95,8 +95,12 @@ impl<'b, 'a> Relaid<'b, 'a> {
         let width = width.ok_or_else(|| format!("no element type {}", buffer.element_type))?;
         let copy = (buffer.minor_to_major != buffer.declared_minor_to_major).then(|| {
             let bytes = width * buffer.dimensions.iter().product::<i64>().max(0) as usize;
-            vec![0u64; bytes.div_ceil(8)]
+            let mut copy = Vec::new();
+            copy.try_reserve_exact(bytes.div_ceil(8)).map_err(|_| format!("cannot allocate {bytes} bytes"))?;
+            copy.resize(bytes.div_ceil(8), 0u64);
+            Ok::<_, String>(copy)
         });
+        let copy = copy.transpose()?;
         Ok(Self { buffer, width, copy })
     }
 
