@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use hlo::graph::GraphError;
 use lowering_affine::error::LoweringError;
-use passes::dynamic_dimensions::DynamicError;
-use passes::registry::PassError;
+use mlir_ext::pass::FailureKind;
+use mlir_ext::pass_pipeline::PipelineError;
 
 /// Why a program was not compiled or run.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Error {
     SeveralDevices(#[from] hlo::devices::SeveralDevices),
     /// A pass could not run on it.
     #[error(transparent)]
-    Pass(#[from] PassError),
+    Pass(#[from] PipelineError),
     /// It uses something that has no lowering.
     #[error(transparent)]
     Lowering(#[from] LoweringError),
@@ -121,7 +121,8 @@ impl Error {
     pub fn is_bug(&self) -> bool {
         match self {
             Error::Lowering(error) => matches!(error, LoweringError::Bug(_)),
-            Error::Pass(error) => matches!(error, PassError::Pipeline(_) | PassError::Rewrite(_)),
+            Error::Pass(PipelineError::Pass { failure, .. }) => failure.kind == FailureKind::Bug,
+            Error::Pass(error) => matches!(error, PipelineError::Failed { .. }),
             Error::CodeGeneration(error) => !matches!(error, lowering_llvm::Error::Target { .. }),
             Error::Execution(error) => !matches!(error, exec::Error::OutOfMemory { .. }),
             _ => false,
@@ -133,10 +134,8 @@ impl Error {
         match self {
             Error::Invalid(GraphError::Op { instruction, .. })
             | Error::Lowering(LoweringError::Unsupported { instruction, .. } | LoweringError::Elided(instruction))
-            | Error::Elided(instruction)
-            | Error::Pass(PassError::Dynamic(
-                DynamicError::NoRule { instruction, .. } | DynamicError::Unbounded { instruction, .. },
-            )) => Some(instruction),
+            | Error::Elided(instruction) => Some(instruction),
+            Error::Pass(PipelineError::Pass { failure, .. }) => failure.instruction.as_deref(),
             Error::SeveralDevices(error) => Some(&error.instruction),
             _ => None,
         }
@@ -144,11 +143,10 @@ impl Error {
 
     /// Whether the program is valid but uses something that has no lowering yet.
     pub fn is_unsupported(&self) -> bool {
-        matches!(
-            self,
-            Error::SeveralDevices(_)
-                | Error::Lowering(LoweringError::Unsupported { .. })
-                | Error::Pass(PassError::Dynamic(_))
-        )
+        match self {
+            Error::SeveralDevices(_) | Error::Lowering(LoweringError::Unsupported { .. }) => true,
+            Error::Pass(PipelineError::Pass { failure, .. }) => failure.kind == FailureKind::Unsupported,
+            _ => false,
+        }
     }
 }

@@ -8,7 +8,6 @@ use lowering_affine::program::{LoopOptions, Machine, lower_program};
 use lowering_llvm::Target;
 use melior::Context;
 use passes::buffer_assignment::{BufferAssignment, assign_buffers};
-use passes::pipeline::{Pipeline, Program};
 
 use crate::error::Error;
 
@@ -54,9 +53,10 @@ pub fn plan(module: &Module) -> Result<Planned, Error> {
 /// Those of verification and of the passes.
 pub fn plan_in(context: &Context, module: &Module, options: &CompileOptions) -> Result<Planned, Error> {
     check_one_device(module)?;
-    let program = Program::Graph(module.clone());
-    let pipeline = Pipeline::of_compilation(options.excess_precision)?;
-    let mut module = pipeline.run(context, program, options.verify, |_| {})?.into_graph()?;
+    let program = dialect::graph_to_mlir(context, module)?;
+    let pipeline = passes::pipeline::of_compilation(options.excess_precision);
+    passes::pipeline::run(&program, &pipeline, options.verify)?;
+    let mut module = dialect::mlir_to_graph(&program)?;
     let entry = module.functions.swap_remove(module.entry.index());
     let buffers = assign_buffers(&entry);
     Ok(Planned { entry, buffers })

@@ -1,19 +1,11 @@
 //! Transformations of HLO programs, and the analysis that places their values in memory.
 //!
-//! ```text
-//!   graph ─> inline-calls ─> pad-dynamic-dimensions ─> expand ─> loop-over-elements ─>
-//!            graph           graph                     graph     graph
-//!         ─> canonicalize ─> cse ─> dce ─>
-//!            MLIR            MLIR   MLIR
-//!         ─> canonicalize-convolutions ─> canonicalize-dots ─> fuse-loops ─> assign-buffers ─> lowering
-//!            graph                        graph                graph         graph
-//! ```
+//! Every pass is registered with MLIR ([`registry`]); [`pipeline::DEFAULT`] is the order of compilation.
 
 pub mod buffer_assignment;
 pub mod canonicalize;
 pub mod canonicalize_convolutions;
 pub mod canonicalize_dots;
-pub mod cse;
 pub mod dce;
 pub mod dynamic_dimensions;
 mod effects;

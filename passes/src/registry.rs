@@ -1,22 +1,24 @@
-//! The passes by name: what `hlo-opt --passes=…` can run.
+//! The passes on HLO programs, by name; [`register`] puts them into MLIR's registry.
 //!
-//! A pass works on the graph or on the MLIR module, whichever suits it; [`crate::pipeline`] converts in between. To
-//! add one: a file with its function, and a row in `PASSES`.
+//! To add one: a file with its function, and a row in `PASSES`.
 
-use std::fmt;
+use std::sync::Once;
 
 use hlo::dialect::{self, DialectError};
 use hlo::graph;
-use melior::ir::OperationRef;
+use melior::ir::{Module, OperationRef};
+use mlir_ext::modules;
+use mlir_ext::pass::{self, PassDefinition};
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::rewrite::RewriteError;
 
+pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, PassFailure, PassOptions, PassStatistics};
+
 use crate::dynamic_dimensions::DynamicError;
 use crate::inline_calls::InlineError;
-use crate::pipeline::{PassReport, Pipeline, Program};
 use crate::{
-    buffer_assignment, canonicalize, canonicalize_convolutions, canonicalize_dots, cse, dce, dynamic_dimensions,
-    expand, fuse_loops, inline_calls, keep_precision, loop_over_elements,
+    buffer_assignment, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, dynamic_dimensions, expand,
+    fuse_loops, inline_calls, keep_precision, loop_over_elements,
 };
 
 /// A transformation of HLO programs.
@@ -24,6 +26,8 @@ use crate::{
 pub struct Pass {
     name: &'static str,
     description: &'static str,
+    anchor: Anchor,
+    options: &'static [OptionDefinition],
     body: PassBody,
 }
 
@@ -38,63 +42,99 @@ impl Pass {
         self.description
     }
 
-    /// Its function.
-    pub fn body(&self) -> PassBody {
-        self.body
+    /// The operations that it runs on.
+    pub fn anchor(&self) -> Anchor {
+        self.anchor
     }
 
-    /// Runs it on a graph. Several passes are better run as a [`Pipeline`].
+    /// Its options.
+    pub fn options(&self) -> &'static [OptionDefinition] {
+        self.options
+    }
+
+    /// Runs it on an operation of its anchor.
     ///
     /// # Errors
     /// Those of the pass.
-    pub fn run(&'static self, module: &mut graph::Module) -> Result<PassStatistics, PassError> {
-        let mut statistics = PassStatistics::default();
-        if let PassBody::Graph(run) = self.body {
-            run(module, &mut statistics)?;
-            return Ok(statistics);
+    pub fn run(
+        &self,
+        root: OperationRef<'_, '_>,
+        options: &PassOptions<'_>,
+        statistics: &mut PassStatistics,
+    ) -> Result<(), PassError> {
+        match self.body {
+            PassBody::Graph(run) => run_on_graph(root, statistics, run),
+            PassBody::Mlir(run) => run(root, options, statistics),
         }
-        let context = dialect::context();
-        let program = Program::Graph(module.clone());
-        let observe = |report: PassReport| statistics = report.statistics.clone();
-        *module = Pipeline::of(vec![self]).run(&context, program, false, observe)?.into_graph()?;
-        Ok(statistics)
     }
 }
 
 /// The function of a pass.
 #[derive(Clone, Copy, Debug)]
-pub enum PassBody {
-    /// On the graph.
+enum PassBody {
+    /// On the graph: the module's contents are replaced.
     Graph(fn(&mut graph::Module, &mut PassStatistics) -> Result<(), PassError>),
-    /// On an MLIR operation: a module or a function.
-    Mlir(fn(OperationRef<'_, '_>, &mut PassStatistics) -> Result<(), PassError>),
+    /// On the operation.
+    Mlir(fn(OperationRef<'_, '_>, &PassOptions<'_>, &mut PassStatistics) -> Result<(), PassError>),
+}
+
+fn run_on_graph(
+    root: OperationRef<'_, '_>,
+    statistics: &mut PassStatistics,
+    run: fn(&mut graph::Module, &mut PassStatistics) -> Result<(), PassError>,
+) -> Result<(), PassError> {
+    on_module(root, |module| {
+        let mut graph = dialect::mlir_to_graph(module)?;
+        run(&mut graph, statistics)?;
+        let context = module.context();
+        // SAFETY: the module keeps the context alive, and the reference does not leave this function.
+        let context = unsafe { context.to_ref() };
+        let contents = dialect::graph_to_mlir(context, &graph).map_err(|error| PassError::Broken(error.to_string()))?;
+        modules::replace_contents(module, contents);
+        Ok(())
+    })
+}
+
+fn on_module<'c>(
+    root: OperationRef<'c, '_>,
+    run: impl FnOnce(&Module<'c>) -> Result<(), PassError>,
+) -> Result<(), PassError> {
+    modules::with_module(root, run).unwrap_or_else(|| Err(PassError::Broken("the root is no module".into())))
 }
 
 static PASSES: &[Pass] = &[
     Pass {
-        name: "assign-buffers",
+        name: "hlo-assign-buffers",
         description: "places every array of the program in memory, and notes where",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             statistics.add("arena bytes", buffer_assignment::annotate_module(module) as u64);
             Ok(())
         }),
     },
     Pass {
-        name: "canonicalize",
+        name: "hlo-canonicalize",
         description: "rewrites operations to simpler equal ones and evaluates small constant ones",
-        body: PassBody::Mlir(canonicalize::run),
+        anchor: Anchor::Module,
+        options: &[],
+        body: PassBody::Mlir(|root, _, statistics| canonicalize::run(root, statistics)),
     },
     Pass {
-        name: "canonicalize-convolutions",
+        name: "hlo-canonicalize-convolutions",
         description: "turns the padding of convolutions into pads, and those with a window of one element into dots",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             canonicalize_convolutions::canonicalize_convolutions(module, statistics);
             Ok(())
         }),
     },
     Pass {
-        name: "canonicalize-dots",
+        name: "hlo-canonicalize-dots",
         description: "folds transposes into contractions, and turns those with free dimensions on one side into reductions",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             let rewrites = canonicalize_dots::canonicalize_dots(module);
             statistics.add("product", rewrites.products as u64);
@@ -104,55 +144,68 @@ static PASSES: &[Pass] = &[
             Ok(())
         }),
     },
-    Pass { name: "cse", description: "merges operations that compute the same", body: PassBody::Mlir(cse::run) },
     Pass {
-        name: "dce",
+        name: "hlo-dce",
         description: "removes operations without effect whose results are not used, and functions that are not called",
-        body: PassBody::Mlir(dce::run),
+        anchor: Anchor::Module,
+        options: &[],
+        body: PassBody::Mlir(|root, _, statistics| dce::run(root, statistics)),
     },
     Pass {
-        name: "expand",
+        name: "hlo-expand",
         description: "replaces operations by simpler ones: batch normalisation, collectives of one replica, asynchronous forms …",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             expand::expand(module, statistics);
             Ok(())
         }),
     },
     Pass {
-        name: "fuse-loops",
+        name: "hlo-fuse",
         description: "groups operations into fusions that each become one loop nest",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             statistics.add("fusions", fuse_loops::fuse_module(module) as u64);
             Ok(())
         }),
     },
     Pass {
-        name: "inline-calls",
+        name: "hlo-inline-calls",
         description: "replaces calls by the bodies of their functions",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             statistics.add("calls", inline_calls::inline_calls(module)? as u64);
             Ok(())
         }),
     },
     Pass {
-        name: "keep-precision",
+        name: "hlo-keep-precision",
         description: "leaves out the rounding to bf16 of results that are converted to f32",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             statistics.add("roundings", keep_precision::keep_precision(module) as u64);
             Ok(())
         }),
     },
     Pass {
-        name: "loop-over-elements",
+        name: "hlo-loop-over-elements",
         description: "makes loops of operations whose computations are more than arithmetic on scalars",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| {
             loop_over_elements::loop_over_elements(module, statistics);
             Ok(())
         }),
     },
     Pass {
-        name: "pad-dynamic-dimensions",
+        name: "hlo-pad-dynamic-dimensions",
         description: "makes bounded dynamic dimensions static; sizes become values, those of the program's result further results",
+        anchor: Anchor::Module,
+        options: &[],
         body: PassBody::Graph(|module, statistics| Ok(dynamic_dimensions::pad_dynamic_dimensions(module, statistics)?)),
     },
 ];
@@ -167,61 +220,25 @@ pub fn find(name: &str) -> Option<&'static Pass> {
     PASSES.iter().find(|pass| pass.name == name)
 }
 
-/// How often each rule of a pass was applied.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PassStatistics {
-    /// (rule, hits), in the order of first hits.
-    pub hits: Vec<(&'static str, u64)>,
-    /// Why the pass ended before it was done, if it did.
-    pub stopped: Option<&'static str>,
+/// Registers the passes with MLIR, once.
+pub fn register() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        pass::register(PASSES.iter().map(|pass| PassDefinition {
+            argument: pass.name,
+            description: pass.description,
+            anchor: pass.anchor,
+            options: pass.options,
+            dialects: &["hlo", "func"],
+            body: Box::new(move |root, options, statistics| Ok(pass.run(root, options, statistics)?)),
+        }));
+    });
 }
 
-impl PassStatistics {
-    /// Counts hits of a rule.
-    pub fn add(&mut self, rule: &'static str, hits: u64) {
-        if hits == 0 {
-            return;
-        }
-        match self.hits.iter_mut().find(|(name, _)| *name == rule) {
-            Some((_, count)) => *count += hits,
-            None => self.hits.push((rule, hits)),
-        }
-    }
-
-    /// Hits of a rule.
-    pub fn of(&self, rule: &str) -> u64 {
-        self.hits.iter().find(|(name, _)| *name == rule).map_or(0, |(_, hits)| *hits)
-    }
-
-    /// Hits of all rules.
-    pub fn total(&self) -> u64 {
-        self.hits.iter().map(|(_, hits)| hits).sum()
-    }
-}
-
-impl fmt::Display for PassStatistics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (position, (rule, hits)) in self.hits.iter().enumerate() {
-            let separator = if position > 0 { ", " } else { "" };
-            write!(f, "{separator}{rule}: {hits}")?;
-        }
-        if let Some(reason) = self.stopped {
-            write!(f, " (stopped: {reason})")?;
-        }
-        Ok(())
-    }
-}
-
-/// Why a pass or pipeline was not run to its end.
+/// Why a pass was not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PassError {
-    /// There is no pass of that name.
-    #[error("unknown pass `{name}`; there are {}", names())]
-    UnknownPass {
-        /// The name.
-        name: String,
-    },
-    /// The program cannot change between graph and MLIR, or is not valid.
+    /// The module is no HLO program.
     #[error(transparent)]
     Dialect(#[from] DialectError),
     /// A pass of MLIR failed.
@@ -234,12 +251,28 @@ pub enum PassError {
     #[error(transparent)]
     Dynamic(#[from] DynamicError),
     /// A rewrite would have broken the program: a bug of the pass.
-    #[error("internal error: {0}")]
+    #[error(transparent)]
     Rewrite(#[from] RewriteError),
+    /// What the pass made is no HLO program: a bug of the pass.
+    #[error("the result is no HLO program: {0}")]
+    Broken(String),
 }
 
-fn names() -> String {
-    PASSES.iter().map(|pass| pass.name).collect::<Vec<_>>().join(", ")
+impl From<PassError> for PassFailure {
+    fn from(error: PassError) -> Self {
+        let kind = match &error {
+            PassError::Dialect(_) => FailureKind::Invalid,
+            PassError::Inline(_) | PassError::Dynamic(_) => FailureKind::Unsupported,
+            PassError::Pipeline(_) | PassError::Rewrite(_) | PassError::Broken(_) => FailureKind::Bug,
+        };
+        let instruction = match &error {
+            PassError::Dynamic(
+                DynamicError::NoRule { instruction, .. } | DynamicError::Unbounded { instruction, .. },
+            ) => Some(instruction.clone()),
+            _ => None,
+        };
+        PassFailure::new(kind, error.to_string()).at(instruction)
+    }
 }
 
 #[cfg(test)]

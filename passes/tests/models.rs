@@ -13,7 +13,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
-use passes::pipeline::{Pipeline, Program};
+use passes::pipeline;
 
 fn programs() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../test-files/models");
@@ -110,14 +110,13 @@ fn passes_keep_what_programs_compute() {
     let evaluates_all = std::env::var_os("HALO_EVALUATE").is_some();
     for path in programs() {
         let graph = read(&path);
-        let context = dialect::context();
-        let pipeline = Pipeline::parse("inline-calls,canonicalize,cse,canonicalize,dce").unwrap();
+        let passes = pipeline::parse("hlo-inline-calls,hlo-canonicalize,cse,hlo-canonicalize,hlo-dce");
         let start = Instant::now();
-        let mut report = String::new();
-        let program = pipeline.run(&context, Program::Graph(graph.clone()), true, |step| {
-            report += &format!("\n  {} in {:?}: {}", step.pass.name(), step.elapsed, step.statistics);
-        });
-        let after = program.and_then(Program::into_graph).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (after, run) =
+            pipeline::run_on_graph(&graph, &passes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let lines: Vec<String> =
+            run.reports.iter().map(|report| format!("\n  {}: {}", report.pass, report.statistics)).collect();
+        let report = lines.concat();
         after.check().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         println!("{}: {:?}{report}", path.display(), start.elapsed());
         if !evaluates_all && !path.to_string_lossy().contains("test-files") {

@@ -9,13 +9,14 @@
 
 use clap::ValueEnum;
 use halo::CompileOptions;
-use halo::pipeline::{self, Planned};
+use halo::pipeline::Planned;
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{FunctionId, Module};
 use lowering_affine::gpu::{self, Launch};
 use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu, nvptx};
 use melior::Context;
-use passes::pipeline::{Pipeline, Program};
+use mlir_ext::pipeline_text::PipelineText;
+use passes::pipeline;
 
 use crate::error::ToolError;
 use crate::indexing_report::{self, ReportOptions};
@@ -154,7 +155,7 @@ fn emit_graph(context: &Context, module: Module, options: &EmitOptions) -> Resul
     }
     let compile_options =
         CompileOptions { excess_precision: options.excess_precision, verify: true, ..CompileOptions::default() };
-    let planned = pipeline::plan_in(context, &module, &compile_options)?;
+    let planned = halo::pipeline::plan_in(context, &module, &compile_options)?;
     if options.emit == Emit::Fusions {
         return Ok(fusions(module, planned).into_bytes());
     }
@@ -163,35 +164,30 @@ fn emit_graph(context: &Context, module: Module, options: &EmitOptions) -> Resul
             gpu::lower_kernels(context, &planned.entry, options.excess_precision).map_err(halo::Error::from)?;
         return emit_kernels(kernels, &launches, options);
     }
-    let loops = pipeline::emit_loops(context, &planned, &options.target, options.parallel, &compile_options)?;
+    let loops = halo::pipeline::emit_loops(context, &planned, &options.target, options.parallel, &compile_options)?;
     emit_loops(loops, options)
 }
 
 /// The program after the passes asked for.
 fn run_passes(context: &Context, module: Module, options: &EmitOptions) -> Result<Module, ToolError> {
-    let passes = Pipeline::parse(&options.passes).map_err(ToolError::from)?;
-    let mut failure = None;
-    let program = passes.run(context, Program::Graph(module), true, |report| {
-        if options.print_after_all {
-            let text = match report.program {
-                Program::Graph(graph) => Ok(hlo_text::print(graph)),
-                Program::Mlir(module) => dialect::mlir_to_graph(module).map(|graph| hlo_text::print(&graph)),
-            };
-            match text {
-                Ok(text) => eprintln!("// ----- after {} -----\n{text}", report.pass.name()),
-                Err(error) => failure = Some(error),
-            }
-        }
-    })?;
-    match failure {
-        Some(error) => Err(ToolError::Execution(error.to_string())),
-        None => Ok(program.into_graph()?),
+    if options.passes.is_empty() {
+        return Ok(module);
     }
+    let program = dialect::graph_to_mlir(context, &module).map_err(halo::Error::from)?;
+    for step in pipeline::parse(&options.passes).steps {
+        let name = step.name().to_string();
+        pipeline::run(&program, &PipelineText { steps: vec![step] }, true).map_err(halo::Error::from)?;
+        if options.print_after_all {
+            let graph = dialect::mlir_to_graph(&program).map_err(halo::Error::from)?;
+            eprintln!("// ----- after {name} -----\n{}", hlo_text::print(&graph));
+        }
+    }
+    Ok(dialect::mlir_to_graph(&program).map_err(halo::Error::from)?)
 }
 
 fn mlir_text(context: &Context, module: &Module, locations: bool) -> Result<String, ToolError> {
     let module = dialect::graph_to_mlir(context, module).map_err(|error| ToolError::Execution(error.to_string()))?;
-    Ok(dialect::print(&module, PrintOptions { locations, names: locations, elide_above: None }))
+    Ok(dialect::print(&module, PrintOptions { locations, names: locations, ..PrintOptions::default() }))
 }
 
 /// The fused program as a module of one computation.

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use evaluator::EvalError;
 use hlo::graph::{Computation, Module, TextPosition};
 use hlo_text::source::{Location, Source};
-use passes::registry::PassError;
 
 use crate::module_file::SourceText;
 use crate::outer_boundary;
@@ -82,9 +81,6 @@ pub enum ToolError {
         /// Where the instruction that it is about stands, if it is about one of a text.
         place: Option<(SourceText, TextPosition)>,
     },
-    /// A pass cannot be run.
-    #[error(transparent)]
-    Pass(#[from] PassError),
     /// Data that does not fit its shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),
@@ -132,7 +128,6 @@ impl ToolError {
         match self {
             ToolError::Bug(_) => true,
             ToolError::Compiled { error, .. } => error.is_bug(),
-            ToolError::Pass(error) => matches!(error, PassError::Pipeline(_) | PassError::Rewrite(_)),
             _ => false,
         }
     }

@@ -26,19 +26,29 @@ pub struct PrintOptions {
     pub names: bool,
     /// Elements attributes of more elements than this are left out.
     pub elide_above: Option<usize>,
+    /// In the generic form, which every dialect shares.
+    pub generic: bool,
 }
 
 /// Text of an operation.
 pub fn print<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>, options: PrintOptions) -> String {
+    operation.to_string_with_flags(printing_flags(options)).unwrap_or_default()
+}
+
+/// MLIR's flags for the options.
+pub(crate) fn printing_flags(options: PrintOptions) -> OperationPrintingFlags {
     let mut flags = OperationPrintingFlags::new().enable_debug_info(options.locations, false);
     if let Some(limit) = options.elide_above {
         flags = flags.elide_large_elements_attributes(limit);
+    }
+    if options.generic {
+        flags = flags.print_generic_operation_form();
     }
     if options.names {
         // SAFETY: the flags are live.
         unsafe { mlirOpPrintingFlagsPrintNameLocAsPrefix(flags.to_raw()) };
     }
-    operation.to_string_with_flags(flags).unwrap_or_default()
+    flags
 }
 
 /// Emits an error at a location to the context's diagnostic handlers.

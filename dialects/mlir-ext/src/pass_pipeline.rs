@@ -1,12 +1,21 @@
-//! Textual pass pipelines on a builtin module, with MLIR's diagnostics in the error.
+//! Textual pass pipelines on an operation, with MLIR's diagnostics and its instrumentation.
 
 use crate::attributes;
 use crate::diagnostics::{self, Diagnostic};
-use melior::ir::operation::OperationLike;
+use crate::operations::{PrintOptions, printing_flags};
+use crate::pass::{self, PassFailure, PassRun};
+use crate::pipeline_text::PipelineText;
+use melior::ir::operation::{OperationLike, OperationPrintingFlags};
 use melior::ir::{Module, OperationRef};
 use melior::{ContextRef, StringRef, pass::PassManager, utility::register_all_passes};
-use mlir_sys::{MlirStringRef, mlirOpPassManagerAddPipeline, mlirPassManagerCreateOnOperation, mlirPassManagerRunOnOp};
+use mlir_sys::{
+    MlirOpPrintingFlags, MlirPassManager, MlirStringRef, mlirOpPassManagerAddPipeline,
+    mlirPassManagerCreateOnOperation, mlirPassManagerEnableIRPrinting, mlirPassManagerEnableTiming,
+    mlirPassManagerRunOnOp, mlirPrintPassPipeline,
+};
 use std::ffi::c_void;
+use std::path::Path;
+use std::sync::Once;
 use thiserror::Error;
 
 /// Why a pipeline was not run to its end.
@@ -20,7 +29,15 @@ pub enum PipelineError {
         /// MLIR's explanation.
         message: String,
     },
-    /// A pass failed.
+    /// A pass of [`crate::pass`] failed.
+    #[error("{failure}")]
+    Pass {
+        /// Why.
+        failure: PassFailure,
+        /// What the passes said.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// A pass of MLIR's own failed, or the IR after a pass is invalid.
     #[error("pass pipeline `{pipeline}` failed:\n{}", diagnostics::render(.diagnostics))]
     Failed {
         /// The pipeline's text.
@@ -30,33 +47,62 @@ pub enum PipelineError {
     },
 }
 
-/// A pass pipeline on `builtin.module`, parsed for one context, that can run on several of its modules.
+impl PipelineError {
+    /// What the passes said.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        match self {
+            PipelineError::Malformed { .. } => &[],
+            PipelineError::Pass { diagnostics, .. } | PipelineError::Failed { diagnostics, .. } => diagnostics,
+        }
+    }
+}
+
+/// What MLIR shows while a pipeline runs, on standard error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Instrumentation {
+    /// Passes before which the IR is printed, separated by commas; `*` is all.
+    pub print_before: String,
+    /// Passes after which the IR is printed, separated by commas; `*` is all.
+    pub print_after: String,
+    /// Whether the IR is printed only where the pass changed it.
+    pub only_on_change: bool,
+    /// How the IR is printed.
+    pub print: PrintOptions,
+    /// Whether the time of each pass is printed at the end.
+    pub timing: bool,
+    /// Where the IR and the pipeline are written when a pass fails.
+    pub reproducer: Option<String>,
+}
+
+/// A pass pipeline, parsed for one context, that can run on several of its operations.
 pub struct PassPipeline<'c> {
     text: String,
     manager: PassManager<'c>,
 }
 
 impl<'c> PassPipeline<'c> {
-    /// Parses the comma-separated elements of a pipeline on a builtin module, such as
-    /// `func.func(lower-affine),convert-to-llvm`.
+    /// Parses a pipeline on a builtin module, such as `builtin.module(func.func(lower-affine),convert-to-llvm)`;
+    /// `builtin.module` may be left out.
     ///
     /// # Errors
     /// [`PipelineError::Malformed`].
     pub fn parse(context: ContextRef<'c>, text: &str) -> Result<Self, PipelineError> {
-        Self::parse_on(context, "builtin.module", text)
+        Self::parse_on(context, "builtin.module", &PipelineText::parse(text).elements())
     }
 
-    /// [`Self::parse`] for a pipeline on operations of another name.
+    /// Parses the comma-separated elements of a pipeline on operations of a name.
     ///
     /// # Errors
     /// [`PipelineError::Malformed`].
     pub fn parse_on(context: ContextRef<'c>, anchor: &str, text: &str) -> Result<Self, PipelineError> {
-        register_all_passes();
+        static MLIR_PASSES: Once = Once::new();
+        MLIR_PASSES.call_once(|| pass::change_registry(register_all_passes));
         // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
         let context = unsafe { context.to_ref() };
         let mut message = Vec::<u8>::new();
-        // SAFETY: the context is live, anchor and text outlive the calls (MLIR copies both), the callback
-        // gets the vector it expects, and the new manager is owned by nothing else.
+        let registry = pass::registry();
+        // SAFETY: the context is live, anchor and text outlive the calls (MLIR copies both), the callback gets the
+        // vector it expects, and the new manager is owned by nothing else.
         let (manager, succeeded) = unsafe {
             let manager = PassManager::from_raw(mlirPassManagerCreateOnOperation(
                 context.to_raw(),
@@ -70,7 +116,9 @@ impl<'c> PassPipeline<'c> {
             );
             (manager, result.value != 0)
         };
+        drop(registry);
         if succeeded {
+            manager.enable_verifier(false);
             Ok(Self { text: text.into(), manager })
         } else {
             Err(PipelineError::Malformed {
@@ -80,29 +128,78 @@ impl<'c> PassPipeline<'c> {
         }
     }
 
-    /// Whether MLIR verifies the module after each pass (on until changed). It costs as much as the lowering itself.
+    /// The pipeline as MLIR prints it: with every option of every pass.
+    pub fn text(&self) -> String {
+        let mut text = Vec::<u8>::new();
+        // SAFETY: the manager is live, and the callback gets the vector it expects.
+        unsafe {
+            mlirPrintPassPipeline(
+                self.manager.as_operation_pass_manager().to_raw(),
+                Some(append_message),
+                (&raw mut text).cast(),
+            );
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Whether MLIR verifies the operation after each pass (off until changed). It costs as much as the lowering itself.
     pub fn enable_verifier(&self, enabled: bool) {
         self.manager.enable_verifier(enabled);
     }
 
-    /// Runs the passes in order. After an error the module is valid memory but may be half-converted.
-    ///
-    /// # Errors
-    /// [`PipelineError::Failed`] with everything the passes reported.
-    pub fn run(&self, module: &Module<'c>) -> Result<(), PipelineError> {
-        self.run_on(module.as_operation())
+    /// Switches MLIR's instrumentation on. At most once for a pipeline.
+    pub fn instrument(&self, wanted: &Instrumentation) {
+        let manager = self.manager.to_raw();
+        // SAFETY: the manager is live; texts and flags outlive the calls, which copy them.
+        unsafe {
+            if !wanted.print_before.is_empty() || !wanted.print_after.is_empty() {
+                let flags: OperationPrintingFlags = printing_flags(wanted.print);
+                let (before, after) = (StringRef::new(&wanted.print_before), StringRef::new(&wanted.print_after));
+                let on_change = wanted.only_on_change;
+                haloPassManagerEnableIRPrinting(manager, before.to_raw(), after.to_raw(), on_change, flags.to_raw());
+            }
+            if wanted.timing {
+                mlirPassManagerEnableTiming(manager);
+            }
+            if let Some(path) = &wanted.reproducer {
+                haloPassManagerEnableReproducer(manager, StringRef::new(path).to_raw());
+            }
+        }
     }
 
-    /// Runs the passes in order on an operation of the name that the pipeline is for.
+    /// Prints the IR after each pass into files of a tree of folders, as MLIR names them.
+    pub fn print_tree(&self, folder: &Path, print: PrintOptions) {
+        let (folder, flags) = (folder.display().to_string(), printing_flags(print));
+        // SAFETY: the manager is live; text and flags outlive the call, which copies them.
+        unsafe {
+            mlirPassManagerEnableIRPrinting(
+                self.manager.to_raw(),
+                false,
+                true,
+                false,
+                false,
+                false,
+                flags.to_raw(),
+                StringRef::new(&folder).to_raw(),
+            );
+        }
+    }
+
+    /// Runs the passes in order on an operation of the name that the pipeline is for. After an error the operation is
+    /// valid memory but may be half-converted.
     ///
     /// # Errors
-    /// [`PipelineError::Failed`].
-    pub fn run_on(&self, root: OperationRef<'c, '_>) -> Result<(), PipelineError> {
-        let (succeeded, diagnostics) = diagnostics::collect_in(root.context(), || {
+    /// [`PipelineError::Pass`] and [`PipelineError::Failed`] with everything the passes reported.
+    pub fn run(&self, root: OperationRef<'c, '_>) -> Result<PassRun, PipelineError> {
+        let ((succeeded, run), diagnostics) = diagnostics::collect_in(root.context(), || {
             // SAFETY: manager and operation are live and belong to the same context `'c`.
-            unsafe { mlirPassManagerRunOnOp(self.manager.to_raw(), root.to_raw()).value != 0 }
+            pass::record(|| unsafe { mlirPassManagerRunOnOp(self.manager.to_raw(), root.to_raw()).value != 0 })
         });
-        if succeeded { Ok(()) } else { Err(PipelineError::Failed { pipeline: self.text.clone(), diagnostics }) }
+        match (succeeded, &run.failure) {
+            (true, _) => Ok(run),
+            (false, Some(failure)) => Err(PipelineError::Pass { failure: failure.clone(), diagnostics }),
+            (false, None) => Err(PipelineError::Failed { pipeline: self.text.clone(), diagnostics }),
+        }
     }
 }
 
@@ -113,26 +210,36 @@ impl<'c> PassPipeline<'c> {
 pub fn run_pipeline(module: &Module, pipeline: &str, verify: bool) -> Result<(), PipelineError> {
     let pipeline = PassPipeline::parse(module.context(), pipeline)?;
     pipeline.enable_verifier(verify);
-    pipeline.run(module)
+    pipeline.run(module.as_operation()).map(drop)
 }
 
-/// [`run_pipeline`] on an operation that is isolated from above, such as a function.
+/// Runs a pipeline on an operation that is isolated from above, such as a function.
 ///
 /// # Errors
-/// Those of [`PassPipeline::parse_on`] and [`PassPipeline::run_on`].
+/// Those of [`PassPipeline::parse_on`] and [`PassPipeline::run`].
 pub fn run_pipeline_on(root: OperationRef<'_, '_>, pipeline: &str, verify: bool) -> Result<(), PipelineError> {
-    let context = root.context();
-    let pipeline = PassPipeline::parse_on(context, attributes::identifier_text(root.name()), pipeline)?;
+    let pipeline = PassPipeline::parse_on(root.context(), attributes::identifier_text(root.name()), pipeline)?;
     pipeline.enable_verifier(verify);
-    pipeline.run_on(root)
+    pipeline.run(root).map(drop)
+}
+
+unsafe extern "C" {
+    fn haloPassManagerEnableIRPrinting(
+        manager: MlirPassManager,
+        before: MlirStringRef,
+        after: MlirStringRef,
+        only_on_change: bool,
+        flags: MlirOpPrintingFlags,
+    );
+    fn haloPassManagerEnableReproducer(manager: MlirPassManager, path: MlirStringRef);
 }
 
 unsafe extern "C" fn append_message(text: MlirStringRef, message: *mut c_void) {
     if text.length == 0 {
         return;
     }
-    // SAFETY: MLIR passes the pointer given to `mlirOpPassManagerAddPipeline`, a live vector that nothing else uses
-    // during the call, and a string of `length` bytes.
+    // SAFETY: MLIR passes the pointer given with the callback, a live vector that nothing else uses during the call, and a
+    // string of `length` bytes.
     unsafe {
         let message = &mut *message.cast::<Vec<u8>>();
         message.extend_from_slice(std::slice::from_raw_parts(text.data.cast(), text.length));

@@ -81,7 +81,7 @@ fn main() -> ExitCode {
 fn work(options: &Options) -> Result<u8, ToolError> {
     if options.list_passes {
         for pass in passes::registry::all() {
-            outer_boundary::print(format!("{:<20} {}\n", pass.name(), pass.description()))?;
+            outer_boundary::print(format!("{:<30} {}\n", pass.name(), pass.description()))?;
         }
         return Ok(0);
     }

@@ -1,20 +1,20 @@
-//! Builds the C++ part of a dialect with the CMake preset that people use too, and links it: the `build.rs` of each
-//! crate that owns an ODS dialect includes this file.
+//! Builds the C++ part of a crate with the CMake preset that people use too, and links it: the `build.rs` of each crate
+//! that has one includes this file.
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the static library `target` of the crate at hand if the crate's feature `mlir` is on.
+/// Builds the static library `target` of the crate at hand.
 pub fn build(target: &str) {
-    if env::var_os("CARGO_FEATURE_MLIR").is_none() {
-        return;
-    }
     let dialect = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let root = dialect.join("../..");
     let build = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it")).join("cmake");
-    for path in ["td", "capi", "CMakeLists.txt"] {
-        println!("cargo:rerun-if-changed={}", dialect.join(path).display());
+    for path in ["td", "capi", "CMakeLists.txt"].map(|path| dialect.join(path)) {
+        // A path that is not there counts as changed, always.
+        if path.exists() {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
     }
     for path in ["CMakeLists.txt", "CMakePresets.json"] {
         println!("cargo:rerun-if-changed={}", root.join(path).display());
