@@ -7,6 +7,7 @@ use exec::runtime::feeds::Channels;
 use exec::{BufferPool, ThreadPool};
 use hlo::graph::Module;
 use lowering_llvm::{LoweringOptions, Target, shards};
+use passes::registry::PassStatistics;
 
 use crate::cache::{CompilationCache, Key};
 use crate::error::Error;
@@ -117,24 +118,25 @@ impl Client {
         let mut timings = CompileTimings::default();
         let start = Instant::now();
         let context = hlo::dialect::context();
-        context.load_all_available_dialects();
         timings.context = start.elapsed();
         let start = Instant::now();
-        let planned = pipeline::plan_in(&context, module, options)?;
+        let program = pipeline::assign_buffers(&context, module, options)?;
         timings.passes = start.elapsed();
 
         let start = Instant::now();
-        let loops =
-            pipeline::emit_loops(&context, &planned, &self.inner.target, self.inner.threads.is_some(), options)?;
+        let target = &self.inner.target;
+        let options_of_loops = pipeline::loop_options(target, self.inner.threads.is_some(), options);
+        let root = program.as_operation();
+        lowering_affine::pass::run(root, options_of_loops, &mut PassStatistics::default())?;
         timings.loops = start.elapsed();
         let lowering = LoweringOptions { verify: options.verify };
-        let compiled = shards::compile_module(&loops, &self.inner.target, lowering)?;
+        let compiled = shards::compile_module(&program, target, lowering)?;
         timings.lower = compiled.timings.lower;
         timings.translate = compiled.timings.translate;
         timings.optimize = compiled.timings.optimize;
         timings.emit = compiled.timings.emit;
 
-        let interface = Interface::new(module.entry().program_shape(), planned)?;
+        let interface = Interface::read(&program)?;
         let origin = Origin { timings, is_from_cache: false };
         // SAFETY: the object was compiled from this program, for the host.
         unsafe { Executable::load(self.clone(), compiled.object, interface, origin) }

@@ -120,7 +120,7 @@ impl Error {
     /// Whether this is a mistake of the compiler, not of the program.
     pub fn is_bug(&self) -> bool {
         match self {
-            Error::Lowering(error) => matches!(error, LoweringError::Bug(_)),
+            Error::Lowering(error) => matches!(error, LoweringError::Bug(_) | LoweringError::Rewrite(_)),
             Error::Pass(PipelineError::Pass { failure, .. }) => failure.kind == FailureKind::Bug,
             Error::Pass(error) => matches!(error, PipelineError::Failed { .. }),
             Error::CodeGeneration(error) => !matches!(error, lowering_llvm::Error::Target { .. }),

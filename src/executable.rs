@@ -8,14 +8,13 @@ use std::time::Duration;
 use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::literal::{ArrayLiteral, Literal};
-use hlo::shape::{ArrayShape, ProgramShape, Shape};
+use hlo::shape::{ArrayShape, ProgramShape};
 use lowering_affine::program::ENTRY;
+use passes::cost::Cost;
 
 use crate::client::Client;
-use crate::cost::Cost;
 use crate::error::Error;
 use crate::execution::FrameMemory;
-use crate::pipeline::Planned;
 
 /// Time that each phase of a compilation took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -92,16 +91,14 @@ pub(crate) struct Interface {
 }
 
 impl Interface {
-    /// The interface of a planned program that was declared with these shapes.
+    /// The interface that `hlo-to-affine` noted on a module.
     ///
     /// # Errors
-    /// [`Error::Elided`].
-    pub(crate) fn new(program_shape: ProgramShape, planned: Planned) -> Result<Self, Error> {
-        let Planned { entry, mut buffers } = planned;
-        declare_dimensions(&mut buffers.parameters, program_shape.parameters.iter());
-        declare_dimensions(&mut buffers.outputs, std::iter::once(&program_shape.result));
-        let mut constants = Vec::with_capacity(buffers.constants.len());
-        for literal in buffers.constants {
+    /// [`Error::Elided`] for a constant without a value, and [`Error::Dialect`] for a module without an interface.
+    pub(crate) fn read(module: &melior::ir::Module<'_>) -> Result<Self, Error> {
+        let interface = lowering_affine::interface::Interface::read(module.as_operation())?;
+        let mut constants = Vec::with_capacity(interface.constants.len());
+        for literal in interface.constants {
             match literal {
                 Literal::Array(array) => constants.push(array),
                 other => return Err(Error::Elided(other.shape().to_string())),
@@ -109,22 +106,13 @@ impl Interface {
         }
         let without_layout = |shape: ArrayShape| Arc::new(ArrayShape { layout: None, ..shape });
         Ok(Interface {
-            program_shape,
-            parameters: buffers.parameters,
-            outputs: buffers.outputs.into_iter().map(|shape| shape.map(without_layout)).collect(),
-            arena_size: buffers.arena_size,
+            program_shape: interface.program_shape,
+            parameters: interface.parameters,
+            outputs: interface.outputs.into_iter().map(|shape| shape.map(without_layout)).collect(),
+            arena_size: interface.arena_size,
             constants,
-            cost: Cost::of(&entry),
+            cost: interface.cost,
         })
-    }
-}
-
-/// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.
-fn declare_dimensions<'s>(arrays: &mut [Option<ArrayShape>], declared: impl Iterator<Item = &'s Shape>) {
-    for (array, declared) in arrays.iter_mut().zip(declared.flat_map(Shape::leaves)) {
-        if let (Some(array), Some(declared)) = (array, declared.as_array()) {
-            array.dynamic.clone_from(&declared.dynamic);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use hlo::graph::{Computation, Module};
 use lowering_affine::program::{LoopOptions, Machine, lower_program};
 use lowering_llvm::Target;
 use melior::Context;
-use passes::buffer_assignment::{BufferAssignment, assign_buffers};
+use passes::assign_buffers::BufferAssignment;
 
 use crate::error::Error;
 
@@ -58,8 +58,25 @@ pub fn plan_in(context: &Context, module: &Module, options: &CompileOptions) -> 
     passes::pipeline::run(&program, &pipeline, options.verify)?;
     let mut module = dialect::mlir_to_graph(&program)?;
     let entry = module.functions.swap_remove(module.entry.index());
-    let buffers = assign_buffers(&entry);
+    let buffers = passes::assign_buffers::assign_buffers(&entry);
     Ok(Planned { entry, buffers })
+}
+
+/// Runs the passes on a module, the assignment of buffers included.
+///
+/// # Errors
+/// Those of verification and of the passes.
+pub(crate) fn assign_buffers<'c>(
+    context: &'c Context,
+    module: &Module,
+    options: &CompileOptions,
+) -> Result<melior::ir::Module<'c>, Error> {
+    check_one_device(module)?;
+    let program = dialect::graph_to_mlir(context, module)?;
+    let mut pipeline = passes::pipeline::of_compilation(options.excess_precision);
+    pipeline.steps.extend(passes::pipeline::parse("hlo-assign-buffers").steps);
+    passes::pipeline::run(&program, &pipeline, options.verify)?;
+    Ok(program)
 }
 
 /// Emits the loops of a planned program, large ones for several threads if `parallel`. Of the options,
@@ -74,12 +91,17 @@ pub fn emit_loops<'c>(
     parallel: bool,
     options: &CompileOptions,
 ) -> Result<melior::ir::Module<'c>, Error> {
+    let options = loop_options(target, parallel, options);
+    Ok(lower_program(context, &planned.entry, &planned.buffers, options)?)
+}
+
+/// What lowering needs to know of the target and of the options.
+pub(crate) fn loop_options(target: &Target, parallel: bool, options: &CompileOptions) -> LoopOptions {
     let machine = Machine {
         scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
         vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
         contracts_products: options.excess_precision,
     };
     let custom_calls = exec::runtime::custom_call::is_registered;
-    let options = LoopOptions { vector_bits: target.vector_bits(), parallel, machine, custom_calls };
-    Ok(lower_program(context, &planned.entry, &planned.buffers, options)?)
+    LoopOptions { vector_bits: target.vector_bits(), parallel, machine, custom_calls }
 }

@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
+use passes::cost::Cost;
 use sha2::{Digest, Sha256};
 
 use crate::client::Client;
-use crate::cost::Cost;
 use crate::encoding::{Malformed, Reader, Writer};
 use crate::error::Error;
 use crate::executable::{CompileTimings, Executable, Interface, Origin};

@@ -2,10 +2,11 @@
 //!
 //! Every pass is registered with MLIR ([`registry`]); [`pipeline::DEFAULT`] is the order of compilation.
 
-pub mod buffer_assignment;
+pub mod assign_buffers;
 pub mod canonicalize;
 pub mod canonicalize_convolutions;
 pub mod canonicalize_dots;
+pub mod cost;
 pub mod dce;
 pub mod dynamic_dimensions;
 mod effects;

@@ -7,17 +7,17 @@ use std::sync::Once;
 use hlo::dialect::{self, DialectError};
 use hlo::graph;
 use melior::ir::{Module, OperationRef};
-use mlir_ext::modules;
 use mlir_ext::pass::{self, PassDefinition};
 use mlir_ext::pass_pipeline::PipelineError;
-use mlir_ext::rewrite::RewriteError;
+use mlir_ext::rewrite::{RewriteError, Rewriter};
+use mlir_ext::{modules, operations};
 
 pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, PassFailure, PassOptions, PassStatistics};
 
 use crate::dynamic_dimensions::DynamicError;
 use crate::inline_calls::InlineError;
 use crate::{
-    buffer_assignment, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, dynamic_dimensions, expand,
+    assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, dynamic_dimensions, expand,
     fuse_loops, inline_calls, keep_precision, loop_over_elements,
 };
 
@@ -90,7 +90,11 @@ fn run_on_graph(
         // SAFETY: the module keeps the context alive, and the reference does not leave this function.
         let context = unsafe { context.to_ref() };
         let contents = dialect::graph_to_mlir(context, &graph).map_err(|error| PassError::Broken(error.to_string()))?;
+        let declared = operations::attribute(&root, dialect::PROGRAM_SHAPE);
         modules::replace_contents(module, contents);
+        if let Some(declared) = declared {
+            Rewriter::new(root).set_attribute(root, dialect::PROGRAM_SHAPE, declared);
+        }
         Ok(())
     })
 }
@@ -108,10 +112,7 @@ static PASSES: &[Pass] = &[
         description: "places every array of the program in memory, and notes where",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            statistics.add("arena bytes", buffer_assignment::annotate_module(module) as u64);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| assign_buffers::run(root, statistics)),
     },
     Pass {
         name: "hlo-canonicalize",

@@ -13,6 +13,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
+use passes::assign_buffers::{assign_buffers, read_assignment};
 use passes::pipeline;
 
 fn programs() -> Vec<PathBuf> {
@@ -139,4 +140,22 @@ fn same_bits(a: &Literal, b: &Literal) -> bool {
     let (a, b) = (a.leaves(), b.leaves());
     let bytes = |literal: &Literal| literal.as_array().map(|array| array.bytes().to_vec());
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| bytes(a) == bytes(b))
+}
+
+#[test]
+fn buffer_assignments_are_read_back_from_text() {
+    for path in programs() {
+        let context = dialect::context();
+        let module = graph_to_mlir(&context, &read(&path)).unwrap();
+        let pipeline = pipeline::parse(&format!("{},hlo-assign-buffers", pipeline::DEFAULT));
+        pipeline::run(&module, &pipeline, false).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let function = dialect::entry_function(module.as_operation()).unwrap();
+        let (computation, assignment) = read_assignment(function).unwrap();
+        assert!(assignment == assign_buffers(&computation), "{}", path.display());
+        let text = dialect::print(&module, PrintOptions::default());
+        let context = dialect::context();
+        let parsed = dialect::parse(&context, &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (_, read) = read_assignment(dialect::entry_function(parsed.as_operation()).unwrap()).unwrap();
+        assert!(read == assignment, "{}", path.display());
+    }
 }

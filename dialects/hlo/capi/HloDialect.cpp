@@ -14,6 +14,7 @@ MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Hlo, hlo, halo::hlo::HloDialect)
 
 using halo::hlo::LayoutAttr;
 using halo::hlo::OpaqueType;
+using halo::hlo::SlicesAttr;
 using halo::hlo::TokenType;
 
 MlirType haloHloTokenTypeGet(MlirContext context) {
@@ -59,6 +60,22 @@ MlirAttribute haloHloLayoutGetExtras(MlirAttribute layout) {
 MlirAttribute haloHloLayoutGetBounds(MlirAttribute layout) {
   mlir::Attribute bounds = llvm::cast<LayoutAttr>(unwrap(layout)).getBounds();
   return wrap(bounds);
+}
+
+MlirAttribute haloHloSlicesGet(MlirContext context, const int64_t *fields,
+                               intptr_t count) {
+  return wrap(SlicesAttr::get(unwrap(context),
+                              llvm::ArrayRef<int64_t>(fields, count)));
+}
+
+bool haloHloSlicesGetFields(MlirAttribute attribute, const int64_t **fields,
+                            intptr_t *count) {
+  auto slices = llvm::dyn_cast_if_present<SlicesAttr>(unwrap(attribute));
+  if (!slices)
+    return false;
+  *fields = slices.getFields().data();
+  *count = slices.getFields().size();
+  return true;
 }
 
 bool haloHloElementsGetData(MlirAttribute attribute, const char **data,

@@ -42,6 +42,14 @@ MlirAttribute haloHloLayoutGetMinorToMajor(MlirAttribute layout);
 MlirAttribute haloHloLayoutGetExtras(MlirAttribute layout);
 MlirAttribute haloHloLayoutGetBounds(MlirAttribute layout);
 
+/// The slices attribute: four numbers an entry (kind of the buffer, its number,
+/// first byte, number of bytes).
+MlirAttribute haloHloSlicesGet(MlirContext context, const int64_t *fields,
+                               intptr_t count);
+/// The numbers of a slices attribute; false for other attributes.
+bool haloHloSlicesGetFields(MlirAttribute attribute, const int64_t **fields,
+                            intptr_t *count);
+
 /// Bytes of a dense or dense-resource elements attribute in MLIR's format: one
 /// element for a splat, `i1` packed in bits. `data` is null when a resource has
 /// no data. Returns false when the attribute is of another kind.

@@ -56,6 +56,54 @@ void HloDialect::initialize() {
       >();
 }
 
+/// Names of the kinds of buffers by number; the first stands for no place.
+static constexpr llvm::StringLiteral bufferNames[] = {
+    "none", "arena", "parameter", "constant", "output"};
+static constexpr int64_t arenaKind = 1;
+
+mlir::Attribute SlicesAttr::parse(mlir::AsmParser &parser, mlir::Type) {
+  llvm::SmallVector<int64_t> fields;
+  auto parseSlice = [&]() -> llvm::ParseResult {
+    int64_t kind = 0, number = 0, first = 0, size = 0;
+    if (llvm::succeeded(parser.parseOptionalLSquare())) {
+      llvm::SMLoc start = parser.getCurrentLocation();
+      llvm::StringRef name;
+      if (parser.parseKeyword(&name))
+        return llvm::failure();
+      kind = llvm::find(bufferNames, name) - std::begin(bufferNames);
+      if (kind < arenaKind || kind == std::size(bufferNames))
+        return parser.emitError(start, "`") << name << "` is no kind of buffer";
+      if ((kind != arenaKind && parser.parseInteger(number)) ||
+          parser.parseComma() || parser.parseInteger(first) ||
+          parser.parseColon() || parser.parseInteger(size) ||
+          parser.parseRSquare())
+        return llvm::failure();
+    } else if (parser.parseKeyword(bufferNames[0])) {
+      return llvm::failure();
+    }
+    fields.append({kind, number, first, size});
+    return llvm::success();
+  };
+  if (parser.parseCommaSeparatedList(mlir::AsmParser::Delimiter::LessGreater,
+                                     parseSlice))
+    return {};
+  return get(parser.getContext(), fields);
+}
+
+void SlicesAttr::print(mlir::AsmPrinter &printer) const {
+  llvm::ArrayRef<int64_t> fields = getFields();
+  printer << '<';
+  for (size_t at = 0; at + 4 <= fields.size(); at += 4) {
+    int64_t kind = fields[at];
+    printer << (at ? ", " : "") << (kind ? "[" : "") << bufferNames[kind];
+    if (kind > arenaKind)
+      printer << ' ' << fields[at + 1];
+    if (kind)
+      printer << ", " << fields[at + 2] << " : " << fields[at + 3] << ']';
+  }
+  printer << '>';
+}
+
 static HaloHloVerifyOperation operationVerifier = nullptr;
 static HaloHloVerifyCall callVerifier = nullptr;
 

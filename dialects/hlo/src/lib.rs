@@ -3,6 +3,7 @@
 //! The plain-Rust core ([`graph`], [`ops`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
 
 pub mod attributes;
+pub mod buffers;
 pub mod builder;
 pub mod devices;
 #[cfg(feature = "mlir")]

@@ -84,6 +84,19 @@ def Hlo_LayoutAttr : AttrDef<Hlo_Dialect, "Layout"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Hlo_SlicesAttr : AttrDef<Hlo_Dialect, "Slices"> {
+  let mnemonic = "slices";
+  let summary = "where the arrays of a value live while the program runs";
+  let description = [{
+    One entry for each leaf of a value that may be a tuple: the buffer, and the first byte and the number of bytes in
+    it. Buffers are the arena of temporary values, the leaves of the parameters and of the result, and constants, each
+    with its number: `#hlo.slices<[arena, 64 : 16], [parameter 2, 0 : 16]>`. `none` is a leaf without a place.
+  }];
+  // Four numbers an entry: the kind of the buffer, its number, the first byte, the number of bytes.
+  let parameters = (ins ArrayRefParameter<"int64_t">:$fields);
+  let hasCustomAssemblyFormat = 1;
+}
+
 class Hlo_Structure<string text> : DictionaryAttrBase<CPred<"::llvm::isa<::mlir::DictionaryAttr>($_self)">, text>;
 
 def Hlo_Window : Hlo_Structure<

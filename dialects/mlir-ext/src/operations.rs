@@ -1,11 +1,16 @@
 //! Checked access to operations beyond melior's: attributes without error values, diagnostics, parsing.
 
+use std::collections::BTreeMap;
 use std::ffi::CString;
+use std::sync::{Mutex, PoisonError};
 
 use melior::ir::operation::{OperationLike, OperationPrintingFlags};
-use melior::ir::{Attribute, Location, Module};
-use melior::{Context, StringRef};
-use mlir_sys::{mlirEmitError, mlirOpPrintingFlagsPrintNameLocAsPrefix, mlirOperationGetAttributeByName};
+use melior::ir::{Attribute, Location, Module, OperationRef, Value, ValueLike};
+use melior::{Context, ContextRef, StringRef};
+use mlir_sys::{
+    mlirEmitError, mlirOpPrintingFlagsPrintNameLocAsPrefix, mlirOpResultGetOwner, mlirOperationGetAttributeByName,
+    mlirOperationGetContext, mlirValueIsAOpResult,
+};
 
 use crate::diagnostics::{self, Diagnostic, Severity};
 
@@ -14,6 +19,33 @@ pub fn attribute<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>, name: &str)
     // SAFETY: the operation is live; MLIR copies nothing from the name.
     unsafe {
         Attribute::from_option_raw(mlirOperationGetAttributeByName(operation.to_raw(), StringRef::new(name).to_raw()))
+    }
+}
+
+/// The context of an operation, for as long as the context lives.
+///
+/// melior's own conversion of a [`ContextRef`] refers to the place where that reference is kept, such as a local
+/// variable, instead of the context.
+pub fn context_of<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>) -> &'c Context {
+    // Addresses of references, by the address of the context.
+    static PLACES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+    // SAFETY: the operation is live, and so its context.
+    let raw = unsafe { mlirOperationGetContext(operation.to_raw()) };
+    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    let place = *places.entry(raw.ptr as usize).or_insert_with(|| {
+        // SAFETY: the context is live; one that is made at the same address later has the same reference.
+        let reference: &ContextRef = Box::leak(Box::new(unsafe { ContextRef::from_raw(raw) }));
+        std::ptr::from_ref(reference) as usize
+    });
+    // SAFETY: the place holds a reference and is never freed, and the operation's context lives for `'c`.
+    unsafe { (*(place as *const ContextRef<'c>)).to_ref() }
+}
+
+/// The operation that a value is a result of; `None` for block arguments.
+pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> {
+    // SAFETY: the value is live, and is asked for its owner only if it is a result.
+    unsafe {
+        mlirValueIsAOpResult(value.to_raw()).then(|| OperationRef::from_raw(mlirOpResultGetOwner(value.to_raw())))
     }
 }
 

@@ -21,6 +21,7 @@ use mlir_sys::{
 };
 
 use crate::builder::{self, OpBuilder};
+use crate::operations;
 
 /// A rewrite that would break the IR.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -82,9 +83,7 @@ impl<'c, 'm> Rewriter<'c, 'm> {
 
     /// The context.
     pub fn context(&self) -> &'c Context {
-        let context = self.root.context();
-        // SAFETY: whoever gave the root keeps the context alive for `'c`.
-        unsafe { context.to_ref() }
+        operations::context_of(&self.root)
     }
 
     /// Whether an operation has been erased (or not yet inserted).

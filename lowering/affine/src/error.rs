@@ -1,6 +1,8 @@
 //! What can go wrong while loops are emitted.
 
+use hlo::dialect::DialectError;
 use hlo::op_kind::OpKind;
+use mlir_ext::rewrite::RewriteError;
 
 /// A program that cannot be lowered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,12 +19,18 @@ pub enum LoweringError {
         /// Name of the instruction.
         instruction: String,
     },
+    /// The module is no HLO program, or its buffers are not assigned.
+    #[error(transparent)]
+    Dialect(#[from] DialectError),
     /// A constant whose value the text left out cannot be executed.
     #[error("constant `{0}` has no value: its text says `{{...}}`")]
     Elided(String),
     /// A broken invariant of the compiler.
     #[error("internal error in lowering: {0}")]
     Bug(String),
+    /// A rewrite would have broken the module: a bug of the pass.
+    #[error("internal error in lowering: {0}")]
+    Rewrite(#[from] RewriteError),
 }
 
 impl LoweringError {

@@ -11,7 +11,7 @@ use hlo::shape::ArrayShape;
 use melior::ir::Type;
 use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute, TypeAttribute};
 use mlir_ext::builder::{OpBuilder, Prologue, Value};
-use passes::buffer_assignment::{Buffer, BufferAssignment, Slice};
+use passes::assign_buffers::{Buffer, BufferAssignment, Slice};
 
 use crate::scalar;
 

@@ -18,7 +18,7 @@ use melior::ir::{Location, Module, Type};
 use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
-use passes::buffer_assignment::{BufferAssignment, ComputationBuffers, Slice};
+use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
 use passes::fuse_loops::{is_alias, is_expensive};
 
 use crate::error::LoweringError;
@@ -505,7 +505,7 @@ impl<'p, 'c> Program<'p, 'c> {
             .iter()
             .enumerate()
             .map(|(number, slice)| Slice {
-                buffer: passes::buffer_assignment::Buffer::Output(number as u32),
+                buffer: passes::assign_buffers::Buffer::Output(number as u32),
                 offset: 0,
                 size: slice.size,
             })

@@ -28,6 +28,8 @@ unsafe extern "C" {
     fn haloHloLayoutGetMinorToMajor(layout: MlirAttribute) -> MlirAttribute;
     fn haloHloLayoutGetExtras(layout: MlirAttribute) -> MlirAttribute;
     fn haloHloLayoutGetBounds(layout: MlirAttribute) -> MlirAttribute;
+    fn haloHloSlicesGet(context: MlirContext, fields: *const i64, count: isize) -> MlirAttribute;
+    fn haloHloSlicesGetFields(attribute: MlirAttribute, fields: *mut *const i64, count: *mut isize) -> bool;
     fn haloHloElementsGetData(
         attribute: MlirAttribute,
         data: *mut *const u8,
@@ -109,6 +111,28 @@ pub(super) fn layout_parameters(attribute: Attribute<'_>) -> Option<LayoutParame
             bounds: Attribute::from_option_raw(haloHloLayoutGetBounds(raw)),
         })
     }
+}
+
+/// `#hlo.slices<…>`: four numbers an entry, of which the first is below the number of kinds of buffers.
+pub(super) fn slices<'c>(context: &'c Context, fields: &[[i64; 4]]) -> Attribute<'c> {
+    let fields = fields.as_flattened();
+    // SAFETY: the context is live and has the dialect loaded; MLIR copies the numbers.
+    unsafe { Attribute::from_raw(haloHloSlicesGet(context.to_raw(), fields.as_ptr(), fields.len() as isize)) }
+}
+
+/// The numbers of a slices attribute, if this is one.
+pub(super) fn slices_fields<'c>(attribute: Attribute<'c>) -> Option<&'c [i64]> {
+    let mut fields = std::ptr::null();
+    let mut count = 0;
+    // SAFETY: the attribute and the places for the answer are live.
+    if !unsafe { haloHloSlicesGetFields(attribute.to_raw(), &raw mut fields, &raw mut count) } {
+        return None;
+    }
+    if fields.is_null() {
+        return Some(&[]);
+    }
+    // SAFETY: the numbers belong to the attribute, which lives as long as the context.
+    Some(unsafe { std::slice::from_raw_parts(fields, count as usize) })
 }
 
 /// Bytes of an elements attribute as MLIR stores them.

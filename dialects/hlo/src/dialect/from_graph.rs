@@ -15,11 +15,11 @@ use super::attributes::{attribute_of, dictionary, integer, integers};
 use super::error::DialectError;
 use super::locations::location_of;
 use super::types::{self, DefaultLayout};
-use super::{ENTRY_SYMBOL, NESTING_LIMIT};
+use super::{ENTRY_SYMBOL, NESTING_LIMIT, PROGRAM_SHAPE};
 use crate::attributes::Attributes;
 use crate::graph::{self, Computation, Instruction, SourceTables};
 use crate::op_kind::OpKind;
-use crate::shape::{ProgramShape, Shape};
+use crate::shape::{ArrayShape, ProgramShape, Shape};
 
 /// Builds the MLIR module of a graph. The result is not verified.
 ///
@@ -90,6 +90,18 @@ fn module_attributes<'c>(
     if let Some(layout) = &graph.entry_layout {
         let signature = types::function_type(context, DefaultLayout::RowMajor, layout)?;
         attributes.push(("hlo.entry_layout", TypeAttribute::new(signature).into()));
+    }
+    let entry = graph.functions.get(graph.entry.index());
+    let entry = entry.ok_or_else(|| DialectError::invalid("the entry function does not exist"))?;
+    let declared = checked_signature(entry)?;
+    let has_dynamic = |shape: &Shape| {
+        let mut found = false;
+        shape.for_each_leaf(&mut |leaf| found |= leaf.as_array().is_some_and(ArrayShape::is_dynamic));
+        found
+    };
+    if declared.parameters.iter().chain([&declared.result]).any(has_dynamic) {
+        let signature = types::function_type(context, DefaultLayout::Absent, &declared)?;
+        attributes.push((PROGRAM_SHAPE, TypeAttribute::new(signature).into()));
     }
     if !graph.input_output_aliases.is_empty() {
         let aliases: Vec<Attribute> = graph

@@ -12,6 +12,7 @@ mod from_graph;
 mod literals;
 mod locations;
 pub mod ods;
+mod slices;
 mod to_graph;
 mod types;
 mod verifier;
@@ -19,25 +20,30 @@ mod verifier;
 use melior::Context;
 use melior::dialect::{DialectHandle, DialectRegistry};
 use melior::ir::operation::OperationLike;
-use melior::ir::{Module, OperationRef, Type, ValueLike};
+use melior::ir::{Attribute, BlockLike, Module, OperationRef, RegionLike, Type, ValueLike};
 use melior::utility::register_all_dialects;
-use mlir_ext::operations;
+use mlir_ext::{attributes as builtin, operations};
 
 pub use mlir_ext::operations::PrintOptions;
 
 pub use self::error::DialectError;
 pub use self::from_graph::{graph_to_mlir, instruction_to_operation, new_operation};
 pub use self::locations::{name_of, renamed};
-pub use self::to_graph::{Snapshot, mlir_to_graph, operation_to_instruction, snapshot};
+pub use self::slices::{slices_attribute, slices_of};
+pub use self::to_graph::{Snapshot, mlir_to_graph, operation_to_instruction, single_block, snapshot};
 
 use self::types::DefaultLayout;
 use crate::attributes::Attributes;
-use crate::literal::ArrayLiteral;
+use crate::literal::{ArrayLiteral, Literal};
 use crate::op_kind::OpKind;
-use crate::shape::Shape;
+use crate::shape::{ProgramShape, Shape};
 
 /// Symbol of the entry function.
 pub const ENTRY_SYMBOL: &str = "main";
+
+/// Attribute of a module whose entry's signature passes may change: the type of the signature that the program
+/// declares.
+pub const PROGRAM_SHAPE: &str = "hlo.program_shape";
 
 /// How deep computations may nest.
 const NESTING_LIMIT: usize = 200;
@@ -77,6 +83,23 @@ pub fn verify(module: &Module<'_>) -> Result<(), DialectError> {
     operations::verify(&module.as_operation()).map_err(DialectError::Diagnostics)
 }
 
+/// The entry function of a module.
+///
+/// # Errors
+/// [`DialectError::Invalid`] when there is none.
+pub fn entry_function<'c, 'a>(module: OperationRef<'c, 'a>) -> Result<OperationRef<'c, 'a>, DialectError> {
+    // SAFETY: the reference is used while the module, which outlives `'a`, keeps its body.
+    let body = unsafe { module.to_ref() }.regions().next().and_then(|region| region.first_block());
+    let mut next = body.and_then(|body| body.first_operation());
+    while let Some(operation) = next {
+        if operations::attribute(&operation, "sym_name").and_then(builtin::string) == Some(ENTRY_SYMBOL) {
+            return Ok(operation);
+        }
+        next = operation.next_in_block();
+    }
+    Err(DialectError::invalid(format!("the module has no function `@{ENTRY_SYMBOL}`")))
+}
+
 /// Kind of an operation of the dialect; `None` for others.
 pub fn kind_of(operation: OperationRef<'_, '_>) -> Option<OpKind> {
     to_graph::kind_of(operation).ok()
@@ -104,6 +127,38 @@ pub fn splat_of(constant: OperationRef<'_, '_>) -> Option<ArrayLiteral> {
 /// [`DialectError::Invalid`] for a negative size.
 pub fn type_of<'c>(context: &'c Context, shape: &Shape) -> Result<Type<'c>, DialectError> {
     types::type_of(context, DefaultLayout::Absent, shape)
+}
+
+/// Function type of a signature.
+///
+/// # Errors
+/// Those of [`type_of`].
+pub fn signature_type<'c>(context: &'c Context, signature: &ProgramShape) -> Result<Type<'c>, DialectError> {
+    types::function_type(context, DefaultLayout::Absent, signature)
+}
+
+/// Signature of a function type.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for other types, and for a function that has not one result.
+pub fn signature_of(value: Type<'_>) -> Result<ProgramShape, DialectError> {
+    types::program_shape(DefaultLayout::Absent, value)
+}
+
+/// Elements attribute of an array, or array attribute of a tuple.
+///
+/// # Errors
+/// Those of [`type_of`].
+pub fn literal_attribute<'c>(context: &'c Context, literal: &Literal) -> Result<Attribute<'c>, DialectError> {
+    literals::attribute_of(context, DefaultLayout::Absent, literal)
+}
+
+/// Literal of a shape that [`literal_attribute`] made an attribute of.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for attributes of other forms.
+pub fn literal_of(attribute: Attribute<'_>, shape: &Shape) -> Result<Literal, DialectError> {
+    literals::literal_of(DefaultLayout::Absent, attribute, shape)
 }
 
 /// Shape of an MLIR type.

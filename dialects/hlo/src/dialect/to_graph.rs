@@ -156,7 +156,10 @@ fn function<'c, 'a>(operation: OperationRef<'c, 'a>) -> Result<Function<'c, 'a>,
 }
 
 /// The one block of a region of an operation.
-fn single_block<'c, 'a>(operation: OperationRef<'c, 'a>, region: usize) -> Result<BlockRef<'c, 'a>, DialectError> {
+///
+/// # Errors
+/// [`DialectError::Invalid`] where there is another number of blocks.
+pub fn single_block<'c, 'a>(operation: OperationRef<'c, 'a>, region: usize) -> Result<BlockRef<'c, 'a>, DialectError> {
     // SAFETY: the reference is used while the module, which outlives `'a`, keeps the operation.
     let operation = unsafe { operation.to_ref() };
     let block = operation.regions().nth(region).and_then(|region| region.first_block());

@@ -22,7 +22,7 @@ use hlo::shape::{ArrayShape, Shape};
 use melior::ir::Attribute;
 use melior::ir::attribute::{FlatSymbolRefAttribute, TypeAttribute};
 use mlir_ext::builder::Value;
-use passes::buffer_assignment::ComputationBuffers;
+use passes::assign_buffers::ComputationBuffers;
 
 use crate::error::LoweringError;
 use crate::memory::{FunctionMemory, MAX_ARGUMENTS, RUN_CONTEXT, pointer_at, pointer_offset, pointer_type};

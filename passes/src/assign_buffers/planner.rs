@@ -1,124 +1,16 @@
-//! `assign-buffers`: where every array of a program lives while it runs.
-//!
-//! Each array (leaf of a possibly tuple-shaped value) is a slice of the arena, of an entry parameter, of a
-//! constant or of a program output. Leaves that must or may share storage are united first: tuples and reshapes
-//! with their operands, the state of a `while` with its initial value and the body's result, an in-place update
-//! with its base, the branches of a `conditional` with its result. What could not be united shows as unequal
-//! slices, and the lowering copies. Then one sweep over the program's positions places the arena's leaves,
-//! best fit, reusing what is dead.
-//!
-//! Positions number the instructions in execution order, bodies inside their `while`. A value from outside a
-//! loop that is read in it stays live to the loop's end.
+//! Which leaves share storage, and when it is in use.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
-use hlo::literal::{ALIGNMENT, Literal};
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
+use super::arena::{Demand, place};
+use super::reads::{forwards, last_leaf_reads};
+use super::{Buffer, BufferAssignment, ComputationBuffers, Slice, leaf_range};
 use crate::fuse_loops::is_alias;
-
-/// What a slice is a part of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Buffer {
-    /// The temporary arena.
-    Arena,
-    /// Leaf of the entry parameters, numbered across all of them.
-    Parameter(u32),
-    /// A constant.
-    Constant(u32),
-    /// Leaf of the result.
-    Output(u32),
-}
-
-/// Storage of one array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Slice {
-    /// The buffer.
-    pub buffer: Buffer,
-    /// Offset in bytes.
-    pub offset: usize,
-    /// Size in bytes.
-    pub size: usize,
-}
-
-impl fmt::Display for Slice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.buffer {
-            Buffer::Arena => write!(f, "arena")?,
-            Buffer::Parameter(number) => write!(f, "parameter_{number}")?,
-            Buffer::Constant(number) => write!(f, "constant_{number}")?,
-            Buffer::Output(number) => write!(f, "output_{number}")?,
-        }
-        write!(f, "_{}_{}", self.offset, self.size)
-    }
-}
-
-/// Storage of the values of one computation; a tree parallel to the nesting of control flow.
-#[derive(Clone, Debug, Default)]
-pub struct ComputationBuffers {
-    /// Slices of the leaves of each instruction.
-    pub values: Vec<Vec<Slice>>,
-    /// Buffers of the computations nested in `while` and `conditional` instructions.
-    pub nested: HashMap<InstructionId, Vec<ComputationBuffers>>,
-    /// For a `while` whose body permutes its state: a place to keep each leaf that another leaf's copy would
-    /// overwrite too early, by leaf number.
-    pub exchange: HashMap<InstructionId, BTreeMap<usize, Slice>>,
-}
-
-/// Storage of a whole program.
-#[derive(Clone, Debug, Default)]
-pub struct BufferAssignment {
-    /// Bytes of the arena.
-    pub arena_size: usize,
-    /// Shapes of the parameter leaves, in order; tokens have no shape.
-    pub parameters: Vec<Option<ArrayShape>>,
-    /// Shapes of the output leaves, in order.
-    pub outputs: Vec<Option<ArrayShape>>,
-    /// Values of the constant buffers.
-    pub constants: Vec<Literal>,
-    /// Storage of the entry computation.
-    pub entry: ComputationBuffers,
-}
-
-/// Assigns buffers to an entry computation in which no `call` is left.
-pub fn assign_buffers(entry: &Computation) -> BufferAssignment {
-    let mut planner = Planner::default();
-    let mut tree = planner.entry(entry);
-    planner.finish(&mut tree, entry)
-}
-
-/// Assigns the buffers of a module's entry computation and notes on every instruction where its leaves live, as
-/// the annotation `buffers`. Returns the size of the arena in bytes.
-pub fn annotate_module(module: &mut Module) -> usize {
-    let entry = module.entry.index();
-    let assignment = assign_buffers(&module.functions[entry]);
-    annotate(&mut module.functions[entry], &assignment.entry);
-    assignment.arena_size
-}
-
-fn annotate(computation: &mut Computation, buffers: &ComputationBuffers) {
-    for (position, instruction) in computation.instructions.iter_mut().enumerate() {
-        let places: Vec<String> = buffers.values[position].iter().map(Slice::to_string).collect();
-        instruction.annotations.retain(|(key, _)| key != "buffers");
-        instruction.annotations.push(("buffers".to_string(), format!("{{{}}}", places.join(","))));
-        if let Some(nested) = buffers.nested.get(&InstructionId(position as u32)) {
-            for (computation, buffers) in instruction.computations.iter_mut().zip(nested) {
-                annotate(computation, buffers);
-            }
-        }
-    }
-}
-
-/// Number of the first leaf and count of leaves of element `index` of a tuple shape.
-pub fn leaf_range(shape: &Shape, index: usize) -> std::ops::Range<usize> {
-    let Shape::Tuple(elements) = shape else { return 0..0 };
-    let start = elements.iter().take(index).map(|element| element.leaves().len()).sum();
-    let count = elements.get(index).map_or(0, |element| element.leaves().len());
-    start..start + count
-}
 
 type LeafId = u32;
 
@@ -147,14 +39,14 @@ struct Loop {
 
 /// Leaves of each instruction of a computation, with the nested ones.
 #[derive(Debug, Default)]
-struct Tree {
+pub(super) struct Tree {
     values: Vec<Vec<LeafId>>,
     nested: HashMap<InstructionId, Vec<Tree>>,
     exchange: HashMap<InstructionId, BTreeMap<usize, LeafId>>,
 }
 
 #[derive(Default)]
-struct Planner {
+pub(super) struct Planner {
     leaves: Vec<Leaf>,
     loops: Vec<Loop>,
     current_loop: usize,
@@ -167,7 +59,7 @@ struct Planner {
 }
 
 impl Planner {
-    fn entry(&mut self, entry: &Computation) -> Tree {
+    pub(super) fn entry(&mut self, entry: &Computation) -> Tree {
         self.loops.push(Loop { parent: 0, end: u32::MAX });
         let mut parameters = Vec::new();
         let mut number = 0;
@@ -507,7 +399,7 @@ impl Planner {
     }
 
     /// Resolves the reads, places the arena's leaves and turns leaves into slices.
-    fn finish(mut self, tree: &mut Tree, entry: &Computation) -> BufferAssignment {
+    pub(super) fn finish(mut self, tree: &Tree, entry: &Computation) -> BufferAssignment {
         for (leaf, position, mut reading_loop) in std::mem::take(&mut self.reads) {
             let class = self.find(leaf);
             let home = self.leaves[class as usize].home;
@@ -519,7 +411,7 @@ impl Planner {
             let data = &mut self.leaves[class as usize];
             data.end = data.end.max(end);
         }
-        let (offsets, arena_size) = self.place();
+        let (offsets, arena_size) = self.place_in_arena();
         let mut assignment = BufferAssignment {
             arena_size,
             parameters: entry
@@ -536,33 +428,19 @@ impl Planner {
         assignment
     }
 
-    fn place(&mut self) -> (HashMap<LeafId, usize>, usize) {
+    /// Offsets of the classes that live in the arena, and its size.
+    fn place_in_arena(&mut self) -> (HashMap<LeafId, usize>, usize) {
         let mut classes: Vec<LeafId> =
             (0..self.leaves.len() as LeafId).filter(|&leaf| self.find(leaf) == leaf).collect();
         classes.retain(|&leaf| self.leaves[leaf as usize].fixed.is_none() && self.leaves[leaf as usize].size > 0);
-        classes.sort_by_key(|&leaf| {
-            (self.leaves[leaf as usize].start, std::cmp::Reverse(self.leaves[leaf as usize].size))
-        });
-        let mut offsets = HashMap::new();
-        let mut free = FreeBlocks::default();
-        let mut active: BTreeSet<(u32, usize, usize)> = BTreeSet::new();
-        for leaf in classes {
-            let data = &self.leaves[leaf as usize];
-            while let Some(&(end, offset, size)) = active.first() {
-                if end >= data.start {
-                    break;
-                }
-                active.pop_first();
-                free.release(offset, size);
-            }
-            let size = data.size.next_multiple_of(ALIGNMENT);
-            let offset = free.take(size);
-            active.insert((data.end, offset, size));
-            offsets.insert(leaf, offset);
-        }
-        (offsets, free.end)
+        let demands: Vec<Demand> = classes
+            .iter()
+            .map(|&leaf| &self.leaves[leaf as usize])
+            .map(|leaf| Demand { size: leaf.size, start: leaf.start, end: leaf.end })
+            .collect();
+        let (offsets, arena_size) = place(&demands);
+        (classes.into_iter().zip(offsets).collect(), arena_size)
     }
-
     fn slices(&mut self, tree: &Tree, offsets: &HashMap<LeafId, usize>) -> ComputationBuffers {
         let values =
             tree.values.iter().map(|leaves| leaves.iter().map(|&leaf| self.slice(leaf, offsets)).collect()).collect();
@@ -590,52 +468,6 @@ impl Planner {
         }
     }
 }
-
-/// Whether the instruction's leaves are its operands' leaves.
-fn forwards(instruction: &Instruction) -> bool {
-    matches!(
-        instruction.kind,
-        OpKind::Tuple | OpKind::GetTupleElement | OpKind::OptimizationBarrier | OpKind::Domain | OpKind::AddDependency
-    ) || is_alias(instruction)
-}
-
-/// For each leaf of each instruction, the last instruction that reads it, through whatever aliases.
-fn last_leaf_reads(computation: &Computation) -> Vec<Vec<u32>> {
-    let mut last: Vec<Vec<u32>> =
-        computation.instructions.iter().map(|instruction| vec![0; instruction.shape.leaves().len()]).collect();
-    last[computation.root.index()].fill(u32::MAX);
-    for (position, instruction) in computation.instructions.iter().enumerate().rev() {
-        let own = if forwards(instruction) { Some(std::mem::take(&mut last[position])) } else { None };
-        let mut first = match instruction.kind {
-            OpKind::GetTupleElement => {
-                let index = instruction.attributes.int("index").unwrap_or(0) as usize;
-                let operand = instruction.operands[0];
-                let range = leaf_range(&computation.get(operand).shape, index);
-                for (read, own) in last[operand.index()][range].iter_mut().zip(own.iter().flatten()) {
-                    *read = (*read).max(*own);
-                }
-                last[position] = own.unwrap_or_default();
-                continue;
-            }
-            _ => 0,
-        };
-        for operand in &instruction.operands {
-            for read in &mut last[operand.index()] {
-                let reader = match &own {
-                    Some(own) => own.get(first).copied().unwrap_or(0),
-                    None => position as u32,
-                };
-                *read = (*read).max(reader);
-                first += 1;
-            }
-        }
-        if let Some(own) = own {
-            last[position] = own;
-        }
-    }
-    last
-}
-
 /// Pairs (output leaf, operand) of a fusion whose output may be written over the operand while it is read.
 fn in_place_pairs(instruction: &Instruction) -> Vec<(usize, usize)> {
     match instruction.kind {
@@ -656,51 +488,5 @@ fn in_place_pairs(instruction: &Instruction) -> Vec<(usize, usize)> {
             }
         }
         _ => Vec::new(),
-    }
-}
-
-/// Free parts of the arena, by offset.
-#[derive(Default)]
-struct FreeBlocks {
-    blocks: BTreeMap<usize, usize>,
-    end: usize,
-}
-
-impl FreeBlocks {
-    /// The smallest free block that fits, or new space at the end.
-    fn take(&mut self, size: usize) -> usize {
-        let best = self.blocks.iter().filter(|(_, free)| **free >= size).min_by_key(|(_, free)| **free);
-        if let Some((&offset, &free)) = best {
-            self.blocks.remove(&offset);
-            if free > size {
-                self.blocks.insert(offset + size, free - size);
-            }
-            return offset;
-        }
-        // A free block at the end is grown rather than left behind.
-        let offset = match self.blocks.last_key_value() {
-            Some((&offset, &free)) if offset + free == self.end => {
-                self.blocks.remove(&offset);
-                offset
-            }
-            _ => self.end,
-        };
-        self.end = offset + size;
-        offset
-    }
-
-    fn release(&mut self, mut offset: usize, mut size: usize) {
-        if let Some((&before, &free)) = self.blocks.range(..offset).next_back() {
-            if before + free == offset {
-                self.blocks.remove(&before);
-                offset = before;
-                size += free;
-            }
-        }
-        if let Some(&free) = self.blocks.get(&(offset + size)) {
-            self.blocks.remove(&(offset + size));
-            size += free;
-        }
-        self.blocks.insert(offset, size);
     }
 }

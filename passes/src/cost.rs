@@ -20,7 +20,7 @@ pub struct Cost {
 
 impl Cost {
     /// The cost of a computation whose instructions are kernels.
-    pub(crate) fn of(computation: &Computation) -> Cost {
+    pub fn of(computation: &Computation) -> Cost {
         let mut total = Cost::default();
         for instruction in &computation.instructions {
             let class = definition(instruction.kind).class;

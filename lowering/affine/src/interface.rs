@@ -1,0 +1,140 @@
+//! What running a compiled program needs to know besides its code: the attribute `hlo.interface` of its module.
+//!
+//! `hlo-to-affine` writes it, the passes after it leave it alone, and whoever loads the code reads it.
+
+use hlo::dialect::{self, DialectError};
+use hlo::graph::Computation;
+use hlo::literal::Literal;
+use hlo::shape::{ArrayShape, ProgramShape, Shape};
+use melior::ir::attribute::{ArrayAttribute, Attribute, DictionaryAttribute, IntegerAttribute, TypeAttribute};
+use melior::ir::r#type::IntegerType;
+use melior::ir::{AttributeLike, Identifier, OperationRef};
+use mlir_ext::rewrite::Rewriter;
+use mlir_ext::{attributes, operations};
+use passes::assign_buffers::BufferAssignment;
+use passes::cost::Cost;
+
+/// Name of the module attribute.
+pub const INTERFACE: &str = "hlo.interface";
+
+/// The interface of a compiled program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// Shapes as the program declares them.
+    pub program_shape: ProgramShape,
+    /// Shapes of the parameters' leaves; only arrays have one.
+    pub parameters: Vec<Option<ArrayShape>>,
+    /// Shapes of the results' leaves; only arrays have one.
+    pub outputs: Vec<Option<ArrayShape>>,
+    /// Bytes of temporary memory.
+    pub arena_size: usize,
+    /// Values that the code reads.
+    pub constants: Vec<Literal>,
+    /// What a run costs.
+    pub cost: Cost,
+}
+
+impl Interface {
+    /// The interface of an entry computation, of a program that was declared with these shapes.
+    pub fn new(program_shape: ProgramShape, entry: &Computation, assignment: &BufferAssignment) -> Self {
+        let BufferAssignment { arena_size, mut parameters, mut outputs, constants, .. } = assignment.clone();
+        declare_dimensions(&mut parameters, program_shape.parameters.iter());
+        declare_dimensions(&mut outputs, std::iter::once(&program_shape.result));
+        Interface { program_shape, parameters, outputs, arena_size, constants, cost: Cost::of(entry) }
+    }
+
+    /// Writes the interface to the module that is rewritten.
+    ///
+    /// # Errors
+    /// [`DialectError::Invalid`] for shapes that no type has.
+    pub fn write<'c>(&self, rewriter: &Rewriter<'c, '_>) -> Result<(), DialectError> {
+        let context = rewriter.context();
+        let number = |value: u64| -> Attribute<'c> {
+            IntegerAttribute::new(IntegerType::new(context, 64).into(), value as i64).into()
+        };
+        let shapes = |shapes: &[Option<ArrayShape>]| -> Result<Attribute<'c>, DialectError> {
+            let types: Vec<Attribute> = shapes
+                .iter()
+                .map(|shape| shape.clone().map_or(Shape::Token, Shape::Array))
+                .map(|shape| Ok(TypeAttribute::new(dialect::type_of(context, &shape)?).into()))
+                .collect::<Result<_, DialectError>>()?;
+            Ok(ArrayAttribute::new(context, &types).into())
+        };
+        let constants: Vec<Attribute> = self
+            .constants
+            .iter()
+            .map(|literal| dialect::literal_attribute(context, literal))
+            .collect::<Result<_, DialectError>>()?;
+        let entries: [(&str, Attribute<'c>); 8] = [
+            ("program_shape", TypeAttribute::new(dialect::signature_type(context, &self.program_shape)?).into()),
+            ("parameters", shapes(&self.parameters)?),
+            ("outputs", shapes(&self.outputs)?),
+            ("arena_size", number(self.arena_size as u64)),
+            ("constants", ArrayAttribute::new(context, &constants).into()),
+            ("flops", number(self.cost.flops)),
+            ("transcendentals", number(self.cost.transcendentals)),
+            ("bytes_accessed", number(self.cost.bytes_accessed)),
+        ];
+        let entries = entries.map(|(name, value)| (Identifier::new(context, name), value));
+        rewriter.set_attribute(rewriter.root(), INTERFACE, DictionaryAttribute::new(context, &entries).into());
+        Ok(())
+    }
+
+    /// Reads the interface of a module.
+    ///
+    /// # Errors
+    /// [`DialectError::Invalid`] for a module without one.
+    pub fn read(module: OperationRef<'_, '_>) -> Result<Self, DialectError> {
+        let attribute = operations::attribute(&module, INTERFACE);
+        let entries = attribute.and_then(attributes::entries).ok_or_else(|| malformed("is missing"))?;
+        let find = |name: &str| {
+            let entry = entries.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+            entry.ok_or_else(|| malformed(&format!("has no `{name}`")))
+        };
+        let wrong = |name: &str| malformed(&format!("has a wrong `{name}`"));
+        let number = |name: &str| attributes::integer(find(name)?).map(|value| value as u64).ok_or_else(|| wrong(name));
+        let shapes = |name: &str| -> Result<Vec<Option<ArrayShape>>, DialectError> {
+            let types = attributes::elements(find(name)?).ok_or_else(|| wrong(name))?;
+            types
+                .into_iter()
+                .map(|shape| match dialect::shape_of(attributes::r#type(shape).ok_or_else(|| wrong(name))?)? {
+                    Shape::Array(array) => Ok(Some(array)),
+                    Shape::Tuple(_) | Shape::Token | Shape::Opaque => Ok(None),
+                })
+                .collect()
+        };
+        let constants = attributes::elements(find("constants")?).ok_or_else(|| wrong("constants"))?;
+        let signature = attributes::r#type(find("program_shape")?).ok_or_else(|| wrong("program_shape"))?;
+        Ok(Interface {
+            program_shape: dialect::signature_of(signature)?,
+            parameters: shapes("parameters")?,
+            outputs: shapes("outputs")?,
+            arena_size: number("arena_size")? as usize,
+            constants: constants
+                .into_iter()
+                .map(|value| match value.is_elements() {
+                    true => dialect::literal_of(value, &dialect::shape_of(value.r#type())?),
+                    false => Ok(Literal::Token),
+                })
+                .collect::<Result<_, DialectError>>()?,
+            cost: Cost {
+                flops: number("flops")?,
+                transcendentals: number("transcendentals")?,
+                bytes_accessed: number("bytes_accessed")?,
+            },
+        })
+    }
+}
+
+/// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.
+fn declare_dimensions<'s>(arrays: &mut [Option<ArrayShape>], declared: impl Iterator<Item = &'s Shape>) {
+    for (array, declared) in arrays.iter_mut().zip(declared.flat_map(Shape::leaves)) {
+        if let (Some(array), Some(declared)) = (array, declared.as_array()) {
+            array.dynamic.clone_from(&declared.dynamic);
+        }
+    }
+}
+
+fn malformed(what: &str) -> DialectError {
+    DialectError::Invalid { location: None, message: format!("the module's attribute `{INTERFACE}` {what}") }
+}

@@ -1,0 +1,47 @@
+//! `hlo-to-affine`: the entry function of a module, with its buffers, becomes the functions of its kernels.
+
+use hlo::dialect;
+use melior::ir::OperationRef;
+use mlir_ext::pass::PassStatistics;
+use mlir_ext::rewrite::Rewriter;
+use mlir_ext::{attributes, modules, operations};
+use passes::assign_buffers::read_assignment;
+
+use crate::error::LoweringError;
+use crate::interface::Interface;
+use crate::program::{LoopOptions, lower_program};
+
+/// The one attribute of the HLO program's module that the lowered one keeps.
+const NAME: &str = "sym_name";
+
+/// Puts the lowered program in the place of a module's contents, and notes its interface on the module.
+///
+/// # Errors
+/// [`LoweringError::Unsupported`] for operations without a lowering, [`LoweringError::Dialect`] for a module that is no
+/// HLO program or whose buffers are not assigned. The module is then as it was.
+pub fn run(
+    module: OperationRef<'_, '_>,
+    options: LoopOptions,
+    statistics: &mut PassStatistics,
+) -> Result<(), LoweringError> {
+    let rewriter = Rewriter::new(module);
+    let (entry, assignment) = read_assignment(dialect::entry_function(module)?)?;
+    let declared = operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(attributes::r#type);
+    let declared = match declared {
+        Some(signature) => dialect::signature_of(signature)?,
+        None => entry.program_shape(),
+    };
+    let lowered = lower_program(rewriter.context(), &entry, &assignment, options)?;
+    let interface = Interface::new(declared, &entry, &assignment);
+
+    let name = operations::attribute(&module, NAME);
+    let functions = modules::top_level(&lowered).len() as u64;
+    modules::with_module(module, |module| modules::replace_contents(module, lowered))
+        .ok_or_else(|| LoweringError::bug("the root is no module"))?;
+    if let Some(name) = name {
+        rewriter.set_attribute(module, NAME, name);
+    }
+    interface.write(&rewriter)?;
+    statistics.add("functions", functions);
+    Ok(())
+}
