@@ -7,33 +7,27 @@ use hlo::attributes::{
     AttributeValue, Attributes, ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension,
 };
 use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, Number, rewrite};
-use crate::registry::PassStatistics;
+use crate::graph_builder::{GraphBuilder, Number};
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
 
-/// Canonicalises the convolutions of every function.
-pub fn canonicalize_convolutions(module: &mut Module, statistics: &mut PassStatistics) {
-    for function in &mut module.functions {
-        canonicalize_computation(function, statistics);
+/// Runs the pass.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Convolution) {
+        let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Convolution)?;
+        body.rewrite(|builder, _, convolution| Site::of(builder, convolution, statistics)?.canonical())?;
     }
-}
-
-fn canonicalize_computation(computation: &mut Computation, statistics: &mut PassStatistics) {
-    for instruction in &mut computation.instructions {
-        for nested in &mut instruction.computations {
-            canonicalize_computation(nested, statistics);
-        }
-    }
-    if !computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Convolution) {
-        return;
-    }
-    rewrite(computation, |builder, instruction| match Site::of(builder, &instruction, statistics) {
-        Some(site) => site.canonical(),
-        None => builder.push(instruction),
-    });
+    Ok(())
 }
 
 /// A convolution to rewrite.
@@ -54,9 +48,6 @@ impl<'s> Site<'s> {
         convolution: &'s Instruction,
         statistics: &'s mut PassStatistics,
     ) -> Option<Self> {
-        if convolution.kind != OpKind::Convolution {
-            return None;
-        }
         let (&[input, kernel], result) = (&convolution.operands[..], convolution.shape.as_array()?) else {
             return None;
         };
@@ -80,17 +71,21 @@ impl<'s> Site<'s> {
         })
     }
 
-    fn canonical(mut self) -> InstructionId {
+    /// The convolution in its new form; `None` where that is the one that it has.
+    fn canonical(mut self) -> Option<InstructionId> {
         self.pad_input();
         self.reverse_kernel();
         let attributes = &self.convolution.attributes;
         let is_grouped =
             ["feature_group_count", "batch_group_count"].iter().any(|name| attributes.int(name).unwrap_or(1) != 1);
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
-            return self.into_dot();
+            return Some(self.into_dot());
+        }
+        if self.window == attributes.window() {
+            return None;
         }
         let attributes = attributes.clone().with("window", AttributeValue::Window(self.window));
-        self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes)
+        Some(self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes))
     }
 
     // convolution(x, k), pad, lhs_dilate => convolution(pad(x, 0), k)

@@ -4,74 +4,69 @@
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
 //! nothing is a product of elements. Small floats are widened to the type of their sums.
 
-use hlo::attributes::{AttributeValue, Attributes};
+use hlo::attributes::AttributeValue;
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
-use hlo::literal::{ArrayLiteral, Literal};
+use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::shape::{ArrayShape, Shape};
+use hlo::shape::ArrayShape;
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, rewrite};
-use crate::widen_contractions::widen_contractions;
+use crate::graph_builder::{GraphBuilder, Number};
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
+use crate::widen_contractions::widen_operands;
 
-/// How often each rule was applied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DotRewrites {
-    /// `dot(x, y) => multiply(broadcast(x), broadcast(y))` where nothing is contracted.
-    pub products: usize,
-    /// `dot(transpose(x), y) => dot(x, y)` with other dimension numbers.
-    pub folded_transposes: usize,
-    /// `dot(x, y) => convert(dot(convert(x), convert(y)))` where sums have a wider type.
-    pub widened: usize,
-    /// `dot(x, v) => reduce(multiply(x, broadcast(v)), add)`.
-    pub reductions: usize,
-}
+/// Dimension numbers of the two operands of a dot.
+const NUMBERS: [[&str; 2]; 2] =
+    [["lhs_batch_dims", "lhs_contracting_dims"], ["rhs_batch_dims", "rhs_contracting_dims"]];
 
-/// Canonicalises the dots of every function.
-pub fn canonicalize_dots(module: &mut Module) -> DotRewrites {
-    let mut rewrites = DotRewrites::default();
-    for function in &mut module.functions {
-        canonicalize_computation(function, &mut rewrites);
+/// Runs the pass.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    let is_contraction = |kind| matches!(kind, OpKind::Dot | OpKind::Convolution);
+    for block in blocks_with(&rewriter, |_, kind| is_contraction(kind)) {
+        // Transposes are read for their permutations.
+        let body = Body::read(&rewriter, block, |_, kind| is_contraction(kind) || kind == OpKind::Transpose)?;
+        body.rewrite(|builder, _, instruction| {
+            is_contraction(instruction.kind).then(|| canonical(builder, instruction, statistics))?
+        })?;
     }
-    rewrites
+    Ok(())
 }
 
-fn canonicalize_computation(computation: &mut Computation, rewrites: &mut DotRewrites) {
-    for instruction in &mut computation.instructions {
-        if matches!(instruction.kind, OpKind::While | OpKind::Conditional | OpKind::AsyncStart) {
-            for nested in &mut instruction.computations {
-                canonicalize_computation(nested, rewrites);
-            }
+/// What a contraction becomes; `None` where it stays as it is.
+fn canonical(
+    builder: &mut GraphBuilder,
+    instruction: &Instruction,
+    statistics: &mut PassStatistics,
+) -> Option<InstructionId> {
+    let is_dot = instruction.kind == OpKind::Dot;
+    if is_dot
+        && instruction.attributes.ints("lhs_contracting_dims").is_empty()
+        && let Some(product) = product(builder, instruction)
+    {
+        statistics.add("product", 1);
+        return Some(product);
+    }
+    let mut contraction = instruction.clone();
+    let folded = if is_dot { fold_transposes(builder, &mut contraction) } else { 0 };
+    statistics.add("fold-transpose", folded);
+    let narrow = widen_operands(builder, &mut contraction);
+    statistics.add("widen", u64::from(narrow.is_some()));
+    let vector_dot = if is_dot { VectorDot::of(builder, &contraction) } else { None };
+    let value = match vector_dot {
+        Some(vector_dot) => {
+            statistics.add("vector-dot-to-reduce", 1);
+            vector_dot.expand(builder, &contraction)
         }
-    }
-    rewrites.products += expand_products(computation);
-    for position in 0..computation.instructions.len() {
-        if computation.instructions[position].kind == OpKind::Dot {
-            rewrites.folded_transposes +=
-                usize::from(fold_transpose(computation, position, 0, ["lhs_batch_dims", "lhs_contracting_dims"]));
-            rewrites.folded_transposes +=
-                usize::from(fold_transpose(computation, position, 1, ["rhs_batch_dims", "rhs_contracting_dims"]));
-        }
-    }
-    rewrites.widened += widen_contractions(computation);
-    rewrites.reductions += expand_vector_dots(computation);
-}
-
-/// Replaces dots without contracting dimensions; returns how many.
-fn expand_products(computation: &mut Computation) -> usize {
-    let contracts_nothing = |instruction: &Instruction| {
-        instruction.kind == OpKind::Dot && instruction.attributes.ints("lhs_contracting_dims").is_empty()
+        None if folded > 0 || narrow.is_some() => builder.push(contraction),
+        None => return None,
     };
-    if !computation.instructions.iter().any(contracts_nothing) {
-        return 0;
-    }
-    let mut count = 0;
-    rewrite(computation, |builder, instruction| {
-        let product = contracts_nothing(&instruction).then(|| product(builder, &instruction)).flatten();
-        count += usize::from(product.is_some());
-        product.unwrap_or_else(|| builder.push(instruction))
-    });
-    count
+    Some(narrow.map_or(value, |element_type| builder.convert(value, element_type)))
 }
 
 // dot(x, y) => multiply(broadcast(transpose(x)), broadcast(transpose(y)));
@@ -96,7 +91,7 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
         let places: Option<Vec<i64>> =
             (0..vector_shape.rank() as i64).map(|d| matrix_batch.get(place_among(vector_batch, d)?).copied()).collect();
         let mut operands = [lhs, rhs];
-        operands[vector] = builder.spread(*vector_operand, &matrix_shape.dimensions, &places?);
+        operands[vector] = builder.broadcast_in_dim(*vector_operand, &matrix_shape.dimensions, &places?);
         let product = builder.binary(OpKind::Multiply, operands[0], operands[1]);
         return Some(builder.transpose(product, &[&matrix_batch[..], matrix_free].concat()));
     }
@@ -105,37 +100,37 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
     let mut in_result = |operand, shape: &ArrayShape, own_batch: &[i64], free: &[i64], first_free: usize| {
         let place = |d| place_among(own_batch, d).or_else(|| Some(first_free + place_among(free, d)?));
         let places: Option<Vec<i64>> = (0..shape.rank() as i64).map(|d| Some(place(d)? as i64)).collect();
-        Some(builder.spread(operand, &result.dimensions, &places?))
+        Some(builder.broadcast_in_dim(operand, &result.dimensions, &places?))
     };
     let lhs = in_result(lhs, lhs_shape, lhs_batch, lhs_free, batch)?;
     let rhs = in_result(rhs, rhs_shape, rhs_batch, rhs_free, batch + lhs_free.len())?;
     Some(builder.binary(OpKind::Multiply, lhs, rhs))
 }
 
+/// Folds transposes of the operands; returns how many.
+fn fold_transposes(builder: &GraphBuilder, dot: &mut Instruction) -> u64 {
+    (0..2).map(|side| u64::from(fold_transpose(builder, dot, side))).sum()
+}
+
 // dot(transpose(x, p), y) with dimensions d => dot(x, y) with dimensions p[d]
-fn fold_transpose(computation: &mut Computation, position: usize, operand: usize, names: [&'static str; 2]) -> bool {
-    let dot = &computation.instructions[position];
-    let source = computation.get(dot.operands[operand]);
+fn fold_transpose(builder: &GraphBuilder, dot: &mut Instruction, side: usize) -> bool {
+    let source = builder.get(dot.operands[side]);
     if source.kind != OpKind::Transpose {
         return false;
     }
     let permutation = source.attributes.ints("dimensions");
-    let mapped = |name: &str| -> Vec<i64> {
+    let names = NUMBERS[side];
+    let mapped = names.map(|name| -> Vec<i64> {
         dot.attributes.ints(name).iter().filter_map(|&d| permutation.get(d as usize).copied()).collect()
-    };
-    let (batch, contracting) = (mapped(names[0]), mapped(names[1]));
+    });
     // The result lists free dimensions in the operand's order: it must stay the same.
-    let free: Vec<i64> = (0..permutation.len() as i64)
-        .filter(|d| !dot.attributes.ints(names[0]).contains(d) && !dot.attributes.ints(names[1]).contains(d))
-        .map(|d| permutation[d as usize])
-        .collect();
+    let is_free = |d: &i64| names.iter().all(|name| !dot.attributes.ints(name).contains(d));
+    let free = (0..permutation.len() as i64).filter(is_free).map(|d| permutation[d as usize]);
     if !free.is_sorted() {
         return false;
     }
-    let input = source.operands[0];
-    let dot = &mut computation.instructions[position];
-    dot.operands[operand] = input;
-    for (name, dimensions) in names.into_iter().zip([batch, contracting]) {
+    dot.operands[side] = source.operands[0];
+    for (name, dimensions) in names.into_iter().zip(mapped) {
         if !dimensions.is_empty() {
             dot.attributes.set(name, AttributeValue::Ints(dimensions));
         }
@@ -143,57 +138,21 @@ fn fold_transpose(computation: &mut Computation, position: usize, operand: usize
     true
 }
 
-/// Replaces dots whose one side has no free dimensions; returns how many.
-fn expand_vector_dots(computation: &mut Computation) -> usize {
-    let is_vector_dot = |computation: &Computation, instruction: &Instruction| {
-        instruction.kind == OpKind::Dot && VectorDot::of(computation, instruction).is_some()
-    };
-    let count = computation.instructions.iter().filter(|instruction| is_vector_dot(computation, instruction)).count();
-    if count == 0 {
-        return 0;
-    }
-    let mut result: Vec<Instruction> = Vec::with_capacity(computation.instructions.len() + 6 * count);
-    let mut new_ids: Vec<InstructionId> = Vec::with_capacity(computation.instructions.len());
-    for instruction in &computation.instructions {
-        let vector_dot = match instruction.kind {
-            OpKind::Dot => VectorDot::of(computation, instruction),
-            _ => None,
-        };
-        let mut own = instruction.clone();
-        for operand in &mut own.operands {
-            *operand = new_ids[operand.index()];
-        }
-        match vector_dot {
-            Some(vector_dot) => new_ids.push(vector_dot.expand(&own, &mut result)),
-            None => {
-                new_ids.push(InstructionId(result.len() as u32));
-                result.push(own);
-            }
-        }
-    }
-    computation.parameters = computation.parameters.iter().map(|parameter| new_ids[parameter.index()]).collect();
-    computation.root = new_ids[computation.root.index()];
-    computation.instructions = result;
-    count
-}
-
 /// A dot in which one operand has all free dimensions.
 struct VectorDot {
     /// The operand with the free dimensions.
     matrix: usize,
-    shape: ArrayShape,
+    dimensions: Vec<i64>,
     /// For each dimension of the other operand, the dimension of the matrix it goes with.
     vector_dimensions: Vec<i64>,
     contracted: Vec<i64>,
-    /// Sizes of the matrix's dimensions that are left, in order.
-    kept: Vec<i64>,
 }
 
 impl VectorDot {
-    fn of(computation: &Computation, dot: &Instruction) -> Option<Self> {
+    fn of(builder: &GraphBuilder, dot: &Instruction) -> Option<Self> {
         let result = dot.shape.as_array()?;
-        let shapes: Vec<&ArrayShape> =
-            dot.operands.iter().map(|&operand| computation.get(operand).shape.as_array()).collect::<Option<_>>()?;
+        let &[lhs, rhs] = &dot.operands[..] else { return None };
+        let shapes = [lhs, rhs].map(|operand| builder.array(operand));
         let is_plain = |r#type: ElementType| {
             matches!(r#type, ElementType::F32 | ElementType::F64)
                 || matches!(r#type.class(), ElementClass::Signed | ElementClass::Unsigned) && r#type.bit_width() >= 32
@@ -203,9 +162,8 @@ impl VectorDot {
         {
             return None;
         }
-        let names = [["lhs_batch_dims", "lhs_contracting_dims"], ["rhs_batch_dims", "rhs_contracting_dims"]];
         let used = |side: usize| -> Vec<i64> {
-            names[side].iter().flat_map(|name| dot.attributes.ints(name)).copied().collect()
+            NUMBERS[side].iter().flat_map(|name| dot.attributes.ints(name)).copied().collect()
         };
         let has_free = |side: usize| shapes[side].rank() > used(side).len();
         let matrix = match (has_free(0), has_free(1)) {
@@ -214,7 +172,7 @@ impl VectorDot {
             (true, true) => return None,
         };
         // The result has batch dimensions first; the reduction keeps the matrix's order.
-        let batch = dot.attributes.ints(names[matrix][0]);
+        let batch = dot.attributes.ints(NUMBERS[matrix][0]);
         if !batch.iter().copied().eq(0..batch.len() as i64) {
             return None;
         }
@@ -226,84 +184,23 @@ impl VectorDot {
         if !vector_dimensions.is_sorted() {
             return None;
         }
-        let mut contracted = dot.attributes.ints(names[matrix][1]).to_vec();
+        let mut contracted = dot.attributes.ints(NUMBERS[matrix][1]).to_vec();
         contracted.sort_unstable();
-        let shape = ArrayShape { layout: None, ..shapes[matrix].clone() };
-        let kept: Vec<i64> = (0..shape.rank() as i64)
-            .filter(|d| !contracted.contains(d))
-            .map(|d| shape.dimensions[d as usize])
-            .collect();
-        (kept == result.dimensions).then_some(VectorDot { matrix, shape, vector_dimensions, contracted, kept })
+        let dimensions = shapes[matrix].dimensions.clone();
+        let kept = (0..dimensions.len()).filter(|&d| !contracted.contains(&(d as i64))).map(|d| dimensions[d]);
+        kept.eq(result.dimensions.iter().copied()).then_some(VectorDot {
+            matrix,
+            dimensions,
+            vector_dimensions,
+            contracted,
+        })
     }
 
     // dot(x, v) => reduce(multiply(x, broadcast(v)), 0), add
-    fn expand(&self, dot: &Instruction, result: &mut Vec<Instruction>) -> InstructionId {
-        let element_type = self.shape.element_type;
-        let matrix_shape = Shape::Array(self.shape.clone());
-        let mut add =
-            |suffix: &str, kind: OpKind, shape: Shape, operands: Vec<InstructionId>, attributes: Attributes| {
-                result.push(instruction(format!("{}.{suffix}", dot.name), kind, shape, operands, attributes, dot));
-                InstructionId(result.len() as u32 - 1)
-            };
-        let dimensions = Attributes::new().with("dimensions", AttributeValue::Ints(self.vector_dimensions.clone()));
-        let broadcast =
-            add("broadcast", OpKind::Broadcast, matrix_shape.clone(), vec![dot.operands[1 - self.matrix]], dimensions);
-        let product = add(
-            "multiply",
-            OpKind::Multiply,
-            matrix_shape,
-            vec![dot.operands[self.matrix], broadcast],
-            Attributes::new(),
-        );
-        let zero = ArrayLiteral::from_bytes(ArrayShape::new(element_type, []), &vec![0; element_type.byte_width()]);
-        let zero = zero.map_or(Literal::Token, Literal::Array);
-        let value = Attributes::new().with("value", AttributeValue::Literal(zero));
-        let initial = add("zero", OpKind::Constant, Shape::scalar(element_type), Vec::new(), value);
-        let contracted = Attributes::new().with("dimensions", AttributeValue::Ints(self.contracted.clone()));
-        let shape = Shape::array(element_type, self.kept.clone());
-        let reduce = add("reduce", OpKind::Reduce, shape, vec![product, initial], contracted);
-        if let Some(last) = result.last_mut() {
-            last.computations.push(addition(element_type, dot));
-        }
-        reduce
-    }
-}
-
-fn instruction(
-    name: String,
-    kind: OpKind,
-    shape: Shape,
-    operands: Vec<InstructionId>,
-    attributes: Attributes,
-    like: &Instruction,
-) -> Instruction {
-    Instruction {
-        name,
-        kind,
-        shape,
-        operands,
-        attributes,
-        computations: Vec::new(),
-        callee: None,
-        annotations: Vec::new(),
-        position: like.position,
-    }
-}
-
-/// The computation that adds two scalars.
-fn addition(element_type: ElementType, dot: &Instruction) -> Computation {
-    let scalar = Shape::scalar(element_type);
-    let parameter = |number: i64| {
-        let attributes = Attributes::new().with("parameter_number", AttributeValue::Int(number));
-        instruction(format!("{}.{number}", dot.name), OpKind::Parameter, scalar.clone(), Vec::new(), attributes, dot)
-    };
-    let operands = vec![InstructionId(0), InstructionId(1)];
-    let sum = instruction(format!("{}.sum", dot.name), OpKind::Add, scalar.clone(), operands, Attributes::new(), dot);
-    Computation {
-        name: format!("{}.add", dot.name),
-        instructions: vec![parameter(0), parameter(1), sum],
-        parameters: vec![InstructionId(0), InstructionId(1)],
-        root: InstructionId(2),
-        annotations: Vec::new(),
+    fn expand(&self, builder: &mut GraphBuilder, dot: &Instruction) -> InstructionId {
+        let vector = dot.operands[1 - self.matrix];
+        let vector = builder.broadcast(vector, &self.dimensions, &self.vector_dimensions);
+        let product = builder.binary(OpKind::Multiply, dot.operands[self.matrix], vector);
+        builder.reduce(product, Number::Integer(0), &self.contracted, OpKind::Add)
     }
 }

@@ -1,7 +1,6 @@
 //! Which operations may be removed.
 
 use hlo::dialect;
-use hlo::graph::Instruction;
 use hlo::op_kind::OpKind;
 use hlo::ops;
 use melior::ir::OperationRef;
@@ -27,18 +26,6 @@ pub fn has_effect<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRe
             return true;
         }
         stack.extend(rewriter.operations_directly_in(operation));
-    }
-    false
-}
-
-/// As [`has_effect`], in the graph, where calls have been inlined.
-pub fn instruction_has_effect(instruction: &Instruction) -> bool {
-    let mut pending = vec![instruction];
-    while let Some(instruction) = pending.pop() {
-        if ops::has_side_effect(instruction.kind, &instruction.attributes) {
-            return true;
-        }
-        pending.extend(instruction.computations.iter().flat_map(|nested| &nested.instructions));
     }
     false
 }

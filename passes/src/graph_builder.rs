@@ -1,15 +1,21 @@
-//! New instructions for graph passes: what an operation is replaced by.
+//! New instructions: what an operation is replaced by.
 //!
-//! A [`GraphBuilder`] holds the instructions of the computation that a pass writes. Operations made here have the
+//! A [`GraphBuilder`] holds the instructions of a computation that a pass writes: a block being rewritten
+//! ([`crate::rewrite`]), or a computation nested in a new operation. Operations made here have the
 //! shapes that their operands give them, so that an expansion reads like its formula.
+
+use std::cell::OnceCell;
 
 use hlo::attributes::{AttributeValue, Attributes, PaddingDimension, SliceDimension};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId, TextPosition};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::ops::{self, OpView};
 use hlo::scalar::{Scalar, store};
-use hlo::shape::{ArrayShape, Shape};
+use hlo::shape::{ArrayShape, ProgramShape, Shape};
+
+use crate::registry::PassError;
 
 /// A number for a constant of any element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,24 +35,8 @@ pub struct GraphBuilder {
     name: String,
     position: Option<TextPosition>,
     count: usize,
-}
-
-/// Writes a computation again: `rewrite` gets each instruction, in order and with operands that are already rewritten,
-/// appends it or what replaces it, and gives the value.
-pub(crate) fn rewrite(
-    computation: &mut Computation,
-    mut rewrite: impl FnMut(&mut GraphBuilder, Instruction) -> InstructionId,
-) {
-    let mut builder = GraphBuilder::new(&computation.name);
-    let mut ids: Vec<InstructionId> = Vec::with_capacity(computation.instructions.len());
-    for instruction in std::mem::take(&mut computation.instructions) {
-        let operands = instruction.operands.iter().map(|operand| ids[operand.index()]).collect();
-        builder.stand_for(&instruction);
-        ids.push(rewrite(&mut builder, Instruction { operands, ..instruction }));
-    }
-    let root = ids[computation.root.index()];
-    *computation =
-        builder.finish(std::mem::take(&mut computation.name), root, std::mem::take(&mut computation.annotations));
+    /// The first mistake of whoever uses the builder.
+    mistake: OnceCell<String>,
 }
 
 impl GraphBuilder {
@@ -60,6 +50,41 @@ impl GraphBuilder {
         self.name.clone_from(&instruction.name);
         self.position = instruction.position;
         self.count = 0;
+    }
+
+    /// Number of instructions.
+    pub(crate) fn len(&self) -> usize {
+        self.instructions.len()
+    }
+
+    /// Takes the last instructions back, up to a number of them.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.instructions.truncate(len);
+    }
+
+    /// The instructions.
+    ///
+    /// # Errors
+    /// [`PassError::Bug`] where the builder was used wrongly.
+    pub(crate) fn into_instructions(self) -> Result<Vec<Instruction>, PassError> {
+        match self.mistake.into_inner() {
+            Some(mistake) => Err(PassError::bug(mistake)),
+            None => Ok(self.instructions),
+        }
+    }
+
+    /// [`Self::finish`].
+    ///
+    /// # Errors
+    /// [`PassError::Bug`] where the builder was used wrongly.
+    pub(crate) fn into_computation(
+        mut self,
+        name: String,
+        root: InstructionId,
+        annotations: Vec<(String, String)>,
+    ) -> Result<Computation, PassError> {
+        self.mistake.take().map_or(Ok(()), |mistake| Err(PassError::bug(mistake)))?;
+        Ok(self.finish(name, root, annotations))
     }
 
     /// Ends the computation; parameters are those added, in order of their numbers.
@@ -103,14 +128,11 @@ impl GraphBuilder {
         self.count += 1;
         self.push(Instruction {
             name: format!("{}.{kind}.{}", self.name, self.count),
-            kind,
-            shape: shape.into(),
             operands: operands.to_vec(),
             attributes,
             computations,
-            callee: None,
-            annotations: Vec::new(),
             position: self.position,
+            ..Instruction::new(kind, shape)
         })
     }
 
@@ -124,11 +146,14 @@ impl GraphBuilder {
         &self.get(id).shape
     }
 
-    /// The shape of an array, without layout; a scalar `pred` for what is no array (the program was checked).
+    /// The shape of an array, without layout. Asked of anything else, the builder gives no instructions in the end.
     pub fn array(&self, id: InstructionId) -> ArrayShape {
         match self.shape(id).as_array() {
             Some(array) => ArrayShape { layout: None, ..array.clone() },
-            None => ArrayShape::new(ElementType::Pred, []),
+            None => {
+                self.mistake.get_or_init(|| format!("`{}` is no array", self.get(id).name));
+                ArrayShape::new(ElementType::Pred, [])
+            }
         }
     }
 
@@ -140,6 +165,29 @@ impl GraphBuilder {
     /// Sizes of an array.
     pub fn dimensions(&self, id: InstructionId) -> Vec<i64> {
         self.array(id).dimensions
+    }
+
+    /// Appends an operation whose shape its operands and attributes give.
+    fn infer(&mut self, kind: OpKind, operands: &[InstructionId], attributes: Attributes) -> InstructionId {
+        self.infer_with(kind, operands, attributes, Vec::new())
+    }
+
+    /// [`Self::infer`], with nested computations.
+    fn infer_with(
+        &mut self,
+        kind: OpKind,
+        operands: &[InstructionId],
+        attributes: Attributes,
+        computations: Vec<Computation>,
+    ) -> InstructionId {
+        let signatures: Vec<ProgramShape> = computations.iter().map(Computation::program_shape).collect();
+        let shapes: Vec<&Shape> = operands.iter().map(|&operand| self.shape(operand)).collect();
+        let view = OpView { kind, operands: &shapes, attributes: &attributes, computations: &signatures, result: None };
+        let shape = ops::infer_shape(&view).unwrap_or_else(|error| {
+            self.mistake.get_or_init(|| error.to_string());
+            Shape::Token
+        });
+        self.add_with(kind, shape, operands, attributes, computations)
     }
 
     /// Parameter number `number`.
@@ -178,23 +226,20 @@ impl GraphBuilder {
         self.broadcast(scalar, &shape.dimensions, &[])
     }
 
-    /// An elementwise operation on one operand, with its type.
+    /// An elementwise operation on one operand.
     pub fn unary(&mut self, kind: OpKind, operand: InstructionId) -> InstructionId {
-        let shape = self.array(operand);
-        self.add(kind, shape, &[operand], Attributes::new())
+        self.infer(kind, &[operand], Attributes::new())
     }
 
-    /// An elementwise operation on two operands of one shape, which is the result's.
+    /// An elementwise operation on two operands of one shape.
     pub fn binary(&mut self, kind: OpKind, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
-        let shape = self.array(lhs);
-        self.add(kind, shape, &[lhs, rhs], Attributes::new())
+        self.infer(kind, &[lhs, rhs], Attributes::new())
     }
 
     /// A comparison: `EQ`, `NE`, `LT`, `LE`, `GT`, `GE`.
     pub fn compare(&mut self, direction: &str, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
-        let shape = self.array(lhs).with_element_type(ElementType::Pred);
         let attributes = Attributes::new().with("direction", AttributeValue::Word(direction.to_string()));
-        self.add(OpKind::Compare, shape, &[lhs, rhs], attributes)
+        self.infer(OpKind::Compare, &[lhs, rhs], attributes)
     }
 
     /// `on_true` where the predicate holds, else `on_false`.
@@ -204,8 +249,7 @@ impl GraphBuilder {
         on_true: InstructionId,
         on_false: InstructionId,
     ) -> InstructionId {
-        let shape = self.array(on_true);
-        self.add(OpKind::Select, shape, &[predicate, on_true, on_false], Attributes::new())
+        self.infer(OpKind::Select, &[predicate, on_true, on_false], Attributes::new())
     }
 
     /// [`Self::select`] between values of any shape, by a scalar predicate.
@@ -225,15 +269,13 @@ impl GraphBuilder {
                     .collect();
                 self.tuple(&chosen)
             }
-            shape @ Shape::Array(_) => {
-                self.add(OpKind::Select, shape, &[predicate, on_true, on_false], Attributes::new())
-            }
+            Shape::Array(_) => self.select(predicate, on_true, on_false),
             Shape::Token | Shape::Opaque => on_true,
         }
     }
 
     /// Elements of an array of one dimension at given places; the result has the dimensions of the places.
-    pub fn elements_at(&mut self, operand: InstructionId, places: InstructionId) -> InstructionId {
+    pub fn take(&mut self, operand: InstructionId, places: InstructionId) -> InstructionId {
         let dimensions = self.dimensions(places);
         let attributes = Attributes::new()
             .with("offset_dims", AttributeValue::Ints(Vec::new()))
@@ -241,8 +283,7 @@ impl GraphBuilder {
             .with("start_index_map", AttributeValue::Ints(vec![0]))
             .with("index_vector_dim", AttributeValue::Int(dimensions.len() as i64))
             .with("slice_sizes", AttributeValue::Ints(vec![1]));
-        let shape = ArrayShape::new(self.element_type(operand), dimensions);
-        self.add(OpKind::Gather, shape, &[operand, places], attributes)
+        self.infer(OpKind::Gather, &[operand, places], attributes)
     }
 
     /// Elements of another type; the operand itself if it has that type.
@@ -274,7 +315,7 @@ impl GraphBuilder {
     }
 
     /// Broadcast: dimension `i` of the operand becomes dimension `places[i]` of the result, in any order.
-    pub fn spread(&mut self, operand: InstructionId, sizes: &[i64], places: &[i64]) -> InstructionId {
+    pub fn broadcast_in_dim(&mut self, operand: InstructionId, sizes: &[i64], places: &[i64]) -> InstructionId {
         let mut order: Vec<i64> = (0..places.len() as i64).collect();
         order.sort_by_key(|&d| places[d as usize]);
         let mut places = places.to_vec();
@@ -303,20 +344,17 @@ impl GraphBuilder {
         if permutation.is_sorted() {
             return operand;
         }
-        let shape = self.array(operand);
-        let sizes: Vec<i64> = permutation.iter().map(|&d| shape.dimensions[d as usize]).collect();
         let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(permutation.to_vec()));
-        self.add(OpKind::Transpose, ArrayShape::new(shape.element_type, sizes), &[operand], attributes)
+        self.infer(OpKind::Transpose, &[operand], attributes)
     }
 
     /// Elements `start..limit` of one dimension.
     pub fn slice(&mut self, operand: InstructionId, dimension: usize, start: i64, limit: i64) -> InstructionId {
-        let mut shape = self.array(operand);
+        let sizes = self.dimensions(operand).into_iter();
         let mut slices: Vec<SliceDimension> =
-            shape.dimensions.iter().map(|&limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
+            sizes.map(|limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
         slices[dimension] = SliceDimension { start, limit, stride: 1 };
-        shape.dimensions[dimension] = limit - start;
-        self.add(OpKind::Slice, shape, &[operand], Attributes::new().with("slice", AttributeValue::Slice(slices)))
+        self.infer(OpKind::Slice, &[operand], Attributes::new().with("slice", AttributeValue::Slice(slices)))
     }
 
     /// Elements after the last one of a dimension.
@@ -327,20 +365,16 @@ impl GraphBuilder {
         dimension: usize,
         high: i64,
     ) -> InstructionId {
-        let mut shape = self.array(operand);
-        let mut padding = vec![PaddingDimension { low: 0, high: 0, interior: 0 }; shape.rank()];
+        let mut padding = vec![PaddingDimension { low: 0, high: 0, interior: 0 }; self.array(operand).rank()];
         padding[dimension].high = high;
-        shape.dimensions[dimension] += high;
         let attributes = Attributes::new().with("padding", AttributeValue::Padding(padding));
-        self.add(OpKind::Pad, shape, &[operand, value], attributes)
+        self.infer(OpKind::Pad, &[operand, value], attributes)
     }
 
     /// Arrays one after another along a dimension.
     pub fn concatenate(&mut self, operands: &[InstructionId], dimension: usize) -> InstructionId {
-        let mut shape = operands.first().map_or(ArrayShape::new(ElementType::Pred, []), |&first| self.array(first));
-        shape.dimensions[dimension] = operands.iter().map(|&operand| self.dimensions(operand)[dimension]).sum();
         let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(vec![dimension as i64]));
-        self.add(OpKind::Concatenate, shape, operands, attributes)
+        self.infer(OpKind::Concatenate, operands, attributes)
     }
 
     /// Combines the elements along some dimensions with one associative operation.
@@ -351,14 +385,11 @@ impl GraphBuilder {
         dimensions: &[i64],
         kind: OpKind,
     ) -> InstructionId {
-        let shape = self.array(operand);
-        let kept: Vec<i64> =
-            (0..shape.rank()).filter(|&d| !dimensions.contains(&(d as i64))).map(|d| shape.dimensions[d]).collect();
-        let initial = self.scalar(shape.element_type, initial);
-        let combiner = binary_computation(&format!("{}.{kind}", self.name), shape.element_type, kind);
+        let element_type = self.element_type(operand);
+        let initial = self.scalar(element_type, initial);
+        let combiner = binary_computation(&format!("{}.{kind}", self.name), element_type, kind);
         let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(dimensions.to_vec()));
-        let result = ArrayShape::new(shape.element_type, kept);
-        self.add_with(OpKind::Reduce, result, &[operand, initial], attributes, vec![combiner])
+        self.infer_with(OpKind::Reduce, &[operand, initial], attributes, vec![combiner])
     }
 
     /// Values as a tuple.
@@ -376,8 +407,12 @@ impl GraphBuilder {
             }
         }
         let shape = instruction.shape.as_tuple().and_then(|elements| elements.get(index)).cloned();
+        let shape = shape.unwrap_or_else(|| {
+            self.mistake.get_or_init(|| format!("`{}` has no element {index}", self.get(tuple).name));
+            Shape::Token
+        });
         let attributes = Attributes::new().with("index", AttributeValue::Int(index as i64));
-        self.add(OpKind::GetTupleElement, shape.unwrap_or(Shape::Token), &[tuple], attributes)
+        self.add(OpKind::GetTupleElement, shape, &[tuple], attributes)
     }
 
     /// Appends the instructions of a computation with these arguments; returns its result.

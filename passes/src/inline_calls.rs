@@ -1,16 +1,25 @@
 //! `inline-calls`: replaces every `call` by the body of its function, so that the entry computation is the whole
 //! program and fusion sees across function borders.
 //!
-//! Functions stand before their callers, so one walk in that order inlines everything without recursion. Names
-//! stay unique: an inlined instruction gets the call's name in front.
+//! Bodies are copied into the entry only, each as often as it is called there. An inlined operation gets the call's
+//! name in front of its own. Functions that nothing calls any more go.
 
 use std::collections::HashMap;
 
-use hlo::graph::{Computation, FunctionId, Instruction, InstructionId, Module};
+use hlo::dialect;
 use hlo::op_kind::OpKind;
+use melior::ir::operation::OperationLike;
+use melior::ir::{BlockLike, OperationRef, Value};
+use mlir_ext::rewrite::Rewriter;
+use mlir_ext::{attributes, operations};
 
-/// Instructions that inlining may produce at most: nested calls can grow a small text exponentially.
+use crate::registry::{PassError, PassStatistics};
+
+/// Operations that inlining may produce at most: nested calls can grow a small text exponentially.
 pub const MAX_INSTRUCTIONS: usize = 4_000_000;
+
+/// How long the names of inlined operations may get by the names of the calls around them.
+const MAX_NAME: usize = 200;
 
 /// The program is too large once its calls are inlined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -20,93 +29,95 @@ pub struct InlineError {
     pub function: String,
 }
 
-/// Inlines all calls; only the entry function is left. Returns how many calls were replaced.
-pub fn inline_calls(module: &mut Module) -> Result<usize, InlineError> {
-    let mut inlined: Vec<Computation> = Vec::with_capacity(module.functions.len());
-    let mut count = 0;
-    let mut total = 0;
-    for function in std::mem::take(&mut module.functions) {
-        let name = function.name.clone();
-        let result = inline_into(function, &inlined, &mut count, &mut total);
-        inlined.push(result.ok_or(InlineError { function: name })?);
+/// Runs the pass on a module.
+///
+/// # Errors
+/// [`PassError::Inline`], and [`PassError::Dialect`] for functions that do not exist or call themselves.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    let functions = dialect::functions_in_call_order(root)?;
+    let Some(&entry) = functions.iter().find(|function| dialect::symbol_of(**function) == Some(dialect::ENTRY_SYMBOL))
+    else {
+        return Ok(());
+    };
+    let symbols: HashMap<&str, OperationRef> =
+        functions.iter().filter_map(|&function| Some((dialect::symbol_of(function)?, function))).collect();
+    let mut inliner = Inliner { rewriter: &rewriter, functions: symbols, count: 0 };
+    // The last call first: what it is replaced by does not move those before it.
+    let mut pending = inliner.calls_in(entry);
+    while let Some(call) = pending.pop() {
+        inliner.inline(call, &mut pending)?;
+        statistics.add("calls", 1);
     }
-    let entry = module.entry.index();
-    module.functions = inlined.into_iter().skip(entry).take(1).collect();
-    module.entry = FunctionId(0);
-    Ok(count)
+    for function in functions.into_iter().filter(|&function| function != entry) {
+        rewriter.erase(function)?;
+    }
+    Ok(())
 }
 
-/// The computation without calls; `None` beyond the limit.
-fn inline_into(
-    mut computation: Computation,
-    functions: &[Computation],
-    count: &mut usize,
-    total: &mut usize,
-) -> Option<Computation> {
-    *total += computation.instructions.len();
-    let mut has_calls = false;
-    for instruction in &mut computation.instructions {
-        for nested in &mut instruction.computations {
-            let body = std::mem::replace(
-                nested,
-                Computation {
-                    name: String::new(),
-                    instructions: Vec::new(),
-                    parameters: Vec::new(),
-                    root: InstructionId(0),
-                    annotations: Vec::new(),
-                },
-            );
-            *nested = inline_into(body, functions, count, total)?;
-        }
-        has_calls |= instruction.callee.is_some();
+struct Inliner<'c, 'r> {
+    rewriter: &'r Rewriter<'c, 'r>,
+    functions: HashMap<&'c str, OperationRef<'c, 'r>>,
+    /// Operations made so far.
+    count: usize,
+}
+
+impl<'c, 'r> Inliner<'c, 'r> {
+    fn calls_in(&self, operation: OperationRef<'c, 'r>) -> Vec<OperationRef<'c, 'r>> {
+        let mut operations = self.rewriter.operations_in(operation);
+        operations.retain(|&operation| dialect::kind_of(operation) == Some(OpKind::Call));
+        operations
     }
-    if !has_calls {
-        return Some(computation);
-    }
-    let mut result: Vec<Instruction> = Vec::with_capacity(computation.instructions.len());
-    let mut new_ids: Vec<InstructionId> = Vec::with_capacity(computation.instructions.len());
-    for mut instruction in computation.instructions {
-        for operand in &mut instruction.operands {
-            *operand = new_ids[operand.index()];
+
+    /// Replaces a call; `calls` gets those in the function's body.
+    fn inline(&mut self, call: OperationRef<'c, 'r>, calls: &mut Vec<OperationRef<'c, 'r>>) -> Result<(), PassError> {
+        let rewriter = self.rewriter;
+        let symbol = operations::attribute(&call, "to_apply").and_then(attributes::symbol).unwrap_or_default();
+        let callee = self.functions.get(symbol).ok_or_else(|| PassError::bug(format!("no function `{symbol}`")))?;
+        let blocks = rewriter.blocks(*callee);
+        let [block] = blocks[..] else { return Err(PassError::bug(format!("`{symbol}` has no single block"))) };
+        let name = dialect::name_of(call.location()).unwrap_or_default();
+        let mut values: HashMap<usize, Value<'c, 'r>> = HashMap::new();
+        for (number, operand) in call.operands().enumerate() {
+            let argument = block.argument(number).map_err(|error| PassError::bug(error.to_string()))?;
+            values.insert(attributes::value_key(&argument), operand);
         }
-        let callee = instruction.callee.and_then(|callee| functions.get(callee.index()));
-        match callee {
-            Some(callee) if instruction.kind == OpKind::Call => {
-                *count += 1;
-                *total += callee.instructions.len();
-                if *total > MAX_INSTRUCTIONS {
-                    return None;
+        let value_of = |values: &HashMap<usize, Value<'c, 'r>>, value: Value<'c, '_>| {
+            values.get(&attributes::value_key(&value)).copied()
+        };
+        for operation in rewriter.operations_directly_in(*callee) {
+            if Some(operation) == block.terminator() {
+                let root = operation.operands().next().and_then(|root| value_of(&values, root));
+                let root = root.ok_or_else(|| PassError::bug("the result of a function is not in it"))?;
+                for result in call.results() {
+                    rewriter.redirect_uses(result.into(), root)?;
                 }
-                new_ids.push(splice(callee, &instruction, &mut result));
+                continue;
             }
-            _ => {
-                new_ids.push(InstructionId(result.len() as u32));
-                result.push(instruction);
+            let copy = rewriter.insert_before((*operation).clone(), call)?;
+            for (position, operand) in operation.operands().enumerate() {
+                let operand = value_of(&values, operand).ok_or_else(|| PassError::bug("an operand is not in it"))?;
+                rewriter.redirect_operand(copy, position, operand)?;
+            }
+            for (old, new) in operation.results().zip(copy.results()) {
+                values.insert(attributes::value_key(&old), new.into());
+            }
+            let own = dialect::name_of(operation.location()).unwrap_or_default();
+            if name.len() + own.len() < MAX_NAME {
+                rewriter.set_location(copy, dialect::renamed(copy.location(), &format!("{name}.{own}")));
+            }
+            self.count += 1;
+            if copy.region_count() > 0 || dialect::kind_of(copy) == Some(OpKind::Call) {
+                self.count += rewriter.operations_in(copy).len() - 1;
+                calls.extend(self.calls_in(copy));
+            }
+            if self.count > MAX_INSTRUCTIONS {
+                return Err(InlineError { function: symbol.to_string() }.into());
             }
         }
-    }
-    computation.parameters = computation.parameters.iter().map(|parameter| new_ids[parameter.index()]).collect();
-    computation.root = new_ids[computation.root.index()];
-    computation.instructions = result;
-    Some(computation)
-}
-
-/// Appends a callee's instructions; returns where its root is.
-fn splice(callee: &Computation, call: &Instruction, result: &mut Vec<Instruction>) -> InstructionId {
-    let mut ids: HashMap<InstructionId, InstructionId> = HashMap::with_capacity(callee.instructions.len());
-    for (id, instruction) in callee.iter() {
-        if let Some(number) = instruction.parameter_number() {
-            ids.insert(id, call.operands[number]);
-            continue;
+        if let Some(block) = call.block() {
+            dialect::update_signature(rewriter, block);
         }
-        let mut copy = instruction.clone();
-        copy.name = format!("{}.{}", call.name, copy.name);
-        for operand in &mut copy.operands {
-            *operand = ids[operand];
-        }
-        ids.insert(id, InstructionId(result.len() as u32));
-        result.push(copy);
+        Ok(rewriter.erase(call)?)
     }
-    ids[&callee.root]
 }

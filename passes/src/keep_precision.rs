@@ -5,49 +5,46 @@
 //! where it allows excess precision, which is its default: for these operations, this type and direct conversions only
 //! (measured with jaxlib 0.10.2; f16, sums of a `reduce`, and an explicit pair of conversions keep their roundings).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, rewrite};
+use crate::graph_builder::GraphBuilder;
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
 
-/// Rewrites every function; returns for how many operations.
-pub fn keep_precision(module: &mut Module) -> usize {
-    module.functions.iter_mut().map(keep_in_computation).sum()
-}
-
-fn keep_in_computation(computation: &mut Computation) -> usize {
-    let nested = computation.instructions.iter_mut().flat_map(|instruction| &mut instruction.computations);
-    let nested: usize = nested.map(keep_in_computation).sum();
-    let mut is_kept = vec![false; computation.instructions.len()];
-    for instruction in &computation.instructions {
-        if let Some(operand) = widened_operand(computation, instruction) {
-            is_kept[operand.index()] = true;
-        }
+/// Runs the pass.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Convert) {
+        let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Convert || rounds_result(kind))?;
+        let computation = body.computation();
+        let kept: HashSet<InstructionId> = computation
+            .instructions
+            .iter()
+            .filter_map(|instruction| widened_operand(computation, instruction))
+            .collect();
+        let mut unrounded: HashMap<InstructionId, InstructionId> = HashMap::new();
+        statistics.add("roundings", kept.len() as u64);
+        body.rewrite(|builder, id, instruction| {
+            if kept.contains(&id) {
+                let wide = in_f32(builder, instruction.clone());
+                let rounded = builder.convert(wide, ElementType::BF16);
+                unrounded.insert(rounded, wide);
+                return Some(rounded);
+            }
+            is_to_f32(instruction).then(|| unrounded.get(instruction.operands.first()?).copied())?
+        })?;
     }
-    let count = is_kept.iter().filter(|&&is_kept| is_kept).count();
-    if count == 0 {
-        return nested;
-    }
-    let mut is_kept = is_kept.into_iter();
-    let mut unrounded: HashMap<InstructionId, InstructionId> = HashMap::new();
-    rewrite(computation, |builder, instruction| {
-        if is_kept.next().unwrap_or_default() {
-            let wide = in_f32(builder, instruction);
-            let rounded = builder.convert(wide, ElementType::BF16);
-            unrounded.insert(rounded, wide);
-            return rounded;
-        }
-        let wide = instruction.operands.first().and_then(|operand| unrounded.get(operand));
-        match wide {
-            Some(&wide) if is_to_f32(&instruction) => wide,
-            _ => builder.push(instruction),
-        }
-    });
-    nested + count
+    Ok(())
 }
 
 /// The operand of a conversion from bf16 to f32 that is an operation to do in f32.
@@ -55,10 +52,16 @@ fn widened_operand(computation: &Computation, instruction: &Instruction) -> Opti
     let operand = instruction.operands.first().copied().filter(|_| is_to_f32(instruction))?;
     let producer = computation.get(operand);
     let is_bf16 = |id: &InstructionId| is_of_type(computation.get(*id), ElementType::BF16);
-    let computes = match ops::definition(producer.kind).class {
-        OpClass::Contraction => matches!(producer.kind, OpKind::Dot | OpKind::Convolution),
+    let is_of_bf16 = is_of_type(producer, ElementType::BF16) && producer.operands.iter().all(is_bf16);
+    (rounds_result(producer.kind) && is_of_bf16).then_some(operand)
+}
+
+/// Whether an operation in bf16 is one in f32 whose result is rounded.
+fn rounds_result(kind: OpKind) -> bool {
+    match ops::definition(kind).class {
+        OpClass::Contraction => matches!(kind, OpKind::Dot | OpKind::Convolution),
         OpClass::Elementwise => !matches!(
-            producer.kind,
+            kind,
             OpKind::Convert
                 | OpKind::StochasticConvert
                 | OpKind::ReducePrecision
@@ -67,8 +70,7 @@ fn widened_operand(computation: &Computation, instruction: &Instruction) -> Opti
                 | OpKind::BatchNormInference
         ),
         _ => false,
-    };
-    (computes && is_of_type(producer, ElementType::BF16) && producer.operands.iter().all(is_bf16)).then_some(operand)
+    }
 }
 
 fn is_to_f32(instruction: &Instruction) -> bool {

@@ -9,8 +9,9 @@ use mlir_ext::pipeline_text::PipelineText;
 use crate::registry::{self, Anchor, PassError};
 
 /// The passes that compilation runs before buffers are assigned.
-pub const DEFAULT: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,hlo-expand,hlo-keep-precision,hlo-loop-over-elements,\
-     hlo-canonicalize,func.func(cse),hlo-dce,hlo-canonicalize-convolutions,hlo-canonicalize-dots,hlo-fuse";
+pub const DEFAULT: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
+     func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-canonicalize,cse),hlo-dce,\
+     func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots,hlo-fuse)";
 
 /// The pass of [`DEFAULT`] that is left out where every rounding of the program must be kept.
 pub const EXCESS_PRECISION: &str = "hlo-keep-precision";

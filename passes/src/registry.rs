@@ -14,11 +14,11 @@ use mlir_ext::{modules, operations};
 
 pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, PassFailure, PassOptions, PassStatistics};
 
-use crate::dynamic_dimensions::DynamicError;
 use crate::inline_calls::InlineError;
+use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
-    assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, dynamic_dimensions, expand,
-    fuse_loops, inline_calls, keep_precision, loop_over_elements,
+    assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, fuse, inline_calls,
+    keep_precision, loop_over_elements, pad_dynamic_dimensions,
 };
 
 /// A transformation of HLO programs.
@@ -117,33 +117,23 @@ static PASSES: &[Pass] = &[
     Pass {
         name: "hlo-canonicalize",
         description: "rewrites operations to simpler equal ones and evaluates small constant ones",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
         body: PassBody::Mlir(|root, _, statistics| canonicalize::run(root, statistics)),
     },
     Pass {
         name: "hlo-canonicalize-convolutions",
         description: "turns the padding of convolutions into pads, and those with a window of one element into dots",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            canonicalize_convolutions::canonicalize_convolutions(module, statistics);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| canonicalize_convolutions::run(root, statistics)),
     },
     Pass {
         name: "hlo-canonicalize-dots",
         description: "folds transposes into contractions, and turns those with free dimensions on one side into reductions",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            let rewrites = canonicalize_dots::canonicalize_dots(module);
-            statistics.add("product", rewrites.products as u64);
-            statistics.add("fold-transpose", rewrites.folded_transposes as u64);
-            statistics.add("widen", rewrites.widened as u64);
-            statistics.add("vector-dot-to-reduce", rewrites.reductions as u64);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| canonicalize_dots::run(root, statistics)),
     },
     Pass {
         name: "hlo-dce",
@@ -155,59 +145,44 @@ static PASSES: &[Pass] = &[
     Pass {
         name: "hlo-expand",
         description: "replaces operations by simpler ones: batch normalisation, collectives of one replica, asynchronous forms …",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            expand::expand(module, statistics);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| expand::run(root, statistics)),
     },
     Pass {
         name: "hlo-fuse",
         description: "groups operations into fusions that each become one loop nest",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            statistics.add("fusions", fuse_loops::fuse_module(module) as u64);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| fuse::run(root, statistics)),
     },
     Pass {
         name: "hlo-inline-calls",
         description: "replaces calls by the bodies of their functions",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            statistics.add("calls", inline_calls::inline_calls(module)? as u64);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| inline_calls::run(root, statistics)),
     },
     Pass {
         name: "hlo-keep-precision",
         description: "leaves out the rounding to bf16 of results that are converted to f32",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            statistics.add("roundings", keep_precision::keep_precision(module) as u64);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| keep_precision::run(root, statistics)),
     },
     Pass {
         name: "hlo-loop-over-elements",
         description: "makes loops of operations whose computations are more than arithmetic on scalars",
-        anchor: Anchor::Module,
+        anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Graph(|module, statistics| {
-            loop_over_elements::loop_over_elements(module, statistics);
-            Ok(())
-        }),
+        body: PassBody::Mlir(|root, _, statistics| loop_over_elements::run(root, statistics)),
     },
     Pass {
         name: "hlo-pad-dynamic-dimensions",
         description: "makes bounded dynamic dimensions static; sizes become values, those of the program's result further results",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Graph(|module, statistics| Ok(dynamic_dimensions::pad_dynamic_dimensions(module, statistics)?)),
+        body: PassBody::Mlir(|root, _, statistics| pad_dynamic_dimensions::run(root, statistics)),
     },
 ];
 
@@ -257,6 +232,16 @@ pub enum PassError {
     /// What the pass made is no HLO program: a bug of the pass.
     #[error("the result is no HLO program: {0}")]
     Broken(String),
+    /// A broken promise of a pass.
+    #[error("{0}")]
+    Bug(String),
+}
+
+impl PassError {
+    /// A broken promise of a pass.
+    pub(crate) fn bug(what: impl Into<String>) -> Self {
+        PassError::Bug(what.into())
+    }
 }
 
 impl From<PassError> for PassFailure {
@@ -264,7 +249,9 @@ impl From<PassError> for PassFailure {
         let kind = match &error {
             PassError::Dialect(_) => FailureKind::Invalid,
             PassError::Inline(_) | PassError::Dynamic(_) => FailureKind::Unsupported,
-            PassError::Pipeline(_) | PassError::Rewrite(_) | PassError::Broken(_) => FailureKind::Bug,
+            PassError::Pipeline(_) | PassError::Rewrite(_) | PassError::Broken(_) | PassError::Bug(_) => {
+                FailureKind::Bug
+            }
         };
         let instruction = match &error {
             PassError::Dynamic(

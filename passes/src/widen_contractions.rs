@@ -4,77 +4,59 @@
 //! operand that fuses into a reduction, or that a convolution reads, is widened before.
 
 use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::Instruction;
 use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
 
-use crate::graph_builder::{GraphBuilder, rewrite};
+use crate::graph_builder::GraphBuilder;
 
-/// Widens the dots and convolutions of a computation, not of nested ones; returns how many there were.
-pub(crate) fn widen_contractions(computation: &mut Computation) -> usize {
-    let accumulators: Vec<Option<ElementType>> =
-        computation.instructions.iter().map(|instruction| accumulator(computation, instruction)).collect();
-    let count = accumulators.iter().flatten().count();
-    if count == 0 {
-        return 0;
+/// Gives a dot or convolution the type of its sums, which its result is to be converted from: returns the type that the
+/// result had. `None` where nothing needs to change.
+pub(crate) fn widen_operands(builder: &mut GraphBuilder, contraction: &mut Instruction) -> Option<ElementType> {
+    let &[lhs, rhs] = &contraction.operands[..] else { return None };
+    let shapes = [lhs, rhs].map(|operand| builder.array(operand));
+    let result = contraction.shape.as_array()?.clone();
+    let accumulator = accumulator(contraction, &shapes, &result)?;
+    contraction.operands[0] = builder.convert(lhs, accumulator);
+    if !keeps_right_operand(contraction, &shapes) {
+        contraction.operands[1] = builder.convert(rhs, accumulator);
     }
-    let mut accumulators = accumulators.into_iter();
-    rewrite(computation, |builder, instruction| {
-        let shape = instruction.shape.as_array().cloned();
-        match (accumulators.next().flatten(), shape) {
-            (Some(accumulator), Some(shape)) => widen(builder, instruction, &shape, accumulator),
-            _ => builder.push(instruction),
-        }
-    });
-    count
+    contraction.shape = ArrayShape { layout: None, ..result.with_element_type(accumulator) }.into();
+    Some(result.element_type)
 }
 
 fn is_small(element_type: ElementType) -> bool {
     element_type.is_float() && element_type.bit_width() < 32
 }
 
-/// The type to compute in, if the instruction is a contraction to be widened.
-fn accumulator(computation: &Computation, instruction: &Instruction) -> Option<ElementType> {
-    if !matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
-        return None;
-    }
-    let [lhs, rhs] = instruction.operands[..] else { return None };
-    let (lhs, rhs) = (computation.get(lhs).shape.as_array()?, computation.get(rhs).shape.as_array()?);
-    let result = instruction.shape.as_array()?;
+/// The type to compute in, if that is another one than the contraction has.
+fn accumulator(contraction: &Instruction, operands: &[ArrayShape; 2], result: &ArrayShape) -> Option<ElementType> {
+    let [lhs, rhs] = operands;
     let is_static = !lhs.is_dynamic() && !rhs.is_dynamic() && !result.is_dynamic();
     let types = [lhs.element_type, rhs.element_type, result.element_type];
-    if !is_static || !types.iter().all(|r#type| r#type.is_float()) {
+    if !is_static || !types[..2].iter().all(|r#type| r#type.is_float()) {
         return None;
     }
-    let accumulator = if is_small(result.element_type) { ElementType::F32 } else { result.element_type };
-    let is_done = types == [accumulator, accumulator, accumulator]
-        || types == [accumulator, rhs.element_type, accumulator] && keeps_right_operand(instruction, lhs, rhs);
+    let accumulator = match result.element_type {
+        // Products are of floats; the sum is rounded to an integer.
+        integer if integer.is_integer() && types.contains(&ElementType::F64) => ElementType::F64,
+        integer if integer.is_integer() => ElementType::F32,
+        float if is_small(float) => ElementType::F32,
+        float if float.is_float() => float,
+        _ => return None,
+    };
+    let is_done = types == [accumulator; 3]
+        || types == [accumulator, rhs.element_type, accumulator] && keeps_right_operand(contraction, operands);
     (!is_done).then_some(accumulator)
 }
 
 /// Whether the right operand is left to the packing of a product of matrices, whose sums are `f32`.
-fn keeps_right_operand(instruction: &Instruction, lhs: &ArrayShape, rhs: &ArrayShape) -> bool {
-    let used = |names: [&str; 2]| names.iter().map(|name| instruction.attributes.ints(name).len()).sum::<usize>();
-    let is_wide_result = instruction.shape.as_array().is_some_and(|shape| shape.element_type == ElementType::F64);
-    instruction.kind == OpKind::Dot
+fn keeps_right_operand(contraction: &Instruction, [lhs, rhs]: &[ArrayShape; 2]) -> bool {
+    let used = |names: [&str; 2]| names.iter().map(|name| contraction.attributes.ints(name).len()).sum::<usize>();
+    let is_wide_result = contraction.shape.as_array().is_some_and(|shape| shape.element_type == ElementType::F64);
+    contraction.kind == OpKind::Dot
         && is_small(rhs.element_type)
         && !is_wide_result
         && lhs.rank() > used(["lhs_batch_dims", "lhs_contracting_dims"])
         && rhs.rank() > used(["rhs_batch_dims", "rhs_contracting_dims"])
-}
-
-fn widen(
-    builder: &mut GraphBuilder,
-    mut instruction: Instruction,
-    shape: &ArrayShape,
-    accumulator: ElementType,
-) -> InstructionId {
-    let (lhs, rhs) = (builder.array(instruction.operands[0]), builder.array(instruction.operands[1]));
-    instruction.operands[0] = builder.convert(instruction.operands[0], accumulator);
-    if !keeps_right_operand(&instruction, &lhs, &rhs) {
-        instruction.operands[1] = builder.convert(instruction.operands[1], accumulator);
-    }
-    instruction.shape = ArrayShape { layout: None, ..shape.with_element_type(accumulator) }.into();
-    let wide = builder.push(instruction);
-    builder.convert(wide, shape.element_type)
 }

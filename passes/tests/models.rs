@@ -130,7 +130,6 @@ fn passes_keep_what_programs_compute() {
         let after = evaluate(&after, &arguments, &mut Environment::default());
         match (before, after) {
             (Ok(before), Ok(after)) => assert!(same_bits(&before, &after), "{}", path.display()),
-            (Err(before), Err(_)) => println!("  not evaluated: {before}"),
             (before, after) => panic!("{}: {:?} became {:?}", path.display(), before.err(), after.err()),
         }
     }

@@ -199,6 +199,14 @@ impl Shape {
         Shape::array(element_type, [])
     }
 
+    /// The array's shape, if it is one of an array.
+    pub fn into_array(self) -> Option<ArrayShape> {
+        match self {
+            Shape::Array(array) => Some(array),
+            Shape::Tuple(_) | Shape::Token | Shape::Opaque => None,
+        }
+    }
+
     /// The array shape, if this is one.
     pub fn as_array(&self) -> Option<&ArrayShape> {
         match self {

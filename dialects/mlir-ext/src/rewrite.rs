@@ -11,13 +11,13 @@ use melior::ir::operation::OperationLike;
 use melior::ir::{
     Block, BlockLike, BlockRef, Location, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
 };
-use melior::{Context, StringRef};
+use melior::{Context, ContextRef, StringRef};
 use mlir_sys::{
     MlirOpOperand, MlirOperation, mlirBlockAppendOwnedOperation, mlirOpOperandGetNextUse,
     mlirOpOperandGetOperandNumber, mlirOpOperandGetOwner, mlirOpOperandIsNull, mlirOpResultGetOwner,
-    mlirOpResultGetResultNumber, mlirOperationDestroy, mlirOperationMoveBefore, mlirOperationRemoveFromParent,
-    mlirOperationSetAttributeByName, mlirOperationSetLocation, mlirOperationSetOperand, mlirOperationSetOperands,
-    mlirValueGetFirstUse, mlirValueIsAOpResult, mlirValueReplaceAllUsesOfWith,
+    mlirOpResultGetResultNumber, mlirOperationDestroy, mlirOperationMoveBefore, mlirOperationRemoveAttributeByName,
+    mlirOperationRemoveFromParent, mlirOperationSetAttributeByName, mlirOperationSetLocation, mlirOperationSetOperand,
+    mlirOperationSetOperands, mlirValueGetFirstUse, mlirValueIsAOpResult, mlirValueReplaceAllUsesOfWith,
 };
 
 use crate::builder::{self, OpBuilder};
@@ -62,6 +62,8 @@ pub struct Use<'c, 'r> {
 /// Rewrites what is inside of one operation, a module or a function for instance.
 pub struct Rewriter<'c, 'm> {
     root: OperationRef<'c, 'm>,
+    // Boxed, so that a reference to it survives a move of the rewriter.
+    context: Box<ContextRef<'c>>,
     // Raw, so that the rewriter's lifetimes can be shortened.
     erased: RefCell<Vec<MlirOperation>>,
 }
@@ -73,7 +75,7 @@ fn name(operation: OperationRef<'_, '_>) -> String {
 impl<'c, 'm> Rewriter<'c, 'm> {
     /// Rewriter of what is inside of an operation. Nothing else may change it meanwhile.
     pub fn new(root: OperationRef<'c, 'm>) -> Self {
-        Rewriter { root, erased: RefCell::new(Vec::new()) }
+        Rewriter { root, context: Box::new(root.context()), erased: RefCell::new(Vec::new()) }
     }
 
     /// The operation whose inside is rewritten.
@@ -81,7 +83,8 @@ impl<'c, 'm> Rewriter<'c, 'm> {
         self.root
     }
 
-    /// The context.
+    /// The context, for makers of types, attributes and the like: they copy the handle that the reference is to, which
+    /// lives as long as the rewriter.
     pub fn context(&self) -> &'c Context {
         operations::context_of(&self.root)
     }
@@ -190,12 +193,26 @@ impl<'c, 'm> Rewriter<'c, 'm> {
         Ok(())
     }
 
+    /// Replaces every use of a value by one of any type: whether it fits is for the verifier to say.
+    ///
+    /// # Errors
+    /// None for uses as they are.
+    pub fn redirect_uses(&self, value: Value<'c, '_>, replacement: Value<'c, '_>) -> Result<(), RewriteError> {
+        self.uses(value).into_iter().try_for_each(|r#use| self.redirect_operand(r#use.user, r#use.operand, replacement))
+    }
+
     /// Sets an attribute.
     pub fn set_attribute(&self, operation: OperationRef<'c, '_>, name: &str, attribute: Attribute<'c>) {
         // SAFETY: operation and attribute are live; MLIR copies the name.
         unsafe {
             mlirOperationSetAttributeByName(operation.to_raw(), StringRef::new(name).to_raw(), attribute.to_raw());
         }
+    }
+
+    /// Removes an attribute. Returns whether there was one.
+    pub fn remove_attribute(&self, operation: OperationRef<'c, '_>, name: &str) -> bool {
+        // SAFETY: the operation is live; MLIR only looks at the name.
+        unsafe { mlirOperationRemoveAttributeByName(operation.to_raw(), StringRef::new(name).to_raw()) }
     }
 
     /// Gives an operation another location.

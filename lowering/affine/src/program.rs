@@ -19,7 +19,7 @@ use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
-use passes::fuse_loops::{is_alias, is_expensive};
+use passes::fuse::{is_alias, is_expensive};
 
 use crate::error::LoweringError;
 use crate::kernel::{KernelOptions, KernelPlan, Range, emit_fusion};

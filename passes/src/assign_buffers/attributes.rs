@@ -87,7 +87,7 @@ struct Operations<'c, 'a> {
 
 fn operations_of<'c, 'a>(block: BlockRef<'c, 'a>) -> Result<Operations<'c, 'a>, DialectError> {
     // Only the order of the instructions is asked for.
-    let values = dialect::snapshot(block, |_| false)?.values;
+    let values = dialect::snapshot(block, |_, _| false)?.values;
     let terminator = block
         .terminator()
         .ok_or_else(|| DialectError::Invalid { location: None, message: "a block has no terminator".to_string() })?;
@@ -100,7 +100,7 @@ fn operations_of<'c, 'a>(block: BlockRef<'c, 'a>) -> Result<Operations<'c, 'a>, 
 /// [`DialectError::Invalid`] for a function that is no HLO program, or with an assignment that does not fit it.
 pub fn read_assignment(function: OperationRef<'_, '_>) -> Result<(Computation, BufferAssignment), DialectError> {
     let block = dialect::single_block(function, 0)?;
-    let entry = dialect::snapshot(block, |_| true)?.computation;
+    let entry = dialect::snapshot(block, |_, _| true)?.computation;
     let arena_size = operations::attribute(&function, ARENA_SIZE).and_then(attributes::integer);
     let arena_size = arena_size.and_then(|size| usize::try_from(size).ok()).ok_or_else(|| {
         invalid(function, format!("the function has no `{ARENA_SIZE}`: its buffers are not assigned"))

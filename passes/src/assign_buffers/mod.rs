@@ -69,7 +69,7 @@ pub fn assign_buffers(entry: &Computation) -> BufferAssignment {
 /// [`PassError::Dialect`] for what is not an HLO program.
 pub fn run(module: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let function = dialect::entry_function(module)?;
-    let computation = dialect::snapshot(dialect::single_block(function, 0)?, |_| true)?.computation;
+    let computation = dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation;
     let assignment = assign_buffers(&computation);
     statistics.add("arena bytes", assignment.arena_size as u64);
     attributes::write_assignment(&Rewriter::new(function), function, &computation, &assignment)?;

@@ -10,7 +10,7 @@ use hlo::shape::{ArrayShape, Shape};
 use super::arena::{Demand, place};
 use super::reads::{forwards, last_leaf_reads};
 use super::{Buffer, BufferAssignment, ComputationBuffers, Slice, leaf_range};
-use crate::fuse_loops::is_alias;
+use crate::fuse::is_alias;
 
 type LeafId = u32;
 

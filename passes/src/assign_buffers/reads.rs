@@ -4,7 +4,7 @@ use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 
 use super::leaf_range;
-use crate::fuse_loops::is_alias;
+use crate::fuse::is_alias;
 
 /// Whether the instruction's leaves are its operands' leaves.
 pub(super) fn forwards(instruction: &Instruction) -> bool {

@@ -1,12 +1,16 @@
 //! Rules of arithmetic and logic that hold for every element, bit for bit.
 
-use hlo::literal::ArrayLiteral;
+use hlo::attributes::Attributes;
+use hlo::element_type::ElementType;
+use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::scalar;
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
 
 use super::Rule;
 use super::site::{Number, Site};
+use crate::graph_builder::{self, scalar_literal};
 
 pub(super) static RULES: &[Rule] = &[
     // x + 0 => x  for integers and pred; x + -0.0 => x for floats (x + 0.0 is not: -0.0 + 0.0 is 0.0)
@@ -44,6 +48,8 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Divide],
         apply: |site| site.is_number(1, Number::One).then(|| site.operand_of_type(0))?,
     },
+    // x / 2^n => x * 2^-n  where that is a normal number: both round the same number
+    Rule { name: "divide-by-power-of-two", kinds: &[OpKind::Divide], apply: divide_by_power_of_two },
     // x ^ 1 => x
     Rule {
         name: "power-of-one",
@@ -160,6 +166,27 @@ pub(super) static RULES: &[Rule] = &[
     },
 ];
 
+fn divide_by_power_of_two<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let divisor = site.splat(site.operand(1)?)?;
+    let element_type = divisor.element_type();
+    let least = match element_type {
+        ElementType::F32 => f64::from(f32::MIN_POSITIVE),
+        ElementType::F64 => f64::MIN_POSITIVE,
+        _ => return None,
+    };
+    let divisor = scalar::load(element_type, divisor.bytes(), 0).to_float();
+    let reciprocal = divisor.recip();
+    let is_power = divisor.is_normal() && divisor.to_bits() & ((1 << (f64::MANTISSA_DIGITS - 1)) - 1) == 0;
+    if !is_power || divisor.abs() < least || reciprocal.abs() < least {
+        return None;
+    }
+    let Literal::Array(factor) = scalar_literal(element_type, graph_builder::Number::Float(reciprocal)) else {
+        return None;
+    };
+    let factor = site.create_splat(factor, site.r#type)?;
+    site.create(OpKind::Multiply, &[site.operand_of_type(0)?, factor], &Attributes::new(), site.r#type)
+}
+
 fn compare_of_equal<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let element = site.operand_array(0)?.element_type;
     if site.operand(0)? != site.operand(1)? || element.is_float() || element.is_complex() {
@@ -203,8 +230,8 @@ fn zero<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
 }
 
 /// Whether every value of `from` converts to `to` and back unchanged.
-fn holds(to: hlo::element_type::ElementType, from: hlo::element_type::ElementType) -> bool {
-    use hlo::element_type::ElementType::{BF16, F16, F32, F64};
+fn holds(to: ElementType, from: ElementType) -> bool {
+    use ElementType::{BF16, F16, F32, F64};
     match (from, to) {
         (BF16 | F16, F32 | F64) | (F32, F64) => true,
         _ if from.is_integer() && to.is_integer() => {

@@ -38,11 +38,11 @@ fn elementwise_of_splats<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r
     let array = site.array()?;
     let is_elementwise = ops::definition(site.kind).class == OpClass::Elementwise;
     let excluded = [OpKind::BatchNormInference, OpKind::Copy, OpKind::Map];
-    if !is_elementwise || excluded.contains(&site.kind) || array.rank() == 0 || site.operands.is_empty() {
+    if !is_elementwise || excluded.contains(&site.kind) || array.rank() == 0 || site.operand_count() == 0 {
         return None;
     }
     let scalars: Vec<Literal> =
-        site.operands.iter().map(|&operand| site.splat(operand).map(Literal::Array)).collect::<Option<_>>()?;
+        site.operands().map(|operand| site.splat(operand).map(Literal::Array)).collect::<Option<_>>()?;
     let shape = Shape::scalar(array.element_type);
     let scalar = evaluate_on(site, shape, &scalars)?;
     site.create_splat(scalar, site.r#type)
@@ -62,12 +62,15 @@ fn evaluate<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
         | OpClass::Collective => false,
     };
     let array = site.array()?;
-    if !is_evaluated || site.kind == OpKind::Scatter || site.operands.is_empty() || array.byte_size() > EVALUATION_LIMIT
+    if !is_evaluated
+        || site.kind == OpKind::Scatter
+        || site.operand_count() == 0
+        || array.byte_size() > EVALUATION_LIMIT
     {
         return None;
     }
     let operands: Vec<Literal> =
-        site.operands.iter().map(|&operand| site.small_literal(operand, EVALUATION_LIMIT)).collect::<Option<_>>()?;
+        site.operands().map(|operand| site.small_literal(operand, EVALUATION_LIMIT)).collect::<Option<_>>()?;
     let shape = Shape::array(array.element_type, array.dimensions.clone());
     let value = evaluate_on(site, shape, &operands)?;
     site.create_constant(value.into(), site.r#type)

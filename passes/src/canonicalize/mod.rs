@@ -44,11 +44,8 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
 /// # Errors
 /// None but internal ones.
 pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
-    let context = root.context();
-    // SAFETY: the operation keeps the context alive, and the reference does not leave this function.
-    let context = unsafe { context.to_ref() };
     let rewriter = Rewriter::new(root);
-    let surroundings = Surroundings::new(context, &rewriter);
+    let surroundings = Surroundings::new(&rewriter);
     let by_kind: Vec<Vec<&Rule>> = OpKind::ALL
         .iter()
         .map(|kind| rules().filter(|rule| rule.kinds.is_empty() || rule.kinds.contains(kind)).collect())

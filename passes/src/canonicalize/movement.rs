@@ -2,7 +2,7 @@
 
 use hlo::attributes::{AttributeValue, Attributes, SliceDimension};
 use hlo::op_kind::OpKind;
-use melior::ir::Value;
+use melior::ir::{Value, ValueLike};
 
 use super::Rule;
 use super::site::Site;
@@ -39,6 +39,10 @@ pub(super) static RULES: &[Rule] = &[
     },
     // slice(slice(x)) => slice(x)
     Rule { name: "slice-of-slice", kinds: &[OpKind::Slice], apply: slice_of_slice },
+    // slice(concatenate(x, y …)) => slice(y)  where it lies in y
+    Rule { name: "slice-of-concatenate", kinds: &[OpKind::Slice], apply: slice_of_concatenate },
+    // slice(pad(x, y)) => slice(x)  where it lies in x, and x in one piece
+    Rule { name: "slice-of-pad", kinds: &[OpKind::Slice], apply: slice_of_pad },
     // broadcast(iota(i), p) => iota(p[i])
     Rule {
         name: "broadcast-of-iota",
@@ -63,14 +67,14 @@ pub(super) static RULES: &[Rule] = &[
             site.create(OpKind::Broadcast, &[inner.operand(0)?], &with_dimensions(Vec::new()), site.r#type)
         },
     },
-    // reshape(broadcast(scalar)) => scalar
+    // reshape(broadcast(x, p)) => x  where p keeps the order of the dimensions and the result has x's type
     Rule {
-        name: "scalar-of-splat",
+        name: "reshape-of-broadcast",
         kinds: &[OpKind::Reshape],
         apply: |site| {
             let inner = site.operand_definition(0, OpKind::Broadcast)?;
-            let scalar = inner.operand(0)?;
-            (melior::ir::ValueLike::r#type(&scalar) == site.r#type).then_some(scalar)
+            let in_order = inner.attributes().ints("dimensions").is_sorted();
+            inner.operand(0).filter(|operand| in_order && operand.r#type() == site.r#type)
         },
     },
     // transpose(x) => reshape(x)  where only dimensions of size 1 change places
@@ -114,6 +118,46 @@ fn compose(outer: &[i64], inner: &[i64]) -> Option<Vec<i64>> {
     inner.iter().map(|&position| outer.get(usize::try_from(position).ok()?).copied()).collect()
 }
 
+/// Operands of a concatenation at most for one of them to be looked for.
+const MAX_PARTS: usize = 64;
+
+fn slice_of_concatenate<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let whole = site.operand_definition(0, OpKind::Concatenate)?;
+    let along = usize::try_from(*whole.attributes().ints("dimensions").first()?).ok()?;
+    let taken = *site.attributes().slice().get(along)?;
+    if whole.operand_count() > MAX_PARTS || taken.start >= taken.limit {
+        return None;
+    }
+    let mut start = 0;
+    for index in 0..whole.operand_count() {
+        let end = start + *whole.operand_array(index)?.dimensions.get(along)?;
+        if start <= taken.start && taken.limit <= end {
+            let mut parts = site.attributes().slice().to_vec();
+            parts[along] = SliceDimension { start: taken.start - start, limit: taken.limit - start, ..taken };
+            return slice(site, whole.operand(index)?, parts);
+        }
+        start = end;
+    }
+    None
+}
+
+fn slice_of_pad<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let padded = site.operand_definition(0, OpKind::Pad)?;
+    let inner = padded.operand_array(0)?;
+    let dimensions = site.attributes().slice().iter().zip(padded.attributes().padding()).zip(&inner.dimensions);
+    let parts = dimensions.map(|((part, padding), &size)| {
+        let (start, limit) = (part.start - padding.low, part.limit - padding.low);
+        let is_inside = padding.interior == 0 && start >= 0 && start <= limit && limit <= size;
+        is_inside.then_some(SliceDimension { start, limit, ..*part })
+    });
+    slice(site, padded.operand(0)?, parts.collect::<Option<_>>()?)
+}
+
+fn slice<'c, 'r>(site: &Site<'_, 'c, 'r>, operand: Value<'c, 'r>, parts: Vec<SliceDimension>) -> Option<Value<'c, 'r>> {
+    let attributes = Attributes::new().with("slice", AttributeValue::Slice(parts));
+    site.create(OpKind::Slice, &[operand], &attributes, site.r#type)
+}
+
 fn slice_of_slice<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let inner = site.operand_definition(0, OpKind::Slice)?;
     let (first, second) = (inner.attributes().slice(), site.attributes().slice());
@@ -128,6 +172,5 @@ fn slice_of_slice<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
         let limit = if size == 0 { start } else { start + (size - 1) * stride + 1 };
         Some(SliceDimension { start, limit, stride })
     });
-    let attributes = Attributes::new().with("slice", AttributeValue::Slice(parts.collect::<Option<_>>()?));
-    site.create(OpKind::Slice, &[inner.operand(0)?], &attributes, site.r#type)
+    slice(site, inner.operand(0)?, parts.collect::<Option<_>>()?)
 }

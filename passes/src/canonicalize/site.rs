@@ -8,22 +8,20 @@ use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
-use melior::Context;
 use melior::ir::operation::OperationLike;
-use melior::ir::{OperationRef, Type, Value, ValueLike};
+use melior::ir::{OperationRef, Type, TypeLike, Value, ValueLike};
 use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
 
 /// What all sites share.
 pub(super) struct Surroundings<'c, 'r> {
-    context: &'c Context,
     rewriter: &'r Rewriter<'c, 'r>,
     created: RefCell<Vec<OperationRef<'c, 'r>>>,
 }
 
 impl<'c, 'r> Surroundings<'c, 'r> {
-    pub(super) fn new(context: &'c Context, rewriter: &'r Rewriter<'c, 'r>) -> Self {
-        Surroundings { context, rewriter, created: RefCell::new(Vec::new()) }
+    pub(super) fn new(rewriter: &'r Rewriter<'c, 'r>) -> Self {
+        Surroundings { rewriter, created: RefCell::new(Vec::new()) }
     }
 
     /// The operations that rules have created since the last call.
@@ -39,11 +37,10 @@ pub(super) struct Site<'s, 'c, 'r> {
     anchor: OperationRef<'c, 'r>,
     operation: OperationRef<'c, 'r>,
     pub(super) kind: OpKind,
-    pub(super) operands: Vec<Value<'c, 'r>>,
     /// Type of the result.
     pub(super) r#type: Type<'c>,
-    /// Shape of the result.
-    pub(super) shape: Shape,
+    /// Shape of the result, if it is an array.
+    array: Option<ArrayShape>,
     attributes: OnceCell<Attributes>,
 }
 
@@ -65,23 +62,15 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
     ) -> Option<Self> {
         let result = operation.results().next()?;
         let r#type = result.r#type();
-        let shape = dialect::shape_of(r#type).ok()?;
+        // Elements of tuples are not looked at: with a tuple for each, time would be quadratic.
+        let array = if r#type.is_tuple() { None } else { dialect::shape_of(r#type).ok()?.into_array() };
         let annotations = operations::attribute(&operation, "hlo.annotations").and_then(mlir_ext::attributes::entries);
-        if is_dynamic(&shape)
+        if array.as_ref().is_some_and(ArrayShape::is_dynamic)
             || annotations.is_some_and(|entries| entries.iter().any(|(key, _)| *key == "control-predecessors"))
         {
             return None;
         }
-        Some(Site {
-            surroundings,
-            anchor,
-            operation,
-            kind,
-            operands: operation.operands().collect(),
-            r#type,
-            shape,
-            attributes: OnceCell::new(),
-        })
+        Some(Site { surroundings, anchor, operation, kind, r#type, array, attributes: OnceCell::new() })
     }
 
     pub(super) fn operation(&self) -> OperationRef<'c, 'r> {
@@ -90,7 +79,7 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
 
     /// The result's shape, if it is an array.
     pub(super) fn array(&self) -> Option<&ArrayShape> {
-        self.shape.as_array()
+        self.array.as_ref()
     }
 
     /// The attributes; none if they cannot be read. For constants use [`Site::literal`].
@@ -100,7 +89,15 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
     }
 
     pub(super) fn operand(&self, index: usize) -> Option<Value<'c, 'r>> {
-        self.operands.get(index).copied()
+        self.operation.operand(index).ok()
+    }
+
+    pub(super) fn operand_count(&self) -> usize {
+        self.operation.operand_count()
+    }
+
+    pub(super) fn operands(&self) -> impl Iterator<Item = Value<'c, 'r>> {
+        self.operation.operands()
     }
 
     /// Shape of a static array operand.
@@ -141,9 +138,9 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         attributes: &Attributes,
         r#type: Type<'c>,
     ) -> Option<Value<'c, 'r>> {
-        let Surroundings { context, rewriter, created } = self.surroundings;
-        let operation =
-            dialect::new_operation(context, kind, operands, attributes, r#type, self.anchor.location()).ok()?;
+        let Surroundings { rewriter, created } = self.surroundings;
+        let (context, location) = (rewriter.context(), self.anchor.location());
+        let operation = dialect::new_operation(context, kind, operands, attributes, r#type, location).ok()?;
         let operation = rewriter.insert_before(operation, self.anchor).ok()?;
         created.borrow_mut().push(operation);
         operation.result(0).ok().map(Value::from)
@@ -169,7 +166,7 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
 
     /// Type of a shape.
     pub(super) fn type_of(&self, shape: &Shape) -> Option<Type<'c>> {
-        dialect::type_of(self.surroundings.context, shape).ok()
+        dialect::type_of(self.surroundings.rewriter.context(), shape).ok()
     }
 
     /// The one value of all elements of a value that is a constant or a broadcast of a scalar one.
@@ -215,12 +212,6 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
             .and_then(|operand| self.splat(operand))
             .is_some_and(|splat| Number::of(&splat) == Some(number))
     }
-}
-
-fn is_dynamic(shape: &Shape) -> bool {
-    let mut dynamic = false;
-    shape.for_each_leaf(&mut |leaf| dynamic |= leaf.as_array().is_some_and(ArrayShape::is_dynamic));
-    dynamic
 }
 
 /// The numbers that rules ask for.

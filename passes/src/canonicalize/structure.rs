@@ -68,7 +68,7 @@ pub(super) static RULES: &[Rule] = &[
         name: "concatenate-of-one",
         kinds: &[OpKind::Concatenate],
         apply: |site| {
-            let mut full = (0..site.operands.len()).filter(|&index| !is_empty(site.operand_array(index)));
+            let mut full = (0..site.operand_count()).filter(|&index| !is_empty(site.operand_array(index)));
             match (full.next(), full.next()) {
                 (Some(index), None) => site.operand_of_type(index),
                 _ => None,
@@ -99,7 +99,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Tuple],
         apply: |site| {
             let mut whole: Option<Value> = None;
-            for (position, &operand) in site.operands.iter().enumerate() {
+            for (position, operand) in site.operands().enumerate() {
                 let element = site.definition(operand, OpKind::GetTupleElement)?;
                 let tuple = element.operand(0)?;
                 if element.attributes().int("index") != Some(position as i64)
@@ -178,11 +178,11 @@ pub(super) static RULES: &[Rule] = &[
 fn slice_at_constants<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let operand = site.operand_array(0)?;
     let sizes = &site.array()?.dimensions;
-    if site.operands.len() != operand.rank() + 1 {
+    if site.operand_count() != operand.rank() + 1 {
         return None;
     }
     let mut parts = Vec::with_capacity(operand.rank());
-    for ((&start, &whole), &size) in site.operands[1..].iter().zip(&operand.dimensions).zip(sizes) {
+    for ((start, &whole), &size) in site.operands().skip(1).zip(&operand.dimensions).zip(sizes) {
         let start = index_value(&site.splat(start)?)?.clamp(0, (whole - size).max(0));
         parts.push(hlo::attributes::SliceDimension { start, limit: start + size, stride: 1 });
     }

@@ -3,12 +3,17 @@
 //! Where a program does both in one computation, each `recv-done` is simply what was sent. Otherwise the value goes
 //! through the channel's queue at run time, and only `send` and `recv-done` are left. Tokens stay, as they order these.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::dialect;
+use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use melior::ir::BlockRef;
+use melior::ir::operation::OperationLike;
+use mlir_ext::rewrite::Rewriter;
 
 use crate::graph_builder::GraphBuilder;
+use crate::registry::PassError;
 
 /// Whether the operation belongs to a channel.
 pub(super) fn is_channel(kind: OpKind) -> bool {
@@ -20,10 +25,9 @@ fn channel_of(instruction: &Instruction) -> i64 {
 }
 
 /// How a program uses a channel.
-#[derive(Debug)]
-struct Usage {
-    /// Number of the computation that was the first to use it.
-    computation: usize,
+struct Usage<'c, 'r> {
+    /// The block that was the first to use it.
+    block: Option<BlockRef<'c, 'r>>,
     /// Sent and not received.
     waiting: usize,
     /// Whether all values are received where they are sent.
@@ -31,41 +35,33 @@ struct Usage {
 }
 
 /// The channels of a program.
-#[derive(Debug, Default)]
 pub(super) struct Channels {
-    usages: BTreeMap<i64, Usage>,
-    computations: usize,
+    local: BTreeSet<i64>,
 }
 
 impl Channels {
-    pub(super) fn of(module: &Module) -> Self {
-        let mut channels = Channels::default();
-        module.functions.iter().for_each(|function| channels.visit(function));
-        channels
-    }
-
-    fn visit(&mut self, computation: &Computation) {
-        self.computations += 1;
-        let number = self.computations;
-        for instruction in &computation.instructions {
-            instruction.computations.iter().for_each(|nested| self.visit(nested));
-            let is_send = instruction.kind == OpKind::Send;
-            if !is_send && instruction.kind != OpKind::RecvDone {
-                continue;
-            }
-            let usage = Usage { computation: number, waiting: 0, is_local: true };
-            let usage = self.usages.entry(channel_of(instruction)).or_insert(usage);
-            usage.is_local &= usage.computation == number && !instruction.attributes.flag("is_host_transfer");
+    pub(super) fn of(rewriter: &Rewriter<'_, '_>) -> Result<Self, PassError> {
+        let mut usages: BTreeMap<i64, Usage> = BTreeMap::new();
+        for operation in rewriter.operations() {
+            let kind = dialect::kind_of(operation);
+            let Some(kind @ (OpKind::Send | OpKind::RecvDone)) = kind else { continue };
+            let instruction = dialect::operation_to_instruction(operation)?;
+            let is_send = kind == OpKind::Send;
+            let block = operation.block();
+            let usage = usages.entry(channel_of(&instruction)).or_insert(Usage { block, waiting: 0, is_local: true });
+            usage.is_local &= usage.block == block && !instruction.attributes.flag("is_host_transfer");
             match usage.waiting.checked_sub(1) {
                 _ if is_send => usage.waiting += 1,
                 Some(waiting) => usage.waiting = waiting,
                 None => usage.is_local = false,
             }
         }
+        let is_local = |(_, usage): &(i64, Usage)| usage.is_local && usage.waiting == 0;
+        Ok(Channels { local: usages.into_iter().filter(is_local).map(|(channel, _)| channel).collect() })
     }
 
     fn is_local(&self, channel: i64) -> bool {
-        self.usages.get(&channel).is_some_and(|usage| usage.is_local && usage.waiting == 0)
+        self.local.contains(&channel)
     }
 }
 

@@ -17,12 +17,15 @@ mod rng;
 mod select;
 pub(crate) mod select_and_scatter;
 
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
 
 use self::channels::{Channels, Sent};
-use crate::graph_builder::{GraphBuilder, rewrite};
-use crate::registry::PassStatistics;
+use crate::graph_builder::GraphBuilder;
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
 
 /// Appends what computes an instruction, whose operands are given, and returns its value; `None` (and nothing
 /// appended that has an effect) where the operation must stay.
@@ -76,46 +79,36 @@ fn copy(_: &mut GraphBuilder, instruction: &Instruction, operands: &[Instruction
     instruction.shape.as_tuple().and(operands.first().copied())
 }
 
-/// Expands the operations of every function, nested computations included.
-pub fn expand(module: &mut Module, statistics: &mut PassStatistics) {
-    let channels = Channels::of(module);
-    for function in &mut module.functions {
-        expand_computation(function, &channels, statistics);
+/// Runs the pass.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    let channels = Channels::of(&rewriter)?;
+    for block in blocks_with(&rewriter, |_, kind| is_expanded(kind)) {
+        // A power is expanded for the sake of its exponent.
+        let body = Body::read(&rewriter, block, |_, kind| is_expanded(kind) || kind == OpKind::Constant)?;
+        let mut sent = Sent::default();
+        body.rewrite(|builder, _, instruction| {
+            let operands = &instruction.operands;
+            let (value, rule) = match expansion(instruction.kind) {
+                Some((_, rule, expand)) => (expand(builder, instruction, operands)?, *rule),
+                None => (sent.expand(&channels, builder, instruction, operands)?, "channel"),
+            };
+            statistics.add(rule, 1);
+            Some(value)
+        })?;
     }
+    Ok(())
 }
 
 fn expansion(kind: OpKind) -> Option<&'static (OpKind, &'static str, Expansion)> {
     EXPANSIONS.iter().find(|row| row.0 == kind)
 }
 
-fn is_expanded(instruction: &Instruction) -> bool {
-    expansion(instruction.kind).is_some() || channels::is_channel(instruction.kind)
-}
-
-fn expand_computation(computation: &mut Computation, channels: &Channels, statistics: &mut PassStatistics) {
-    for instruction in &mut computation.instructions {
-        for nested in &mut instruction.computations {
-            expand_computation(nested, channels, statistics);
-        }
-    }
-    if !computation.instructions.iter().any(is_expanded) {
-        return;
-    }
-    let mut sent = Sent::default();
-    rewrite(computation, |builder, instruction| {
-        let operands = &instruction.operands;
-        let expanded = match expansion(instruction.kind) {
-            Some((_, rule, expand)) => expand(builder, &instruction, operands).map(|id| (id, *rule)),
-            None => sent.expand(channels, builder, &instruction, operands).map(|id| (id, "channel")),
-        };
-        match expanded {
-            Some((id, rule)) => {
-                statistics.add(rule, 1);
-                id
-            }
-            None => builder.push(instruction),
-        }
-    });
+fn is_expanded(kind: OpKind) -> bool {
+    expansion(kind).is_some() || channels::is_channel(kind)
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub(super) fn expand(
     all.dimensions.insert(group_place as usize, groups);
     let products = dot(builder, all.clone(), lhs, rhs, numbers);
     let places: Vec<i64> = [group_place].into_iter().chain(0..deciding.len() as i64).collect();
-    let in_group = builder.spread(in_group, &all.dimensions, &places);
+    let in_group = builder.broadcast_in_dim(in_group, &all.dimensions, &places);
     let zero = builder.filled(&all, Number::Integer(0));
     let kept = builder.select(in_group, products, zero);
     let is_predicate = result.element_type == ElementType::Pred;
@@ -133,7 +133,8 @@ fn membership(builder: &mut GraphBuilder, group_sizes: InstructionId, extents: &
         1 => vec![0],
         _ => (1..=prefix.len() as i64).chain([0]).collect(),
     };
-    let (starts, ends) = (builder.spread(starts, &all, &places), builder.spread(ends, &all, &places));
+    let (starts, ends) =
+        (builder.broadcast_in_dim(starts, &all, &places), builder.broadcast_in_dim(ends, &all, &places));
     let is_after = builder.compare("GE", position, starts);
     let is_before = builder.compare("LT", position, ends);
     Some(builder.binary(OpKind::And, is_after, is_before))
@@ -152,7 +153,7 @@ fn masked(
     shape.dimensions.insert(0, groups);
     let copies = builder.broadcast(operand, &shape.dimensions, &kept);
     let places: Vec<i64> = [0].into_iter().chain(dimensions.iter().map(|d| d + 1)).collect();
-    let in_group = builder.spread(in_group, &shape.dimensions, &places);
+    let in_group = builder.broadcast_in_dim(in_group, &shape.dimensions, &places);
     let zero = builder.filled(&shape, Number::Integer(0));
     builder.select(in_group, copies, zero)
 }

@@ -10,14 +10,20 @@ mod scatter;
 mod sort;
 
 use hlo::attributes::{AttributeValue, Attributes};
+use hlo::dialect;
 use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
 use hlo::shape::{ArrayShape, Shape};
+use melior::ir::operation::OperationLike;
+use melior::ir::{BlockLike, BlockRef, OperationRef, Type, ValueLike};
+use mlir_ext::attributes;
+use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, Number, rewrite};
-use crate::registry::PassStatistics;
+use crate::graph_builder::{GraphBuilder, Number};
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
 
 /// Appends loops that compute an instruction and gives its value.
 type Loops = fn(&mut GraphBuilder, &Instruction) -> Option<InstructionId>;
@@ -31,111 +37,103 @@ static OPERATIONS: &[(OpKind, &str, Loops)] = &[
     (OpKind::Sort, "sort", sort::sort),
 ];
 
-/// Rewrites every function, nested computations included. `select-and-scatter` must have been expanded.
-pub fn loop_over_elements(module: &mut Module, statistics: &mut PassStatistics) {
-    for function in &mut module.functions {
-        rewrite_computation(function, statistics);
-    }
-}
-
-fn rewrite_computation(computation: &mut Computation, statistics: &mut PassStatistics) {
-    let mut has_loops = false;
-    for instruction in &mut computation.instructions {
-        for nested in &mut instruction.computations {
-            rewrite_computation(nested, statistics);
+/// Runs the pass. `select-and-scatter` must have been expanded.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    let has_candidates = |_, kind| loops_of(kind).is_some() || kind == OpKind::Conditional;
+    for block in blocks_with(&rewriter, has_candidates) {
+        let needs_loop = |operation, kind| loops_of(kind).is_some() && !is_scalar(&rewriter, operation);
+        Body::read(&rewriter, block, needs_loop)?.rewrite(|builder, _, instruction| {
+            let (_, name, loops) = loops_of(instruction.kind)?;
+            let value = loops(builder, instruction)?;
+            statistics.add(name, 1);
+            Some(value)
+        })?;
+        if is_of_elements(block) {
+            let is_choice = |operation, kind| kind == OpKind::Conditional && is_scalar(&rewriter, operation);
+            Body::read(&rewriter, block, is_choice)?.rewrite(|builder, _, instruction| {
+                let value = select_between_branches(builder, instruction)?;
+                statistics.add("conditional", 1);
+                Some(value)
+            })?;
         }
-        if loops_of(instruction.kind).is_some() {
-            for nested in &mut instruction.computations {
-                select_between_branches(nested, statistics);
-            }
-            has_loops |= needs_loop(instruction);
-        }
     }
-    if !has_loops {
-        return;
-    }
-    rewrite(computation, |builder, instruction| {
-        let row = loops_of(instruction.kind).filter(|_| needs_loop(&instruction));
-        match row.and_then(|(_, name, loops)| Some((loops(builder, &instruction)?, *name))) {
-            Some((id, name)) => {
-                statistics.add(name, 1);
-                id
-            }
-            None => builder.push(instruction),
-        }
-    });
+    Ok(())
 }
 
 fn loops_of(kind: OpKind) -> Option<&'static (OpKind, &'static str, Loops)> {
     OPERATIONS.iter().find(|row| row.0 == kind)
 }
 
-fn needs_loop(instruction: &Instruction) -> bool {
-    !instruction.computations.iter().all(is_scalar)
+/// Whether a block is, but for branches, the computation of an operation on elements.
+fn is_of_elements(block: BlockRef<'_, '_>) -> bool {
+    let mut parent = block.parent_operation();
+    while let Some(operation) = parent {
+        match dialect::kind_of(operation) {
+            Some(OpKind::Conditional) => parent = operation.parent_operation(),
+            kind => return kind.is_some_and(|kind| loops_of(kind).is_some()),
+        }
+    }
+    false
 }
 
-/// Whether all there is in a computation is arithmetic on scalars.
-fn is_scalar(computation: &Computation) -> bool {
-    computation.instructions.iter().all(|instruction| {
-        let is_known = match instruction.kind {
-            OpKind::Constant => instruction.shape.as_array().is_some(),
-            OpKind::Parameter
+/// Whether all there is in an operation's computations is arithmetic on scalars.
+fn is_scalar<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRef<'c, 'r>) -> bool {
+    let inner = rewriter.operations_in(operation);
+    let is_known = |operation: OperationRef<'c, 'r>| match dialect::kind_of(operation) {
+        Some(
+            OpKind::Constant
             | OpKind::Tuple
             | OpKind::GetTupleElement
             | OpKind::Broadcast
             | OpKind::Reshape
             | OpKind::Copy
             | OpKind::Transpose
-            | OpKind::Map => true,
-            kind => ops::definition(kind).class == OpClass::Elementwise,
-        };
-        let leaves = instruction.shape.leaves();
-        is_known
-            && leaves.iter().all(|leaf| leaf.as_array().is_some_and(|array| array.rank() == 0))
-            && instruction.computations.iter().all(is_scalar)
+            | OpKind::Map,
+        ) => true,
+        Some(kind) => ops::definition(kind).class == OpClass::Elementwise,
+        None => attributes::identifier_text(operation.name()) == "hlo.return",
+    };
+    let is_of_scalars = |r#type: Type| {
+        let leaves = dialect::shape_of(r#type).map(|shape| shape.leaves().into_iter().cloned().collect::<Vec<_>>());
+        leaves.is_ok_and(|leaves| leaves.iter().all(|leaf| leaf.as_array().is_some_and(|array| array.rank() == 0)))
+    };
+    let arguments = |operation| {
+        let blocks = rewriter.blocks(operation).into_iter();
+        blocks.flat_map(|block| (0..block.argument_count()).filter_map(move |number| block.argument(number).ok()))
+    };
+    inner.iter().all(|&nested| {
+        let results_fit = || nested.results().all(|result| is_of_scalars(result.r#type()));
+        (nested == operation || is_known(nested) && results_fit())
+            && arguments(nested).all(|argument| is_of_scalars(argument.r#type()))
     })
 }
 
 // conditional(p, a, b), true: f, false: g => select(p, f(a), g(b)), where f and g are arithmetic on scalars
-fn select_between_branches(computation: &mut Computation, statistics: &mut PassStatistics) {
-    let mut has_choices = false;
-    for instruction in &mut computation.instructions {
-        if instruction.kind == OpKind::Conditional {
-            for branch in &mut instruction.computations {
-                select_between_branches(branch, statistics);
+fn select_between_branches(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
+    let selector = instruction.operands[0];
+    let mut results: Vec<InstructionId> = instruction
+        .computations
+        .iter()
+        .zip(&instruction.operands[1..])
+        .map(|(branch, &argument)| builder.splice(branch, &[argument]))
+        .collect();
+    // The last branch is also that of indices out of range.
+    let mut chosen = results.pop()?;
+    for (number, result) in results.into_iter().enumerate().rev() {
+        let is_chosen = match builder.element_type(selector) {
+            ElementType::Pred => selector,
+            element_type => {
+                let number = builder.scalar(element_type, Number::Integer(number as i64));
+                builder.compare("EQ", selector, number)
             }
-            has_choices |= !needs_loop(instruction);
-        }
+        };
+        chosen = builder.choose(is_chosen, result, chosen);
     }
-    if !has_choices {
-        return;
-    }
-    rewrite(computation, |builder, instruction| {
-        if instruction.kind != OpKind::Conditional || needs_loop(&instruction) {
-            return builder.push(instruction);
-        }
-        statistics.add("conditional", 1);
-        let selector = instruction.operands[0];
-        let mut results: Vec<InstructionId> = instruction
-            .computations
-            .iter()
-            .zip(&instruction.operands[1..])
-            .map(|(branch, &argument)| builder.splice(branch, &[argument]))
-            .collect();
-        // The last branch is also that of indices out of range.
-        let Some(mut chosen) = results.pop() else { return builder.push(instruction) };
-        for (number, result) in results.into_iter().enumerate().rev() {
-            let is_chosen = match builder.element_type(selector) {
-                ElementType::Pred => selector,
-                element_type => {
-                    let number = builder.scalar(element_type, Number::Integer(number as i64));
-                    builder.compare("EQ", selector, number)
-                }
-            };
-            chosen = builder.choose(is_chosen, result, chosen);
-        }
-        chosen
-    });
+    Some(chosen)
 }
 
 /// Values of one iteration of a loop.

@@ -84,7 +84,7 @@ pub(super) fn reduce_window(builder: &mut GraphBuilder, instruction: &Instructio
         .iter()
         .map(|&input| {
             let input = flat(builder, input);
-            if is_empty { input } else { builder.elements_at(input, place) }
+            if is_empty { input } else { builder.take(input, place) }
         })
         .collect();
     let folded = match is_empty {

@@ -36,7 +36,7 @@ pub(super) fn sort(builder: &mut GraphBuilder, instruction: &Instruction) -> Opt
     let results: Vec<InstructionId> = rows
         .iter()
         .map(|&row| {
-            let sorted = if count == 0 { row } else { builder.elements_at(row, sorted[0]) };
+            let sorted = if count == 0 { row } else { builder.take(row, sorted[0]) };
             let sorted = builder.reshape(sorted, &ordered);
             builder.transpose(sorted, &back)
         })

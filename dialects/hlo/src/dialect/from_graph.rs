@@ -7,8 +7,14 @@ use std::collections::HashSet;
 
 use melior::Context;
 use melior::ir::attribute::{ArrayAttribute, Attribute, FlatSymbolRefAttribute, StringAttribute, TypeAttribute};
-use melior::ir::operation::{OperationBuilder, OperationMutLike};
-use melior::ir::{Block, BlockLike, Identifier, Location, Module, Operation, Region, RegionLike, Type, Value};
+use melior::ir::operation::{OperationBuilder, OperationLike, OperationMutLike};
+use melior::ir::r#type::FunctionType;
+use melior::ir::{
+    Block, BlockLike, BlockRef, Identifier, Location, Module, Operation, OperationRef, Region, RegionLike, Type, Value,
+    ValueLike,
+};
+use mlir_ext::attributes;
+use mlir_ext::rewrite::Rewriter;
 
 use super::annotations::{METADATA, annotation_attributes};
 use super::attributes::{attribute_of, dictionary, integer, integers};
@@ -304,6 +310,46 @@ fn named<'c>(context: &'c Context, attributes: Vec<(&str, Attribute<'c>)>) -> Ve
     attributes.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect()
 }
 
+/// Gives the function whose block it is the type that it has now. Nothing where the block is another operation's.
+pub fn update_signature<'c>(rewriter: &Rewriter<'c, '_>, block: BlockRef<'c, '_>) {
+    let parent = block.parent_operation().filter(|parent| attributes::identifier_text(parent.name()) == "func.func");
+    let (Some(function), Some(last)) = (parent, block.terminator()) else { return };
+    let arguments: Vec<Type> = (0..block.argument_count())
+        .filter_map(|number| block.argument(number).ok())
+        .map(|argument| argument.r#type())
+        .collect();
+    let results: Vec<Type> = last.operands().map(|operand| operand.r#type()).collect();
+    let signature = FunctionType::new(rewriter.context(), &arguments, &results);
+    rewriter.set_attribute(function, "function_type", TypeAttribute::new(signature.into()).into());
+}
+
+/// A function like another one, with another body.
+///
+/// # Errors
+/// As for [`graph_to_mlir`]; calls have no callee here.
+pub fn function_like<'c>(
+    context: &'c Context,
+    function: OperationRef<'c, '_>,
+    body: &Computation,
+) -> Result<Operation<'c>, DialectError> {
+    let default = DefaultLayout::Absent;
+    let writer = Writer { context, default, sources: &SourceTables::default(), symbols: &[] };
+    let region = writer.region(body, "func.return", 0)?;
+    let signature = TypeAttribute::new(types::function_type(context, default, &checked_signature(body)?)?);
+    let attributes: Vec<(Identifier, Attribute)> = function
+        .attributes()
+        .map(|(name, value)| match attributes::identifier_text(name) {
+            "function_type" => (name, signature.into()),
+            _ => (name, value),
+        })
+        .collect();
+    OperationBuilder::new("func.func", function.location())
+        .add_attributes(&attributes)
+        .add_regions([region])
+        .build()
+        .map_err(|error| DialectError::invalid(error.to_string()))
+}
+
 /// The operation of an instruction, not yet in a block. Its name and metadata are those of the location.
 ///
 /// # Errors
@@ -318,6 +364,15 @@ pub fn instruction_to_operation<'c>(
     writer.operation(instruction, operands, location, 0)
 }
 
+/// The end of a nested computation.
+///
+/// # Errors
+/// None for values of computations.
+pub fn new_return<'c>(value: Value<'c, '_>, location: Location<'c>) -> Result<Operation<'c>, DialectError> {
+    let operation = OperationBuilder::new("hlo.return", location).add_operands(&[value]).build();
+    operation.map_err(|error| DialectError::invalid(error.to_string()))
+}
+
 /// An operation without computations, not yet in a block.
 ///
 /// # Errors
@@ -330,6 +385,22 @@ pub fn new_operation<'c>(
     result: Type<'c>,
     location: Location<'c>,
 ) -> Result<Operation<'c>, DialectError> {
+    new_operation_with(context, kind, operands, attributes, result, location, Vec::new())
+}
+
+/// An operation with computations, not yet in a block.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for attributes without a form in MLIR.
+pub fn new_operation_with<'c>(
+    context: &'c Context,
+    kind: OpKind,
+    operands: &[Value<'c, '_>],
+    attributes: &Attributes,
+    result: Type<'c>,
+    location: Location<'c>,
+    computations: Vec<Region<'c>>,
+) -> Result<Operation<'c>, DialectError> {
     let mut entries = Vec::new();
     for (name, value) in attributes.iter() {
         entries.push((name, attribute_of(context, DefaultLayout::Absent, value)?));
@@ -338,6 +409,7 @@ pub fn new_operation<'c>(
         .add_attributes(&named(context, entries))
         .add_operands(operands)
         .add_results(&[result])
+        .add_regions_vec(computations)
         .build()
         .map_err(|error| DialectError::invalid(error.to_string()))
 }

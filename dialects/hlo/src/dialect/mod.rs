@@ -27,10 +27,15 @@ use mlir_ext::{attributes as builtin, operations};
 pub use mlir_ext::operations::PrintOptions;
 
 pub use self::error::DialectError;
-pub use self::from_graph::{graph_to_mlir, instruction_to_operation, new_operation};
+pub use self::from_graph::{
+    function_like, graph_to_mlir, instruction_to_operation, new_operation, new_operation_with, new_return,
+    update_signature,
+};
 pub use self::locations::{name_of, renamed};
 pub use self::slices::{slices_attribute, slices_of};
-pub use self::to_graph::{Snapshot, mlir_to_graph, operation_to_instruction, single_block, snapshot};
+pub use self::to_graph::{
+    Snapshot, functions_in_call_order, mlir_to_graph, operation_to_instruction, single_block, snapshot, symbol_of,
+};
 
 use self::types::DefaultLayout;
 use crate::attributes::Attributes;

@@ -36,13 +36,14 @@ pub fn mlir_to_graph(module: &Module<'_>) -> Result<graph::Module, DialectError>
         Some(_) => DefaultLayout::RowMajor,
         None => DefaultLayout::Absent,
     };
-    let functions = functions_in_call_order(module)?;
+    let functions = functions_in_call_order(operation)?;
+    let symbols: Vec<&str> = functions.iter().filter_map(|&function| symbol_of(function)).collect();
     let ids: HashMap<&str, FunctionId> =
-        functions.iter().enumerate().map(|(index, function)| (function.symbol, FunctionId(index as u32))).collect();
+        symbols.iter().enumerate().map(|(index, &symbol)| (symbol, FunctionId(index as u32))).collect();
     let entry = *ids
         .get(ENTRY_SYMBOL)
         .ok_or_else(|| DialectError::invalid(format!("the module has no function `@{ENTRY_SYMBOL}`")))?;
-    let reader = Reader { default, functions: Some(&ids), reads: &|_| true };
+    let reader = Reader { default, functions: Some(&ids) };
     let entry_layout = match find("hlo.entry_layout").and_then(attributes::r#type) {
         Some(signature) => Some(types::program_shape(DefaultLayout::RowMajor, signature)?),
         None => None,
@@ -55,8 +56,9 @@ pub fn mlir_to_graph(module: &Module<'_>) -> Result<graph::Module, DialectError>
         sources: find("hlo.sources").map(source_tables).transpose()?.unwrap_or_default(),
         functions: functions
             .iter()
-            .map(|function| Ok(reader.computation(function.body, function.symbol, "func.return", 0)?.0))
-            .collect::<Result<_, DialectError>>()?,
+            .zip(&symbols)
+            .map(|(&function, symbol)| reader.computation(single_block(function, 0)?, symbol, "func.return", 0))
+            .collect::<Result<_, _>>()?,
         entry,
     })
 }
@@ -113,46 +115,48 @@ fn source_tables(attribute: Attribute<'_>) -> Result<SourceTables, DialectError>
     tables().ok_or_else(|| malformed("hlo.sources"))
 }
 
-struct Function<'c, 'a> {
-    symbol: &'c str,
-    body: BlockRef<'c, 'a>,
-}
-
 /// The functions of a module, callees before callers; in the module's order where that is already so.
-fn functions_in_call_order<'c, 'a>(module: &'a Module<'c>) -> Result<Vec<Function<'c, 'a>>, DialectError> {
+///
+/// # Errors
+/// [`DialectError::Invalid`] for anything but functions of one block, and for functions that call themselves.
+pub fn functions_in_call_order<'c, 'a>(
+    module: OperationRef<'c, 'a>,
+) -> Result<Vec<OperationRef<'c, 'a>>, DialectError> {
     let mut functions = Vec::new();
-    let mut next = module.body().first_operation();
+    let mut next = single_block(module, 0)?.first_operation();
     while let Some(operation) = next {
-        functions.push(function(operation).map_err(|error| error.at(|| location_text(operation.location())))?);
+        check_function(operation).map_err(|error| error.at(|| location_text(operation.location())))?;
+        functions.push(operation);
         next = operation.next_in_block();
     }
     let places: HashMap<&str, usize> =
-        functions.iter().enumerate().map(|(place, function)| (function.symbol, place)).collect();
+        functions.iter().enumerate().filter_map(|(place, &function)| Some((symbol_of(function)?, place))).collect();
     let mut callees = Vec::with_capacity(functions.len());
-    for function in &functions {
+    for &function in &functions {
         let mut called = Vec::new();
-        collect_callees(function.body, &places, &mut called, 0)?;
+        collect_callees(single_block(function, 0)?, &places, &mut called, 0)?;
         callees.push(called);
     }
     let order = order_by_calls(&callees).map_err(|place| {
-        DialectError::invalid(format!(
-            "function `@{}` calls itself, directly or through others",
-            functions[place].symbol
-        ))
+        let symbol = symbol_of(functions[place]).unwrap_or_default();
+        DialectError::invalid(format!("function `@{symbol}` calls itself, directly or through others"))
     })?;
-    let mut functions: Vec<Option<Function>> = functions.into_iter().map(Some).collect();
-    Ok(order.into_iter().filter_map(|place| functions[place].take()).collect())
+    Ok(order.into_iter().map(|place| functions[place]).collect())
 }
 
-fn function<'c, 'a>(operation: OperationRef<'c, 'a>) -> Result<Function<'c, 'a>, DialectError> {
-    if attributes::identifier_text(operation.name()) != "func.func" {
-        let name = operation.name();
-        let name = attributes::identifier_text(name);
+fn check_function(operation: OperationRef<'_, '_>) -> Result<(), DialectError> {
+    let name = operation.name();
+    let name = attributes::identifier_text(name);
+    if name != "func.func" {
         return Err(DialectError::invalid(format!("`{name}` is not a function")));
     }
-    let symbol = operations::attribute(&operation, "sym_name").and_then(attributes::string);
-    let symbol = symbol.ok_or_else(|| DialectError::invalid("a function has no name"))?;
-    Ok(Function { symbol, body: single_block(operation, 0)? })
+    symbol_of(operation).ok_or_else(|| DialectError::invalid("a function has no name"))?;
+    single_block(operation, 0).map(|_| ())
+}
+
+/// Name of a function.
+pub fn symbol_of<'c>(function: OperationRef<'c, '_>) -> Option<&'c str> {
+    operations::attribute(&function, "sym_name").and_then(attributes::string)
 }
 
 /// The one block of a region of an operation.
@@ -243,14 +247,13 @@ struct Reader<'r> {
     default: DefaultLayout,
     /// The functions by name; without them, calls are read without their callees.
     functions: Option<&'r HashMap<&'r str, FunctionId>>,
-    /// Kinds of the operations of which more is read than kind, shape and operands.
-    reads: &'r dyn Fn(OpKind) -> bool,
 }
 
 /// A computation being read.
 struct Draft<'c, 'a> {
     instructions: Vec<Instruction>,
     values: Vec<Value<'c, 'a>>,
+    is_read: Vec<bool>,
     ids: HashMap<usize, InstructionId>,
     parameters: Vec<Option<Instruction>>,
     parameter_ids: Vec<Option<InstructionId>>,
@@ -258,11 +261,12 @@ struct Draft<'c, 'a> {
 }
 
 impl<'c, 'a> Draft<'c, 'a> {
-    fn push(&mut self, instruction: Instruction, value: Value<'c, 'a>) -> InstructionId {
+    fn push(&mut self, instruction: Instruction, value: Value<'c, 'a>, is_read: bool) -> InstructionId {
         let id = InstructionId(self.instructions.len() as u32);
         self.instructions.push(instruction);
         self.ids.insert(attributes::value_key(&value), id);
         self.values.push(value);
+        self.is_read.push(is_read);
         id
     }
 
@@ -285,20 +289,30 @@ impl<'c, 'a> Draft<'c, 'a> {
     fn push_parameter(&mut self, number: usize, value: Value<'c, 'a>) {
         if let Some(mut parameter) = self.parameters[number].take() {
             parameter.name = self.unused_name(parameter.name, OpKind::Parameter);
-            self.parameter_ids[number] = Some(self.push(parameter, value));
+            self.parameter_ids[number] = Some(self.push(parameter, value, false));
         }
     }
 }
 
 impl Reader<'_> {
-    /// The computation of a block, and the values of its instructions.
-    fn computation<'c, 'a>(
+    fn computation(
+        &self,
+        block: BlockRef<'_, '_>,
+        symbol: &str,
+        terminator: &str,
+        depth: usize,
+    ) -> Result<Computation, DialectError> {
+        Ok(self.snapshot(block, symbol, terminator, depth, &|_, _| true)?.computation)
+    }
+
+    fn snapshot<'c, 'a>(
         &self,
         block: BlockRef<'c, 'a>,
         symbol: &str,
         terminator: &str,
         depth: usize,
-    ) -> Result<(Computation, Vec<Value<'c, 'a>>), DialectError> {
+        reads: &dyn Fn(OperationRef<'c, 'a>, OpKind) -> bool,
+    ) -> Result<Snapshot<'c, 'a>, DialectError> {
         if depth > NESTING_LIMIT {
             return Err(DialectError::invalid(format!("computations nest deeper than {NESTING_LIMIT}")));
         }
@@ -313,6 +327,7 @@ impl Reader<'_> {
         let mut draft = Draft {
             instructions: Vec::new(),
             values: Vec::new(),
+            is_read: Vec::new(),
             ids: HashMap::new(),
             parameters: Vec::with_capacity(arguments.len()),
             parameter_ids: vec![None; arguments.len()],
@@ -344,7 +359,8 @@ impl Reader<'_> {
                 }
             }
             if !is_last {
-                self.push_instruction(operation, &mut draft, depth)
+                let is_read = kind_of(operation).is_ok_and(|kind| reads(operation, kind));
+                self.push_instruction(operation, &mut draft, is_read, depth)
                     .map_err(|error| error.at(|| location_text(operation.location())))?;
             }
         }
@@ -357,7 +373,7 @@ impl Reader<'_> {
             instructions: draft.instructions,
             annotations: annotations_of(|name| operations::attribute(&last, name), None),
         };
-        Ok((computation, draft.values))
+        Ok(Snapshot { computation, values: draft.values, is_read: draft.is_read })
     }
 
     fn parameter(
@@ -386,6 +402,7 @@ impl Reader<'_> {
         &self,
         operation: OperationRef<'c, 'a>,
         draft: &mut Draft<'c, 'a>,
+        is_read: bool,
         depth: usize,
     ) -> Result<(), DialectError> {
         let mut operands = Vec::with_capacity(operation.operand_count());
@@ -394,12 +411,12 @@ impl Reader<'_> {
             operands
                 .push(*id.ok_or_else(|| DialectError::invalid("an operand comes from outside of the computation"))?);
         }
-        let mut instruction = self.instruction(operation, operands, depth)?;
-        if (self.reads)(instruction.kind) {
+        let mut instruction = self.instruction(operation, operands, is_read, depth)?;
+        if is_read {
             instruction.name = draft.unused_name(instruction.name, instruction.kind);
         }
         if let Some(result) = operation.results().next() {
-            draft.push(instruction, result.into());
+            draft.push(instruction, result.into(), is_read);
         }
         Ok(())
     }
@@ -408,6 +425,7 @@ impl Reader<'_> {
         &self,
         operation: OperationRef<'_, '_>,
         operands: Vec<InstructionId>,
+        is_read: bool,
         depth: usize,
     ) -> Result<Instruction, DialectError> {
         let kind = kind_of(operation)?;
@@ -416,7 +434,7 @@ impl Reader<'_> {
             _ => return Err(DialectError::invalid(format!("`{kind}` must have one result"))),
         };
         let shape = types::shape_of(self.default, result.r#type())?;
-        if !(self.reads)(kind) {
+        if !is_read {
             return Ok(Instruction { operands, ..Instruction::new(kind, shape) });
         }
         let values = attributes_of(self.default, operation, kind, &shape)?;
@@ -432,7 +450,7 @@ impl Reader<'_> {
         for region in 0..operation.region_count() {
             let name = format!("computation.{region}");
             let block = single_block(operation, region)?;
-            computations.push(self.computation(block, &name, "hlo.return", depth + 1)?.0);
+            computations.push(self.computation(block, &name, "hlo.return", depth + 1)?);
         }
         let origin = origin_of(operation.location());
         Ok(Instruction {
@@ -470,9 +488,9 @@ pub(super) fn attributes_of(
 /// # Errors
 /// As for [`mlir_to_graph`].
 pub fn operation_to_instruction(operation: OperationRef<'_, '_>) -> Result<Instruction, DialectError> {
-    let reader = Reader { default: DefaultLayout::Absent, functions: None, reads: &|_| true };
+    let reader = Reader { default: DefaultLayout::Absent, functions: None };
     let operands = (0..operation.operand_count() as u32).map(InstructionId).collect();
-    reader.instruction(operation, operands, 0)
+    reader.instruction(operation, operands, true, 0)
 }
 
 /// A block as a computation.
@@ -482,25 +500,26 @@ pub struct Snapshot<'c, 'a> {
     pub computation: Computation,
     /// The value of each instruction.
     pub values: Vec<Value<'c, 'a>>,
+    /// Whether an instruction is there as a whole, or its kind, shape and operands only.
+    pub is_read: Vec<bool>,
 }
 
-/// Reads a function's or nested computation's block. Of operations whose kind is not among those that `reads` asks for,
-/// only kind, shape and operands are read.
+/// Reads a function's or nested computation's block: of parameters and of the operations that `reads` asks for everything, of
+/// others kind, shape and operands.
 ///
 /// # Errors
 /// As for [`mlir_to_graph`].
 pub fn snapshot<'c, 'a>(
     block: BlockRef<'c, 'a>,
-    reads: impl Fn(OpKind) -> bool,
+    reads: impl Fn(OperationRef<'c, 'a>, OpKind) -> bool,
 ) -> Result<Snapshot<'c, 'a>, DialectError> {
-    let reader = Reader { default: DefaultLayout::Absent, functions: None, reads: &reads };
+    let reader = Reader { default: DefaultLayout::Absent, functions: None };
     let parent = block.parent_operation();
     let function = parent.filter(|parent| attributes::identifier_text(parent.name()) == "func.func");
     let symbol =
         function.and_then(|function| operations::attribute(&function, "sym_name")).and_then(attributes::string);
     let terminator = if function.is_some() { "func.return" } else { "hlo.return" };
-    let (computation, values) = reader.computation(block, symbol.unwrap_or("computation"), terminator, 0)?;
-    Ok(Snapshot { computation, values })
+    reader.snapshot(block, symbol.unwrap_or("computation"), terminator, 0, &reads)
 }
 
 /// Operation kind of an operation that is an instruction.

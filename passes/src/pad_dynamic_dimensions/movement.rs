@@ -293,7 +293,7 @@ impl Site<'_> {
             stride *= bounds[d];
         }
         let flat = self.builder.reshape(self.operands[0], &[count]);
-        self.builder.elements_at(flat, place)
+        self.builder.take(flat, place)
     }
 
     pub(super) fn gather(&mut self) -> Moved {

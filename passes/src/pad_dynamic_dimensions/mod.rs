@@ -16,14 +16,20 @@ mod movement;
 mod sizes;
 mod structure;
 
-use hlo::graph::{Computation, Instruction, InstructionId, Module};
+use std::collections::HashSet;
+
+use hlo::dialect;
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
 use hlo::shape::{Shape, UNBOUNDED};
+use melior::ir::operation::OperationLike;
+use melior::ir::{BlockLike, OperationRef, Type, TypeLike, ValueLike};
+use mlir_ext::rewrite::Rewriter;
 
 use self::sizes::{Arithmetic, ArraySizes, Sizes, bounded, dynamic_count, zeroed_value};
 use crate::graph_builder::GraphBuilder;
-use crate::registry::PassStatistics;
+use crate::registry::{PassError, PassStatistics};
 
 /// Dynamic dimensions that cannot become static.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,28 +52,54 @@ pub enum DynamicError {
     },
 }
 
-/// Makes the dimensions of every function static. Calls must have been inlined.
+/// Runs the pass on a module. Calls must have been inlined.
 ///
 /// # Errors
-/// For operations without a rule.
-pub fn pad_dynamic_dimensions(module: &mut Module, statistics: &mut PassStatistics) -> Result<(), DynamicError> {
-    for (number, function) in module.functions.iter_mut().enumerate() {
-        if !has_dynamic_dimensions(function) {
+/// [`PassError::Dynamic`] for operations without a rule.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    for function in rewriter.operations_directly_in(root) {
+        let [block] = rewriter.blocks(function)[..] else { continue };
+        if !is_affected(&rewriter, function) {
             continue;
         }
+        let body = dialect::snapshot(block, |_, _| true)?.computation;
         let parameters: Vec<Sizes> =
-            function.parameters.iter().map(|&parameter| Sizes::full(&function.get(parameter).shape)).collect();
-        let mut resolver = Resolver::new(&function.name);
-        let (root, sizes) = resolver.computation(function, &Arguments::Parameters(&parameters))?;
-        let mut root = zeroed_value(&mut resolver.builder, root, &sizes);
-        if number == module.entry.index() && dynamic_count(&function.root().shape) > 0 {
-            root = with_sizes(&mut resolver.builder, root, &sizes, &function.root().shape);
-            module.entry_layout = None;
+            body.parameters.iter().map(|&parameter| Sizes::full(&body.get(parameter).shape)).collect();
+        let mut resolver = Resolver::new(&body.name);
+        let (value, sizes) = resolver.computation(&body, &Arguments::Parameters(&parameters))?;
+        let mut value = zeroed_value(&mut resolver.builder, value, &sizes);
+        if dialect::symbol_of(function) == Some(dialect::ENTRY_SYMBOL) && dynamic_count(&body.root().shape) > 0 {
+            value = with_sizes(&mut resolver.builder, value, &sizes, &body.root().shape);
+            rewriter.remove_attribute(root, "hlo.entry_layout");
         }
         statistics.add("operations", resolver.count);
-        *function = resolver.builder.finish(function.name.clone(), root, function.annotations.clone());
+        let body = resolver.builder.into_computation(body.name, value, body.annotations)?;
+        rewriter.insert_before(dialect::function_like(rewriter.context(), function, &body)?, function)?;
+        rewriter.erase(function)?;
     }
     Ok(())
+}
+
+/// Whether anything in a function has a dynamic dimension, or asks for its size.
+fn is_affected<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, function: OperationRef<'c, 'r>) -> bool {
+    let mut seen: HashSet<usize> = HashSet::new();
+    let mut is_dynamic = |r#type: Type| {
+        seen.insert(r#type.to_raw().ptr as usize)
+            && dialect::shape_of(r#type).is_ok_and(|shape| dynamic_count(&shape) > 0)
+    };
+    rewriter.operations_in(function).into_iter().any(|operation| {
+        let arguments = rewriter.blocks(operation).into_iter().flat_map(|block| {
+            (0..block.argument_count()).filter_map(move |number| Some(block.argument(number).ok()?.r#type()))
+        });
+        let mut types = operation.results().map(|result| result.r#type()).chain(arguments);
+        dialect::kind_of(operation).is_some_and(asks_for_sizes) || types.any(&mut is_dynamic)
+    })
+}
+
+/// Whether an operation is about sizes at run time, whatever its operands are.
+fn asks_for_sizes(kind: OpKind) -> bool {
+    matches!(kind, OpKind::GetDimensionSize | OpKind::SetDimensionSize | OpKind::DynamicReshape)
 }
 
 /// A tuple of the result, or of its elements, and the sizes of the dimensions that it declares dynamic.
@@ -83,7 +115,7 @@ fn with_sizes(builder: &mut GraphBuilder, result: InstructionId, sizes: &Sizes, 
 /// Whether anything in a computation has a dynamic dimension, or asks for its size.
 fn has_dynamic_dimensions(computation: &Computation) -> bool {
     computation.instructions.iter().any(|instruction| {
-        matches!(instruction.kind, OpKind::GetDimensionSize | OpKind::SetDimensionSize | OpKind::DynamicReshape)
+        asks_for_sizes(instruction.kind)
             || dynamic_count(&instruction.shape) > 0
             || instruction.computations.iter().any(has_dynamic_dimensions)
     })
@@ -192,9 +224,7 @@ impl Resolver {
             self.make_computations_static(&mut with_static_computations)?;
             instruction = &with_static_computations;
         }
-        let asks_for_sizes =
-            matches!(instruction.kind, OpKind::GetDimensionSize | OpKind::SetDimensionSize | OpKind::DynamicReshape);
-        if !asks_for_sizes && !sizes.iter().any(Sizes::is_dynamic) {
+        if !asks_for_sizes(instruction.kind) && !sizes.iter().any(Sizes::is_dynamic) {
             return Ok((self.unchanged(instruction, &operands), Sizes::full(&instruction.shape)));
         }
         self.count += 1;

@@ -1,0 +1,289 @@
+//! Which instructions are computed together.
+//!
+//! The analysis walks a computation backwards. An instruction joins the groups of its users, or becomes a further
+//! output of one, or starts a group. Time grows with the number of uses: what is known of a member is kept by the
+//! group, and whether a further output would close a cycle is asked of an order of the groups ([`super::order`]).
+
+use std::collections::{HashMap, HashSet};
+
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::shape::Shape;
+
+use super::order::Order;
+use super::roles::{Role, is_alias, is_expensive, reads_at_same_index};
+
+/// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
+const MAX_GROUP_SIZE: usize = 384;
+/// Distinct inputs of one group at most.
+const MAX_GROUP_INPUTS: usize = 48;
+/// How often the body of a cheap instruction may be repeated at different indices in one group.
+const MAX_EVALUATIONS: u32 = 16;
+/// Groups tried at most for one to write an instruction's value.
+const MAX_WRITERS_TRIED: usize = 16;
+
+/// Position of a group among all.
+pub(super) type GroupId = usize;
+
+/// One group.
+#[derive(Debug, Default)]
+pub(super) struct Group {
+    /// The instructions computed in it, with what is known of them.
+    pub(super) members: HashMap<InstructionId, Member>,
+    /// Those whose values it writes to memory; the first one it had comes first.
+    pub(super) outputs: Vec<InstructionId>,
+    /// The dimensions of the loops.
+    dimensions: Vec<i64>,
+    elements: i64,
+    pub(super) has_reduction: bool,
+    has_update: bool,
+    /// Operands of members that no group computes.
+    opaque_inputs: HashSet<InstructionId>,
+}
+
+/// A member of a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Member {
+    /// Distinct indices at which it is evaluated per output element.
+    evaluations: u32,
+    /// Whether it is evaluated at the loop index itself: it reaches an output through same-index users only.
+    is_at_loop_index: bool,
+}
+
+/// Assignment of instructions to groups.
+pub(super) struct Grouping<'a> {
+    computation: &'a Computation,
+    /// Whether a reduction reads contiguous rows.
+    reduces_rows: &'a dyn Fn(InstructionId) -> bool,
+    pub(super) users: Vec<Vec<InstructionId>>,
+    roles: Vec<Role>,
+    pub(super) groups: Vec<Group>,
+    /// Groups in which an instruction is computed.
+    pub(super) member_of: Vec<Vec<GroupId>>,
+    /// The group that writes an instruction's value to memory.
+    pub(super) written_by: Vec<Option<GroupId>>,
+    /// Aliases that stand alone too, whatever groups they were copied into: they read their operand from memory.
+    pub(super) stands_alone: Vec<bool>,
+}
+
+/// Whether a fused user reads this operand from a buffer all the same (the base of an in-place update).
+pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> bool {
+    user.kind == OpKind::DynamicUpdateSlice && user.operands.first() == Some(&operand)
+}
+
+impl<'a> Grouping<'a> {
+    /// The groups of a computation.
+    pub(super) fn of(computation: &'a Computation, reduces_rows: &'a dyn Fn(InstructionId) -> bool) -> Self {
+        let count = computation.instructions.len();
+        let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
+        for (id, instruction) in computation.iter() {
+            for operand in &instruction.operands {
+                if users[operand.index()].last() != Some(&id) {
+                    users[operand.index()].push(id);
+                }
+            }
+        }
+        let mut grouping = Grouping {
+            computation,
+            reduces_rows,
+            users,
+            roles: computation.instructions.iter().map(Role::of).collect(),
+            groups: Vec::new(),
+            member_of: vec![Vec::new(); count],
+            written_by: vec![None; count],
+            stands_alone: vec![false; count],
+        };
+        let mut order = Order::new(count);
+        for position in (0..count).rev() {
+            if grouping.roles[position] != Role::Opaque {
+                grouping.place(InstructionId(position as u32), &mut order);
+            }
+        }
+        grouping
+    }
+
+    pub(super) fn instruction(&self, id: InstructionId) -> &'a Instruction {
+        self.computation.get(id)
+    }
+
+    fn role(&self, id: InstructionId) -> Role {
+        self.roles[id.index()]
+    }
+
+    /// The users in each group that computes with the instruction's elements, in the order of the groups.
+    fn readers(&self, id: InstructionId) -> Vec<(GroupId, Vec<InstructionId>)> {
+        let mut readers: Vec<(GroupId, InstructionId)> = Vec::new();
+        for &user in &self.users[id.index()] {
+            if !reads_from_memory(self.instruction(user), id) {
+                readers.extend(self.member_of[user.index()].iter().map(|&group| (group, user)));
+            }
+        }
+        readers.sort_unstable();
+        let groups = readers.chunk_by(|a, b| a.0 == b.0);
+        groups.map(|group| (group[0].0, group.iter().map(|reader| reader.1).collect())).collect()
+    }
+
+    /// Puts one instruction into the groups of its users, or into a group of its own.
+    fn place(&mut self, id: InstructionId, order: &mut Order) {
+        let instruction = self.instruction(id);
+        let is_root = self.computation.root == id;
+        let users = &self.users[id.index()];
+        if users.is_empty() && !is_root {
+            return;
+        }
+        let needs_memory = is_root
+            || users.iter().any(|&user| {
+                let is_outside = self.member_of[user.index()].is_empty() || self.stands_alone[user.index()];
+                is_outside || reads_from_memory(self.instruction(user), id)
+            });
+        // A user that computes in several groups reads the operand in each of them.
+        let readers = self.readers(id);
+        let joinable: Vec<&(GroupId, Vec<InstructionId>)> =
+            readers.iter().filter(|(group, users)| self.can_compute_in(id, *group, users)).collect();
+        let copied = self.role(id) == Role::View && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
+            || joinable.len() <= 4 && self.is_small_scalar(instruction);
+        let everywhere = joinable.len() == readers.len();
+
+        if copied || !needs_memory && everywhere && joinable.len() == 1 {
+            for (group, users) in &joinable {
+                self.join(id, *group, users);
+            }
+            if everywhere && (!needs_memory || is_alias(instruction)) {
+                // An alias needs no group: the users outside read its operand's buffer.
+                self.stands_alone[id.index()] = needs_memory;
+                return;
+            }
+        } else {
+            let mut writers = joinable.iter().filter(|(group, users)| self.can_write_in(id, *group, users));
+            let writer = writers.by_ref().take(MAX_WRITERS_TRIED).find(|(group, _)| order.add_output(self, id, *group));
+            if let Some((group, users)) = writer {
+                self.join(id, *group, users);
+                self.groups[*group].outputs.push(id);
+                if let Some(member) = self.groups[*group].members.get_mut(&id) {
+                    member.is_at_loop_index = true;
+                }
+                self.written_by[id.index()] = Some(*group);
+                return;
+            }
+        }
+        if is_alias(instruction) && readers.is_empty() {
+            self.stands_alone[id.index()] = true;
+            return;
+        }
+        self.start_group(id);
+    }
+
+    fn is_small_scalar(&self, instruction: &Instruction) -> bool {
+        instruction.shape.as_array().is_some_and(|shape| shape.rank() == 0)
+            && Role::of(instruction) == Role::Elementwise
+            && !is_expensive(instruction)
+    }
+
+    fn start_group(&mut self, id: InstructionId) {
+        let shape = match &self.instruction(id).shape {
+            Shape::Array(array) => Some(array),
+            Shape::Tuple(elements) => elements.first().and_then(Shape::as_array),
+            Shape::Token | Shape::Opaque => None,
+        };
+        let Some(shape) = shape else { return };
+        let group = self.groups.len();
+        self.groups.push(Group {
+            members: HashMap::from([(id, Member { evaluations: 1, is_at_loop_index: true })]),
+            outputs: vec![id],
+            elements: shape.element_count(),
+            dimensions: shape.dimensions.clone(),
+            has_reduction: self.role(id) == Role::Reduction,
+            has_update: self.role(id) == Role::Update,
+            opaque_inputs: self.opaque_operands(id).collect(),
+        });
+        self.member_of[id.index()].push(group);
+        self.written_by[id.index()] = Some(group);
+    }
+
+    fn opaque_operands(&self, id: InstructionId) -> impl Iterator<Item = InstructionId> {
+        let operands = self.instruction(id).operands.iter().copied();
+        operands.filter(|&operand| self.role(operand) == Role::Opaque)
+    }
+
+    fn join(&mut self, id: InstructionId, group: GroupId, users: &[InstructionId]) {
+        let has_loop_dimensions = |shape: &hlo::shape::ArrayShape| shape.dimensions == self.groups[group].dimensions;
+        let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
+            && users.iter().any(|&user| self.reads_at_loop_index(user, group));
+        let member = Member { evaluations: self.evaluations_in(group, users), is_at_loop_index };
+        let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
+        let is_reduction = self.role(id) == Role::Reduction;
+        let group_data = &mut self.groups[group];
+        group_data.members.insert(id, member);
+        group_data.has_reduction |= is_reduction;
+        group_data.opaque_inputs.extend(inputs);
+        self.member_of[id.index()].push(group);
+    }
+
+    /// Whether a member reads its operands at the loop index.
+    fn reads_at_loop_index(&self, user: InstructionId, group: GroupId) -> bool {
+        let member = self.groups[group].members.get(&user);
+        reads_at_same_index(self.instruction(user)) && member.is_some_and(|member| member.is_at_loop_index)
+    }
+
+    /// How many distinct indices a group would evaluate an operand of these members at, per element of its loops.
+    fn evaluations_in(&self, group: GroupId, users: &[InstructionId]) -> u32 {
+        let (mut same_index, mut moved) = (0, 0u32);
+        for user in users {
+            let Some(member) = self.groups[group].members.get(user) else { continue };
+            if reads_at_same_index(self.instruction(*user)) {
+                same_index = same_index.max(member.evaluations);
+            } else {
+                moved = moved.saturating_add(member.evaluations);
+            }
+        }
+        moved.saturating_add(same_index)
+    }
+
+    /// Whether a group may compute the instruction where these members read it.
+    fn can_compute_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> bool {
+        let group_data = &self.groups[group];
+        let instruction = self.instruction(id);
+        let Some(shape) = instruction.shape.as_array() else { return false };
+        if group_data.members.len() >= MAX_GROUP_SIZE
+            || group_data.opaque_inputs.len() + instruction.operands.len() > MAX_GROUP_INPUTS
+        {
+            return false;
+        }
+        let evaluations = self.evaluations_in(group, users);
+        let user_is_window = users.iter().any(|&user| self.instruction(user).kind == OpKind::ReduceWindow);
+        let elements = shape.element_count();
+        match self.role(id) {
+            Role::Opaque | Role::Update => false,
+            Role::View => evaluations <= MAX_EVALUATIONS,
+            role @ (Role::Elementwise | Role::Lookup) => {
+                // A reduction reads each element of its operand once, whatever the size of its result.
+                let recomputed = group_data.elements.saturating_mul(i64::from(evaluations)) > elements.max(1);
+                if is_expensive(instruction) || role == Role::Lookup {
+                    evaluations <= 1 && (!recomputed || elements == 1 && group_data.elements <= 64) && !user_is_window
+                } else {
+                    evaluations <= 4 && !user_is_window || evaluations <= 1
+                }
+            }
+            Role::Reduction => {
+                evaluations == 1
+                    && shape.dimensions == group_data.dimensions
+                    && !group_data.has_update
+                    && instruction.kind == OpKind::Reduce
+                    // Further loops over contiguous rows find the data in cache.
+                    && (self.reduces_rows)(id)
+                    && users.iter().all(|&user| reads_at_same_index(self.instruction(user)))
+            }
+        }
+    }
+
+    /// Whether the group's loops visit each element of the instruction once, so that they can write it too.
+    fn can_write_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> bool {
+        let group_data = &self.groups[group];
+        let shape = self.instruction(id).shape.as_array();
+        shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)
+            && !group_data.has_update
+            && !(group_data.has_reduction && self.role(id) != Role::Reduction)
+            && self.evaluations_in(group, users) == 1
+            && users.iter().all(|&user| self.reads_at_loop_index(user, group))
+    }
+}
