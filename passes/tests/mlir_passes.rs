@@ -5,6 +5,7 @@ use melior::ir::Module;
 use melior::ir::operation::OperationLike;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
+use passes::assign_buffers::{self, read_assignment};
 use passes::pipeline::{self, DEFAULT};
 use passes::registry::PassStatistics;
 
@@ -295,4 +296,62 @@ fn long_chains_and_many_users_are_linear() {
     let (_, statistics) = run("hlo-canonicalize", &body);
     println!("{statistics} in {:?}", start.elapsed());
     assert!(statistics.total() > 10_000);
+}
+
+/// Swaps two arrays of four numbers in a loop.
+const SWAP: &str = r"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %n = hlo.negate %x : (tensor<4xf32>) -> tensor<4xf32>
+  %t = hlo.tuple %x, %n : (tensor<4xf32>, tensor<4xf32>) -> tuple<tensor<4xf32>, tensor<4xf32>>
+  %w = hlo.while %t : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tuple<tensor<4xf32>, tensor<4xf32>> {
+  ^bb0(%s: tuple<tensor<4xf32>, tensor<4xf32>>):
+    %c = hlo.constant dense<false> : tensor<i1> -> tensor<i1>
+    hlo.return %c : tensor<i1>
+  }, {
+  ^bb0(%s: tuple<tensor<4xf32>, tensor<4xf32>>):
+    %a = hlo.get_tuple_element %s {index = 0 : i64} : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tensor<4xf32>
+    %b = hlo.get_tuple_element %s {index = 1 : i64} : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tensor<4xf32>
+    %r = hlo.tuple %b, %a : (tensor<4xf32>, tensor<4xf32>) -> tuple<tensor<4xf32>, tensor<4xf32>>
+    hlo.return %r : tuple<tensor<4xf32>, tensor<4xf32>>
+  }
+  %r = hlo.get_tuple_element %w {index = 0 : i64} : (tuple<tensor<4xf32>, tensor<4xf32>>) -> tensor<4xf32>
+  return %r : tensor<4xf32>
+}";
+
+#[test]
+fn places_in_memory_are_in_the_text_and_checked_where_they_are_read() {
+    let context = dialect::context();
+    let module = dialect::parse(&context, SWAP).unwrap_or_else(|error| panic!("{error}"));
+    assign_buffers::run(module.as_operation(), &mut PassStatistics::default()).unwrap();
+    let text = module.as_operation().to_string();
+    for expected in [
+        "hlo.arena_size = 192 : i64",
+        "hlo.parameter_slices = [#hlo.slices<[parameter 0, 0 : 16]>]",
+        "hlo.exchange_slices = #hlo.slices<[arena, ",
+        "hlo.slices = #hlo.slices<[constant 0, 0 : 1]>",
+        "hlo.slices = #hlo.slices<[output 0, 0 : 16]>",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let read = |text: &str| {
+        let module = dialect::parse(&context, text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        read_assignment(dialect::entry_function(module.as_operation()).unwrap()).map(|(_, assignment)| assignment)
+    };
+    let good = read(&text).unwrap();
+    assert_eq!((good.arena_size, good.constants.len()), (192, 1));
+    for (from, to, message) in [
+        ("hlo.arena_size = 192", "hlo.arena_size = 100", "is no place for f32[4]"),
+        ("[parameter 0, 0 : 16]", "[parameter 1, 0 : 16]", "[parameter 1, 0 : 16] is no place for f32[4]"),
+        ("[constant 0, 0 : 1]", "[constant 7, 0 : 1]", "numbered one after another"),
+        ("[constant 0, 0 : 1]", "[output 0, 0 : 1]", "is no place for a constant"),
+        ("[output 0, 0 : 16]", "none", "has no place"),
+        ("hlo.parameter_slices", "hlo.other", "no `hlo.parameter_slices`"),
+    ] {
+        let wrong = text.replace(from, to);
+        assert_ne!(wrong, text, "{from}");
+        let error = read(&wrong).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}\n{message}");
+    }
+    let wrong = text.replace("[constant 0, ", "[register 0, ");
+    let error = dialect::parse(&context, &wrong).map(drop).unwrap_err().to_string();
+    assert!(error.contains("`register` is no kind of buffer"), "{error}");
 }

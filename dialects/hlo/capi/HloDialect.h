@@ -51,7 +51,7 @@ bool haloHloSlicesGetFields(MlirAttribute attribute, const int64_t **fields,
                             intptr_t *count);
 
 /// Bytes of a dense or dense-resource elements attribute in MLIR's format: one
-/// element for a splat, `i1` packed in bits. `data` is null when a resource has
+/// element for a splat; `i1` packed in bits, but in bytes in a resource. `data` is null when a resource has
 /// no data. Returns false when the attribute is of another kind.
 bool haloHloElementsGetData(MlirAttribute attribute, const char **data,
                             intptr_t *size, bool *isSplat);

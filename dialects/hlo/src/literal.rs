@@ -110,11 +110,16 @@ native_elements! {
 impl ArrayLiteral {
     /// Array with the given data.
     pub fn new(shape: ArrayShape, bytes: AlignedBytes) -> Result<Self, LiteralError> {
+        Self::from_shared(shape, Arc::new(bytes))
+    }
+
+    /// Array with data that others have too.
+    pub fn from_shared(shape: ArrayShape, bytes: Arc<AlignedBytes>) -> Result<Self, LiteralError> {
         let expected = shape.checked_byte_size().ok_or_else(|| LiteralError::Overflow(shape.clone()))? as usize;
         if bytes.len() != expected {
             return Err(LiteralError::Size { shape, expected, found: bytes.len() });
         }
-        Ok(ArrayLiteral { shape, bytes: Arc::new(bytes) })
+        Ok(ArrayLiteral { shape, bytes })
     }
 
     /// Array with a copy of the given data.
@@ -157,6 +162,11 @@ impl ArrayLiteral {
 
     /// The data.
     pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The data with its owner.
+    pub fn shared_bytes(&self) -> &Arc<AlignedBytes> {
         &self.bytes
     }
 

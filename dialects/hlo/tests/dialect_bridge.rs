@@ -179,7 +179,7 @@ fn literals_of_every_element_type_round_trip() {
     let mut main = Builder::new("main");
     let mut elements = Vec::new();
     for element_type in ElementType::all() {
-        for dimensions in [vec![], vec![3], vec![2, 9], vec![0, 4]] {
+        for dimensions in [vec![], vec![3], vec![2, 9], vec![0, 4], vec![2, 2500]] {
             for splat in [false, true] {
                 let shape = ArrayShape::new(element_type, dimensions.clone());
                 let width = element_type.byte_width();
@@ -198,6 +198,24 @@ fn literals_of_every_element_type_round_trip() {
     main.push(OpKind::Tuple, Shape::Tuple(shapes), &elements);
     let text = assert_round_trip(&module(vec![main.finish()]));
     assert!(text.contains("dense<true> : tensor<2x9xi1>") && text.contains("__elided__"), "{text}");
+}
+
+#[test]
+fn large_literals_are_shared() {
+    for element_type in [ElementType::F32, ElementType::Pred] {
+        let shape = ArrayShape::new(element_type, [5000]);
+        let bytes: Vec<u8> = (0..shape.byte_size()).map(|position| u8::from(position % 3 == 0)).collect();
+        let literal = ArrayLiteral::from_bytes(shape, &bytes).unwrap();
+        let mut main = Builder::new("main");
+        main.constant(literal.clone().into());
+        let graph = module(vec![main.finish()]);
+        let context = dialect::context();
+        let mlir = graph_to_mlir(&context, &graph).unwrap();
+        let back = mlir_to_graph(&mlir).unwrap();
+        let value = back.entry().root().literal().and_then(Literal::as_array).unwrap();
+        assert_eq!(value.bytes().as_ptr(), literal.bytes().as_ptr());
+        assert!(dialect::print(&mlir, PrintOptions::default()).contains("dense_resource<constant>"));
+    }
 }
 
 #[test]

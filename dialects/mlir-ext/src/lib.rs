@@ -18,5 +18,6 @@ pub mod pass;
 pub mod pass_pipeline;
 pub mod pipeline_text;
 pub mod raw;
+pub mod resources;
 pub mod rewrite;
 pub mod types;

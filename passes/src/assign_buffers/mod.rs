@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, HashMap};
 use hlo::dialect;
 use hlo::graph::{Computation, InstructionId};
 use hlo::literal::Literal;
-use hlo::shape::{ArrayShape, Shape};
+use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
@@ -74,12 +74,4 @@ pub fn run(module: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Res
     statistics.add("arena bytes", assignment.arena_size as u64);
     attributes::write_assignment(&Rewriter::new(function), function, &computation, &assignment)?;
     Ok(())
-}
-
-/// Number of the first leaf and count of leaves of element `index` of a tuple shape.
-pub fn leaf_range(shape: &Shape, index: usize) -> std::ops::Range<usize> {
-    let Shape::Tuple(elements) = shape else { return 0..0 };
-    let start = elements.iter().take(index).map(|element| element.leaves().len()).sum();
-    let count = elements.get(index).map_or(0, |element| element.leaves().len());
-    start..start + count
 }

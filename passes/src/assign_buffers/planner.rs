@@ -1,6 +1,6 @@
 //! Which leaves share storage, and when it is in use.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
@@ -8,8 +8,8 @@ use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
 use super::arena::{Demand, place};
-use super::reads::{forwards, last_leaf_reads};
-use super::{Buffer, BufferAssignment, ComputationBuffers, Slice, leaf_range};
+use super::reads::{TupleElements, forwards, last_leaf_reads};
+use super::{Buffer, BufferAssignment, ComputationBuffers, Slice};
 use crate::fuse::is_alias;
 
 type LeafId = u32;
@@ -166,12 +166,18 @@ impl Planner {
     }
 
     fn computation(&mut self, computation: &Computation, parameters: &[Vec<LeafId>]) -> Tree {
-        let last_reads = last_leaf_reads(computation);
+        let elements = TupleElements::of(computation);
+        let last_reads = last_leaf_reads(computation, &elements);
         // Positions count within a computation: those of the caller hold again after this one.
         let reads_by_caller = std::mem::take(&mut self.last_read_here);
         let mut tree = Tree { values: Vec::with_capacity(computation.instructions.len()), ..Tree::default() };
         for (id, instruction) in computation.iter() {
             self.position += 1;
+            if let Some((tuple, range)) = elements.read_by(instruction) {
+                let leaves = tree.values[tuple.index()][range].to_vec();
+                tree.values.push(leaves);
+                continue;
+            }
             let operands: Vec<Vec<LeafId>> =
                 instruction.operands.iter().map(|operand| tree.values[operand.index()].clone()).collect();
             let leaves = match instruction.kind {
@@ -181,11 +187,6 @@ impl Planner {
                     .unwrap_or_default(),
                 OpKind::Constant => self.constant(instruction),
                 OpKind::Tuple => operands.concat(),
-                OpKind::GetTupleElement => {
-                    let index = instruction.attributes.int("index").unwrap_or(0) as usize;
-                    let range = leaf_range(&computation.get(instruction.operands[0]).shape, index);
-                    operands[0][range].to_vec()
-                }
                 OpKind::OptimizationBarrier | OpKind::Domain => operands.concat(),
                 OpKind::AddDependency => operands.first().cloned().unwrap_or_default(),
                 _ if is_alias(instruction) => operands.first().cloned().unwrap_or_default(),
@@ -305,6 +306,7 @@ impl Planner {
     ) -> BTreeMap<usize, LeafId> {
         let mut exchange = BTreeMap::new();
         let state_classes: Vec<LeafId> = state.iter().map(|&leaf| self.find(leaf)).collect();
+        let all_state: HashSet<LeafId> = state_classes.iter().copied().collect();
         // The copies at the end read every result that is not already in place.
         for (number, &result) in results.iter().enumerate() {
             let class = self.find(result);
@@ -312,7 +314,7 @@ impl Planner {
                 continue;
             }
             self.read(result);
-            if state_classes.contains(&class) {
+            if all_state.contains(&class) {
                 let size = self.leaves[class as usize].size;
                 let temporary = self.new_leaf(&Shape::Token);
                 self.leaves[temporary as usize].size = size;

@@ -1,10 +1,51 @@
 //! When the leaves of a computation are read for the last time.
 
-use hlo::graph::{Computation, Instruction};
-use hlo::op_kind::OpKind;
+use std::collections::HashMap;
+use std::ops::Range;
 
-use super::leaf_range;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::shape::Shape;
+
 use crate::fuse::is_alias;
+
+/// The leaves of each element of the tuples that a computation takes apart.
+pub(super) struct TupleElements {
+    /// Number of the first leaf of each element, and of all leaves.
+    starts: HashMap<InstructionId, Vec<usize>>,
+}
+
+impl TupleElements {
+    pub(super) fn of(computation: &Computation) -> Self {
+        let mut starts = HashMap::new();
+        for instruction in computation.instructions.iter().filter(|it| it.kind == OpKind::GetTupleElement) {
+            let tuple = instruction.operands[0];
+            starts.entry(tuple).or_insert_with(|| {
+                let mut starts = vec![0];
+                let mut count = 0;
+                if let Shape::Tuple(elements) = &computation.get(tuple).shape {
+                    starts.extend(elements.iter().map(|element| {
+                        element.for_each_leaf(&mut |_| count += 1);
+                        count
+                    }));
+                }
+                starts
+            });
+        }
+        TupleElements { starts }
+    }
+
+    /// The tuple of a `get-tuple-element` and the numbers of the leaves that it takes; `None` for other instructions.
+    pub(super) fn read_by(&self, instruction: &Instruction) -> Option<(InstructionId, Range<usize>)> {
+        if instruction.kind != OpKind::GetTupleElement {
+            return None;
+        }
+        let tuple = *instruction.operands.first()?;
+        let index = usize::try_from(instruction.attributes.int("index")?).ok()?;
+        let starts = self.starts.get(&tuple)?;
+        Some((tuple, *starts.get(index)?..*starts.get(index + 1)?))
+    }
+}
 
 /// Whether the instruction's leaves are its operands' leaves.
 pub(super) fn forwards(instruction: &Instruction) -> bool {
@@ -15,25 +56,20 @@ pub(super) fn forwards(instruction: &Instruction) -> bool {
 }
 
 /// For each leaf of each instruction, the last instruction that reads it, through whatever aliases.
-pub(super) fn last_leaf_reads(computation: &Computation) -> Vec<Vec<u32>> {
+pub(super) fn last_leaf_reads(computation: &Computation, elements: &TupleElements) -> Vec<Vec<u32>> {
     let mut last: Vec<Vec<u32>> =
         computation.instructions.iter().map(|instruction| vec![0; instruction.shape.leaves().len()]).collect();
     last[computation.root.index()].fill(u32::MAX);
     for (position, instruction) in computation.instructions.iter().enumerate().rev() {
         let own = if forwards(instruction) { Some(std::mem::take(&mut last[position])) } else { None };
-        let mut first = match instruction.kind {
-            OpKind::GetTupleElement => {
-                let index = instruction.attributes.int("index").unwrap_or(0) as usize;
-                let operand = instruction.operands[0];
-                let range = leaf_range(&computation.get(operand).shape, index);
-                for (read, own) in last[operand.index()][range].iter_mut().zip(own.iter().flatten()) {
-                    *read = (*read).max(*own);
-                }
-                last[position] = own.unwrap_or_default();
-                continue;
+        if let Some((tuple, range)) = elements.read_by(instruction) {
+            for (read, own) in last[tuple.index()][range].iter_mut().zip(own.iter().flatten()) {
+                *read = (*read).max(*own);
             }
-            _ => 0,
-        };
+            last[position] = own.unwrap_or_default();
+            continue;
+        }
+        let mut first = 0;
         for operand in &instruction.operands {
             for read in &mut last[operand.index()] {
                 let reader = match &own {

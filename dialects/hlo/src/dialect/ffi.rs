@@ -141,6 +141,8 @@ pub(super) enum ElementsData<'c> {
     Splat(&'c [u8]),
     /// All elements; `i1` packed in bits from the lowest.
     Full(&'c [u8]),
+    /// All elements of a resource; `i1` in bytes.
+    Resource(&'c [u8]),
     /// A resource without data.
     Missing,
 }
@@ -159,7 +161,11 @@ pub(super) fn elements_data<'c>(attribute: Attribute<'c>) -> Option<ElementsData
     }
     // SAFETY: the data belongs to the attribute, which lives as long as the context.
     let bytes = unsafe { std::slice::from_raw_parts(data, size as usize) };
-    Some(if is_splat { ElementsData::Splat(bytes) } else { ElementsData::Full(bytes) })
+    Some(match attribute.is_dense_elements() {
+        true if is_splat => ElementsData::Splat(bytes),
+        true => ElementsData::Full(bytes),
+        false => ElementsData::Resource(bytes),
+    })
 }
 
 /// `dense_resource<__elided__>` of a tensor type; `None` for other types.

@@ -1,19 +1,29 @@
 //! Literals as elements attributes.
 //!
-//! Data crosses as raw bytes. Only `pred` differs in format (MLIR packs `i1` into bits); an array whose elements are
-//! all the same crosses as one element, so that it prints as a splat and is stored once.
+//! An array whose elements are all the same crosses as one element, so that it prints as a splat and is stored once.
+//! Other arrays cross as raw bytes: small ones are copied into MLIR's context, where equal ones are one attribute; large
+//! ones stay where they are and are shared, as resources, which are neither hashed nor compared. Only `pred` differs in
+//! format: MLIR packs `i1` into bits where it copies.
+
+use std::sync::Arc;
 
 use melior::Context;
 use melior::ir::Type;
 use melior::ir::attribute::{ArrayAttribute, Attribute, AttributeLike, DenseElementsAttribute};
-use mlir_ext::attributes;
+use mlir_ext::{attributes, resources};
 
 use super::error::DialectError;
 use super::ffi::{self, ElementsData};
 use super::types::{self, DefaultLayout};
 use crate::element_type::ElementType;
-use crate::literal::{self, AlignedBytes, ArrayLiteral, Literal, LiteralError};
+use crate::literal::{self, ALIGNMENT, AlignedBytes, ArrayLiteral, Literal, LiteralError};
 use crate::shape::{ArrayShape, Shape};
+
+/// Bytes up to which an array is copied.
+const COPIED_BYTES: usize = 4096;
+
+/// Name of the arrays that are shared, in text.
+const RESOURCE_NAME: &str = "constant";
 
 /// Attribute of a literal.
 pub(super) fn attribute_of<'c>(
@@ -24,7 +34,7 @@ pub(super) fn attribute_of<'c>(
     match literal {
         Literal::Array(array) => {
             let r#type = types::array_type(context, default, &static_shape(array.shape()))?;
-            Ok(dense_elements(r#type, array.element_type(), array.bytes()))
+            Ok(elements_attribute(r#type, array))
         }
         Literal::Tuple(elements) => {
             let elements: Vec<Attribute> =
@@ -44,10 +54,14 @@ fn static_shape(shape: &ArrayShape) -> ArrayShape {
     ArrayShape { dynamic: Vec::new(), ..shape.clone() }
 }
 
-fn dense_elements<'c>(r#type: Type<'c>, element: ElementType, bytes: &[u8]) -> Attribute<'c> {
+fn elements_attribute<'c>(r#type: Type<'c>, array: &ArrayLiteral) -> Attribute<'c> {
+    let (element, bytes) = (array.element_type(), array.bytes());
     let width = element.byte_width();
     // Each byte equals the one an element before: the comparison ends at the first difference.
     let is_splat = bytes.len() >= width && bytes[width..] == bytes[..bytes.len() - width];
+    if !is_splat && bytes.len() > COPIED_BYTES {
+        return resources::shared_elements(r#type, RESOURCE_NAME, array.shared_bytes(), ALIGNMENT);
+    }
     let packed: Vec<u8>;
     let data = match (is_splat, element) {
         (true, ElementType::Pred) if bytes[0] != 0 => &[0xff],
@@ -99,7 +113,7 @@ pub(super) fn splat_of(attribute: Attribute<'_>) -> Option<ArrayLiteral> {
             ArrayLiteral::from_bytes(scalar, &[data.first()? & 1]).ok()
         }
         ElementsData::Splat(data) => ArrayLiteral::from_bytes(scalar, data).ok(),
-        ElementsData::Full(_) | ElementsData::Missing => None,
+        ElementsData::Full(_) | ElementsData::Resource(_) | ElementsData::Missing => None,
     }
 }
 
@@ -159,10 +173,11 @@ fn array_literal(
             (0..size).for_each(|position| bytes.push(data[position / 8] >> (position % 8) & 1));
             bytes
         }
-        Some(ElementsData::Full(data)) => {
-            let mut bytes = literal::reserve(data.len()).map_err(no_memory)?;
-            bytes.extend_from_slice(data);
-            bytes
+        Some(ElementsData::Full(data)) => copied(data)?,
+        Some(ElementsData::Resource(data)) => {
+            let shared = resources::owner_of(attribute, data);
+            let bytes = shared.map_or_else(|| copied(data).map(Arc::new), Ok)?;
+            return ArrayLiteral::from_shared(shape.clone(), bytes).map(Literal::Array).map_err(|_| wrong_size());
         }
         Some(ElementsData::Splat(data)) => {
             let element = if shape.element_type == ElementType::Pred {
@@ -174,6 +189,12 @@ fn array_literal(
         }
     };
     ArrayLiteral::new(shape.clone(), bytes).map(Literal::Array).map_err(|_| wrong_size())
+}
+
+fn copied(data: &[u8]) -> Result<AlignedBytes, DialectError> {
+    let mut bytes = literal::reserve(data.len()).map_err(no_memory)?;
+    bytes.extend_from_slice(data);
+    Ok(bytes)
 }
 
 fn no_memory(error: LiteralError) -> DialectError {
