@@ -6,14 +6,13 @@ use std::time::Instant;
 use exec::runtime::feeds::Channels;
 use exec::{BufferPool, ThreadPool};
 use hlo::graph::Module;
-use lowering_llvm::{LoweringOptions, Target, shards};
-use passes::registry::PassStatistics;
+use lowering_llvm::{Emit, Target, code};
 
 use crate::cache::{CompilationCache, Key};
 use crate::error::Error;
 use crate::executable::{CompileTimings, Executable, Interface, Origin};
 use crate::pending::Queue;
-use crate::pipeline::{self, CompileOptions};
+use crate::pipeline::{self, CompileOptions, CompilePipeline};
 use crate::source::Source;
 
 /// How a device works.
@@ -120,25 +119,22 @@ impl Client {
         let context = hlo::dialect::context();
         timings.context = start.elapsed();
         let start = Instant::now();
-        let program = pipeline::assign_buffers(&context, module, options)?;
-        timings.passes = start.elapsed();
-
-        let start = Instant::now();
         let target = &self.inner.target;
-        let options_of_loops = pipeline::loop_options(target, self.inner.threads.is_some(), options);
-        let root = program.as_operation();
-        lowering_affine::pass::run(root, options_of_loops, &mut PassStatistics::default())?;
-        timings.loops = start.elapsed();
-        let lowering = LoweringOptions { verify: options.verify };
-        let compiled = shards::compile_module(&program, target, lowering)?;
-        timings.lower = compiled.timings.lower;
-        timings.translate = compiled.timings.translate;
-        timings.optimize = compiled.timings.optimize;
-        timings.emit = compiled.timings.emit;
+        let program = pipeline::import(&context, module)?;
+        let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
+        let run = pipeline::run(&program, &pipeline.text(), options.verify)?;
+        let all = start.elapsed();
+        timings.loops = run.elapsed_in(pipeline::TO_AFFINE);
+        timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);
+        timings.lower = all.saturating_sub(timings.passes + timings.loops);
+        let code = code::generate(program.as_operation(), target, Emit::Object, options.verify)?;
+        timings.translate = code.timings.translate;
+        timings.optimize = code.timings.optimize;
+        timings.emit = code.timings.emit;
 
         let interface = Interface::read(&program)?;
         let origin = Origin { timings, is_from_cache: false };
         // SAFETY: the object was compiled from this program, for the host.
-        unsafe { Executable::load(self.clone(), compiled.object, interface, origin) }
+        unsafe { Executable::load(self.clone(), code.bytes, interface, origin) }
     }
 }

@@ -1,13 +1,20 @@
-//! From a module to loops: the order of passes, and the options that choose among them.
+//! From a program to the llvm dialect: the pipelines of compilation, phase by phase, and the options that they take.
+
+use std::fmt;
+use std::str::FromStr;
 
 use exec::runtime::vector_math;
 use hlo::devices::check_one_device;
 use hlo::dialect;
-use hlo::graph::{Computation, Module};
-use lowering_affine::program::{LoopOptions, Machine, lower_program};
-use lowering_llvm::Target;
+use hlo::graph;
+use lowering_affine::registry::to_affine_options;
+use lowering_llvm::{Target, cpu, nvptx};
 use melior::Context;
-use passes::assign_buffers::BufferAssignment;
+use melior::ir::Module;
+use mlir_ext::builder::Machine;
+use mlir_ext::pass::PassRun;
+use mlir_ext::pass_pipeline::{PassPipeline, PipelineError};
+use mlir_ext::pipeline_text::{PipelineText, Step};
 
 use crate::error::Error;
 
@@ -20,7 +27,7 @@ pub struct CompileOptions {
     pub excess_precision: bool,
     /// Verify the IR between phases: for finding bugs of the compiler.
     pub verify: bool,
-    /// Threads that compile; 0 for as many as the machine runs at once.
+    /// Threads that compile; 0 for the number of hardware threads.
     pub compile_threads: usize,
 }
 
@@ -30,78 +37,166 @@ impl Default for CompileOptions {
     }
 }
 
-/// A program ready for lowering: one computation, fused, with its buffers.
-#[derive(Clone, Debug)]
-pub struct Planned {
-    /// The entry computation.
-    pub entry: Computation,
-    /// Where its values live.
-    pub buffers: BufferAssignment,
+/// What a program has become, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// The program as it was read, in the hlo dialect.
+    Input,
+    /// Simpler operations, in one function.
+    Hlo,
+    /// Operations grouped into fusions.
+    Fused,
+    /// Every array in its place in memory.
+    Buffers,
+    /// Loops: affine, scf, vector, memref, arith, math.
+    Affine,
+    /// The same without affine.
+    Scf,
+    /// The llvm dialect.
+    Llvm,
 }
 
-/// Runs the passes on a module.
-///
-/// # Errors
-/// Those of verification and of the passes.
-pub fn plan(module: &Module) -> Result<Planned, Error> {
-    plan_in(&dialect::context(), module, &CompileOptions::default())
+impl Phase {
+    /// Every phase, in order.
+    pub const ALL: [Phase; 7] =
+        [Phase::Input, Phase::Hlo, Phase::Fused, Phase::Buffers, Phase::Affine, Phase::Scf, Phase::Llvm];
+
+    /// Name in command lines.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Input => "input",
+            Phase::Hlo => "hlo",
+            Phase::Fused => "fused",
+            Phase::Buffers => "buffers",
+            Phase::Affine => "affine",
+            Phase::Scf => "scf",
+            Phase::Llvm => "llvm",
+        }
+    }
 }
 
-/// As [`plan`], in a given MLIR context; with [`CompileOptions::verify`], the program is verified after each pass.
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Phase {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let names = || Phase::ALL.map(Phase::name).join(", ");
+        Phase::ALL.into_iter().find(|phase| phase.name() == text).ok_or_else(|| format!("the phases are {}", names()))
+    }
+}
+
+/// The pipeline of CPUs: each phase with the passes that lead to it.
+pub const CPU: &[(Phase, &str)] = &[
+    (Phase::Hlo, passes::pipeline::HLO),
+    (Phase::Fused, passes::pipeline::FUSE),
+    (Phase::Buffers, "hlo-assign-buffers"),
+    (Phase::Affine, TO_AFFINE),
+    (Phase::Scf, cpu::AFFINE_TO_SCF),
+    (Phase::Llvm, cpu::SCF_TO_LLVM),
+];
+
+/// The pipeline of NVIDIA GPUs.
+pub const CUDA: &[(Phase, &str)] = &[
+    (Phase::Hlo, passes::pipeline::HLO),
+    (Phase::Fused, passes::pipeline::FUSE),
+    (Phase::Affine, TO_GPU),
+    (Phase::Llvm, nvptx::PIPELINE),
+];
+
+/// The pass whose options say what the target has.
+pub const TO_AFFINE: &str = "hlo-to-affine";
+
+/// The pass that makes kernels of a GPU.
+const TO_GPU: &str = "hlo-to-gpu";
+
+/// A pipeline of compilation with the options of its passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompilePipeline {
+    steps: Vec<(Phase, Step)>,
+}
+
+impl CompilePipeline {
+    /// The pipeline of a CPU; large loops are made for several threads if `parallel`. Of the options,
+    /// [`CompileOptions::excess_precision`] matters.
+    pub fn cpu(target: &Target, parallel: bool, options: &CompileOptions) -> Self {
+        let machine = Machine {
+            scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
+            vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
+            contracts_products: options.excess_precision,
+        };
+        Self::of(CPU, options, TO_AFFINE, &to_affine_options(target.vector_bits(), parallel, machine))
+    }
+
+    /// The pipeline of an NVIDIA GPU.
+    pub fn cuda(options: &CompileOptions) -> Self {
+        Self::of(CUDA, options, TO_GPU, &format!("excess-precision={}", options.excess_precision))
+    }
+
+    fn of(phases: &[(Phase, &str)], options: &CompileOptions, lowering: &str, lowering_options: &str) -> Self {
+        let mut steps: Vec<(Phase, Step)> = phases
+            .iter()
+            .flat_map(|(phase, text)| PipelineText::parse(text).steps.into_iter().map(|step| (*phase, step)))
+            .filter(|(_, step)| options.excess_precision || step.name() != passes::pipeline::EXCESS_PRECISION)
+            .collect();
+        for (_, step) in steps.iter_mut().filter(|(_, step)| step.name() == lowering) {
+            step.pass = format!("{lowering}{{{lowering_options}}}");
+        }
+        CompilePipeline { steps }
+    }
+
+    /// The passes, each with the phase that it leads to.
+    pub fn steps(&self) -> &[(Phase, Step)] {
+        &self.steps
+    }
+
+    /// The passes that lead from one phase to another.
+    pub fn between(&self, from: Phase, to: Phase) -> PipelineText {
+        let steps = self.steps.iter().filter(|(phase, _)| *phase > from && *phase <= to);
+        PipelineText { steps: steps.map(|(_, step)| step.clone()).collect() }
+    }
+
+    /// All passes.
+    pub fn text(&self) -> PipelineText {
+        self.between(Phase::Input, Phase::Llvm)
+    }
+}
+
+/// Registers every pass of halo with MLIR, once.
+pub fn register_passes() {
+    passes::registry::register();
+    lowering_affine::registry::register(exec::runtime::custom_call::is_registered);
+    lowering_llvm::passes::register();
+}
+
+/// Parses a pipeline for the context of a module.
 ///
 /// # Errors
-/// Those of verification and of the passes.
-pub fn plan_in(context: &Context, module: &Module, options: &CompileOptions) -> Result<Planned, Error> {
+/// [`PipelineError::Malformed`].
+pub fn parse<'c>(module: &Module<'c>, pipeline: &PipelineText) -> Result<PassPipeline<'c>, PipelineError> {
+    register_passes();
+    PassPipeline::parse(module.context(), &pipeline.to_string())
+}
+
+/// Runs a pipeline on a module. With `verify`, the module is verified after each pass.
+///
+/// # Errors
+/// Those of the passes.
+pub fn run(module: &Module<'_>, pipeline: &PipelineText, verify: bool) -> Result<PassRun, PipelineError> {
+    let pipeline = parse(module, pipeline)?;
+    pipeline.enable_verifier(verify);
+    pipeline.run(module.as_operation())
+}
+
+/// The program in the hlo dialect, in which every pass works.
+///
+/// # Errors
+/// For programs that one device cannot run, and for those that the dialect cannot hold.
+pub fn import<'c>(context: &'c Context, module: &graph::Module) -> Result<Module<'c>, Error> {
     check_one_device(module)?;
-    let program = dialect::graph_to_mlir(context, module)?;
-    let pipeline = passes::pipeline::of_compilation(options.excess_precision);
-    passes::pipeline::run(&program, &pipeline, options.verify)?;
-    let mut module = dialect::mlir_to_graph(&program)?;
-    let entry = module.functions.swap_remove(module.entry.index());
-    let buffers = passes::assign_buffers::assign_buffers(&entry);
-    Ok(Planned { entry, buffers })
-}
-
-/// Runs the passes on a module, the assignment of buffers included.
-///
-/// # Errors
-/// Those of verification and of the passes.
-pub(crate) fn assign_buffers<'c>(
-    context: &'c Context,
-    module: &Module,
-    options: &CompileOptions,
-) -> Result<melior::ir::Module<'c>, Error> {
-    check_one_device(module)?;
-    let program = dialect::graph_to_mlir(context, module)?;
-    let mut pipeline = passes::pipeline::of_compilation(options.excess_precision);
-    pipeline.steps.extend(passes::pipeline::parse("hlo-assign-buffers").steps);
-    passes::pipeline::run(&program, &pipeline, options.verify)?;
-    Ok(program)
-}
-
-/// Emits the loops of a planned program, large ones for several threads if `parallel`. Of the options,
-/// [`CompileOptions::excess_precision`] matters.
-///
-/// # Errors
-/// For operations without a lowering.
-pub fn emit_loops<'c>(
-    context: &'c Context,
-    planned: &Planned,
-    target: &Target,
-    parallel: bool,
-    options: &CompileOptions,
-) -> Result<melior::ir::Module<'c>, Error> {
-    let options = loop_options(target, parallel, options);
-    Ok(lower_program(context, &planned.entry, &planned.buffers, options)?)
-}
-
-/// What lowering needs to know of the target and of the options.
-pub(crate) fn loop_options(target: &Target, parallel: bool, options: &CompileOptions) -> LoopOptions {
-    let machine = Machine {
-        scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
-        vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
-        contracts_products: options.excess_precision,
-    };
-    let custom_calls = exec::runtime::custom_call::is_registered;
-    LoopOptions { vector_bits: target.vector_bits(), parallel, machine, custom_calls }
+    Ok(dialect::graph_to_mlir(context, module)?)
 }

@@ -1,6 +1,6 @@
 //! Transformations of HLO programs, and the analysis that places their values in memory.
 //!
-//! Every pass is registered with MLIR ([`registry`]); [`pipeline::DEFAULT`] is the order of compilation.
+//! Every pass is registered with MLIR ([`registry`]); [`pipeline::HLO`] is their order in compilation.
 
 pub mod assign_buffers;
 pub mod canonicalize;

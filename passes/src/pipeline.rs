@@ -8,20 +8,16 @@ use mlir_ext::pipeline_text::PipelineText;
 
 use crate::registry::{self, Anchor, PassError};
 
-/// The passes that compilation runs before buffers are assigned.
-pub const DEFAULT: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
+/// The passes that compilation runs before fusion.
+pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
      func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-canonicalize,cse),hlo-dce,\
-     func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots,hlo-fuse)";
+     func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots)";
 
-/// The pass of [`DEFAULT`] that is left out where every rounding of the program must be kept.
+/// The pass that makes fusions.
+pub const FUSE: &str = "func.func(hlo-fuse)";
+
+/// The pass of [`HLO`] that is left out where every rounding of the program must be kept.
 pub const EXCESS_PRECISION: &str = "hlo-keep-precision";
-
-/// The passes of compilation; with `excess_precision`, those that leave roundings out too.
-pub fn of_compilation(excess_precision: bool) -> PipelineText {
-    let mut pipeline = PipelineText::parse(DEFAULT);
-    pipeline.steps.retain(|step| excess_precision || step.name() != EXCESS_PRECISION);
-    pipeline
-}
 
 /// Reads a pipeline on a module in which passes on functions may stand without `func.func(…)` around them.
 pub fn parse(text: &str) -> PipelineText {

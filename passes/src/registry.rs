@@ -4,13 +4,11 @@
 
 use std::sync::Once;
 
-use hlo::dialect::{self, DialectError};
-use hlo::graph;
-use melior::ir::{Module, OperationRef};
+use hlo::dialect::DialectError;
+use melior::ir::OperationRef;
 use mlir_ext::pass::{self, PassDefinition};
 use mlir_ext::pass_pipeline::PipelineError;
-use mlir_ext::rewrite::{RewriteError, Rewriter};
-use mlir_ext::{modules, operations};
+use mlir_ext::rewrite::RewriteError;
 
 pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, PassFailure, PassOptions, PassStatistics};
 
@@ -62,49 +60,12 @@ impl Pass {
         options: &PassOptions<'_>,
         statistics: &mut PassStatistics,
     ) -> Result<(), PassError> {
-        match self.body {
-            PassBody::Graph(run) => run_on_graph(root, statistics, run),
-            PassBody::Mlir(run) => run(root, options, statistics),
-        }
+        (self.body)(root, options, statistics)
     }
 }
 
-/// The function of a pass.
-#[derive(Clone, Copy, Debug)]
-enum PassBody {
-    /// On the graph: the module's contents are replaced.
-    Graph(fn(&mut graph::Module, &mut PassStatistics) -> Result<(), PassError>),
-    /// On the operation.
-    Mlir(fn(OperationRef<'_, '_>, &PassOptions<'_>, &mut PassStatistics) -> Result<(), PassError>),
-}
-
-fn run_on_graph(
-    root: OperationRef<'_, '_>,
-    statistics: &mut PassStatistics,
-    run: fn(&mut graph::Module, &mut PassStatistics) -> Result<(), PassError>,
-) -> Result<(), PassError> {
-    on_module(root, |module| {
-        let mut graph = dialect::mlir_to_graph(module)?;
-        run(&mut graph, statistics)?;
-        let context = module.context();
-        // SAFETY: the module keeps the context alive, and the reference does not leave this function.
-        let context = unsafe { context.to_ref() };
-        let contents = dialect::graph_to_mlir(context, &graph).map_err(|error| PassError::Broken(error.to_string()))?;
-        let declared = operations::attribute(&root, dialect::PROGRAM_SHAPE);
-        modules::replace_contents(module, contents);
-        if let Some(declared) = declared {
-            Rewriter::new(root).set_attribute(root, dialect::PROGRAM_SHAPE, declared);
-        }
-        Ok(())
-    })
-}
-
-fn on_module<'c>(
-    root: OperationRef<'c, '_>,
-    run: impl FnOnce(&Module<'c>) -> Result<(), PassError>,
-) -> Result<(), PassError> {
-    modules::with_module(root, run).unwrap_or_else(|| Err(PassError::Broken("the root is no module".into())))
-}
+/// The function of a pass, on an operation of its anchor.
+type PassBody = fn(OperationRef<'_, '_>, &PassOptions<'_>, &mut PassStatistics) -> Result<(), PassError>;
 
 static PASSES: &[Pass] = &[
     Pass {
@@ -112,77 +73,77 @@ static PASSES: &[Pass] = &[
         description: "places every array of the program in memory, and notes where",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| assign_buffers::run(root, statistics)),
+        body: |root, _, statistics| assign_buffers::run(root, statistics),
     },
     Pass {
         name: "hlo-canonicalize",
         description: "rewrites operations to simpler equal ones and evaluates small constant ones",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| canonicalize::run(root, statistics)),
+        body: |root, _, statistics| canonicalize::run(root, statistics),
     },
     Pass {
         name: "hlo-canonicalize-convolutions",
         description: "turns the padding of convolutions into pads, and those with a window of one element into dots",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| canonicalize_convolutions::run(root, statistics)),
+        body: |root, _, statistics| canonicalize_convolutions::run(root, statistics),
     },
     Pass {
         name: "hlo-canonicalize-dots",
         description: "folds transposes into contractions, and turns those with free dimensions on one side into reductions",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| canonicalize_dots::run(root, statistics)),
+        body: |root, _, statistics| canonicalize_dots::run(root, statistics),
     },
     Pass {
         name: "hlo-dce",
         description: "removes operations without effect whose results are not used, and functions that are not called",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| dce::run(root, statistics)),
+        body: |root, _, statistics| dce::run(root, statistics),
     },
     Pass {
         name: "hlo-expand",
         description: "replaces operations by simpler ones: batch normalisation, collectives of one replica, asynchronous forms …",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| expand::run(root, statistics)),
+        body: |root, _, statistics| expand::run(root, statistics),
     },
     Pass {
         name: "hlo-fuse",
         description: "groups operations into fusions that each become one loop nest",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| fuse::run(root, statistics)),
+        body: |root, _, statistics| fuse::run(root, statistics),
     },
     Pass {
         name: "hlo-inline-calls",
         description: "replaces calls by the bodies of their functions",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| inline_calls::run(root, statistics)),
+        body: |root, _, statistics| inline_calls::run(root, statistics),
     },
     Pass {
         name: "hlo-keep-precision",
         description: "leaves out the rounding to bf16 of results that are converted to f32",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| keep_precision::run(root, statistics)),
+        body: |root, _, statistics| keep_precision::run(root, statistics),
     },
     Pass {
         name: "hlo-loop-over-elements",
         description: "makes loops of operations whose computations are more than arithmetic on scalars",
         anchor: Anchor::Function,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| loop_over_elements::run(root, statistics)),
+        body: |root, _, statistics| loop_over_elements::run(root, statistics),
     },
     Pass {
         name: "hlo-pad-dynamic-dimensions",
         description: "makes bounded dynamic dimensions static; sizes become values, those of the program's result further results",
         anchor: Anchor::Module,
         options: &[],
-        body: PassBody::Mlir(|root, _, statistics| pad_dynamic_dimensions::run(root, statistics)),
+        body: |root, _, statistics| pad_dynamic_dimensions::run(root, statistics),
     },
 ];
 
@@ -229,9 +190,6 @@ pub enum PassError {
     /// A rewrite would have broken the program: a bug of the pass.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
-    /// What the pass made is no HLO program: a bug of the pass.
-    #[error("the result is no HLO program: {0}")]
-    Broken(String),
     /// A broken promise of a pass.
     #[error("{0}")]
     Bug(String),
@@ -249,9 +207,7 @@ impl From<PassError> for PassFailure {
         let kind = match &error {
             PassError::Dialect(_) => FailureKind::Invalid,
             PassError::Inline(_) | PassError::Dynamic(_) => FailureKind::Unsupported,
-            PassError::Pipeline(_) | PassError::Rewrite(_) | PassError::Broken(_) | PassError::Bug(_) => {
-                FailureKind::Bug
-            }
+            PassError::Pipeline(_) | PassError::Rewrite(_) | PassError::Bug(_) => FailureKind::Bug,
         };
         let instruction = match &error {
             PassError::Dynamic(

@@ -6,7 +6,7 @@ use melior::ir::operation::OperationLike;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
 use passes::assign_buffers::{self, read_assignment};
-use passes::pipeline::{self, DEFAULT};
+use passes::pipeline::{self, HLO};
 use passes::registry::PassStatistics;
 
 /// The text of a module after a pass, and its hits.
@@ -259,14 +259,14 @@ fn the_pipeline_of_compilation_runs() {
            %2 = hlo.add %0, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
            return %2 : tensor<8xf32> }";
     let module = dialect::parse(&context, text).unwrap();
-    let run = pipeline::run(&module, &PipelineText::parse(DEFAULT), true).unwrap();
+    let passes = PipelineText::parse(&format!("{HLO},hlo-fuse"));
+    let run = pipeline::run(&module, &passes, true).unwrap();
     assert!(module.as_operation().verify());
     let graph = dialect::mlir_to_graph(&module).unwrap();
     graph.check().unwrap();
     assert_eq!(graph.functions.len(), 1);
     let seen: Vec<&str> = run.reports.iter().map(|report| report.pass).collect();
-    let steps = PipelineText::parse(DEFAULT).steps;
-    let expected: Vec<&str> = steps.iter().map(|step| step.name()).filter(|name| *name != "cse").collect();
+    let expected: Vec<&str> = passes.steps.iter().map(|step| step.name()).filter(|name| *name != "cse").collect();
     assert_eq!(seen, expected);
     assert_eq!((run.reports[0].pass, run.reports[0].statistics.total()), ("hlo-inline-calls", 2));
     let error = pipeline::run(&module, &pipeline::parse("cse, no-such-pass"), true).unwrap_err();

@@ -146,7 +146,7 @@ fn buffer_assignments_are_read_back_from_text() {
     for path in programs() {
         let context = dialect::context();
         let module = graph_to_mlir(&context, &read(&path)).unwrap();
-        let pipeline = pipeline::parse(&format!("{},hlo-assign-buffers", pipeline::DEFAULT));
+        let pipeline = pipeline::parse(&format!("{},hlo-fuse,hlo-assign-buffers", pipeline::HLO));
         pipeline::run(&module, &pipeline, false).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let function = dialect::entry_function(module.as_operation()).unwrap();
         let (computation, assignment) = read_assignment(function).unwrap();

@@ -1,32 +1,33 @@
-//! A program as text (or object code) at any stage of compilation.
+//! A program at any stage of compilation, by the passes that lead there.
 //!
 //! ```text
-//!  hlo ─ passes ─┬─> mlir          the hlo dialect
-//!                ├─> indexing      maps from each result to its operands
-//!                └─> fusions ─> loops ─> llvm-dialect ─> llvm ─> asm, obj        and for cuda: ─> ptx
+//!  HLO text ─import─> mlir ─> fusions ─> buffers ─> affine ─> scf ─> llvm-dialect ─> llvm ─> asm, obj     for cuda: ─> ptx
+//!                      └──> indexing: maps from each result to its operands
 //! ```
-//! Input is HLO text or MLIR text of the hlo dialect; MLIR text of later stages enters where it belongs.
+//! Input is HLO text or MLIR of any phase, told apart by what it says. A dump carries the pipeline that remains, so that
+//! compilation goes on from it.
 
 use clap::ValueEnum;
 use halo::CompileOptions;
-use halo::pipeline::Planned;
+use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
-use hlo::graph::{FunctionId, Module};
-use lowering_affine::gpu::{self, Launch};
-use lowering_llvm::{KERNEL_PASSES, LlvmContext, LlvmModule, LoweringOptions, Target, cpu, nvptx};
-use melior::Context;
+use hlo::graph;
+use lowering_affine::registry::LAUNCHES;
+use lowering_llvm::{Target, code, nvptx};
+use melior::ir::Module;
 use mlir_ext::pipeline_text::PipelineText;
-use passes::pipeline;
+use mlir_ext::{attributes, operations};
 
 use crate::error::ToolError;
 use crate::indexing_report::{self, ReportOptions};
+use crate::input::{self, Input};
 use crate::module_file::SourceText;
+use crate::pass_run::{PassRunner, Trace};
 
 /// A stage to show.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Emit {
     /// HLO text.
-    #[default]
     Hlo,
     /// The hlo dialect.
     Mlir,
@@ -34,10 +35,15 @@ pub enum Emit {
     Indexing,
     /// The map of --map, simplified.
     IndexingMap,
-    /// HLO text of the fused program, as it is lowered.
+    /// HLO text of the fused program.
     Fusions,
-    /// scf, vector, memref and arith.
-    Loops,
+    /// The fused program in the hlo dialect, with the place of every array in memory.
+    Buffers,
+    /// Loops: affine, scf, vector, memref, arith and math.
+    #[value(alias = "loops")]
+    Affine,
+    /// Loops without affine.
+    Scf,
     /// The llvm dialect.
     LlvmDialect,
     /// LLVM IR.
@@ -50,6 +56,30 @@ pub enum Emit {
     Ptx,
 }
 
+impl Emit {
+    /// The phase of the program that the stage shows, or is made from.
+    pub fn phase(self) -> Phase {
+        match self {
+            Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::IndexingMap => Phase::Input,
+            Emit::Fusions => Phase::Fused,
+            Emit::Buffers => Phase::Buffers,
+            Emit::Affine => Phase::Affine,
+            Emit::Scf => Phase::Scf,
+            Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => Phase::Llvm,
+        }
+    }
+
+    /// Whether the stage is shown as MLIR.
+    pub fn is_mlir(self) -> bool {
+        matches!(self, Emit::Mlir | Emit::Buffers | Emit::Affine | Emit::Scf | Emit::LlvmDialect)
+    }
+
+    /// Name in command lines.
+    pub fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
+    }
+}
+
 /// What code is made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Platform {
@@ -60,25 +90,48 @@ pub enum Platform {
     Cuda,
 }
 
+/// What is shown in the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The program as it is after the passes asked for: HLO text if it is an HLO program, else MLIR.
+    Program,
+    /// A stage.
+    Stage(Emit),
+    /// MLIR of a phase.
+    Phase(Phase),
+}
+
+impl Output {
+    fn phase(self) -> Phase {
+        match self {
+            Output::Program => Phase::Input,
+            Output::Stage(emit) => emit.phase(),
+            Output::Phase(phase) => phase,
+        }
+    }
+}
+
 /// How to get to a stage.
 #[derive(Clone, Debug)]
 pub struct EmitOptions {
-    /// The stage.
-    pub emit: Emit,
-    /// Passes to run first, separated by commas; none when empty.
+    /// What to show.
+    pub output: Output,
+    /// Pipeline to run first; none when empty.
     pub passes: String,
-    /// Whether to print the program after each pass to standard error.
-    pub print_after_all: bool,
+    /// The phase of the input, where it is not told by its operations.
+    pub from: Option<Phase>,
     /// What code is made for.
     pub platform: Platform,
-    /// The processor.
-    pub target: Target,
+    /// The processor, where the user names one.
+    pub target: Option<Target>,
     /// Whether large loops are split for several threads.
     pub parallel: bool,
     /// Whether code may be more precise than the program, see [`halo::CompileOptions`].
     pub excess_precision: bool,
-    /// Whether the hlo dialect is printed with names and metadata.
-    pub locations: bool,
+    /// How MLIR is printed.
+    pub print: PrintOptions,
+    /// What is shown while passes run.
+    pub trace: Trace,
     /// Which indexing maps to show.
     pub indexing: ReportOptions,
 }
@@ -87,166 +140,191 @@ impl EmitOptions {
     /// A stage of a whole program, as it is without further wishes.
     pub fn new(emit: Emit, platform: Platform, target: Target) -> Self {
         EmitOptions {
-            emit,
+            output: Output::Stage(emit),
             passes: String::new(),
-            print_after_all: false,
+            from: None,
             platform,
-            target,
+            target: Some(target),
             parallel: false,
             excess_precision: true,
-            locations: false,
+            print: PrintOptions::default(),
+            trace: Trace::default(),
             indexing: ReportOptions::default(),
+        }
+    }
+
+    fn pipeline(&self, target: &Target) -> CompilePipeline {
+        let options = CompileOptions { excess_precision: self.excess_precision, ..CompileOptions::default() };
+        match self.platform {
+            Platform::Cpu => CompilePipeline::cpu(target, self.parallel, &options),
+            Platform::Cuda => CompilePipeline::cuda(&options),
         }
     }
 }
 
-/// What a file holds.
-enum Input<'c> {
-    Graph(Box<Module>),
-    /// MLIR of a stage after hlo.
-    Mlir(melior::ir::Module<'c>),
+/// What runs on an input.
+struct Plan {
+    target: Target,
+    /// The passes up to what is shown.
+    passes: PipelineText,
+    /// Those that compilation would run after them.
+    rest: PipelineText,
+}
+
+/// The pipeline that would run, with every option of every pass.
+pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<String, ToolError> {
+    let context = dialect::context();
+    let input = input::read(source_text, &context)?;
+    let plan = plan(&input, options)?;
+    let pipeline = pipeline::parse(&input.module, &plan.passes).map_err(halo::Error::from)?;
+    Ok(format!("{}\n", pipeline.text()))
 }
 
 /// The program at the stage asked for: text, but for object files.
 pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
     let context = dialect::context();
-    context.load_all_available_dialects();
-    match read(source_text, &context)? {
-        Input::Graph(module) => emit_graph(&context, *module, options),
-        Input::Mlir(module) if options.emit == Emit::Mlir => Ok(module.as_operation().to_string().into_bytes()),
-        Input::Mlir(mut module) => {
-            indexing::dialect::lower(&context, &mut module).map_err(|error| ToolError::Execution(error.to_string()))?;
-            emit_loops(module, options)
-        }
+    let mut input = input::read(source_text, &context)?;
+    let graph = input.graph.take();
+    let failed = |error: halo::Error| match &graph {
+        Some(graph) => ToolError::compiled(source_text, graph, error),
+        None => error.into(),
+    };
+    let plan = plan(&input, options)?;
+    if options.output.phase() > Phase::Input {
+        input::lower_indexing(&context, &mut input.module)?;
     }
+    if options.output.phase() > Phase::Input
+        && let Some(graph) = &graph
+    {
+        hlo::devices::check_one_device(graph).map_err(|error| failed(error.into()))?;
+    }
+    let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
+    runner.run(&mut input.module, &plan.passes).map_err(|error| error.map_compiled(failed))?;
+    // What no pass changed is shown as it was read.
+    input.graph = graph.filter(|_| plan.passes.steps.is_empty());
+    show(input, &plan.target, options)
+}
+
+fn plan(input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {
+    let target = match (&options.target, &input.target, options.platform) {
+        (Some(_), Some(_), _) => {
+            return Err(ToolError::Usage(
+                "the file says which processor it is compiled for; --target-cpu cannot change it".into(),
+            ));
+        }
+        (Some(target), None, _) | (None, Some(target), _) => target.clone(),
+        (None, None, Platform::Cpu) => Target::host(),
+        (None, None, Platform::Cuda) => Target::nvptx(DEFAULT_GPU, DEFAULT_PTX),
+    };
+    let compile = options.pipeline(&target);
+    let wanted = options.output.phase();
+    if wanted > Phase::Input && !compile.steps().iter().any(|(phase, _)| *phase == wanted) {
+        return Err(ToolError::Usage(format!("the platform cuda has no phase `{wanted}`")));
+    }
+    let mut passes = passes::pipeline::parse(&options.passes);
+    let (stage, rest) = match (&input.rest, options.from) {
+        (Some(_), Some(_)) => {
+            return Err(ToolError::Usage("the file says which passes remain; --compile-from cannot change it".into()));
+        }
+        (Some(remaining), None) => cut(remaining, &compile, wanted),
+        (None, from) => {
+            let mut from = from.unwrap_or(input.phase);
+            // What the passes asked for lower is not lowered again.
+            for step in &passes.steps {
+                let reached =
+                    compile.steps().iter().find(|(phase, other)| *phase > Phase::Fused && other.name() == step.name());
+                from = from.max(reached.map_or(from, |(phase, _)| *phase));
+            }
+            if from > wanted && wanted > Phase::Input {
+                return Err(ToolError::Usage(format!(
+                    "the program is past the stage asked for: it is in phase `{from}`"
+                )));
+            }
+            let end = wanted.max(from);
+            (compile.between(from, wanted), compile.between(end, Phase::Llvm))
+        }
+    };
+    passes.steps.extend(stage.steps);
+    let wanted_rest =
+        if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
+    Ok(Plan { target, passes, rest: wanted_rest })
+}
+
+/// The passes of a remaining pipeline up to a phase, and those after it.
+fn cut(remaining: &PipelineText, compile: &CompilePipeline, wanted: Phase) -> (PipelineText, PipelineText) {
+    // The end of it is the end of the whole pipeline, pass by pass.
+    let tail = remaining.steps.iter().rev().zip(compile.steps().iter().rev());
+    let after = tail.take_while(|(step, (phase, other))| step.name() == other.name() && *phase > wanted).count();
+    remaining.split_at(remaining.steps.len() - after)
+}
+
+/// GPU that code is made for where none is named.
+pub const DEFAULT_GPU: &str = "sm_90";
+
+/// PTX version that the chip and current drivers know.
+pub const DEFAULT_PTX: &str = "+ptx80";
+
+fn show(input: Input<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    let mlir = |module: &Module| dialect::print(module, options.print).into_bytes();
+    let graph_of = |input: Input<'_>| match input.graph {
+        Some(graph) => Ok(*graph),
+        None => dialect::mlir_to_graph(&input.module).map_err(|error| ToolError::from(halo::Error::from(error))),
+    };
+    let emit = match options.output {
+        Output::Phase(_) => return Ok(mlir(&input.module)),
+        Output::Program => {
+            let text = mlir(&input.module);
+            return Ok(graph_of(input).map_or(text, |graph| hlo_text::print(&graph).into_bytes()));
+        }
+        Output::Stage(emit) => emit,
+    };
+    let kind = match emit {
+        Emit::Hlo => return Ok(hlo_text::print(&graph_of(input)?).into_bytes()),
+        Emit::Mlir | Emit::Buffers | Emit::Affine | Emit::Scf | Emit::LlvmDialect => return Ok(mlir(&input.module)),
+        Emit::Indexing => return Ok(indexing_report::report(&graph_of(input)?, &options.indexing)?.into_bytes()),
+        Emit::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
+        Emit::Fusions => return Ok(fusions(graph_of(input)?).into_bytes()),
+        Emit::Ptx => return ptx(&input.module, target, options),
+        Emit::Llvm => lowering_llvm::Emit::Llvm,
+        Emit::Asm => lowering_llvm::Emit::Assembly,
+        Emit::Obj => lowering_llvm::Emit::Object,
+    };
+    if options.platform == Platform::Cuda {
+        return Err(ToolError::Usage("the platform cuda has the stages affine, llvm-dialect and ptx".into()));
+    }
+    let code = code::generate(input.module.as_operation(), target, kind, true).map_err(halo::Error::from)?;
+    Ok(code.bytes)
+}
+
+/// The fused program, with the size of its temporary memory.
+fn fusions(module: graph::Module) -> String {
+    let arena = passes::assign_buffers::assign_buffers(module.entry()).arena_size;
+    format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&module))
+}
+
+/// PTX with a comment for each launch.
+fn ptx(module: &Module<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    if options.platform != Platform::Cuda {
+        return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into()));
+    }
+    let launches = operations::attribute(&module.as_operation(), LAUNCHES).and_then(attributes::elements);
+    let launches: String = launches
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(attributes::string)
+        .map(|launch| format!("// launch {launch}\n"))
+        .collect();
+    let ptx = nvptx::generate(module, target, true).map_err(halo::Error::from)?;
+    Ok(format!("{launches}{}", ptx.text).into_bytes())
 }
 
 /// Checks that MLIR text reads back and prints as it stands.
 pub fn check_mlir_text(text: &str) -> Result<(), ToolError> {
     let context = dialect::context();
-    context.load_all_available_dialects();
     let module = dialect::parse(&context, text).map_err(|error| ToolError::Execution(error.to_string()))?;
     let again = module.as_operation().to_string();
     if again.trim_end() == text.trim_end() {
         return Ok(());
     }
     Err(ToolError::Execution(format!("the text prints differently once it is read:\n{again}")))
-}
-
-fn read<'c>(source_text: &SourceText, context: &'c Context) -> Result<Input<'c>, ToolError> {
-    if !source_text.is_mlir() {
-        return Ok(Input::Graph(Box::new(source_text.module()?)));
-    }
-    let module = dialect::parse(context, &source_text.text).map_err(|error| source_text.mlir_error(error))?;
-    match dialect::mlir_to_graph(&module) {
-        Ok(graph) => Ok(Input::Graph(Box::new(graph))),
-        Err(_) => Ok(Input::Mlir(module)),
-    }
-}
-
-fn emit_graph(context: &Context, module: Module, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
-    let module = run_passes(context, module, options)?;
-    match options.emit {
-        Emit::Hlo => return Ok(hlo_text::print(&module).into_bytes()),
-        Emit::Mlir => return Ok(mlir_text(context, &module, options.locations)?.into_bytes()),
-        Emit::Indexing => return Ok(indexing_report::report(&module, &options.indexing)?.into_bytes()),
-        Emit::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
-        Emit::Fusions | Emit::Loops | Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => {}
-    }
-    let compile_options =
-        CompileOptions { excess_precision: options.excess_precision, verify: true, ..CompileOptions::default() };
-    let planned = halo::pipeline::plan_in(context, &module, &compile_options)?;
-    if options.emit == Emit::Fusions {
-        return Ok(fusions(module, planned).into_bytes());
-    }
-    if options.platform == Platform::Cuda {
-        let (kernels, launches) =
-            gpu::lower_kernels(context, &planned.entry, options.excess_precision).map_err(halo::Error::from)?;
-        return emit_kernels(kernels, &launches, options);
-    }
-    let loops = halo::pipeline::emit_loops(context, &planned, &options.target, options.parallel, &compile_options)?;
-    emit_loops(loops, options)
-}
-
-/// The program after the passes asked for.
-fn run_passes(context: &Context, module: Module, options: &EmitOptions) -> Result<Module, ToolError> {
-    if options.passes.is_empty() {
-        return Ok(module);
-    }
-    let program = dialect::graph_to_mlir(context, &module).map_err(halo::Error::from)?;
-    for step in pipeline::parse(&options.passes).steps {
-        let name = step.name().to_string();
-        pipeline::run(&program, &PipelineText { steps: vec![step] }, true).map_err(halo::Error::from)?;
-        if options.print_after_all {
-            let graph = dialect::mlir_to_graph(&program).map_err(halo::Error::from)?;
-            eprintln!("// ----- after {name} -----\n{}", hlo_text::print(&graph));
-        }
-    }
-    Ok(dialect::mlir_to_graph(&program).map_err(halo::Error::from)?)
-}
-
-fn mlir_text(context: &Context, module: &Module, locations: bool) -> Result<String, ToolError> {
-    let module = dialect::graph_to_mlir(context, module).map_err(|error| ToolError::Execution(error.to_string()))?;
-    Ok(dialect::print(&module, PrintOptions { locations, names: locations, ..PrintOptions::default() }))
-}
-
-/// The fused program as a module of one computation.
-fn fusions(module: Module, planned: Planned) -> String {
-    let arena = planned.buffers.arena_size;
-    let fused = Module { functions: vec![planned.entry], entry: FunctionId(0), ..module };
-    format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&fused))
-}
-
-/// From the loops of a program on.
-fn emit_loops(module: melior::ir::Module<'_>, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
-    let kind = match options.emit {
-        Emit::Loops | Emit::LlvmDialect | Emit::Llvm => lowering_llvm::Emit::Llvm,
-        Emit::Asm => lowering_llvm::Emit::Assembly,
-        Emit::Obj => lowering_llvm::Emit::Object,
-        Emit::Ptx => return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into())),
-        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::IndexingMap | Emit::Fusions => return Err(past_stage()),
-    };
-    if options.emit == Emit::Loops {
-        return Ok(module.as_operation().to_string().into_bytes());
-    }
-    let compiled = halo::Error::from;
-    cpu::lower_to_llvm_dialect(&module, LoweringOptions { verify: true }).map_err(compiled)?;
-    if options.emit == Emit::LlvmDialect {
-        return Ok(module.as_operation().to_string().into_bytes());
-    }
-    let context = LlvmContext::new();
-    let llvm = LlvmModule::translate(module.as_operation(), &context, &options.target).map_err(compiled)?;
-    llvm.verify().map_err(compiled)?;
-    llvm.optimize(KERNEL_PASSES).map_err(compiled)?;
-    Ok(llvm.emit(kind).map_err(compiled)?)
-}
-
-/// From GPU kernels on; PTX gets a comment for each launch.
-fn emit_kernels(
-    module: melior::ir::Module<'_>,
-    launches: &[Launch],
-    options: &EmitOptions,
-) -> Result<Vec<u8>, ToolError> {
-    let compiled = halo::Error::from;
-    let lowering = LoweringOptions { verify: true };
-    match options.emit {
-        Emit::Loops => Ok(module.as_operation().to_string().into_bytes()),
-        Emit::LlvmDialect => {
-            nvptx::lower_to_nvvm_dialect(&module, lowering).map_err(compiled)?;
-            Ok(module.as_operation().to_string().into_bytes())
-        }
-        Emit::Ptx => {
-            let ptx = nvptx::compile_to_ptx(&module, &options.target, lowering).map_err(compiled)?;
-            let launches: String = launches.iter().map(|launch| format!("// launch {launch}\n")).collect();
-            Ok(format!("{launches}{}", ptx.text).into_bytes())
-        }
-        Emit::Llvm | Emit::Asm | Emit::Obj => {
-            Err(ToolError::Usage("the platform cuda has the stages loops, llvm-dialect and ptx".into()))
-        }
-        Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::IndexingMap | Emit::Fusions => Err(past_stage()),
-    }
-}
-
-fn past_stage() -> ToolError {
-    ToolError::Usage("the program is past the stage asked for".into())
 }

@@ -139,6 +139,14 @@ impl ToolError {
         ToolError::Compiled { error: Box::new(error), place }
     }
 
+    /// A failure of compilation that says no place, with what `place` makes of it.
+    pub(crate) fn map_compiled(self, place: impl FnOnce(halo::Error) -> ToolError) -> Self {
+        match self {
+            ToolError::Compiled { error, place: None } => place(*error),
+            other => other,
+        }
+    }
+
     /// Standard output could not be written.
     pub(crate) fn output(source: io::Error) -> Self {
         match source.kind() {

@@ -39,9 +39,37 @@ impl SourceText {
         Ok(SourceText { path: path.to_path_buf(), text: text.into() })
     }
 
-    /// Whether this is MLIR text by its file name.
+    /// Whether this is MLIR text: by its file name, or by how it begins.
     pub fn is_mlir(&self) -> bool {
+        const BEGINNINGS: [&str; 10] = [
+            "builtin.module",
+            "func.func",
+            "llvm.func",
+            "gpu.module",
+            "memref.global",
+            "module ",
+            "#",
+            "!",
+            "\"",
+            "{-#",
+        ];
+        let is_text = |line: &&str| !line.is_empty() && !line.starts_with("//");
+        let first = self.text.lines().map(str::trim_start).find(is_text).unwrap_or("");
         self.path.extension().is_some_and(|extension| extension == "mlir")
+            || first == "module"
+            || BEGINNINGS.iter().any(|beginning| first.starts_with(beginning))
+    }
+
+    /// The parts between lines `// -----`, each with the lines before it empty, so that positions stay.
+    pub fn split(&self) -> Vec<SourceText> {
+        let mut parts = Vec::new();
+        let mut before = 0;
+        for part in self.text.split("// -----\n") {
+            let text = format!("{}{part}", "\n".repeat(before));
+            before += part.matches('\n').count() + 1;
+            parts.push(SourceText { path: self.path.clone(), text: text.into() });
+        }
+        parts
     }
 
     /// The program, read and verified.

@@ -2,6 +2,7 @@
 //! `conformance/data`, see [`conformance`].
 
 mod conformance;
+mod dumps;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
     files.sort();
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
     trials.extend(random_programs());
+    trials.extend(dumps::trials(&root));
     let report = Arc::new(Mutex::new(Report::default()));
     trials.extend(conformance::trials(&report, bless));
     let conclusion = libtest_mimic::run(&arguments, trials);

@@ -13,6 +13,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/Target/TargetMachine.h"
 
 extern "C" {
 
@@ -154,6 +156,17 @@ void haloPassManagerEnableIRPrinting(MlirPassManager manager,
                                     /*printModuleScope=*/true, onlyOnChange,
                                     /*printAfterOnlyOnFailure=*/false,
                                     llvm::errs(), *unwrap(flags));
+}
+
+/// Whether LLVM knows a processor, or a feature, of a target machine's target.
+bool haloTargetKnows(const llvm::TargetMachine *machine, MlirStringRef name,
+                     bool isProcessor) {
+  const llvm::MCSubtargetInfo *info = machine->getMCSubtargetInfo();
+  if (isProcessor)
+    return info->isCPUStringValid(unwrap(name));
+  return llvm::any_of(
+      info->getAllProcessorFeatures(),
+      [&](const auto &feature) { return unwrap(name) == feature.Key; });
 }
 
 /// Writes the IR and the pipeline to a file when a pass fails.

@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 
 use melior::Context;
 use melior::ir::attribute::{
-    DenseI32ArrayAttribute, DenseI64ArrayAttribute, FlatSymbolRefAttribute, FloatAttribute, IntegerAttribute,
+    DenseElementsAttribute, DenseI32ArrayAttribute, FlatSymbolRefAttribute, FloatAttribute, IntegerAttribute,
     StringAttribute, TypeAttribute,
 };
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
@@ -358,8 +358,9 @@ impl<'c> OpBuilder<'c> {
     /// The first `count` of `lanes` lanes, as a vector of `i1`.
     pub fn constant_mask(&self, lanes: u32, count: i64) -> Value<'c> {
         let r#type = self.vector_type(lanes, self.integer_type(1));
-        let sizes = DenseI64ArrayAttribute::new(self.context, &[count]).into();
-        self.value("vector.constant_mask", &[], r#type, &[("mask_dim_sizes", sizes)])
+        let set: Vec<i32> = (0..i64::from(lanes)).map(|lane| i32::from(lane < count)).collect();
+        let value = DenseElementsAttribute::bool_values(r#type, &set).into();
+        self.value("arith.constant", &[], r#type, &[("value", value)])
     }
 
     /// Address of a function of this module as a value of the given pointer type.

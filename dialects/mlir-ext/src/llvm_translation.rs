@@ -5,16 +5,29 @@
 
 use crate::diagnostics::{self, Diagnostic};
 use melior::{
-    Context,
+    Context, StringRef,
     ir::{OperationRef, operation::OperationLike},
     utility::register_all_llvm_translations,
 };
-use mlir_sys::{LLVMContextRef, mlirTranslateModuleToLLVMIR};
+use mlir_sys::{LLVMContextRef, MlirStringRef, mlirTranslateModuleToLLVMIR};
 use std::{ffi::c_void, ptr::NonNull};
 
 /// Lets `context` translate modules; needed once for each context, before [`translate`]. Idempotent.
 pub fn register_translations(context: &Context) {
     register_all_llvm_translations(context);
+}
+
+/// Whether LLVM knows a processor (or, if `is_processor` is false, a feature) of a target machine's target.
+///
+/// # Safety
+/// `machine` must be a live `LLVMTargetMachineRef`.
+pub unsafe fn target_knows(machine: NonNull<c_void>, name: &str, is_processor: bool) -> bool {
+    // SAFETY: the caller answers for the machine; the name is only read.
+    unsafe { haloTargetKnows(machine.as_ptr(), StringRef::new(name).to_raw(), is_processor) }
+}
+
+unsafe extern "C" {
+    fn haloTargetKnows(machine: *const c_void, name: MlirStringRef, is_processor: bool) -> bool;
 }
 
 /// Translates a builtin or GPU module of the LLVM dialect into a new module of the LLVM context `llvm_context` (an

@@ -6,11 +6,13 @@
 
 use std::any::Any;
 use std::cell::RefCell;
-use std::collections::HashSet;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::c_void;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
 
 use melior::StringRef;
 use melior::ir::OperationRef;
@@ -251,6 +253,8 @@ pub struct PassReport {
     pub pass: &'static str,
     /// Its hits.
     pub statistics: PassStatistics,
+    /// Time that it took.
+    pub elapsed: Duration,
 }
 
 /// What the passes of this module did while a pipeline ran.
@@ -260,6 +264,19 @@ pub struct PassRun {
     pub reports: Vec<PassReport>,
     /// Why a pass failed.
     pub(crate) failure: Option<PassFailure>,
+}
+
+impl PassRun {
+    /// Time that a pass took, on all operations.
+    pub fn elapsed_in(&self, pass: &str) -> Duration {
+        self.reports.iter().filter(|report| report.pass == pass).map(|report| report.elapsed).sum()
+    }
+
+    /// Time from the beginning of the run to the end of a pass, without that of passes that are not of this module.
+    pub fn elapsed_until(&self, pass: &str) -> Duration {
+        let end = self.reports.iter().rposition(|report| report.pass == pass).map_or(0, |place| place + 1);
+        self.reports[..end].iter().map(|report| report.elapsed).sum()
+    }
 }
 
 thread_local! {
@@ -279,6 +296,9 @@ pub(crate) fn record<T>(run: impl FnOnce() -> T) -> (T, PassRun) {
 /// MLIR's registry has no lock of its own.
 static REGISTRY: RwLock<()> = RwLock::new(());
 
+/// What was registered here.
+static DEFINITIONS: Mutex<BTreeMap<&'static str, &'static PassDefinition>> = Mutex::new(BTreeMap::new());
+
 /// Keeps passes from being registered while a pipeline is parsed.
 pub(crate) fn registry() -> RwLockReadGuard<'static, ()> {
     REGISTRY.read().unwrap_or_else(PoisonError::into_inner)
@@ -292,16 +312,21 @@ pub(crate) fn change_registry(change: impl FnOnce()) {
 
 /// Registers passes with MLIR, for the rest of the process. A name that is registered keeps its first definition.
 pub fn register(definitions: impl IntoIterator<Item = PassDefinition>) {
-    static NAMES: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let names = names.get_or_insert_default();
+    let mut definitions_by_name = DEFINITIONS.lock().unwrap_or_else(PoisonError::into_inner);
     for definition in definitions {
-        if names.insert(definition.argument) {
-            let registered: *const RegisteredPass = RegisteredPass::leak(definition);
+        if let Entry::Vacant(entry) = definitions_by_name.entry(definition.argument) {
+            let leaked = RegisteredPass::leak(definition);
+            entry.insert(&leaked.definition);
+            let registered: *const RegisteredPass = leaked;
             // SAFETY: the definition lives for ever, and nothing else uses the registry.
             change_registry(|| unsafe { haloRegisterPass(registered.cast()) });
         }
     }
+}
+
+/// The passes that were registered, by name.
+pub fn registered() -> Vec<&'static PassDefinition> {
+    DEFINITIONS.lock().unwrap_or_else(PoisonError::into_inner).values().copied().collect()
 }
 
 /// `HaloPassOption` of `capi/Passes.cpp`.
@@ -387,9 +412,11 @@ unsafe extern "C" fn run_pass(
     };
     let options = PassOptions { definitions: definition.options, values };
     let mut statistics = PassStatistics::default();
+    let start = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| (definition.body)(root, &options, &mut statistics)))
         .unwrap_or_else(|panic| Err(PassFailure::bug(format!("panicked: {}", panic_message(panic.as_ref())))))
         .map_err(|failure| PassFailure { pass: definition.argument, ..failure });
+    let elapsed = start.elapsed();
     let failure = result.err();
     if let Some(failure) = &failure {
         operations::emit_error(root.location(), &failure.to_string());
@@ -397,7 +424,7 @@ unsafe extern "C" fn run_pass(
     let succeeded = failure.is_none();
     RUNS.with_borrow_mut(|runs| {
         if let Some(run) = runs.last_mut() {
-            run.reports.push(PassReport { pass: definition.argument, statistics });
+            run.reports.push(PassReport { pass: definition.argument, statistics, elapsed });
             run.failure = run.failure.take().or(failure);
         }
     });

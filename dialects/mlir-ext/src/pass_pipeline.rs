@@ -87,7 +87,16 @@ impl<'c> PassPipeline<'c> {
     /// # Errors
     /// [`PipelineError::Malformed`].
     pub fn parse(context: ContextRef<'c>, text: &str) -> Result<Self, PipelineError> {
-        Self::parse_on(context, "builtin.module", &PipelineText::parse(text).elements())
+        let text = PipelineText::parse(text);
+        // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
+        let loaded = unsafe { context.to_ref() };
+        // A pipeline on operations of a dialect that is loaded later would never run: their names would differ.
+        for anchor in text.steps.iter().flat_map(|step| &step.anchors) {
+            if let Some((dialect, _)) = anchor.split_once('.') {
+                loaded.get_or_load_dialect(dialect);
+            }
+        }
+        Self::parse_on(context, "builtin.module", &text.elements())
     }
 
     /// Parses the comma-separated elements of a pipeline on operations of a name.

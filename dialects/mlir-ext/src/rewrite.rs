@@ -11,7 +11,7 @@ use melior::ir::operation::OperationLike;
 use melior::ir::{
     Block, BlockLike, BlockRef, Location, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
 };
-use melior::{Context, ContextRef, StringRef};
+use melior::{Context, StringRef};
 use mlir_sys::{
     MlirOpOperand, MlirOperation, mlirBlockAppendOwnedOperation, mlirOpOperandGetNextUse,
     mlirOpOperandGetOperandNumber, mlirOpOperandGetOwner, mlirOpOperandIsNull, mlirOpResultGetOwner,
@@ -62,8 +62,6 @@ pub struct Use<'c, 'r> {
 /// Rewrites what is inside of one operation, a module or a function for instance.
 pub struct Rewriter<'c, 'm> {
     root: OperationRef<'c, 'm>,
-    // Boxed, so that a reference to it survives a move of the rewriter.
-    context: Box<ContextRef<'c>>,
     // Raw, so that the rewriter's lifetimes can be shortened.
     erased: RefCell<Vec<MlirOperation>>,
 }
@@ -75,7 +73,7 @@ fn name(operation: OperationRef<'_, '_>) -> String {
 impl<'c, 'm> Rewriter<'c, 'm> {
     /// Rewriter of what is inside of an operation. Nothing else may change it meanwhile.
     pub fn new(root: OperationRef<'c, 'm>) -> Self {
-        Rewriter { root, context: Box::new(root.context()), erased: RefCell::new(Vec::new()) }
+        Rewriter { root, erased: RefCell::new(Vec::new()) }
     }
 
     /// The operation whose inside is rewritten.

@@ -28,6 +28,7 @@ pub mod operand_maps;
 pub mod pass;
 pub mod program;
 pub mod reduction;
+pub mod registry;
 pub mod scalar;
 pub mod scatter;
 pub mod scope;
@@ -35,9 +36,13 @@ pub mod trace;
 
 use melior::Context;
 
+/// The dialects that lowering makes operations and types of.
+pub(crate) const DIALECTS: &[&str] =
+    &["affine", "arith", "cf", "func", "gpu", "llvm", "math", "memref", "scf", "vector"];
+
 /// Loads the dialects that lowering makes operations and types of; a context has them registered only.
 fn load_dialects(context: &Context) {
-    for name in ["arith", "cf", "func", "gpu", "llvm", "math", "memref", "scf", "vector"] {
+    for name in DIALECTS {
         context.get_or_load_dialect(name);
     }
 }

@@ -17,11 +17,13 @@
 //! Absent on purpose: loading and running code (crate `exec`), and every decision about loops (crate `lowering-affine`).
 //! LLVM ends the process on internal errors of its code generator; no input of the compiler's own making should cause one.
 
+pub mod code;
 pub mod cpu;
 mod error;
 mod libdevice;
 mod llvm_module;
 pub mod nvptx;
+pub mod passes;
 pub mod ptxas;
 pub mod shards;
 mod target;

@@ -10,6 +10,7 @@ use crate::{
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
 use mlir_ext::pass_pipeline::run_pipeline;
+use std::time::Duration;
 
 /// The conversion's pass pipeline.
 pub const PIPELINE: &str = "gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,\
@@ -41,12 +42,23 @@ pub fn lower_to_nvvm_dialect(module: &Module, options: LoweringOptions) -> Resul
 /// # Errors
 /// [`Error::NoGpuModule`], or the error of a phase.
 pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions) -> Result<Ptx, Error> {
+    let mut lower = Duration::ZERO;
+    timed(&mut lower, || lower_to_nvvm_dialect(module, options))?;
+    let mut ptx = generate(module, target, options.verify)?;
+    ptx.timings.lower = lower;
+    Ok(ptx)
+}
+
+/// PTX of the kernels of `module`, which are in the llvm and nvvm dialects. With `verify`, LLVM's verifier runs on the IR.
+///
+/// # Errors
+/// [`Error::NoGpuModule`], or the error of a phase.
+pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, Error> {
     let mut timings = Timings::default();
-    timed(&mut timings.lower, || lower_to_nvvm_dialect(module, options))?;
     let context = LlvmContext::new();
     let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
     let llvm = timed(&mut timings.translate, || LlvmModule::translate(kernels, &context, target))?;
-    if options.verify {
+    if verify {
         llvm.verify()?;
     }
     libdevice::bind_instructions(&llvm)?;

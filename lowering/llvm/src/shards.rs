@@ -4,9 +4,8 @@
 //! A context costs some milliseconds, so each thread keeps one for all shards it takes.
 
 use crate::{
-    Effort, Emit, Error, LlvmContext, LlvmModule, LoweringOptions, Target,
+    Effort, Emit, Error, LoweringOptions, Target, code,
     cpu::lower_to_llvm_dialect,
-    llvm_module::KERNEL_PASSES,
     timing::{Timings, timed},
 };
 use melior::{Context, dialect::DialectRegistry, ir::Module, utility::register_all_dialects};
@@ -155,14 +154,6 @@ pub fn compile_shard(
     compile_loops(&module, &target, lowering, timings)
 }
 
-/// Compiles a module of loops that exists already, on this thread; the module is lowered in place.
-///
-/// # Errors
-/// Those of each phase.
-pub fn compile_module(module: &Module, target: &Target, lowering: LoweringOptions) -> Result<CompiledShard, Error> {
-    compile_loops(module, target, lowering, Timings::default())
-}
-
 fn compile_loops(
     module: &Module,
     target: &Target,
@@ -170,14 +161,9 @@ fn compile_loops(
     mut timings: Timings,
 ) -> Result<CompiledShard, Error> {
     timed(&mut timings.lower, || lower_to_llvm_dialect(module, lowering))?;
-    let llvm_context = LlvmContext::new();
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module.as_operation(), &llvm_context, target))?;
-    if lowering.verify {
-        llvm.verify()?;
-    }
-    timed(&mut timings.optimize, || llvm.optimize(KERNEL_PASSES))?;
-    let object = timed(&mut timings.emit, || llvm.emit(Emit::Object))?;
-    Ok(CompiledShard { object, timings })
+    let code = code::generate(module.as_operation(), target, Emit::Object, lowering.verify)?;
+    timings += code.timings;
+    Ok(CompiledShard { object: code.bytes, timings })
 }
 
 /// Parses MLIR text.

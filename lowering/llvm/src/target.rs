@@ -5,7 +5,11 @@ use inkwell::{
     OptimizationLevel,
     targets::{CodeModel, InitializationConfig, RelocMode, TargetMachine, TargetTriple},
 };
-use std::{ffi::CString, sync::Once};
+use mlir_ext::llvm_translation;
+use std::{ffi::CString, ptr::NonNull, sync::Once};
+
+/// Feature of CPUs that are not to be tuned for 256 bit.
+const WHOLE_REGISTERS: &str = "-prefer-256-bit";
 
 /// How much work the code generator spends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -44,8 +48,9 @@ impl Target {
     pub fn cpu(triple: &str, cpu: &str, features: &str) -> Self {
         let mut features = features.to_string();
         // Some AVX-512 CPUs are tuned for 256 bit; kernels here are written for whole registers.
-        if features.split(',').any(|feature| feature == "+avx512f") {
-            features.push_str(",-prefer-256-bit");
+        let has = |wanted: &str| features.split(',').any(|feature| feature == wanted);
+        if has("+avx512f") && !has(WHOLE_REGISTERS) {
+            features = format!("{features},{WHOLE_REGISTERS}");
         }
         Self { triple: triple.into(), cpu: cpu.into(), features, effort: Effort::Full }
     }
@@ -97,6 +102,30 @@ impl Target {
         } else {
             128
         }
+    }
+
+    /// Checks that LLVM knows the processor and its features: it would only warn, and make code for another.
+    ///
+    /// # Errors
+    /// [`Error::Target`].
+    pub fn check(&self) -> Result<(), Error> {
+        let generic = Target { cpu: String::new(), features: String::new(), ..self.clone() }.machine()?;
+        let machine = NonNull::new(generic.as_mut_ptr().cast());
+        // SAFETY: the machine is live during the call.
+        let knows = |name: &str, is_processor| {
+            machine.is_some_and(|machine| unsafe { llvm_translation::target_knows(machine, name, is_processor) })
+        };
+        let failed = |reason: String| Err(Error::Target { triple: self.triple.clone(), cpu: self.cpu.clone(), reason });
+        if !knows(&self.cpu, true) {
+            return failed("LLVM knows no such processor".into());
+        }
+        for entry in self.features.split(',').filter(|entry| !entry.is_empty()) {
+            match entry.strip_prefix(['+', '-']) {
+                Some(name) if knows(name, false) => {}
+                _ => return failed(format!("`{entry}` is no feature of it: they are written +name or -name")),
+            }
+        }
+        Ok(())
     }
 
     /// A new target machine. Machines are not shared between threads.
@@ -169,6 +198,23 @@ mod tests {
         let target = Target::host();
         assert!(!target.features().contains('"'));
         assert!(target.machine().is_ok());
+    }
+
+    #[test]
+    fn unknown_processors_and_features_are_errors() {
+        let triple = "x86_64-unknown-linux-gnu";
+        assert_eq!(Target::cpu(triple, "x86-64-v3", "+avx2,+fma").check(), Ok(()));
+        assert_eq!(Target::host().check(), Ok(()));
+        assert_eq!(Target::nvptx("sm_90", "+ptx80").check(), Ok(()));
+        for (target, words) in [
+            (Target::cpu(triple, "z80", ""), "z80"),
+            (Target::nvptx("sm_999", "+ptx80"), "sm_999"),
+            (Target::cpu(triple, "x86-64-v3", "+avx3"), "+avx3"),
+            (Target::cpu(triple, "x86-64-v3", "avx2"), "`avx2`"),
+        ] {
+            let error = target.check().unwrap_err().to_string();
+            assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        }
     }
 
     #[test]

@@ -1,37 +1,91 @@
-//! Shows an HLO program at any stage of compilation, after any passes.
+//! Runs passes on a program and shows it at any stage of compilation.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use halo::pipeline::Phase;
+use hlo::dialect::PrintOptions;
 use lowering_llvm::Target;
-use tools::emit::{self, Emit, EmitOptions, Platform};
+use mlir_ext::pass_pipeline::Instrumentation;
+use tools::emit::{self, DEFAULT_PTX, Emit, EmitOptions, Output, Platform};
 use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
-use tools::outer_boundary;
+use tools::pass_run::Trace;
+use tools::{outer_boundary, verify_diagnostics};
 
-/// Shows an HLO program at any stage of compilation, after any passes.
+/// Runs passes on a program and shows it at any stage of compilation.
 ///
-/// Exit status: 0 good, 2 bad input or usage, 3 a bug in halo.
+/// Exit status: 0 good, 1 other diagnostics than expected, 2 bad input or usage, 3 a bug in halo.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Program: HLO text (.hlo, .hlo.gz) or MLIR (.mlir); - for HLO text on standard input.
+    /// Program: HLO text or MLIR of any phase, told apart by what it says; - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Stage to show.
-    #[arg(long, value_enum, default_value_t)]
-    emit: Emit,
-    /// Passes to run first, in order: names separated by commas.
-    #[arg(long, value_name = "PASS,…", default_value = "")]
+    /// Stage to show; without it the program as it is after the passes.
+    #[arg(long, value_enum)]
+    emit: Option<Emit>,
+    /// Passes to run first: a pipeline in which passes on functions need no func.func(…) around them.
+    #[arg(long, value_name = "PASS,…", default_value = "", conflicts_with = "pass_pipeline")]
     passes: String,
-    /// Lists the passes and exits.
-    #[arg(long)]
+    /// Pipeline to run first, as MLIR reads it: builtin.module(…).
+    #[arg(long, value_name = "PIPELINE")]
+    pass_pipeline: Option<String>,
+    /// Phase in which the program is: input, hlo, fused, buffers, affine, scf or llvm.
+    #[arg(long, value_name = "PHASE")]
+    compile_from: Option<Phase>,
+    /// Compiles up to a phase and prints MLIR.
+    #[arg(long, value_name = "PHASE", conflicts_with = "emit")]
+    compile_to: Option<Phase>,
+    /// Lists halo's passes and exits.
+    #[arg(long, exclusive = true)]
     list_passes: bool,
-    /// Prints the program to standard error after each pass.
+    /// Prints the pipeline that would run, with every option of every pass.
+    #[arg(long, conflicts_with_all = ["output", "split_input_file", "verify_diagnostics"])]
+    show_pipeline: bool,
+    /// Prints the IR to standard error before these passes.
+    #[arg(long, value_name = "PASS,…", default_value = "", conflicts_with = "mlir_print_ir_before_all")]
+    mlir_print_ir_before: String,
+    /// Prints the IR to standard error before each pass.
     #[arg(long)]
-    print_ir_after_all: bool,
+    mlir_print_ir_before_all: bool,
+    /// Prints the IR to standard error after these passes.
+    #[arg(long, value_name = "PASS,…", default_value = "", conflicts_with = "mlir_print_ir_after_all")]
+    mlir_print_ir_after: String,
+    /// Prints the IR to standard error after each pass.
+    #[arg(long, alias = "print-ir-after-all")]
+    mlir_print_ir_after_all: bool,
+    /// Prints the IR to standard error after each pass that changed it.
+    #[arg(long, conflicts_with_all = ["mlir_print_ir_after", "mlir_print_ir_after_all"])]
+    mlir_print_ir_after_change: bool,
+    /// Writes the IR after each pass into a tree of folders, as MLIR names them.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dump_to", "mlir_print_ir_before", "mlir_print_ir_before_all",
+        "mlir_print_ir_after", "mlir_print_ir_after_all", "mlir_print_ir_after_change"])]
+    print_ir_tree_dir: Option<PathBuf>,
+    /// Writes the program after each pass into numbered files, from which compilation goes on.
+    #[arg(long, value_name = "DIR", conflicts_with = "mlir_timing")]
+    dump_to: Option<PathBuf>,
+    /// Prints the time of each pass to standard error.
+    #[arg(long)]
+    mlir_timing: bool,
+    /// Prints what halo's passes counted to standard error.
+    #[arg(long)]
+    mlir_pass_statistics: bool,
+    /// Verifies the program after each pass.
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    verify_each: bool,
+    /// Writes the IR and the pipeline to a file when a pass fails.
+    #[arg(long, value_name = "FILE")]
+    mlir_pass_pipeline_crash_reproducer: Option<PathBuf>,
+    /// Runs on each part of the file between lines `// -----`.
+    #[arg(long)]
+    split_input_file: bool,
+    /// Compares errors with the comments `// expected-error {{text}}` and prints nothing else.
+    #[arg(long, conflicts_with = "output")]
+    verify_diagnostics: bool,
     /// What code is made for.
     #[arg(long, value_enum, default_value_t)]
     platform: Platform,
@@ -45,8 +99,8 @@ struct Options {
     #[arg(long, value_name = "NAME")]
     instruction: Option<String>,
     /// With --emit=indexing: which way the maps go.
-    #[arg(long, value_enum, default_value_t)]
-    direction: Direction,
+    #[arg(long, value_enum)]
+    direction: Option<Direction>,
     /// With --emit=indexing: composed maps are shown as they are composed.
     #[arg(long)]
     no_simplify: bool,
@@ -59,9 +113,13 @@ struct Options {
     /// With --map: a map to follow it.
     #[arg(long, value_name = "MAP", requires = "map", allow_hyphen_values = true)]
     compose: Option<String>,
-    /// With --emit=mlir: names and metadata too, as locations; the text then reads back as the same program.
-    #[arg(long)]
+    /// MLIR with names and metadata too, as locations; the text of the hlo dialect then reads back as the same program.
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = clap::ArgAction::Set,
+        num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     locations: bool,
+    /// MLIR in the form that all dialects share.
+    #[arg(long)]
+    mlir_print_op_generic: bool,
     /// Makes code that rounds wherever the program does, without excess precision.
     #[arg(long)]
     strict: bool,
@@ -80,55 +138,189 @@ fn main() -> ExitCode {
 
 fn work(options: &Options) -> Result<u8, ToolError> {
     if options.list_passes {
-        for pass in passes::registry::all() {
-            outer_boundary::print(format!("{:<30} {}\n", pass.name(), pass.description()))?;
-        }
-        return Ok(0);
+        return list_passes();
     }
-    let target = match (options.platform, &options.target_cpu) {
-        (Platform::Cpu, Some(name)) => Target::cpu(Target::host().triple(), name, &options.target_features),
-        (Platform::Cpu, None) => Target::host(),
-        (Platform::Cuda, name) => gpu_target(name.as_deref(), &options.target_features),
-    };
-    let emit_options = EmitOptions {
-        emit: options.emit,
-        passes: options.passes.clone(),
-        print_after_all: options.print_ir_after_all,
-        platform: options.platform,
-        target,
-        parallel: options.parallel,
-        excess_precision: !options.strict,
-        indexing: ReportOptions {
-            instruction: options.instruction.clone(),
-            direction: options.direction,
-            no_simplify: options.no_simplify,
-            json: options.json,
-        },
-        locations: options.locations,
-    };
-    let bytes = match indexing_map(options)? {
-        Some(text) => text.into_bytes(),
-        None => emit::emit(&SourceText::read(&options.file)?, &emit_options)?,
-    };
-    match &options.output {
-        Some(path) => std::fs::write(path, bytes).map_err(|source| ToolError::Write { path: path.clone(), source })?,
-        None => outer_boundary::print(bytes)?,
+    options.check()?;
+    if let Some(map) = &options.map {
+        let text = indexing_report::map(map, options.compose.as_deref(), options.no_simplify)?;
+        return options.write(text.into_bytes());
+    }
+    let target = options.target()?;
+    let emit_options = options.emit_options(target);
+    let source_text = SourceText::read(&options.file)?;
+    let parts = if options.split_input_file { source_text.split() } else { vec![source_text] };
+    if options.verify_diagnostics {
+        let faults: Vec<String> =
+            parts.iter().flat_map(|part| verify_diagnostics::faults(part, emit::emit(part, &emit_options))).collect();
+        faults.iter().for_each(|fault| eprintln!("{fault}"));
+        return Ok(if faults.is_empty() { 0 } else { outer_boundary::DIFFERS });
+    }
+    if options.show_pipeline {
+        let texts: Vec<String> =
+            parts.iter().map(|part| emit::show_pipeline(part, &emit_options)).collect::<Result<_, _>>()?;
+        return options.write(texts.concat().into_bytes());
+    }
+    let outputs: Vec<Vec<u8>> = parts.iter().map(|part| emit::emit(part, &emit_options)).collect::<Result<_, _>>()?;
+    options.write(outputs.join(b"// -----\n".as_slice()))
+}
+
+fn list_passes() -> Result<u8, ToolError> {
+    halo::pipeline::register_passes();
+    for pass in mlir_ext::pass::registered() {
+        outer_boundary::print(format!("{:<30} {}\n", pass.argument, pass.description))?;
+        for option in pass.options {
+            let (name, default) = (option.name, option.default);
+            outer_boundary::print(format!("  {:<28} {} ({default})\n", format!("{name}="), option.description))?;
+        }
     }
     Ok(0)
 }
 
-/// The answer to a question about a map of the command line, if one was asked.
-fn indexing_map(options: &Options) -> Result<Option<String>, ToolError> {
-    match (&options.map, options.emit) {
-        (None, _) => Ok(None),
-        (Some(map), Emit::IndexingMap) => {
-            indexing_report::map(map, options.compose.as_deref(), options.no_simplify).map(Some)
+impl Options {
+    fn write(&self, bytes: Vec<u8>) -> Result<u8, ToolError> {
+        match &self.output {
+            Some(path) => {
+                std::fs::write(path, bytes).map_err(|source| ToolError::Write { path: path.clone(), source })?;
+            }
+            None => outer_boundary::print(bytes)?,
         }
-        (Some(_), _) => Err(ToolError::Usage("--map needs --emit=indexing-map".into())),
+        Ok(0)
+    }
+
+    /// Refuses flags that would have no effect.
+    fn check(&self) -> Result<(), ToolError> {
+        let refuse = |flag: &str, needs: &str| Err(ToolError::Usage(format!("{flag} needs {needs}")));
+        let emits = |stages: &[Emit]| self.emit.is_some_and(|emit| stages.contains(&emit));
+        if self.map.is_some() && !emits(&[Emit::IndexingMap]) {
+            return refuse("--map", "--emit=indexing-map");
+        }
+        if emits(&[Emit::IndexingMap]) && self.map.is_none() {
+            return refuse("--emit=indexing-map", "--map");
+        }
+        let of_indexing = [
+            ("--instruction", self.instruction.is_some()),
+            ("--direction", self.direction.is_some()),
+            ("--json", self.json),
+        ];
+        if let Some((flag, _)) = of_indexing.into_iter().find(|(_, given)| *given && !emits(&[Emit::Indexing])) {
+            return refuse(flag, "--emit=indexing");
+        }
+        if self.no_simplify && !emits(&[Emit::Indexing, Emit::IndexingMap]) {
+            return refuse("--no-simplify", "--emit=indexing or --emit=indexing-map");
+        }
+        let phase = self.compile_to.or(self.emit.map(Emit::phase)).unwrap_or(Phase::Input);
+        let compiles = phase > Phase::Input;
+        let of_compilation = [
+            ("--strict", self.strict),
+            ("--platform=cuda", self.platform == Platform::Cuda),
+            ("--compile-from", self.compile_from.is_some()),
+        ];
+        if let Some((flag, _)) = of_compilation.into_iter().find(|(_, given)| *given && !compiles) {
+            return refuse(flag, "a stage of compilation");
+        }
+        if self.parallel && (phase < Phase::Affine || self.platform == Platform::Cuda) {
+            return refuse("--parallel", "a stage of compilation for the platform cpu from affine on");
+        }
+        if self.target_cpu.is_some() && phase < Phase::Affine {
+            return refuse("--target-cpu", "a stage of compilation from affine on");
+        }
+        let prints_mlir = self.compile_to.is_some()
+            || self.emit.is_none_or(Emit::is_mlir)
+            || self.dump_to.is_some()
+            || self.print_ir_tree_dir.is_some()
+            || !self.instrumentation().print_before.is_empty()
+            || !self.instrumentation().print_after.is_empty();
+        if let Some((flag, _)) =
+            [("--locations", self.locations), ("--mlir-print-op-generic", self.mlir_print_op_generic)]
+                .into_iter()
+                .find(|(_, given)| *given && !prints_mlir)
+        {
+            return refuse(flag, "a stage that is printed as MLIR");
+        }
+        if self.split_input_file && emits(&[Emit::Obj]) && !self.verify_diagnostics {
+            return Err(ToolError::Usage("--split-input-file makes several object files, which have no place".into()));
+        }
+        if self.split_input_file && (self.dump_to.is_some() || self.print_ir_tree_dir.is_some()) {
+            return Err(ToolError::Usage("the parts of --split-input-file would write the same files".into()));
+        }
+        Ok(())
+    }
+
+    /// The processor that is named; LLVM must know it.
+    fn target(&self) -> Result<Option<Target>, ToolError> {
+        let Some(name) = &self.target_cpu else { return Ok(None) };
+        let features = match (self.platform, self.target_features.as_str()) {
+            (Platform::Cuda, "") => DEFAULT_PTX,
+            (_, features) => features,
+        };
+        let target = match self.platform {
+            Platform::Cpu => Target::cpu(Target::host().triple(), name, features),
+            Platform::Cuda => Target::nvptx(name, features),
+        };
+        target.check().map_err(halo::Error::from)?;
+        Ok(Some(target))
+    }
+
+    fn print_options(&self) -> PrintOptions {
+        PrintOptions {
+            locations: self.locations,
+            names: self.locations && !self.mlir_print_op_generic,
+            generic: self.mlir_print_op_generic,
+            ..PrintOptions::default()
+        }
+    }
+
+    fn instrumentation(&self) -> Instrumentation {
+        let names = |all: bool, names: &str| if all { "*".to_string() } else { names.to_string() };
+        let after_all = self.mlir_print_ir_after_all || self.mlir_print_ir_after_change;
+        Instrumentation {
+            print_before: names(self.mlir_print_ir_before_all, &self.mlir_print_ir_before),
+            print_after: names(after_all, &self.mlir_print_ir_after),
+            only_on_change: self.mlir_print_ir_after_change,
+            print: self.print_options(),
+            timing: self.mlir_timing,
+            reproducer: self.mlir_pass_pipeline_crash_reproducer.as_ref().map(|path| path.display().to_string()),
+        }
+    }
+
+    fn emit_options(&self, target: Option<Target>) -> EmitOptions {
+        EmitOptions {
+            output: match (self.emit, self.compile_to) {
+                (_, Some(phase)) => Output::Phase(phase),
+                (Some(emit), None) => Output::Stage(emit),
+                (None, None) => Output::Program,
+            },
+            passes: self.pass_pipeline.clone().unwrap_or_else(|| self.passes.clone()),
+            from: self.compile_from,
+            platform: self.platform,
+            target,
+            parallel: self.parallel,
+            excess_precision: !self.strict,
+            print: self.print_options(),
+            trace: Trace {
+                instrumentation: self.instrumentation(),
+                tree: self.print_ir_tree_dir.clone(),
+                dump: self.dump_to.clone(),
+                statistics: self.mlir_pass_statistics,
+                verify_each: self.verify_each,
+            },
+            indexing: ReportOptions {
+                instruction: self.instruction.clone(),
+                direction: self.direction.unwrap_or_default(),
+                no_simplify: self.no_simplify,
+                json: self.json,
+            },
+        }
     }
 }
 
-/// A GPU; without features the PTX version is one that its chip and current drivers know.
-fn gpu_target(chip: Option<&str>, features: &str) -> Target {
-    Target::nvptx(chip.unwrap_or("sm_90"), if features.is_empty() { "+ptx80" } else { features })
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
 }

@@ -90,7 +90,7 @@ fn representatives(cases: &[Arc<Case>]) -> impl Iterator<Item = &Case> {
 }
 
 fn lowers_to_ptx(case: &Case) -> bool {
-    let options = EmitOptions::new(Emit::Loops, Platform::Cuda, Target::nvptx("sm_90", "+ptx80"));
+    let options = EmitOptions::new(Emit::Affine, Platform::Cuda, Target::nvptx("sm_90", "+ptx80"));
     emit::emit(case.source_text(), &options).is_ok()
 }
 

@@ -1,0 +1,48 @@
+//! Passes on the llvm dialect.
+
+use std::sync::Once;
+
+use melior::ir::attribute::StringAttribute;
+use melior::ir::operation::{OperationLike, OperationMutLike};
+use melior::ir::{Attribute, BlockLike, Module, RegionLike};
+use mlir_ext::modules;
+use mlir_ext::pass::{self, Anchor, PassDefinition, PassFailure, PassStatistics};
+
+/// Registers the passes of this crate with MLIR, once.
+pub fn register() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        pass::register([PassDefinition {
+            argument: "hlo-internalize-functions",
+            description: "gives private functions internal linkage",
+            anchor: Anchor::Module,
+            options: &[],
+            dialects: &["llvm"],
+            body: Box::new(|root, _, statistics| {
+                modules::with_module(root, |module| internalize_functions(module, statistics))
+                    .unwrap_or_else(|| Err(PassFailure::bug("the root is no module")))
+            }),
+        }]);
+    });
+}
+
+/// Gives private functions internal linkage, so that several modules may each define one of the same name; MLIR's own
+/// visibility is lost in LLVM IR.
+fn internalize_functions(module: &Module, statistics: &mut PassStatistics) -> Result<(), PassFailure> {
+    let context = module.context();
+    // SAFETY: the reference lives in this frame only, and the module keeps its context alive.
+    let context = unsafe { context.to_ref() };
+    let internal = Attribute::parse(context, "#llvm.linkage<internal>")
+        .ok_or_else(|| PassFailure::bug("the llvm dialect has no internal linkage"))?;
+    let private = StringAttribute::new(context, "private");
+    let mut next = module.body().first_operation_mut();
+    while let Some(mut operation) = next {
+        let is_definition = operation.region(0).is_ok_and(|region| region.first_block().is_some());
+        if is_definition && operation.attribute("sym_visibility") == Ok(private.into()) {
+            operation.set_attribute("linkage", internal);
+            statistics.add("functions", 1);
+        }
+        next = operation.next_in_block_mut();
+    }
+    Ok(())
+}
