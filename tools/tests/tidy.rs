@@ -180,3 +180,17 @@ fn matches_on_operations_are_exhaustive() {
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
+
+/// The file of `passes` that knows whole programs in graph form: it runs pipelines on them.
+const GRAPH_FILE: &str = "passes/src/pipeline.rs";
+
+#[test]
+fn no_pass_takes_the_graph() {
+    for path in files(&["rs"]).into_iter().filter(|path| name(path).contains("passes/src/")) {
+        let text = read(&path);
+        let imports = text.lines().filter(|line| line.contains("graph::"));
+        let mut words = imports.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        let is_allowed = name(&path).ends_with(GRAPH_FILE);
+        assert!(is_allowed || words.all(|word| word != "Module"), "{} names the graph's modules", name(&path));
+    }
+}

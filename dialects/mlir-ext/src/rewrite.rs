@@ -81,8 +81,7 @@ impl<'c, 'm> Rewriter<'c, 'm> {
         self.root
     }
 
-    /// The context, for makers of types, attributes and the like: they copy the handle that the reference is to, which
-    /// lives as long as the rewriter.
+    /// The context.
     pub fn context(&self) -> &'c Context {
         operations::context_of(&self.root)
     }
