@@ -2,8 +2,8 @@
 
 use super::Failure;
 use super::data::{build, row_major_strides, sizes};
-use hlo::attributes::Attributes;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::batch_norm::BatchNormAttributes;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 
@@ -16,9 +16,8 @@ struct Features {
 }
 
 impl Features {
-    fn new(operand: &ArrayShape, attributes: &Attributes) -> Result<Features, Failure> {
-        let dimension = attributes.int("feature_index").and_then(|d| usize::try_from(d).ok());
-        let dimension = dimension.filter(|&d| d < operand.rank());
+    fn new(operand: &ArrayShape, attributes: &BatchNormAttributes) -> Result<Features, Failure> {
+        let dimension = usize::try_from(attributes.feature_index).ok().filter(|&d| d < operand.rank());
         let dimension = dimension.ok_or_else(|| Failure::malformed("the feature dimension does not exist"))?;
         let sizes = sizes(&operand.dimensions);
         Ok(Features {
@@ -26,7 +25,7 @@ impl Features {
             feature_count: sizes[dimension],
             stride: row_major_strides(&sizes)[dimension],
             // XLA keeps it as `f32`, whatever the operands are.
-            epsilon: f64::from(attributes.float("epsilon").unwrap_or(0.0) as f32),
+            epsilon: f64::from(attributes.epsilon as f32),
         })
     }
 
@@ -71,7 +70,7 @@ fn check(inputs: &[Vec<f64>], features: &Features) -> Result<(), Failure> {
 /// (normalized, mean, variance) of operand, scale, offset ("BatchNormTraining").
 pub(super) fn training(
     operands: &[&ArrayLiteral],
-    attributes: &Attributes,
+    attributes: &BatchNormAttributes,
     results: &[&ArrayShape],
 ) -> Result<Vec<ArrayLiteral>, Failure> {
     let ([operand, scale, offset], [result, mean_shape, variance_shape]) = (operands, results) else {
@@ -98,7 +97,7 @@ pub(super) fn training(
 /// Normalizes operand with scale, offset, mean, variance ("BatchNormInference").
 pub(super) fn inference(
     operands: &[&ArrayLiteral],
-    attributes: &Attributes,
+    attributes: &BatchNormAttributes,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let [operand, scale, offset, mean, variance] = operands else {
@@ -118,7 +117,7 @@ pub(super) fn inference(
 /// Gradients of operand, scale and offset from operand, scale, mean, variance, output gradient ("BatchNormGrad").
 pub(super) fn gradient(
     operands: &[&ArrayLiteral],
-    attributes: &Attributes,
+    attributes: &BatchNormAttributes,
     results: &[&ArrayShape],
 ) -> Result<Vec<ArrayLiteral>, Failure> {
     let ([operand, scale, mean, variance, output], [result, scale_shape, offset_shape]) = (operands, results) else {

@@ -6,10 +6,10 @@ use super::execute::{array_shape, arrays};
 use super::strided::{self, Side};
 use super::value::Value;
 use super::{Evaluator, Failure};
-use hlo::attributes::AttributeValue;
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
+use hlo::ops::collective_permute::CollectivePermuteAttributes;
 use hlo::scalar::load;
 use hlo::shape::Shape;
 
@@ -55,10 +55,8 @@ fn same(operands: Vec<Value>, result: &Shape) -> Result<Value, Failure> {
 
 /// What replica 0 receives: the operand if it sends to itself, zeros otherwise ("CollectivePermute").
 fn received(instruction: &Instruction, operands: Vec<Value>, result: &Shape) -> Result<Value, Failure> {
-    let to_itself = match instruction.attributes.get("source_target_pairs") {
-        Some(AttributeValue::IntLists(pairs)) => pairs.iter().any(|pair| pair[..] == [0, 0]),
-        _ => false,
-    };
+    let attributes: CollectivePermuteAttributes = instruction.attributes()?;
+    let to_itself = attributes.source_target_pairs.iter().any(|pair| pair[..] == [0, 0]);
     if to_itself { same(operands, result) } else { zeros(result) }
 }
 

@@ -6,33 +6,22 @@ use super::Failure;
 use super::binary::{maximum, minimum};
 use super::data::{build, view, with_width};
 use super::element_loops::zip;
-use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::compare::CompareAttributes;
+use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 
-/// The six relations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Direction {
-    Equal,
-    NotEqual,
-    GreaterEqual,
-    Greater,
-    LessEqual,
-    Less,
-}
-
-impl Direction {
-    fn holds(self, ordering: Option<Ordering>) -> bool {
-        match self {
-            Direction::Equal => ordering == Some(Ordering::Equal),
-            Direction::NotEqual => ordering != Some(Ordering::Equal),
-            Direction::GreaterEqual => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
-            Direction::Greater => ordering == Some(Ordering::Greater),
-            Direction::LessEqual => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
-            Direction::Less => ordering == Some(Ordering::Less),
-        }
+/// Whether a relation holds between values of this order; `None` for values without one.
+fn holds(direction: ComparisonDirection, ordering: Option<Ordering>) -> bool {
+    match direction {
+        ComparisonDirection::Eq => ordering == Some(Ordering::Equal),
+        ComparisonDirection::Ne => ordering != Some(Ordering::Equal),
+        ComparisonDirection::Ge => matches!(ordering, Some(Ordering::Greater | Ordering::Equal)),
+        ComparisonDirection::Gt => ordering == Some(Ordering::Greater),
+        ComparisonDirection::Le => matches!(ordering, Some(Ordering::Less | Ordering::Equal)),
+        ComparisonDirection::Lt => ordering == Some(Ordering::Less),
     }
 }
 
@@ -40,26 +29,18 @@ impl Direction {
 /// -NaN < -Inf < -Finite < -0 < +0 < +Finite < +Inf < +NaN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Comparison {
-    direction: Direction,
+    direction: ComparisonDirection,
     total_order: bool,
 }
 
 impl Comparison {
     /// Less than, in the total order.
-    pub(super) const TOTAL_LESS: Comparison = Comparison { direction: Direction::Less, total_order: true };
+    pub(super) const TOTAL_LESS: Comparison = Comparison { direction: ComparisonDirection::Lt, total_order: true };
 
     /// The comparison that an instruction's `direction` and `type` describe.
-    pub(super) fn of(attributes: &Attributes) -> Result<Comparison, Failure> {
-        let direction = match attributes.word("direction") {
-            Some("EQ") => Direction::Equal,
-            Some("NE") => Direction::NotEqual,
-            Some("GE") => Direction::GreaterEqual,
-            Some("GT") => Direction::Greater,
-            Some("LE") => Direction::LessEqual,
-            Some("LT") => Direction::Less,
-            _ => return Err(Failure::malformed("a comparison needs a direction")),
-        };
-        Ok(Comparison { direction, total_order: attributes.word("type") == Some("TOTALORDER") })
+    pub(super) fn of(attributes: CompareAttributes) -> Comparison {
+        let total_order = attributes.r#type == Some(ComparisonType::TotalOrder);
+        Comparison { direction: attributes.direction, total_order }
     }
 
     /// Whether the relation holds.
@@ -75,7 +56,7 @@ impl Comparison {
             (Scalar::Complex(a), Scalar::Complex(b)) => (a == b).then_some(Ordering::Equal),
             _ => None,
         };
-        self.direction.holds(ordering)
+        holds(self.direction, ordering)
     }
 
     /// Compares each pair of elements.
@@ -88,19 +69,19 @@ impl Comparison {
         macro_rules! native {
             ($t:ty) => {
                 match self.direction {
-                    Direction::Equal => zip::<$t, u8>(lhs, rhs, result, |a, b| (a == b).into()),
-                    Direction::NotEqual => zip::<$t, u8>(lhs, rhs, result, |a, b| (a != b).into()),
-                    Direction::GreaterEqual => zip::<$t, u8>(lhs, rhs, result, |a, b| (a >= b).into()),
-                    Direction::Greater => zip::<$t, u8>(lhs, rhs, result, |a, b| (a > b).into()),
-                    Direction::LessEqual => zip::<$t, u8>(lhs, rhs, result, |a, b| (a <= b).into()),
-                    Direction::Less => zip::<$t, u8>(lhs, rhs, result, |a, b| (a < b).into()),
+                    ComparisonDirection::Eq => zip::<$t, u8>(lhs, rhs, result, |a, b| (a == b).into()),
+                    ComparisonDirection::Ne => zip::<$t, u8>(lhs, rhs, result, |a, b| (a != b).into()),
+                    ComparisonDirection::Ge => zip::<$t, u8>(lhs, rhs, result, |a, b| (a >= b).into()),
+                    ComparisonDirection::Gt => zip::<$t, u8>(lhs, rhs, result, |a, b| (a > b).into()),
+                    ComparisonDirection::Le => zip::<$t, u8>(lhs, rhs, result, |a, b| (a <= b).into()),
+                    ComparisonDirection::Lt => zip::<$t, u8>(lhs, rhs, result, |a, b| (a < b).into()),
                 }
             };
         }
         match lhs.element_type() {
             // In their own type: a conversion would make signalling NaN quiet.
             ElementType::F32 if self.total_order => {
-                zip::<f32, u8>(lhs, rhs, result, |a, b| self.direction.holds(Some(a.total_cmp(&b))).into())
+                zip::<f32, u8>(lhs, rhs, result, |a, b| holds(self.direction, Some(a.total_cmp(&b))).into())
             }
             ElementType::F32 => native!(f32),
             ElementType::F64 if !self.total_order => native!(f64),

@@ -7,6 +7,8 @@ use super::value::Value;
 use super::{Evaluator, Failure};
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use hlo::ops::send_recv::ChannelAttributes;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::{ArrayShape, Shape};
 
@@ -23,8 +25,9 @@ pub(super) fn element(value: Value, index: usize) -> Result<Value, Failure> {
 
 /// `get-tuple-element`.
 pub(super) fn get_tuple_element(instruction: &Instruction, operand: Value) -> Result<Value, Failure> {
-    let index = instruction.attributes.int("index").and_then(|index| usize::try_from(index).ok());
-    element(operand, index.ok_or_else(|| Failure::malformed("`index` is missing"))?)
+    let GetTupleElementAttributes { index } = instruction.attributes()?;
+    let position = usize::try_from(index).map_err(|_| Failure::malformed(format!("there is no element {index}")))?;
+    element(operand, position)
 }
 
 fn scalar_of(value: &Value) -> Result<Scalar, Failure> {
@@ -77,6 +80,12 @@ fn with_contexts(values: Vec<Value>, shape: &Shape) -> Result<Value, Failure> {
         elements.push(zeros(context)?);
     }
     Ok(Value::Tuple(elements))
+}
+
+/// The channel of a send or receive; those without one share one.
+fn channel(instruction: &Instruction) -> Result<Option<i64>, Failure> {
+    let ChannelAttributes { channel_id, .. } = instruction.attributes()?;
+    Ok(channel_id)
 }
 
 /// `copy-start`: (destination, source, context).
@@ -163,16 +172,20 @@ impl Evaluator<'_, '_, '_> {
     /// `send`: (operand, request, token); the data waits in its channel.
     pub(super) fn send(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
         let data = operands.into_iter().next().ok_or_else(|| Failure::malformed("an operand is missing"))?;
-        let channel = instruction.attributes.int("channel_id").unwrap_or(0);
+        let channel = channel(instruction)?;
         self.environment.channels.entry(channel).or_default().push_back(data.clone().zeroed()?.to_literal());
         with_contexts(vec![data], &instruction.shape)
     }
 
     /// `recv-done`: (data, token).
     pub(super) fn receive_done(&mut self, instruction: &Instruction) -> Result<Value, Failure> {
-        let channel = instruction.attributes.int("channel_id").unwrap_or(0);
+        let channel = channel(instruction)?;
         let queue = self.environment.channels.entry(channel).or_default();
-        let data: Literal = queue.pop_front().ok_or_else(|| Failure::Empty(format!("channel {channel}")))?;
+        let data: Literal = queue.pop_front().ok_or_else(|| {
+            Failure::Empty(
+                channel.map_or("the channel without a number".into(), |channel| format!("channel {channel}")),
+            )
+        })?;
         let data = Value::from_literal(&data)?.with_shape(element_shape(&instruction.shape, 0)?)?;
         Ok(Value::Tuple(vec![data, Value::Token]))
     }

@@ -6,9 +6,9 @@ use super::data::{for_each_index, row_major_strides, sizes};
 use super::dot::{Accumulator, load_all, store_all, with_accumulator};
 use super::movement::transpose;
 use super::window::Windows;
-use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::convolution::ConvolutionAttributes;
 use hlo::shape::ArrayShape;
 
 use num_complex::Complex64;
@@ -38,10 +38,10 @@ fn in_order(operand: &ArrayLiteral, order: &[i64]) -> Result<ArrayLiteral, Failu
 pub(super) fn convolution(
     lhs: &ArrayLiteral,
     rhs: &ArrayLiteral,
-    attributes: &Attributes,
+    attributes: &ConvolutionAttributes<'_>,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let numbers = attributes.convolution_dimensions().ok_or_else(|| Failure::malformed("`dim_labels` is missing"))?;
+    let numbers = attributes.dim_labels;
     let order = |first: i64, spatial: &[i64], last: i64| -> Vec<i64> {
         std::iter::once(first).chain(spatial.iter().copied()).chain([last]).collect()
     };
@@ -73,7 +73,7 @@ pub(super) fn convolution(
 fn convolve<A: Accumulator>(
     lhs: &ArrayLiteral,
     rhs: &ArrayLiteral,
-    attributes: &Attributes,
+    attributes: &ConvolutionAttributes<'_>,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let (lhs_sizes, rhs_sizes) = (sizes(&lhs.shape().dimensions), sizes(&rhs.shape().dimensions));
@@ -82,8 +82,8 @@ fn convolve<A: Accumulator>(
     if rhs_sizes.len() != spatial + 2 || output_sizes.len() != spatial + 2 {
         return Err(Failure::malformed("the operands and the result differ in rank"));
     }
-    let feature_groups = attributes.int("feature_group_count").unwrap_or(1).max(1) as usize;
-    let batch_groups = attributes.int("batch_group_count").unwrap_or(1).max(1) as usize;
+    let feature_groups = attributes.feature_group_count.max(1) as usize;
+    let batch_groups = attributes.batch_group_count.max(1) as usize;
     let (input_channels, output_channels) = (rhs_sizes[spatial], rhs_sizes[spatial + 1]);
     let (batch, lhs_channels) = (output_sizes[0], lhs_sizes[spatial + 1]);
     let count = feature_groups.max(batch_groups);
@@ -102,7 +102,7 @@ fn convolve<A: Accumulator>(
     {
         return Err(Failure::malformed("the sizes of batch or features do not fit the groups"));
     }
-    let windows = Windows::new(attributes.window(), lhs_sizes[1..=spatial].to_vec())?;
+    let windows = Windows::new(attributes.window, lhs_sizes[1..=spatial].to_vec())?;
     if windows.window_sizes[..] != rhs_sizes[..spatial] {
         return Err(Failure::malformed("the window does not have the kernel's size"));
     }

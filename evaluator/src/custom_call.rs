@@ -6,13 +6,14 @@ use super::value::Value;
 use super::{Evaluator, Failure};
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
+use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::is_annotation;
 use hlo::shape::Shape;
 
 impl Evaluator<'_, '_, '_> {
     /// Calls the function that the instruction names. It sees zeros where nothing exists of an operand.
     pub(super) fn custom_call(&mut self, instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
-        let target = instruction.attributes.word("custom_call_target").unwrap_or_default();
+        let CustomCallAttributes { custom_call_target: target, .. } = instruction.attributes()?;
         if let Some(functions) = self.environment.custom_calls {
             let zeroed = |value: &Value| Ok(value.clone().zeroed()?.to_literal());
             let literals: Vec<Literal> = operands.iter().map(zeroed).collect::<Result<_, Failure>>()?;

@@ -10,9 +10,9 @@ use super::Failure;
 use super::complex;
 use super::data::{build, view};
 use super::movement::transpose;
-use hlo::attributes::Attributes;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::literal::ArrayLiteral;
+use hlo::ops::dot::DotDimensions;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 
@@ -145,39 +145,39 @@ struct Matrices {
     contracted: usize,
 }
 
-fn product(shape: &ArrayShape, dimensions: &[i64]) -> usize {
-    dimensions.iter().map(|&d| shape.dimensions.get(d as usize).map_or(0, |&size| size.max(0) as usize)).product()
+fn product(shape: &ArrayShape, dimensions: &[usize]) -> usize {
+    dimensions.iter().map(|&d| shape.dimensions.get(d).map_or(0, |&size| size.max(0) as usize)).product()
 }
 
 impl Matrices {
     /// Dimensions in the order batch, free, contracted, or batch, contracted, free.
     fn new(
         operand: &ArrayLiteral,
-        batch: &[i64],
-        contracted: &[i64],
+        batch: &[usize],
+        contracted: &[usize],
         contracted_last: bool,
     ) -> Result<Matrices, Failure> {
         let shape = operand.shape();
-        let free: Vec<i64> =
-            (0..shape.rank() as i64).filter(|d| !batch.contains(d) && !contracted.contains(d)).collect();
-        let order: Vec<i64> = if contracted_last {
+        let free: Vec<usize> = (0..shape.rank()).filter(|d| !batch.contains(d) && !contracted.contains(d)).collect();
+        let order: Vec<usize> = if contracted_last {
             batch.iter().chain(&free).chain(contracted).copied().collect()
         } else {
             batch.iter().chain(contracted).chain(&free).copied().collect()
         };
         let mut sizes = Vec::new();
         for &d in &order {
-            let size = usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d));
+            let size = shape.dimensions.get(d);
             sizes.push(*size.ok_or_else(|| Failure::malformed(format!("the operand has no dimension {d}")))?);
         }
         if sizes.len() != shape.rank() {
             return Err(Failure::malformed("the dimension numbers do not fit the operand"));
         }
+        let numbers: Vec<i64> = order.iter().map(|&d| d as i64).collect();
         Ok(Matrices {
             batch: product(shape, batch),
             free: product(shape, &free),
             contracted: product(shape, contracted),
-            array: transpose(operand, &order, &ArrayShape::new(shape.element_type, sizes))?,
+            array: transpose(operand, &numbers, &ArrayShape::new(shape.element_type, sizes))?,
         })
     }
 }
@@ -186,11 +186,11 @@ impl Matrices {
 pub(super) fn dot(
     lhs: &ArrayLiteral,
     rhs: &ArrayLiteral,
-    attributes: &Attributes,
+    dimensions: &DotDimensions,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let lhs = Matrices::new(lhs, attributes.ints("lhs_batch_dims"), attributes.ints("lhs_contracting_dims"), true)?;
-    let rhs = Matrices::new(rhs, attributes.ints("rhs_batch_dims"), attributes.ints("rhs_contracting_dims"), false)?;
+    let lhs = Matrices::new(lhs, &dimensions.lhs_batch, &dimensions.lhs_contracting, true)?;
+    let rhs = Matrices::new(rhs, &dimensions.rhs_batch, &dimensions.rhs_contracting, false)?;
     if lhs.batch != rhs.batch || lhs.contracted != rhs.contracted {
         return Err(Failure::malformed("batch or contracted sizes differ"));
     }

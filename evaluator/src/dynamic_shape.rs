@@ -6,13 +6,30 @@
 
 use super::control::zeros;
 use super::data::sizes;
+use super::execute::ArrayFunction;
 use super::movement;
 use super::value::{ArrayValue, Value};
 use super::{Evaluator, Failure};
-use hlo::attributes::{AttributeValue, SliceDimension, WindowDimension};
+use hlo::attributes::{SliceDimension, WindowDimension};
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
+use hlo::ops::batch_norm::BatchNormAttributes;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::convolution::ConvolutionAttributes;
+use hlo::ops::dot::{DotAttributes, DotDimensions};
+use hlo::ops::gather::GatherAttributes;
+use hlo::ops::get_dimension_size::GetDimensionSizeAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::ragged_dot::RaggedDotAttributes;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
+use hlo::ops::scatter::ScatterAttributes;
+use hlo::ops::set_dimension_size::SetDimensionSizeAttributes;
+use hlo::ops::slice::SliceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
+use hlo::ops::typed_attributes::Dimension;
 use hlo::ops::{self, OpClass, OpView};
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::{ArrayShape, Shape};
@@ -32,15 +49,15 @@ fn scalar(operands: &[Value], number: usize) -> Result<i64, Failure> {
     Ok(load(literal.element_type(), literal.bytes(), 0).to_index())
 }
 
-fn dimension(instruction: &Instruction, rank: usize) -> Result<usize, Failure> {
-    let dimension = instruction.attributes.ints("dimensions").first().and_then(|&d| usize::try_from(d).ok());
-    dimension.filter(|&d| d < rank).ok_or_else(|| Failure::malformed("the dimension does not exist"))
+fn dimension(dimension: Dimension, rank: usize) -> Result<usize, Failure> {
+    Some(dimension.index()).filter(|&d| d < rank).ok_or_else(|| Failure::malformed("the dimension does not exist"))
 }
 
 /// `get-dimension-size`: the run-time size.
 pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
     let operand = array(operands, 0)?;
-    let dimension = dimension(instruction, operand.literal.shape().rank())?;
+    let GetDimensionSizeAttributes { dimensions } = instruction.attributes()?;
+    let dimension = dimension(dimensions, operand.literal.shape().rank())?;
     let mut result = zeros(&instruction.shape)?;
     if let Value::Array(result) = &mut result {
         let element_type = result.literal.element_type();
@@ -54,7 +71,8 @@ pub(super) fn set_dimension_size(instruction: &Instruction, operands: Vec<Value>
     let size = scalar(&operands, 1)?;
     let operand = array(&operands, 0)?.clone();
     let bounds = operand.literal.shape().dimensions.clone();
-    let dimension = dimension(instruction, bounds.len())?;
+    let SetDimensionSizeAttributes { dimensions } = instruction.attributes()?;
+    let dimension = dimension(dimensions, bounds.len())?;
     let mut sizes = operand.sizes.unwrap_or_else(|| bounds.clone());
     sizes[dimension] = size.clamp(0, bounds[dimension]);
     let sizes = (sizes != bounds).then_some(sizes);
@@ -98,14 +116,15 @@ fn expand(value: Value, declared: &Shape) -> Result<Value, Failure> {
 
 impl Evaluator<'_, '_, '_> {
     /// Evaluates an operation some of whose operands have run-time sizes.
-    pub(super) fn execute_dynamic(&mut self, instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+    pub(super) fn execute_dynamic(
+        &mut self,
+        function: ArrayFunction,
+        instruction: &Instruction,
+        operands: &[Value],
+    ) -> Result<Value, Failure> {
         let class = ops::definition(instruction.kind).class;
         if class == OpClass::Elementwise && instruction.kind != OpKind::BatchNormInference {
-            return self.execute_elementwise(instruction, operands);
-        }
-        if class == OpClass::Collective {
-            // The only participant gets what it gave, its sizes included.
-            return self.collective(instruction, operands.to_vec(), &instruction.shape);
+            return self.execute_elementwise(function, instruction, operands);
         }
         let bound: Vec<&ArrayShape> = (0..operands.len())
             .map(|number| Ok(array(operands, number)?.literal.shape()))
@@ -114,7 +133,7 @@ impl Evaluator<'_, '_, '_> {
         for number in 0..operands.len() {
             sizes.push(array(operands, number)?.sizes.clone());
         }
-        share_sizes(instruction, &bound, &mut sizes);
+        share_sizes(instruction, &bound, &mut sizes)?;
         let compact = sizes
             .into_iter()
             .enumerate()
@@ -122,17 +141,22 @@ impl Evaluator<'_, '_, '_> {
             .collect::<Result<Vec<ArrayLiteral>, _>>()?;
         let mut instruction = instruction.clone();
         let shapes: Vec<&ArrayShape> = compact.iter().map(ArrayLiteral::shape).collect();
-        adjust_attributes(&mut instruction, &bound, &shapes);
+        adjust_attributes(&mut instruction, &bound, &shapes)?;
         let result = run_time_shape(&instruction, &bound, &shapes)?;
         let values = compact.iter().cloned().map(Value::array).collect();
-        let value = self.execute_static(&instruction, values, &result)?;
+        let value = self.execute_static(function, &instruction, values, &result)?;
         expand(value, &instruction.shape)
     }
 }
 
 impl Evaluator<'_, '_, '_> {
     /// Elementwise operations compute their padding too, as XLA does: a size set later may uncover it.
-    fn execute_elementwise(&mut self, instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+    fn execute_elementwise(
+        &mut self,
+        function: ArrayFunction,
+        instruction: &Instruction,
+        operands: &[Value],
+    ) -> Result<Value, Failure> {
         let mut sizes: Option<Vec<i64>> = None;
         let mut arrays = Vec::with_capacity(operands.len());
         for number in 0..operands.len() {
@@ -145,7 +169,7 @@ impl Evaluator<'_, '_, '_> {
             }
             arrays.push(Value::array(operand.literal.clone()));
         }
-        match self.execute_static(instruction, arrays, &instruction.shape)? {
+        match self.execute_static(function, instruction, arrays, &instruction.shape)? {
             Value::Array(result) => Ok(Value::Array(ArrayValue { literal: result.literal, sizes })),
             other => Ok(other),
         }
@@ -153,8 +177,11 @@ impl Evaluator<'_, '_, '_> {
 }
 
 /// Where operands have a dimension in common, the run-time size of one is that of all.
-fn share_sizes(instruction: &Instruction, bounds: &[&ArrayShape], operand_sizes: &mut [Option<Vec<i64>>]) {
-    let ints = |name: &str| sizes(instruction.attributes.ints(name));
+fn share_sizes(
+    instruction: &Instruction,
+    bounds: &[&ArrayShape],
+    operand_sizes: &mut [Option<Vec<i64>>],
+) -> Result<(), Failure> {
     let every_dimension = |count: usize, except: Option<usize>| -> Vec<Vec<(usize, usize)>> {
         let rank = bounds.first().map_or(0, |bound| bound.rank());
         let dimensions = (0..rank).filter(|&d| Some(d) != except);
@@ -163,14 +190,15 @@ fn share_sizes(instruction: &Instruction, bounds: &[&ArrayShape], operand_sizes:
     let common: Vec<Vec<(usize, usize)>> = match instruction.kind {
         OpKind::Reduce | OpKind::ReduceWindow => every_dimension(bounds.len() / 2, None),
         OpKind::Sort => every_dimension(bounds.len(), None),
-        OpKind::Concatenate => every_dimension(bounds.len(), ints("dimensions").first().copied()),
-        OpKind::Dot | OpKind::RaggedDot => {
-            let sides = [("lhs_batch_dims", "rhs_batch_dims"), ("lhs_contracting_dims", "rhs_contracting_dims")];
-            let pairs = sides.into_iter().flat_map(|(lhs, rhs)| ints(lhs).into_iter().zip(ints(rhs)));
-            pairs.map(|(lhs, rhs)| vec![(0, lhs), (1, rhs)]).collect()
+        OpKind::Concatenate => {
+            let ConcatenateAttributes { dimensions } = instruction.attributes()?;
+            every_dimension(bounds.len(), Some(dimensions.index()))
         }
+        OpKind::Dot => paired(&instruction.attributes::<DotAttributes>()?.dimensions()),
+        OpKind::RaggedDot => paired(&instruction.attributes::<RaggedDotAttributes>()?.dimensions()),
         OpKind::BatchNormTraining | OpKind::BatchNormInference | OpKind::BatchNormGrad => {
-            let feature = instruction.attributes.int("feature_index").and_then(|d| usize::try_from(d).ok());
+            let BatchNormAttributes { feature_index, .. } = instruction.attributes()?;
+            let feature = usize::try_from(feature_index).ok();
             let place = |operand: usize, d: usize| match bounds[operand].rank() {
                 1 if bounds[0].rank() != 1 => (Some(d) == feature).then_some((operand, 0)),
                 _ => Some((operand, d)),
@@ -180,9 +208,9 @@ fn share_sizes(instruction: &Instruction, bounds: &[&ArrayShape], operand_sizes:
         }
         OpKind::Scatter => {
             let inputs = bounds.len() / 2;
-            let vector_dim = instruction.attributes.int("index_vector_dim").unwrap_or(-1);
-            let window_dims = ints("update_window_dims");
-            let mut index_dims = (0..bounds[inputs].rank()).filter(|&d| d as i64 != vector_dim);
+            let attributes: ScatterAttributes = instruction.attributes()?;
+            let window_dims = sizes(attributes.update_window_dims);
+            let mut index_dims = (0..bounds[inputs].rank()).filter(|&d| d as i64 != attributes.index_vector_dim);
             let mut common = every_dimension(inputs, None);
             for d in 0..bounds[inputs + 1].rank() {
                 let mut places: Vec<(usize, usize)> = (inputs + 1..bounds.len()).map(|update| (update, d)).collect();
@@ -205,42 +233,54 @@ fn share_sizes(instruction: &Instruction, bounds: &[&ArrayShape], operand_sizes:
             }
         }
     }
+    Ok(())
+}
+
+/// The places (operand, dimension) that a dot pairs.
+fn paired(dimensions: &DotDimensions) -> Vec<Vec<(usize, usize)>> {
+    let batch = dimensions.lhs_batch.iter().zip(&dimensions.rhs_batch);
+    let contracting = dimensions.lhs_contracting.iter().zip(&dimensions.rhs_contracting);
+    batch.chain(contracting).map(|(&lhs, &rhs)| vec![(0, lhs), (1, rhs)]).collect()
 }
 
 /// Attributes that repeat an operand's bound follow its run-time size.
-fn adjust_attributes(instruction: &mut Instruction, bounds: &[&ArrayShape], shapes: &[&ArrayShape]) {
+fn adjust_attributes(
+    instruction: &mut Instruction,
+    bounds: &[&ArrayShape],
+    shapes: &[&ArrayShape],
+) -> Result<(), Failure> {
     if instruction.kind == OpKind::Slice {
-        let slices: Vec<SliceDimension> = instruction
-            .attributes
-            .slice()
+        let SliceAttributes { slice } = instruction.attributes()?;
+        let slices: Vec<SliceDimension> = slice
             .iter()
             .zip(&shapes[0].dimensions)
             .map(|(slice, &size)| SliceDimension { limit: slice.limit.min(size).max(slice.start.min(size)), ..*slice })
             .collect();
-        instruction.attributes.set("slice", AttributeValue::Slice(slices));
+        instruction.attributes = SliceAttributes { slice: &slices }.into();
     }
     if instruction.kind == OpKind::Gather {
-        let slice_sizes = instruction.attributes.ints("slice_sizes").iter().enumerate();
-        let slice_sizes = slice_sizes
+        let attributes: GatherAttributes = instruction.attributes()?;
+        let slice_sizes = attributes.slice_sizes.iter().enumerate();
+        let slice_sizes: Vec<i64> = slice_sizes
             .map(|(d, &size)| if size == bounds[0].dimensions[d] { shapes[0].dimensions[d] } else { size })
             .collect();
-        instruction.attributes.set("slice_sizes", AttributeValue::Ints(slice_sizes));
+        instruction.attributes = GatherAttributes { slice_sizes: &slice_sizes, ..attributes }.into();
     }
+    Ok(())
 }
 
 /// Shape of the result for operands of the given run-time shapes.
 fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&ArrayShape]) -> Result<Shape, Failure> {
-    let attributes = &instruction.attributes;
     let declared = &instruction.shape;
-    let ints = |name: &str| -> Vec<usize> { sizes(attributes.ints(name)) };
     let first = *shapes.first().ok_or_else(|| Failure::malformed("an operand is missing"))?;
     let with = |dimensions: Vec<i64>| -> Shape { with_dimensions(declared, &dimensions) };
     let unsupported = || Failure::Unsupported(format!("{} of operands with run-time sizes", instruction.kind));
     match instruction.kind {
         OpKind::DynamicUpdateSlice => check_window(first, &shapes[1].dimensions)?,
         OpKind::Gather => {
-            let mut window = attributes.ints("slice_sizes").to_vec();
-            ints("operand_batching_dims").into_iter().for_each(|d| window[d] = 0);
+            let attributes: GatherAttributes = instruction.attributes()?;
+            let mut window = attributes.slice_sizes.to_vec();
+            sizes(attributes.operand_batching_dims).into_iter().for_each(|d| window[d] = 0);
             check_window(first, &window)?;
         }
         _ => {}
@@ -254,80 +294,78 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
             declared.clone()
         }
         OpKind::Broadcast => {
+            let attributes: BroadcastAttributes = instruction.attributes()?;
             let mut dimensions = declared_dimensions(declared)?;
-            for (d, target) in ints("dimensions").into_iter().enumerate() {
+            for (d, target) in sizes(attributes.dimensions).into_iter().enumerate() {
                 if bounds[0].dimensions[d] == dimensions[target] {
                     dimensions[target] = first.dimensions[d];
                 }
             }
             with(dimensions)
         }
-        OpKind::Transpose => with(ints("dimensions").into_iter().map(|d| first.dimensions[d]).collect()),
+        OpKind::Transpose => {
+            let TransposeAttributes { dimensions } = instruction.attributes()?;
+            with(sizes(dimensions).into_iter().map(|d| first.dimensions[d]).collect())
+        }
         OpKind::Reduce => {
-            let reduced = ints("dimensions");
+            let reduced = sizes(instruction.attributes::<ReduceAttributes>()?.dimensions);
             with((0..first.rank()).filter(|d| !reduced.contains(d)).map(|d| first.dimensions[d]).collect())
         }
-        OpKind::Slice => with(
-            attributes
-                .slice()
-                .iter()
-                .map(|slice| (slice.limit - slice.start).max(0).div_ceil_by(slice.stride.max(1)))
-                .collect(),
-        ),
-        OpKind::Pad => with(
-            first
+        OpKind::Slice => {
+            let SliceAttributes { slice } = instruction.attributes()?;
+            let size = |slice: &SliceDimension| (slice.limit - slice.start).max(0).div_ceil_by(slice.stride.max(1));
+            with(slice.iter().map(size).collect())
+        }
+        OpKind::Pad => {
+            let PadAttributes { padding } = instruction.attributes()?;
+            let padded = first
                 .dimensions
                 .iter()
-                .zip(attributes.padding())
-                .map(|(&size, p)| (size + p.low + p.high + (size - 1).max(0) * p.interior).max(0))
-                .collect(),
-        ),
+                .zip(padding)
+                .map(|(&size, p)| (size + p.low + p.high + (size - 1).max(0) * p.interior).max(0));
+            with(padded.collect())
+        }
         OpKind::Concatenate => {
-            let along = ints("dimensions").first().copied().unwrap_or(0);
+            let along = instruction.attributes::<ConcatenateAttributes>()?.dimensions.index();
             let mut dimensions = first.dimensions.clone();
             dimensions[along] = shapes.iter().map(|shape| shape.dimensions[along]).sum();
             with(dimensions)
         }
         OpKind::Dot => {
             let (lhs, rhs) = (shapes[0], shapes[1]);
-            let (lhs_batch, rhs_batch) = (ints("lhs_batch_dims"), ints("rhs_batch_dims"));
-            let (lhs_contracted, rhs_contracted) = (ints("lhs_contracting_dims"), ints("rhs_contracting_dims"));
-            let mut dimensions: Vec<i64> = lhs_batch.iter().map(|&d| lhs.dimensions[d]).collect();
-            dimensions.extend(
-                (0..lhs.rank())
-                    .filter(|d| !lhs_batch.contains(d) && !lhs_contracted.contains(d))
-                    .map(|d| lhs.dimensions[d]),
-            );
-            dimensions.extend(
-                (0..rhs.rank())
-                    .filter(|d| !rhs_batch.contains(d) && !rhs_contracted.contains(d))
-                    .map(|d| rhs.dimensions[d]),
-            );
-            with(dimensions)
+            let numbers = instruction.attributes::<DotAttributes>()?.dimensions();
+            let batch = numbers.lhs_batch.iter().map(|&d| lhs.dimensions[d]);
+            let lhs_free = numbers.lhs_free(lhs.rank()).into_iter().map(|d| lhs.dimensions[d]);
+            let rhs_free = numbers.rhs_free(rhs.rank()).into_iter().map(|d| rhs.dimensions[d]);
+            with(batch.chain(lhs_free).chain(rhs_free).collect())
         }
         OpKind::ReduceWindow => {
-            with(first.dimensions.iter().zip(attributes.window()).map(|(&size, w)| windows(size, w)).collect())
+            let ReduceWindowAttributes { window } = instruction.attributes()?;
+            with(first.dimensions.iter().zip(window).map(|(&size, w)| windows(size, w)).collect())
         }
         OpKind::Convolution => {
-            let numbers = attributes.convolution_dimensions().ok_or_else(unsupported)?;
+            let attributes: ConvolutionAttributes = instruction.attributes()?;
+            let numbers = attributes.dim_labels;
             let (input, kernel) = (shapes[0], shapes[1]);
             let mut dimensions = declared_dimensions(declared)?;
-            let batch_groups = attributes.int("batch_group_count").unwrap_or(1).max(1);
+            let batch_groups = attributes.batch_group_count.max(1);
             dimensions[numbers.output_batch as usize] = input.dimensions[numbers.input_batch as usize] / batch_groups;
             dimensions[numbers.output_feature as usize] = kernel.dimensions[numbers.kernel_output_feature as usize];
             let spatial = numbers.input_spatial.iter().zip(&numbers.output_spatial);
-            for ((&from, &to), w) in spatial.zip(attributes.window()) {
+            for ((&from, &to), w) in spatial.zip(attributes.window) {
                 dimensions[to as usize] = windows(input.dimensions[from as usize], w);
             }
             with(dimensions)
         }
         OpKind::Gather => {
-            let index_vector = attributes.int("index_vector_dim").unwrap_or(0);
-            let offset = ints("offset_dims");
-            let (collapsed, batching) = (ints("collapsed_slice_dims"), ints("operand_batching_dims"));
+            let attributes: GatherAttributes = instruction.attributes()?;
+            let index_vector = attributes.index_vector_dim;
+            let offset = sizes(attributes.offset_dims);
+            let collapsed = sizes(attributes.collapsed_slice_dims);
+            let batching = sizes(attributes.operand_batching_dims);
             let mut batch =
                 (0..shapes[1].rank()).filter(|&d| d as i64 != index_vector).map(|d| shapes[1].dimensions[d]);
-            let slice_sizes = attributes.ints("slice_sizes");
+            let slice_sizes = attributes.slice_sizes;
             let mut offsets = (0..slice_sizes.len())
                 .filter(|d| !collapsed.contains(d) && !batching.contains(d))
                 .map(|d| slice_sizes[d]);
@@ -350,7 +388,7 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
             let view = OpView {
                 kind,
                 operands: &shapes.iter().collect::<Vec<_>>(),
-                attributes,
+                attributes: &instruction.attributes,
                 computations: &instruction.computations.iter().map(Computation::program_shape).collect::<Vec<_>>(),
                 result: None,
             };

@@ -25,7 +25,7 @@ pub struct Environment<'a> {
     /// Values that `outfeed` has written.
     pub outfeed: VecDeque<Literal>,
     /// Values sent and not yet received, by channel.
-    pub channels: HashMap<i64, VecDeque<Literal>>,
+    pub channels: HashMap<Option<i64>, VecDeque<Literal>>,
     /// Functions for `custom-call`.
     pub custom_calls: Option<&'a dyn CustomCalls>,
     /// Called with each executed instruction.

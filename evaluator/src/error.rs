@@ -5,6 +5,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{GraphError, Instruction, TextPosition};
 use hlo::literal::LiteralError;
 use hlo::op_kind::OpKind;
+use hlo::ops::OpError;
 use hlo::shape::ArrayShape;
 
 /// An evaluation that could not be completed.
@@ -124,6 +125,12 @@ impl Failure {
 impl From<LiteralError> for Failure {
     fn from(error: LiteralError) -> Self {
         Failure::Literal(Box::new(error))
+    }
+}
+
+impl From<OpError> for Failure {
+    fn from(error: OpError) -> Self {
+        Failure::Malformed(error.to_string())
     }
 }
 

@@ -10,57 +10,100 @@ use super::{
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::cholesky::CholeskyAttributes;
+use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::constant::ConstantAttributes;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::iota::IotaAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::reduce_precision::ReducePrecisionAttributes;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
+use hlo::ops::reverse::ReverseAttributes;
+use hlo::ops::rng::RngAttributes;
+use hlo::ops::rng_bit_generator::RngBitGeneratorAttributes;
+use hlo::ops::rng_get_and_update_state::RngGetAndUpdateStateAttributes;
+use hlo::ops::select_and_scatter::SelectAndScatterAttributes;
+use hlo::ops::slice::SliceAttributes;
+use hlo::ops::sort::SortAttributes;
+use hlo::ops::top_k::TopKAttributes;
+use hlo::ops::transpose::TransposeAttributes;
+use hlo::ops::typed_attributes::OperationAttributes;
 use hlo::ops::{OpClass, definition};
 use hlo::shape::{ArrayShape, Shape};
 
 /// Bytes of the widest element type.
 const WIDEST: usize = 16;
 
+/// How an operation is evaluated.
+pub(super) enum Execution {
+    /// On any values, by a function of its own.
+    Values(fn(&mut Evaluator<'_, '_, '_>, &Instruction, Vec<Value>) -> Result<Value, Failure>),
+    /// As the only replica and partition.
+    Collective,
+    /// On arrays all of whose elements exist; others are compacted before.
+    Arrays(ArrayFunction),
+}
+
+/// A function of arrays.
+#[derive(Clone, Copy)]
+pub(super) enum ArrayFunction {
+    /// With one result.
+    One(fn(&mut Evaluator<'_, '_, '_>, &Call<'_>) -> Result<ArrayLiteral, Failure>),
+    /// With one result or, as a tuple, several.
+    Several(fn(&mut Evaluator<'_, '_, '_>, &Call<'_>) -> Result<Vec<ArrayLiteral>, Failure>),
+    /// With one result, made in the memory of the first operand if nobody else holds that.
+    InPlace(fn(ArrayLiteral, &Call<'_>) -> Result<ArrayLiteral, Failure>),
+}
+
+/// What a function of arrays is called with.
+pub(super) struct Call<'c> {
+    instruction: &'c Instruction,
+    /// All operands, or those after the first of a function in place.
+    operands: &'c [&'c ArrayLiteral],
+    /// The shape to produce.
+    result: &'c Shape,
+}
+
+impl<'c> Call<'c> {
+    fn operand(&self, number: usize) -> Result<&'c ArrayLiteral, Failure> {
+        self.operands.get(number).copied().ok_or_else(|| Failure::malformed(format!("operand {number} is missing")))
+    }
+
+    fn attributes<T: OperationAttributes<'c>>(&self) -> Result<T, Failure> {
+        Ok(self.instruction.attributes()?)
+    }
+
+    fn shape(&self) -> Result<&'c ArrayShape, Failure> {
+        array_shape(self.result)
+    }
+
+    fn shapes(&self) -> Result<Vec<&'c ArrayShape>, Failure> {
+        array_shapes(self.result)
+    }
+
+    fn nested(&self, number: usize) -> Result<&'c Computation, Failure> {
+        nested(self.instruction, number)
+    }
+}
+
 impl Evaluator<'_, '_, '_> {
     /// Executes one instruction on its operands' values.
     pub(super) fn execute(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
         self.check_memory(instruction, &operands)?;
-        match instruction.kind {
-            OpKind::Parameter => one(operands)?.with_shape(&instruction.shape),
-            OpKind::Constant => match instruction.literal() {
-                Some(literal) => Value::from_literal(literal)?.with_shape(&instruction.shape),
-                None => Err(Failure::malformed("the constant has no value")),
-            },
-            OpKind::Tuple => Ok(Value::Tuple(operands)),
-            OpKind::GetTupleElement => control::get_tuple_element(instruction, one(operands)?),
-            OpKind::AddDependency | OpKind::Domain => first(operands),
-            OpKind::OptimizationBarrier => one(operands),
-            OpKind::Copy if matches!(operands[..], [Value::Tuple(_)]) => one(operands)?.with_shape(&instruction.shape),
-            OpKind::AfterAll => Ok(Value::Token),
-            OpKind::Call => {
-                let callee = instruction.callee.and_then(|callee| self.module?.functions.get(callee.index()));
-                let callee = callee.ok_or_else(|| Failure::malformed("the called function does not exist"))?;
-                Ok(self.run(callee, operands)?)
+        match (instruction.kind, &operands[..]) {
+            (OpKind::Copy, [Value::Tuple(_)]) => return one(operands)?.with_shape(&instruction.shape),
+            (OpKind::Select, [_, Value::Tuple(_), ..]) => return control::select_tuple(operands),
+            _ => {}
+        }
+        match execution(instruction.kind) {
+            Execution::Values(function) => function(self, instruction, operands),
+            Execution::Collective => self.collective(instruction, operands, &instruction.shape),
+            Execution::Arrays(function) if operands.iter().any(Value::is_dynamic) => {
+                self.execute_dynamic(function, instruction, &operands)
             }
-            OpKind::Fusion => Ok(self.run(nested(instruction, 0)?, operands)?),
-            OpKind::While => self.while_loop(instruction, one(operands)?),
-            OpKind::Conditional => self.conditional(instruction, operands),
-            OpKind::AsyncStart => self.async_start(instruction, operands),
-            OpKind::AsyncUpdate => one(operands),
-            OpKind::AsyncDone | OpKind::AllGatherDone | OpKind::CollectivePermuteDone => {
-                control::element(one(operands)?, 1)
-            }
-            OpKind::CopyStart => control::copy_start(instruction, one(operands)?),
-            OpKind::CopyDone => control::element(one(operands)?, 0),
-            OpKind::AllReduceDone => one(operands),
-            OpKind::Infeed => self.infeed(instruction),
-            OpKind::Outfeed => self.outfeed(operands),
-            OpKind::Send => self.send(instruction, operands),
-            OpKind::SendDone => Ok(Value::Token),
-            OpKind::Recv => control::receive(instruction),
-            OpKind::RecvDone => self.receive_done(instruction),
-            OpKind::CustomCall => self.custom_call(instruction, &operands),
-            OpKind::GetDimensionSize => dynamic_shape::get_dimension_size(instruction, &operands),
-            OpKind::SetDimensionSize => dynamic_shape::set_dimension_size(instruction, operands),
-            OpKind::DynamicReshape => dynamic_shape::dynamic_reshape(instruction, &operands),
-            OpKind::Select if matches!(operands.get(1), Some(Value::Tuple(_))) => control::select_tuple(operands),
-            _ if operands.iter().any(Value::is_dynamic) => self.execute_dynamic(instruction, &operands),
-            _ => self.execute_static(instruction, operands, &instruction.shape),
+            Execution::Arrays(function) => self.execute_static(function, instruction, operands, &instruction.shape),
         }
     }
 
@@ -96,257 +139,287 @@ impl Evaluator<'_, '_, '_> {
         }
     }
 
-    /// Operations on arrays all of whose elements exist; `result` is the shape to produce.
+    /// Calls a function of arrays all of whose elements exist; `result` is the shape to produce.
     pub(super) fn execute_static(
         &mut self,
+        function: ArrayFunction,
         instruction: &Instruction,
         operands: Vec<Value>,
         result: &Shape,
     ) -> Result<Value, Failure> {
-        let kind = instruction.kind;
-        let attributes = &instruction.attributes;
-        match kind {
-            OpKind::AllGather
-            | OpKind::AllGatherStart
-            | OpKind::AllReduce
-            | OpKind::AllReduceStart
-            | OpKind::AllToAll
-            | OpKind::CollectiveBroadcast
-            | OpKind::CollectivePermute
-            | OpKind::CollectivePermuteStart
-            | OpKind::ReduceScatter
-            | OpKind::RaggedAllToAll
-            | OpKind::ReplicaId
-            | OpKind::PartitionId => return self.collective(instruction, operands, result),
-            _ => {}
-        }
         if is_empty(result) {
             // Also where a dimension beside the empty one is too large to walk.
             return control::zeros(result);
         }
-        let mut arrays = arrays(operands)?;
-        if kind == OpKind::DynamicUpdateSlice {
-            // The operand is moved out, so that data nobody else holds is updated in place.
-            if arrays.len() < 2 {
-                return Err(Failure::malformed("a dynamic-update-slice needs an operand and an update"));
+        let mut arrays = arrays(operands)?.into_iter();
+        let first = if matches!(function, ArrayFunction::InPlace(_)) { arrays.next() } else { None };
+        let rest: Vec<ArrayLiteral> = arrays.collect();
+        let operands: Vec<&ArrayLiteral> = rest.iter().collect();
+        let call = Call { instruction, operands: &operands, result };
+        Ok(match function {
+            ArrayFunction::One(function) => Value::array(function(self, &call)?),
+            ArrayFunction::Several(function) => pack(function(self, &call)?, result),
+            ArrayFunction::InPlace(function) => {
+                let first = first.ok_or_else(|| Failure::malformed("operand 0 is missing"))?;
+                Value::array(function(first, &call)?)
             }
-            let operand = arrays.remove(0);
-            let rest: Vec<&ArrayLiteral> = arrays.iter().collect();
-            let updated = indexed::dynamic_update_slice(operand, rest[0], &rest[1..])?;
-            return Ok(Value::array(updated.with_shape(array_shape(result)?.clone())?));
+        })
+    }
+}
+
+/// The function of each operation.
+fn execution(kind: OpKind) -> Execution {
+    use ArrayFunction::{InPlace, One, Several};
+    use Execution::{Arrays, Collective, Values};
+    match kind {
+        OpKind::Parameter => Values(|_, instruction, operands| one(operands)?.with_shape(&instruction.shape)),
+        OpKind::Constant => Values(|_, instruction, _| {
+            let ConstantAttributes { value } = instruction.attributes()?;
+            Value::from_literal(value)?.with_shape(&instruction.shape)
+        }),
+        OpKind::Tuple => Values(|_, _, operands| Ok(Value::Tuple(operands))),
+        OpKind::GetTupleElement => {
+            Values(|_, instruction, operands| control::get_tuple_element(instruction, one(operands)?))
         }
-        let operands: Vec<&ArrayLiteral> = arrays.iter().collect();
-        let operand = |number: usize| -> Result<&ArrayLiteral, Failure> {
-            operands.get(number).copied().ok_or_else(|| Failure::malformed(format!("operand {number} is missing")))
-        };
-        let array = match kind {
-            OpKind::Abs
-            | OpKind::Acos
-            | OpKind::Acosh
-            | OpKind::Asin
-            | OpKind::Asinh
-            | OpKind::Atanh
-            | OpKind::Cbrt
-            | OpKind::Ceil
-            | OpKind::Cosh
-            | OpKind::Cosine
-            | OpKind::CountLeadingZeros
-            | OpKind::Erf
-            | OpKind::Exponential
-            | OpKind::ExponentialMinusOne
-            | OpKind::Floor
-            | OpKind::Imag
-            | OpKind::IsFinite
-            | OpKind::Log
-            | OpKind::LogPlusOne
-            | OpKind::Logistic
-            | OpKind::Negate
-            | OpKind::Not
-            | OpKind::PopulationCount
-            | OpKind::Real
-            | OpKind::RoundNearestAfz
-            | OpKind::RoundNearestEven
-            | OpKind::Rsqrt
-            | OpKind::Sign
-            | OpKind::Sine
-            | OpKind::Sinh
-            | OpKind::Sqrt
-            | OpKind::Tan
-            | OpKind::Tanh => unary::evaluate(kind, operand(0)?, array_shape(result)?)?,
-            OpKind::Add
-            | OpKind::And
-            | OpKind::Atan2
-            | OpKind::Complex
-            | OpKind::Divide
-            | OpKind::Maximum
-            | OpKind::Minimum
-            | OpKind::Multiply
-            | OpKind::Or
-            | OpKind::Power
-            | OpKind::Remainder
-            | OpKind::ShiftLeft
-            | OpKind::ShiftRightArithmetic
-            | OpKind::ShiftRightLogical
-            | OpKind::Subtract
-            | OpKind::Xor => binary::evaluate(kind, operand(0)?, operand(1)?, array_shape(result)?)?,
-            OpKind::Compare => Comparison::of(attributes)?.evaluate(operand(0)?, operand(1)?, array_shape(result)?)?,
-            OpKind::Select => {
-                let predicate = operand(0)?;
-                if predicate.shape().rank() == 0 {
-                    let chosen = if predicate.bytes()[0] != 0 { operand(1)? } else { operand(2)? };
-                    chosen.with_shape(array_shape(result)?.clone())?
-                } else {
-                    compare::select(predicate, operand(1)?, operand(2)?, array_shape(result)?)?
-                }
+        OpKind::AddDependency | OpKind::Domain => Values(|_, _, operands| first(operands)),
+        OpKind::OptimizationBarrier | OpKind::AsyncUpdate | OpKind::AllReduceDone => {
+            Values(|_, _, operands| one(operands))
+        }
+        OpKind::AfterAll | OpKind::SendDone => Values(|_, _, _| Ok(Value::Token)),
+        OpKind::Call => Values(|evaluator, instruction, operands| {
+            let callee = instruction.callee.and_then(|callee| evaluator.module?.functions.get(callee.index()));
+            let callee = callee.ok_or_else(|| Failure::malformed("the called function does not exist"))?;
+            Ok(evaluator.run(callee, operands)?)
+        }),
+        OpKind::Fusion => {
+            Values(|evaluator, instruction, operands| Ok(evaluator.run(nested(instruction, 0)?, operands)?))
+        }
+        OpKind::While => Values(|evaluator, instruction, operands| evaluator.while_loop(instruction, one(operands)?)),
+        OpKind::Conditional => Values(|evaluator, instruction, operands| evaluator.conditional(instruction, operands)),
+        OpKind::AsyncStart => Values(|evaluator, instruction, operands| evaluator.async_start(instruction, operands)),
+        OpKind::AsyncDone | OpKind::AllGatherDone | OpKind::CollectivePermuteDone => {
+            Values(|_, _, operands| control::element(one(operands)?, 1))
+        }
+        OpKind::CopyStart => Values(|_, instruction, operands| control::copy_start(instruction, one(operands)?)),
+        OpKind::CopyDone => Values(|_, _, operands| control::element(one(operands)?, 0)),
+        OpKind::Infeed => Values(|evaluator, instruction, _| evaluator.infeed(instruction)),
+        OpKind::Outfeed => Values(|evaluator, _, operands| evaluator.outfeed(operands)),
+        OpKind::Send => Values(|evaluator, instruction, operands| evaluator.send(instruction, operands)),
+        OpKind::Recv => Values(|_, instruction, _| control::receive(instruction)),
+        OpKind::RecvDone => Values(|evaluator, instruction, _| evaluator.receive_done(instruction)),
+        OpKind::CustomCall => Values(|evaluator, instruction, operands| evaluator.custom_call(instruction, &operands)),
+        OpKind::GetDimensionSize => {
+            Values(|_, instruction, operands| dynamic_shape::get_dimension_size(instruction, &operands))
+        }
+        OpKind::SetDimensionSize => {
+            Values(|_, instruction, operands| dynamic_shape::set_dimension_size(instruction, operands))
+        }
+        OpKind::DynamicReshape => {
+            Values(|_, instruction, operands| dynamic_shape::dynamic_reshape(instruction, &operands))
+        }
+        OpKind::AllGather
+        | OpKind::AllGatherStart
+        | OpKind::AllReduce
+        | OpKind::AllReduceStart
+        | OpKind::AllToAll
+        | OpKind::CollectiveBroadcast
+        | OpKind::CollectivePermute
+        | OpKind::CollectivePermuteStart
+        | OpKind::ReduceScatter
+        | OpKind::RaggedAllToAll
+        | OpKind::ReplicaId
+        | OpKind::PartitionId => Collective,
+        OpKind::Abs
+        | OpKind::Acos
+        | OpKind::Acosh
+        | OpKind::Asin
+        | OpKind::Asinh
+        | OpKind::Atanh
+        | OpKind::Cbrt
+        | OpKind::Ceil
+        | OpKind::Cosh
+        | OpKind::Cosine
+        | OpKind::CountLeadingZeros
+        | OpKind::Erf
+        | OpKind::Exponential
+        | OpKind::ExponentialMinusOne
+        | OpKind::Floor
+        | OpKind::Imag
+        | OpKind::IsFinite
+        | OpKind::Log
+        | OpKind::LogPlusOne
+        | OpKind::Logistic
+        | OpKind::Negate
+        | OpKind::Not
+        | OpKind::PopulationCount
+        | OpKind::Real
+        | OpKind::RoundNearestAfz
+        | OpKind::RoundNearestEven
+        | OpKind::Rsqrt
+        | OpKind::Sign
+        | OpKind::Sine
+        | OpKind::Sinh
+        | OpKind::Sqrt
+        | OpKind::Tan
+        | OpKind::Tanh => {
+            Arrays(One(|_, call| unary::evaluate(call.instruction.kind, call.operand(0)?, call.shape()?)))
+        }
+        OpKind::Add
+        | OpKind::And
+        | OpKind::Atan2
+        | OpKind::Complex
+        | OpKind::Divide
+        | OpKind::Maximum
+        | OpKind::Minimum
+        | OpKind::Multiply
+        | OpKind::Or
+        | OpKind::Power
+        | OpKind::Remainder
+        | OpKind::ShiftLeft
+        | OpKind::ShiftRightArithmetic
+        | OpKind::ShiftRightLogical
+        | OpKind::Subtract
+        | OpKind::Xor => Arrays(One(|_, call| {
+            binary::evaluate(call.instruction.kind, call.operand(0)?, call.operand(1)?, call.shape()?)
+        })),
+        OpKind::Compare => Arrays(One(|_, call| {
+            Comparison::of(call.attributes()?).evaluate(call.operand(0)?, call.operand(1)?, call.shape()?)
+        })),
+        OpKind::Select => Arrays(One(|_, call| {
+            let predicate = call.operand(0)?;
+            if predicate.shape().rank() == 0 {
+                let chosen = if predicate.bytes()[0] != 0 { call.operand(1)? } else { call.operand(2)? };
+                return Ok(chosen.with_shape(call.shape()?.clone())?);
             }
-            OpKind::Clamp => compare::clamp(operand(0)?, operand(1)?, operand(2)?, array_shape(result)?)?,
-            OpKind::Convert => convert::convert(operand(0)?, array_shape(result)?)?,
-            OpKind::ReducePrecision => convert::reduce_precision(
-                operand(0)?,
-                required(instruction, "exponent_bits")?,
-                required(instruction, "mantissa_bits")?,
-                array_shape(result)?,
-            )?,
-            OpKind::StochasticConvert => convert::stochastic_convert(operand(0)?, operand(1)?, array_shape(result)?)?,
-            OpKind::BitcastConvert => movement::bitcast_convert(operand(0)?, array_shape(result)?)?,
-            OpKind::Bitcast => movement::bitcast(operand(0)?, array_shape(result)?)?,
-            OpKind::Copy | OpKind::Reshape => movement::reshape(operand(0)?, array_shape(result)?)?,
-            OpKind::Broadcast => movement::broadcast(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?,
-            OpKind::Transpose => movement::transpose(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?,
-            OpKind::Reverse => movement::reverse(operand(0)?, attributes.ints("dimensions"), array_shape(result)?)?,
-            OpKind::Slice => movement::slice(operand(0)?, attributes.slice(), array_shape(result)?)?,
-            OpKind::Pad => movement::pad(operand(0)?, operand(1)?, attributes.padding(), array_shape(result)?)?,
-            OpKind::Concatenate => {
-                let along = attributes.ints("dimensions").first().copied().unwrap_or(0);
-                movement::concatenate(&operands, along, array_shape(result)?)?
-            }
-            OpKind::Iota => movement::iota(required(instruction, "iota_dimension")?, array_shape(result)?)?,
-            OpKind::DynamicSlice => {
-                let starts = operands.get(1..).unwrap_or(&[]);
-                indexed::dynamic_slice(operand(0)?, starts, array_shape(result)?)?
-            }
-            OpKind::Gather => indexed::gather(operand(0)?, operand(1)?, attributes, array_shape(result)?)?,
-            OpKind::Dot => dot::dot(operand(0)?, operand(1)?, attributes, array_shape(result)?)?,
-            OpKind::RaggedDot => {
-                ragged::ragged_dot(operand(0)?, operand(1)?, operand(2)?, attributes, array_shape(result)?)?
-            }
-            OpKind::Convolution => {
-                convolution::convolution(operand(0)?, operand(1)?, attributes, array_shape(result)?)?
-            }
-            OpKind::Cholesky => linear_algebra::cholesky(operand(0)?, attributes.flag("lower"), array_shape(result)?)?,
-            OpKind::TriangularSolve => {
-                linear_algebra::triangular_solve(operand(0)?, operand(1)?, attributes, array_shape(result)?)?
-            }
-            OpKind::Fft => fft::fft(operand(0)?, attributes, array_shape(result)?)?,
-            OpKind::Map => self.map(nested(instruction, 0)?, &operands, array_shape(result)?)?,
-            OpKind::SelectAndScatter => {
-                let mut select = ScalarFunction::new(self.module, nested(instruction, 0)?);
-                let mut scatter = ScalarFunction::new(self.module, nested(instruction, 1)?);
-                window::select_and_scatter(
-                    self,
-                    [operand(0)?, operand(1)?, operand(2)?],
-                    attributes.window(),
-                    &mut select,
-                    &mut scatter,
-                    array_shape(result)?,
-                )?
-            }
-            OpKind::BatchNormInference => batch_norm::inference(&operands, attributes, array_shape(result)?)?,
-            OpKind::Rng => {
-                let distribution = attributes.word("distribution").unwrap_or_default();
-                random::rng(&mut self.environment.random, distribution, operand(0)?, operand(1)?, array_shape(result)?)?
-            }
-            OpKind::RngGetAndUpdateState => {
-                let delta = attributes.int("delta").unwrap_or(0);
-                random::get_and_update_state(&mut self.environment.random, delta, array_shape(result)?)?
-            }
-            OpKind::Reduce => {
-                let (values, initial) = operands.split_at(operands.len() / 2);
-                let mut function = ScalarFunction::new(self.module, nested(instruction, 0)?);
-                let shapes = array_shapes(result)?;
-                let dimensions = attributes.ints("dimensions");
-                let results = reduce::reduce(self, values, initial, dimensions, &mut function, &shapes)?;
-                return Ok(pack(results, result));
-            }
-            OpKind::ReduceWindow => {
-                let (values, initial) = operands.split_at(operands.len() / 2);
-                let mut function = ScalarFunction::new(self.module, nested(instruction, 0)?);
-                let shapes = array_shapes(result)?;
-                let results =
-                    window::reduce_window(self, values, initial, attributes.window(), &mut function, &shapes)?;
-                return Ok(pack(results, result));
-            }
-            OpKind::Scatter => {
-                let mut function = ScalarFunction::new(self.module, nested(instruction, 0)?);
-                let shapes = array_shapes(result)?;
-                return Ok(pack(scatter::scatter(self, &operands, attributes, &mut function, &shapes)?, result));
-            }
-            OpKind::Sort => {
-                let mut comparator = ScalarFunction::new(self.module, nested(instruction, 0)?);
-                let along = attributes.ints("dimensions").first().copied();
-                let shapes = array_shapes(result)?;
-                return Ok(pack(sort::sort(self, &operands, along, &mut comparator, &shapes)?, result));
-            }
-            OpKind::TopK => {
-                let largest = attributes.get("largest").is_none() || attributes.flag("largest");
-                return Ok(pack(sort::top_k(operand(0)?, largest, &array_shapes(result)?)?, result));
-            }
-            OpKind::BatchNormTraining => {
-                return Ok(pack(batch_norm::training(&operands, attributes, &array_shapes(result)?)?, result));
-            }
-            OpKind::BatchNormGrad => {
-                return Ok(pack(batch_norm::gradient(&operands, attributes, &array_shapes(result)?)?, result));
-            }
-            OpKind::RngBitGenerator => {
-                let algorithm = attributes.word("algorithm").unwrap_or("rng_default");
-                return Ok(pack(random::bit_generator(algorithm, operand(0)?, &array_shapes(result)?)?, result));
-            }
-            // Executed in `execute`, or above.
-            OpKind::AddDependency
-            | OpKind::AfterAll
-            | OpKind::AllGather
-            | OpKind::AllGatherDone
-            | OpKind::AllGatherStart
-            | OpKind::AllReduce
-            | OpKind::AllReduceDone
-            | OpKind::AllReduceStart
-            | OpKind::AllToAll
-            | OpKind::AsyncDone
-            | OpKind::AsyncStart
-            | OpKind::AsyncUpdate
-            | OpKind::Call
-            | OpKind::CollectiveBroadcast
-            | OpKind::CollectivePermute
-            | OpKind::CollectivePermuteDone
-            | OpKind::CollectivePermuteStart
-            | OpKind::Conditional
-            | OpKind::Constant
-            | OpKind::CopyDone
-            | OpKind::CopyStart
-            | OpKind::CustomCall
-            | OpKind::Domain
-            | OpKind::DynamicReshape
-            | OpKind::DynamicUpdateSlice
-            | OpKind::Fusion
-            | OpKind::GetDimensionSize
-            | OpKind::GetTupleElement
-            | OpKind::Infeed
-            | OpKind::OptimizationBarrier
-            | OpKind::Outfeed
-            | OpKind::Parameter
-            | OpKind::PartitionId
-            | OpKind::RaggedAllToAll
-            | OpKind::Recv
-            | OpKind::RecvDone
-            | OpKind::ReduceScatter
-            | OpKind::ReplicaId
-            | OpKind::Send
-            | OpKind::SendDone
-            | OpKind::SetDimensionSize
-            | OpKind::Tuple
-            | OpKind::While => return Err(Failure::malformed("the operands do not fit the operation")),
-        };
-        Ok(Value::array(array))
+            compare::select(predicate, call.operand(1)?, call.operand(2)?, call.shape()?)
+        })),
+        OpKind::Clamp => {
+            Arrays(One(|_, call| compare::clamp(call.operand(0)?, call.operand(1)?, call.operand(2)?, call.shape()?)))
+        }
+        OpKind::Convert => Arrays(One(|_, call| convert::convert(call.operand(0)?, call.shape()?))),
+        OpKind::ReducePrecision => Arrays(One(|_, call| {
+            let ReducePrecisionAttributes { exponent_bits, mantissa_bits } = call.attributes()?;
+            convert::reduce_precision(call.operand(0)?, exponent_bits, mantissa_bits, call.shape()?)
+        })),
+        OpKind::StochasticConvert => {
+            Arrays(One(|_, call| convert::stochastic_convert(call.operand(0)?, call.operand(1)?, call.shape()?)))
+        }
+        OpKind::BitcastConvert => Arrays(One(|_, call| movement::bitcast_convert(call.operand(0)?, call.shape()?))),
+        OpKind::Bitcast => Arrays(One(|_, call| movement::bitcast(call.operand(0)?, call.shape()?))),
+        OpKind::Copy | OpKind::Reshape => Arrays(One(|_, call| movement::reshape(call.operand(0)?, call.shape()?))),
+        OpKind::Broadcast => Arrays(One(|_, call| {
+            let BroadcastAttributes { dimensions } = call.attributes()?;
+            movement::broadcast(call.operand(0)?, dimensions, call.shape()?)
+        })),
+        OpKind::Transpose => Arrays(One(|_, call| {
+            let TransposeAttributes { dimensions } = call.attributes()?;
+            movement::transpose(call.operand(0)?, dimensions, call.shape()?)
+        })),
+        OpKind::Reverse => Arrays(One(|_, call| {
+            let ReverseAttributes { dimensions } = call.attributes()?;
+            movement::reverse(call.operand(0)?, dimensions, call.shape()?)
+        })),
+        OpKind::Slice => Arrays(One(|_, call| {
+            let SliceAttributes { slice } = call.attributes()?;
+            movement::slice(call.operand(0)?, slice, call.shape()?)
+        })),
+        OpKind::Pad => Arrays(One(|_, call| {
+            let PadAttributes { padding } = call.attributes()?;
+            movement::pad(call.operand(0)?, call.operand(1)?, padding, call.shape()?)
+        })),
+        OpKind::Concatenate => Arrays(One(|_, call| {
+            let ConcatenateAttributes { dimensions } = call.attributes()?;
+            movement::concatenate(call.operands, dimensions.0, call.shape()?)
+        })),
+        OpKind::Iota => Arrays(One(|_, call| {
+            let IotaAttributes { iota_dimension } = call.attributes()?;
+            movement::iota(iota_dimension, call.shape()?)
+        })),
+        OpKind::DynamicSlice => Arrays(One(|_, call| {
+            indexed::dynamic_slice(call.operand(0)?, call.operands.get(1..).unwrap_or(&[]), call.shape()?)
+        })),
+        OpKind::DynamicUpdateSlice => Arrays(InPlace(|operand, call| {
+            let starts = call.operands.get(1..).unwrap_or(&[]);
+            let updated = indexed::dynamic_update_slice(operand, call.operand(0)?, starts)?;
+            Ok(updated.with_shape(call.shape()?.clone())?)
+        })),
+        OpKind::Gather => Arrays(One(|_, call| {
+            indexed::gather(call.operand(0)?, call.operand(1)?, &call.attributes()?, call.shape()?)
+        })),
+        OpKind::Dot => Arrays(One(|_, call| {
+            let attributes: DotAttributes = call.attributes()?;
+            dot::dot(call.operand(0)?, call.operand(1)?, &attributes.dimensions(), call.shape()?)
+        })),
+        OpKind::RaggedDot => Arrays(One(|_, call| {
+            let operands = [call.operand(0)?, call.operand(1)?, call.operand(2)?];
+            ragged::ragged_dot(operands, &call.attributes()?, call.shape()?)
+        })),
+        OpKind::Convolution => Arrays(One(|_, call| {
+            convolution::convolution(call.operand(0)?, call.operand(1)?, &call.attributes()?, call.shape()?)
+        })),
+        OpKind::Cholesky => Arrays(One(|_, call| {
+            let CholeskyAttributes { lower } = call.attributes()?;
+            linear_algebra::cholesky(call.operand(0)?, lower, call.shape()?)
+        })),
+        OpKind::TriangularSolve => Arrays(One(|_, call| {
+            linear_algebra::triangular_solve(call.attributes()?, call.operand(0)?, call.operand(1)?, call.shape()?)
+        })),
+        OpKind::Fft => Arrays(One(|_, call| fft::fft(call.operand(0)?, &call.attributes()?, call.shape()?))),
+        OpKind::Map => Arrays(One(|evaluator, call| evaluator.map(call.nested(0)?, call.operands, call.shape()?))),
+        OpKind::SelectAndScatter => Arrays(One(|evaluator, call| {
+            let SelectAndScatterAttributes { window } = call.attributes()?;
+            let mut select = ScalarFunction::new(evaluator.module, call.nested(0)?);
+            let mut scatter = ScalarFunction::new(evaluator.module, call.nested(1)?);
+            let operands = [call.operand(0)?, call.operand(1)?, call.operand(2)?];
+            window::select_and_scatter(evaluator, operands, window, &mut select, &mut scatter, call.shape()?)
+        })),
+        OpKind::BatchNormInference => {
+            Arrays(One(|_, call| batch_norm::inference(call.operands, &call.attributes()?, call.shape()?)))
+        }
+        OpKind::Rng => Arrays(One(|evaluator, call| {
+            let RngAttributes { distribution } = call.attributes()?;
+            let random = &mut evaluator.environment.random;
+            random::rng(random, distribution, call.operand(0)?, call.operand(1)?, call.shape()?)
+        })),
+        OpKind::RngGetAndUpdateState => Arrays(One(|evaluator, call| {
+            let RngGetAndUpdateStateAttributes { delta } = call.attributes()?;
+            random::get_and_update_state(&mut evaluator.environment.random, delta, call.shape()?)
+        })),
+        OpKind::Reduce => Arrays(Several(|evaluator, call| {
+            let ReduceAttributes { dimensions } = call.attributes()?;
+            let (values, initial) = call.operands.split_at(call.operands.len() / 2);
+            let mut function = ScalarFunction::new(evaluator.module, call.nested(0)?);
+            reduce::reduce(evaluator, values, initial, dimensions, &mut function, &call.shapes()?)
+        })),
+        OpKind::ReduceWindow => Arrays(Several(|evaluator, call| {
+            let ReduceWindowAttributes { window } = call.attributes()?;
+            let (values, initial) = call.operands.split_at(call.operands.len() / 2);
+            let mut function = ScalarFunction::new(evaluator.module, call.nested(0)?);
+            window::reduce_window(evaluator, values, initial, window, &mut function, &call.shapes()?)
+        })),
+        OpKind::Scatter => Arrays(Several(|evaluator, call| {
+            let mut function = ScalarFunction::new(evaluator.module, call.nested(0)?);
+            scatter::scatter(evaluator, call.operands, &call.attributes()?, &mut function, &call.shapes()?)
+        })),
+        OpKind::Sort => Arrays(Several(|evaluator, call| {
+            let SortAttributes { dimensions, .. } = call.attributes()?;
+            let mut comparator = ScalarFunction::new(evaluator.module, call.nested(0)?);
+            sort::sort(evaluator, call.operands, dimensions.0, &mut comparator, &call.shapes()?)
+        })),
+        OpKind::TopK => Arrays(Several(|_, call| {
+            let TopKAttributes { largest, .. } = call.attributes()?;
+            sort::top_k(call.operand(0)?, largest, &call.shapes()?)
+        })),
+        OpKind::BatchNormTraining => {
+            Arrays(Several(|_, call| batch_norm::training(call.operands, &call.attributes()?, &call.shapes()?)))
+        }
+        OpKind::BatchNormGrad => {
+            Arrays(Several(|_, call| batch_norm::gradient(call.operands, &call.attributes()?, &call.shapes()?)))
+        }
+        OpKind::RngBitGenerator => Arrays(Several(|_, call| {
+            let RngBitGeneratorAttributes { algorithm } = call.attributes()?;
+            random::bit_generator(algorithm, call.operand(0)?, &call.shapes()?)
+        })),
     }
 }
 
@@ -408,8 +481,4 @@ fn pack(results: Vec<ArrayLiteral>, shape: &Shape) -> Value {
         _ if values.len() == 1 => values.remove(0),
         _ => Value::Tuple(values),
     }
-}
-
-fn required(instruction: &Instruction, name: &str) -> Result<i64, Failure> {
-    instruction.attributes.int(name).ok_or_else(|| Failure::malformed(format!("`{name}` is missing")))
 }

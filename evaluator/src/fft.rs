@@ -6,8 +6,9 @@ use rustfft::{FftDirection, FftPlanner};
 use super::Failure;
 use super::data::{row_major_strides, sizes};
 use super::dot::{load_all, store_all};
-use hlo::attributes::Attributes;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::enumerations::FftType;
+use hlo::ops::fft::FftAttributes;
 use hlo::shape::ArrayShape;
 
 /// A row-major array of complex numbers.
@@ -53,10 +54,10 @@ impl Grid {
 /// Fourier transform along the last dimensions, whose lengths in the time domain are `fft_length`.
 pub(super) fn fft(
     operand: &ArrayLiteral,
-    attributes: &Attributes,
+    attributes: &FftAttributes<'_>,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let lengths = sizes(attributes.ints("fft_length"));
+    let lengths = sizes(attributes.fft_length);
     let rank = operand.shape().rank();
     if lengths.is_empty() || lengths.len() > rank {
         return Err(Failure::malformed("`fft_length` does not fit the operand"));
@@ -65,10 +66,10 @@ pub(super) fn fft(
     let length = lengths[lengths.len() - 1];
     let half = length / 2 + 1;
     let mut grid = Grid { sizes: sizes(&operand.shape().dimensions), data: load_all(operand) };
-    match attributes.word("fft_type") {
-        Some("FFT") => (inner..rank).rev().for_each(|d| grid.transform(d, FftDirection::Forward)),
-        Some("IFFT") => (inner..rank).rev().for_each(|d| grid.transform(d, FftDirection::Inverse)),
-        Some("RFFT") => {
+    match attributes.fft_type {
+        FftType::Fft => (inner..rank).rev().for_each(|d| grid.transform(d, FftDirection::Forward)),
+        FftType::Ifft => (inner..rank).rev().for_each(|d| grid.transform(d, FftDirection::Inverse)),
+        FftType::Rfft => {
             grid.transform(last, FftDirection::Forward);
             if grid.sizes[last] < half {
                 return Err(Failure::malformed("the last dimension does not have the length of `fft_length`"));
@@ -76,7 +77,7 @@ pub(super) fn fft(
             grid.resize_last(if length == 0 { 0 } else { half }, |line, i| line[i]);
             (inner..last).rev().for_each(|d| grid.transform(d, FftDirection::Forward));
         }
-        Some("IRFFT") => {
+        FftType::Irfft => {
             if grid.sizes[last] < half && length > 0 {
                 return Err(Failure::malformed("the last dimension is not half of `fft_length`"));
             }
@@ -90,7 +91,6 @@ pub(super) fn fft(
             });
             grid.transform(last, FftDirection::Inverse);
         }
-        _ => return Err(Failure::malformed("`fft_type` is missing")),
     }
     if grid.data.len() != result.element_count() as usize {
         return Err(Failure::malformed("the result does not have the size of the transform"));

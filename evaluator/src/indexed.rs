@@ -4,8 +4,8 @@ use super::Failure;
 use super::data::{advance, build, row_major_strides, sizes};
 use super::movement::read_strided;
 use super::strided::{self, Side};
-use hlo::attributes::Attributes;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::gather::GatherAttributes;
 use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 
@@ -133,23 +133,23 @@ impl<'a> IndexVectors<'a> {
 pub(super) fn gather(
     operand: &ArrayLiteral,
     indices: &ArrayLiteral,
-    attributes: &Attributes,
+    attributes: &GatherAttributes<'_>,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let operand_sizes = sizes(&operand.shape().dimensions);
     let operand_strides = row_major_strides(&operand_sizes);
     let result_sizes = sizes(&result.dimensions);
     let result_strides = row_major_strides(&result_sizes);
-    let slice_sizes = sizes(attributes.ints("slice_sizes"));
-    let offset_dims = attributes.ints("offset_dims");
-    let collapsed = attributes.ints("collapsed_slice_dims");
-    let operand_batching = attributes.ints("operand_batching_dims");
+    let slice_sizes = sizes(attributes.slice_sizes);
+    let offset_dims = attributes.offset_dims;
+    let collapsed = attributes.collapsed_slice_dims;
+    let operand_batching = attributes.operand_batching_dims;
     let vectors = IndexVectors::new(
         indices,
-        attributes.int("index_vector_dim").unwrap_or(indices.shape().rank() as i64),
-        attributes.ints("start_index_map"),
+        attributes.index_vector_dim,
+        attributes.start_index_map,
         operand_batching,
-        attributes.ints("start_indices_batching_dims"),
+        attributes.start_indices_batching_dims,
     );
     // Operand dimensions that stay in the result, in order, go to the offset dimensions, in order.
     let offset_operand_dims: Vec<usize> = (0..operand_sizes.len())

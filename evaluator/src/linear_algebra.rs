@@ -5,8 +5,9 @@ use num_complex::Complex64;
 use super::Failure;
 use super::complex;
 use super::dot::{load_all, store_all};
-use hlo::attributes::Attributes;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::enumerations::TransposeKind;
+use hlo::ops::triangular_solve::TriangularSolveAttributes;
 use hlo::shape::ArrayShape;
 
 const ZERO: Complex64 = Complex64::new(0.0, 0.0);
@@ -74,21 +75,13 @@ fn conjugate_transpose(matrix: &mut [Complex64], n: usize) {
     }
 }
 
-/// What is done to the coefficient matrix.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Transposition {
-    None,
-    Transpose,
-    Adjoint,
-}
-
 /// A triangular system: op(a) x = b, or x op(a) = b.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TriangularSystem {
     pub(super) left_side: bool,
     pub(super) lower: bool,
     pub(super) unit_diagonal: bool,
-    pub(super) transposition: Transposition,
+    pub(super) transposition: TransposeKind,
 }
 
 impl TriangularSystem {
@@ -97,11 +90,11 @@ impl TriangularSystem {
         let m = if self.left_side { rows } else { columns };
         let count = if self.left_side { columns } else { rows };
         let coefficient = |i: usize, j: usize| match self.transposition {
-            Transposition::None => a[i * m + j],
-            Transposition::Transpose => a[j * m + i],
-            Transposition::Adjoint => a[j * m + i].conj(),
+            TransposeKind::NoTranspose => a[i * m + j],
+            TransposeKind::Transpose => a[j * m + i],
+            TransposeKind::Adjoint => a[j * m + i].conj(),
         };
-        let op_is_lower = self.lower == (self.transposition == Transposition::None);
+        let op_is_lower = self.lower == (self.transposition == TransposeKind::NoTranspose);
         // x op(a) = b is op(a)ᵀ xᵀ = bᵀ, whose matrix is lower when op(a) is upper.
         let forward = op_is_lower == self.left_side;
         let matrix = |i: usize, j: usize| if self.left_side { coefficient(i, j) } else { coefficient(j, i) };
@@ -125,21 +118,13 @@ fn divide(a: Complex64, b: Complex64) -> Complex64 {
 
 /// Solves batches of triangular systems ("TriangularSolve").
 pub(super) fn triangular_solve(
+    attributes: TriangularSolveAttributes,
     a: &ArrayLiteral,
     b: &ArrayLiteral,
-    attributes: &Attributes,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let system = TriangularSystem {
-        left_side: attributes.flag("left_side"),
-        lower: attributes.flag("lower"),
-        unit_diagonal: attributes.flag("unit_diagonal"),
-        transposition: match attributes.word("transpose_a") {
-            Some("TRANSPOSE") => Transposition::Transpose,
-            Some("ADJOINT") => Transposition::Adjoint,
-            _ => Transposition::None,
-        },
-    };
+    let TriangularSolveAttributes { left_side, lower, unit_diagonal, transpose_a } = attributes;
+    let system = TriangularSystem { left_side, lower, unit_diagonal, transposition: transpose_a };
     solve_batches(system, a, b, result)
 }
 

@@ -8,10 +8,10 @@ use super::data::{build, for_each_index, row_major_strides, sizes};
 use super::dot::dot;
 use super::movement::read_strided;
 use super::strided::Side;
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
-use hlo::ops::ragged_dot::{RaggedMode, group_sizes_prefix, ragged_mode};
+use hlo::ops::dot::DotDimensions;
+use hlo::ops::ragged_dot::{RaggedDotAttributes, RaggedMode, group_sizes_prefix, ragged_mode};
 use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 
@@ -25,7 +25,7 @@ fn without(operand: &ArrayLiteral, along: usize, index: i64) -> Result<ArrayLite
 }
 
 /// Dimension numbers after dimension `removed` has gone.
-fn renumbered(numbers: &[i64], removed: i64) -> Vec<i64> {
+fn renumbered(numbers: &[usize], removed: usize) -> Vec<usize> {
     numbers.iter().map(|&d| if d > removed { d - 1 } else { d }).collect()
 }
 
@@ -84,21 +84,20 @@ fn with_zero(operand: &ArrayLiteral) -> Result<Cow<'_, ArrayLiteral>, Failure> {
 
 /// Operands: left, right, group sizes.
 pub(super) fn ragged_dot(
-    lhs: &ArrayLiteral,
-    rhs: &ArrayLiteral,
-    group_sizes: &ArrayLiteral,
-    attributes: &Attributes,
+    [lhs, rhs, group_sizes]: [&ArrayLiteral; 3],
+    attributes: &RaggedDotAttributes<'_>,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let numbers = |name: &str| sizes(attributes.ints(name));
-    let (batch, contracting) = (numbers("lhs_batch_dims"), numbers("lhs_contracting_dims"));
-    let ragged = numbers("lhs_ragged_dims").first().copied().filter(|&d| d < lhs.shape().rank());
-    let ragged = ragged.ok_or_else(|| Failure::malformed("the ragged dimension does not exist"))?;
-    let mode = ragged_mode(&batch, &contracting, ragged);
-    if mode == RaggedMode::Batch {
-        return dot(lhs, rhs, attributes, result);
+    let numbers = attributes.dimensions();
+    let ragged = attributes.lhs_ragged_dims.index();
+    if ragged >= lhs.shape().rank() {
+        return Err(Failure::malformed("the ragged dimension does not exist"));
     }
-    let mut dimensions = group_sizes_prefix(&batch, &contracting, ragged);
+    let mode = ragged_mode(&numbers.lhs_batch, &numbers.lhs_contracting, ragged);
+    if mode == RaggedMode::Batch {
+        return dot(lhs, rhs, &numbers, result);
+    }
+    let mut dimensions = group_sizes_prefix(&numbers.lhs_batch, &numbers.lhs_contracting, ragged);
     dimensions.push(ragged);
     let extents: Vec<usize> = dimensions.iter().map(|&d| lhs.shape().dimensions[d] as usize).collect();
     let groups = Groups::new(group_sizes, &extents);
@@ -106,11 +105,9 @@ pub(super) fn ragged_dot(
     let width = result.element_type.byte_width();
     if mode == RaggedMode::Contracting {
         // Each group has its own result.
+        let pairs = [(&numbers.lhs_batch, &numbers.rhs_batch), (&numbers.lhs_contracting, &numbers.rhs_contracting)];
         let rhs_of: Vec<(usize, usize)> =
-            [("lhs_batch_dims", "rhs_batch_dims"), ("lhs_contracting_dims", "rhs_contracting_dims")]
-                .into_iter()
-                .flat_map(|(lhs, rhs)| numbers(lhs).into_iter().zip(numbers(rhs)))
-                .collect();
+            pairs.into_iter().flat_map(|(lhs, rhs)| lhs.iter().copied().zip(rhs.iter().copied())).collect();
         let rhs_dimensions = dimensions.iter().map(|d| rhs_of.iter().find(|pair| pair.0 == *d).map(|pair| pair.1));
         let rhs_dimensions: Option<Vec<usize>> = rhs_dimensions.collect();
         let rhs_dimensions = rhs_dimensions.ok_or_else(|| Failure::malformed("a dimension without a partner"))?;
@@ -120,25 +117,27 @@ pub(super) fn ragged_dot(
             let parts = target.chunks_exact_mut(shape.byte_size().max(1));
             for (group, part) in (0..count).zip(parts) {
                 let (lhs, rhs) = (groups.part(lhs, &dimensions, group)?, groups.part(rhs, &rhs_dimensions, group)?);
-                part.copy_from_slice(dot(&lhs, &rhs, attributes, &shape)?.bytes());
+                part.copy_from_slice(dot(&lhs, &rhs, &numbers, &shape)?.bytes());
             }
             Ok(())
         });
     }
     // Each group has its own right matrix. The dimensions of the groups come first in the result.
-    let group_dim = attributes.ints("rhs_group_dims").first().copied().unwrap_or(0);
-    let mut attributes = attributes.clone();
-    for name in ["rhs_batch_dims", "rhs_contracting_dims"] {
-        let renumbered = renumbered(attributes.ints(name), group_dim);
-        attributes.set(name, AttributeValue::Ints(renumbered));
-    }
+    let &[group_dim] = &sizes(attributes.rhs_group_dims)[..] else {
+        return Err(Failure::malformed("the group dimension is missing"));
+    };
+    let numbers = DotDimensions {
+        rhs_batch: renumbered(&numbers.rhs_batch, group_dim),
+        rhs_contracting: renumbered(&numbers.rhs_contracting, group_dim),
+        ..numbers
+    };
     let row = result.dimensions[dimensions.len()..].iter().product::<i64>() as usize * width;
     build::<u8>(result, |target| {
         for group in 0..count {
             if row == 0 || !groups.groups.contains(&Some(group)) {
                 continue;
             }
-            let product = dot(lhs, &without(rhs, group_dim as usize, group as i64)?, &attributes, result)?;
+            let product = dot(lhs, &without(rhs, group_dim, group as i64)?, &numbers, result)?;
             let rows = target.chunks_exact_mut(row).zip(product.bytes().chunks_exact(row));
             for ((to, from), own) in rows.zip(&groups.groups) {
                 if *own == Some(group) {

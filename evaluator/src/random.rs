@@ -7,6 +7,7 @@ use super::Failure;
 use super::data::{advance, build, row_major_strides, sizes, view};
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::enumerations::{RandomDistribution, RngAlgorithm};
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 
@@ -112,7 +113,7 @@ fn threefry_bits(key: u64, counter: u64, dimensions: &[usize], width: u32) -> Bi
 
 /// (new state, bits) ("RngBitGenerator"). The state is a key and a counter of 64 bits, or of 128 for Philox.
 pub(super) fn bit_generator(
-    algorithm: &str,
+    algorithm: RngAlgorithm,
     state: &ArrayLiteral,
     results: &[&ArrayShape],
 ) -> Result<Vec<ArrayLiteral>, Failure> {
@@ -134,12 +135,12 @@ pub(super) fn bit_generator(
     let count: usize = dimensions.iter().product();
     let mut next = words.clone();
     let bits = match (algorithm, &words[..]) {
-        ("rng_three_fry", [key, counter, ..]) => {
+        (RngAlgorithm::ThreeFry, [key, counter, ..]) => {
             let bits = threefry_bits(*key, *counter, &dimensions, width);
             next[1] = counter.wrapping_add(bits.blocks);
             bits
         }
-        ("rng_philox" | "rng_default", [key, low, high, ..]) => {
+        (RngAlgorithm::Philox | RngAlgorithm::Default, [key, low, high, ..]) => {
             let counter = u128::from(*low) | u128::from(*high) << 64;
             let bits = philox_bits(*key, counter, count, width);
             let counter = counter.wrapping_add(bits.blocks.into());
@@ -147,7 +148,7 @@ pub(super) fn bit_generator(
             bits
         }
         // With two words of state the key is the high half of the counter too.
-        ("rng_philox" | "rng_default", [key, low]) => {
+        (RngAlgorithm::Philox | RngAlgorithm::Default, [key, low]) => {
             let bits = philox_bits(*key, u128::from(*low) | u128::from(*key) << 64, count, width);
             next[1] = low.wrapping_add(bits.blocks);
             bits
@@ -214,7 +215,7 @@ fn unit(bits: u64) -> f64 {
 /// arrives as a uniform number compared with the mean.
 pub(super) fn rng(
     state: &mut RandomState,
-    distribution: &str,
+    distribution: RandomDistribution,
     a: &ArrayLiteral,
     b: &ArrayLiteral,
     result: &ArrayShape,
@@ -223,8 +224,10 @@ pub(super) fn rng(
     let count = result.element_count() as usize;
     let (a, b) = (load(a.element_type(), a.bytes(), 0), load(b.element_type(), b.bytes(), 0));
     let values: Vec<Scalar> = match distribution {
-        "rng_uniform" => state.draw(count).into_iter().map(|bits| uniform(bits, a, b, element_type)).collect(),
-        "rng_normal" => {
+        RandomDistribution::Uniform => {
+            state.draw(count).into_iter().map(|bits| uniform(bits, a, b, element_type)).collect()
+        }
+        RandomDistribution::Normal => {
             let bits = state.draw(count + count % 2);
             let pairs = bits.chunks_exact(2).flat_map(|pair| {
                 // Box-Muller; 1 - u is never 0.
@@ -234,7 +237,6 @@ pub(super) fn rng(
             });
             pairs.map(|z| Scalar::Float(a.to_float() + b.to_float() * z)).collect()
         }
-        other => return Err(Failure::Unsupported(format!("distribution {other}"))),
     };
     build::<u8>(result, |target| {
         values.iter().take(count).enumerate().for_each(|(index, &value)| store(element_type, target, index, value));
@@ -285,7 +287,7 @@ mod tests {
         assert_eq!(threefry([u32::MAX; 2], [u32::MAX; 2]), [0x1cb9_96fc, 0xbb00_2be7]);
     }
 
-    fn generate(algorithm: &str, state: &[u64], shape: &ArrayShape) -> (Vec<u64>, Vec<u64>) {
+    fn generate(algorithm: RngAlgorithm, state: &[u64], shape: &ArrayShape) -> (Vec<u64>, Vec<u64>) {
         let state = ArrayLiteral::from_slice([state.len() as i64], state).unwrap();
         let results = bit_generator(algorithm, &state, &[state.shape(), shape]).unwrap();
         let count = shape.element_count() as usize;
@@ -298,23 +300,23 @@ mod tests {
     fn bits_are_those_of_xla() {
         const STATE: [u64; 3] = [0x1234_5678_9abc_def0, 0xfedc_ba98_7654_3210, 77];
         let shape = |element_type, dimensions: &[i64]| ArrayShape::new(element_type, dimensions);
-        let (state, values) = generate("rng_philox", &STATE, &shape(ElementType::U32, &[3, 3]));
+        let (state, values) = generate(RngAlgorithm::Philox, &STATE, &shape(ElementType::U32, &[3, 3]));
         assert_eq!(state, [STATE[0], STATE[1] + 3, 77]);
         assert_eq!(values[..5], [4014753730, 3910883873, 4194286446, 743886260, 3209510574]);
-        let (_, values) = generate("rng_philox", &STATE, &shape(ElementType::U64, &[3]));
+        let (_, values) = generate(RngAlgorithm::Philox, &STATE, &shape(ElementType::U64, &[3]));
         assert_eq!(values, [16797118337003571138, 3194967162838039406, 8958478587758722734]);
-        let (state, values) = generate("rng_default", &STATE[..2], &shape(ElementType::U16, &[2, 3]));
+        let (state, values) = generate(RngAlgorithm::Default, &STATE[..2], &shape(ElementType::U16, &[2, 3]));
         assert_eq!(state, [STATE[0], STATE[1] + 2]);
         assert_eq!(values, [2987, 16003, 44313, 52165, 64095, 31580]);
-        let (state, values) = generate("rng_three_fry", &STATE[..2], &shape(ElementType::U32, &[3, 3]));
+        let (state, values) = generate(RngAlgorithm::ThreeFry, &STATE[..2], &shape(ElementType::U32, &[3, 3]));
         assert_eq!(state, [STATE[0], STATE[1] + 6]);
         assert_eq!(
             values,
             [2454742025, 1300334949, 3928822841, 2188719829, 576655657, 2537638704, 2239108488, 1181862949, 3747687101]
         );
-        let (_, values) = generate("rng_three_fry", &STATE[..2], &shape(ElementType::U8, &[5]));
+        let (_, values) = generate(RngAlgorithm::ThreeFry, &STATE[..2], &shape(ElementType::U8, &[5]));
         assert_eq!(values, [9, 213, 101, 41, 57]);
-        let (_, values) = generate("rng_three_fry", &STATE[..2], &shape(ElementType::U64, &[3]));
+        let (_, values) = generate(RngAlgorithm::ThreeFry, &STATE[..2], &shape(ElementType::U64, &[3]));
         assert_eq!(values, [9400480088116454409, 2476717189168728421, 10899075246672647225]);
     }
 
@@ -328,9 +330,9 @@ mod tests {
             let mean = values.iter().sum::<f32>() / values.len() as f32;
             (mean, values.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / values.len() as f32)
         };
-        let (mean, variance) = moments(&rng(&mut state, "rng_uniform", &a, &b, &shape).unwrap());
+        let (mean, variance) = moments(&rng(&mut state, RandomDistribution::Uniform, &a, &b, &shape).unwrap());
         assert!((mean - 3.0).abs() < 0.02 && (variance - 1.0 / 3.0).abs() < 0.01, "{mean} {variance}");
-        let (mean, variance) = moments(&rng(&mut state, "rng_normal", &a, &b, &shape).unwrap());
+        let (mean, variance) = moments(&rng(&mut state, RandomDistribution::Normal, &a, &b, &shape).unwrap());
         assert!((mean - 2.0).abs() < 0.15 && (variance - 16.0).abs() < 0.6, "{mean} {variance}");
     }
 }

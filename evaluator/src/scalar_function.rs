@@ -13,6 +13,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce_precision::ReducePrecisionAttributes;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::{ArrayShape, Shape};
 
@@ -243,7 +244,7 @@ fn operation(computation: &Computation, instruction: &Instruction, step_of: &[us
         {
             Operation::Same(step(0)?)
         }
-        OpKind::Compare => Operation::Compare(Comparison::of(&instruction.attributes).ok()?, step(0)?, step(1)?),
+        OpKind::Compare => Operation::Compare(Comparison::of(instruction.attributes().ok()?), step(0)?, step(1)?),
         OpKind::Select => Operation::Select(step(0)?, step(1)?, step(2)?),
         OpKind::Clamp => Operation::Clamp(step(0)?, step(1)?, step(2)?),
         OpKind::Convert => Operation::Convert(step(0)?),
@@ -254,11 +255,10 @@ fn operation(computation: &Computation, instruction: &Instruction, step_of: &[us
             }
             Operation::Bits(from, step(0)?)
         }
-        OpKind::ReducePrecision => Operation::ReducePrecision(
-            step(0)?,
-            instruction.attributes.int("exponent_bits")?,
-            instruction.attributes.int("mantissa_bits")?,
-        ),
+        OpKind::ReducePrecision => {
+            let ReducePrecisionAttributes { exponent_bits, mantissa_bits } = instruction.attributes().ok()?;
+            Operation::ReducePrecision(step(0)?, exponent_bits, mantissa_bits)
+        }
         kind => {
             let element_type = operand_type(0)?;
             let width = element_type.bit_width();

@@ -6,10 +6,10 @@ use super::data::{advance, row_major_strides, sizes, view};
 use super::indexed::IndexVectors;
 use super::scalar_function::ScalarFunction;
 use super::{Evaluator, Failure};
-use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
+use hlo::ops::scatter::ScatterAttributes;
 use hlo::scalar::{load, store};
 use hlo::shape::ArrayShape;
 
@@ -17,7 +17,7 @@ use hlo::shape::ArrayShape;
 pub(super) fn scatter(
     evaluator: &mut Evaluator<'_, '_, '_>,
     operands: &[&ArrayLiteral],
-    attributes: &Attributes,
+    attributes: &ScatterAttributes<'_>,
     function: &mut ScalarFunction<'_>,
     results: &[&ArrayShape],
 ) -> Result<Vec<ArrayLiteral>, Failure> {
@@ -30,15 +30,15 @@ pub(super) fn scatter(
     let input_sizes = sizes(&input.shape().dimensions);
     let input_strides = row_major_strides(&input_sizes);
     let update_sizes = sizes(&updates[0].shape().dimensions);
-    let window_dims = attributes.ints("update_window_dims");
-    let inserted = attributes.ints("inserted_window_dims");
-    let input_batching = attributes.ints("input_batching_dims");
+    let window_dims = attributes.update_window_dims;
+    let inserted = attributes.inserted_window_dims;
+    let input_batching = attributes.input_batching_dims;
     let vectors = IndexVectors::new(
         indices,
-        attributes.int("index_vector_dim").unwrap_or(indices.shape().rank() as i64),
-        attributes.ints("scatter_dims_to_operand_dims"),
+        attributes.index_vector_dim,
+        attributes.scatter_dims_to_operand_dims,
         input_batching,
-        attributes.ints("scatter_indices_batching_dims"),
+        attributes.scatter_indices_batching_dims,
     );
     // Operand dimensions that a window has, in order, take the update's window dimensions, in order.
     let window_input_dims: Vec<usize> = (0..input_sizes.len())

@@ -12,11 +12,11 @@ use hlo::literal::ArrayLiteral;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 
-/// Sorts the operands together along a dimension (the last one by default).
+/// Sorts the operands together along a dimension.
 pub(super) fn sort(
     evaluator: &mut Evaluator<'_, '_, '_>,
     operands: &[&ArrayLiteral],
-    along: Option<i64>,
+    along: i64,
     comparator: &mut ScalarFunction<'_>,
     results: &[&ArrayShape],
 ) -> Result<Vec<ArrayLiteral>, Failure> {
@@ -25,8 +25,7 @@ pub(super) fn sort(
     };
     let array_sizes = sizes(&first.shape().dimensions);
     let strides = row_major_strides(&array_sizes);
-    let along = along.map_or(Some(array_sizes.len().wrapping_sub(1)), |d| usize::try_from(d).ok());
-    let along = along.filter(|&d| d < array_sizes.len());
+    let along = usize::try_from(along).ok().filter(|&d| d < array_sizes.len());
     let along = along.ok_or_else(|| Failure::malformed("the sorted dimension does not exist"))?;
     let (length, stride) = (array_sizes[along], strides[along]);
     let mut outputs: Vec<Vec<usize>> = Vec::new();

@@ -45,7 +45,7 @@ pub enum Error {
         /// The first definition.
         first: Location,
     },
-    /// A name stands for nothing that stands before it.
+    /// Use of an undefined name.
     #[error("{what} `{name}` is not defined{}", if *later { " before its use" } else { "" })]
     Undefined {
         /// The use.
@@ -125,6 +125,23 @@ pub enum Error {
         /// The value found.
         found: String,
     },
+    /// An attribute that the operation does not have.
+    #[error(
+        "`{opcode}` has no attribute `{key}`{}; it takes {allowed}",
+        suggestion.map(|name| format!(", did you mean `{name}`?")).unwrap_or_default()
+    )]
+    UnknownAttribute {
+        /// The attribute.
+        at: Location,
+        /// The operation.
+        opcode: String,
+        /// Name of the attribute.
+        key: String,
+        /// The attribute that was meant, if one has a similar name.
+        suggestion: Option<&'static str>,
+        /// The attributes that the operation takes.
+        allowed: String,
+    },
     /// An operation lacks an attribute or a called computation that it needs.
     #[error("`{opcode}` needs the attribute `{key}`")]
     MissingAttribute {
@@ -161,6 +178,7 @@ impl Error {
             | Error::Literal { at, .. }
             | Error::UnknownOpcode { at, .. }
             | Error::Attribute { at, .. }
+            | Error::UnknownAttribute { at, .. }
             | Error::MissingAttribute { at, .. }
             | Error::Op { at, .. } => at,
         }

@@ -124,7 +124,7 @@ fn called_in_order<'a, 't>(instruction: &'a Instruction<'t>) -> Vec<&'a Called<'
     if called.len() > 1 {
         if let Ok(kind) = instruction.opcode.parse() {
             let keys = ops::definition(kind).computations;
-            let position = |key: &str| keys.iter().position(|declared| declared.trim_end_matches(['*', '?']) == key);
+            let position = |key: &str| keys.iter().position(|declared| declared.name() == key);
             called.sort_by_key(|called| position(called.key));
             if kind == OpKind::While {
                 called.reverse();

@@ -9,7 +9,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
-use hlo::ops;
+use hlo::ops::{self, ComputationKey};
 use hlo::shape::Shape;
 
 use crate::attributes;
@@ -241,10 +241,13 @@ impl<'m> Printer<'m> {
                 let shape = computation.get(selector).shape.as_array();
                 shape.is_some_and(|array| array.element_type == ElementType::Pred)
             });
-        let list_key = keys.iter().find_map(|key| key.strip_suffix('*')).filter(|_| !is_predicated);
+        let list_key = keys.iter().find_map(|key| match key {
+            ComputationKey::List(name) if !is_predicated => Some(name),
+            _ => None,
+        });
         let Some(list_key) = list_key else {
             for (key, nested) in keys.iter().zip(computations) {
-                let key = key.trim_end_matches(['?', '*']);
+                let key = key.name();
                 let _ = write!(self.out, ", {key}={percent}{}", self.order.name(nested));
             }
             return;

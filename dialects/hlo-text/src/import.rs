@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use hlo::attributes::{AttributeValue, Attributes};
+use hlo::attributes::{AttributeValue, CARRIED};
 use hlo::element_type::ElementType;
 use hlo::graph::{self, Computation, FunctionId, Instruction, InstructionId, Module, TextPosition};
 use hlo::op_kind::OpKind;
-use hlo::ops::{self, OpDefinition, OpError, OpView};
+use hlo::ops::{self, ComputationKey, OpDefinition, OpError, OpView};
 use hlo::shape::{ProgramShape, Shape};
 
 use crate::ast;
@@ -18,12 +18,21 @@ use crate::header;
 use crate::literal;
 use crate::shapes;
 use crate::source::Source;
+use crate::suggestion;
 
 /// No more errors than this are collected.
 const MOST_ERRORS: usize = 50;
 
 /// Bytes that constants written as one value may fill, all together.
 const MOST_FILLED_BYTES: i64 = 1 << 30;
+
+/// The attributes whose values stand between the parentheses: that of a constant, that of a parameter.
+const VALUE: &str = "value";
+const PARAMETER_NUMBER: &str = "parameter_number";
+
+fn is_payload(name: &str) -> bool {
+    matches!(name, VALUE | PARAMETER_NUMBER)
+}
 
 /// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
 /// break one are reported, while any other fault ends the work.
@@ -158,17 +167,9 @@ impl<'t> Importer<'t> {
             Err(_) => return self.asynchronous(ast, name, computation, made),
         };
         let definition = ops::definition(kind);
-        let mut instruction = Instruction {
-            name,
-            kind,
-            shape: Shape::Token,
-            operands: ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect(),
-            attributes: Attributes::new(),
-            computations: Vec::new(),
-            callee: None,
-            annotations: Vec::new(),
-            position: self.position(ast.anchor()),
-        };
+        let operands: Vec<_> = ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect();
+        let position = self.position(ast.anchor());
+        let mut instruction = Instruction { position, ..Instruction::new(name, kind, Shape::Token, operands) };
         self.attributes(ast, definition, &mut instruction)?;
         self.called(ast, definition, &mut instruction, made)?;
         if kind == OpKind::Conditional {
@@ -230,7 +231,7 @@ impl<'t> Importer<'t> {
             }
             (None, Some(operand)) => self.source.location_of(operand.text),
             (None, None) => match (error.attribute, ast.payload) {
-                (Some("value" | "parameter_number"), Some(payload)) => self.source.location_of(payload),
+                (Some(VALUE | PARAMETER_NUMBER), Some(payload)) => self.source.location_of(payload),
                 _ => self.source.location_of(ast.opcode),
             },
         };
@@ -263,11 +264,11 @@ impl<'t> Importer<'t> {
             (_, Some(text)) => return Err(crate::scan::Cursor::at(source, text).expected("an operand")),
             (_, None) => {}
         }
-        for spec in definition.attributes {
+        for spec in definition.attributes.specs {
             let given = ast.attributes.iter().find(|attribute| attribute.key == spec.name);
             let read = match (spec.name, given) {
-                ("parameter_number", _) => parameter_number.take().map(AttributeValue::Int),
-                ("value", _) => value.take().map(AttributeValue::Literal),
+                (PARAMETER_NUMBER, _) => parameter_number.take().map(AttributeValue::Int),
+                (VALUE, _) => value.take().map(AttributeValue::Literal),
                 (_, Some(attribute)) => Some(attributes::read(source, *attribute, spec.form)?),
                 (_, None) => None,
             };
@@ -283,9 +284,29 @@ impl<'t> Importer<'t> {
                 None => {}
             }
         }
-        instruction.annotations = annotations(&ast.attributes);
-        instruction.annotations.retain(|(key, _)| definition.attribute(key).is_none());
+        for attribute in &ast.attributes {
+            if CARRIED.contains(&attribute.key) {
+                instruction.annotations.push((attribute.key.to_string(), attribute.value.to_string()));
+            } else if definition.attribute(attribute.key).is_none() || is_payload(attribute.key) {
+                self.report(self.unknown_attribute(ast.opcode, definition, attribute.key))?;
+            }
+        }
         Ok(())
+    }
+
+    /// The attributes that an operation takes are those that it declares, its computations and the carried ones.
+    fn unknown_attribute(&self, opcode: &str, definition: &'static OpDefinition, key: &str) -> Error {
+        let declared = definition.attributes.specs.iter().map(|spec| spec.name).filter(|name| !is_payload(name));
+        let own: Vec<&'static str> = declared.chain(definition.computations.iter().map(|key| key.name())).collect();
+        let carried = CARRIED.join(", ");
+        let allowed = if own.is_empty() { carried } else { format!("{}, and {carried}", own.join(", ")) };
+        Error::UnknownAttribute {
+            at: self.source.location_of(key),
+            opcode: opcode.to_string(),
+            key: key.to_string(),
+            suggestion: suggestion::nearest(key, own.into_iter().chain(CARRIED)),
+            allowed,
+        }
     }
 
     /// `f32[1000,1000] constant(1)` is short for many bytes; all such constants together are bounded.
@@ -312,24 +333,18 @@ impl<'t> Importer<'t> {
         instruction: &mut Instruction,
         made: &mut Made,
     ) -> Result<(), Error> {
-        let name_of = |key: &'static str| key.trim_end_matches(['*', '?']);
         for called in &ast.called {
-            if !definition.computations.iter().any(|key| name_of(key) == called.key) {
-                return Err(Error::Attribute {
-                    at: self.source.location_of(called.text),
-                    key: called.key.to_string(),
-                    expected: format!("an operation that calls one, not `{}`", ast.opcode),
-                    found: "a computation".into(),
-                });
+            if !definition.computations.iter().any(|key| key.name() == called.key) {
+                return Err(self.unknown_attribute(ast.opcode, definition, called.key));
             }
         }
         for key in definition.computations {
-            let mut found = ast.called.iter().filter(|called| called.key == name_of(key)).peekable();
-            if found.peek().is_none() && !key.ends_with(['*', '?']) {
+            let mut found = ast.called.iter().filter(|called| called.key == key.name()).peekable();
+            if found.peek().is_none() && matches!(key, ComputationKey::One(_)) {
                 return Err(Error::MissingAttribute {
                     at: self.source.location_of(ast.opcode),
                     opcode: ast.opcode.to_string(),
-                    key: key.to_string(),
+                    key: key.name().to_string(),
                 });
             }
             for called in found {
@@ -385,17 +400,9 @@ impl<'t> Importer<'t> {
             _ => return Err(unknown()),
         };
         let definition = ops::definition(kind);
-        let mut instruction = Instruction {
-            name,
-            kind,
-            shape: Shape::Token,
-            operands: ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect(),
-            attributes: Attributes::new(),
-            computations: Vec::new(),
-            callee: None,
-            annotations: Vec::new(),
-            position: self.position(ast.anchor()),
-        };
+        let operands: Vec<_> = ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect();
+        let position = self.position(ast.anchor());
+        let mut instruction = Instruction { position, ..Instruction::new(name, kind, Shape::Token, operands) };
         let Some(shape) = &ast.shape else { return Err(missing_shape(source, ast)) };
         if kind != OpKind::AsyncStart {
             self.attributes(ast, definition, &mut instruction)?;
@@ -405,7 +412,7 @@ impl<'t> Importer<'t> {
         let (own, inner): (Vec<ast::Attribute<'t>>, Vec<ast::Attribute<'t>>) =
             ast.attributes.iter().partition(|attribute| definition.attribute(attribute.key).is_some());
         check_unique(source, &ast.attributes)?;
-        for spec in definition.attributes {
+        for spec in definition.attributes.specs {
             if let Some(attribute) = own.iter().find(|attribute| attribute.key == spec.name) {
                 instruction.attributes.set(spec.name, attributes::read(source, *attribute, spec.form)?);
             }
@@ -423,17 +430,9 @@ impl<'t> Importer<'t> {
         };
         for (number, operand) in instruction.operands.iter().enumerate() {
             body.parameters.push(InstructionId(number as u32));
-            body.instructions.push(Instruction {
-                name: format!("param_{number}"),
-                kind: OpKind::Parameter,
-                shape: computation.get(*operand).shape.clone(),
-                operands: Vec::new(),
-                attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
-                computations: Vec::new(),
-                callee: None,
-                annotations: Vec::new(),
-                position: instruction.position,
-            });
+            let shape = computation.get(*operand).shape.clone();
+            let parameter = Instruction::parameter(format!("param_{number}"), shape, number);
+            body.instructions.push(Instruction { position: instruction.position, ..parameter });
         }
         let root = ast::Instruction {
             name: "",

@@ -18,6 +18,7 @@ mod scan;
 mod shapes;
 pub mod source;
 mod strings;
+mod suggestion;
 
 pub use error::{Error, Errors};
 pub use expansion::{COMPUTATION_DEPTH_LIMIT, EXPANSION_LIMIT};

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use hlo::ops;
 use hlo::shape::Shape;
 use pest::iterators::Pair;
 
@@ -30,24 +31,6 @@ pub fn parse(text: &str) -> Result<Module<'_>, Error> {
         open: Vec::new(),
     };
     parser.module()
-}
-
-/// Attributes whose values are computations.
-pub(crate) fn names_computations(key: &str) -> bool {
-    matches!(
-        key,
-        "to_apply"
-            | "calls"
-            | "condition"
-            | "body"
-            | "select"
-            | "scatter"
-            | "true_computation"
-            | "false_computation"
-            | "branch_computations"
-            | "called_computations"
-            | "called_computation"
-    )
 }
 
 /// The shapes of the text, each read once: a program has many instructions and few shapes.
@@ -276,7 +259,7 @@ impl<'t> Parser<'t> {
         let Some(body) = self.open.last_mut() else { return Ok(()) };
         let mut instruction = Instruction::nameless("", None);
         let mut operands = Vec::new();
-        let mut is_root = false;
+        let (mut is_root, mut literal_follows) = (false, false);
         for part in pair.into_inner() {
             match part.as_rule() {
                 Rule::root => is_root = true,
@@ -285,8 +268,7 @@ impl<'t> Parser<'t> {
                 Rule::opcode => instruction.opcode = part.as_str(),
                 Rule::constant => {
                     instruction.opcode = part.as_str();
-                    // The literal follows; its end is where the statement goes on.
-                    instruction.payload = Some("");
+                    literal_follows = true;
                 }
                 Rule::operand => match body.operand(source, &mut self.shapes, part)? {
                     Argument::Number(text) => instruction.payload = Some(text),
@@ -296,7 +278,8 @@ impl<'t> Parser<'t> {
             }
         }
         instruction.operands = operands.into_boxed_slice();
-        if instruction.payload == Some("") {
+        if literal_follows {
+            // The literal's end is where the statement goes on.
             instruction.payload = Some(self.cursor.literal()?);
             self.cursor.position += 1;
         }
@@ -323,7 +306,7 @@ impl<'t> Parser<'t> {
             if key == "literal" {
                 let value = self.literal_attribute()?;
                 self.last_instruction(|instruction| instruction.add_attribute(Attribute { key, value }));
-            } else if !names_computations(key) {
+            } else if !ops::names_computations(key) {
                 let value = self.cursor.value()?;
                 self.last_instruction(|instruction| instruction.add_attribute(Attribute { key, value }));
             } else if let Some(list) = self.at_body()? {

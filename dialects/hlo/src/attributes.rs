@@ -5,6 +5,8 @@
 //! does not interpret (metadata, sharding, backend_config …) are raw text on the instruction, not here.
 
 use crate::literal::Literal;
+use crate::op_kind::OpKind;
+use crate::ops::OpError;
 use crate::shape::Shape;
 
 /// One dimension of a window (reduce-window, convolution, select-and-scatter).
@@ -179,6 +181,31 @@ pub enum AttributeValue {
     Raw(String),
 }
 
+impl AttributeValue {
+    /// The form of the value.
+    pub fn form(&self) -> AttributeForm {
+        match self {
+            AttributeValue::Int(_) => AttributeForm::Int,
+            AttributeValue::Ints(_) => AttributeForm::Ints,
+            AttributeValue::Bool(_) => AttributeForm::Bool,
+            AttributeValue::Float(_) => AttributeForm::Float,
+            AttributeValue::Word(_) => AttributeForm::Word,
+            AttributeValue::Words(_) => AttributeForm::Words,
+            AttributeValue::String(_) => AttributeForm::String,
+            AttributeValue::Window(_) => AttributeForm::Window,
+            AttributeValue::Slice(_) => AttributeForm::Slice,
+            AttributeValue::Padding(_) => AttributeForm::Padding,
+            AttributeValue::ConvolutionDimensions(_) => AttributeForm::ConvolutionDimensions,
+            AttributeValue::ReplicaGroups(_) => AttributeForm::ReplicaGroups,
+            AttributeValue::IntLists(_) => AttributeForm::IntLists,
+            AttributeValue::Shape(_) => AttributeForm::Shape,
+            AttributeValue::Shapes(_) => AttributeForm::Shapes,
+            AttributeValue::Literal(_) => AttributeForm::Literal,
+            AttributeValue::Raw(_) => AttributeForm::Raw,
+        }
+    }
+}
+
 /// Form of an attribute, which tells the reader how to read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -213,17 +240,36 @@ pub struct AttributeSpec {
     pub required: bool,
 }
 
-impl AttributeSpec {
-    /// An attribute that must be there.
-    pub const fn required(name: &'static str, form: AttributeForm) -> Self {
-        AttributeSpec { name, form, required: true }
-    }
+/// Declarations of the attributes of an operation, derived from its struct of attributes.
+#[derive(Debug)]
+pub struct AttributeTable {
+    /// Name of the struct.
+    pub owner: &'static str,
+    /// The attributes, in the order of XLA's text.
+    pub specs: &'static [AttributeSpec],
+    /// Whether the values are those that the struct can have.
+    pub check: fn(OpKind, &Attributes) -> Result<(), OpError>,
+}
 
-    /// An attribute that may be absent.
-    pub const fn optional(name: &'static str, form: AttributeForm) -> Self {
-        AttributeSpec { name, form, required: false }
+impl AttributeTable {
+    /// Declaration of an attribute.
+    pub fn get(&self, name: &str) -> Option<&'static AttributeSpec> {
+        self.specs.iter().find(|spec| spec.name == name)
     }
 }
+
+/// Attributes of any operation that halo carries and does not interpret: those of XLA's reader.
+pub const CARRIED: [&str; 9] = [
+    "metadata",
+    "backend_config",
+    "sharding",
+    "frontend_attributes",
+    "control-predecessors",
+    "origin",
+    "statistics",
+    "parameter_replication",
+    "outer_dimension_partitions",
+];
 
 /// Attributes of one instruction, in the order of the operation's declaration.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -243,6 +289,11 @@ impl Attributes {
             Some(entry) => entry.1 = value,
             None => self.entries.push((name, value)),
         }
+    }
+
+    /// Adds an attribute that is not there yet, if it has a value.
+    pub(crate) fn extend(&mut self, name: &'static str, value: Option<AttributeValue>) {
+        self.entries.extend(value.map(|value| (name, value)));
     }
 
     /// Adds or replaces an attribute, by value.

@@ -10,6 +10,9 @@ use std::fmt;
 use crate::attributes::Attributes;
 use crate::literal::Literal;
 use crate::op_kind::OpKind;
+use crate::ops::constant::ConstantAttributes;
+use crate::ops::parameter::ParameterAttributes;
+use crate::ops::typed_attributes::{OperationAttributes, typed};
 use crate::ops::{self, OpView};
 use crate::shape::{ProgramShape, Shape};
 
@@ -82,19 +85,48 @@ impl PartialEq for Instruction {
 }
 
 impl Instruction {
-    /// An instruction of a kind and shape, without name, operands and all else.
-    pub fn new(kind: OpKind, shape: impl Into<Shape>) -> Self {
+    /// An instruction without attributes, computations, callee, annotations and position.
+    pub fn new(
+        name: impl Into<String>,
+        kind: OpKind,
+        shape: impl Into<Shape>,
+        operands: impl Into<Vec<InstructionId>>,
+    ) -> Self {
         Instruction {
-            name: String::new(),
+            name: name.into(),
             kind,
             shape: shape.into(),
-            operands: Vec::new(),
+            operands: operands.into(),
             attributes: Attributes::new(),
             computations: Vec::new(),
             callee: None,
             annotations: Vec::new(),
             position: None,
         }
+    }
+
+    /// Parameter `number` of a computation.
+    pub fn parameter(name: impl Into<String>, shape: impl Into<Shape>, number: usize) -> Self {
+        Instruction::new(name, OpKind::Parameter, shape, [])
+            .with_attributes(ParameterAttributes { parameter_number: number as i64 })
+    }
+
+    /// With these attributes of its operation: `.with_attributes(IotaAttributes { iota_dimension: 0 })`.
+    pub fn with_attributes(self, attributes: impl Into<Attributes>) -> Self {
+        Instruction { attributes: attributes.into(), ..self }
+    }
+
+    /// With these nested computations.
+    pub fn with_computations(self, computations: Vec<Computation>) -> Self {
+        Instruction { computations, ..self }
+    }
+
+    /// The attributes, as those of the operation: `let attributes: DotAttributes = dot.attributes()?`.
+    ///
+    /// # Errors
+    /// For attributes that [`Module::check`] refuses, and where `T` has those of another operation.
+    pub fn attributes<'a, T: OperationAttributes<'a>>(&'a self) -> Result<T, ops::OpError> {
+        typed(self.kind, &self.attributes)
     }
 
     /// Raw text of an annotation.
@@ -107,12 +139,17 @@ impl Instruction {
         if self.kind != OpKind::Parameter {
             return None;
         }
-        self.attributes.int("parameter_number").and_then(|number| usize::try_from(number).ok())
+        let ParameterAttributes { parameter_number } = self.attributes().ok()?;
+        usize::try_from(parameter_number).ok()
     }
 
     /// Value of a constant instruction.
     pub fn literal(&self) -> Option<&Literal> {
-        self.attributes.literal()
+        if self.kind != OpKind::Constant {
+            return None;
+        }
+        let ConstantAttributes { value } = self.attributes().ok()?;
+        Some(value)
     }
 }
 

@@ -35,17 +35,8 @@ impl Builder {
 
     fn push(&mut self, kind: OpKind, shape: Shape, operands: &[InstructionId]) -> InstructionId {
         let id = InstructionId(self.computation.instructions.len() as u32);
-        self.computation.instructions.push(Instruction {
-            name: format!("{}.{kind}.{}", self.prefix, id.0),
-            kind,
-            shape,
-            operands: operands.to_vec(),
-            attributes: Attributes::new(),
-            computations: Vec::new(),
-            callee: None,
-            annotations: Vec::new(),
-            position: None,
-        });
+        let name = format!("{}.{kind}.{}", self.prefix, id.0);
+        self.computation.instructions.push(Instruction::new(name, kind, shape, operands));
         self.computation.root = id;
         id
     }
@@ -388,7 +379,7 @@ fn every_operation_and_attribute_is_declared_in_ods() {
             melior::ir::operation::OperationBuilder::new(kind.mlir_name(), melior::ir::Location::unknown(&context))
                 .build()
                 .unwrap();
-        for spec in ops::definition(kind).attributes {
+        for spec in ops::definition(kind).attributes.specs {
             if !operation.has_inherent_attribute(spec.name) {
                 missing.push(format!("{kind}: {} {:?}", spec.name, spec.form));
             }

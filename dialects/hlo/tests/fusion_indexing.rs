@@ -47,17 +47,10 @@ struct Builder {
 impl Builder {
     fn add(&mut self, kind: OpKind, sizes: &[i64], operands: &[usize], attributes: Attributes) -> usize {
         let number = self.instructions.len();
-        self.instructions.push(Instruction {
-            name: format!("i{number}"),
-            kind,
-            shape: Shape::array(ElementType::F32, sizes),
-            operands: operands.iter().map(|&o| InstructionId(o as u32)).collect(),
-            attributes,
-            computations: Vec::new(),
-            callee: None,
-            annotations: Vec::new(),
-            position: None,
-        });
+        let operands: Vec<_> = operands.iter().map(|&o| InstructionId(o as u32)).collect();
+        let shape = Shape::array(ElementType::F32, sizes);
+        let instruction = Instruction::new(format!("i{number}"), kind, shape, operands);
+        self.instructions.push(instruction.with_attributes(attributes));
         number
     }
 

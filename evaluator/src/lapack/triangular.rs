@@ -4,10 +4,11 @@ use num_complex::Complex64;
 
 use super::super::Failure;
 use super::super::dot::{load_all, store_all};
-use super::super::linear_algebra::{Transposition, TriangularSystem, factor, matrix_size, solve_batches};
+use super::super::linear_algebra::{TriangularSystem, factor, matrix_size, solve_batches};
 use super::{integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
+use hlo::ops::enumerations::TransposeKind;
 use hlo::shape::ArrayShape;
 
 /// (factor, info): the other triangle keeps what it held; info is the order of the first minor that is not positive.
@@ -60,9 +61,9 @@ pub(super) fn solve(
         lower: letter(instruction, "uplo")? != b'U',
         unit_diagonal: letter(instruction, "diag")? == b'U',
         transposition: match letter(instruction, "trans_x")? {
-            b'T' => Transposition::Transpose,
-            b'C' => Transposition::Adjoint,
-            _ => Transposition::None,
+            b'T' => TransposeKind::Transpose,
+            b'C' => TransposeKind::Adjoint,
+            _ => TransposeKind::NoTranspose,
         },
     };
     solve_batches(system, a, b, result)

@@ -4,7 +4,7 @@ use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
 use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
-use hlo::ops::convolution::{batch_group_count, feature_group_count};
+use hlo::ops::convolution::ConvolutionAttributes;
 use hlo::ops::ragged_dot::{RaggedMode, ragged_mode};
 use hlo::shape::ArrayShape;
 
@@ -43,13 +43,13 @@ impl Site<'_> {
 
     /// Spatial and feature dimensions end with zeros; the kernel must have its full size in space.
     pub(super) fn convolution(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let numbers = self.instruction.attributes.convolution_dimensions()?.clone();
+        let attributes: ConvolutionAttributes = self.instruction.attributes().ok()?;
+        let numbers = attributes.dim_labels.clone();
         let (input, kernel) = (self.sizes_of(0), self.sizes_of(1));
         if numbers.kernel_spatial.iter().any(|&d| kernel[d as usize].is_some()) {
             return None;
         }
-        let feature_groups = feature_group_count(&self.instruction.attributes).max(1);
-        let batch_groups = batch_group_count(&self.instruction.attributes).max(1);
+        let (feature_groups, batch_groups) = (attributes.feature_group_count, attributes.batch_group_count);
         let [batch, feature] = [numbers.input_batch, numbers.input_feature].map(|d| d as usize);
         let [kernel_input, kernel_output] =
             [numbers.kernel_input_feature, numbers.kernel_output_feature].map(|d| d as usize);

@@ -9,6 +9,7 @@
 
 use super::{Draft, HloBuilder, Op};
 use crate::op_kind::OpKind;
+use crate::ops::broadcast::BroadcastAttributes;
 use crate::shape::{ArrayShape, Shape};
 
 /// Why two shapes do not broadcast to one.
@@ -144,7 +145,11 @@ impl HloBuilder {
         };
         let targets: Vec<i64> = kept.iter().map(|&source| matches[source]).collect();
         let result = ArrayShape::new(shape.element_type, dimensions);
-        self.push(Draft::new(OpKind::Broadcast, &[operand]).ints("dimensions", &targets).declared(result))
+        self.push(
+            Draft::new(OpKind::Broadcast, &[operand])
+                .with_attributes(BroadcastAttributes { dimensions: &targets })
+                .declared(result),
+        )
     }
 }
 

@@ -1,17 +1,25 @@
 //! Values from and to the host, other computations and other replicas.
 
 use super::{Draft, HloBuilder, Op};
-use crate::attributes::{AttributeValue, ReplicaGroups};
+use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
+use crate::ops::all_gather::AllGatherAttributes;
+use crate::ops::all_reduce::AllReduceAttributes;
+use crate::ops::all_to_all::AllToAllAttributes;
+use crate::ops::collective_broadcast::CollectiveBroadcastAttributes;
+use crate::ops::collective_permute::CollectivePermuteAttributes;
+use crate::ops::infeed_outfeed::OutfeedAttributes;
+use crate::ops::reduce_scatter::ReduceScatterAttributes;
+use crate::ops::send_recv::ChannelAttributes;
+use crate::ops::typed_attributes::Dimension;
 use crate::shape::Shape;
 
-/// Adds replica groups and a channel to a collective.
-fn grouped<'b>(draft: Draft<'b>, groups: &[Vec<i64>], channel: Option<i64>) -> Draft<'b> {
-    let draft = match channel {
-        Some(channel) => draft.int("channel_id", channel),
-        None => draft,
-    };
-    draft.with("replica_groups", AttributeValue::ReplicaGroups(ReplicaGroups::Explicit(groups.to_vec())))
+fn explicit(groups: &[Vec<i64>]) -> ReplicaGroups {
+    ReplicaGroups::Explicit(groups.to_vec())
+}
+
+fn channel(number: i64) -> ChannelAttributes {
+    ChannelAttributes { channel_id: Some(number), ..ChannelAttributes::new() }
 }
 
 impl HloBuilder {
@@ -51,8 +59,8 @@ impl HloBuilder {
     /// Hands a value to the host's queue after a token; a token.
     #[track_caller]
     pub fn outfeed_with_token<'b>(&'b self, operand: Op<'b>, token: Op<'b>, shape: impl Into<Shape>) -> Op<'b> {
-        let draft = Draft::new(OpKind::Outfeed, &[operand, token]);
-        self.push(draft.with("outfeed_shape", AttributeValue::Shape(shape.into())))
+        let attributes = OutfeedAttributes { outfeed_shape: Some(&shape.into()), ..OutfeedAttributes::new() };
+        self.push(Draft::new(OpKind::Outfeed, &[operand, token]).with_attributes(attributes))
     }
 
     /// Sends a value over a channel, and waits until it is sent.
@@ -64,8 +72,9 @@ impl HloBuilder {
     /// Sends a value over a channel after a token; a token that is there when it is sent.
     #[track_caller]
     pub fn send_with_token<'b>(&'b self, operand: Op<'b>, token: Op<'b>, channel: i64) -> Op<'b> {
-        let sending = self.push(Draft::new(OpKind::Send, &[operand, token]).int("channel_id", channel));
-        self.push(Draft::new(OpKind::SendDone, &[sending]).int("channel_id", channel))
+        let attributes = self::channel(channel);
+        let sending = self.push(Draft::new(OpKind::Send, &[operand, token]).with_attributes(attributes));
+        self.push(Draft::new(OpKind::SendDone, &[sending]).with_attributes(attributes))
     }
 
     /// The value, of the given shape, that is sent over a channel.
@@ -77,9 +86,10 @@ impl HloBuilder {
     /// The value that is sent over a channel, received after a token: a tuple of the value and a token.
     #[track_caller]
     pub fn recv_with_token<'b>(&'b self, token: Op<'b>, shape: impl Into<Shape>, channel: i64) -> Op<'b> {
+        let attributes = self::channel(channel);
         let declared = Shape::Tuple(vec![shape.into()]);
-        let receiving = self.push(Draft::new(OpKind::Recv, &[token]).int("channel_id", channel).declared(declared));
-        self.push(Draft::new(OpKind::RecvDone, &[receiving]).int("channel_id", channel))
+        let receiving = self.push(Draft::new(OpKind::Recv, &[token]).with_attributes(attributes).declared(declared));
+        self.push(Draft::new(OpKind::RecvDone, &[receiving]).with_attributes(attributes))
     }
 
     /// The operands of all replicas of a group joined along a dimension; `shard_count` is the size of the groups.
@@ -101,8 +111,12 @@ impl HloBuilder {
             return self.fail_rule("all_gather", message);
         };
         result.dimensions[position] = size;
-        let draft = grouped(Draft::new(OpKind::AllGather, &[operand]), groups, channel);
-        self.push(draft.ints("dimensions", &[dimension]).declared(result))
+        let attributes = AllGatherAttributes {
+            channel_id: channel,
+            replica_groups: Some(&explicit(groups)),
+            ..AllGatherAttributes::new(Dimension(dimension))
+        };
+        self.push(Draft::new(OpKind::AllGather, &[operand]).with_attributes(attributes).declared(result))
     }
 
     /// The operands (an array, or a tuple of arrays) of all replicas of a group combined; without groups, of all
@@ -131,7 +145,12 @@ impl HloBuilder {
         let Some(array) = self.array_of("all_reduce", first) else { return self.nothing() };
         let scalars = vec![Shape::scalar(array.element_type); 2];
         let combiner = self.nested("all_reduce", &scalars, |b, values| combine(b, values[0], values[1]));
-        let draft = grouped(Draft::new(OpKind::AllReduce, &operands), groups, channel);
+        let attributes = AllReduceAttributes {
+            channel_id: channel,
+            replica_groups: Some(&explicit(groups)),
+            ..AllReduceAttributes::new()
+        };
+        let draft = Draft::new(OpKind::AllReduce, &operands).with_attributes(attributes);
         self.push(draft.computation(combiner).declared(shape))
     }
 
@@ -165,7 +184,8 @@ impl HloBuilder {
         for number in 0..split_count {
             parts.push(self.slice_in_dim(operand, number * part, (number + 1) * part, 1, split_dimension));
         }
-        let exchanged = self.push(grouped(Draft::new(OpKind::AllToAll, &parts), groups, None));
+        let attributes = AllToAllAttributes { replica_groups: Some(&explicit(groups)), ..AllToAllAttributes::new() };
+        let exchanged = self.push(Draft::new(OpKind::AllToAll, &parts).with_attributes(attributes));
         if split_count == 1 {
             return exchanged;
         }
@@ -179,18 +199,17 @@ impl HloBuilder {
     /// Values sent from replica to replica, by (source, target) pairs; zeros where none arrives.
     #[track_caller]
     pub fn collective_permute<'b>(&'b self, operand: Op<'b>, pairs: &[(i64, i64)], channel: Option<i64>) -> Op<'b> {
-        let pairs = pairs.iter().map(|&(source, target)| vec![source, target]).collect();
-        let mut draft = Draft::new(OpKind::CollectivePermute, &[operand]);
-        if let Some(channel) = channel {
-            draft = draft.int("channel_id", channel);
-        }
-        self.push(draft.with("source_target_pairs", AttributeValue::IntLists(pairs)))
+        let pairs: Vec<Vec<i64>> = pairs.iter().map(|&(source, target)| vec![source, target]).collect();
+        let attributes =
+            CollectivePermuteAttributes { channel_id: channel, ..CollectivePermuteAttributes::new(&pairs) };
+        self.push(Draft::new(OpKind::CollectivePermute, &[operand]).with_attributes(attributes))
     }
 
     /// The operand of the first replica of each group.
     #[track_caller]
     pub fn collective_broadcast<'b>(&'b self, operand: Op<'b>, groups: &[Vec<i64>], channel: Option<i64>) -> Op<'b> {
-        self.push(grouped(Draft::new(OpKind::CollectiveBroadcast, &[operand]), groups, channel))
+        let attributes = CollectiveBroadcastAttributes { channel_id: channel, replica_groups: Some(&explicit(groups)) };
+        self.push(Draft::new(OpKind::CollectiveBroadcast, &[operand]).with_attributes(attributes))
     }
 
     /// The operands of all replicas of a group combined and split along a dimension, one part for each of `shard_count`
@@ -216,8 +235,13 @@ impl HloBuilder {
         let combiner = self.nested("reduce_scatter", &scalars, |b, values| combine(b, values[0], values[1]));
         let mut result = array;
         result.dimensions[position] /= shard_count;
-        let draft = grouped(Draft::new(OpKind::ReduceScatter, &[operand]), groups, channel);
-        self.push(draft.ints("dimensions", &[dimension]).computation(combiner).declared(result))
+        let attributes = ReduceScatterAttributes {
+            channel_id: channel,
+            replica_groups: Some(&explicit(groups)),
+            ..ReduceScatterAttributes::new(Dimension(dimension))
+        };
+        let draft = Draft::new(OpKind::ReduceScatter, &[operand]).with_attributes(attributes);
+        self.push(draft.computation(combiner).declared(result))
     }
 
     /// The number of the replica that runs.

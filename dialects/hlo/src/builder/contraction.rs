@@ -2,10 +2,13 @@
 
 use super::windows::WindowLists;
 use super::{Draft, HloBuilder, Op, Padding};
-use crate::attributes::{AttributeValue, ConvolutionDimensions, WindowDimension};
+use crate::attributes::{ConvolutionDimensions, WindowDimension};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
-use crate::ops::dot::DotDimensions;
+use crate::ops::convolution::ConvolutionAttributes;
+use crate::ops::dot::{DotAttributes, DotDimensions};
+use crate::ops::ragged_dot::RaggedDotAttributes;
+use crate::ops::typed_attributes::Dimension;
 use crate::shape::Shape;
 
 /// How [`HloBuilder::conv_general`] lays the kernel over the input.
@@ -41,22 +44,6 @@ fn numbers(dimensions: &[usize]) -> Vec<i64> {
     dimensions.iter().map(|&dimension| dimension as i64).collect()
 }
 
-/// The dimension numbers as attributes of a dot or ragged dot; text leaves out empty lists.
-fn dot_attributes<'b>(mut draft: Draft<'b>, dimensions: &DotDimensions) -> Draft<'b> {
-    let lists = [
-        ("lhs_batch_dims", &dimensions.lhs_batch),
-        ("lhs_contracting_dims", &dimensions.lhs_contracting),
-        ("rhs_batch_dims", &dimensions.rhs_batch),
-        ("rhs_contracting_dims", &dimensions.rhs_contracting),
-    ];
-    for (name, list) in lists {
-        if !list.is_empty() {
-            draft = draft.ints(name, &numbers(list));
-        }
-    }
-    draft
-}
-
 impl HloBuilder {
     /// The product of vectors, of a matrix and a vector, or of matrices.
     #[track_caller]
@@ -84,7 +71,14 @@ impl HloBuilder {
         dimensions: &DotDimensions,
         result_type: Option<ElementType>,
     ) -> Op<'b> {
-        self.push(typed(dot_attributes(Draft::new(OpKind::Dot, &[lhs, rhs]), dimensions), result_type))
+        let attributes = DotAttributes {
+            lhs_batch_dims: &numbers(&dimensions.lhs_batch),
+            lhs_contracting_dims: &numbers(&dimensions.lhs_contracting),
+            rhs_batch_dims: &numbers(&dimensions.rhs_batch),
+            rhs_contracting_dims: &numbers(&dimensions.rhs_contracting),
+            ..DotAttributes::new()
+        };
+        self.push(typed(Draft::new(OpKind::Dot, &[lhs, rhs]).with_attributes(attributes), result_type))
     }
 
     /// A dot whose dimension `lhs_ragged` is split into groups of the sizes `group_sizes`; where it is no batch or
@@ -99,12 +93,15 @@ impl HloBuilder {
         lhs_ragged: i64,
         rhs_group: Option<i64>,
     ) -> Op<'b> {
-        let mut draft = dot_attributes(Draft::new(OpKind::RaggedDot, &[lhs, rhs, group_sizes]), dimensions)
-            .ints("lhs_ragged_dims", &[lhs_ragged]);
-        if let Some(group) = rhs_group {
-            draft = draft.ints("rhs_group_dims", &[group]);
-        }
-        self.push(draft)
+        let attributes = RaggedDotAttributes {
+            lhs_batch_dims: &numbers(&dimensions.lhs_batch),
+            lhs_contracting_dims: &numbers(&dimensions.lhs_contracting),
+            rhs_batch_dims: &numbers(&dimensions.rhs_batch),
+            rhs_contracting_dims: &numbers(&dimensions.rhs_contracting),
+            rhs_group_dims: rhs_group.as_slice(),
+            ..RaggedDotAttributes::new(Dimension(lhs_ragged))
+        };
+        self.push(Draft::new(OpKind::RaggedDot, &[lhs, rhs, group_sizes]).with_attributes(attributes))
     }
 
     /// A convolution of an input (batch, features, spatial dimensions) with a kernel (output features, input features,
@@ -162,18 +159,13 @@ impl HloBuilder {
         convolution: &Convolution,
         result_type: Option<ElementType>,
     ) -> Op<'b> {
-        let mut draft = Draft::new(OpKind::Convolution, &[lhs, rhs])
-            .with("window", AttributeValue::Window(convolution.window.clone()))
-            .with("dim_labels", AttributeValue::ConvolutionDimensions(convolution.dimensions.clone()));
-        let groups = [
-            ("feature_group_count", convolution.feature_group_count),
-            ("batch_group_count", convolution.batch_group_count),
-        ];
-        for (name, count) in groups {
-            if count != 1 {
-                draft = draft.int(name, count);
-            }
-        }
+        let attributes = ConvolutionAttributes {
+            window: &convolution.window,
+            feature_group_count: convolution.feature_group_count,
+            batch_group_count: convolution.batch_group_count,
+            ..ConvolutionAttributes::new(&convolution.dimensions)
+        };
+        let draft = Draft::new(OpKind::Convolution, &[lhs, rhs]).with_attributes(attributes);
         self.push(typed(draft, result_type))
     }
 }

@@ -1,8 +1,8 @@
 //! Control flow, calls, and what orders operations.
 
 use super::{Draft, Function, HloBuilder, Op};
-use crate::attributes::AttributeValue;
 use crate::op_kind::OpKind;
+use crate::ops::custom_call::CustomCallAttributes;
 use crate::ops::enumerations::CustomCallApiVersion;
 use crate::shape::Shape;
 
@@ -111,13 +111,12 @@ impl HloBuilder {
     /// [`custom_call`](Self::custom_call) with everything that may be said of one.
     #[track_caller]
     pub fn custom_call_with<'b>(&'b self, call: &CustomCall, operands: &[Op<'b>], shape: impl Into<Shape>) -> Op<'b> {
-        let mut draft = Draft::new(OpKind::CustomCall, operands)
-            .with("custom_call_target", AttributeValue::String(call.target.clone()))
-            .flag("custom_call_has_side_effect", call.has_side_effect)
-            .declared(shape);
-        if let Some(version) = call.api_version {
-            draft = draft.word("api_version", version.text());
-        }
+        let attributes = CustomCallAttributes {
+            custom_call_has_side_effect: call.has_side_effect,
+            api_version: call.api_version,
+            ..CustomCallAttributes::new(&call.target)
+        };
+        let mut draft = Draft::new(OpKind::CustomCall, operands).with_attributes(attributes).declared(shape);
         if !call.configuration.is_empty() {
             // The raw text of an HLO string: quoted, with what would end it escaped.
             let text = call.configuration.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");

@@ -3,7 +3,9 @@
 use super::{Draft, HloBuilder, Op};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
+use crate::ops::compare::CompareAttributes;
 use crate::ops::enumerations::{ComparisonDirection, ComparisonType};
+use crate::ops::reduce_precision::ReducePrecisionAttributes;
 use crate::shape::ArrayShape;
 
 macro_rules! unary {
@@ -196,11 +198,8 @@ impl HloBuilder {
         let Some(operands) = self.broadcast_operands("compare", lhs, rhs, broadcast_dimensions) else {
             return self.nothing();
         };
-        let mut draft = Draft::new(OpKind::Compare, &operands).word("direction", direction.text());
-        if let Some(order) = order {
-            draft = draft.word("type", order.text());
-        }
-        self.push(draft)
+        let attributes = CompareAttributes { direction, r#type: order };
+        self.push(Draft::new(OpKind::Compare, &operands).with_attributes(attributes))
     }
 
     /// `and` of two `pred` arrays (2017's LogicalAnd).
@@ -305,10 +304,7 @@ impl HloBuilder {
     /// The elements rounded to a format of so many exponent and mantissa bits, in their own type.
     #[track_caller]
     pub fn reduce_precision<'b>(&'b self, operand: Op<'b>, exponent_bits: i64, mantissa_bits: i64) -> Op<'b> {
-        self.push(
-            Draft::new(OpKind::ReducePrecision, &[operand])
-                .int("exponent_bits", exponent_bits)
-                .int("mantissa_bits", mantissa_bits),
-        )
+        let attributes = ReducePrecisionAttributes { exponent_bits, mantissa_bits };
+        self.push(Draft::new(OpKind::ReducePrecision, &[operand]).with_attributes(attributes))
     }
 }

@@ -3,6 +3,9 @@
 use super::reduction::element_types;
 use super::{Draft, HloBuilder, Op};
 use crate::op_kind::OpKind;
+use crate::ops::dynamic_slice::DynamicSliceAttributes;
+use crate::ops::gather::GatherAttributes;
+use crate::ops::scatter::ScatterAttributes;
 use crate::shape::Shape;
 
 /// Dimension numbers of [`HloBuilder::gather`].
@@ -43,18 +46,16 @@ pub struct ScatterDimensions {
     pub unique_indices: bool,
 }
 
-/// Sets a list that text leaves out where it is empty.
-fn optional_ints<'b>(draft: Draft<'b>, name: &'static str, values: &[i64]) -> Draft<'b> {
-    if values.is_empty() { draft } else { draft.ints(name, values) }
-}
-
 impl HloBuilder {
     /// A box of the given sizes at run-time indices, moved to lie inside. The indices are a scalar for each dimension, or
     /// (2017) one array.
     #[track_caller]
     pub fn dynamic_slice<'b>(&'b self, operand: Op<'b>, start_indices: &[Op<'b>], sizes: &[i64]) -> Op<'b> {
         let operands = [&[operand], start_indices].concat();
-        self.push(Draft::new(OpKind::DynamicSlice, &operands).ints("dynamic_slice_sizes", sizes))
+        self.push(
+            Draft::new(OpKind::DynamicSlice, &operands)
+                .with_attributes(DynamicSliceAttributes { dynamic_slice_sizes: sizes }),
+        )
     }
 
     /// The operand with a box at run-time indices overwritten by `update`; the box is moved to lie inside. The indices
@@ -75,16 +76,17 @@ impl HloBuilder {
         slice_sizes: &[i64],
         indices_are_sorted: bool,
     ) -> Op<'b> {
-        let draft = Draft::new(OpKind::Gather, &[operand, start_indices])
-            .ints("offset_dims", &dimensions.offset_dims)
-            .ints("collapsed_slice_dims", &dimensions.collapsed_slice_dims)
-            .ints("start_index_map", &dimensions.start_index_map);
-        let draft = optional_ints(draft, "operand_batching_dims", &dimensions.operand_batching_dims);
-        let draft = optional_ints(draft, "start_indices_batching_dims", &dimensions.start_indices_batching_dims)
-            .int("index_vector_dim", dimensions.index_vector_dim)
-            .ints("slice_sizes", slice_sizes)
-            .flag("indices_are_sorted", indices_are_sorted);
-        self.push(draft)
+        let attributes = GatherAttributes {
+            offset_dims: &dimensions.offset_dims,
+            collapsed_slice_dims: &dimensions.collapsed_slice_dims,
+            start_index_map: &dimensions.start_index_map,
+            operand_batching_dims: &dimensions.operand_batching_dims,
+            start_indices_batching_dims: &dimensions.start_indices_batching_dims,
+            index_vector_dim: dimensions.index_vector_dim,
+            slice_sizes,
+            indices_are_sorted,
+        };
+        self.push(Draft::new(OpKind::Gather, &[operand, start_indices]).with_attributes(attributes))
     }
 
     /// The operand with slices at run-time indices combined with updates: `combine(old, update)`.
@@ -116,16 +118,17 @@ impl HloBuilder {
         let scalars: Vec<Shape> = types.iter().chain(&types).map(|&element_type| Shape::scalar(element_type)).collect();
         let count = operands.len();
         let combiner = self.nested("scatter", &scalars, |b, values| combine(b, &values[..count], &values[count..]));
-        let draft = Draft::new(OpKind::Scatter, &[operands, &[indices], updates].concat())
-            .ints("update_window_dims", &dimensions.update_window_dims)
-            .ints("inserted_window_dims", &dimensions.inserted_window_dims)
-            .ints("scatter_dims_to_operand_dims", &dimensions.scatter_dims_to_operand_dims);
-        let draft = optional_ints(draft, "input_batching_dims", &dimensions.input_batching_dims);
-        let draft = optional_ints(draft, "scatter_indices_batching_dims", &dimensions.scatter_indices_batching_dims)
-            .int("index_vector_dim", dimensions.index_vector_dim)
-            .flag("indices_are_sorted", dimensions.indices_are_sorted)
-            .flag("unique_indices", dimensions.unique_indices)
-            .computation(combiner);
-        self.push(draft)
+        let attributes = ScatterAttributes {
+            update_window_dims: &dimensions.update_window_dims,
+            inserted_window_dims: &dimensions.inserted_window_dims,
+            scatter_dims_to_operand_dims: &dimensions.scatter_dims_to_operand_dims,
+            input_batching_dims: &dimensions.input_batching_dims,
+            scatter_indices_batching_dims: &dimensions.scatter_indices_batching_dims,
+            index_vector_dim: dimensions.index_vector_dim,
+            indices_are_sorted: dimensions.indices_are_sorted,
+            unique_indices: dimensions.unique_indices,
+        };
+        let draft = Draft::new(OpKind::Scatter, &[operands, &[indices], updates].concat());
+        self.push(draft.with_attributes(attributes).computation(combiner))
     }
 }

@@ -1,9 +1,12 @@
 //! Factorisations, Fourier transforms, batch normalisation.
 
 use super::{Draft, HloBuilder, Op};
-use crate::attributes::AttributeValue;
 use crate::op_kind::OpKind;
+use crate::ops::batch_norm::BatchNormAttributes;
+use crate::ops::cholesky::CholeskyAttributes;
 use crate::ops::enumerations::{FftType, TransposeKind};
+use crate::ops::fft::FftAttributes;
+use crate::ops::triangular_solve::TriangularSolveAttributes;
 
 /// How [`HloBuilder::triangular_solve`] reads its matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,25 +26,21 @@ impl HloBuilder {
     /// the upper) is read and written.
     #[track_caller]
     pub fn cholesky<'b>(&'b self, operand: Op<'b>, lower: bool) -> Op<'b> {
-        self.push(Draft::new(OpKind::Cholesky, &[operand]).with("lower", AttributeValue::Bool(lower)))
+        self.push(Draft::new(OpKind::Cholesky, &[operand]).with_attributes(CholeskyAttributes { lower }))
     }
 
     /// The solutions of systems with triangular matrices.
     #[track_caller]
     pub fn triangular_solve<'b>(&'b self, a: Op<'b>, b: Op<'b>, options: TriangularSolve) -> Op<'b> {
-        self.push(
-            Draft::new(OpKind::TriangularSolve, &[a, b])
-                .with("left_side", AttributeValue::Bool(options.left_side))
-                .with("lower", AttributeValue::Bool(options.lower))
-                .with("unit_diagonal", AttributeValue::Bool(options.unit_diagonal))
-                .word("transpose_a", options.transpose_a.text()),
-        )
+        let TriangularSolve { left_side, lower, unit_diagonal, transpose_a } = options;
+        let attributes = TriangularSolveAttributes { left_side, lower, unit_diagonal, transpose_a };
+        self.push(Draft::new(OpKind::TriangularSolve, &[a, b]).with_attributes(attributes))
     }
 
     /// The Fourier transform over the last one to three dimensions, of sizes `fft_length`.
     #[track_caller]
     pub fn fft<'b>(&'b self, operand: Op<'b>, fft_type: FftType, fft_length: &[i64]) -> Op<'b> {
-        self.push(Draft::new(OpKind::Fft, &[operand]).word("fft_type", fft_type.text()).ints("fft_length", fft_length))
+        self.push(Draft::new(OpKind::Fft, &[operand]).with_attributes(FftAttributes { fft_type, fft_length }))
     }
 
     /// The operand normalised over all dimensions but `feature_index`: a tuple of result, mean and variance.
@@ -93,10 +92,6 @@ impl HloBuilder {
 
     #[track_caller]
     fn batch_norm<'b>(&'b self, kind: OpKind, operands: &[Op<'b>], epsilon: f64, feature_index: i64) -> Op<'b> {
-        self.push(
-            Draft::new(kind, operands)
-                .with("epsilon", AttributeValue::Float(epsilon))
-                .int("feature_index", feature_index),
-        )
+        self.push(Draft::new(kind, operands).with_attributes(BatchNormAttributes { epsilon, feature_index }))
     }
 }

@@ -52,7 +52,7 @@ pub use number::{Number, Operand};
 pub use op::Op;
 pub use windows::Padding;
 
-use crate::attributes::{AttributeValue, Attributes};
+use crate::attributes::Attributes;
 use crate::graph::{Computation, FunctionId, InputOutputAlias, Instruction, InstructionId, Module, SourceTables};
 use crate::op_kind::OpKind;
 use crate::ops::{self, OpView};
@@ -126,26 +126,9 @@ impl<'b> Draft<'b> {
         }
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: AttributeValue) -> Self {
-        self.attributes.set(name, value);
-        self
-    }
-
-    pub(crate) fn ints(self, name: &'static str, values: &[i64]) -> Self {
-        self.with(name, AttributeValue::Ints(values.to_vec()))
-    }
-
-    pub(crate) fn int(self, name: &'static str, value: i64) -> Self {
-        self.with(name, AttributeValue::Int(value))
-    }
-
-    pub(crate) fn word(self, name: &'static str, word: &str) -> Self {
-        self.with(name, AttributeValue::Word(word.to_string()))
-    }
-
-    /// A flag that text leaves out where it is false.
-    pub(crate) fn flag(self, name: &'static str, value: bool) -> Self {
-        if value { self.with(name, AttributeValue::Bool(true)) } else { self }
+    /// With the attributes of its operation.
+    pub(crate) fn with_attributes(self, attributes: impl Into<Attributes>) -> Self {
+        Draft { attributes: attributes.into(), ..self }
     }
 
     pub(crate) fn computation(mut self, computation: Option<Computation>) -> Self {

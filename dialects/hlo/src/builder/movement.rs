@@ -1,8 +1,15 @@
 //! Operations that move elements to other places: broadcasts, reshapes, slices, padding, concatenation.
 
 use super::{Draft, HloBuilder, Op};
-use crate::attributes::{AttributeValue, PaddingDimension, SliceDimension};
+use crate::attributes::{PaddingDimension, SliceDimension};
 use crate::op_kind::OpKind;
+use crate::ops::broadcast::BroadcastAttributes;
+use crate::ops::concatenate::ConcatenateAttributes;
+use crate::ops::pad::PadAttributes;
+use crate::ops::reverse::ReverseAttributes;
+use crate::ops::slice::SliceAttributes;
+use crate::ops::transpose::TransposeAttributes;
+use crate::ops::typed_attributes::Dimension;
 use crate::shape::ArrayShape;
 
 impl HloBuilder {
@@ -13,7 +20,11 @@ impl HloBuilder {
         let dimensions = [sizes, &array.dimensions].concat();
         let kept: Vec<i64> = (sizes.len() as i64..dimensions.len() as i64).collect();
         let result = ArrayShape::new(array.element_type, dimensions);
-        self.push(Draft::new(OpKind::Broadcast, &[operand]).ints("dimensions", &kept).declared(result))
+        self.push(
+            Draft::new(OpKind::Broadcast, &[operand])
+                .with_attributes(BroadcastAttributes { dimensions: &kept })
+                .declared(result),
+        )
     }
 
     /// The operand in an array of the given sizes: its dimension i becomes dimension `broadcast_dimensions[i]`; where its
@@ -92,13 +103,15 @@ impl HloBuilder {
     /// The dimensions permuted: result dimension i is operand dimension `permutation[i]`.
     #[track_caller]
     pub fn transpose<'b>(&'b self, operand: Op<'b>, permutation: &[i64]) -> Op<'b> {
-        self.push(Draft::new(OpKind::Transpose, &[operand]).ints("dimensions", permutation))
+        self.push(
+            Draft::new(OpKind::Transpose, &[operand]).with_attributes(TransposeAttributes { dimensions: permutation }),
+        )
     }
 
     /// The elements in reverse order along dimensions.
     #[track_caller]
     pub fn rev<'b>(&'b self, operand: Op<'b>, dimensions: &[i64]) -> Op<'b> {
-        self.push(Draft::new(OpKind::Reverse, &[operand]).ints("dimensions", dimensions))
+        self.push(Draft::new(OpKind::Reverse, &[operand]).with_attributes(ReverseAttributes { dimensions }))
     }
 
     /// The elements from `start` to before `limit` in steps of `strides`, by dimension; no strides for steps of 1.
@@ -108,14 +121,14 @@ impl HloBuilder {
             let message = format!("takes lists of the same length, got {start:?}, {limit:?}, {strides:?}");
             return self.fail_rule("slice", message);
         }
-        let ranges = (0..start.len())
+        let ranges: Vec<SliceDimension> = (0..start.len())
             .map(|dimension| SliceDimension {
                 start: start[dimension],
                 limit: limit[dimension],
                 stride: strides.get(dimension).copied().unwrap_or(1),
             })
             .collect();
-        self.push(Draft::new(OpKind::Slice, &[operand]).with("slice", AttributeValue::Slice(ranges)))
+        self.push(Draft::new(OpKind::Slice, &[operand]).with_attributes(SliceAttributes { slice: &ranges }))
     }
 
     /// A slice along one dimension.
@@ -134,13 +147,15 @@ impl HloBuilder {
     /// Elements of value `padding_value` added at the edges (removed where negative) and between neighbours.
     #[track_caller]
     pub fn pad<'b>(&'b self, operand: Op<'b>, padding_value: Op<'b>, padding: &[PaddingDimension]) -> Op<'b> {
-        let padding = AttributeValue::Padding(padding.to_vec());
-        self.push(Draft::new(OpKind::Pad, &[operand, padding_value]).with("padding", padding))
+        self.push(Draft::new(OpKind::Pad, &[operand, padding_value]).with_attributes(PadAttributes { padding }))
     }
 
     /// Arrays joined along a dimension.
     #[track_caller]
     pub fn concat_in_dim<'b>(&'b self, operands: &[Op<'b>], dimension: i64) -> Op<'b> {
-        self.push(Draft::new(OpKind::Concatenate, operands).ints("dimensions", &[dimension]))
+        self.push(
+            Draft::new(OpKind::Concatenate, operands)
+                .with_attributes(ConcatenateAttributes { dimensions: Dimension(dimension) }),
+        )
     }
 }

@@ -4,6 +4,8 @@ use super::{Draft, HloBuilder, Op};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::ops::enumerations::{RandomDistribution, RngAlgorithm};
+use crate::ops::rng::RngAttributes;
+use crate::ops::rng_bit_generator::RngBitGeneratorAttributes;
 use crate::shape::{ArrayShape, Shape};
 
 impl HloBuilder {
@@ -21,7 +23,7 @@ impl HloBuilder {
 
     #[track_caller]
     fn rng<'b>(&'b self, distribution: RandomDistribution, a: Op<'b>, b: Op<'b>, shape: Shape) -> Op<'b> {
-        self.push(Draft::new(OpKind::Rng, &[a, b]).word("distribution", distribution.text()).declared(shape))
+        self.push(Draft::new(OpKind::Rng, &[a, b]).with_attributes(RngAttributes { distribution }).declared(shape))
     }
 
     /// Ones with probability `mean` (an `f32` scalar), else zeros, as `u32` (2017's RngBernoulli).
@@ -46,7 +48,7 @@ impl HloBuilder {
         let Some(old) = self.shape_of(state) else { return self.nothing() };
         self.push(
             Draft::new(OpKind::RngBitGenerator, &[state])
-                .word("algorithm", algorithm.text())
+                .with_attributes(RngBitGeneratorAttributes { algorithm })
                 .declared(Shape::Tuple(vec![old, shape.into()])),
         )
     }

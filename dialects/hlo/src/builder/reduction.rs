@@ -2,10 +2,16 @@
 
 use super::windows::WindowLists;
 use super::{Draft, HloBuilder, Op, Padding};
-use crate::attributes::AttributeValue;
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::ops::enumerations::{ComparisonDirection, ComparisonType};
+use crate::ops::map::MapAttributes;
+use crate::ops::reduce::ReduceAttributes;
+use crate::ops::reduce_window::ReduceWindowAttributes;
+use crate::ops::select_and_scatter::SelectAndScatterAttributes;
+use crate::ops::sort::SortAttributes;
+use crate::ops::top_k::TopKAttributes;
+use crate::ops::typed_attributes::Dimension;
 use crate::shape::Shape;
 
 /// Element types of array operands; `None` if one has none, which is noted.
@@ -67,7 +73,11 @@ impl HloBuilder {
             combine(b, old, new)
         });
         let operands = [operands, inits].concat();
-        self.push(Draft::new(OpKind::Reduce, &operands).ints("dimensions", dimensions).computation(combiner))
+        self.push(
+            Draft::new(OpKind::Reduce, &operands)
+                .with_attributes(ReduceAttributes { dimensions })
+                .computation(combiner),
+        )
     }
 
     /// The elements of each window combined, starting from `init`.
@@ -141,7 +151,7 @@ impl HloBuilder {
         let operands = [operands, inits].concat();
         self.push(
             Draft::new(OpKind::ReduceWindow, &operands)
-                .with("window", AttributeValue::Window(window))
+                .with_attributes(ReduceWindowAttributes { window: &window })
                 .computation(combiner),
         )
     }
@@ -179,7 +189,7 @@ impl HloBuilder {
         let scatter = self.nested("scatter", &parameters, |b, values| scatter(b, values[0], values[1]));
         self.push(
             Draft::new(OpKind::SelectAndScatter, &[operand, source, init])
-                .with("window", AttributeValue::Window(window))
+                .with_attributes(SelectAndScatterAttributes { window: &window })
                 .computation(select)
                 .computation(scatter),
         )
@@ -209,7 +219,9 @@ impl HloBuilder {
         }
         let Some(types) = element_types(self, "map", &operands) else { return self.nothing() };
         let computation = self.nested("map", &scalars(&types), computation);
-        self.push(Draft::new(OpKind::Map, &operands).ints("dimensions", dimensions).computation(computation))
+        self.push(
+            Draft::new(OpKind::Map, &operands).with_attributes(MapAttributes { dimensions }).computation(computation),
+        )
     }
 
     /// The operand sorted in ascending order along its last dimension; floats in the total order.
@@ -249,8 +261,7 @@ impl HloBuilder {
         });
         self.push(
             Draft::new(OpKind::Sort, operands)
-                .ints("dimensions", &[dimension])
-                .flag("is_stable", is_stable)
+                .with_attributes(SortAttributes { dimensions: Dimension(dimension), is_stable })
                 .computation(comparator),
         )
     }
@@ -258,6 +269,6 @@ impl HloBuilder {
     /// The k largest (or smallest) elements of the last dimension in order, and their indices: a tuple.
     #[track_caller]
     pub fn top_k<'b>(&'b self, operand: Op<'b>, k: i64, largest: bool) -> Op<'b> {
-        self.push(Draft::new(OpKind::TopK, &[operand]).int("k", k).with("largest", AttributeValue::Bool(largest)))
+        self.push(Draft::new(OpKind::TopK, &[operand]).with_attributes(TopKAttributes { k, largest }))
     }
 }

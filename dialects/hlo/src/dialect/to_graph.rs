@@ -16,7 +16,7 @@ use super::error::DialectError;
 use super::locations::origin_of;
 use super::types::{self, DefaultLayout};
 use super::{ENTRY_SYMBOL, NESTING_LIMIT};
-use crate::attributes::{AttributeValue, Attributes};
+use crate::attributes::Attributes;
 use crate::graph::{
     self, Computation, FileLocation, FunctionId, InputOutputAlias, Instruction, InstructionId, SourceTables, StackFrame,
 };
@@ -385,16 +385,11 @@ impl Reader<'_> {
     ) -> Result<Instruction, DialectError> {
         let origin = origin_of(location);
         let find = |name: &str| annotations.and_then(|annotations| entry(annotations, name));
+        let shape = types::shape_of(self.default, value)?;
         Ok(Instruction {
-            name: origin.name.unwrap_or_default().to_string(),
-            kind: OpKind::Parameter,
-            shape: types::shape_of(self.default, value)?,
-            operands: Vec::new(),
-            attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
-            computations: Vec::new(),
-            callee: None,
             annotations: annotations_of(find, origin.metadata),
             position: origin.position,
+            ..Instruction::parameter(origin.name.unwrap_or_default(), shape, number)
         })
     }
 
@@ -435,7 +430,7 @@ impl Reader<'_> {
         };
         let shape = types::shape_of(self.default, result.r#type())?;
         if !is_read {
-            return Ok(Instruction { operands, ..Instruction::new(kind, shape) });
+            return Ok(Instruction::new(String::new(), kind, shape, operands));
         }
         let values = attributes_of(self.default, operation, kind, &shape)?;
         let mut callee = None;
@@ -475,7 +470,7 @@ pub(super) fn attributes_of(
     result: &Shape,
 ) -> Result<Attributes, DialectError> {
     let mut values = Attributes::new();
-    for spec in ops::definition(kind).attributes {
+    for spec in ops::definition(kind).attributes.specs {
         if let Some(attribute) = operations::attribute(&operation, spec.name) {
             values.set(spec.name, value_of(default, spec.form, attribute, result)?);
         }

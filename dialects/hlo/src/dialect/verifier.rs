@@ -64,7 +64,7 @@ fn check(operation: OperationRef<'_, '_>, computations: Vec<ProgramShape>) -> Re
     let result = operation.results().next().ok_or_else(|| DialectError::invalid("an operation has one result"))?;
     let result = types::shape_of(default, result.r#type())?;
     let mut values = Attributes::new();
-    for spec in ops::definition(kind).attributes {
+    for spec in ops::definition(kind).attributes.specs {
         if let Some(attribute) = operations::attribute(&operation, spec.name) {
             let value = match spec.form {
                 // Constants may be large, and their rules concern the shape alone.

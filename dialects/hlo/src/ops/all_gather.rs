@@ -2,30 +2,38 @@
 //!
 //! Source: operation semantics, "AllGather". Without groups, the declared shape says how many replicas there are.
 
-use super::collective_groups::{CHANNEL_ID, CONSTRAIN_LAYOUT, REPLICA_GROUPS, USE_GLOBAL_DEVICE_IDS};
+use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
-const ATTRIBUTES: &[AttributeSpec] = &[
-    CHANNEL_ID,
-    REPLICA_GROUPS,
-    CONSTRAIN_LAYOUT,
-    AttributeSpec::required("dimensions", AttributeForm::Ints),
-    USE_GLOBAL_DEVICE_IDS,
-];
+attributes! {
+    /// Attributes of `all-gather` and `all-gather-start`.
+    pub struct AllGatherAttributes<'a> {
+        /// The channel that the collective is known by; without one, it is among the replicas of one partition.
+        optional channel_id: Option<i64> = None,
+        /// The groups of replicas, or of devices; all in one where absent.
+        optional replica_groups: Option<&'a ReplicaGroups> = None,
+        /// The layouts must stay as they are.
+        optional constrain_layout: bool = false,
+        /// The dimension along which the operands are joined.
+        required dimensions ["C2"]: Dimension,
+        /// The groups number devices, not replicas.
+        optional use_global_device_ids: bool = false,
+    }
+}
 
 /// Definition of `all-gather`.
 pub static ALL_GATHER: OpDefinition =
     OpDefinition::new(OpKind::AllGather, Arity::AtLeast(1), OpClass::Collective, infer_whole)
-        .with_attributes(ATTRIBUTES)
+        .with_attributes(AllGatherAttributes::TABLE)
         .with_side_effect();
 
 /// Definition of `all-gather-start` -> (operands, results).
 pub static ALL_GATHER_START: OpDefinition =
     OpDefinition::new(OpKind::AllGatherStart, Arity::AtLeast(1), OpClass::Collective, infer_start)
-        .with_attributes(ATTRIBUTES)
+        .with_attributes(AllGatherAttributes::TABLE)
         .with_side_effect();
 
 /// Definition of `all-gather-done` -> results.
@@ -56,13 +64,14 @@ fn infer_done(view: &OpView<'_>) -> Result<Shape, OpError> {
 /// - C2: `dimensions` names one dimension of the operands.
 /// - C3: the gathered size does not overflow.
 fn gathered(view: &OpView<'_>, declared: Option<&ArrayShape>) -> Result<Vec<Shape>, OpError> {
-    let group = view.group_size(Some("C1"), true)?;
-    view.collective_mode(Some("C1"))?;
+    let attributes: AllGatherAttributes = view.attributes()?;
+    let group = view.group_size(Some("C1"), attributes.replica_groups, true)?;
+    view.device_ids(Some("C1"), attributes.use_global_device_ids, attributes.channel_id)?;
     let operands = view.array_operands()?;
     let mut results = Vec::with_capacity(operands.len());
     let mut shards = group;
     for (index, operand) in operands.into_iter().enumerate() {
-        let dimension = view.single_dimension(Some("C2"), "dimensions", operand.rank())?;
+        let dimension = view.dimension_index(Some("C2"), "dimensions", attributes.dimensions.0, operand.rank())?;
         let size = operand.dimensions[dimension];
         let shards = *shards.get_or_insert_with(|| size_ratio(dimension_size(declared, dimension), Some(size)));
         let mut result = operand.clone();

@@ -3,21 +3,30 @@
 //!
 //! Source: operation semantics, "AllToAll".
 
-use super::collective_groups::{CHANNEL_ID, CONSTRAIN_LAYOUT, REPLICA_GROUPS};
+use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `all-to-all`.
+    pub struct AllToAllAttributes<'a> {
+        /// The channel that the collective is known by; without one, it is among the replicas of one partition.
+        optional channel_id: Option<i64> = None,
+        /// The groups of replicas, or of devices; all in one where absent.
+        optional replica_groups: Option<&'a ReplicaGroups> = None,
+        /// The layouts must stay as they are.
+        optional constrain_layout: bool = false,
+        /// The dimension whose parts are exchanged; without one, each operand is a part.
+        optional dimensions ["C2"]: Option<Dimension> = None,
+    }
+}
 
 /// Definition of `all-to-all`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::AllToAll, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            CHANNEL_ID,
-            REPLICA_GROUPS,
-            CONSTRAIN_LAYOUT,
-            AttributeSpec::optional("dimensions", AttributeForm::Ints),
-        ])
+        .with_attributes(AllToAllAttributes::TABLE)
         .with_side_effect();
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size.
@@ -25,14 +34,15 @@ pub static DEFINITION: OpDefinition =
 /// - C3: the size of that dimension is a multiple of the group size.
 /// - C4: without `dimensions`, there is one operand for each replica of a group, all of the same shape.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    let group = view.group_size(Some("C1"), true)?;
+    let attributes: AllToAllAttributes = view.attributes()?;
+    let group = view.group_size(Some("C1"), attributes.replica_groups, true)?;
     let operands = view.array_operands()?;
-    if view.attributes.get("dimensions").is_some() {
+    if let Some(dimension) = attributes.dimensions {
         let [operand] = operands.as_slice() else {
             let message = format!("takes 1 operand with dimensions, got {}", operands.len());
             return Err(view.error(Some("C2"), message));
         };
-        let dimension = view.single_dimension(Some("C2"), "dimensions", operand.rank())?;
+        let dimension = view.dimension_index(Some("C2"), "dimensions", dimension.0, operand.rank())?;
         let group = group.unwrap_or(1);
         if operand.dimensions[dimension] % group != 0 {
             let message =

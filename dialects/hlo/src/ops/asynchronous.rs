@@ -3,32 +3,39 @@
 //! Text also spells them with the wrapped operation's name (`custom-call-start`): the reader builds the computation.
 //! Source: XLA's verifier.
 
+use super::ComputationKey::{One, Optional};
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-const ATTRIBUTES: &[AttributeSpec] = &[AttributeSpec::optional("async_execution_thread", AttributeForm::String)];
+attributes! {
+    /// Attributes of `async-start`, `async-update` and `async-done`.
+    pub struct AsyncAttributes<'a> {
+        /// The thread that the computation runs on.
+        optional async_execution_thread: Option<&'a str> = None,
+    }
+}
 
 /// Definition of `async-start(operands…)` -> ((operands…), result, contexts…).
 pub static ASYNC_START: OpDefinition =
     OpDefinition::new(OpKind::AsyncStart, Arity::AtLeast(0), OpClass::Control, infer_start)
-        .with_attributes(ATTRIBUTES)
-        .with_computations(&["calls"])
+        .with_attributes(AsyncAttributes::TABLE)
+        .with_computations(&[One("calls")])
         .with_side_effect();
 
 /// Definition of `async-update(start)`, of the same shape.
 pub static ASYNC_UPDATE: OpDefinition =
     OpDefinition::new(OpKind::AsyncUpdate, Arity::Exactly(1), OpClass::Control, infer_update)
-        .with_attributes(ATTRIBUTES)
-        .with_computations(&["calls?"])
+        .with_attributes(AsyncAttributes::TABLE)
+        .with_computations(&[Optional("calls")])
         .with_side_effect();
 
 /// Definition of `async-done(start or update)` -> result.
 pub static ASYNC_DONE: OpDefinition =
     OpDefinition::new(OpKind::AsyncDone, Arity::Exactly(1), OpClass::Control, infer_done)
-        .with_attributes(ATTRIBUTES)
-        .with_computations(&["calls?"])
+        .with_attributes(AsyncAttributes::TABLE)
+        .with_computations(&[Optional("calls")])
         .with_side_effect();
 
 /// - C1: the operands are the computation's arguments.

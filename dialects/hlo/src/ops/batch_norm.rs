@@ -3,31 +3,36 @@
 //! Source: operation semantics, "BatchNormTraining", "BatchNormInference", "BatchNormGrad".
 
 use super::element_classes::FLOAT;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
-const ATTRIBUTES: &[AttributeSpec] = &[
-    AttributeSpec::required("epsilon", AttributeForm::Float),
-    AttributeSpec::required("feature_index", AttributeForm::Int),
-];
+attributes! {
+    /// Attributes of the batch normalisations.
+    pub struct BatchNormAttributes {
+        /// Added to the variance, which may be 0.
+        required epsilon: f64,
+        /// The dimension of features; the others are the batch's.
+        required feature_index: i64,
+    }
+}
 
 /// Definition of `batch-norm-training(operand, scale, offset)` -> (result, mean, variance).
 pub static BATCH_NORM_TRAINING: OpDefinition =
     OpDefinition::new(OpKind::BatchNormTraining, Arity::Exactly(3), OpClass::Reduction, infer_training)
-        .with_attributes(ATTRIBUTES);
+        .with_attributes(BatchNormAttributes::TABLE);
 
 /// Definition of `batch-norm-inference(operand, scale, offset, mean, variance)`.
 pub static BATCH_NORM_INFERENCE: OpDefinition =
     OpDefinition::new(OpKind::BatchNormInference, Arity::Exactly(5), OpClass::Elementwise, infer_inference)
-        .with_attributes(ATTRIBUTES);
+        .with_attributes(BatchNormAttributes::TABLE);
 
 /// Definition of `batch-norm-grad(operand, scale, mean, variance, output gradient)` -> gradients of operand,
 /// scale, offset.
 pub static BATCH_NORM_GRAD: OpDefinition =
     OpDefinition::new(OpKind::BatchNormGrad, Arity::Exactly(5), OpClass::Reduction, infer_grad)
-        .with_attributes(ATTRIBUTES);
+        .with_attributes(BatchNormAttributes::TABLE);
 
 fn infer_training(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (operand, features) = check(view, &[1, 2])?;
@@ -60,8 +65,8 @@ fn infer_grad(view: &OpView<'_>) -> Result<Shape, OpError> {
 fn check(view: &OpView<'_>, per_feature: &[usize]) -> Result<(ArrayShape, ArrayShape), OpError> {
     view.element_class(Some("C1"), 0, &FLOAT)?;
     let operand = view.array(0)?;
-    let feature = view.attributes.int("feature_index").unwrap_or_default();
-    let feature = view.dimension_index(Some("C2"), "feature_index", feature, operand.rank())?;
+    let attributes: BatchNormAttributes = view.attributes()?;
+    let feature = view.dimension_index(Some("C2"), "feature_index", attributes.feature_index, operand.rank())?;
     let features = super::transpose::permuted(operand, &[feature]);
     for &index in per_feature {
         let shape = view.array(index)?;

@@ -3,15 +3,23 @@
 //!
 //! Source: operation semantics, "Broadcast", "BroadcastInDim"; the result shape is the declared one.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `broadcast`.
+    pub struct BroadcastAttributes<'a> {
+        /// The result dimension of each operand dimension.
+        written dimensions: &'a [i64] = &[],
+    }
+}
 
 /// Definition of `broadcast`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Broadcast, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("dimensions", AttributeForm::Ints)]);
+        .with_attributes(BroadcastAttributes::TABLE);
 
 /// - C1: `dimensions` has one entry for each operand dimension.
 /// - C2: each entry is a dimension of the result.
@@ -19,7 +27,7 @@ pub static DEFINITION: OpDefinition =
 /// - C4: the size of each operand dimension is that of its result dimension.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (operand, result) = (view.array(0)?, view.declared_array()?);
-    let dimensions = view.attributes.ints("dimensions");
+    let BroadcastAttributes { dimensions } = view.attributes()?;
     if dimensions.len() != operand.rank() {
         let message =
             format!("must have length {}, one for each operand dimension, got {}", operand.rank(), dimensions.len());

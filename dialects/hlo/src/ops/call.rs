@@ -2,15 +2,24 @@
 //!
 //! Source: operation semantics, "Call".
 
+use super::ComputationKey::One;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `call`.
+    pub struct CallAttributes {
+        /// The callee is an operation of a higher level, decomposed.
+        optional is_composite: bool = false,
+    }
+}
+
 /// Definition of `call`. The callee counts as its computation.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Call, Arity::AtLeast(0), OpClass::Control, infer_shape)
-    .with_attributes(&[AttributeSpec::optional("is_composite", AttributeForm::Bool)])
-    .with_computations(&["to_apply"]);
+    .with_attributes(CallAttributes::TABLE)
+    .with_computations(&[One("to_apply")]);
 
 /// - C1: the operands are the function's arguments.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

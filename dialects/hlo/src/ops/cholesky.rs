@@ -3,15 +3,23 @@
 //! Source: operation semantics, "Cholesky". Only the triangle that `lower` says is read and written.
 
 use super::element_classes::COMPLEX_OR_FLOAT;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `cholesky`.
+    pub struct CholeskyAttributes {
+        /// The lower triangle is read and written, else the upper.
+        written lower: bool = false,
+    }
+}
 
 /// Definition of `cholesky`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Cholesky, Arity::Exactly(1), OpClass::Library, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("lower", AttributeForm::Bool)]);
+        .with_attributes(CholeskyAttributes::TABLE);
 
 /// - C1: the operand is floating-point or complex.
 /// - C2: the operand has at least two dimensions, the last two of the same size.

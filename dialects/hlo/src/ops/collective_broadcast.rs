@@ -2,20 +2,32 @@
 //!
 //! Source: operation semantics, "CollectiveBroadcast"; XLA's verifier.
 
-use super::collective_groups::{CHANNEL_ID, REPLICA_GROUPS};
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `collective-broadcast`.
+    pub struct CollectiveBroadcastAttributes<'a> {
+        /// The channel that the collective is known by; without one, it is among the replicas of one partition.
+        optional channel_id: Option<i64> = None,
+        /// The groups of replicas, or of devices; all in one where absent.
+        optional replica_groups: Option<&'a ReplicaGroups> = None,
+    }
+}
 
 /// Definition of `collective-broadcast`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::CollectiveBroadcast, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[CHANNEL_ID, REPLICA_GROUPS])
+        .with_attributes(CollectiveBroadcastAttributes::TABLE)
         .with_side_effect();
 
 /// - C1: replica groups have no negative or repeated numbers.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.group_size(Some("C1"), false)?;
+    let attributes: CollectiveBroadcastAttributes = view.attributes()?;
+    view.group_size(Some("C1"), attributes.replica_groups, false)?;
     let operands = view.array_operands()?;
     Ok(view.collective_result(operands.into_iter().map(|operand| operand.clone().into()).collect()))
 }

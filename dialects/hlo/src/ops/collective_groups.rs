@@ -1,32 +1,23 @@
-//! What the collectives share: replica groups and modes, checked without writing the groups out, and results.
+//! What the collectives share: replica groups, checked without writing the groups out, and results.
 
 use std::collections::HashSet;
 
-use super::enumerations::CollectiveMode;
 use super::view::Label;
 use super::{OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec, ReplicaGroups};
+use crate::attributes::ReplicaGroups;
 use crate::shape::Shape;
-
-/// `channel_id`, of every collective.
-pub(super) const CHANNEL_ID: AttributeSpec = AttributeSpec::optional("channel_id", AttributeForm::Int);
-/// `replica_groups`, of every collective but collective-permute.
-pub(super) const REPLICA_GROUPS: AttributeSpec =
-    AttributeSpec::optional("replica_groups", AttributeForm::ReplicaGroups);
-/// `constrain_layout`: the layouts must stay.
-pub(super) const CONSTRAIN_LAYOUT: AttributeSpec = AttributeSpec::optional("constrain_layout", AttributeForm::Bool);
-/// `use_global_device_ids`: the groups number devices.
-pub(super) const USE_GLOBAL_DEVICE_IDS: AttributeSpec =
-    AttributeSpec::optional("use_global_device_ids", AttributeForm::Bool);
-/// `mode`: what the groups number.
-pub(super) const MODE: AttributeSpec = AttributeSpec::optional("mode", AttributeForm::Word);
 
 impl OpView<'_> {
     /// The replica groups must be valid: no group empty, no number negative or repeated, and where `uniform`, all
     /// of one size. Returns that size; `None` where there are no groups (then all replicas are one group).
-    pub fn group_size(&self, label: Label, uniform: bool) -> Result<Option<i64>, OpError> {
+    pub(super) fn group_size(
+        &self,
+        label: Label,
+        groups: Option<&ReplicaGroups>,
+        uniform: bool,
+    ) -> Result<Option<i64>, OpError> {
         let error = |message: String| Err(self.attribute_error(label, "replica_groups", message));
-        let groups = match self.attributes.replica_groups() {
+        let groups = match groups {
             None => return Ok(None),
             Some(ReplicaGroups::Explicit(groups)) => groups,
             Some(ReplicaGroups::Iota { dimensions, reshape, transpose }) => {
@@ -61,12 +52,9 @@ impl OpView<'_> {
         Ok((!first.is_empty()).then_some(first.len() as i64))
     }
 
-    /// The mode must be one; device numbers need a channel.
-    pub fn collective_mode(&self, label: Label) -> Result<(), OpError> {
-        if self.attributes.get("mode").is_some() {
-            self.word::<CollectiveMode>(label, "mode")?;
-        }
-        if self.attributes.flag("use_global_device_ids") && self.attributes.int("channel_id").is_none() {
+    /// Device numbers need a channel.
+    pub(super) fn device_ids(&self, label: Label, use_global: bool, channel: Option<i64>) -> Result<(), OpError> {
+        if use_global && channel.is_none() {
             return Err(self.attribute_error(label, "use_global_device_ids", "needs a channel_id".to_string()));
         }
         Ok(())

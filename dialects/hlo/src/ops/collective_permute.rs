@@ -6,29 +6,34 @@
 
 use std::collections::HashSet;
 
-use super::collective_groups::CHANNEL_ID;
 use super::signatures::bare_or_tuple;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec, AttributeValue};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-const ATTRIBUTES: &[AttributeSpec] = &[
-    CHANNEL_ID,
-    AttributeSpec::required("source_target_pairs", AttributeForm::IntLists),
-    AttributeSpec::optional("slice_sizes", AttributeForm::IntLists),
-];
+attributes! {
+    /// Attributes of `collective-permute` and `collective-permute-start`.
+    pub struct CollectivePermuteAttributes<'a> {
+        /// The channel that the collective is known by; without one, it is among the replicas of one partition.
+        optional channel_id: Option<i64> = None,
+        /// Pairs of a replica that sends and one that receives.
+        required source_target_pairs: &'a [Vec<i64>],
+        /// Sizes of the slices, by pair, where slices of the input replace slices of the output.
+        optional slice_sizes: Option<&'a [Vec<i64>]> = None,
+    }
+}
 
 /// Definition of `collective-permute`.
 pub static COLLECTIVE_PERMUTE: OpDefinition =
     OpDefinition::new(OpKind::CollectivePermute, Arity::AtLeast(1), OpClass::Collective, infer_whole)
-        .with_attributes(ATTRIBUTES)
+        .with_attributes(CollectivePermuteAttributes::TABLE)
         .with_side_effect();
 
 /// Definition of `collective-permute-start` -> (operands, results, contexts…).
 pub static COLLECTIVE_PERMUTE_START: OpDefinition =
     OpDefinition::new(OpKind::CollectivePermuteStart, Arity::AtLeast(1), OpClass::Collective, infer_start)
-        .with_attributes(ATTRIBUTES)
+        .with_attributes(CollectivePermuteAttributes::TABLE)
         .with_side_effect();
 
 /// Definition of `collective-permute-done` -> results.
@@ -62,19 +67,18 @@ fn infer_done(view: &OpView<'_>) -> Result<Shape, OpError> {
 /// - C1: `source_target_pairs` are pairs of numbers, no source and no target repeated.
 /// - C2: with `slice_sizes`, there are four operands.
 fn permuted(view: &OpView<'_>) -> Result<(Vec<Shape>, Vec<Shape>), OpError> {
-    if let Some(AttributeValue::IntLists(pairs)) = view.attributes.get("source_target_pairs") {
-        let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
-        for pair in pairs {
-            let valid = matches!(**pair, [source, target]
-                if source >= 0 && target >= 0 && sources.insert(source) && targets.insert(target));
-            if !valid {
-                let message = format!("must be pairs with each source and each target once, got {pair:?}");
-                return Err(view.attribute_error(Some("C1"), "source_target_pairs", message));
-            }
+    let attributes: CollectivePermuteAttributes = view.attributes()?;
+    let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
+    for pair in attributes.source_target_pairs {
+        let valid = matches!(**pair, [source, target]
+            if source >= 0 && target >= 0 && sources.insert(source) && targets.insert(target));
+        if !valid {
+            let message = format!("must be pairs with each source and each target once, got {pair:?}");
+            return Err(view.attribute_error(Some("C1"), "source_target_pairs", message));
         }
     }
     let operands: Vec<Shape> = view.operands.iter().map(|&operand| operand.clone()).collect();
-    if view.attributes.get("slice_sizes").is_none() {
+    if attributes.slice_sizes.is_none() {
         view.array_operands()?;
         return Ok((operands.clone(), operands));
     }

@@ -2,23 +2,32 @@
 //!
 //! Source: operation semantics, "Concatenate".
 
+use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `concatenate`.
+    pub struct ConcatenateAttributes {
+        /// The dimension along which the operands are joined.
+        required dimensions ["C1"]: Dimension,
+    }
+}
 
 /// Definition of `concatenate`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Concatenate, Arity::AtLeast(1), OpClass::Indexed, infer_shape)
-        .with_attributes(&[AttributeSpec::required("dimensions", AttributeForm::Ints)]);
+        .with_attributes(ConcatenateAttributes::TABLE);
 
 /// - C1: `dimensions` names one dimension of the operands.
 /// - C2: the operands have the same element type.
 /// - C3: the operands have the same rank, and the same sizes in all other dimensions.
 /// - C4: the joined size does not overflow.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    let ConcatenateAttributes { dimensions } = view.attributes()?;
     let first = view.array(0)?;
-    let dimension = view.single_dimension(Some("C1"), "dimensions", first.rank())?;
+    let dimension = view.dimension_index(Some("C1"), "dimensions", dimensions.0, first.rank())?;
     let mut result = first.clone();
     for index in 1..view.operands.len() {
         view.same_element_type(Some("C2"), 0, index)?;

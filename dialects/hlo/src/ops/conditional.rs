@@ -3,6 +3,7 @@
 //!
 //! Source: operation semantics, "Conditional".
 
+use super::ComputationKey::{List, Optional};
 use super::view::counted;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
@@ -12,9 +13,9 @@ use crate::shape::Shape;
 /// Definition of `conditional`: true and false computation, or branches.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Conditional, Arity::AtLeast(2), OpClass::Control, infer_shape).with_computations(&[
-        "true_computation?",
-        "false_computation?",
-        "branch_computations*",
+        Optional("true_computation"),
+        Optional("false_computation"),
+        List("branch_computations"),
     ]);
 
 /// - C1: the selector is a scalar of element type pred or s32.

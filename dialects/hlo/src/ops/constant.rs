@@ -2,19 +2,26 @@
 //!
 //! Source: operation semantics, "ConstantLiteral".
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::literal::Literal;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `constant`.
+    pub struct ConstantAttributes<'a> {
+        /// The value.
+        required value: &'a Literal,
+    }
+}
 
 /// Definition of `constant`. In text, the value stands where operands do: `constant({1, 2})`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Constant, Arity::Exactly(0), OpClass::Structural, infer_shape)
-        .with_attributes(&[AttributeSpec::required("value", AttributeForm::Literal)]);
+        .with_attributes(ConstantAttributes::TABLE);
 
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    match view.attributes.literal() {
-        Some(literal) => Ok(literal.shape()),
-        None => Err(view.error(None, "attribute `value` is missing".to_string())),
-    }
+    let ConstantAttributes { value } = view.attributes()?;
+    Ok(value.shape())
 }

@@ -4,22 +4,36 @@
 //! The result's element type is the declared one. Source: operation semantics, "Conv (convolution)",
 //! "ConvWithGeneralPadding (convolution)".
 
+use super::typed_attributes::{OperationAttributes, Precisions, Raw, Word, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec, Attributes, ConvolutionDimensions};
+use crate::attributes::{ConvolutionDimensions, WindowDimension};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
+attributes! {
+    /// Attributes of `convolution`.
+    pub struct ConvolutionAttributes<'a> {
+        /// The window over the spatial dimensions.
+        optional window: &'a [WindowDimension] = &[],
+        /// What the dimensions of input, kernel and output are.
+        required dim_labels: &'a ConvolutionDimensions,
+        /// Groups of features that are convolved apart.
+        optional feature_group_count: i64 = 1,
+        /// Groups of the batch that are convolved apart.
+        optional batch_group_count: i64 = 1,
+        /// What the convolution computes of a layer (forward, gradients).
+        optional convolution_kind: Option<Word<'a>> = None,
+        /// Precisions of the operands.
+        optional operand_precision ["C11"]: Precisions<'a> = Precisions::DEFAULT,
+        /// Which operand is sparse.
+        optional sparsity_config: Option<Raw<'a>> = None,
+    }
+}
+
 /// Definition of `convolution`.
 pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Convolution, Arity::Exactly(2), OpClass::Contraction, infer_shape).with_attributes(&[
-        AttributeSpec::optional("window", AttributeForm::Window),
-        AttributeSpec::required("dim_labels", AttributeForm::ConvolutionDimensions),
-        AttributeSpec::optional("feature_group_count", AttributeForm::Int),
-        AttributeSpec::optional("batch_group_count", AttributeForm::Int),
-        AttributeSpec::optional("convolution_kind", AttributeForm::Word),
-        AttributeSpec::optional("operand_precision", AttributeForm::Words),
-        AttributeSpec::optional("sparsity_config", AttributeForm::Raw),
-    ]);
+    OpDefinition::new(OpKind::Convolution, Arity::Exactly(2), OpClass::Contraction, infer_shape)
+        .with_attributes(ConvolutionAttributes::TABLE);
 
 /// - C1: input and kernel have the same rank, at least 2.
 /// - C2: `dim_labels` names each dimension of input, kernel and output once.
@@ -39,17 +53,14 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         let message = format!("must have the rank of operand 0, at least 2, got {input} and {kernel}");
         return Err(view.operand_error(Some("C1"), 1, message));
     }
-    let Some(labels) = view.attributes.convolution_dimensions() else {
-        return Err(view.error(None, "attribute `dim_labels` is missing".to_string()));
-    };
+    let attributes: ConvolutionAttributes = view.attributes()?;
+    let ConvolutionAttributes { window, dim_labels: labels, .. } = attributes;
     check_labels(view, labels, rank)?;
-    let window = view.attributes.window();
     if window.len() != rank - 2 {
         let message = format!("must have length {}, one for each spatial dimension, got {}", rank - 2, window.len());
         return Err(view.attribute_error(Some("C3"), "window", message));
     }
-    view.operand_precision(Some("C11"))?;
-    let (feature_groups, batch_groups) = (feature_group_count(view.attributes), batch_group_count(view.attributes));
+    let (feature_groups, batch_groups) = (attributes.feature_group_count, attributes.batch_group_count);
     if feature_groups < 1 || batch_groups < 1 || (feature_groups > 1 && batch_groups > 1) {
         let message = format!(
             "and batch_group_count must be positive, and one of them 1, got {feature_groups} and {batch_groups}"
@@ -89,16 +100,6 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         }
     }
     Ok(result.into())
-}
-
-/// `feature_group_count`; 1 when absent.
-pub fn feature_group_count(attributes: &Attributes) -> i64 {
-    attributes.int("feature_group_count").unwrap_or(1)
-}
-
-/// `batch_group_count`; 1 when absent.
-pub fn batch_group_count(attributes: &Attributes) -> i64 {
-    attributes.int("batch_group_count").unwrap_or(1)
 }
 
 fn check_labels(view: &OpView<'_>, labels: &ConvolutionDimensions, rank: usize) -> Result<(), OpError> {

@@ -2,11 +2,19 @@
 //!
 //! Source: XLA's verifier.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `copy-start`.
+    pub struct CopyStartAttributes {
+        /// The number of a copy that another program makes ahead.
+        optional cross_program_prefetch_index: Option<i64> = None,
+    }
+}
 
 /// Definition of `copy`.
 pub static COPY: OpDefinition =
@@ -15,7 +23,7 @@ pub static COPY: OpDefinition =
 /// Definition of `copy-start(operand)` -> (copy, operand, context).
 pub static COPY_START: OpDefinition =
     OpDefinition::new(OpKind::CopyStart, Arity::Exactly(1), OpClass::Structural, infer_start)
-        .with_attributes(&[AttributeSpec::optional("cross_program_prefetch_index", AttributeForm::Int)]);
+        .with_attributes(CopyStartAttributes::TABLE);
 
 /// Definition of `copy-done`.
 pub static COPY_DONE: OpDefinition =

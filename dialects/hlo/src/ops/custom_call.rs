@@ -2,31 +2,51 @@
 //!
 //! Source: operation semantics, "CustomCall".
 
+use super::ComputationKey::{List, Optional};
 use super::enumerations::{CustomCallApiVersion, CustomCallSchedule};
+use super::typed_attributes::{OperationAttributes, Precisions, Raw, Word, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec, AttributeValue};
+use crate::attributes::{ConvolutionDimensions, WindowDimension};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `custom-call`.
+    pub struct CustomCallAttributes<'a> {
+        /// The window of a call that stands for a convolution.
+        optional window: &'a [WindowDimension] = &[],
+        /// What the dimensions are of a call that stands for a convolution.
+        optional dim_labels: Option<&'a ConvolutionDimensions> = None,
+        /// Groups of features of a call that stands for a convolution.
+        optional feature_group_count: i64 = 1,
+        /// Groups of the batch of a call that stands for a convolution.
+        optional batch_group_count: i64 = 1,
+        /// Precisions of the operands.
+        optional operand_precision: Precisions<'a> = Precisions::DEFAULT,
+        /// How a window is padded.
+        optional padding_type: Option<Word<'a>> = None,
+        /// Name of the function.
+        required custom_call_target: &'a str,
+        /// The operands' shapes with the layouts that the function takes.
+        optional operand_layout_constraints: Option<&'a [Shape]> = None,
+        /// The function has an effect besides its result.
+        optional custom_call_has_side_effect: bool = false,
+        /// A value that the function gets.
+        optional literal: Option<Raw<'a>> = None,
+        /// Outputs that take over the memory of operands.
+        optional output_to_operand_aliasing: Option<Raw<'a>> = None,
+        /// When the call is made.
+        optional schedule ["C2"]: CustomCallSchedule = CustomCallSchedule::None,
+        /// The convention that the function is called by.
+        optional api_version ["C2"]: Option<CustomCallApiVersion> = None,
+    }
+}
 
 /// Definition of `custom-call`. Whether it has a side effect is its attribute `custom_call_has_side_effect`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::CustomCall, Arity::AtLeast(0), OpClass::Library, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::optional("window", AttributeForm::Window),
-            AttributeSpec::optional("dim_labels", AttributeForm::ConvolutionDimensions),
-            AttributeSpec::optional("feature_group_count", AttributeForm::Int),
-            AttributeSpec::optional("batch_group_count", AttributeForm::Int),
-            AttributeSpec::optional("operand_precision", AttributeForm::Words),
-            AttributeSpec::optional("padding_type", AttributeForm::Word),
-            AttributeSpec::required("custom_call_target", AttributeForm::String),
-            AttributeSpec::optional("operand_layout_constraints", AttributeForm::Shapes),
-            AttributeSpec::optional("custom_call_has_side_effect", AttributeForm::Bool),
-            AttributeSpec::optional("literal", AttributeForm::Raw),
-            AttributeSpec::optional("output_to_operand_aliasing", AttributeForm::Raw),
-            AttributeSpec::optional("schedule", AttributeForm::Word),
-            AttributeSpec::optional("api_version", AttributeForm::Word),
-        ])
-        .with_computations(&["to_apply?", "called_computations*"]);
+        .with_attributes(CustomCallAttributes::TABLE)
+        .with_computations(&[Optional("to_apply"), List("called_computations")]);
 
 /// - C1: `operand_layout_constraints` has one shape for each operand, the operand's but for the layout.
 /// - C2: `api_version` and `schedule` are among XLA's.
@@ -36,7 +56,8 @@ pub static DEFINITION: OpDefinition =
 /// - C5: the operands of a known routine have its element type and sizes.
 /// - C6: so have its results.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    if let Some(AttributeValue::Shapes(shapes)) = view.attributes.get("operand_layout_constraints") {
+    let attributes: CustomCallAttributes = view.attributes()?;
+    if let Some(shapes) = attributes.operand_layout_constraints {
         let key = "operand_layout_constraints";
         if shapes.len() != view.operands.len() {
             let message =
@@ -49,12 +70,6 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
                 return Err(view.attribute_error(Some("C1"), key, message));
             }
         }
-    }
-    if view.attributes.get("api_version").is_some() {
-        view.word::<CustomCallApiVersion>(Some("C2"), "api_version")?;
-    }
-    if view.attributes.get("schedule").is_some() {
-        view.word::<CustomCallSchedule>(Some("C2"), "schedule")?;
     }
     super::custom_call_targets::check(view)?;
     view.declared().cloned()

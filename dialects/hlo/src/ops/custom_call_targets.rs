@@ -3,6 +3,7 @@
 //! A signature's arrays are matrices, vectors and numbers, each with the same batch dimensions in front. Sizes are letters:
 //! a size means the same wherever it stands in a signature.
 
+use super::custom_call::CustomCallAttributes;
 use super::view::counted;
 use super::{OpError, OpView, same_sizes_and_types};
 use crate::element_type::ElementType;
@@ -288,7 +289,7 @@ fn check_top_k(view: &OpView<'_>) -> Result<(), OpError> {
 
 /// Checks the call of a function that comes with halo; others are what they declare.
 pub(super) fn check(view: &OpView<'_>) -> Result<(), OpError> {
-    let target = view.attributes.word("custom_call_target").unwrap_or_default();
+    let CustomCallAttributes { custom_call_target: target, .. } = view.attributes()?;
     if is_annotation(target) {
         return check_annotation(view, target);
     }

@@ -43,15 +43,3 @@ impl OpView<'_> {
         Ok(())
     }
 }
-
-impl OpView<'_> {
-    /// The one dimension that a list attribute must name; it must be in `0..rank`.
-    pub fn single_dimension(&self, label: Label, attribute: &'static str, rank: usize) -> Result<usize, OpError> {
-        match *self.attributes.ints(attribute) {
-            [dimension] => self.dimension_index(label, attribute, dimension, rank),
-            ref values => {
-                Err(self.attribute_error(label, attribute, format!("must name one dimension, got {values:?}")))
-            }
-        }
-    }
-}

@@ -2,15 +2,23 @@
 //!
 //! Source: XLA's verifier. `domain` (kind, entry, exit) is carried, not interpreted.
 
+use super::typed_attributes::{OperationAttributes, Raw, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `domain`.
+    pub struct DomainAttributes<'a> {
+        /// Kind, entry and exit of the domain.
+        required domain: Raw<'a>,
+    }
+}
 
 /// Definition of `domain`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Domain, Arity::Exactly(1), OpClass::Structural, infer_shape)
-        .with_attributes(&[AttributeSpec::required("domain", AttributeForm::Raw)]);
+        .with_attributes(DomainAttributes::TABLE);
 
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     view.operand(0).cloned()

@@ -5,23 +5,35 @@
 
 use super::element_classes::ANY;
 use super::enumerations::DotAlgorithm;
+use super::typed_attributes::{OperationAttributes, Precisions, attributes};
 use super::view::Label;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
+attributes! {
+    /// Attributes of `dot`.
+    pub struct DotAttributes<'a> {
+        /// Batch dimensions of the left operand.
+        optional lhs_batch_dims: &'a [i64] = &[],
+        /// Contracting dimensions of the left operand.
+        optional lhs_contracting_dims: &'a [i64] = &[],
+        /// Batch dimensions of the right operand, paired with the left's.
+        optional rhs_batch_dims: &'a [i64] = &[],
+        /// Contracting dimensions of the right operand, paired with the left's.
+        optional rhs_contracting_dims: &'a [i64] = &[],
+        /// Precisions of the operands.
+        optional operand_precision ["C6"]: Precisions<'a> = Precisions::DEFAULT,
+        /// Types that the products and sums are computed in.
+        optional algorithm ["C7"]: Option<DotAlgorithm> = None,
+    }
+}
+
 /// Definition of `dot`.
 pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Dot, Arity::Exactly(2), OpClass::Contraction, infer_shape).with_attributes(&[
-        AttributeSpec::optional("lhs_batch_dims", AttributeForm::Ints),
-        AttributeSpec::optional("lhs_contracting_dims", AttributeForm::Ints),
-        AttributeSpec::optional("rhs_batch_dims", AttributeForm::Ints),
-        AttributeSpec::optional("rhs_contracting_dims", AttributeForm::Ints),
-        AttributeSpec::optional("operand_precision", AttributeForm::Words),
-        AttributeSpec::optional("algorithm", AttributeForm::Word),
-    ]);
+    OpDefinition::new(OpKind::Dot, Arity::Exactly(2), OpClass::Contraction, infer_shape)
+        .with_attributes(DotAttributes::TABLE);
 
 /// - C1: each side's batch and contracting dimensions are dimensions of its operand.
 /// - C2: no dimension is named twice on a side.
@@ -32,12 +44,9 @@ pub static DEFINITION: OpDefinition =
 /// - C7: `algorithm` is one of XLA's.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (lhs, rhs) = (view.array(0)?, view.array(1)?);
-    let sides = DotDimensions::read(view, Some("C1"), Some("C2"))?;
+    let attributes: DotAttributes = view.attributes()?;
+    let sides = DotDimensions::checked(view, attributes.lists(), Some("C1"), Some("C2"))?;
     sides.check_pairs(view, [Some("C3"), Some("C4")], &[])?;
-    view.operand_precision(Some("C6"))?;
-    if view.attributes.get("algorithm").is_some() {
-        view.word::<DotAlgorithm>(Some("C7"), "algorithm")?;
-    }
     let mut result = ArrayShape::new(view.contraction_element_type(Some("C5"))?, []);
     for &dimension in &sides.lhs_batch {
         push_dimension(&mut result, lhs, dimension);
@@ -60,6 +69,44 @@ pub(super) fn push_dimension(result: &mut ArrayShape, source: &ArrayShape, dimen
     }
 }
 
+/// Dimension numbers of a dot or ragged-dot, as its attributes have them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DimensionLists<'a> {
+    pub lhs_batch: &'a [i64],
+    pub lhs_contracting: &'a [i64],
+    pub rhs_batch: &'a [i64],
+    pub rhs_contracting: &'a [i64],
+}
+
+impl<'a> DotAttributes<'a> {
+    fn lists(&self) -> DimensionLists<'a> {
+        DimensionLists {
+            lhs_batch: self.lhs_batch_dims,
+            lhs_contracting: self.lhs_contracting_dims,
+            rhs_batch: self.rhs_batch_dims,
+            rhs_contracting: self.rhs_contracting_dims,
+        }
+    }
+
+    /// The dimension numbers of a verified dot.
+    pub fn dimensions(&self) -> DotDimensions {
+        self.lists().into()
+    }
+}
+
+impl From<DimensionLists<'_>> for DotDimensions {
+    /// The lists of a verified operation.
+    fn from(lists: DimensionLists<'_>) -> Self {
+        let indices = |list: &[i64]| list.iter().map(|&dimension| dimension as usize).collect();
+        DotDimensions {
+            lhs_batch: indices(lists.lhs_batch),
+            lhs_contracting: indices(lists.lhs_contracting),
+            rhs_batch: indices(lists.rhs_batch),
+            rhs_contracting: indices(lists.rhs_contracting),
+        }
+    }
+}
+
 /// Dimension numbers of a dot, as indices into its operands' dimensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DotDimensions {
@@ -74,23 +121,24 @@ pub struct DotDimensions {
 }
 
 impl DotDimensions {
-    /// Reads the dimension numbers of a dot or ragged-dot, checking ranges (first label) and repeats (second).
-    pub(super) fn read(view: &OpView<'_>, range: Label, repeats: Label) -> Result<Self, OpError> {
-        let list = |attribute: &'static str, operand: usize| {
-            view.dimension_indices(range, attribute, view.attributes.ints(attribute), view.array(operand)?.rank())
+    /// The dimension numbers of a dot or ragged-dot, with their ranges (first label) and repeats (second) checked.
+    pub(super) fn checked(
+        view: &OpView<'_>,
+        lists: DimensionLists<'_>,
+        range: Label,
+        repeats: Label,
+    ) -> Result<Self, OpError> {
+        let list = |attribute: &'static str, values: &[i64], operand: usize| {
+            view.dimension_indices(range, attribute, values, view.array(operand)?.rank())
         };
         let dimensions = DotDimensions {
-            lhs_batch: list("lhs_batch_dims", 0)?,
-            lhs_contracting: list("lhs_contracting_dims", 0)?,
-            rhs_batch: list("rhs_batch_dims", 1)?,
-            rhs_contracting: list("rhs_contracting_dims", 1)?,
+            lhs_batch: list("lhs_batch_dims", lists.lhs_batch, 0)?,
+            lhs_contracting: list("lhs_contracting_dims", lists.lhs_contracting, 0)?,
+            rhs_batch: list("rhs_batch_dims", lists.rhs_batch, 1)?,
+            rhs_contracting: list("rhs_contracting_dims", lists.rhs_contracting, 1)?,
         };
-        for (batch, contracting) in
-            [("lhs_batch_dims", "lhs_contracting_dims"), ("rhs_batch_dims", "rhs_contracting_dims")]
-        {
-            let both = [view.attributes.ints(batch), view.attributes.ints(contracting)].concat();
-            view.distinct(repeats, contracting, &both, false)?;
-        }
+        view.distinct(repeats, "lhs_contracting_dims", &[lists.lhs_batch, lists.lhs_contracting].concat(), false)?;
+        view.distinct(repeats, "rhs_contracting_dims", &[lists.rhs_batch, lists.rhs_contracting].concat(), false)?;
         Ok(dimensions)
     }
 
@@ -131,11 +179,6 @@ impl DotDimensions {
 }
 
 impl OpView<'_> {
-    /// The dimension numbers of a verified dot.
-    pub fn dot_dimensions(&self) -> Result<DotDimensions, OpError> {
-        DotDimensions::read(self, None, None)
-    }
-
     /// Element type of a dot or convolution: the declared one, which may be wider than the operands', or the
     /// operands' when none is declared. As in XLA, only a float result may be narrower.
     pub(super) fn contraction_element_type(&self, label: Label) -> Result<ElementType, OpError> {

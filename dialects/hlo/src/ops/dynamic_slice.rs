@@ -2,15 +2,23 @@
 //!
 //! Source: operation semantics, "DynamicSlice". The 2017 edition's single rank-1 start operand is accepted too.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
+
+attributes! {
+    /// Attributes of `dynamic-slice`.
+    pub struct DynamicSliceAttributes<'a> {
+        /// Sizes of the box.
+        required dynamic_slice_sizes: &'a [i64],
+    }
+}
 
 /// Definition of `dynamic-slice`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::DynamicSlice, Arity::AtLeast(1), OpClass::Indexed, infer_shape)
-        .with_attributes(&[AttributeSpec::required("dynamic_slice_sizes", AttributeForm::Ints)]);
+        .with_attributes(DynamicSliceAttributes::TABLE);
 
 /// - C1: the start indices are one integer scalar for each operand dimension, or one array of so many integers.
 /// - C2: the start indices have the same element type.
@@ -19,7 +27,7 @@ pub static DEFINITION: OpDefinition =
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let operand = view.array(0)?;
     check_start_indices(view, operand, 1)?;
-    let sizes = view.attributes.ints("dynamic_slice_sizes");
+    let DynamicSliceAttributes { dynamic_slice_sizes: sizes } = view.attributes()?;
     if sizes.len() != operand.rank() {
         let message =
             format!("must have length {}, one for each operand dimension, got {}", operand.rank(), sizes.len());

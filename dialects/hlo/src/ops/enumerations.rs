@@ -3,9 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::view::Label;
-use super::{OpError, OpView};
-use crate::attributes::AttributeValue;
+use super::typed_attributes::{AttributeType, wrong_form};
+use crate::attributes::{AttributeForm, AttributeValue};
 
 /// The word is not one of an attribute's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -15,14 +14,6 @@ pub struct UnknownWord {
     pub expected: String,
     /// The word found.
     pub found: String,
-}
-
-impl OpView<'_> {
-    /// The value of a word attribute.
-    pub fn word<T: FromStr<Err = UnknownWord>>(&self, label: Label, attribute: &'static str) -> Result<T, OpError> {
-        let text = self.attributes.word(attribute).unwrap_or_default();
-        text.parse().map_err(|error: UnknownWord| self.attribute_error(label, attribute, error.to_string()))
-    }
 }
 
 macro_rules! words {
@@ -53,6 +44,21 @@ macro_rules! words {
                     $($text => Ok($name::$variant),)*
                     _ => Err(UnknownWord { expected: [$($text),*].join(", "), found: text.to_string() }),
                 }
+            }
+        }
+
+        impl<'a> AttributeType<'a> for $name {
+            const FORM: AttributeForm = AttributeForm::Word;
+
+            fn from_value(value: &'a AttributeValue) -> Result<Self, String> {
+                match value {
+                    AttributeValue::Word(word) => word.parse().map_err(|error: UnknownWord| error.to_string()),
+                    _ => Err(wrong_form(Self::FORM, value)),
+                }
+            }
+
+            fn to_value(self) -> Option<AttributeValue> {
+                Some(AttributeValue::Word(self.text().to_string()))
             }
         }
 
@@ -205,20 +211,6 @@ words! {
         F32F32F32 = "dot_f32_f32_f32",
         /// f64 throughout.
         F64F64F64 = "dot_f64_f64_f64",
-    }
-}
-
-impl OpView<'_> {
-    /// Each of `operand_precision`'s words must be one.
-    pub fn operand_precision(&self, label: Label) -> Result<(), OpError> {
-        let Some(AttributeValue::Words(words)) = self.attributes.get("operand_precision") else {
-            return Ok(());
-        };
-        for word in words {
-            word.parse::<Precision>()
-                .map_err(|error| self.attribute_error(label, "operand_precision", error.to_string()))?;
-        }
-        Ok(())
     }
 }
 

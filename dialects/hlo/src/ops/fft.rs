@@ -3,18 +3,25 @@
 //! Source: operation semantics, "Fft".
 
 use super::enumerations::FftType;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `fft`.
+    pub struct FftAttributes<'a> {
+        /// The transform.
+        required fft_type ["C1"]: FftType,
+        /// Lengths of the transformed dimensions, the last ones.
+        required fft_length: &'a [i64],
+    }
+}
+
 /// Definition of `fft`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Fft, Arity::Exactly(1), OpClass::Library, infer_shape)
-    .with_attributes(&[
-        AttributeSpec::required("fft_type", AttributeForm::Word),
-        AttributeSpec::required("fft_length", AttributeForm::Ints),
-    ]);
+    .with_attributes(FftAttributes::TABLE);
 
 /// - C1: `fft_type` is one of FFT, IFFT, RFFT, IRFFT.
 /// - C2: `fft_length` has one to three entries, none negative.
@@ -23,8 +30,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Fft, Arity::Exac
 /// - C5: the operand's last dimensions are `fft_length`; the last one of IRFFT's is half of it and one more.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let operand = view.array(0)?;
-    let fft_type: FftType = view.word(Some("C1"), "fft_type")?;
-    let lengths = view.attributes.ints("fft_length");
+    let FftAttributes { fft_type, fft_length: lengths } = view.attributes()?;
     let Some(&last_length) = lengths.last().filter(|_| lengths.len() <= 3 && lengths.iter().all(|&length| length >= 0))
     else {
         let message = format!("must have 1 to 3 entries of at least 0, got {lengths:?}");

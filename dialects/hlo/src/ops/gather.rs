@@ -2,23 +2,37 @@
 //!
 //! Source: operation semantics, "Gather".
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
+attributes! {
+    /// Attributes of `gather`.
+    pub struct GatherAttributes<'a> {
+        /// Dimensions of the result that the slices have.
+        required offset_dims: &'a [i64],
+        /// Operand dimensions of slice size 1 that the result does not have.
+        required collapsed_slice_dims: &'a [i64],
+        /// The operand dimension of each component of an index vector.
+        required start_index_map: &'a [i64],
+        /// Operand dimensions that are paired with dimensions of the indices.
+        optional operand_batching_dims: &'a [i64] = &[],
+        /// Dimensions of the indices that `operand_batching_dims` are paired with.
+        optional start_indices_batching_dims: &'a [i64] = &[],
+        /// The dimension of the indices whose elements are an index vector; their rank for vectors of one.
+        required index_vector_dim: i64,
+        /// Sizes of a slice, by operand dimension.
+        required slice_sizes: &'a [i64],
+        /// The index vectors are in increasing order.
+        optional indices_are_sorted: bool = false,
+    }
+}
+
 /// Definition of `gather`.
 pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Gather, Arity::Exactly(2), OpClass::Indexed, infer_shape).with_attributes(&[
-        AttributeSpec::required("offset_dims", AttributeForm::Ints),
-        AttributeSpec::required("collapsed_slice_dims", AttributeForm::Ints),
-        AttributeSpec::required("start_index_map", AttributeForm::Ints),
-        AttributeSpec::optional("operand_batching_dims", AttributeForm::Ints),
-        AttributeSpec::optional("start_indices_batching_dims", AttributeForm::Ints),
-        AttributeSpec::required("index_vector_dim", AttributeForm::Int),
-        AttributeSpec::required("slice_sizes", AttributeForm::Ints),
-        AttributeSpec::optional("indices_are_sorted", AttributeForm::Bool),
-    ]);
+    OpDefinition::new(OpKind::Gather, Arity::Exactly(2), OpClass::Indexed, infer_shape)
+        .with_attributes(GatherAttributes::TABLE);
 
 /// - C1: the start indices are integers.
 /// - C2: `index_vector_dim` is a dimension of the start indices, or their rank.
@@ -36,27 +50,28 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     if !indices.element_type.is_integer() {
         return Err(view.operand_error(Some("C1"), 1, format!("must have integer elements, got {indices}")));
     }
-    let batch = index_batch(view, indices, Some("C2"))?;
-    let attributes = view.attributes;
-    let offset_dims = attributes.ints("offset_dims");
+    let attributes: GatherAttributes = view.attributes()?;
+    let batch = index_batch(view, indices, Some("C2"), attributes.index_vector_dim)?;
+    let offset_dims = attributes.offset_dims;
     let result_rank = batch.sizes.len() + offset_dims.len();
     let offsets = view.dimension_indices(Some("C3"), "offset_dims", offset_dims, result_rank)?;
     view.distinct(Some("C3"), "offset_dims", offset_dims, true)?;
-    let map = attributes.ints("start_index_map");
+    let map = attributes.start_index_map;
     check_index_map(view, Some("C4"), "start_index_map", map, batch.vector_size, operand.rank())?;
-    let collapsed = attributes.ints("collapsed_slice_dims");
+    let collapsed = attributes.collapsed_slice_dims;
     view.dimension_indices(Some("C5"), "collapsed_slice_dims", collapsed, operand.rank())?;
     view.distinct(Some("C5"), "collapsed_slice_dims", collapsed, true)?;
     let batching = BatchingDimensions {
-        operand: attributes.ints("operand_batching_dims"),
+        operand: attributes.operand_batching_dims,
         operand_key: "operand_batching_dims",
-        indices: attributes.ints("start_indices_batching_dims"),
+        indices: attributes.start_indices_batching_dims,
         indices_key: "start_indices_batching_dims",
+        index_vector: attributes.index_vector_dim,
         others: [collapsed, map],
     };
     batching.check(view, operand, indices, [Some("C6"), Some("C7"), Some("C8")])?;
 
-    let slice_sizes = attributes.ints("slice_sizes");
+    let slice_sizes = attributes.slice_sizes;
     if slice_sizes.len() != operand.rank() {
         let message =
             format!("must have length {}, one for each operand dimension, got {}", operand.rank(), slice_sizes.len());
@@ -113,9 +128,9 @@ pub(super) fn index_batch(
     view: &OpView<'_>,
     indices: &ArrayShape,
     label: super::view::Label,
+    index_vector: i64,
 ) -> Result<IndexBatch, OpError> {
-    let vector = view.attributes.int("index_vector_dim").unwrap_or_default();
-    let vector = view.dimension_index(label, "index_vector_dim", vector, indices.rank() + 1)?;
+    let vector = view.dimension_index(label, "index_vector_dim", index_vector, indices.rank() + 1)?;
     let sizes = (0..indices.rank())
         .filter(|&dimension| dimension != vector)
         .map(|dimension| (indices.dimensions[dimension], indices.is_dynamic_dimension(dimension)))
@@ -151,6 +166,8 @@ pub(super) struct BatchingDimensions<'a> {
     pub indices: &'a [i64],
     /// Their attribute.
     pub indices_key: &'static str,
+    /// `index_vector_dim`.
+    pub index_vector: i64,
     /// Operand dimensions that must not be batching ones: the collapsed (inserted), the indexed.
     pub others: [&'a [i64]; 2],
 }
@@ -172,9 +189,8 @@ impl BatchingDimensions<'_> {
         }
         let index_dimensions = view.dimension_indices(labels[1], self.indices_key, self.indices, indices.rank())?;
         view.distinct(labels[1], self.indices_key, self.indices, false)?;
-        let vector = view.attributes.int("index_vector_dim");
-        if let Some(vector) = vector.filter(|vector| self.indices.contains(vector)) {
-            let message = format!("must not name dimension {vector}, which is index_vector_dim");
+        if self.indices.contains(&self.index_vector) {
+            let message = format!("must not name dimension {}, which is index_vector_dim", self.index_vector);
             return Err(view.attribute_error(labels[1], self.indices_key, message));
         }
         if operand_dimensions.len() != index_dimensions.len() {

@@ -2,22 +2,31 @@
 //!
 //! Source: operation semantics, "GetDimensionSize".
 
+use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `get-dimension-size`.
+    pub struct GetDimensionSizeAttributes {
+        /// The dimension whose size is asked for.
+        required dimensions ["C1"]: Dimension,
+    }
+}
+
 /// Definition of `get-dimension-size`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::GetDimensionSize, Arity::Exactly(1), OpClass::Structural, infer_shape)
-        .with_attributes(&[AttributeSpec::required("dimensions", AttributeForm::Ints)]);
+        .with_attributes(GetDimensionSizeAttributes::TABLE);
 
 /// - C1: `dimensions` names one dimension of the operand.
 /// - C2: the size (or bound) fits s32.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
+    let GetDimensionSizeAttributes { dimensions } = view.attributes()?;
     let operand = view.array(0)?;
-    let dimension = view.single_dimension(Some("C1"), "dimensions", operand.rank())?;
+    let dimension = view.dimension_index(Some("C1"), "dimensions", dimensions.0, operand.rank())?;
     let size = operand.dimensions[dimension];
     if size > i64::from(i32::MAX) {
         let message = format!("must have a size of at most {} in dimension {dimension}, got {size}", i32::MAX);

@@ -2,21 +2,29 @@
 //!
 //! Source: operation semantics, "GetTupleElement".
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `get-tuple-element`.
+    pub struct GetTupleElementAttributes {
+        /// Position of the element.
+        required index: i64,
+    }
+}
 
 /// Definition of `get-tuple-element`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::GetTupleElement, Arity::Exactly(1), OpClass::Structural, infer_shape)
-        .with_attributes(&[AttributeSpec::required("index", AttributeForm::Int)]);
+        .with_attributes(GetTupleElementAttributes::TABLE);
 
 /// - C1: the operand is a tuple.
 /// - C2: `index` is the position of an element.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let elements = view.tuple(Some("C1"), 0, 0)?;
-    let index = view.attributes.int("index").unwrap_or_default();
+    let GetTupleElementAttributes { index } = view.attributes()?;
     match usize::try_from(index).ok().and_then(|index| elements.get(index)) {
         Some(element) => Ok(element.clone()),
         None => {

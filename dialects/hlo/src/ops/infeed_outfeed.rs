@@ -2,23 +2,38 @@
 //!
 //! Source: operation semantics, "Infeed"; XLA's shape inference.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec, AttributeValue};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `infeed`.
+    pub struct InfeedAttributes<'a> {
+        /// What the queue is told.
+        optional infeed_config: Option<&'a str> = None,
+    }
+}
+
+attributes! {
+    /// Attributes of `outfeed`.
+    pub struct OutfeedAttributes<'a> {
+        /// Shape of the value, with its layout in the queue.
+        optional outfeed_shape: Option<&'a Shape> = None,
+        /// What the queue is told.
+        optional outfeed_config: Option<&'a str> = None,
+    }
+}
+
 /// Definition of `infeed(token)` -> (value, token); the value's shape is the declared one.
 pub static INFEED: OpDefinition = OpDefinition::new(OpKind::Infeed, Arity::Exactly(1), OpClass::Library, infer_infeed)
-    .with_attributes(&[AttributeSpec::optional("infeed_config", AttributeForm::String)])
+    .with_attributes(InfeedAttributes::TABLE)
     .with_side_effect();
 
 /// Definition of `outfeed(value, token)` -> token.
 pub static OUTFEED: OpDefinition =
     OpDefinition::new(OpKind::Outfeed, Arity::Exactly(2), OpClass::Library, infer_outfeed)
-        .with_attributes(&[
-            AttributeSpec::optional("outfeed_shape", AttributeForm::Shape),
-            AttributeSpec::optional("outfeed_config", AttributeForm::String),
-        ])
+        .with_attributes(OutfeedAttributes::TABLE)
         .with_side_effect();
 
 /// - C1: the operand is a token.
@@ -48,7 +63,8 @@ fn is_nested(shape: &Shape) -> bool {
 /// - C4: `outfeed_shape` is the shape of the value.
 fn infer_outfeed(view: &OpView<'_>) -> Result<Shape, OpError> {
     view.token(1, Some("C3"))?;
-    if let Some(AttributeValue::Shape(expected)) = view.attributes.get("outfeed_shape") {
+    let attributes: OutfeedAttributes = view.attributes()?;
+    if let Some(expected) = attributes.outfeed_shape {
         let value = view.operand(0)?;
         if !super::same_sizes_and_types(expected, value) {
             let message = format!("must have the shape {value} of operand 0, got {expected}");

@@ -2,23 +2,32 @@
 //!
 //! Source: operation semantics, "Map".
 
+use super::ComputationKey::One;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
+
+attributes! {
+    /// Attributes of `map`.
+    pub struct MapAttributes<'a> {
+        /// All dimensions in order, or none.
+        written dimensions: &'a [i64] = &[],
+    }
+}
 
 /// Definition of `map`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Map, Arity::AtLeast(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("dimensions", AttributeForm::Ints)])
-        .with_computations(&["to_apply"]);
+        .with_attributes(MapAttributes::TABLE)
+        .with_computations(&[One("to_apply")]);
 
 /// - C1: the operands have the same dimensions.
 /// - C2: `dimensions`, where given and not empty, lists every dimension in order.
 /// - C3: the computation takes one scalar of each operand's element type and returns a scalar.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let merged = view.merged_dimensions(Some("C1"), &(0..view.operands.len()).collect::<Vec<_>>())?;
-    let dimensions = view.attributes.ints("dimensions");
+    let MapAttributes { dimensions } = view.attributes()?;
     // An empty list stands for no list: XLA reads both.
     if !dimensions.is_empty() && !dimensions.iter().copied().eq(0..merged.rank() as i64) {
         let message = format!("must list the {} dimensions in order, got {dimensions:?}", merged.rank());

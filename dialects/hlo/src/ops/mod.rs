@@ -74,12 +74,18 @@ pub mod top_k;
 pub mod transpose;
 pub mod triangular_solve;
 pub mod tuple;
+pub mod typed_attributes;
 pub mod view;
 pub mod while_loop;
 pub mod window;
 
 use self::view::counted;
-use crate::attributes::{AttributeForm, AttributeSpec, AttributeValue, Attributes};
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use self::custom_call::CustomCallAttributes;
+use self::typed_attributes::{NoAttributes, OperationAttributes, typed};
+use crate::attributes::{AttributeSpec, AttributeTable, Attributes};
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
 
@@ -125,6 +131,35 @@ pub enum Arity {
     Between(usize, usize),
 }
 
+/// An attribute of HLO text that names nested computations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ComputationKey {
+    /// It names one.
+    One(&'static str),
+    /// It names one, or is absent.
+    Optional(&'static str),
+    /// It names a list of any length, or is absent.
+    List(&'static str),
+}
+
+impl ComputationKey {
+    /// The name of the attribute.
+    pub fn name(self) -> &'static str {
+        match self {
+            ComputationKey::One(name) | ComputationKey::Optional(name) | ComputationKey::List(name) => name,
+        }
+    }
+}
+
+/// Whether an attribute of this name names computations, in any operation that has one.
+pub fn names_computations(attribute: &str) -> bool {
+    static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+        let keys = OpKind::ALL.iter().flat_map(|&kind| definition(kind).computations);
+        keys.map(|key| key.name()).collect()
+    });
+    NAMES.contains(attribute)
+}
+
 /// How an operation is lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpClass {
@@ -155,11 +190,10 @@ pub struct OpDefinition {
     pub kind: OpKind,
     /// Operand count.
     pub arity: Arity,
-    /// Attributes in the order of XLA's text.
-    pub attributes: &'static [AttributeSpec],
-    /// Text keys of the nested computations in order (`condition`, `body`); a trailing `*` on the last marks a
-    /// list (`branch_computations*`), a trailing `?` an optional one.
-    pub computations: &'static [&'static str],
+    /// Declarations of the attributes.
+    pub attributes: &'static AttributeTable,
+    /// Text keys of the nested computations in order (`condition`, `body`); only the last may be a list.
+    pub computations: &'static [ComputationKey],
     /// Checks the constraints and returns the result shape.
     pub infer_shape: fn(&OpView<'_>) -> Result<Shape, OpError>,
     /// How it is lowered.
@@ -176,16 +210,17 @@ impl OpDefinition {
         class: OpClass,
         infer_shape: fn(&OpView<'_>) -> Result<Shape, OpError>,
     ) -> Self {
-        OpDefinition { kind, arity, attributes: &[], computations: &[], infer_shape, class, has_side_effect: false }
+        let attributes = NoAttributes::TABLE;
+        OpDefinition { kind, arity, attributes, computations: &[], infer_shape, class, has_side_effect: false }
     }
 
-    /// With these attributes.
-    pub const fn with_attributes(self, attributes: &'static [AttributeSpec]) -> Self {
+    /// With the attributes of a struct: `with_attributes(DotAttributes::TABLE)`.
+    pub const fn with_attributes(self, attributes: &'static AttributeTable) -> Self {
         OpDefinition { attributes, ..self }
     }
 
     /// With these nested computations.
-    pub const fn with_computations(self, computations: &'static [&'static str]) -> Self {
+    pub const fn with_computations(self, computations: &'static [ComputationKey]) -> Self {
         OpDefinition { computations, ..self }
     }
 
@@ -196,13 +231,13 @@ impl OpDefinition {
 
     /// Declaration of an attribute.
     pub fn attribute(&self, name: &str) -> Option<&'static AttributeSpec> {
-        self.attributes.iter().find(|spec| spec.name == name)
+        self.attributes.get(name)
     }
 
     /// Fewest and most (`None`: any number of) nested computations.
     pub fn computation_count(&self) -> (usize, Option<usize>) {
-        let required = self.computations.iter().filter(|key| !key.ends_with(['*', '?'])).count();
-        let unlimited = self.computations.iter().any(|key| key.ends_with('*'));
+        let required = self.computations.iter().filter(|key| matches!(key, ComputationKey::One(_))).count();
+        let unlimited = self.computations.iter().any(|key| matches!(key, ComputationKey::List(_)));
         (required, (!unlimited).then_some(self.computations.len()))
     }
 }
@@ -345,7 +380,11 @@ pub fn definition(kind: OpKind) -> &'static OpDefinition {
 
 /// Whether an instruction has an effect besides its result, itself (its computations not looked into).
 pub fn has_side_effect(kind: OpKind, attributes: &Attributes) -> bool {
-    definition(kind).has_side_effect || attributes.flag("custom_call_has_side_effect")
+    match kind {
+        OpKind::CustomCall => typed::<CustomCallAttributes>(kind, attributes)
+            .map_or(true, |attributes| attributes.custom_call_has_side_effect),
+        kind => definition(kind).has_side_effect,
+    }
 }
 
 /// Checks an operation against its definition and its declared result shape.
@@ -383,41 +422,10 @@ fn check_arity(definition: &OpDefinition, view: &OpView<'_>) -> Result<(), OpErr
 }
 
 fn check_attributes(definition: &OpDefinition, view: &OpView<'_>) -> Result<(), OpError> {
-    for spec in definition.attributes {
-        match view.attributes.get(spec.name) {
-            None if spec.required => {
-                return Err(view.error(None, format!("attribute `{}` is missing", spec.name)));
-            }
-            Some(value) if form_of(value) != spec.form => {
-                let message = format!("must be of form {:?}, got {:?}", spec.form, form_of(value));
-                return Err(view.attribute_error(None, spec.name, message));
-            }
-            Some(_) | None => {}
-        }
+    if let Some((name, _)) = view.attributes.iter().find(|(name, _)| definition.attribute(name).is_none()) {
+        return Err(view.error(None, format!("has no attribute `{name}`")));
     }
-    Ok(())
-}
-
-fn form_of(value: &AttributeValue) -> AttributeForm {
-    match value {
-        AttributeValue::Int(_) => AttributeForm::Int,
-        AttributeValue::Ints(_) => AttributeForm::Ints,
-        AttributeValue::Bool(_) => AttributeForm::Bool,
-        AttributeValue::Float(_) => AttributeForm::Float,
-        AttributeValue::Word(_) => AttributeForm::Word,
-        AttributeValue::Words(_) => AttributeForm::Words,
-        AttributeValue::String(_) => AttributeForm::String,
-        AttributeValue::Window(_) => AttributeForm::Window,
-        AttributeValue::Slice(_) => AttributeForm::Slice,
-        AttributeValue::Padding(_) => AttributeForm::Padding,
-        AttributeValue::ConvolutionDimensions(_) => AttributeForm::ConvolutionDimensions,
-        AttributeValue::ReplicaGroups(_) => AttributeForm::ReplicaGroups,
-        AttributeValue::IntLists(_) => AttributeForm::IntLists,
-        AttributeValue::Shape(_) => AttributeForm::Shape,
-        AttributeValue::Shapes(_) => AttributeForm::Shapes,
-        AttributeValue::Literal(_) => AttributeForm::Literal,
-        AttributeValue::Raw(_) => AttributeForm::Raw,
-    }
+    (definition.attributes.check)(view.kind, view.attributes)
 }
 
 fn check_computations(definition: &OpDefinition, view: &OpView<'_>) -> Result<(), OpError> {
@@ -429,7 +437,7 @@ fn check_computations(definition: &OpDefinition, view: &OpView<'_>) -> Result<()
             Some(most) => format!("{least} to {most} computations"),
             None => format!("at least {}", counted(least, "computation")),
         };
-        let keys = definition.computations.join(", ");
+        let keys = definition.computations.iter().map(|key| key.name()).collect::<Vec<_>>().join(", ");
         return Err(view.error(None, format!("takes {expected} ({keys}), got {found}")));
     }
     Ok(())
@@ -455,24 +463,28 @@ mod tests {
         for &kind in OpKind::ALL {
             let definition = definition(kind);
             assert_eq!(definition.kind, kind);
-            for (position, spec) in definition.attributes.iter().enumerate() {
-                assert!(
-                    definition.attributes[..position].iter().all(|other| other.name != spec.name),
-                    "{kind}: {}",
-                    spec.name
-                );
-                assert!(!definition.computations.iter().any(|key| key.trim_end_matches(['*', '?']) == spec.name));
+            let specs = definition.attributes.specs;
+            for (position, spec) in specs.iter().enumerate() {
+                assert!(specs[..position].iter().all(|other| other.name != spec.name), "{kind}: {}", spec.name);
+                assert!(!definition.computations.iter().any(|key| key.name() == spec.name));
             }
-            let lists = definition.computations.iter().rev().skip(1).filter(|key| key.ends_with('*')).count();
+            let lists = definition
+                .computations
+                .iter()
+                .rev()
+                .skip(1)
+                .filter(|key| matches!(key, ComputationKey::List(_)))
+                .count();
             assert_eq!(lists, 0, "{kind}: only the last computations are a list");
         }
     }
 
     #[test]
     fn side_effects_of_custom_calls_are_their_attribute() {
-        let effect = Attributes::new().with("custom_call_has_side_effect", AttributeValue::Bool(true));
-        assert!(has_side_effect(OpKind::CustomCall, &effect));
-        assert!(!has_side_effect(OpKind::CustomCall, &Attributes::new()));
+        let plain = CustomCallAttributes::new("target");
+        let effect = CustomCallAttributes { custom_call_has_side_effect: true, ..plain };
+        assert!(has_side_effect(OpKind::CustomCall, &effect.into()));
+        assert!(!has_side_effect(OpKind::CustomCall, &plain.into()));
         assert!(has_side_effect(OpKind::Outfeed, &Attributes::new()));
         assert!(!has_side_effect(OpKind::Add, &Attributes::new()));
     }

@@ -2,15 +2,24 @@
 //!
 //! Source: operation semantics, "Pad".
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::window::dilated_size;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec, PaddingDimension};
+use crate::attributes::PaddingDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `pad`.
+    pub struct PadAttributes<'a> {
+        /// What is added or removed, by dimension.
+        required padding: &'a [PaddingDimension],
+    }
+}
+
 /// Definition of `pad`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Pad, Arity::Exactly(2), OpClass::Indexed, infer_shape)
-    .with_attributes(&[AttributeSpec::required("padding", AttributeForm::Padding)]);
+    .with_attributes(PadAttributes::TABLE);
 
 /// - C1: the padding value is a scalar.
 /// - C2: the padding value has the operand's element type.
@@ -23,7 +32,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         return Err(view.operand_error(Some("C1"), 1, format!("must be a scalar, got {value}")));
     }
     view.same_element_type(Some("C2"), 0, 1)?;
-    let padding = view.attributes.padding();
+    let PadAttributes { padding } = view.attributes()?;
     // A scalar is padded by nothing, which text cannot spell otherwise than by an empty value.
     if padding.len() != operand.rank() {
         let message =

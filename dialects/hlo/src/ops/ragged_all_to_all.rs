@@ -3,23 +3,36 @@
 //!
 //! Source: XLA's verifier.
 
-use super::collective_groups::{CHANNEL_ID, REPLICA_GROUPS};
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `ragged-all-to-all`.
+    pub struct RaggedAllToAllAttributes<'a> {
+        /// The channel that the collective is known by; without one, it is among the replicas of one partition.
+        optional channel_id: Option<i64> = None,
+        /// The groups of replicas, or of devices; all in one where absent.
+        optional replica_groups: Option<&'a ReplicaGroups> = None,
+        /// The dimension of the rows.
+        optional dimensions: &'a [i64] = &[],
+    }
+}
 
 /// Definition of `ragged-all-to-all`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RaggedAllToAll, Arity::Exactly(6), OpClass::Collective, infer_shape)
-        .with_attributes(&[CHANNEL_ID, REPLICA_GROUPS, AttributeSpec::optional("dimensions", AttributeForm::Ints)])
+        .with_attributes(RaggedAllToAllAttributes::TABLE)
         .with_side_effect();
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size.
 /// - C2: input and output have the same element type and rank, and the same sizes but for the first dimension.
 /// - C3: offsets and sizes are integer arrays of the same dimensions.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    view.group_size(Some("C1"), true)?;
+    let attributes: RaggedAllToAllAttributes = view.attributes()?;
+    view.group_size(Some("C1"), attributes.replica_groups, true)?;
     let (input, output) = (view.array(0)?, view.array(1)?);
     view.same_element_type(Some("C2"), 0, 1)?;
     let rows_match = matches!(

@@ -4,24 +4,37 @@
 //! (the result gets a leading group dimension), batch (the groups only cut work off).
 //! Source: XLA's shape inference (`InferRaggedDotOpShape`).
 
-use super::dot::{DotDimensions, push_dimension};
+use super::dot::{DimensionLists, DotDimensions, push_dimension};
+use super::typed_attributes::{Dimension, OperationAttributes, Precisions, attributes};
 use super::view::counted;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
+attributes! {
+    /// Attributes of `ragged-dot`.
+    pub struct RaggedDotAttributes<'a> {
+        /// Batch dimensions of the left operand.
+        optional lhs_batch_dims: &'a [i64] = &[],
+        /// Contracting dimensions of the left operand.
+        optional lhs_contracting_dims: &'a [i64] = &[],
+        /// Batch dimensions of the right operand, paired with the left's.
+        optional rhs_batch_dims: &'a [i64] = &[],
+        /// Contracting dimensions of the right operand, paired with the left's.
+        optional rhs_contracting_dims: &'a [i64] = &[],
+        /// The dimension of the left operand that is split into groups.
+        required lhs_ragged_dims ["C5"]: Dimension,
+        /// The dimension of the right operand that has an entry for each group.
+        optional rhs_group_dims: &'a [i64] = &[],
+        /// Precisions of the operands.
+        optional operand_precision ["C11"]: Precisions<'a> = Precisions::DEFAULT,
+    }
+}
+
 /// Definition of `ragged-dot`.
 pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::RaggedDot, Arity::Exactly(3), OpClass::Contraction, infer_shape).with_attributes(&[
-        AttributeSpec::optional("lhs_batch_dims", AttributeForm::Ints),
-        AttributeSpec::optional("lhs_contracting_dims", AttributeForm::Ints),
-        AttributeSpec::optional("rhs_batch_dims", AttributeForm::Ints),
-        AttributeSpec::optional("rhs_contracting_dims", AttributeForm::Ints),
-        AttributeSpec::required("lhs_ragged_dims", AttributeForm::Ints),
-        AttributeSpec::optional("rhs_group_dims", AttributeForm::Ints),
-        AttributeSpec::optional("operand_precision", AttributeForm::Words),
-    ]);
+    OpDefinition::new(OpKind::RaggedDot, Arity::Exactly(3), OpClass::Contraction, infer_shape)
+        .with_attributes(RaggedDotAttributes::TABLE);
 
 /// Role of the ragged dimension of the left operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,18 +60,12 @@ pub enum RaggedMode {
 /// - C11: `operand_precision` has words of XLA's: default, high, highest.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (lhs, rhs, sizes) = (view.array(0)?, view.array(1)?, view.array(2)?);
-    let sides = DotDimensions::read(view, Some("C1"), Some("C2"))?;
+    let attributes: RaggedDotAttributes = view.attributes()?;
+    let sides = DotDimensions::checked(view, attributes.lists(), Some("C1"), Some("C2"))?;
     sides.check_pairs(view, [Some("C3"), Some("C4")], &[])?;
-    view.operand_precision(Some("C11"))?;
-    let ragged =
-        view.dimension_indices(Some("C1"), "lhs_ragged_dims", view.attributes.ints("lhs_ragged_dims"), lhs.rank())?;
-    let &[ragged] = ragged.as_slice() else {
-        let message = format!("must name one dimension, got {}", ragged.len());
-        return Err(view.attribute_error(Some("C5"), "lhs_ragged_dims", message));
-    };
+    let ragged = view.dimension_index(Some("C1"), "lhs_ragged_dims", attributes.lhs_ragged_dims.0, lhs.rank())?;
     let mode = ragged_mode(&sides.lhs_batch, &sides.lhs_contracting, ragged);
-    let groups =
-        view.dimension_indices(Some("C1"), "rhs_group_dims", view.attributes.ints("rhs_group_dims"), rhs.rank())?;
+    let groups = view.dimension_indices(Some("C1"), "rhs_group_dims", attributes.rhs_group_dims, rhs.rank())?;
     let expected = usize::from(mode == RaggedMode::NonContracting);
     if groups.len() != expected {
         let message =
@@ -106,6 +113,22 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         }
     }
     Ok(result.into())
+}
+
+impl<'a> RaggedDotAttributes<'a> {
+    fn lists(&self) -> DimensionLists<'a> {
+        DimensionLists {
+            lhs_batch: self.lhs_batch_dims,
+            lhs_contracting: self.lhs_contracting_dims,
+            rhs_batch: self.rhs_batch_dims,
+            rhs_contracting: self.rhs_contracting_dims,
+        }
+    }
+
+    /// The dimension numbers of a verified ragged-dot.
+    pub fn dimensions(&self) -> DotDimensions {
+        self.lists().into()
+    }
 }
 
 /// Role of left dimension `ragged`.

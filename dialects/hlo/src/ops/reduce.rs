@@ -2,19 +2,28 @@
 //!
 //! Source: operation semantics, "Reduce".
 
+use super::ComputationKey::One;
 use super::signatures::bare_or_tuple;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::view::Label;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
+attributes! {
+    /// Attributes of `reduce`.
+    pub struct ReduceAttributes<'a> {
+        /// The dimensions that are combined.
+        written dimensions: &'a [i64] = &[],
+    }
+}
+
 /// Definition of `reduce`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Reduce, Arity::AtLeast(2), OpClass::Reduction, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("dimensions", AttributeForm::Ints)])
-        .with_computations(&["to_apply"]);
+        .with_attributes(ReduceAttributes::TABLE)
+        .with_computations(&[One("to_apply")]);
 
 /// - C1: there are as many initial values as inputs.
 /// - C2: the inputs have the same dimensions.
@@ -24,7 +33,7 @@ pub static DEFINITION: OpDefinition =
 /// - C6: no entry repeats.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (merged, element_types) = reduced_inputs(view, [Some("C1"), Some("C2"), Some("C3"), Some("C4")])?;
-    let dimensions = view.attributes.ints("dimensions");
+    let ReduceAttributes { dimensions } = view.attributes()?;
     let reduced = view.dimension_indices(Some("C5"), "dimensions", dimensions, merged.rank())?;
     view.distinct(Some("C6"), "dimensions", dimensions, false)?;
     let kept: Vec<usize> = (0..merged.rank()).filter(|dimension| !reduced.contains(dimension)).collect();

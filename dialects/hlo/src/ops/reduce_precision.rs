@@ -3,30 +3,35 @@
 //! Source: operation semantics, "ReducePrecision".
 
 use super::element_classes::FLOAT;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `reduce-precision`.
+    pub struct ReducePrecisionAttributes {
+        /// Bits of the exponent.
+        required exponent_bits: i64,
+        /// Bits of the mantissa, without the leading one.
+        required mantissa_bits: i64,
+    }
+}
+
 /// Definition of `reduce-precision`.
 pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::ReducePrecision, Arity::Exactly(1), OpClass::Elementwise, infer_shape).with_attributes(
-        &[
-            AttributeSpec::required("exponent_bits", AttributeForm::Int),
-            AttributeSpec::required("mantissa_bits", AttributeForm::Int),
-        ],
-    );
+    OpDefinition::new(OpKind::ReducePrecision, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
+        .with_attributes(ReducePrecisionAttributes::TABLE);
 
 /// - C1: the operand is floating-point.
 /// - C2: the format has at least one exponent bit.
 /// - C3: the number of mantissa bits is not negative.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     view.element_class(Some("C1"), 0, &FLOAT)?;
-    let exponent = view.attributes.int("exponent_bits").unwrap_or_default();
+    let ReducePrecisionAttributes { exponent_bits: exponent, mantissa_bits: mantissa } = view.attributes()?;
     if exponent < 1 {
         return Err(view.attribute_error(Some("C2"), "exponent_bits", format!("must be at least 1, got {exponent}")));
     }
-    let mantissa = view.attributes.int("mantissa_bits").unwrap_or_default();
     if mantissa < 0 {
         return Err(view.attribute_error(Some("C3"), "mantissa_bits", format!("must be at least 0, got {mantissa}")));
     }

@@ -2,25 +2,38 @@
 //!
 //! Source: operation semantics, "ReduceScatter". Without groups, the declared shape says how many replicas there are.
 
+use super::ComputationKey::One;
 use super::all_gather::{dimension_size, leading_array, size_ratio};
-use super::collective_groups::{CHANNEL_ID, CONSTRAIN_LAYOUT, MODE, REPLICA_GROUPS, USE_GLOBAL_DEVICE_IDS};
+use super::enumerations::CollectiveMode;
+use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `reduce-scatter`.
+    pub struct ReduceScatterAttributes<'a> {
+        /// The channel that the collective is known by; without one, it is among the replicas of one partition.
+        optional channel_id: Option<i64> = None,
+        /// The groups of replicas, or of devices; all in one where absent.
+        optional replica_groups: Option<&'a ReplicaGroups> = None,
+        /// The layouts must stay as they are.
+        optional constrain_layout: bool = false,
+        /// The groups number devices, not replicas.
+        optional use_global_device_ids: bool = false,
+        /// What the groups number.
+        optional mode ["C2"]: Option<CollectiveMode> = None,
+        /// The dimension that is split among the replicas.
+        required dimensions ["C4"]: Dimension,
+    }
+}
 
 /// Definition of `reduce-scatter`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::ReduceScatter, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(&[
-            CHANNEL_ID,
-            REPLICA_GROUPS,
-            CONSTRAIN_LAYOUT,
-            USE_GLOBAL_DEVICE_IDS,
-            MODE,
-            AttributeSpec::required("dimensions", AttributeForm::Ints),
-        ])
-        .with_computations(&["to_apply"])
+        .with_attributes(ReduceScatterAttributes::TABLE)
+        .with_computations(&[One("to_apply")])
         .with_side_effect();
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size.
@@ -29,12 +42,13 @@ pub static DEFINITION: OpDefinition =
 /// - C4: `dimensions` names one dimension of the operands.
 /// - C5: the size of that dimension is a multiple of the group size.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    let mut shards = view.group_size(Some("C1"), true)?;
-    view.collective_mode(Some("C2"))?;
+    let attributes: ReduceScatterAttributes = view.attributes()?;
+    let mut shards = view.group_size(Some("C1"), attributes.replica_groups, true)?;
+    view.device_ids(Some("C2"), attributes.use_global_device_ids, attributes.channel_id)?;
     let mut results = Vec::with_capacity(view.operands.len());
     for (index, operand) in view.array_operands()?.into_iter().enumerate() {
         view.reducer(Some("C3"), 0, &[operand.element_type])?;
-        let dimension = view.single_dimension(Some("C4"), "dimensions", operand.rank())?;
+        let dimension = view.dimension_index(Some("C4"), "dimensions", attributes.dimensions.0, operand.rank())?;
         let size = operand.dimensions[dimension];
         let part = dimension_size(view.result.and_then(leading_array), dimension);
         let shards = *shards.get_or_insert_with(|| size_ratio(Some(size), part));

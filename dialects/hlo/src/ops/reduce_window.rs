@@ -2,18 +2,28 @@
 //!
 //! Source: operation semantics, "ReduceWindow". `window` gives one entry for each dimension.
 
+use super::ComputationKey::One;
 use super::reduce::reduced_inputs;
 use super::signatures::bare_or_tuple;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::WindowDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `reduce-window`.
+    pub struct ReduceWindowAttributes<'a> {
+        /// The window, by dimension.
+        optional window: &'a [WindowDimension] = &[],
+    }
+}
 
 /// Definition of `reduce-window`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::ReduceWindow, Arity::AtLeast(2), OpClass::Reduction, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("window", AttributeForm::Window)])
-        .with_computations(&["to_apply"]);
+        .with_attributes(ReduceWindowAttributes::TABLE)
+        .with_computations(&[One("to_apply")]);
 
 /// - C1: there are as many initial values as inputs.
 /// - C2: the inputs have the same dimensions.
@@ -23,6 +33,7 @@ pub static DEFINITION: OpDefinition =
 /// - C6: sizes, strides and dilations are positive, and no size overflows.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (merged, element_types) = reduced_inputs(view, [Some("C1"), Some("C2"), Some("C3"), Some("C4")])?;
-    let result = view.windowed(Some("C5"), Some("C6"), &merged)?;
+    let ReduceWindowAttributes { window } = view.attributes()?;
+    let result = view.windowed(Some("C5"), Some("C6"), window, &merged)?;
     Ok(bare_or_tuple(element_types.iter().map(|&t| result.with_element_type(t).into()).collect()))
 }

@@ -4,21 +4,29 @@
 
 use super::element_classes::{FLOAT, LOGICAL};
 use super::enumerations::RandomDistribution;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `rng`.
+    pub struct RngAttributes {
+        /// The distribution.
+        required distribution ["C1"]: RandomDistribution,
+    }
+}
+
 /// Definition of `rng`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Rng, Arity::Exactly(2), OpClass::Random, infer_shape)
-    .with_attributes(&[AttributeSpec::required("distribution", AttributeForm::Word)])
+    .with_attributes(RngAttributes::TABLE)
     .with_side_effect();
 
 /// - C1: `distribution` is one of rng_uniform, rng_normal.
 /// - C2: both parameters are scalars of the same element type.
 /// - C3: rng_normal is floating-point; rng_uniform is not complex.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    let distribution: RandomDistribution = view.word(Some("C1"), "distribution")?;
+    let RngAttributes { distribution } = view.attributes()?;
     let element_type = view.same_element_type(Some("C2"), 0, 1)?;
     for index in [0, 1] {
         let shape = view.array(index)?;

@@ -3,22 +3,30 @@
 //! Source: operation semantics, "RngBitGenerator"; the shape of the bits is the declared one.
 
 use super::enumerations::RngAlgorithm;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `rng-bit-generator`.
+    pub struct RngBitGeneratorAttributes {
+        /// The generator.
+        required algorithm ["C1"]: RngAlgorithm,
+    }
+}
+
 /// Definition of `rng-bit-generator`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RngBitGenerator, Arity::Exactly(1), OpClass::Random, infer_shape)
-        .with_attributes(&[AttributeSpec::required("algorithm", AttributeForm::Word)]);
+        .with_attributes(RngBitGeneratorAttributes::TABLE);
 
 /// - C1: `algorithm` is one of rng_default, rng_three_fry, rng_philox.
 /// - C2: the state is u64[2]; also u64[3] but for rng_three_fry.
 /// - C3: the result is a tuple of the state and an array of integers or floats.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
-    let algorithm: RngAlgorithm = view.word(Some("C1"), "algorithm")?;
+    let RngBitGeneratorAttributes { algorithm } = view.attributes()?;
     let state = view.array(0)?;
     let sizes: &[i64] = match algorithm {
         RngAlgorithm::ThreeFry => &[2],

@@ -2,16 +2,24 @@
 //!
 //! Source: XLA's verifier.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `rng-get-and-update-state`.
+    pub struct RngGetAndUpdateStateAttributes {
+        /// What the state advances by.
+        required delta: i64,
+    }
+}
+
 /// Definition of `rng-get-and-update-state`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::RngGetAndUpdateState, Arity::Exactly(0), OpClass::Random, infer_shape)
-        .with_attributes(&[AttributeSpec::required("delta", AttributeForm::Int)])
+        .with_attributes(RngGetAndUpdateStateAttributes::TABLE)
         .with_side_effect();
 
 fn infer_shape(_view: &OpView<'_>) -> Result<Shape, OpError> {

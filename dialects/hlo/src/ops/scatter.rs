@@ -3,28 +3,42 @@
 //!
 //! Source: operation semantics, "Scatter".
 
+use super::ComputationKey::One;
 use super::gather::{BatchingDimensions, check_index_map, index_batch};
 use super::signatures::bare_or_tuple;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `scatter`.
+    pub struct ScatterAttributes<'a> {
+        /// Dimensions of the updates that a window has.
+        required update_window_dims: &'a [i64],
+        /// Operand dimensions of window size 1 that the updates do not have.
+        required inserted_window_dims: &'a [i64],
+        /// The operand dimension of each component of an index vector.
+        required scatter_dims_to_operand_dims: &'a [i64],
+        /// Operand dimensions that are paired with dimensions of the indices.
+        optional input_batching_dims: &'a [i64] = &[],
+        /// Dimensions of the indices that `input_batching_dims` are paired with.
+        optional scatter_indices_batching_dims: &'a [i64] = &[],
+        /// The dimension of the indices whose elements are an index vector; their rank for vectors of one.
+        required index_vector_dim: i64,
+        /// The index vectors are in increasing order.
+        optional indices_are_sorted: bool = false,
+        /// No element is updated twice.
+        optional unique_indices: bool = false,
+    }
+}
+
 /// Definition of `scatter`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Scatter, Arity::AtLeast(3), OpClass::Indexed, infer_shape)
-        .with_attributes(&[
-            AttributeSpec::required("update_window_dims", AttributeForm::Ints),
-            AttributeSpec::required("inserted_window_dims", AttributeForm::Ints),
-            AttributeSpec::required("scatter_dims_to_operand_dims", AttributeForm::Ints),
-            AttributeSpec::optional("input_batching_dims", AttributeForm::Ints),
-            AttributeSpec::optional("scatter_indices_batching_dims", AttributeForm::Ints),
-            AttributeSpec::required("index_vector_dim", AttributeForm::Int),
-            AttributeSpec::optional("indices_are_sorted", AttributeForm::Bool),
-            AttributeSpec::optional("unique_indices", AttributeForm::Bool),
-        ])
-        .with_computations(&["to_apply"]);
+        .with_attributes(ScatterAttributes::TABLE)
+        .with_computations(&[One("to_apply")]);
 
 /// - C1: there are as many updates as operands, with one indices operand between them.
 /// - C2: all operands have the same dimensions; so have all updates.
@@ -55,21 +69,22 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     if !indices.element_type.is_integer() {
         return Err(view.operand_error(Some("C4"), count, format!("must have integer elements, got {indices}")));
     }
-    let batch = index_batch(view, indices, Some("C5"))?;
-    let attributes = view.attributes;
-    let window_dims = attributes.ints("update_window_dims");
+    let attributes: ScatterAttributes = view.attributes()?;
+    let batch = index_batch(view, indices, Some("C5"), attributes.index_vector_dim)?;
+    let window_dims = attributes.update_window_dims;
     let windows = view.dimension_indices(Some("C6"), "update_window_dims", window_dims, update.rank())?;
     view.distinct(Some("C6"), "update_window_dims", window_dims, true)?;
-    let inserted = attributes.ints("inserted_window_dims");
+    let inserted = attributes.inserted_window_dims;
     view.dimension_indices(Some("C7"), "inserted_window_dims", inserted, operand.rank())?;
     view.distinct(Some("C7"), "inserted_window_dims", inserted, true)?;
-    let map = attributes.ints("scatter_dims_to_operand_dims");
+    let map = attributes.scatter_dims_to_operand_dims;
     check_index_map(view, Some("C8"), "scatter_dims_to_operand_dims", map, batch.vector_size, operand.rank())?;
     let batching = BatchingDimensions {
-        operand: attributes.ints("input_batching_dims"),
+        operand: attributes.input_batching_dims,
         operand_key: "input_batching_dims",
-        indices: attributes.ints("scatter_indices_batching_dims"),
+        indices: attributes.scatter_indices_batching_dims,
         indices_key: "scatter_indices_batching_dims",
+        index_vector: attributes.index_vector_dim,
         others: [inserted, map],
     };
     batching.check(view, operand, indices, [Some("C9"), Some("C10"), Some("C11")])?;

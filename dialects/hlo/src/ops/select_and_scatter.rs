@@ -3,16 +3,26 @@
 //!
 //! Source: operation semantics, "SelectAndScatter".
 
+use super::ComputationKey::One;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::WindowDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `select-and-scatter`.
+    pub struct SelectAndScatterAttributes<'a> {
+        /// The window, by dimension.
+        optional window: &'a [WindowDimension] = &[],
+    }
+}
 
 /// Definition of `select-and-scatter`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::SelectAndScatter, Arity::Exactly(3), OpClass::Reduction, infer_shape)
-        .with_attributes(&[AttributeSpec::optional("window", AttributeForm::Window)])
-        .with_computations(&["select", "scatter"]);
+        .with_attributes(SelectAndScatterAttributes::TABLE)
+        .with_computations(&[One("select"), One("scatter")]);
 
 /// - C1: `select` compares two elements of the operand.
 /// - C2: `scatter` is a reducer of the source's element type.
@@ -30,7 +40,8 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         let message = format!("must be a scalar {}, as operand 0, got {initial}", operand.element_type);
         return Err(view.operand_error(Some("C4"), 2, message));
     }
-    let windows = view.windowed(Some("C5"), Some("C6"), operand)?;
+    let SelectAndScatterAttributes { window } = view.attributes()?;
+    let windows = view.windowed(Some("C5"), Some("C6"), window, operand)?;
     if !source.same_dimensions(&windows) {
         return Err(view.operand_error(Some("C7"), 1, format!("must have shape {windows}, got {source}")));
     }

@@ -2,37 +2,42 @@
 //!
 //! Source: operation semantics, "Send", "Recv"; XLA's shape inference.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-const ATTRIBUTES: &[AttributeSpec] = &[
-    AttributeSpec::optional("channel_id", AttributeForm::Int),
-    AttributeSpec::optional("is_host_transfer", AttributeForm::Bool),
-];
+attributes! {
+    /// Attributes of `send`, `recv` and their `-done`s.
+    pub struct ChannelAttributes {
+        /// The channel that pairs them.
+        optional channel_id: Option<i64> = None,
+        /// The other side is the host.
+        optional is_host_transfer: bool = false,
+    }
+}
 
 /// Definition of `send(value, token)` -> (value, context, token).
 pub static SEND: OpDefinition = OpDefinition::new(OpKind::Send, Arity::Exactly(2), OpClass::Collective, infer_send)
-    .with_attributes(ATTRIBUTES)
+    .with_attributes(ChannelAttributes::TABLE)
     .with_side_effect();
 
 /// Definition of `send-done(send)` -> token.
 pub static SEND_DONE: OpDefinition =
     OpDefinition::new(OpKind::SendDone, Arity::Exactly(1), OpClass::Collective, infer_send_done)
-        .with_attributes(ATTRIBUTES)
+        .with_attributes(ChannelAttributes::TABLE)
         .with_side_effect();
 
 /// Definition of `recv(token)` -> (value, context, token); the value's shape is the declared one.
 pub static RECV: OpDefinition = OpDefinition::new(OpKind::Recv, Arity::Exactly(1), OpClass::Collective, infer_recv)
-    .with_attributes(ATTRIBUTES)
+    .with_attributes(ChannelAttributes::TABLE)
     .with_side_effect();
 
 /// Definition of `recv-done(recv)` -> (value, token).
 pub static RECV_DONE: OpDefinition =
     OpDefinition::new(OpKind::RecvDone, Arity::Exactly(1), OpClass::Collective, infer_recv_done)
-        .with_attributes(ATTRIBUTES)
+        .with_attributes(ChannelAttributes::TABLE)
         .with_side_effect();
 
 fn in_flight(value: &Shape) -> Shape {

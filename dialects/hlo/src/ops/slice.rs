@@ -2,22 +2,31 @@
 //!
 //! Source: operation semantics, "Slice".
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
+use crate::attributes::SliceDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
+
+attributes! {
+    /// Attributes of `slice`.
+    pub struct SliceAttributes<'a> {
+        /// The range, by dimension.
+        required slice: &'a [SliceDimension],
+    }
+}
 
 /// Definition of `slice`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Slice, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(&[AttributeSpec::required("slice", AttributeForm::Slice)]);
+        .with_attributes(SliceAttributes::TABLE);
 
 /// - C1: `slice` has one range for each operand dimension.
 /// - C2: 0 <= start <= limit <= size.
 /// - C3: strides are positive.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let operand = view.array(0)?;
-    let ranges = view.attributes.slice();
+    let SliceAttributes { slice: ranges } = view.attributes()?;
     if ranges.len() != operand.rank() {
         let message =
             format!("must have length {}, one range for each operand dimension, got {}", operand.rank(), ranges.len());

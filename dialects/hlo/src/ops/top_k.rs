@@ -2,18 +2,25 @@
 //!
 //! Source: XLA's shape inference.
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `topk`.
+    pub struct TopKAttributes {
+        /// The number of elements.
+        required k: i64,
+        /// The largest elements, else the smallest.
+        written largest: bool = true,
+    }
+}
+
 /// Definition of `topk`. XLA's reader takes a missing `largest` for true.
 pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::TopK, Arity::Exactly(1), OpClass::Library, infer_shape)
-    .with_attributes(&[
-        AttributeSpec::required("k", AttributeForm::Int),
-        AttributeSpec::optional("largest", AttributeForm::Bool),
-    ]);
+    .with_attributes(TopKAttributes::TABLE);
 
 /// - C1: the operand has a last dimension.
 /// - C2: 0 <= k <= size of the last dimension.
@@ -23,7 +30,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let Some(&size) = operand.dimensions.last() else {
         return Err(view.operand_error(Some("C1"), 0, format!("must have at least one dimension, got {operand}")));
     };
-    let k = view.attributes.int("k").unwrap_or_default();
+    let TopKAttributes { k, .. } = view.attributes()?;
     if k < 0 || k > size {
         return Err(view.attribute_error(Some("C2"), "k", format!("must be in 0..={size}, got {k}")));
     }

@@ -2,21 +2,29 @@
 //!
 //! Source: operation semantics, "Transpose".
 
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
+
+attributes! {
+    /// Attributes of `transpose`.
+    pub struct TransposeAttributes<'a> {
+        /// The operand dimension of each result dimension.
+        required dimensions: &'a [i64],
+    }
+}
 
 /// Definition of `transpose`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::Transpose, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(&[AttributeSpec::required("dimensions", AttributeForm::Ints)]);
+        .with_attributes(TransposeAttributes::TABLE);
 
 /// - C1: `dimensions` has one entry for each operand dimension.
 /// - C2: `dimensions` is a permutation.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let operand = view.array(0)?;
-    let dimensions = view.attributes.ints("dimensions");
+    let TransposeAttributes { dimensions } = view.attributes()?;
     let rank = operand.rank();
     if dimensions.len() != rank {
         let message = format!("must have length {rank}, one for each operand dimension, got {}", dimensions.len());

@@ -4,19 +4,29 @@
 
 use super::element_classes::COMPLEX_OR_FLOAT;
 use super::enumerations::TransposeKind;
+use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
-use crate::attributes::{AttributeForm, AttributeSpec};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
+attributes! {
+    /// Attributes of `triangular-solve`.
+    pub struct TriangularSolveAttributes {
+        /// op(a) x = b is solved, else x op(a) = b.
+        written left_side: bool = false,
+        /// The lower triangle is read, else the upper.
+        written lower: bool = false,
+        /// The diagonal is ones, and not read.
+        written unit_diagonal: bool = false,
+        /// What op is.
+        required transpose_a ["C6"]: TransposeKind,
+    }
+}
+
 /// Definition of `triangular-solve`.
 pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::TriangularSolve, Arity::Exactly(2), OpClass::Library, infer_shape).with_attributes(&[
-        AttributeSpec::optional("left_side", AttributeForm::Bool),
-        AttributeSpec::optional("lower", AttributeForm::Bool),
-        AttributeSpec::optional("unit_diagonal", AttributeForm::Bool),
-        AttributeSpec::required("transpose_a", AttributeForm::Word),
-    ]);
+    OpDefinition::new(OpKind::TriangularSolve, Arity::Exactly(2), OpClass::Library, infer_shape)
+        .with_attributes(TriangularSolveAttributes::TABLE);
 
 /// - C1: the operands are floating-point or complex.
 /// - C2: the operands have the same element type.
@@ -44,11 +54,10 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
             format!("must have the batch dimensions of operand 0, {a}, got {b}"),
         ));
     }
-    let left = view.attributes.flag("left_side");
+    let TriangularSolveAttributes { left_side: left, .. } = view.attributes()?;
     let (side, found) = if left { ("rows", b_rows) } else { ("columns", b_columns) };
     if found != size {
         return Err(view.operand_error(Some("C5"), 1, format!("must have {size} {side}, got {b}")));
     }
-    view.word::<TransposeKind>(Some("C6"), "transpose_a")?;
     Ok(b.clone().into())
 }

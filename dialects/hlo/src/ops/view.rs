@@ -1,5 +1,6 @@
 //! What every shape rule asks of an [`OpView`]: its operands by kind, its declared result, and errors.
 
+use super::typed_attributes::{OperationAttributes, typed};
 use super::{OpError, OpView};
 use crate::element_type::ElementType;
 use crate::shape::{ArrayShape, ProgramShape, Shape, UNBOUNDED};
@@ -8,6 +9,11 @@ use crate::shape::{ArrayShape, ProgramShape, Shape, UNBOUNDED};
 pub type Label = Option<&'static str>;
 
 impl<'a> OpView<'a> {
+    /// The attributes, as those of the operation.
+    pub fn attributes<T: OperationAttributes<'a>>(&self) -> Result<T, OpError> {
+        typed(self.kind, self.attributes)
+    }
+
     /// The operation breaks a rule.
     pub fn error(&self, label: Label, message: String) -> OpError {
         OpError { kind: self.kind, label, message, attribute: None, operand: None }

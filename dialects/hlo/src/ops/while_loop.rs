@@ -2,6 +2,7 @@
 //!
 //! Source: operation semantics, "While".
 
+use super::ComputationKey::One;
 use super::{Arity, OpClass, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
@@ -10,7 +11,7 @@ use crate::shape::{ProgramShape, Shape};
 /// Definition of `while`.
 pub static DEFINITION: OpDefinition =
     OpDefinition::new(OpKind::While, Arity::Exactly(1), OpClass::Control, infer_shape)
-        .with_computations(&["condition", "body"]);
+        .with_computations(&[One("condition"), One("body")]);
 
 /// - C1: the condition takes the operand and returns a scalar pred.
 /// - C2: the body takes the operand and returns the operand's shape.

@@ -35,8 +35,13 @@ pub fn windowed_output_size(base: i64, window: &WindowDimension) -> Option<i64> 
 impl OpView<'_> {
     /// Shape of the windows' positions over `base`; the window must have an entry for each dimension (first
     /// label) with valid numbers (second label).
-    pub fn windowed(&self, count: Label, numbers: Label, base: &ArrayShape) -> Result<ArrayShape, OpError> {
-        let window = self.attributes.window();
+    pub fn windowed(
+        &self,
+        count: Label,
+        numbers: Label,
+        window: &[WindowDimension],
+        base: &ArrayShape,
+    ) -> Result<ArrayShape, OpError> {
         if window.len() != base.rank() {
             let message = format!("must have length {}, one for each dimension, got {}", base.rank(), window.len());
             return Err(self.attribute_error(count, "window", message));

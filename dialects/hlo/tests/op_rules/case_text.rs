@@ -39,7 +39,7 @@ pub fn operation(text: &str) -> Result<Operation, String> {
     while cursor.take(",") {
         let key = cursor.word();
         cursor.expect("=")?;
-        if definition.computations.iter().any(|name| name.trim_end_matches(['*', '?']) == key) {
+        if definition.computations.iter().any(|name| name.name() == key) {
             if cursor.peek('{') {
                 computations.extend(cursor.list('{', '}', Cursor::signature)?);
             } else {
