@@ -1,4 +1,4 @@
-//! Elementwise functions of two operands (operation semantics, "Operaciones aritméticas binarias en elementos").
+//! Elementwise functions of two operands (operation semantics, "Element-wise binary arithmetic operations").
 //!
 //! What the document leaves to the implementation follows XLA:CPU: x / 0 is -1 (unsigned: all ones), x % 0 is
 //! x, the least integer divided by -1 is itself with remainder 0, a shift by the width or more shifts all out.

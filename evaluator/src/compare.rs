@@ -103,7 +103,7 @@ impl Comparison {
     }
 }
 
-/// Takes each element from one of two arrays ("Seleccionar"), `predicate` having their shape.
+/// Takes each element from one of two arrays ("Select"), `predicate` having their shape.
 pub(super) fn select(
     predicate: &ArrayLiteral,
     on_true: &ArrayLiteral,
@@ -124,7 +124,7 @@ pub(super) fn select(
     })
 }
 
-/// min(max(x, low), high) of one element ("Abrazadera").
+/// min(max(x, low), high) of one element ("Clamp").
 #[inline]
 pub(super) fn clamp_scalar(low: Scalar, x: Scalar, high: Scalar) -> Scalar {
     match (low, x, high) {

@@ -39,7 +39,7 @@ fn scalar_of(value: &Value) -> Result<Scalar, Failure> {
     }
 }
 
-/// `select` between tuples ("Seleccionar": tuples count as scalars, so the predicate is one).
+/// `select` between tuples ("Select": tuples count as scalars, so the predicate is one).
 pub(super) fn select_tuple(operands: Vec<Value>) -> Result<Value, Failure> {
     match <[Value; 3]>::try_from(operands) {
         Ok([predicate, on_true, on_false]) => Ok(if scalar_of(&predicate)?.is_true() { on_true } else { on_false }),
@@ -118,7 +118,10 @@ impl Evaluator<'_, '_, '_> {
         let selector = operands.next().ok_or_else(|| Failure::malformed("the branch index is missing"))?;
         let branch = match scalar_of(&selector)? {
             Scalar::Predicate(predicate) => usize::from(!predicate),
-            index => usize::try_from(index.to_index()).unwrap_or(usize::MAX).min(branches.saturating_sub(1)),
+            index => {
+                let last = branches.saturating_sub(1);
+                usize::try_from(index.to_index()).map_or(last, |index| index.min(last))
+            }
         };
         let argument = operands.nth(branch).ok_or_else(|| Failure::malformed("a branch has no operand"))?;
         Ok(self.run(nested(instruction, branch)?, vec![argument])?)
@@ -130,7 +133,7 @@ impl Evaluator<'_, '_, '_> {
         with_contexts(vec![Value::Tuple(operands), result], &instruction.shape)
     }
 
-    /// `map`: a function of the operands' elements at each index ("Mapa").
+    /// `map`: a function of the operands' elements at each index ("Map").
     pub(super) fn map(
         &mut self,
         computation: &Computation,

@@ -24,7 +24,7 @@ pub(super) fn build<T: Pod>(
 
 /// Sizes as `usize`; negative ones (readers have rejected them) count 0.
 pub(super) fn sizes(dimensions: &[i64]) -> Vec<usize> {
-    dimensions.iter().map(|&size| usize::try_from(size).unwrap_or(0)).collect()
+    dimensions.iter().map(|&size| size.max(0) as usize).collect()
 }
 
 /// Row-major strides, in elements, of an array with the given sizes.

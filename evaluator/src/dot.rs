@@ -1,4 +1,4 @@
-//! `dot` ("Punto", "DotGeneral") and `ragged-dot`.
+//! `dot` ("Dot", "DotGeneral") and `ragged-dot`.
 //!
 //! Both operands are brought to the order batch, free, contracted (rhs: batch, contracted, free) and multiplied
 //! as matrices; floats are multiplied and summed in double precision and rounded once.

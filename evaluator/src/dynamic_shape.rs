@@ -58,10 +58,11 @@ pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[Value]) 
     let operand = array(operands, 0)?;
     let GetDimensionSizeAttributes { dimensions } = instruction.attributes()?;
     let dimension = dimension(dimensions, operand.literal.shape().rank())?;
+    let size = operand.size(dimension).ok_or_else(|| Failure::malformed("the dimension does not exist"))?;
     let mut result = zeros(&instruction.shape)?;
     if let Value::Array(result) = &mut result {
         let element_type = result.literal.element_type();
-        store(element_type, result.literal.bytes_mut(), 0, Scalar::Signed(operand.size(dimension).unwrap_or(0)));
+        store(element_type, result.literal.bytes_mut(), 0, Scalar::Signed(size));
     }
     Ok(result)
 }
@@ -370,11 +371,9 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
                 .filter(|d| !collapsed.contains(d) && !batching.contains(d))
                 .map(|d| slice_sizes[d]);
             let rank = declared_dimensions(declared)?.len();
-            with(
-                (0..rank)
-                    .map(|d| if offset.contains(&d) { offsets.next() } else { batch.next() }.unwrap_or(0))
-                    .collect(),
-            )
+            let sizes = (0..rank).map(|d| if offset.contains(&d) { offsets.next() } else { batch.next() });
+            let sizes: Option<Vec<i64>> = sizes.collect();
+            with(sizes.ok_or_else(|| Failure::malformed("the dimension numbers do not fit the result"))?)
         }
         OpKind::Reshape => with(reshaped(&bounds[0].dimensions, &first.dimensions, declared).ok_or_else(unsupported)?),
         OpKind::BitcastConvert => {

@@ -195,12 +195,12 @@ pub(super) fn native_binary(
                 OpKind::And => zip::<$t, $t>(lhs, rhs, result, |a, b| a & b),
                 OpKind::Or => zip::<$t, $t>(lhs, rhs, result, |a, b| a | b),
                 OpKind::Xor => zip::<$t, $t>(lhs, rhs, result, |a, b| a ^ b),
-                OpKind::ShiftLeft => {
-                    zip::<$t, $t>(lhs, rhs, result, |a, b| amount(b).and_then(|b| a.checked_shl(b)).unwrap_or(0))
-                }
-                OpKind::ShiftRightLogical if <$t>::MIN == 0 => {
-                    zip::<$t, $t>(lhs, rhs, result, |a, b| amount(b).and_then(|b| a.checked_shr(b)).unwrap_or(0))
-                }
+                OpKind::ShiftLeft => zip::<$t, $t>(lhs, rhs, result, |a, b| {
+                    amount(b).and_then(|b| a.checked_shl(b)).map_or(0, |shifted| shifted)
+                }),
+                OpKind::ShiftRightLogical if <$t>::MIN == 0 => zip::<$t, $t>(lhs, rhs, result, |a, b| {
+                    amount(b).and_then(|b| a.checked_shr(b)).map_or(0, |shifted| shifted)
+                }),
                 _ => return Ok(None),
             }
         };

@@ -42,10 +42,8 @@ impl Grid {
 
     /// The same lines along the last dimension, each replaced by one of another length.
     fn resize_last(&mut self, length: usize, line: impl Fn(&[Complex64], usize) -> Complex64) {
-        let old = self.sizes.last().copied().unwrap_or(1);
-        if let Some(last) = self.sizes.last_mut() {
-            *last = length;
-        }
+        let Some(last) = self.sizes.last_mut() else { return };
+        let old = std::mem::replace(last, length);
         let count: usize = self.sizes.iter().product();
         self.data = (0..count).map(|p| line(&self.data[p / length * old..][..old], p % length)).collect();
     }

@@ -86,7 +86,7 @@ impl<'a> IndexVectors<'a> {
     ) -> IndexVectors<'a> {
         let index_sizes = sizes(&indices.shape().dimensions);
         let strides = row_major_strides(&index_sizes);
-        let vector = usize::try_from(index_vector_dim).unwrap_or(usize::MAX);
+        let vector = index_vector_dim as usize;
         let batch_dimensions: Vec<usize> = (0..index_sizes.len()).filter(|&d| d != vector).collect();
         let batching = operand_batching
             .iter()
@@ -98,8 +98,8 @@ impl<'a> IndexVectors<'a> {
             .collect();
         IndexVectors {
             // When the index vector dimension is the rank, each element is an index vector of size 1.
-            vector_stride: strides.get(vector).copied().unwrap_or(0),
-            vector_size: index_sizes.get(vector).copied().unwrap_or(1),
+            vector_stride: strides.get(vector).map_or(0, |&stride| stride),
+            vector_size: index_sizes.get(vector).map_or(1, |&size| size),
             batch_sizes: batch_dimensions.iter().map(|&d| index_sizes[d]).collect(),
             batch_dimensions,
             strides,

@@ -49,7 +49,7 @@ pub(super) fn broadcast(
     read_strided(operand, &from, result)
 }
 
-/// Result dimension `i` is operand dimension `permutation[i]` ("Transposición").
+/// Result dimension `i` is operand dimension `permutation[i]` ("Transpose").
 pub(super) fn transpose(
     operand: &ArrayLiteral,
     permutation: &[i64],
@@ -81,7 +81,7 @@ pub(super) fn reverse(
     read_strided(operand, &from, result)
 }
 
-/// Elements start, start + stride … below limit of each dimension ("Porción").
+/// Elements start, start + stride … below limit of each dimension ("Slice").
 pub(super) fn slice(
     operand: &ArrayLiteral,
     slices: &[SliceDimension],
@@ -95,7 +95,7 @@ pub(super) fn slice(
     read_strided(operand, &from, result)
 }
 
-/// Puts `interior` copies of the padding value between neighbours, then adds or removes elements at the edges ("Almohadilla").
+/// Puts `interior` copies of the padding value between neighbours, then adds or removes elements at the edges ("Pad").
 pub(super) fn pad(
     operand: &ArrayLiteral,
     value: &ArrayLiteral,

@@ -41,8 +41,10 @@ impl Groups {
     /// everywhere. `extents` are the sizes of the dimensions.
     fn new(group_sizes: &ArrayLiteral, extents: &[usize]) -> Groups {
         let count = group_sizes.shape().dimensions.last().map_or(0, |&count| count as usize);
-        let length = extents.last().copied().unwrap_or(0);
-        let rows: usize = extents.iter().rev().skip(1).product();
+        let Some((&length, outer)) = extents.split_last() else {
+            return Groups { strides: Vec::new(), groups: Vec::new() };
+        };
+        let rows: usize = outer.iter().product();
         let is_shared = group_sizes.shape().rank() == 1;
         let mut groups = Vec::with_capacity(rows * length);
         for row in 0..rows {
@@ -50,7 +52,7 @@ impl Groups {
             for group in 0..count {
                 let position = if is_shared { group } else { row * count + group };
                 let size = load(group_sizes.element_type(), group_sizes.bytes(), position).to_index();
-                let size = usize::try_from(size).unwrap_or(0).min(end - groups.len());
+                let size = size.clamp(0, (end - groups.len()) as i64) as usize;
                 groups.extend(std::iter::repeat_n(Some(group), size));
             }
             groups.resize(end, None);

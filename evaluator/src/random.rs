@@ -86,13 +86,11 @@ fn threefry_bits(key: u64, counter: u64, dimensions: &[usize], width: u32) -> Bi
     if width == 64 {
         return Bits { words: (0..count as u64).map(|number| join(block(number))).collect(), blocks: count as u64 };
     }
-    if dimensions.is_empty() {
+    // The first of the largest, if all are odd.
+    let largest = || (0..dimensions.len()).rev().max_by_key(|&d| dimensions[d]);
+    let Some(split) = dimensions.iter().position(|size| size % 2 == 0).or_else(largest) else {
         return Bits { words: vec![block(0)[0].into()], blocks: 1 };
-    }
-    let split = dimensions.iter().position(|size| size % 2 == 0).unwrap_or_else(|| {
-        let largest = dimensions.iter().max().copied().unwrap_or(0);
-        dimensions.iter().position(|&size| size == largest).unwrap_or(0)
-    });
+    };
     let mut half = dimensions.to_vec();
     half[split] = dimensions[split].div_ceil(2);
     let strides = row_major_strides(&half);
@@ -254,7 +252,10 @@ fn uniform(bits: u64, a: Scalar, b: Scalar, element_type: ElementType) -> Scalar
         (Scalar::Predicate(a), Scalar::Predicate(b)) => Scalar::Predicate(if a == b { a } else { bits & 1 == 1 }),
         (a, b) => {
             let range = b.to_bits().wrapping_sub(a.to_bits());
-            let offset = bits.checked_rem(range).unwrap_or(0);
+            let offset = match range {
+                0 => 0,
+                range => bits % range,
+            };
             let value = a.to_bits().wrapping_add(offset);
             if element_type.is_signed_integer() { Scalar::Signed(value as i64) } else { Scalar::Unsigned(value) }
         }

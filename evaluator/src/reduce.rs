@@ -1,4 +1,4 @@
-//! `reduce` ("Reducir") over any dimensions, of one or more arrays, with any computation.
+//! `reduce` ("Reduce") over any dimensions, of one or more arrays, with any computation.
 
 use super::data::{build, row_major_strides, sizes, view};
 use super::element_loops::BinaryFunction;

@@ -1,4 +1,4 @@
-//! `scatter` ("Dispersión"): variadic, with batching dimensions.
+//! `scatter` ("Scatter"): variadic, with batching dimensions.
 //!
 //! A window that does not lie wholly inside the operand is skipped as a whole, as in XLA.
 

@@ -1,4 +1,4 @@
-//! `sort` ("Ordenar") and `topk`.
+//! `sort` ("Sort") and `topk`.
 //!
 //! Sorting is a merge sort of positions: stable, and safe with comparators that are no order at all.
 
@@ -110,7 +110,10 @@ pub(super) fn top_k(
     let length = length.max(0) as usize;
     let k = values.dimensions.last().map_or(1, |&k| k.max(0) as usize);
     let element_type = operand.element_type();
-    let rows = (operand.shape().element_count() as usize).checked_div(length).unwrap_or(0);
+    let rows = match length {
+        0 => 0,
+        length => operand.shape().element_count() as usize / length,
+    };
     if k > length || values.element_count() as usize != rows * k {
         return Err(Failure::malformed("k is larger than the dimension"));
     }

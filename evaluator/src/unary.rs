@@ -1,4 +1,4 @@
-//! Elementwise functions of one operand (operation semantics, "Funciones unarias en términos de elementos").
+//! Elementwise functions of one operand (operation semantics, "Element-wise unary functions").
 
 use num_complex::Complex64;
 

@@ -27,7 +27,7 @@ impl<'a> Windows<'a> {
             )));
         }
         Ok(Windows {
-            window_sizes: window.iter().map(|w| usize::try_from(w.size).unwrap_or(0)).collect(),
+            window_sizes: window.iter().map(|w| w.size.max(0) as usize).collect(),
             window: window.iter().collect(),
             base_sizes,
         })

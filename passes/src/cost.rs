@@ -2,9 +2,16 @@
 //!
 //! Loops count once, since the number of their iterations is not known; of branches, all count.
 
-use hlo::graph::{Computation, Instruction};
+use hlo::attributes::WindowDimension;
+use hlo::graph::{Computation, GraphError, Instruction};
 use hlo::op_kind::OpKind;
-use hlo::ops::{OpClass, definition};
+use hlo::ops::convolution::ConvolutionAttributes;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::fft::FftAttributes;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
+use hlo::ops::select_and_scatter::SelectAndScatterAttributes;
+use hlo::ops::typed_attributes::OperationAttributes;
+use hlo::ops::{ElementCost, OpClass, definition};
 use hlo::shape::{ArrayShape, Shape};
 
 /// Work of one run.
@@ -20,15 +27,21 @@ pub struct Cost {
 
 impl Cost {
     /// The cost of a computation whose instructions are kernels.
-    pub fn of(computation: &Computation) -> Cost {
+    ///
+    /// # Errors
+    /// For instructions that break a rule of their operation.
+    pub fn of(computation: &Computation) -> Result<Cost, GraphError> {
         let mut total = Cost::default();
         for instruction in &computation.instructions {
             let class = definition(instruction.kind).class;
             let is_control = class == OpClass::Control && instruction.kind != OpKind::Fusion;
             let cost = if is_control {
-                instruction.computations.iter().map(Cost::of).fold(Cost::default(), Cost::plus)
+                instruction
+                    .computations
+                    .iter()
+                    .try_fold(Cost::default(), |sum, inner| Ok(sum.plus(Cost::of(inner)?)))?
             } else {
-                work(computation, instruction)
+                work(computation, instruction)?
             };
             total = total.plus(cost);
             if class != OpClass::Structural && !is_control {
@@ -37,7 +50,7 @@ impl Cost {
                 total.bytes_accessed = total.bytes_accessed.saturating_add(moved);
             }
         }
-        total
+        Ok(total)
     }
 
     fn plus(self, other: Cost) -> Cost {
@@ -57,90 +70,85 @@ impl Cost {
     }
 }
 
-/// Work of the instructions of a computation that is part of a kernel.
-fn nested(computation: &Computation) -> Cost {
-    computation.instructions.iter().map(|instruction| work(computation, instruction)).fold(Cost::default(), Cost::plus)
+/// Work of the computations of an instruction that are part of its kernel.
+fn applied(instruction: &Instruction) -> Result<Cost, GraphError> {
+    let mut total = Cost::default();
+    for computation in &instruction.computations {
+        for inner in &computation.instructions {
+            total = total.plus(work(computation, inner)?);
+        }
+    }
+    Ok(total)
+}
+
+/// The attributes of an instruction.
+fn attributes<'i, T: OperationAttributes<'i>>(instruction: &'i Instruction) -> Result<T, GraphError> {
+    instruction.attributes().map_err(|error| GraphError::Op {
+        instruction: instruction.name.clone(),
+        position: instruction.position,
+        error,
+    })
 }
 
 /// Work of one instruction, without bytes.
-fn work(computation: &Computation, instruction: &Instruction) -> Cost {
+fn work(computation: &Computation, instruction: &Instruction) -> Result<Cost, GraphError> {
     let results = elements(&instruction.shape);
     let operand = |number: usize| instruction.operands.get(number).map(|&id| &computation.get(id).shape);
     let operand_elements = |number: usize| operand(number).map_or(0, elements);
-    let applied = || instruction.computations.iter().map(nested).fold(Cost::default(), Cost::plus);
-    let window: u64 =
-        instruction.attributes.window().iter().map(|entry| count(entry.size)).fold(1, u64::saturating_mul);
     let flops = |flops: u64| Cost { flops, ..Cost::default() };
-    match instruction.kind {
-        OpKind::Fusion | OpKind::While | OpKind::Conditional => applied(),
-        OpKind::Map => applied().times(results),
-        OpKind::Reduce => applied().times(operand_elements(0)),
-        OpKind::ReduceWindow => applied().times(results.saturating_mul(window)),
-        OpKind::SelectAndScatter => applied().times(operand_elements(1).saturating_mul(window)),
-        OpKind::Scatter => {
-            let updates = instruction.operands.len().div_ceil(2);
-            applied().times(operand_elements(updates))
-        }
-        OpKind::Dot => {
-            let contracted = operand(0).and_then(Shape::as_array).map_or(0, |lhs| {
-                let sizes = instruction.attributes.ints("lhs_contracting_dims").iter();
-                sizes.map(|&dimension| size_of(lhs, dimension)).fold(1, u64::saturating_mul)
-            });
-            flops(results.saturating_mul(contracted).saturating_mul(2))
-        }
-        OpKind::Convolution => {
-            let features = instruction.attributes.convolution_dimensions().and_then(|labels| {
-                let kernel = operand(1)?.as_array()?;
-                Some(size_of(kernel, labels.kernel_output_feature))
-            });
-            let products = operand_elements(1) / features.unwrap_or(1).max(1);
-            flops(results.saturating_mul(products).saturating_mul(2))
-        }
-        OpKind::Sort => {
-            flops(operand_elements(0).saturating_mul(u64::from(u64::BITS - operand_elements(0).leading_zeros())))
-        }
-        OpKind::Fft => {
-            let points: u64 = instruction
-                .attributes
-                .ints("fft_length")
-                .iter()
-                .map(|&length| count(length))
-                .fold(1, u64::saturating_mul);
-            flops(operand_elements(0).saturating_mul(5).saturating_mul(u64::from(u64::BITS - points.leading_zeros())))
-        }
-        kind if is_transcendental(kind) => Cost { transcendentals: results, ..Cost::default() },
-        OpKind::Copy | OpKind::Convert => Cost::default(),
-        kind if definition(kind).class == OpClass::Elementwise => flops(results),
-        _ => Cost::default(),
-    }
+    Ok(match definition(instruction.kind).cost {
+        ElementCost::Free | ElementCost::Lookup => Cost::default(),
+        ElementCost::Simple | ElementCost::Division => flops(results),
+        ElementCost::Transcendental => Cost { transcendentals: results, ..Cost::default() },
+        ElementCost::Applied => applied(instruction)?.times(match instruction.kind {
+            OpKind::Reduce => operand_elements(0),
+            OpKind::ReduceWindow => {
+                let ReduceWindowAttributes { window } = attributes(instruction)?;
+                results.saturating_mul(positions(window))
+            }
+            OpKind::SelectAndScatter => {
+                let SelectAndScatterAttributes { window } = attributes(instruction)?;
+                operand_elements(1).saturating_mul(positions(window))
+            }
+            OpKind::Scatter => operand_elements(instruction.operands.len().div_ceil(2)),
+            _ => results,
+        }),
+        ElementCost::Whole => match instruction.kind {
+            OpKind::Fusion | OpKind::While | OpKind::Conditional => applied(instruction)?,
+            OpKind::Dot => {
+                let DotAttributes { lhs_contracting_dims, .. } = attributes(instruction)?;
+                let contracted = operand(0).and_then(Shape::as_array).map_or(0, |lhs| {
+                    let sizes = lhs_contracting_dims.iter().map(|&dimension| size_of(lhs, dimension));
+                    sizes.fold(1, u64::saturating_mul)
+                });
+                flops(results.saturating_mul(contracted).saturating_mul(2))
+            }
+            OpKind::Convolution => {
+                let ConvolutionAttributes { dim_labels, .. } = attributes(instruction)?;
+                let kernel = operand(1).and_then(Shape::as_array);
+                let features = kernel.map_or(1, |kernel| size_of(kernel, dim_labels.kernel_output_feature).max(1));
+                let products = operand_elements(1) / features;
+                flops(results.saturating_mul(products).saturating_mul(2))
+            }
+            OpKind::Sort => flops(operand_elements(0).saturating_mul(bits(operand_elements(0)))),
+            OpKind::Fft => {
+                let FftAttributes { fft_length, .. } = attributes(instruction)?;
+                let points = fft_length.iter().map(|&length| count(length)).fold(1, u64::saturating_mul);
+                flops(operand_elements(0).saturating_mul(5).saturating_mul(bits(points)))
+            }
+            _ => Cost::default(),
+        },
+    })
 }
 
-fn is_transcendental(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Acos
-            | OpKind::Acosh
-            | OpKind::Asin
-            | OpKind::Asinh
-            | OpKind::Atan2
-            | OpKind::Atanh
-            | OpKind::Cbrt
-            | OpKind::Cosh
-            | OpKind::Cosine
-            | OpKind::Erf
-            | OpKind::Exponential
-            | OpKind::ExponentialMinusOne
-            | OpKind::Log
-            | OpKind::LogPlusOne
-            | OpKind::Logistic
-            | OpKind::Power
-            | OpKind::Rsqrt
-            | OpKind::Sine
-            | OpKind::Sinh
-            | OpKind::Sqrt
-            | OpKind::Tan
-            | OpKind::Tanh
-    )
+/// Bits of a number: one more than the logarithm rounded down.
+fn bits(number: u64) -> u64 {
+    u64::from(u64::BITS - number.leading_zeros())
+}
+
+/// Positions of a window.
+fn positions(window: &[WindowDimension]) -> u64 {
+    window.iter().map(|entry| count(entry.size)).fold(1, u64::saturating_mul)
 }
 
 fn count(size: i64) -> u64 {

@@ -1,8 +1,7 @@
 //! Which operations may be removed.
 
 use hlo::dialect;
-use hlo::op_kind::OpKind;
-use hlo::ops;
+use hlo::ops::{self, Effects};
 use melior::ir::OperationRef;
 use melior::ir::operation::OperationLike;
 use mlir_ext::rewrite::Rewriter;
@@ -19,10 +18,15 @@ pub fn has_effect<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRe
             }
             return true;
         };
-        let is_declared = kind == OpKind::CustomCall
-            && operations::attribute(&operation, "custom_call_has_side_effect").and_then(attributes::boolean)
-                == Some(true);
-        if is_declared || kind == OpKind::Call || ops::definition(kind).has_side_effect {
+        let is_declared = operations::attribute(&operation, "custom_call_has_side_effect")
+            .and_then(attributes::boolean)
+            == Some(true);
+        let may_have_effect = match ops::definition(kind).effects {
+            Effects::None => false,
+            Effects::Always | Effects::OfCallee => true,
+            Effects::Declared => is_declared,
+        };
+        if may_have_effect {
             return true;
         }
         stack.extend(rewriter.operations_directly_in(operation));

@@ -181,16 +181,126 @@ fn matches_on_operations_are_exhaustive() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// The file of `passes` that knows whole programs in graph form: it runs pipelines on them.
-const GRAPH_FILE: &str = "passes/src/pipeline.rs";
+/// Folders whose code still reads attributes by their names. None may be added.
+const READS_ATTRIBUTES_BY_NAME: [&str; 3] = ["passes/", "lowering/", "dialects/hlo/src/indexing_maps/"];
+
+/// Methods that read an attribute by its name.
+const BY_NAME: [&str; 5] = ["int", "ints", "flag", "float", "word"];
+
+/// Finds attributes that are read by names in string literals, and literal defaults.
+#[derive(Default)]
+struct Shortcuts {
+    /// Lines of reads by name, and of values set by name.
+    names: Vec<usize>,
+    /// Lines of `unwrap_or(0)` and the like.
+    defaults: Vec<usize>,
+}
+
+impl<'ast> Visit<'ast> for Shortcuts {
+    fn visit_item_mod(&mut self, node: &'ast syn::ItemMod) {
+        let is_test = node.attrs.iter().any(|attribute| attribute.path().is_ident("cfg"));
+        if !is_test {
+            visit::visit_item_mod(self, node);
+        }
+    }
+
+    fn visit_expr_method_call(&mut self, node: &'ast syn::ExprMethodCall) {
+        let method = node.method.to_string();
+        let line = node.method.span().start().line;
+        let is_name =
+            |argument: &syn::Expr| matches!(argument, syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(_), .. }));
+        let is_value = |argument: &syn::Expr| matches!(argument, syn::Expr::Call(call) if quote_path(&call.func).starts_with("AttributeValue::"));
+        let arguments: Vec<&syn::Expr> = node.args.iter().collect();
+        match arguments.as_slice() {
+            [name] if BY_NAME.contains(&method.as_str()) && is_name(name) => self.names.push(line),
+            [_, value] if matches!(method.as_str(), "with" | "set") && is_value(value) => self.names.push(line),
+            [default] if method == "unwrap_or" && is_literal_default(default) => self.defaults.push(line),
+            _ => {}
+        }
+        visit::visit_expr_method_call(self, node);
+    }
+}
+
+fn quote_path(expression: &syn::Expr) -> String {
+    match expression {
+        syn::Expr::Path(path) => {
+            path.path.segments.iter().map(|segment| segment.ident.to_string()).collect::<Vec<_>>().join("::")
+        }
+        _ => String::new(),
+    }
+}
+
+/// `0`, `1` and `usize::MAX`: values that hide a case that cannot happen.
+fn is_literal_default(expression: &syn::Expr) -> bool {
+    match expression {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Int(number), .. }) => {
+            matches!(number.base10_digits(), "0" | "1")
+        }
+        path => quote_path(path) == "usize::MAX",
+    }
+}
+
+fn shortcuts(path: &Path) -> Shortcuts {
+    let mut shortcuts = Shortcuts::default();
+    shortcuts.visit_file(&syn::parse_file(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", name(path))));
+    shortcuts
+}
+
+/// Source files that are no tests.
+fn sources() -> impl Iterator<Item = PathBuf> {
+    files(&["rs"]).into_iter().filter(|path| !path.components().any(|part| part.as_os_str() == "tests"))
+}
 
 #[test]
-fn no_pass_takes_the_graph() {
-    for path in files(&["rs"]).into_iter().filter(|path| name(path).contains("passes/src/")) {
-        let text = read(&path);
-        let imports = text.lines().filter(|line| line.contains("graph::"));
-        let mut words = imports.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
-        let is_allowed = name(&path).ends_with(GRAPH_FILE);
-        assert!(is_allowed || words.all(|word| word != "Module"), "{} names the graph's modules", name(&path));
+fn attributes_are_read_from_typed_structs() {
+    let mut faults = Vec::new();
+    for path in sources() {
+        if !READS_ATTRIBUTES_BY_NAME.iter().any(|folder| name(&path).starts_with(folder)) {
+            let lines = shortcuts(&path).names;
+            faults.extend(lines.iter().map(|line| format!("{}:{line}: an attribute by its name", name(&path))));
+        }
+    }
+    assert!(faults.is_empty(), "{}\nread `instruction.attributes::<…Attributes>()` instead", faults.join("\n"));
+}
+
+/// Folders without literal defaults. None may leave.
+const WITHOUT_LITERAL_DEFAULTS: [&str; 3] = ["dialects/hlo/src/", "dialects/hlo-text/src/", "evaluator/src/"];
+
+#[test]
+fn no_literal_default_hides_a_case_that_cannot_happen() {
+    let mut faults = Vec::new();
+    for path in sources() {
+        let name = name(&path);
+        let is_read = WITHOUT_LITERAL_DEFAULTS.iter().any(|folder| name.starts_with(folder));
+        if is_read && !name.starts_with("dialects/hlo/src/indexing_maps/") {
+            faults.extend(shortcuts(&path).defaults.iter().map(|line| format!("{name}:{line}: a literal default")));
+        }
+    }
+    assert!(faults.is_empty(), "{}\nwhat cannot happen is an error of kind Bug", faults.join("\n"));
+}
+
+/// Crates that may depend on the evaluator: tools and tests compare with it, a pass folds constants by it.
+const MAY_EVALUATE: [&str; 2] = ["halo-passes", "halo-tools"];
+
+/// The one file outside of tools and tests that names the evaluator.
+const FOLDS_CONSTANTS: &str = "passes/src/canonicalize/constants.rs";
+
+#[test]
+fn the_evaluator_is_independent_of_what_it_judges() {
+    for package in metadata()["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().expect("a name");
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let mut linked = dependencies.filter(|dependency| dependency["kind"] != "dev");
+        let evaluates = linked.any(|dependency| dependency["name"] == "halo-evaluator");
+        assert!(!evaluates || MAY_EVALUATE.contains(&name), "`{name}` depends on the evaluator");
+    }
+    for path in sources() {
+        let name = name(&path);
+        let is_judged =
+            ["dialects/", "passes/", "lowering/", "runtime/", "src/"].iter().any(|folder| name.starts_with(folder))
+                && !name.contains("tools/")
+                && !name.contains("evaluator/");
+        let names_it = read(&path).lines().any(|line| line.trim_start().starts_with("use evaluator::"));
+        assert!(!names_it || !is_judged || name.ends_with(FOLDS_CONSTANTS), "{name} names the evaluator");
     }
 }

@@ -9,6 +9,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
+use hlo::ops::parameter::ParameterAttributes;
 use hlo::ops::{self, ComputationKey};
 use hlo::shape::Shape;
 
@@ -149,7 +150,9 @@ impl<'m> Printer<'m> {
         let _ = write!(self.out, "{percent}{} = {} {}(", names[id.index()], instruction.shape, instruction.kind);
         match instruction.kind {
             OpKind::Parameter => {
-                let _ = write!(self.out, "{}", instruction.attributes.int("parameter_number").unwrap_or(0));
+                if let Ok(ParameterAttributes { parameter_number }) = instruction.attributes() {
+                    let _ = write!(self.out, "{parameter_number}");
+                }
             }
             OpKind::Constant => {
                 if let Some(value) = instruction.literal() {
@@ -206,9 +209,8 @@ impl<'m> Printer<'m> {
         let rank = |shape: Option<&Shape>| shape.and_then(Shape::as_array).map_or(0, |array| array.rank());
         let operand = |number: usize| instruction.operands.get(number).map(|&operand| &computation.get(operand).shape);
         for (key, value) in instruction.attributes.iter() {
-            let is_inside = (instruction.kind == OpKind::Parameter && key == "parameter_number")
-                || (instruction.kind == OpKind::Constant && key == "value");
-            if is_inside {
+            // Those of a parameter and of a constant stand between the parentheses.
+            if attributes::is_payload(key) {
                 continue;
             }
             let _ = write!(self.out, ", {key}=");

@@ -26,14 +26,6 @@ const MOST_ERRORS: usize = 50;
 /// Bytes that constants written as one value may fill, all together.
 const MOST_FILLED_BYTES: i64 = 1 << 30;
 
-/// The attributes whose values stand between the parentheses: that of a constant, that of a parameter.
-const VALUE: &str = "value";
-const PARAMETER_NUMBER: &str = "parameter_number";
-
-fn is_payload(name: &str) -> bool {
-    matches!(name, VALUE | PARAMETER_NUMBER)
-}
-
 /// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
 /// break one are reported, while any other fault ends the work.
 pub fn import(ast: ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
@@ -231,7 +223,9 @@ impl<'t> Importer<'t> {
             }
             (None, Some(operand)) => self.source.location_of(operand.text),
             (None, None) => match (error.attribute, ast.payload) {
-                (Some(VALUE | PARAMETER_NUMBER), Some(payload)) => self.source.location_of(payload),
+                (Some(attributes::VALUE | attributes::PARAMETER_NUMBER), Some(payload)) => {
+                    self.source.location_of(payload)
+                }
                 _ => self.source.location_of(ast.opcode),
             },
         };
@@ -267,8 +261,8 @@ impl<'t> Importer<'t> {
         for spec in definition.attributes.specs {
             let given = ast.attributes.iter().find(|attribute| attribute.key == spec.name);
             let read = match (spec.name, given) {
-                (PARAMETER_NUMBER, _) => parameter_number.take().map(AttributeValue::Int),
-                (VALUE, _) => value.take().map(AttributeValue::Literal),
+                (attributes::PARAMETER_NUMBER, _) => parameter_number.take().map(AttributeValue::Int),
+                (attributes::VALUE, _) => value.take().map(AttributeValue::Literal),
                 (_, Some(attribute)) => Some(attributes::read(source, *attribute, spec.form)?),
                 (_, None) => None,
             };
@@ -287,7 +281,7 @@ impl<'t> Importer<'t> {
         for attribute in &ast.attributes {
             if CARRIED.contains(&attribute.key) {
                 instruction.annotations.push((attribute.key.to_string(), attribute.value.to_string()));
-            } else if definition.attribute(attribute.key).is_none() || is_payload(attribute.key) {
+            } else if definition.attribute(attribute.key).is_none() || attributes::is_payload(attribute.key) {
                 self.report(self.unknown_attribute(ast.opcode, definition, attribute.key))?;
             }
         }
@@ -296,7 +290,8 @@ impl<'t> Importer<'t> {
 
     /// The attributes that an operation takes are those that it declares, its computations and the carried ones.
     fn unknown_attribute(&self, opcode: &str, definition: &'static OpDefinition, key: &str) -> Error {
-        let declared = definition.attributes.specs.iter().map(|spec| spec.name).filter(|name| !is_payload(name));
+        let declared =
+            definition.attributes.specs.iter().map(|spec| spec.name).filter(|name| !attributes::is_payload(name));
         let own: Vec<&'static str> = declared.chain(definition.computations.iter().map(|key| key.name())).collect();
         let carried = CARRIED.join(", ");
         let allowed = if own.is_empty() { carried } else { format!("{}, and {carried}", own.join(", ")) };
@@ -311,8 +306,8 @@ impl<'t> Importer<'t> {
 
     /// `f32[1000,1000] constant(1)` is short for many bytes; all such constants together are bounded.
     fn count_filled_bytes(&mut self, shape: &Shape, text: &str) -> Result<(), Error> {
-        let size = shape.as_array().and_then(|array| array.checked_byte_size()).unwrap_or(0);
-        if !text.starts_with(['{', '(']) {
+        let size = shape.as_array().and_then(|array| array.checked_byte_size());
+        if let Some(size) = size.filter(|_| !text.starts_with(['{', '('])) {
             self.filled_bytes = self.filled_bytes.saturating_add(size);
         }
         if self.filled_bytes <= MOST_FILLED_BYTES {

@@ -39,8 +39,9 @@ pub(crate) fn unquote(source: Source<'_>, text: &str) -> Result<String, Error> {
             }
             Some(b'x') => {
                 let mut value = 0u32;
-                while let Some(digit) = rest.next_if(u8::is_ascii_hexdigit) {
-                    value = (value << 4 | char::from(digit).to_digit(16).unwrap_or(0)) & 0xff;
+                while let Some(digit) = rest.peek().and_then(|&byte| char::from(byte).to_digit(16)) {
+                    rest.next();
+                    value = (value << 4 | digit) & 0xff;
                 }
                 bytes.push(value as u8);
             }

@@ -102,7 +102,7 @@ impl ArrayShape {
 
     /// Bytes of the array; 0 for shapes that overflow (readers have rejected those).
     pub fn byte_size(&self) -> usize {
-        self.checked_byte_size().unwrap_or(0) as usize
+        self.checked_byte_size().map_or(0, |size| size as usize)
     }
 
     /// Whether any dimension is dynamic.

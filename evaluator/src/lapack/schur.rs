@@ -59,7 +59,10 @@ impl Schur {
     fn iterate(&mut self, is_real: bool) -> Result<(), usize> {
         let (mut end, mut steps) = (self.n, 0);
         while end > 0 {
-            let start = (1..end).rev().find(|&row| self.splits_before(row)).unwrap_or(0);
+            let mut start = end - 1;
+            while start > 0 && !self.splits_before(start) {
+                start -= 1;
+            }
             if start > 0 {
                 self.t[start * self.n + start - 1] = ZERO;
             }

@@ -11,6 +11,7 @@ use evaluator::{
 use hlo::graph::{Instruction, Module};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::scalar::{Scalar, load};
 use hlo_text::literal::{parse_literal, write_literal};
 use hlo_text::read;
@@ -94,7 +95,8 @@ struct MyFunc;
 
 impl CustomCalls for MyFunc {
     fn call(&self, instruction: &Instruction, operands: &[Literal]) -> Option<Result<Literal, String>> {
-        if instruction.attributes.word("custom_call_target") != Some("myfunc") {
+        let attributes: CustomCallAttributes = instruction.attributes().expect("a verified call");
+        if attributes.custom_call_target != "myfunc" {
             return None;
         }
         let values = |number: usize| operands[number].as_array().and_then(|array| array.as_slice::<f32>());

@@ -1,8 +1,8 @@
 //! Several programs as one: the parameters of all, and a tuple of their results.
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::graph::{Computation, FunctionId, Instruction, InstructionId, Module, SourceTables};
 use hlo::op_kind::OpKind;
+use hlo::ops::parameter::ParameterAttributes;
 use hlo::shape::Shape;
 
 /// Joins modules. The name of every instruction starts with the number of its module and a dot: see [`member_of`].
@@ -30,17 +30,7 @@ pub(super) fn join<'m>(modules: impl Iterator<Item = &'m Module>) -> Module {
     }
     let shapes = roots.iter().map(|&root| entry.get(root).shape.clone()).collect();
     entry.root = InstructionId(entry.instructions.len() as u32);
-    entry.instructions.push(Instruction {
-        name: "results".into(),
-        kind: OpKind::Tuple,
-        shape: Shape::Tuple(shapes),
-        operands: roots,
-        attributes: Attributes::new(),
-        computations: Vec::new(),
-        callee: None,
-        annotations: Vec::new(),
-        position: None,
-    });
+    entry.instructions.push(Instruction::new("results", OpKind::Tuple, Shape::Tuple(shapes), roots));
     functions.push(entry);
     Module {
         name: "joined".into(),
@@ -89,8 +79,8 @@ fn append(entry: &mut Computation, computation: &Computation) -> InstructionId {
             operand.0 += first;
         }
         if let Some(number) = instruction.parameter_number() {
-            instruction.attributes =
-                Attributes::new().with("parameter_number", AttributeValue::Int(first_parameter + number as i64));
+            let parameter_number = first_parameter + number as i64;
+            instruction.attributes = ParameterAttributes { parameter_number }.into();
         }
         entry.instructions.push(instruction);
     }

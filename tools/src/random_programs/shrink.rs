@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::graph::{Computation, FunctionId, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
@@ -134,11 +133,8 @@ fn renumber_callees(computation: &mut Computation, places: &[FunctionId]) {
 
 fn parameter(instruction: &Instruction, number: usize) -> Instruction {
     Instruction {
-        kind: OpKind::Parameter,
-        operands: Vec::new(),
-        attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
-        computations: Vec::new(),
-        callee: None,
-        ..instruction.clone()
+        annotations: instruction.annotations.clone(),
+        position: instruction.position,
+        ..Instruction::parameter(instruction.name.clone(), instruction.shape.clone(), number)
     }
 }

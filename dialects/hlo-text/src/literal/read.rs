@@ -101,7 +101,7 @@ impl<'t> Reader<'t> {
         }
         // Every element takes two bytes of text at least, so what is reserved is bounded by the text.
         let text_length = self.end.saturating_sub(self.cursor.position);
-        let count = usize::try_from(shape.element_count()).unwrap_or(0).min(text_length / 2 + 1);
+        let count = (shape.element_count() as usize).min(text_length / 2 + 1);
         let reserved = count.saturating_mul(element_type.byte_width());
         let mut bytes = literal::reserve(reserved).map_err(|error| self.literal_error(shape, error))?;
         let out = &mut bytes;

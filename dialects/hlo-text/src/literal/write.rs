@@ -203,7 +203,7 @@ impl Number {
             let _ = write!(self.scratch, "{value:.*e}", many - 1);
         }
         let (mantissa, exponent) = self.scratch.split_once('e').unwrap_or((&self.scratch, "0"));
-        let exponent: i32 = exponent.parse().unwrap_or(0);
+        let exponent: i32 = exponent.parse().unwrap_or_default();
         let (sign, mantissa) = mantissa.strip_prefix('-').map_or(("", mantissa), |mantissa| ("-", mantissa));
         let (first, rest) = mantissa.split_once('.').unwrap_or((mantissa, ""));
         let rest = rest.trim_end_matches('0');

@@ -125,7 +125,7 @@ impl HloBuilder {
             .map(|dimension| SliceDimension {
                 start: start[dimension],
                 limit: limit[dimension],
-                stride: strides.get(dimension).copied().unwrap_or(1),
+                stride: strides.get(dimension).map_or(1, |&stride| stride),
             })
             .collect();
         self.push(Draft::new(OpKind::Slice, &[operand]).with_attributes(SliceAttributes { slice: &ranges }))

@@ -38,7 +38,7 @@ impl WindowLists<'_> {
                 return Err(format!("takes {rank} {name}, one for each dimension, got {list:?}"));
             }
         }
-        let number = |list: &[i64], dimension: usize| list.get(dimension).copied().unwrap_or(1);
+        let number = |list: &[i64], dimension: usize| list.get(dimension).map_or(1, |&number| number);
         let mut window: Vec<WindowDimension> = (0..rank)
             .map(|dimension| WindowDimension {
                 stride: number(self.strides, dimension),

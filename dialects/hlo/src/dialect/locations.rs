@@ -53,7 +53,7 @@ pub fn name_of(location: Location<'_>) -> Option<&str> {
 /// File and line that metadata names.
 fn source_position<'s>(sources: &'s SourceTables, metadata: &'s str) -> Option<(&'s str, usize)> {
     if let Some(file) = field(metadata, "source_file=") {
-        let line = field(metadata, "source_line=").and_then(|line| line.parse().ok()).unwrap_or(0);
+        let line = field(metadata, "source_line=").map_or(Some(0), |line| line.parse().ok())?;
         return (!file.is_empty()).then_some((file, line));
     }
     let row = |number: u32| (number as usize).checked_sub(1);

@@ -180,16 +180,17 @@ pub(super) fn array_shape(default: DefaultLayout, value: Type<'_>) -> Result<Arr
         None => shape.layout = default.of_rank(rank),
         Some(encoding) => {
             let parameters = ffi::layout_parameters(encoding).ok_or_else(|| not_a_shape(value))?;
-            let integers =
-                |attribute: Option<Attribute>| attribute.map(|list| attributes::integers(list).unwrap_or_default());
-            if let Some(bounds) = integers(parameters.bounds) {
+            let integers = |attribute: Option<Attribute>| {
+                attribute.map(|list| attributes::integers(list).ok_or_else(|| not_a_shape(value))).transpose()
+            };
+            if let Some(bounds) = integers(parameters.bounds)? {
                 let agrees = |d: usize| shape.is_dynamic_dimension(d) || shape.dimensions[d] == bounds[d];
                 if bounds.len() != rank || !(0..rank).all(agrees) {
                     return Err(DialectError::invalid(format!("the bounds of `{value}` do not fit its dimensions")));
                 }
                 shape.dimensions = bounds;
             }
-            shape.layout = integers(parameters.minor_to_major).map(|minor_to_major| Layout {
+            shape.layout = integers(parameters.minor_to_major)?.map(|minor_to_major| Layout {
                 minor_to_major,
                 extras: parameters.extras.and_then(attributes::string).unwrap_or_default().to_string(),
             });

@@ -2,13 +2,18 @@
 //!
 //! Source: operation semantics, "AfterAll".
 
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `after-all`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::AfterAll, Arity::AtLeast(0), OpClass::Structural, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::AfterAll,
+    Arity::AtLeast(0),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::None, Effects::None, ElementCost::Free),
+    infer_shape,
+);
 
 /// - C1: the operands are tokens.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "AllGather". Without groups, the declared shape says how many replicas there are.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
@@ -25,20 +26,30 @@ attributes! {
 }
 
 /// Definition of `all-gather`.
-pub static ALL_GATHER: OpDefinition =
-    OpDefinition::new(OpKind::AllGather, Arity::AtLeast(1), OpClass::Collective, infer_whole)
-        .with_attributes(AllGatherAttributes::TABLE)
-        .with_side_effect();
+pub static ALL_GATHER: OpDefinition = OpDefinition::new(
+    OpKind::AllGather,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_whole,
+)
+.with_attributes(AllGatherAttributes::TABLE);
 
 /// Definition of `all-gather-start` -> (operands, results).
-pub static ALL_GATHER_START: OpDefinition =
-    OpDefinition::new(OpKind::AllGatherStart, Arity::AtLeast(1), OpClass::Collective, infer_start)
-        .with_attributes(AllGatherAttributes::TABLE)
-        .with_side_effect();
+pub static ALL_GATHER_START: OpDefinition = OpDefinition::new(
+    OpKind::AllGatherStart,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_start,
+)
+.with_attributes(AllGatherAttributes::TABLE);
 
 /// Definition of `all-gather-done` -> results.
-pub static ALL_GATHER_DONE: OpDefinition =
-    OpDefinition::new(OpKind::AllGatherDone, Arity::Exactly(1), OpClass::Collective, infer_done).with_side_effect();
+pub static ALL_GATHER_DONE: OpDefinition = OpDefinition::new(
+    OpKind::AllGatherDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_done,
+);
 
 fn infer_whole(view: &OpView<'_>) -> Result<Shape, OpError> {
     Ok(view.collective_result(gathered(view, view.result.and_then(leading_array))?))

@@ -4,8 +4,9 @@
 
 use super::ComputationKey::One;
 use super::enumerations::CollectiveMode;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -27,23 +28,32 @@ attributes! {
 }
 
 /// Definition of `all-reduce`.
-pub static ALL_REDUCE: OpDefinition =
-    OpDefinition::new(OpKind::AllReduce, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(AllReduceAttributes::TABLE)
-        .with_computations(&[One("to_apply")])
-        .with_side_effect();
+pub static ALL_REDUCE: OpDefinition = OpDefinition::new(
+    OpKind::AllReduce,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(AllReduceAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// Definition of `all-reduce-start`, whose result is that of the whole.
-pub static ALL_REDUCE_START: OpDefinition =
-    OpDefinition::new(OpKind::AllReduceStart, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(AllReduceAttributes::TABLE)
-        .with_computations(&[One("to_apply")])
-        .with_side_effect();
+pub static ALL_REDUCE_START: OpDefinition = OpDefinition::new(
+    OpKind::AllReduceStart,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(AllReduceAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// Definition of `all-reduce-done`: its operand.
-pub static ALL_REDUCE_DONE: OpDefinition =
-    OpDefinition::new(OpKind::AllReduceDone, Arity::Exactly(1), OpClass::Collective, |view| view.operand(0).cloned())
-        .with_side_effect();
+pub static ALL_REDUCE_DONE: OpDefinition = OpDefinition::new(
+    OpKind::AllReduceDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    |view| view.operand(0).cloned(),
+);
 
 /// - C1: replica groups have no negative or repeated numbers.
 /// - C2: `mode` is one of XLA's; `use_global_device_ids` needs a `channel_id`.

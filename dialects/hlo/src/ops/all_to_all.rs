@@ -3,8 +3,9 @@
 //!
 //! Source: operation semantics, "AllToAll".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -24,10 +25,13 @@ attributes! {
 }
 
 /// Definition of `all-to-all`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::AllToAll, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(AllToAllAttributes::TABLE)
-        .with_side_effect();
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::AllToAll,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(AllToAllAttributes::TABLE);
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size.
 /// - C2: with `dimensions`, there is one operand, and they name one of its dimensions.
@@ -43,8 +47,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
             return Err(view.error(Some("C2"), message));
         };
         let dimension = view.dimension_index(Some("C2"), "dimensions", dimension.0, operand.rank())?;
-        let group = group.unwrap_or(1);
-        if operand.dimensions[dimension] % group != 0 {
+        if let Some(group) = group.filter(|group| operand.dimensions[dimension] % group != 0) {
             let message =
                 format!("must have a multiple of {group} in dimension {dimension}, the group size, got {operand}");
             return Err(view.operand_error(Some("C3"), 0, message));

@@ -4,8 +4,9 @@
 //! Source: XLA's verifier.
 
 use super::ComputationKey::{One, Optional};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -18,25 +19,34 @@ attributes! {
 }
 
 /// Definition of `async-start(operands…)` -> ((operands…), result, contexts…).
-pub static ASYNC_START: OpDefinition =
-    OpDefinition::new(OpKind::AsyncStart, Arity::AtLeast(0), OpClass::Control, infer_start)
-        .with_attributes(AsyncAttributes::TABLE)
-        .with_computations(&[One("calls")])
-        .with_side_effect();
+pub static ASYNC_START: OpDefinition = OpDefinition::new(
+    OpKind::AsyncStart,
+    Arity::AtLeast(0),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_start,
+)
+.with_attributes(AsyncAttributes::TABLE)
+.with_computations(&[One("calls")]);
 
 /// Definition of `async-update(start)`, of the same shape.
-pub static ASYNC_UPDATE: OpDefinition =
-    OpDefinition::new(OpKind::AsyncUpdate, Arity::Exactly(1), OpClass::Control, infer_update)
-        .with_attributes(AsyncAttributes::TABLE)
-        .with_computations(&[Optional("calls")])
-        .with_side_effect();
+pub static ASYNC_UPDATE: OpDefinition = OpDefinition::new(
+    OpKind::AsyncUpdate,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_update,
+)
+.with_attributes(AsyncAttributes::TABLE)
+.with_computations(&[Optional("calls")]);
 
 /// Definition of `async-done(start or update)` -> result.
-pub static ASYNC_DONE: OpDefinition =
-    OpDefinition::new(OpKind::AsyncDone, Arity::Exactly(1), OpClass::Control, infer_done)
-        .with_attributes(AsyncAttributes::TABLE)
-        .with_computations(&[Optional("calls")])
-        .with_side_effect();
+pub static ASYNC_DONE: OpDefinition = OpDefinition::new(
+    OpKind::AsyncDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_done,
+)
+.with_attributes(AsyncAttributes::TABLE)
+.with_computations(&[Optional("calls")]);
 
 /// - C1: the operands are the computation's arguments.
 /// - C2: the result is a tuple of a tuple of the operands, the computation's result, and contexts.

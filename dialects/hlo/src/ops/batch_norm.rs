@@ -3,8 +3,9 @@
 //! Source: operation semantics, "BatchNormTraining", "BatchNormInference", "BatchNormGrad".
 
 use super::element_classes::FLOAT;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
@@ -19,20 +20,38 @@ attributes! {
 }
 
 /// Definition of `batch-norm-training(operand, scale, offset)` -> (result, mean, variance).
-pub static BATCH_NORM_TRAINING: OpDefinition =
-    OpDefinition::new(OpKind::BatchNormTraining, Arity::Exactly(3), OpClass::Reduction, infer_training)
-        .with_attributes(BatchNormAttributes::TABLE);
+pub static BATCH_NORM_TRAINING: OpDefinition = OpDefinition::new(
+    OpKind::BatchNormTraining,
+    Arity::Exactly(3),
+    Facets::new(OpClass::Reduction, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Whole),
+    infer_training,
+)
+.with_attributes(BatchNormAttributes::TABLE);
 
 /// Definition of `batch-norm-inference(operand, scale, offset, mean, variance)`.
-pub static BATCH_NORM_INFERENCE: OpDefinition =
-    OpDefinition::new(OpKind::BatchNormInference, Arity::Exactly(5), OpClass::Elementwise, infer_inference)
-        .with_attributes(BatchNormAttributes::TABLE);
+pub static BATCH_NORM_INFERENCE: OpDefinition = OpDefinition::new(
+    OpKind::BatchNormInference,
+    Arity::Exactly(5),
+    Facets::new(
+        OpClass::Elementwise,
+        FusionRole::Elementwise,
+        Lowering::Replaced,
+        Effects::None,
+        ElementCost::Division,
+    ),
+    infer_inference,
+)
+.with_attributes(BatchNormAttributes::TABLE);
 
 /// Definition of `batch-norm-grad(operand, scale, mean, variance, output gradient)` -> gradients of operand,
 /// scale, offset.
-pub static BATCH_NORM_GRAD: OpDefinition =
-    OpDefinition::new(OpKind::BatchNormGrad, Arity::Exactly(5), OpClass::Reduction, infer_grad)
-        .with_attributes(BatchNormAttributes::TABLE);
+pub static BATCH_NORM_GRAD: OpDefinition = OpDefinition::new(
+    OpKind::BatchNormGrad,
+    Arity::Exactly(5),
+    Facets::new(OpClass::Reduction, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Whole),
+    infer_grad,
+)
+.with_attributes(BatchNormAttributes::TABLE);
 
 fn infer_training(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (operand, features) = check(view, &[1, 2])?;

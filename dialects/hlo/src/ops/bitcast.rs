@@ -2,13 +2,18 @@
 //!
 //! Source: XLA's verifier. The result is the declared shape; layouts take part in what it means.
 
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
 /// Definition of `bitcast`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Bitcast, Arity::Exactly(1), OpClass::Indexed, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Bitcast,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Free),
+    infer_shape,
+);
 
 /// - C1: operand and result have the same number of bits.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

@@ -3,13 +3,18 @@
 //!
 //! Source: operation semantics, "BitcastConvertType"; the result type is the declared one.
 
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `bitcast-convert`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::BitcastConvert, Arity::Exactly(1), OpClass::Indexed, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::BitcastConvert,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+);
 
 /// - C1: complex types convert to complex types only.
 /// - C2: to wider elements, the operand's last dimension is the ratio of the widths.

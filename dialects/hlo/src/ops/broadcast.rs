@@ -3,8 +3,9 @@
 //!
 //! Source: operation semantics, "Broadcast", "BroadcastInDim"; the result shape is the declared one.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -17,9 +18,13 @@ attributes! {
 }
 
 /// Definition of `broadcast`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Broadcast, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(BroadcastAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Broadcast,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(BroadcastAttributes::TABLE);
 
 /// - C1: `dimensions` has one entry for each operand dimension.
 /// - C2: each entry is a dimension of the result.

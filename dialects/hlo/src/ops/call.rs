@@ -3,8 +3,9 @@
 //! Source: operation semantics, "Call".
 
 use super::ComputationKey::One;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -17,9 +18,14 @@ attributes! {
 }
 
 /// Definition of `call`. The callee counts as its computation.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Call, Arity::AtLeast(0), OpClass::Control, infer_shape)
-    .with_attributes(CallAttributes::TABLE)
-    .with_computations(&[One("to_apply")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Call,
+    Arity::AtLeast(0),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Replaced, Effects::OfCallee, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(CallAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// - C1: the operands are the function's arguments.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

@@ -3,8 +3,9 @@
 //! Source: operation semantics, "Cholesky". Only the triangle that `lower` says is read and written.
 
 use super::element_classes::COMPLEX_OR_FLOAT;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -17,9 +18,13 @@ attributes! {
 }
 
 /// Definition of `cholesky`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Cholesky, Arity::Exactly(1), OpClass::Library, infer_shape)
-        .with_attributes(CholeskyAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Cholesky,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(CholeskyAttributes::TABLE);
 
 /// - C1: the operand is floating-point or complex.
 /// - C2: the operand has at least two dimensions, the last two of the same size.

@@ -2,14 +2,19 @@
 //!
 //! Source: operation semantics, "Clamp".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::view::merge_dimensions;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `clamp`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Clamp, Arity::Exactly(3), OpClass::Elementwise, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Clamp,
+    Arity::Exactly(3),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Simple),
+    infer_shape,
+);
 
 /// - C1: all operands have the same element type.
 /// - C2: the element type is not complex: complex numbers have no order.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "CollectiveBroadcast"; XLA's verifier.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -19,10 +20,13 @@ attributes! {
 }
 
 /// Definition of `collective-broadcast`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::CollectiveBroadcast, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(CollectiveBroadcastAttributes::TABLE)
-        .with_side_effect();
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::CollectiveBroadcast,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(CollectiveBroadcastAttributes::TABLE);
 
 /// - C1: replica groups have no negative or repeated numbers.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

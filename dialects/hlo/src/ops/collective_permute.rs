@@ -6,9 +6,10 @@
 
 use std::collections::HashSet;
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::signatures::bare_or_tuple;
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -25,21 +26,30 @@ attributes! {
 }
 
 /// Definition of `collective-permute`.
-pub static COLLECTIVE_PERMUTE: OpDefinition =
-    OpDefinition::new(OpKind::CollectivePermute, Arity::AtLeast(1), OpClass::Collective, infer_whole)
-        .with_attributes(CollectivePermuteAttributes::TABLE)
-        .with_side_effect();
+pub static COLLECTIVE_PERMUTE: OpDefinition = OpDefinition::new(
+    OpKind::CollectivePermute,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_whole,
+)
+.with_attributes(CollectivePermuteAttributes::TABLE);
 
 /// Definition of `collective-permute-start` -> (operands, results, contexts…).
-pub static COLLECTIVE_PERMUTE_START: OpDefinition =
-    OpDefinition::new(OpKind::CollectivePermuteStart, Arity::AtLeast(1), OpClass::Collective, infer_start)
-        .with_attributes(CollectivePermuteAttributes::TABLE)
-        .with_side_effect();
+pub static COLLECTIVE_PERMUTE_START: OpDefinition = OpDefinition::new(
+    OpKind::CollectivePermuteStart,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_start,
+)
+.with_attributes(CollectivePermuteAttributes::TABLE);
 
 /// Definition of `collective-permute-done` -> results.
-pub static COLLECTIVE_PERMUTE_DONE: OpDefinition =
-    OpDefinition::new(OpKind::CollectivePermuteDone, Arity::Exactly(1), OpClass::Collective, infer_done)
-        .with_side_effect();
+pub static COLLECTIVE_PERMUTE_DONE: OpDefinition = OpDefinition::new(
+    OpKind::CollectivePermuteDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_done,
+);
 
 fn infer_whole(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (_, results) = permuted(view)?;

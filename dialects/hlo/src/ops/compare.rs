@@ -3,8 +3,9 @@
 //! Source: operation semantics, "Element-wise comparison operations".
 
 use super::enumerations::{ComparisonDirection, ComparisonType};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::{ElementClass, ElementType};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -20,9 +21,13 @@ attributes! {
 }
 
 /// Definition of `compare`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Compare, Arity::Exactly(2), OpClass::Elementwise, infer_shape)
-        .with_attributes(CompareAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Compare,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Simple),
+    infer_shape,
+)
+.with_attributes(CompareAttributes::TABLE);
 
 /// - C1: both operands have the same element type.
 /// - C2: both operands have the same dimensions.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Concatenate".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `concatenate`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Concatenate, Arity::AtLeast(1), OpClass::Indexed, infer_shape)
-        .with_attributes(ConcatenateAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Concatenate,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(ConcatenateAttributes::TABLE);
 
 /// - C1: `dimensions` names one dimension of the operands.
 /// - C2: the operands have the same element type.

@@ -4,19 +4,21 @@
 //! Source: operation semantics, "Conditional".
 
 use super::ComputationKey::{List, Optional};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::view::counted;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `conditional`: true and false computation, or branches.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Conditional, Arity::AtLeast(2), OpClass::Control, infer_shape).with_computations(&[
-        Optional("true_computation"),
-        Optional("false_computation"),
-        List("branch_computations"),
-    ]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Conditional,
+    Arity::AtLeast(2),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Branches, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_computations(&[Optional("true_computation"), Optional("false_computation"), List("branch_computations")]);
 
 /// - C1: the selector is a scalar of element type pred or s32.
 /// - C2: a pred selects between two computations; an s32 among at least one.
@@ -33,7 +35,7 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
             if selector.element_type == ElementType::Pred { "2 computations" } else { "at least 1 computation" };
         return Err(view.error(Some("C2"), format!("takes {expected} for {selector}, got {count}")));
     }
-    let arguments = view.operands.get(1..).unwrap_or_default();
+    let arguments = &view.operands[1..];
     if arguments.len() != count {
         let message =
             format!("takes {}, one for each computation, got {}", counted(count, "argument"), arguments.len());

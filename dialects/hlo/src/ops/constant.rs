@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "ConstantLiteral".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::literal::Literal;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -17,9 +18,13 @@ attributes! {
 }
 
 /// Definition of `constant`. In text, the value stands where operands do: `constant({1, 2})`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Constant, Arity::Exactly(0), OpClass::Structural, infer_shape)
-        .with_attributes(ConstantAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Constant,
+    Arity::Exactly(0),
+    Facets::new(OpClass::Structural, FusionRole::View, Lowering::None, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(ConstantAttributes::TABLE);
 
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let ConstantAttributes { value } = view.attributes()?;

@@ -2,17 +2,26 @@
 //!
 //! Source: operation semantics, "ConvertElementType"; the result type is the declared one.
 
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `convert`.
-pub static CONVERT: OpDefinition =
-    OpDefinition::new(OpKind::Convert, Arity::Exactly(1), OpClass::Elementwise, infer_convert);
+pub static CONVERT: OpDefinition = OpDefinition::new(
+    OpKind::Convert,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_convert,
+);
 
 /// Definition of `stochastic-convert(operand, random)`: rounds up with the probability of the part cut off.
-pub static STOCHASTIC_CONVERT: OpDefinition =
-    OpDefinition::new(OpKind::StochasticConvert, Arity::Exactly(2), OpClass::Elementwise, infer_stochastic);
+pub static STOCHASTIC_CONVERT: OpDefinition = OpDefinition::new(
+    OpKind::StochasticConvert,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Division),
+    infer_stochastic,
+);
 
 /// - C1: a complex operand has a complex result: XLA defines no conversion to a real type.
 fn infer_convert(view: &OpView<'_>) -> Result<Shape, OpError> {

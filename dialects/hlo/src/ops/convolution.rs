@@ -4,8 +4,9 @@
 //! The result's element type is the declared one. Source: operation semantics, "Conv (convolution)",
 //! "ConvWithGeneralPadding (convolution)".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, Precisions, Raw, Word, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::{ConvolutionDimensions, WindowDimension};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
@@ -31,9 +32,13 @@ attributes! {
 }
 
 /// Definition of `convolution`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Convolution, Arity::Exactly(2), OpClass::Contraction, infer_shape)
-        .with_attributes(ConvolutionAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Convolution,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Contraction, FusionRole::Opaque, Lowering::Kernel, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(ConvolutionAttributes::TABLE);
 
 /// - C1: input and kernel have the same rank, at least 2.
 /// - C2: `dim_labels` names each dimension of input, kernel and output once.

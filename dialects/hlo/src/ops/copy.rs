@@ -2,8 +2,9 @@
 //!
 //! Source: XLA's verifier.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -17,17 +18,29 @@ attributes! {
 }
 
 /// Definition of `copy`.
-pub static COPY: OpDefinition =
-    OpDefinition::new(OpKind::Copy, Arity::Exactly(1), OpClass::Elementwise, |view| view.operand(0).cloned());
+pub static COPY: OpDefinition = OpDefinition::new(
+    OpKind::Copy,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Elementwise, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    |view| view.operand(0).cloned(),
+);
 
 /// Definition of `copy-start(operand)` -> (copy, operand, context).
-pub static COPY_START: OpDefinition =
-    OpDefinition::new(OpKind::CopyStart, Arity::Exactly(1), OpClass::Structural, infer_start)
-        .with_attributes(CopyStartAttributes::TABLE);
+pub static COPY_START: OpDefinition = OpDefinition::new(
+    OpKind::CopyStart,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Free),
+    infer_start,
+)
+.with_attributes(CopyStartAttributes::TABLE);
 
 /// Definition of `copy-done`.
-pub static COPY_DONE: OpDefinition =
-    OpDefinition::new(OpKind::CopyDone, Arity::Exactly(1), OpClass::Structural, infer_done);
+pub static COPY_DONE: OpDefinition = OpDefinition::new(
+    OpKind::CopyDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Free),
+    infer_done,
+);
 
 fn infer_start(view: &OpView<'_>) -> Result<Shape, OpError> {
     let operand = view.operand(0)?;

@@ -4,8 +4,9 @@
 
 use super::ComputationKey::{List, Optional};
 use super::enumerations::{CustomCallApiVersion, CustomCallSchedule};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, Precisions, Raw, Word, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::{ConvolutionDimensions, WindowDimension};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -43,10 +44,14 @@ attributes! {
 }
 
 /// Definition of `custom-call`. Whether it has a side effect is its attribute `custom_call_has_side_effect`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::CustomCall, Arity::AtLeast(0), OpClass::Library, infer_shape)
-        .with_attributes(CustomCallAttributes::TABLE)
-        .with_computations(&[Optional("to_apply"), List("called_computations")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::CustomCall,
+    Arity::AtLeast(0),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::Declared, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(CustomCallAttributes::TABLE)
+.with_computations(&[Optional("to_apply"), List("called_computations")]);
 
 /// - C1: `operand_layout_constraints` has one shape for each operand, the operand's but for the layout.
 /// - C2: `api_version` and `schedule` are among XLA's.

@@ -2,8 +2,9 @@
 //!
 //! Source: XLA's verifier. `domain` (kind, entry, exit) is carried, not interpreted.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, Raw, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `domain`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Domain, Arity::Exactly(1), OpClass::Structural, infer_shape)
-        .with_attributes(DomainAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Domain,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::None, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(DomainAttributes::TABLE);
 
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     view.operand(0).cloned()

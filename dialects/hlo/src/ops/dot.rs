@@ -5,9 +5,10 @@
 
 use super::element_classes::ANY;
 use super::enumerations::DotAlgorithm;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, Precisions, attributes};
 use super::view::Label;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
@@ -31,9 +32,13 @@ attributes! {
 }
 
 /// Definition of `dot`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Dot, Arity::Exactly(2), OpClass::Contraction, infer_shape)
-        .with_attributes(DotAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Dot,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Contraction, FusionRole::Opaque, Lowering::Kernel, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(DotAttributes::TABLE);
 
 /// - C1: each side's batch and contracting dimensions are dimensions of its operand.
 /// - C2: no dimension is named twice on a side.

@@ -2,13 +2,18 @@
 //!
 //! Source: XLA's verifier; the result shape is the declared one, its sizes the bounds.
 
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `dynamic-reshape`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::DynamicReshape, Arity::AtLeast(1), OpClass::Indexed, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::DynamicReshape,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Indexed, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Free),
+    infer_shape,
+);
 
 /// - C1: there is one size for each result dimension.
 /// - C2: each size is an integer scalar.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "DynamicSlice". The 2017 edition's single rank-1 start operand is accepted too.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `dynamic-slice`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::DynamicSlice, Arity::AtLeast(1), OpClass::Indexed, infer_shape)
-        .with_attributes(DynamicSliceAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::DynamicSlice,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Indexed, FusionRole::Lookup, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(DynamicSliceAttributes::TABLE);
 
 /// - C1: the start indices are one integer scalar for each operand dimension, or one array of so many integers.
 /// - C2: the start indices have the same element type.

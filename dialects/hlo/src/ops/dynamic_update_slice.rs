@@ -4,13 +4,18 @@
 //! Source: operation semantics, "DynamicUpdateSlice". The 2017 edition's single rank-1 start operand is accepted too.
 
 use super::dynamic_slice::check_start_indices;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `dynamic-update-slice`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::DynamicUpdateSlice, Arity::AtLeast(2), OpClass::Indexed, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::DynamicUpdateSlice,
+    Arity::AtLeast(2),
+    Facets::new(OpClass::Indexed, FusionRole::Update, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+);
 
 /// - C1: the start indices are one integer scalar for each operand dimension, or one array of so many integers.
 /// - C2: the start indices have the same element type.

@@ -1,19 +1,20 @@
-//! Elementwise operations of two operands, as a table: the element types each accepts.
+//! Elementwise operations of two operands, as a table: the element types each accepts, and its cost.
 //!
 //! Source: operation semantics, "Element-wise binary arithmetic operations". HLO has no implicit broadcast:
 //! `broadcast_dimensions` of the builder documents are explicit broadcasts before the operation.
 
 use super::element_classes::{ANY, ARITHMETIC, COMPLEX_OR_FLOAT, Classes, FLOAT, INTEGER, LOGICAL, ORDERED};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{ElementCost, Facets};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 macro_rules! binary {
-    ($($name:ident = $kind:ident($accepts:expr);)*) => {
+    ($($name:ident = $kind:ident($accepts:expr) $cost:ident;)*) => {
         $(
             #[doc = concat!("Definition of `", stringify!($kind), "`.")]
             pub static $name: OpDefinition =
-                OpDefinition::new(OpKind::$kind, Arity::Exactly(2), OpClass::Elementwise, |view| {
+                OpDefinition::new(OpKind::$kind, Arity::Exactly(2), Facets::elementwise(ElementCost::$cost), |view| {
                     infer_shape(view, &$accepts)
                 });
         )*
@@ -21,22 +22,22 @@ macro_rules! binary {
 }
 
 binary! {
-    ADD = Add(ANY);
-    AND = And(LOGICAL);
-    ATAN2 = Atan2(COMPLEX_OR_FLOAT);
-    COMPLEX = Complex(FLOAT);
-    DIVIDE = Divide(ARITHMETIC);
-    MAXIMUM = Maximum(ANY);
-    MINIMUM = Minimum(ANY);
-    MULTIPLY = Multiply(ANY);
-    OR = Or(LOGICAL);
-    POWER = Power(ARITHMETIC);
-    REMAINDER = Remainder(ORDERED);
-    SHIFT_LEFT = ShiftLeft(INTEGER);
-    SHIFT_RIGHT_ARITHMETIC = ShiftRightArithmetic(INTEGER);
-    SHIFT_RIGHT_LOGICAL = ShiftRightLogical(INTEGER);
-    SUBTRACT = Subtract(ARITHMETIC);
-    XOR = Xor(LOGICAL);
+    ADD = Add(ANY) Simple;
+    AND = And(LOGICAL) Simple;
+    ATAN2 = Atan2(COMPLEX_OR_FLOAT) Transcendental;
+    COMPLEX = Complex(FLOAT) Simple;
+    DIVIDE = Divide(ARITHMETIC) Division;
+    MAXIMUM = Maximum(ANY) Simple;
+    MINIMUM = Minimum(ANY) Simple;
+    MULTIPLY = Multiply(ANY) Simple;
+    OR = Or(LOGICAL) Simple;
+    POWER = Power(ARITHMETIC) Transcendental;
+    REMAINDER = Remainder(ORDERED) Division;
+    SHIFT_LEFT = ShiftLeft(INTEGER) Simple;
+    SHIFT_RIGHT_ARITHMETIC = ShiftRightArithmetic(INTEGER) Simple;
+    SHIFT_RIGHT_LOGICAL = ShiftRightLogical(INTEGER) Simple;
+    SUBTRACT = Subtract(ARITHMETIC) Simple;
+    XOR = Xor(LOGICAL) Simple;
 }
 
 /// - C1: the element type is one the operation is defined on.

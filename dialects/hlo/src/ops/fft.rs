@@ -3,8 +3,9 @@
 //! Source: operation semantics, "Fft".
 
 use super::enumerations::FftType;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -20,8 +21,13 @@ attributes! {
 }
 
 /// Definition of `fft`.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Fft, Arity::Exactly(1), OpClass::Library, infer_shape)
-    .with_attributes(FftAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Fft,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(FftAttributes::TABLE);
 
 /// - C1: `fft_type` is one of FFT, IFFT, RFFT, IRFFT.
 /// - C2: `fft_length` has one to three entries, none negative.

@@ -4,8 +4,9 @@
 
 use super::ComputationKey::One;
 use super::enumerations::FusionKind;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, Raw, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -20,10 +21,14 @@ attributes! {
 }
 
 /// Definition of `fusion`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Fusion, Arity::AtLeast(0), OpClass::Control, infer_shape)
-        .with_attributes(FusionAttributes::TABLE)
-        .with_computations(&[One("calls")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Fusion,
+    Arity::AtLeast(0),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Kernel, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(FusionAttributes::TABLE)
+.with_computations(&[One("calls")]);
 
 /// - C1: `kind` is one of kLoop, kInput, kOutput, kCustom.
 /// - C2: the operands are the computation's arguments.

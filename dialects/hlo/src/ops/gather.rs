@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Gather".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
@@ -30,9 +31,13 @@ attributes! {
 }
 
 /// Definition of `gather`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Gather, Arity::Exactly(2), OpClass::Indexed, infer_shape)
-        .with_attributes(GatherAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Gather,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Indexed, FusionRole::Lookup, Lowering::Loops, Effects::None, ElementCost::Lookup),
+    infer_shape,
+)
+.with_attributes(GatherAttributes::TABLE);
 
 /// - C1: the start indices are integers.
 /// - C2: `index_vector_dim` is a dimension of the start indices, or their rank.
@@ -135,7 +140,7 @@ pub(super) fn index_batch(
         .filter(|&dimension| dimension != vector)
         .map(|dimension| (indices.dimensions[dimension], indices.is_dynamic_dimension(dimension)))
         .collect();
-    Ok(IndexBatch { sizes, vector_size: indices.dimensions.get(vector).copied().unwrap_or(1) })
+    Ok(IndexBatch { sizes, vector_size: indices.dimensions.get(vector).map_or(1, |&size| size) })
 }
 
 /// The map from components of an index vector to operand dimensions.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "GetDimensionSize".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -17,9 +18,13 @@ attributes! {
 }
 
 /// Definition of `get-dimension-size`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::GetDimensionSize, Arity::Exactly(1), OpClass::Structural, infer_shape)
-        .with_attributes(GetDimensionSizeAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::GetDimensionSize,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(GetDimensionSizeAttributes::TABLE);
 
 /// - C1: `dimensions` names one dimension of the operand.
 /// - C2: the size (or bound) fits s32.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "GetTupleElement".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `get-tuple-element`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::GetTupleElement, Arity::Exactly(1), OpClass::Structural, infer_shape)
-        .with_attributes(GetTupleElementAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::GetTupleElement,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::None, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(GetTupleElementAttributes::TABLE);
 
 /// - C1: the operand is a tuple.
 /// - C2: `index` is the position of an element.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Infeed"; XLA's shape inference.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -26,15 +27,22 @@ attributes! {
 }
 
 /// Definition of `infeed(token)` -> (value, token); the value's shape is the declared one.
-pub static INFEED: OpDefinition = OpDefinition::new(OpKind::Infeed, Arity::Exactly(1), OpClass::Library, infer_infeed)
-    .with_attributes(InfeedAttributes::TABLE)
-    .with_side_effect();
+pub static INFEED: OpDefinition = OpDefinition::new(
+    OpKind::Infeed,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
+    infer_infeed,
+)
+.with_attributes(InfeedAttributes::TABLE);
 
 /// Definition of `outfeed(value, token)` -> token.
-pub static OUTFEED: OpDefinition =
-    OpDefinition::new(OpKind::Outfeed, Arity::Exactly(2), OpClass::Library, infer_outfeed)
-        .with_attributes(OutfeedAttributes::TABLE)
-        .with_side_effect();
+pub static OUTFEED: OpDefinition = OpDefinition::new(
+    OpKind::Outfeed,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
+    infer_outfeed,
+)
+.with_attributes(OutfeedAttributes::TABLE);
 
 /// - C1: the operand is a token.
 /// - C2: the result is a tuple of a value and a token.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Iota"; the result shape is the declared one.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -17,8 +18,13 @@ attributes! {
 }
 
 /// Definition of `iota`.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Iota, Arity::Exactly(0), OpClass::Indexed, infer_shape)
-    .with_attributes(IotaAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Iota,
+    Arity::Exactly(0),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(IotaAttributes::TABLE);
 
 /// - C1: `iota_dimension` is a dimension of the result.
 /// - C2: the element type is not pred.

@@ -3,8 +3,9 @@
 //! Source: operation semantics, "Map".
 
 use super::ComputationKey::One;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
 
@@ -17,10 +18,14 @@ attributes! {
 }
 
 /// Definition of `map`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Map, Arity::AtLeast(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(MapAttributes::TABLE)
-        .with_computations(&[One("to_apply")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Map,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Applied),
+    infer_shape,
+)
+.with_attributes(MapAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// - C1: the operands have the same dimensions.
 /// - C2: `dimensions`, where given and not empty, lists every dimension in order.

@@ -1,4 +1,4 @@
-//! The operations: one definition each, with its attributes, nested computations, shape rule and class.
+//! The operations: one definition each, with its attributes, nested computations, shape rule and facets.
 //!
 //! [`definition`] is the only place that maps an [`OpKind`] to its definition. A definition's `infer_shape`
 //! checks the operation's constraints (labelled C1, C2 …) and returns the result shape; [`verify`] compares
@@ -39,6 +39,7 @@ pub mod element_classes;
 pub mod elementwise_binary;
 pub mod elementwise_unary;
 pub mod enumerations;
+pub mod facets;
 pub mod fft;
 pub mod fusion;
 pub mod gather;
@@ -84,6 +85,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use self::custom_call::CustomCallAttributes;
+pub use self::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use self::typed_attributes::{NoAttributes, OperationAttributes, typed};
 use crate::attributes::{AttributeSpec, AttributeTable, Attributes};
 use crate::op_kind::OpKind;
@@ -160,29 +162,6 @@ pub fn names_computations(attribute: &str) -> bool {
     NAMES.contains(attribute)
 }
 
-/// How an operation is lowered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OpClass {
-    /// Each output element depends on the operands' elements at the same index.
-    Elementwise,
-    /// Each output element is one operand element (or a padding value) at a computed index.
-    Indexed,
-    /// Reductions and windows.
-    Reduction,
-    /// Dot and convolution.
-    Contraction,
-    /// Control flow and calls.
-    Control,
-    /// Tuples, parameters, constants, tokens, barriers: no code of their own.
-    Structural,
-    /// Sorting, factorisations, FFT, custom calls: a runtime call.
-    Library,
-    /// Random numbers.
-    Random,
-    /// Collectives and channels.
-    Collective,
-}
-
 /// Everything about one operation that does not depend on MLIR.
 #[derive(Debug)]
 pub struct OpDefinition {
@@ -196,22 +175,29 @@ pub struct OpDefinition {
     pub computations: &'static [ComputationKey],
     /// Checks the constraints and returns the result shape.
     pub infer_shape: fn(&OpView<'_>) -> Result<Shape, OpError>,
-    /// How it is lowered.
+    /// The kind of work it is.
     pub class: OpClass,
-    /// Whether it has an effect besides its result, so that it must not be removed or merged.
-    pub has_side_effect: bool,
+    /// What it is to loop fusion.
+    pub fusion: FusionRole,
+    /// How it becomes code.
+    pub lowering: Lowering,
+    /// Its effects besides its result.
+    pub effects: Effects,
+    /// What an element of its result costs.
+    pub cost: ElementCost,
 }
 
 impl OpDefinition {
-    /// A definition without attributes, computations or effects.
+    /// A definition without attributes and computations.
     pub const fn new(
         kind: OpKind,
         arity: Arity,
-        class: OpClass,
+        facets: Facets,
         infer_shape: fn(&OpView<'_>) -> Result<Shape, OpError>,
     ) -> Self {
-        let attributes = NoAttributes::TABLE;
-        OpDefinition { kind, arity, attributes, computations: &[], infer_shape, class, has_side_effect: false }
+        let Facets { class, fusion, lowering, effects, cost } = facets;
+        let (attributes, computations) = (NoAttributes::TABLE, [].as_slice());
+        OpDefinition { kind, arity, attributes, computations, infer_shape, class, fusion, lowering, effects, cost }
     }
 
     /// With the attributes of a struct: `with_attributes(DotAttributes::TABLE)`.
@@ -222,11 +208,6 @@ impl OpDefinition {
     /// With these nested computations.
     pub const fn with_computations(self, computations: &'static [ComputationKey]) -> Self {
         OpDefinition { computations, ..self }
-    }
-
-    /// With an effect besides the result.
-    pub const fn with_side_effect(self) -> Self {
-        OpDefinition { has_side_effect: true, ..self }
     }
 
     /// Declaration of an attribute.
@@ -378,12 +359,15 @@ pub fn definition(kind: OpKind) -> &'static OpDefinition {
     }
 }
 
-/// Whether an instruction has an effect besides its result, itself (its computations not looked into).
+/// Whether an instruction has an effect besides its result, itself: its computations and its callee are not looked
+/// into.
 pub fn has_side_effect(kind: OpKind, attributes: &Attributes) -> bool {
-    match kind {
-        OpKind::CustomCall => typed::<CustomCallAttributes>(kind, attributes)
+    match definition(kind).effects {
+        Effects::None | Effects::OfCallee => false,
+        Effects::Always => true,
+        // What cannot be read may have one.
+        Effects::Declared => typed::<CustomCallAttributes>(kind, attributes)
             .map_or(true, |attributes| attributes.custom_call_has_side_effect),
-        kind => definition(kind).has_side_effect,
     }
 }
 

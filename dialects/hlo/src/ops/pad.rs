@@ -2,9 +2,10 @@
 //!
 //! Source: operation semantics, "Pad".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
 use super::window::dilated_size;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::PaddingDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -18,8 +19,13 @@ attributes! {
 }
 
 /// Definition of `pad`.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Pad, Arity::Exactly(2), OpClass::Indexed, infer_shape)
-    .with_attributes(PadAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Pad,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(PadAttributes::TABLE);
 
 /// - C1: the padding value is a scalar.
 /// - C2: the padding value has the operand's element type.

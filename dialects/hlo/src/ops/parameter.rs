@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Parameter"; the result shape is the declared one.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `parameter`. In text, the number stands where operands do: `parameter(0)`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Parameter, Arity::Exactly(0), OpClass::Structural, infer_shape)
-        .with_attributes(ParameterAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Parameter,
+    Arity::Exactly(0),
+    Facets::new(OpClass::Structural, FusionRole::Opaque, Lowering::None, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(ParameterAttributes::TABLE);
 
 /// - C1: `parameter_number` is not negative.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

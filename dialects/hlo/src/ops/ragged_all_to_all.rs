@@ -3,8 +3,9 @@
 //!
 //! Source: XLA's verifier.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -22,10 +23,13 @@ attributes! {
 }
 
 /// Definition of `ragged-all-to-all`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::RaggedAllToAll, Arity::Exactly(6), OpClass::Collective, infer_shape)
-        .with_attributes(RaggedAllToAllAttributes::TABLE)
-        .with_side_effect();
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::RaggedAllToAll,
+    Arity::Exactly(6),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(RaggedAllToAllAttributes::TABLE);
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size.
 /// - C2: input and output have the same element type and rank, and the same sizes but for the first dimension.

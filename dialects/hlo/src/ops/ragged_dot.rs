@@ -5,9 +5,10 @@
 //! Source: XLA's shape inference (`InferRaggedDotOpShape`).
 
 use super::dot::{DimensionLists, DotDimensions, push_dimension};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, Precisions, attributes};
 use super::view::counted;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
@@ -32,9 +33,13 @@ attributes! {
 }
 
 /// Definition of `ragged-dot`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::RaggedDot, Arity::Exactly(3), OpClass::Contraction, infer_shape)
-        .with_attributes(RaggedDotAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::RaggedDot,
+    Arity::Exactly(3),
+    Facets::new(OpClass::Contraction, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(RaggedDotAttributes::TABLE);
 
 /// Role of the ragged dimension of the left operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 //! Source: operation semantics, "ReducePrecision".
 
 use super::element_classes::FLOAT;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -19,9 +20,13 @@ attributes! {
 }
 
 /// Definition of `reduce-precision`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::ReducePrecision, Arity::Exactly(1), OpClass::Elementwise, infer_shape)
-        .with_attributes(ReducePrecisionAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::ReducePrecision,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Simple),
+    infer_shape,
+)
+.with_attributes(ReducePrecisionAttributes::TABLE);
 
 /// - C1: the operand is floating-point.
 /// - C2: the format has at least one exponent bit.

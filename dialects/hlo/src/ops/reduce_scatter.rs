@@ -5,8 +5,9 @@
 use super::ComputationKey::One;
 use super::all_gather::{dimension_size, leading_array, size_ratio};
 use super::enumerations::CollectiveMode;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::ReplicaGroups;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -30,11 +31,14 @@ attributes! {
 }
 
 /// Definition of `reduce-scatter`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::ReduceScatter, Arity::AtLeast(1), OpClass::Collective, infer_shape)
-        .with_attributes(ReduceScatterAttributes::TABLE)
-        .with_computations(&[One("to_apply")])
-        .with_side_effect();
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::ReduceScatter,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(ReduceScatterAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size.
 /// - C2: `mode` is one of XLA's; `use_global_device_ids` needs a `channel_id`.

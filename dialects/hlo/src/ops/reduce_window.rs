@@ -3,10 +3,11 @@
 //! Source: operation semantics, "ReduceWindow". `window` gives one entry for each dimension.
 
 use super::ComputationKey::One;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::reduce::reduced_inputs;
 use super::signatures::bare_or_tuple;
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::WindowDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -20,10 +21,14 @@ attributes! {
 }
 
 /// Definition of `reduce-window`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::ReduceWindow, Arity::AtLeast(2), OpClass::Reduction, infer_shape)
-        .with_attributes(ReduceWindowAttributes::TABLE)
-        .with_computations(&[One("to_apply")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::ReduceWindow,
+    Arity::AtLeast(2),
+    Facets::new(OpClass::Reduction, FusionRole::Reduction, Lowering::Loops, Effects::None, ElementCost::Applied),
+    infer_shape,
+)
+.with_attributes(ReduceWindowAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// - C1: there are as many initial values as inputs.
 /// - C2: the inputs have the same dimensions.

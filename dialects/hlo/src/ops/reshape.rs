@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Reshape", "Collapse"; the result shape is the declared one.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `reshape`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Reshape, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(ReshapeAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Reshape,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(ReshapeAttributes::TABLE);
 
 /// - C1: operand and result have the same number of elements, dynamic dimensions counted at their bounds.
 /// - C2: `inferred_dimension` is a dimension of the result.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Rev (reverse)".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `reverse`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Reverse, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(ReverseAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Reverse,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(ReverseAttributes::TABLE);
 
 /// - C1: each entry of `dimensions` is a dimension of the operand.
 /// - C2: no entry repeats.

@@ -4,8 +4,9 @@
 
 use super::element_classes::{FLOAT, LOGICAL};
 use super::enumerations::RandomDistribution;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -18,9 +19,13 @@ attributes! {
 }
 
 /// Definition of `rng`.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Rng, Arity::Exactly(2), OpClass::Random, infer_shape)
-    .with_attributes(RngAttributes::TABLE)
-    .with_side_effect();
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Rng,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Random, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(RngAttributes::TABLE);
 
 /// - C1: `distribution` is one of rng_uniform, rng_normal.
 /// - C2: both parameters are scalars of the same element type.

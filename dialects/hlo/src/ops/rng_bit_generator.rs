@@ -3,8 +3,9 @@
 //! Source: operation semantics, "RngBitGenerator"; the shape of the bits is the declared one.
 
 use super::enumerations::RngAlgorithm;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -18,9 +19,13 @@ attributes! {
 }
 
 /// Definition of `rng-bit-generator`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::RngBitGenerator, Arity::Exactly(1), OpClass::Random, infer_shape)
-        .with_attributes(RngBitGeneratorAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::RngBitGenerator,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Random, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(RngBitGeneratorAttributes::TABLE);
 
 /// - C1: `algorithm` is one of rng_default, rng_three_fry, rng_philox.
 /// - C2: the state is u64[2]; also u64[3] but for rng_three_fry.

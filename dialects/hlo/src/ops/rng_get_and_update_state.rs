@@ -2,8 +2,9 @@
 //!
 //! Source: XLA's verifier.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -17,10 +18,13 @@ attributes! {
 }
 
 /// Definition of `rng-get-and-update-state`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::RngGetAndUpdateState, Arity::Exactly(0), OpClass::Random, infer_shape)
-        .with_attributes(RngGetAndUpdateStateAttributes::TABLE)
-        .with_side_effect();
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::RngGetAndUpdateState,
+    Arity::Exactly(0),
+    Facets::new(OpClass::Random, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(RngGetAndUpdateStateAttributes::TABLE);
 
 fn infer_shape(_view: &OpView<'_>) -> Result<Shape, OpError> {
     Ok(Shape::array(ElementType::U64, [2]))

@@ -4,10 +4,11 @@
 //! Source: operation semantics, "Scatter".
 
 use super::ComputationKey::One;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::gather::{BatchingDimensions, check_index_map, index_batch};
 use super::signatures::bare_or_tuple;
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -35,10 +36,14 @@ attributes! {
 }
 
 /// Definition of `scatter`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Scatter, Arity::AtLeast(3), OpClass::Indexed, infer_shape)
-        .with_attributes(ScatterAttributes::TABLE)
-        .with_computations(&[One("to_apply")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Scatter,
+    Arity::AtLeast(3),
+    Facets::new(OpClass::Indexed, FusionRole::Opaque, Lowering::Kernel, Effects::None, ElementCost::Applied),
+    infer_shape,
+)
+.with_attributes(ScatterAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// - C1: there are as many updates as operands, with one indices operand between them.
 /// - C2: all operands have the same dimensions; so have all updates.

@@ -2,15 +2,20 @@
 //!
 //! Source: operation semantics, "Select". Tuples are chosen whole, by a scalar predicate.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::view::merge_dimensions;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
 /// Definition of `select`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Select, Arity::Exactly(3), OpClass::Elementwise, infer_shape);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Select,
+    Arity::Exactly(3),
+    Facets::new(OpClass::Elementwise, FusionRole::Elementwise, Lowering::Loops, Effects::None, ElementCost::Simple),
+    infer_shape,
+);
 
 /// - C1: the predicate has element type pred.
 /// - C2: both choices have the same element type.

@@ -4,8 +4,9 @@
 //! Source: operation semantics, "SelectAndScatter".
 
 use super::ComputationKey::One;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::WindowDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -19,10 +20,14 @@ attributes! {
 }
 
 /// Definition of `select-and-scatter`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::SelectAndScatter, Arity::Exactly(3), OpClass::Reduction, infer_shape)
-        .with_attributes(SelectAndScatterAttributes::TABLE)
-        .with_computations(&[One("select"), One("scatter")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::SelectAndScatter,
+    Arity::Exactly(3),
+    Facets::new(OpClass::Reduction, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Applied),
+    infer_shape,
+)
+.with_attributes(SelectAndScatterAttributes::TABLE)
+.with_computations(&[One("select"), One("scatter")]);
 
 /// - C1: `select` compares two elements of the operand.
 /// - C2: `scatter` is a reducer of the source's element type.

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Send", "Recv"; XLA's shape inference.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -19,26 +20,40 @@ attributes! {
 }
 
 /// Definition of `send(value, token)` -> (value, context, token).
-pub static SEND: OpDefinition = OpDefinition::new(OpKind::Send, Arity::Exactly(2), OpClass::Collective, infer_send)
-    .with_attributes(ChannelAttributes::TABLE)
-    .with_side_effect();
+pub static SEND: OpDefinition = OpDefinition::new(
+    OpKind::Send,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
+    infer_send,
+)
+.with_attributes(ChannelAttributes::TABLE);
 
 /// Definition of `send-done(send)` -> token.
-pub static SEND_DONE: OpDefinition =
-    OpDefinition::new(OpKind::SendDone, Arity::Exactly(1), OpClass::Collective, infer_send_done)
-        .with_attributes(ChannelAttributes::TABLE)
-        .with_side_effect();
+pub static SEND_DONE: OpDefinition = OpDefinition::new(
+    OpKind::SendDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::None, Effects::Always, ElementCost::Whole),
+    infer_send_done,
+)
+.with_attributes(ChannelAttributes::TABLE);
 
 /// Definition of `recv(token)` -> (value, context, token); the value's shape is the declared one.
-pub static RECV: OpDefinition = OpDefinition::new(OpKind::Recv, Arity::Exactly(1), OpClass::Collective, infer_recv)
-    .with_attributes(ChannelAttributes::TABLE)
-    .with_side_effect();
+pub static RECV: OpDefinition = OpDefinition::new(
+    OpKind::Recv,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::None, Effects::Always, ElementCost::Whole),
+    infer_recv,
+)
+.with_attributes(ChannelAttributes::TABLE);
 
 /// Definition of `recv-done(recv)` -> (value, token).
-pub static RECV_DONE: OpDefinition =
-    OpDefinition::new(OpKind::RecvDone, Arity::Exactly(1), OpClass::Collective, infer_recv_done)
-        .with_attributes(ChannelAttributes::TABLE)
-        .with_side_effect();
+pub static RECV_DONE: OpDefinition = OpDefinition::new(
+    OpKind::RecvDone,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
+    infer_recv_done,
+)
+.with_attributes(ChannelAttributes::TABLE);
 
 fn in_flight(value: &Shape) -> Shape {
     Shape::Tuple(vec![value.clone(), Shape::scalar(ElementType::U32), Shape::Token])

@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Slice".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::attributes::SliceDimension;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -17,9 +18,13 @@ attributes! {
 }
 
 /// Definition of `slice`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Slice, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(SliceAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Slice,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(SliceAttributes::TABLE);
 
 /// - C1: `slice` has one range for each operand dimension.
 /// - C2: 0 <= start <= limit <= size.

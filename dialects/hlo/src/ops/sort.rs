@@ -3,9 +3,10 @@
 //! Source: operation semantics, "Sort".
 
 use super::ComputationKey::One;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::signatures::bare_or_tuple;
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -21,9 +22,14 @@ attributes! {
 }
 
 /// Definition of `sort`.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::Sort, Arity::AtLeast(1), OpClass::Library, infer_shape)
-    .with_attributes(SortAttributes::TABLE)
-    .with_computations(&[One("to_apply")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Sort,
+    Arity::AtLeast(1),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(SortAttributes::TABLE)
+.with_computations(&[One("to_apply")]);
 
 /// - C1: the operands have the same dimensions.
 /// - C2: `dimensions` names one dimension of the operands.

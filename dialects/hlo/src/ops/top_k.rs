@@ -2,8 +2,9 @@
 //!
 //! Source: XLA's shape inference.
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -19,8 +20,13 @@ attributes! {
 }
 
 /// Definition of `topk`. XLA's reader takes a missing `largest` for true.
-pub static DEFINITION: OpDefinition = OpDefinition::new(OpKind::TopK, Arity::Exactly(1), OpClass::Library, infer_shape)
-    .with_attributes(TopKAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::TopK,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(TopKAttributes::TABLE);
 
 /// - C1: the operand has a last dimension.
 /// - C2: 0 <= k <= size of the last dimension.

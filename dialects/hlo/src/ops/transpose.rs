@@ -2,8 +2,9 @@
 //!
 //! Source: operation semantics, "Transpose".
 
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
@@ -16,9 +17,13 @@ attributes! {
 }
 
 /// Definition of `transpose`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::Transpose, Arity::Exactly(1), OpClass::Indexed, infer_shape)
-        .with_attributes(TransposeAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::Transpose,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Indexed, FusionRole::View, Lowering::Loops, Effects::None, ElementCost::Free),
+    infer_shape,
+)
+.with_attributes(TransposeAttributes::TABLE);
 
 /// - C1: `dimensions` has one entry for each operand dimension.
 /// - C2: `dimensions` is a permutation.

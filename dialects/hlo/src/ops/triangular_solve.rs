@@ -4,8 +4,9 @@
 
 use super::element_classes::COMPLEX_OR_FLOAT;
 use super::enumerations::TransposeKind;
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
@@ -24,9 +25,13 @@ attributes! {
 }
 
 /// Definition of `triangular-solve`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::TriangularSolve, Arity::Exactly(2), OpClass::Library, infer_shape)
-        .with_attributes(TriangularSolveAttributes::TABLE);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::TriangularSolve,
+    Arity::Exactly(2),
+    Facets::new(OpClass::Library, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_attributes(TriangularSolveAttributes::TABLE);
 
 /// - C1: the operands are floating-point or complex.
 /// - C2: the operands have the same element type.

@@ -3,15 +3,20 @@
 //! Source: operation semantics, "While".
 
 use super::ComputationKey::One;
-use super::{Arity, OpClass, OpDefinition, OpError, OpView};
+use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
+use super::{Arity, OpDefinition, OpError, OpView};
 use crate::element_type::ElementType;
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
 
 /// Definition of `while`.
-pub static DEFINITION: OpDefinition =
-    OpDefinition::new(OpKind::While, Arity::Exactly(1), OpClass::Control, infer_shape)
-        .with_computations(&[One("condition"), One("body")]);
+pub static DEFINITION: OpDefinition = OpDefinition::new(
+    OpKind::While,
+    Arity::Exactly(1),
+    Facets::new(OpClass::Control, FusionRole::Opaque, Lowering::Branches, Effects::None, ElementCost::Whole),
+    infer_shape,
+)
+.with_computations(&[One("condition"), One("body")]);
 
 /// - C1: the condition takes the operand and returns a scalar pred.
 /// - C2: the body takes the operand and returns the operand's shape.
