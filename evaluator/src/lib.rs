@@ -113,9 +113,9 @@ fn check_length(module: &Module) -> Result<(), EvalError> {
     fn length(computation: &Computation, functions: &[u64]) -> u64 {
         let lengths = computation.instructions.iter().map(|instruction| {
             let nested = instruction.computations.iter().map(|nested| length(nested, functions));
-            let callee = instruction.callee.and_then(|callee| functions.get(callee.index())).copied();
+            let callee = instruction.callee.and_then(|callee| functions.get(callee.index()));
             // Of the branches one is executed.
-            nested.max().unwrap_or(0).saturating_add(callee.unwrap_or(0)).saturating_add(1)
+            nested.fold(0, u64::max).saturating_add(callee.map_or(0, |&length| length)).saturating_add(1)
         });
         lengths.fold(0, u64::saturating_add)
     }

@@ -182,10 +182,15 @@ fn attributes() {
         "bb",
         "`b`, `f` once each",
     );
+    expect_in_entry(
+        "x = f32[4,4] parameter(0)\ny = f32[4,4] dot(x, x), @@lhs_contracting_dim={1}, rhs_contracting_dims={0}",
+        "lhs_contracting_dim",
+        "`dot` has no attribute `lhs_contracting_dim`, did you mean `lhs_contracting_dims`?",
+    );
     expect(
-        "f { x = f32[] parameter(0) }\nENTRY e { x = f32[] parameter(0)\n y = f32[] negate(x), to_apply=@@f }",
-        "f",
-        "attribute `to_apply` expects an operation that calls one, not `negate`",
+        "f { x = f32[] parameter(0) }\nENTRY e { x = f32[] parameter(0)\n y = f32[] negate(x), @@to_apply=f }",
+        "to_apply",
+        "`negate` has no attribute `to_apply`; it takes metadata, backend_config, sharding",
     );
 }
 

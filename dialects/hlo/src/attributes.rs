@@ -1,8 +1,8 @@
-//! Typed attribute values of instructions, keyed by their name in HLO text.
-//!
-//! An operation's definition lists its attributes as [`AttributeSpec`]s; the text reader and writer and the
-//! MLIR bridge work from that list, so an attribute's form is stated once. Attributes that halo carries but
-//! does not interpret (metadata, sharding, backend_config …) are raw text on the instruction, not here.
+//! Attribute values of instructions, keyed by their name in HLO text: the form in which the text reader and writer and
+//! the MLIR bridge handle them. All else reads and makes them by the operation's struct
+//! ([`crate::ops::typed_attributes`]), from which the [`AttributeTable`] that these work from is derived.
+//! Attributes that halo carries but does not interpret (metadata, sharding, backend_config …) are raw text on the
+//! instruction, not here.
 
 use crate::literal::Literal;
 use crate::op_kind::OpKind;
@@ -108,7 +108,7 @@ impl ReplicaGroups {
     /// Members of the largest group.
     pub fn largest(&self) -> i64 {
         match self {
-            ReplicaGroups::Explicit(groups) => groups.iter().map(|group| group.len() as i64).max().unwrap_or(0),
+            ReplicaGroups::Explicit(groups) => groups.iter().map(|group| group.len() as i64).fold(0, i64::max),
             ReplicaGroups::Iota { dimensions, .. } => dimensions.iter().skip(1).product(),
         }
     }

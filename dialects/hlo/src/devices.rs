@@ -3,10 +3,20 @@
 //! Programs run on one device here. [`check_one_device`] refuses those of which one device's values would not be the
 //! program's: where an instruction communicates with others, or asks which device it runs on.
 
-use crate::attributes::{AttributeValue, ReplicaGroups};
+use crate::attributes::ReplicaGroups;
 use crate::graph::{Computation, Instruction, Module, TextPosition};
 use crate::op_kind::OpKind;
+use crate::ops::OpError;
+use crate::ops::all_gather::AllGatherAttributes;
+use crate::ops::all_reduce::AllReduceAttributes;
+use crate::ops::all_to_all::AllToAllAttributes;
+use crate::ops::collective_broadcast::CollectiveBroadcastAttributes;
+use crate::ops::collective_permute::CollectivePermuteAttributes;
+use crate::ops::custom_call::CustomCallAttributes;
 use crate::ops::custom_call_targets::is_partitioning;
+use crate::ops::ragged_all_to_all::RaggedAllToAllAttributes;
+use crate::ops::reduce_scatter::ReduceScatterAttributes;
+use crate::ops::send_recv::ChannelAttributes;
 use crate::shape::Shape;
 
 /// An instruction that several devices take part in.
@@ -37,7 +47,10 @@ impl DeviceCount {
     pub fn of(module: &Module) -> Self {
         let number = |name: &str| {
             let annotation = module.annotations.iter().find(|(key, _)| key == name);
-            annotation.and_then(|(_, text)| text.trim().parse().ok()).filter(|&count| count > 0).unwrap_or(1)
+            annotation
+                .and_then(|(_, text)| text.trim().parse().ok())
+                .filter(|&count| count > 0)
+                .map_or(1, |count| count)
         };
         DeviceCount { replicas: number("replica_count"), partitions: number("num_partitions") }
     }
@@ -57,7 +70,9 @@ pub fn check_one_device(module: &Module) -> Result<(), SeveralDevices> {
     let mut open: Vec<&Computation> = module.functions.iter().collect();
     while let Some(computation) = open.pop() {
         for instruction in &computation.instructions {
-            if let Some(reason) = reason(computation, instruction, count) {
+            let reason = reason(computation, instruction, count)
+                .unwrap_or_else(|error| Some(format!("devices that its attributes do not tell: {error}")));
+            if let Some(reason) = reason {
                 return Err(SeveralDevices {
                     instruction: instruction.name.clone(),
                     kind: instruction.kind,
@@ -72,75 +87,116 @@ pub fn check_one_device(module: &Module) -> Result<(), SeveralDevices> {
 }
 
 /// Why an instruction needs other devices, if it does.
-fn reason(computation: &Computation, instruction: &Instruction, count: DeviceCount) -> Option<String> {
+fn reason(computation: &Computation, instruction: &Instruction, count: DeviceCount) -> Result<Option<String>, OpError> {
     let devices = |count: i64| (count > 1).then(|| format!("{count} devices"));
-    match instruction.kind {
+    if let Some(collective) = Collective::of(instruction)? {
+        return Ok(devices(collective.participants(instruction.kind, count).max(shards(computation, instruction)?)));
+    }
+    Ok(match instruction.kind {
         OpKind::ReplicaId => devices(count.replicas),
         OpKind::PartitionId => devices(count.partitions),
-        OpKind::AllGather
-        | OpKind::AllGatherStart
-        | OpKind::AllReduce
-        | OpKind::AllReduceStart
-        | OpKind::AllToAll
-        | OpKind::CollectiveBroadcast
-        | OpKind::RaggedAllToAll
-        | OpKind::ReduceScatter => devices(participants(computation, instruction, count)),
         OpKind::CollectivePermute | OpKind::CollectivePermuteStart => {
-            match instruction.attributes.get("source_target_pairs") {
-                Some(AttributeValue::IntLists(pairs)) => {
-                    let most = pairs.iter().flatten().max().map_or(1, |&number| number.saturating_add(1));
-                    devices(most.max(crossed(instruction, count)))
+            let attributes: CollectivePermuteAttributes = instruction.attributes()?;
+            let numbers = attributes.source_target_pairs.iter().flatten();
+            let most = numbers.max().map_or(1, |&number| number.saturating_add(1));
+            devices(most.max(crossed(attributes.channel_id.is_some(), count)))
+        }
+        OpKind::Send | OpKind::Recv => {
+            let ChannelAttributes { is_host_transfer, .. } = instruction.attributes()?;
+            devices(count.total()).filter(|_| !is_host_transfer)
+        }
+        OpKind::CustomCall => {
+            let CustomCallAttributes { custom_call_target, .. } = instruction.attributes()?;
+            match instruction.operands.first() {
+                Some(&operand) if is_partitioning(custom_call_target) => {
+                    let operand = &computation.get(operand).shape;
+                    let dimensions = |shape: &Shape| shape.as_array().map(|array| array.dimensions.clone());
+                    (dimensions(operand) != dimensions(&instruction.shape))
+                        .then(|| format!("several devices, between {operand} and {}", instruction.shape))
                 }
-                _ => devices(crossed(instruction, count)),
+                _ => None,
             }
         }
-        OpKind::Send | OpKind::Recv if !instruction.attributes.flag("is_host_transfer") => devices(count.total()),
-        OpKind::CustomCall if instruction.attributes.word("custom_call_target").is_some_and(is_partitioning) => {
-            let operand = &computation.get(*instruction.operands.first()?).shape;
-            let dimensions = |shape: &Shape| shape.as_array().map(|array| array.dimensions.clone());
-            (dimensions(operand) != dimensions(&instruction.shape))
-                .then(|| format!("several devices, between {operand} and {}", instruction.shape))
-        }
         _ => None,
-    }
+    })
 }
 
 /// Devices among which an operation without replica groups communicates: with a channel the partitions, else the replicas.
-fn crossed(instruction: &Instruction, count: DeviceCount) -> i64 {
-    if instruction.attributes.int("channel_id").is_some() { count.partitions } else { count.replicas }
+fn crossed(has_channel: bool, count: DeviceCount) -> i64 {
+    if has_channel { count.partitions } else { count.replicas }
 }
 
-/// Devices that exchange data in the largest group of a collective.
-fn participants(computation: &Computation, instruction: &Instruction, count: DeviceCount) -> i64 {
-    let has_channel = instruction.attributes.int("channel_id").is_some();
-    let groups_number_devices = instruction.attributes.flag("use_global_device_ids");
-    let groups = instruction.attributes.replica_groups().map(ReplicaGroups::largest).filter(|&size| size > 0);
-    let of_groups = match (instruction.kind, groups) {
-        (OpKind::AllToAll | OpKind::RaggedAllToAll | OpKind::CollectiveBroadcast, Some(size)) => size,
-        (OpKind::AllToAll | OpKind::RaggedAllToAll | OpKind::CollectiveBroadcast, None) => crossed(instruction, count),
-        (_, Some(size)) if groups_number_devices || !has_channel => size,
-        (_, Some(size)) => size.saturating_mul(count.partitions),
-        (_, None) if has_channel => count.total(),
-        (_, None) => count.replicas,
-    };
-    of_groups.max(shards(computation, instruction))
+/// What the attributes of collectives with replica groups have in common.
+struct Collective<'i> {
+    has_channel: bool,
+    groups: Option<&'i ReplicaGroups>,
+    groups_number_devices: bool,
+}
+
+impl<'i> Collective<'i> {
+    fn of(instruction: &'i Instruction) -> Result<Option<Self>, OpError> {
+        let (channel, groups, groups_number_devices) = match instruction.kind {
+            OpKind::AllGather | OpKind::AllGatherStart => {
+                let attributes: AllGatherAttributes = instruction.attributes()?;
+                (attributes.channel_id, attributes.replica_groups, attributes.use_global_device_ids)
+            }
+            OpKind::AllReduce | OpKind::AllReduceStart => {
+                let attributes: AllReduceAttributes = instruction.attributes()?;
+                (attributes.channel_id, attributes.replica_groups, attributes.use_global_device_ids)
+            }
+            OpKind::ReduceScatter => {
+                let attributes: ReduceScatterAttributes = instruction.attributes()?;
+                (attributes.channel_id, attributes.replica_groups, attributes.use_global_device_ids)
+            }
+            OpKind::AllToAll => {
+                let attributes: AllToAllAttributes = instruction.attributes()?;
+                (attributes.channel_id, attributes.replica_groups, false)
+            }
+            OpKind::RaggedAllToAll => {
+                let attributes: RaggedAllToAllAttributes = instruction.attributes()?;
+                (attributes.channel_id, attributes.replica_groups, false)
+            }
+            OpKind::CollectiveBroadcast => {
+                let attributes: CollectiveBroadcastAttributes = instruction.attributes()?;
+                (attributes.channel_id, attributes.replica_groups, false)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Collective { has_channel: channel.is_some(), groups, groups_number_devices }))
+    }
+
+    /// Devices that exchange data in the largest group.
+    fn participants(&self, kind: OpKind, count: DeviceCount) -> i64 {
+        let largest = self.groups.map(ReplicaGroups::largest).filter(|&size| size > 0);
+        match (kind, largest) {
+            (OpKind::AllToAll | OpKind::RaggedAllToAll | OpKind::CollectiveBroadcast, Some(size)) => size,
+            (OpKind::AllToAll | OpKind::RaggedAllToAll | OpKind::CollectiveBroadcast, None) => {
+                crossed(self.has_channel, count)
+            }
+            (_, Some(size)) if self.groups_number_devices || !self.has_channel => size,
+            (_, Some(size)) => size.saturating_mul(count.partitions),
+            (_, None) if self.has_channel => count.total(),
+            (_, None) => count.replicas,
+        }
+    }
 }
 
 /// Devices that the shapes of a collective speak of.
-fn shards(computation: &Computation, instruction: &Instruction) -> i64 {
+fn shards(computation: &Computation, instruction: &Instruction) -> Result<i64, OpError> {
     let elements = |shape: &Shape| -> i64 {
         shape.leaves().into_iter().filter_map(Shape::as_array).map(|array| array.element_count()).sum()
     };
     let operands: i64 = instruction.operands.iter().map(|&operand| elements(&computation.get(operand).shape)).sum();
-    match (instruction.kind, &instruction.shape) {
-        (OpKind::AllToAll, _) if instruction.attributes.get("dimensions").is_none() => {
-            instruction.operands.len() as i64
-        }
+    Ok(match (instruction.kind, &instruction.shape) {
+        (OpKind::AllToAll, _) => match instruction.attributes::<AllToAllAttributes>()?.dimensions {
+            Some(_) => 1,
+            None => instruction.operands.len() as i64,
+        },
         (OpKind::AllGather, result) => elements(result) / operands.max(1),
         (OpKind::AllGatherStart, Shape::Tuple(parts)) => parts.get(1).map_or(1, elements) / operands.max(1),
         (OpKind::ReduceScatter, result) => operands / elements(result).max(1),
         _ => 1,
-    }
+    })
 }
 
 #[cfg(test)]

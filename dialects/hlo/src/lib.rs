@@ -1,6 +1,12 @@
 //! The `hlo` dialect: types, attributes, operations with their shape rules and the MLIR bridge.
 //!
 //! The plain-Rust core ([`graph`], [`ops`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
+//!
+//! Errors are those of the layer that finds them, each with what is known there: names that mean nothing
+//! (`UnknownOp`, `UnknownElementType`, `UnknownWord`: what `FromStr` gives), literals ([`literal::LiteralError`]), a rule
+//! of an operation ([`ops::OpError`]), a module and the instruction at fault ([`graph::GraphError`]), a program for
+//! several devices ([`devices::SeveralDevices`]), a call of the builder and its place in Rust ([`builder::BuildError`]),
+//! MLIR that is no HLO and its location (`dialect::DialectError`). A later layer holds the earlier one's error.
 
 pub mod attributes;
 pub mod buffers;

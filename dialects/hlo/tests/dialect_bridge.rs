@@ -1,7 +1,7 @@
 //! graph → MLIR → graph is the identity, also across text; what is not HLO is an error.
 
 use hlo::attributes::{
-    AttributeValue, Attributes, ConvolutionDimensions, PaddingDimension, ReplicaGroups, SliceDimension, WindowDimension,
+    AttributeValue, ConvolutionDimensions, PaddingDimension, ReplicaGroups, SliceDimension, WindowDimension,
 };
 use hlo::dialect::{self, DialectError, PrintOptions, graph_to_mlir, mlir_to_graph};
 use hlo::element_type::ElementType;
