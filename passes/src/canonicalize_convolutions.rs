@@ -3,12 +3,15 @@
 //! Padding and dilation of the base become a `pad` (which fuses with what makes the input), a reversed window a
 //! `reverse` of the kernel. A window of one element is a product of matrices.
 
-use hlo::attributes::{
-    AttributeValue, Attributes, ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension,
-};
+use hlo::attributes::{ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension};
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::convolution::ConvolutionAttributes;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::reverse::ReverseAttributes;
+use hlo::ops::slice::SliceAttributes;
 use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
@@ -33,7 +36,7 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
 /// A convolution to rewrite.
 struct Site<'s> {
     builder: &'s mut GraphBuilder,
-    convolution: &'s Instruction,
+    attributes: ConvolutionAttributes<'s>,
     statistics: &'s mut PassStatistics,
     dimensions: ConvolutionDimensions,
     window: Vec<WindowDimension>,
@@ -59,12 +62,13 @@ impl<'s> Site<'s> {
         {
             return None;
         }
+        let attributes: ConvolutionAttributes = convolution.attributes().ok()?;
         Some(Site {
             builder,
-            dimensions: convolution.attributes.convolution_dimensions()?.clone(),
-            window: convolution.attributes.window().to_vec(),
+            dimensions: attributes.dim_labels.clone(),
+            window: attributes.window.to_vec(),
+            attributes,
             result: ArrayShape { layout: None, ..result.clone() },
-            convolution,
             statistics,
             input,
             kernel,
@@ -75,16 +79,15 @@ impl<'s> Site<'s> {
     fn canonical(mut self) -> Option<InstructionId> {
         self.pad_input();
         self.reverse_kernel();
-        let attributes = &self.convolution.attributes;
-        let is_grouped =
-            ["feature_group_count", "batch_group_count"].iter().any(|name| attributes.int(name).unwrap_or(1) != 1);
+        let attributes = self.attributes;
+        let is_grouped = attributes.feature_group_count != 1 || attributes.batch_group_count != 1;
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
             return Some(self.into_dot());
         }
-        if self.window == attributes.window() {
+        if self.window == attributes.window {
             return None;
         }
-        let attributes = attributes.clone().with("window", AttributeValue::Window(self.window));
+        let attributes = ConvolutionAttributes { window: &self.window, ..attributes };
         Some(self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes))
     }
 
@@ -109,7 +112,7 @@ impl<'s> Site<'s> {
             shape = shape.with_element_type(ElementType::F32);
         }
         let zero = self.builder.scalar(shape.element_type, Number::Integer(0));
-        let attributes = Attributes::new().with("padding", AttributeValue::Padding(padding));
+        let attributes = PadAttributes { padding: &padding };
         self.input = self.builder.add(OpKind::Pad, shape, &[self.input, zero], attributes);
     }
 
@@ -131,7 +134,7 @@ impl<'s> Site<'s> {
         }
         self.statistics.add("reverse-kernel", 1);
         let shape = self.builder.array(self.kernel);
-        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(reversed));
+        let attributes = ReverseAttributes { dimensions: &reversed };
         self.kernel = self.builder.add(OpKind::Reverse, shape, &[self.kernel], attributes);
     }
 
@@ -149,7 +152,7 @@ impl<'s> Site<'s> {
             sliced.dimensions[from as usize] = size;
         }
         if sliced.dimensions != self.builder.dimensions(self.input) {
-            let attributes = Attributes::new().with("slice", AttributeValue::Slice(slices));
+            let attributes = SliceAttributes { slice: &slices };
             self.input = self.builder.add(OpKind::Slice, sliced.clone(), &[self.input], attributes);
         }
         let (input_place, output_place) = (self.dimensions.kernel_input_feature, self.dimensions.kernel_output_feature);
@@ -173,12 +176,12 @@ impl<'s> Site<'s> {
             self.result.element_type,
             places.iter().map(|&place| self.result.dimensions[place as usize]).collect::<Vec<_>>(),
         );
-        let mut attributes = Attributes::new()
-            .with("lhs_contracting_dims", AttributeValue::Ints(vec![feature]))
-            .with("rhs_contracting_dims", AttributeValue::Ints(vec![contracted]));
-        if let Some(precision) = self.convolution.attributes.get("operand_precision") {
-            attributes.set("operand_precision", precision.clone());
-        }
+        let attributes = DotAttributes {
+            lhs_contracting_dims: &[feature],
+            rhs_contracting_dims: &[contracted],
+            operand_precision: self.attributes.operand_precision,
+            ..DotAttributes::new()
+        };
         let dot = self.builder.add(OpKind::Dot, shape, &[self.input, kernel], attributes);
         let permutation: Vec<i64> = (0..places.len() as i64)
             .filter_map(|place| places.iter().position(|&own| own == place).map(|number| number as i64))

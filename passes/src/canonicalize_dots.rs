@@ -4,10 +4,11 @@
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
 //! nothing is a product of elements. Small floats are widened to the type of their sums.
 
-use hlo::attributes::AttributeValue;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::transpose::TransposeAttributes;
 use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
@@ -17,9 +18,13 @@ use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::widen_contractions::widen_operands;
 
-/// Dimension numbers of the two operands of a dot.
-const NUMBERS: [[&str; 2]; 2] =
-    [["lhs_batch_dims", "lhs_contracting_dims"], ["rhs_batch_dims", "rhs_contracting_dims"]];
+/// Batch and contracting dimensions of the two operands of a dot.
+fn numbers<'a>(attributes: &DotAttributes<'a>) -> [[&'a [i64]; 2]; 2] {
+    [
+        [attributes.lhs_batch_dims, attributes.lhs_contracting_dims],
+        [attributes.rhs_batch_dims, attributes.rhs_contracting_dims],
+    ]
+}
 
 /// Runs the pass.
 ///
@@ -46,7 +51,7 @@ fn canonical(
 ) -> Option<InstructionId> {
     let is_dot = instruction.kind == OpKind::Dot;
     if is_dot
-        && instruction.attributes.ints("lhs_contracting_dims").is_empty()
+        && instruction.attributes::<DotAttributes>().ok()?.lhs_contracting_dims.is_empty()
         && let Some(product) = product(builder, instruction)
     {
         statistics.add("product", 1);
@@ -73,9 +78,10 @@ fn canonical(
 // dot(x, v) => transpose(multiply(x, broadcast(v))) where all dimensions of v are batch dimensions
 fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
     let (&[lhs, rhs], result) = (&dot.operands[..], dot.shape.as_array()?) else { return None };
-    let sides = [(lhs, "lhs_batch_dims"), (rhs, "rhs_batch_dims")].map(|(operand, name)| {
+    let [[lhs_batch, _], [rhs_batch, _]] = numbers(&dot.attributes().ok()?);
+    let sides = [(lhs, lhs_batch), (rhs, rhs_batch)].map(|(operand, batch)| {
         let shape = builder.array(operand);
-        let batch = dot.attributes.ints(name).to_vec();
+        let batch = batch.to_vec();
         let free: Vec<i64> = (0..shape.rank() as i64).filter(|d| !batch.contains(d)).collect();
         (operand, shape, batch, free)
     });
@@ -109,33 +115,33 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
 
 /// Folds transposes of the operands; returns how many.
 fn fold_transposes(builder: &GraphBuilder, dot: &mut Instruction) -> u64 {
-    (0..2).map(|side| u64::from(fold_transpose(builder, dot, side))).sum()
+    (0..2).map(|side| u64::from(fold_transpose(builder, dot, side).is_some())).sum()
 }
 
 // dot(transpose(x, p), y) with dimensions d => dot(x, y) with dimensions p[d]
-fn fold_transpose(builder: &GraphBuilder, dot: &mut Instruction, side: usize) -> bool {
+fn fold_transpose(builder: &GraphBuilder, dot: &mut Instruction, side: usize) -> Option<()> {
     let source = builder.get(dot.operands[side]);
     if source.kind != OpKind::Transpose {
-        return false;
+        return None;
     }
-    let permutation = source.attributes.ints("dimensions");
-    let names = NUMBERS[side];
-    let mapped = names.map(|name| -> Vec<i64> {
-        dot.attributes.ints(name).iter().filter_map(|&d| permutation.get(d as usize).copied()).collect()
-    });
+    let TransposeAttributes { dimensions: permutation } = source.attributes().ok()?;
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let numbers = numbers(&attributes)[side];
+    let [batch, contracting] =
+        numbers.map(|list| -> Vec<i64> { list.iter().filter_map(|&d| permutation.get(d as usize).copied()).collect() });
     // The result lists free dimensions in the operand's order: it must stay the same.
-    let is_free = |d: &i64| names.iter().all(|name| !dot.attributes.ints(name).contains(d));
+    let is_free = |d: &i64| numbers.iter().all(|list| !list.contains(d));
     let free = (0..permutation.len() as i64).filter(is_free).map(|d| permutation[d as usize]);
     if !free.is_sorted() {
-        return false;
+        return None;
     }
+    let folded = match side {
+        0 => DotAttributes { lhs_batch_dims: &batch, lhs_contracting_dims: &contracting, ..attributes },
+        _ => DotAttributes { rhs_batch_dims: &batch, rhs_contracting_dims: &contracting, ..attributes },
+    };
+    dot.attributes = folded.into();
     dot.operands[side] = source.operands[0];
-    for (name, dimensions) in names.into_iter().zip(mapped) {
-        if !dimensions.is_empty() {
-            dot.attributes.set(name, AttributeValue::Ints(dimensions));
-        }
-    }
-    true
+    Some(())
 }
 
 /// A dot in which one operand has all free dimensions.
@@ -162,9 +168,8 @@ impl VectorDot {
         {
             return None;
         }
-        let used = |side: usize| -> Vec<i64> {
-            NUMBERS[side].iter().flat_map(|name| dot.attributes.ints(name)).copied().collect()
-        };
+        let numbers = numbers(&dot.attributes().ok()?);
+        let used = |side: usize| numbers[side].concat();
         let has_free = |side: usize| shapes[side].rank() > used(side).len();
         let matrix = match (has_free(0), has_free(1)) {
             (_, false) => 0,
@@ -172,7 +177,7 @@ impl VectorDot {
             (true, true) => return None,
         };
         // The result has batch dimensions first; the reduction keeps the matrix's order.
-        let batch = dot.attributes.ints(NUMBERS[matrix][0]);
+        let [batch, contracting] = numbers[matrix];
         if !batch.iter().copied().eq(0..batch.len() as i64) {
             return None;
         }
@@ -184,7 +189,7 @@ impl VectorDot {
         if !vector_dimensions.is_sorted() {
             return None;
         }
-        let mut contracted = dot.attributes.ints(NUMBERS[matrix][1]).to_vec();
+        let mut contracted = contracting.to_vec();
         contracted.sort_unstable();
         let dimensions = shapes[matrix].dimensions.clone();
         let kept = (0..dimensions.len()).filter(|&d| !contracted.contains(&(d as i64))).map(|d| dimensions[d]);

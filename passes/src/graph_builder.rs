@@ -6,11 +6,25 @@
 
 use std::cell::OnceCell;
 
-use hlo::attributes::{AttributeValue, Attributes, PaddingDimension, SliceDimension};
+use hlo::attributes::{Attributes, PaddingDimension, SliceDimension};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId, TextPosition};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::compare::CompareAttributes;
+use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::constant::ConstantAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::gather::GatherAttributes;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use hlo::ops::iota::IotaAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::parameter::ParameterAttributes;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::slice::SliceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
+use hlo::ops::typed_attributes::Dimension;
 use hlo::ops::{self, OpView};
 use hlo::scalar::{Scalar, store};
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
@@ -111,7 +125,7 @@ impl GraphBuilder {
         kind: OpKind,
         shape: impl Into<Shape>,
         operands: &[InstructionId],
-        attributes: Attributes,
+        attributes: impl Into<Attributes>,
     ) -> InstructionId {
         self.add_with(kind, shape, operands, attributes, Vec::new())
     }
@@ -122,18 +136,13 @@ impl GraphBuilder {
         kind: OpKind,
         shape: impl Into<Shape>,
         operands: &[InstructionId],
-        attributes: Attributes,
+        attributes: impl Into<Attributes>,
         computations: Vec<Computation>,
     ) -> InstructionId {
         self.count += 1;
-        self.push(Instruction {
-            name: format!("{}.{kind}.{}", self.name, self.count),
-            operands: operands.to_vec(),
-            attributes,
-            computations,
-            position: self.position,
-            ..Instruction::new(kind, shape)
-        })
+        let name = format!("{}.{kind}.{}", self.name, self.count);
+        let instruction = Instruction::new(name, kind, shape, operands).with_attributes(attributes);
+        self.push(Instruction { computations, position: self.position, ..instruction })
     }
 
     /// The instruction at a position.
@@ -168,7 +177,7 @@ impl GraphBuilder {
     }
 
     /// Appends an operation whose shape its operands and attributes give.
-    fn infer(&mut self, kind: OpKind, operands: &[InstructionId], attributes: Attributes) -> InstructionId {
+    fn infer(&mut self, kind: OpKind, operands: &[InstructionId], attributes: impl Into<Attributes>) -> InstructionId {
         self.infer_with(kind, operands, attributes, Vec::new())
     }
 
@@ -177,9 +186,10 @@ impl GraphBuilder {
         &mut self,
         kind: OpKind,
         operands: &[InstructionId],
-        attributes: Attributes,
+        attributes: impl Into<Attributes>,
         computations: Vec<Computation>,
     ) -> InstructionId {
+        let attributes = attributes.into();
         let signatures: Vec<ProgramShape> = computations.iter().map(Computation::program_shape).collect();
         let shapes: Vec<&Shape> = operands.iter().map(|&operand| self.shape(operand)).collect();
         let view = OpView { kind, operands: &shapes, attributes: &attributes, computations: &signatures, result: None };
@@ -192,14 +202,14 @@ impl GraphBuilder {
 
     /// Parameter number `number`.
     pub fn parameter(&mut self, number: usize, shape: impl Into<Shape>) -> InstructionId {
-        let attributes = Attributes::new().with("parameter_number", AttributeValue::Int(number as i64));
+        let attributes = ParameterAttributes { parameter_number: number as i64 };
         self.add(OpKind::Parameter, shape, &[], attributes)
     }
 
     /// A constant.
     pub fn literal(&mut self, literal: Literal) -> InstructionId {
         let shape = literal.shape();
-        self.add(OpKind::Constant, shape, &[], Attributes::new().with("value", AttributeValue::Literal(literal)))
+        self.add(OpKind::Constant, shape, &[], ConstantAttributes { value: &literal })
     }
 
     /// A scalar constant.
@@ -236,9 +246,9 @@ impl GraphBuilder {
         self.infer(kind, &[lhs, rhs], Attributes::new())
     }
 
-    /// A comparison: `EQ`, `NE`, `LT`, `LE`, `GT`, `GE`.
-    pub fn compare(&mut self, direction: &str, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
-        let attributes = Attributes::new().with("direction", AttributeValue::Word(direction.to_string()));
+    /// A comparison.
+    pub fn compare(&mut self, direction: ComparisonDirection, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
+        let attributes = CompareAttributes::new(direction);
         self.infer(OpKind::Compare, &[lhs, rhs], attributes)
     }
 
@@ -277,12 +287,7 @@ impl GraphBuilder {
     /// Elements of an array of one dimension at given places; the result has the dimensions of the places.
     pub fn take(&mut self, operand: InstructionId, places: InstructionId) -> InstructionId {
         let dimensions = self.dimensions(places);
-        let attributes = Attributes::new()
-            .with("offset_dims", AttributeValue::Ints(Vec::new()))
-            .with("collapsed_slice_dims", AttributeValue::Ints(vec![0]))
-            .with("start_index_map", AttributeValue::Ints(vec![0]))
-            .with("index_vector_dim", AttributeValue::Int(dimensions.len() as i64))
-            .with("slice_sizes", AttributeValue::Ints(vec![1]));
+        let attributes = GatherAttributes::new(&[], &[0], &[0], dimensions.len() as i64, &[1]);
         self.infer(OpKind::Gather, &[operand, places], attributes)
     }
 
@@ -310,7 +315,7 @@ impl GraphBuilder {
         if self.dimensions(operand) == sizes {
             return operand;
         }
-        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(dimensions.to_vec()));
+        let attributes = BroadcastAttributes { dimensions };
         self.add(OpKind::Broadcast, ArrayShape::new(element_type, sizes), &[operand], attributes)
     }
 
@@ -326,7 +331,7 @@ impl GraphBuilder {
 
     /// A number for each index along one dimension.
     pub fn iota(&mut self, element_type: ElementType, sizes: &[i64], dimension: usize) -> InstructionId {
-        let attributes = Attributes::new().with("iota_dimension", AttributeValue::Int(dimension as i64));
+        let attributes = IotaAttributes { iota_dimension: dimension as i64 };
         self.add(OpKind::Iota, ArrayShape::new(element_type, sizes), &[], attributes)
     }
 
@@ -344,7 +349,7 @@ impl GraphBuilder {
         if permutation.is_sorted() {
             return operand;
         }
-        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(permutation.to_vec()));
+        let attributes = TransposeAttributes { dimensions: permutation };
         self.infer(OpKind::Transpose, &[operand], attributes)
     }
 
@@ -354,7 +359,7 @@ impl GraphBuilder {
         let mut slices: Vec<SliceDimension> =
             sizes.map(|limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
         slices[dimension] = SliceDimension { start, limit, stride: 1 };
-        self.infer(OpKind::Slice, &[operand], Attributes::new().with("slice", AttributeValue::Slice(slices)))
+        self.infer(OpKind::Slice, &[operand], SliceAttributes { slice: &slices })
     }
 
     /// Elements after the last one of a dimension.
@@ -367,13 +372,13 @@ impl GraphBuilder {
     ) -> InstructionId {
         let mut padding = vec![PaddingDimension { low: 0, high: 0, interior: 0 }; self.array(operand).rank()];
         padding[dimension].high = high;
-        let attributes = Attributes::new().with("padding", AttributeValue::Padding(padding));
+        let attributes = PadAttributes { padding: &padding };
         self.infer(OpKind::Pad, &[operand, value], attributes)
     }
 
     /// Arrays one after another along a dimension.
     pub fn concatenate(&mut self, operands: &[InstructionId], dimension: usize) -> InstructionId {
-        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(vec![dimension as i64]));
+        let attributes = ConcatenateAttributes { dimensions: Dimension(dimension as i64) };
         self.infer(OpKind::Concatenate, operands, attributes)
     }
 
@@ -388,7 +393,7 @@ impl GraphBuilder {
         let element_type = self.element_type(operand);
         let initial = self.scalar(element_type, initial);
         let combiner = binary_computation(&format!("{}.{kind}", self.name), element_type, kind);
-        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(dimensions.to_vec()));
+        let attributes = ReduceAttributes { dimensions };
         self.infer_with(OpKind::Reduce, &[operand, initial], attributes, vec![combiner])
     }
 
@@ -411,7 +416,7 @@ impl GraphBuilder {
             self.mistake.get_or_init(|| format!("`{}` has no element {index}", self.get(tuple).name));
             Shape::Token
         });
-        let attributes = Attributes::new().with("index", AttributeValue::Int(index as i64));
+        let attributes = GetTupleElementAttributes { index: index as i64 };
         self.add(OpKind::GetTupleElement, shape, &[tuple], attributes)
     }
 

@@ -1,9 +1,10 @@
 //! Where the elements of a scatter's updates go.
 
-use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::scatter::ScatterAttributes;
 use hlo::shape::ArrayShape;
 
 use crate::graph_builder::{GraphBuilder, Number};
@@ -21,19 +22,19 @@ impl ScatterPlaces {
     /// of which less than the whole exists. `None` where the dimension numbers do not fit.
     pub(crate) fn new(
         builder: &mut GraphBuilder,
-        attributes: &Attributes,
+        attributes: &ScatterAttributes<'_>,
         operands: [InstructionId; 3],
         input_ends: &[Option<InstructionId>],
         update_ends: &[Option<InstructionId>],
     ) -> Option<Self> {
         let [_, indices, _] = operands;
         let [input, index_sizes, update_sizes] = operands.map(|id| builder.dimensions(id));
-        let vector_dim = attributes.int("index_vector_dim").unwrap_or(index_sizes.len() as i64) as usize;
-        let window_dims = attributes.ints("update_window_dims");
-        let targets = attributes.ints("scatter_dims_to_operand_dims");
-        let inserted = attributes.ints("inserted_window_dims");
-        let batching = attributes.ints("input_batching_dims");
-        let index_batching = attributes.ints("scatter_indices_batching_dims");
+        let vector_dim = attributes.index_vector_dim as usize;
+        let window_dims = attributes.update_window_dims;
+        let targets = attributes.scatter_dims_to_operand_dims;
+        let inserted = attributes.inserted_window_dims;
+        let batching = attributes.input_batching_dims;
+        let index_batching = attributes.scatter_indices_batching_dims;
         // Dimensions of the updates that stand for those of the indices, in order.
         let scatter_dims: Vec<i64> = (0..update_sizes.len() as i64).filter(|d| !window_dims.contains(d)).collect();
         let shape = ArrayShape::new(ElementType::S64, update_sizes.clone());
@@ -75,7 +76,7 @@ impl ScatterPlaces {
             };
             let first = builder.scalar(ElementType::S64, Number::Integer(0));
             let last = builder.binary(OpKind::Subtract, end, extent);
-            for (direction, bound) in [("GE", first), ("LE", last)] {
+            for (direction, bound) in [(ComparisonDirection::Ge, first), (ComparisonDirection::Le, last)] {
                 let bound = builder.broadcast(bound, &update_sizes, &[]);
                 let holds = builder.compare(direction, start, bound);
                 fits = builder.binary(OpKind::And, fits, holds);

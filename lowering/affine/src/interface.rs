@@ -3,7 +3,7 @@
 //! `hlo-to-affine` writes it, the passes after it leave it alone, and whoever loads the code reads it.
 
 use hlo::dialect::{self, DialectError};
-use hlo::graph::Computation;
+use hlo::graph::{Computation, GraphError};
 use hlo::literal::Literal;
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
 use melior::ir::attribute::{ArrayAttribute, Attribute, DictionaryAttribute, IntegerAttribute, TypeAttribute};
@@ -36,11 +36,18 @@ pub struct Interface {
 
 impl Interface {
     /// The interface of an entry computation, of a program that was declared with these shapes.
-    pub fn new(program_shape: ProgramShape, entry: &Computation, assignment: &BufferAssignment) -> Self {
+    ///
+    /// # Errors
+    /// For instructions that break a rule of their operation.
+    pub fn new(
+        program_shape: ProgramShape,
+        entry: &Computation,
+        assignment: &BufferAssignment,
+    ) -> Result<Self, GraphError> {
         let BufferAssignment { arena_size, mut parameters, mut outputs, constants, .. } = assignment.clone();
         declare_dimensions(&mut parameters, program_shape.parameters.iter());
         declare_dimensions(&mut outputs, std::iter::once(&program_shape.result));
-        Interface { program_shape, parameters, outputs, arena_size, constants, cost: Cost::of(entry) }
+        Ok(Interface { program_shape, parameters, outputs, arena_size, constants, cost: Cost::of(entry)? })
     }
 
     /// Writes the interface to the module that is rewritten.

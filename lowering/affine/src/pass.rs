@@ -32,7 +32,8 @@ pub fn run(
         None => entry.program_shape(),
     };
     let lowered = lower_program(rewriter.context(), &entry, &assignment, options)?;
-    let interface = Interface::new(declared, &entry, &assignment);
+    let interface =
+        Interface::new(declared, &entry, &assignment).map_err(|error| LoweringError::bug(error.to_string()))?;
 
     let name = operations::attribute(&module, NAME);
     let functions = modules::top_level(&lowered).len() as u64;

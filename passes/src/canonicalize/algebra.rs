@@ -4,6 +4,9 @@ use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::ops::compare::CompareAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::reverse::ReverseAttributes;
 use hlo::scalar;
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
@@ -101,7 +104,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Reverse],
         apply: |site| {
             let inner = site.operand_definition(0, OpKind::Reverse)?;
-            let same = inner.attributes().ints("dimensions") == site.attributes().ints("dimensions");
+            let same = inner.attributes::<ReverseAttributes>()? == site.attributes::<ReverseAttributes>()?;
             inner.operand(0).filter(|value| same && value.r#type() == site.r#type)
         },
     },
@@ -113,7 +116,7 @@ pub(super) static RULES: &[Rule] = &[
             let argument = site.any_definition(site.operand(0)?)?;
             match argument.kind {
                 OpKind::Abs => site.operand_of_type(0),
-                OpKind::Negate => site.create(OpKind::Abs, &[argument.operand(0)?], site.attributes(), site.r#type),
+                OpKind::Negate => site.create(OpKind::Abs, &[argument.operand(0)?], Attributes::new(), site.r#type),
                 _ => None,
             }
         },
@@ -156,9 +159,9 @@ pub(super) static RULES: &[Rule] = &[
         name: "compare-of-boolean",
         kinds: &[OpKind::Compare],
         apply: |site| {
-            let neutral = match site.attributes().word("direction")? {
-                "NE" => Number::Zero,
-                "EQ" => Number::One,
+            let neutral = match site.attributes::<CompareAttributes>()?.direction {
+                ComparisonDirection::Ne => Number::Zero,
+                ComparisonDirection::Eq => Number::One,
                 _ => return None,
             };
             other_operand(site, neutral)
@@ -184,7 +187,7 @@ fn divide_by_power_of_two<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, '
         return None;
     };
     let factor = site.create_splat(factor, site.r#type)?;
-    site.create(OpKind::Multiply, &[site.operand_of_type(0)?, factor], &Attributes::new(), site.r#type)
+    site.create(OpKind::Multiply, &[site.operand_of_type(0)?, factor], Attributes::new(), site.r#type)
 }
 
 fn compare_of_equal<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
@@ -192,7 +195,8 @@ fn compare_of_equal<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     if site.operand(0)? != site.operand(1)? || element.is_float() || element.is_complex() {
         return None;
     }
-    let holds = matches!(site.attributes().word("direction")?, "EQ" | "GE" | "LE");
+    let CompareAttributes { direction, .. } = site.attributes()?;
+    let holds = matches!(direction, ComparisonDirection::Eq | ComparisonDirection::Ge | ComparisonDirection::Le);
     let scalar = ArrayLiteral::from_bytes(ArrayShape::new(site.array()?.element_type, []), &[u8::from(holds)]).ok()?;
     site.create_splat(scalar, site.r#type)
 }

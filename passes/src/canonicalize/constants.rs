@@ -1,7 +1,6 @@
 //! Rules about constants: evaluation of small operations by the evaluator, and one form for arrays of one value.
 
 use evaluator::{Environment, evaluate_instruction};
-use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::graph::Instruction;
 use hlo::literal::{ArrayLiteral, Literal};
@@ -78,17 +77,7 @@ fn evaluate<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
 
 /// The operation on these values, evaluated to an array of this shape.
 fn evaluate_on(site: &Site<'_, '_, '_>, shape: Shape, operands: &[Literal]) -> Option<ArrayLiteral> {
-    let instruction = Instruction {
-        name: String::new(),
-        kind: site.kind,
-        shape,
-        operands: Vec::new(),
-        attributes: Attributes::clone(site.attributes()),
-        computations: Vec::new(),
-        callee: None,
-        annotations: Vec::new(),
-        position: None,
-    };
+    let instruction = Instruction::new("", site.kind, shape, []).with_attributes(site.all_attributes()?.clone());
     let value = evaluate_instruction(None, &instruction, operands, &mut Environment::default()).ok()?;
     let expected: &ArrayShape = instruction.shape.as_array()?;
     match value {

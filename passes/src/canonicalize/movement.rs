@@ -1,7 +1,13 @@
 //! Rules about operations that only move elements: compositions, and movements that are reshapes.
 
-use hlo::attributes::{AttributeValue, Attributes, SliceDimension};
+use hlo::attributes::{Attributes, SliceDimension};
 use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::iota::IotaAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::slice::SliceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
 use melior::ir::{Value, ValueLike};
 
 use super::Rule;
@@ -14,7 +20,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Reshape],
         apply: |site| {
             let inner = site.operand_definition(0, OpKind::Reshape)?;
-            site.create(OpKind::Reshape, &[inner.operand(0)?], &Attributes::new(), site.r#type)
+            site.create(OpKind::Reshape, &[inner.operand(0)?], Attributes::new(), site.r#type)
         },
     },
     // transpose(transpose(x, p), q) => transpose(x, p ∘ q)
@@ -23,8 +29,10 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Transpose],
         apply: |site| {
             let inner = site.operand_definition(0, OpKind::Transpose)?;
-            let dimensions = compose(inner.attributes().ints("dimensions"), site.attributes().ints("dimensions"))?;
-            site.create(OpKind::Transpose, &[inner.operand(0)?], &with_dimensions(dimensions), site.r#type)
+            let (TransposeAttributes { dimensions: first }, TransposeAttributes { dimensions: second }) =
+                (inner.attributes()?, site.attributes()?);
+            let attributes = TransposeAttributes { dimensions: &compose(first, second)? };
+            site.create(OpKind::Transpose, &[inner.operand(0)?], attributes, site.r#type)
         },
     },
     // broadcast(broadcast(x, p), q) => broadcast(x, q ∘ p)
@@ -33,8 +41,10 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Broadcast],
         apply: |site| {
             let inner = site.operand_definition(0, OpKind::Broadcast)?;
-            let dimensions = compose(site.attributes().ints("dimensions"), inner.attributes().ints("dimensions"))?;
-            site.create(OpKind::Broadcast, &[inner.operand(0)?], &with_dimensions(dimensions), site.r#type)
+            let (BroadcastAttributes { dimensions: first }, BroadcastAttributes { dimensions: second }) =
+                (inner.attributes()?, site.attributes()?);
+            let attributes = BroadcastAttributes { dimensions: &compose(second, first)? };
+            site.create(OpKind::Broadcast, &[inner.operand(0)?], attributes, site.r#type)
         },
     },
     // slice(slice(x)) => slice(x)
@@ -49,10 +59,10 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Broadcast],
         apply: |site| {
             let iota = site.operand_definition(0, OpKind::Iota)?;
-            let dimension = usize::try_from(iota.attributes().int("iota_dimension")?).ok()?;
-            let dimension = *site.attributes().ints("dimensions").get(dimension)?;
-            let attributes = Attributes::new().with("iota_dimension", AttributeValue::Int(dimension));
-            site.create(OpKind::Iota, &[], &attributes, site.r#type)
+            let IotaAttributes { iota_dimension } = iota.attributes()?;
+            let BroadcastAttributes { dimensions } = site.attributes()?;
+            let iota_dimension = *dimensions.get(usize::try_from(iota_dimension).ok()?)?;
+            site.create(OpKind::Iota, &[], IotaAttributes { iota_dimension }, site.r#type)
         },
     },
     // reshape(broadcast(scalar)) => broadcast(scalar), likewise transpose, slice, reverse
@@ -64,7 +74,7 @@ pub(super) static RULES: &[Rule] = &[
             if inner.operand_array(0)?.rank() > 0 || site.array()?.rank() == 0 {
                 return None;
             }
-            site.create(OpKind::Broadcast, &[inner.operand(0)?], &with_dimensions(Vec::new()), site.r#type)
+            site.create(OpKind::Broadcast, &[inner.operand(0)?], BroadcastAttributes { dimensions: &[] }, site.r#type)
         },
     },
     // reshape(broadcast(x, p)) => x  where p keeps the order of the dimensions and the result has x's type
@@ -73,7 +83,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Reshape],
         apply: |site| {
             let inner = site.operand_definition(0, OpKind::Broadcast)?;
-            let in_order = inner.attributes().ints("dimensions").is_sorted();
+            let in_order = inner.attributes::<BroadcastAttributes>()?.dimensions.is_sorted();
             inner.operand(0).filter(|operand| in_order && operand.r#type() == site.r#type)
         },
     },
@@ -86,7 +96,7 @@ pub(super) static RULES: &[Rule] = &[
             if operand.layout != site.array()?.layout {
                 return None;
             }
-            let order = site.attributes().ints("dimensions").iter();
+            let order = site.attributes::<TransposeAttributes>()?.dimensions.iter();
             let moved: Vec<i64> = order.copied().filter(|&d| operand.dimensions.get(d as usize) != Some(&1)).collect();
             moved.is_sorted().then(|| reshape(site))?
         },
@@ -97,7 +107,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Broadcast],
         apply: |site| {
             let (operand, result) = (site.operand_array(0)?, site.array()?);
-            let in_order = site.attributes().ints("dimensions").is_sorted();
+            let in_order = site.attributes::<BroadcastAttributes>()?.dimensions.is_sorted();
             let same = operand.element_count() == result.element_count() && result.element_count() > 0;
             let default = operand.layout.is_none() && result.layout.is_none();
             (in_order && same && default).then(|| reshape(site))?
@@ -106,11 +116,7 @@ pub(super) static RULES: &[Rule] = &[
 ];
 
 fn reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    site.create(OpKind::Reshape, &[site.operand(0)?], &Attributes::new(), site.r#type)
-}
-
-fn with_dimensions(dimensions: Vec<i64>) -> Attributes {
-    Attributes::new().with("dimensions", AttributeValue::Ints(dimensions))
+    site.create(OpKind::Reshape, &[site.operand(0)?], Attributes::new(), site.r#type)
 }
 
 /// `outer[inner[0]], outer[inner[1]] …`
@@ -123,8 +129,9 @@ const MAX_PARTS: usize = 64;
 
 fn slice_of_concatenate<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let whole = site.operand_definition(0, OpKind::Concatenate)?;
-    let along = usize::try_from(*whole.attributes().ints("dimensions").first()?).ok()?;
-    let taken = *site.attributes().slice().get(along)?;
+    let along = whole.attributes::<ConcatenateAttributes>()?.dimensions.index();
+    let SliceAttributes { slice: ranges } = site.attributes()?;
+    let taken = *ranges.get(along)?;
     if whole.operand_count() > MAX_PARTS || taken.start >= taken.limit {
         return None;
     }
@@ -132,7 +139,7 @@ fn slice_of_concatenate<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>
     for index in 0..whole.operand_count() {
         let end = start + *whole.operand_array(index)?.dimensions.get(along)?;
         if start <= taken.start && taken.limit <= end {
-            let mut parts = site.attributes().slice().to_vec();
+            let mut parts = ranges.to_vec();
             parts[along] = SliceDimension { start: taken.start - start, limit: taken.limit - start, ..taken };
             return slice(site, whole.operand(index)?, parts);
         }
@@ -144,7 +151,8 @@ fn slice_of_concatenate<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>
 fn slice_of_pad<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let padded = site.operand_definition(0, OpKind::Pad)?;
     let inner = padded.operand_array(0)?;
-    let dimensions = site.attributes().slice().iter().zip(padded.attributes().padding()).zip(&inner.dimensions);
+    let (SliceAttributes { slice: ranges }, PadAttributes { padding }) = (site.attributes()?, padded.attributes()?);
+    let dimensions = ranges.iter().zip(padding).zip(&inner.dimensions);
     let parts = dimensions.map(|((part, padding), &size)| {
         let (start, limit) = (part.start - padding.low, part.limit - padding.low);
         let is_inside = padding.interior == 0 && start >= 0 && start <= limit && limit <= size;
@@ -154,13 +162,13 @@ fn slice_of_pad<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
 }
 
 fn slice<'c, 'r>(site: &Site<'_, 'c, 'r>, operand: Value<'c, 'r>, parts: Vec<SliceDimension>) -> Option<Value<'c, 'r>> {
-    let attributes = Attributes::new().with("slice", AttributeValue::Slice(parts));
-    site.create(OpKind::Slice, &[operand], &attributes, site.r#type)
+    site.create(OpKind::Slice, &[operand], SliceAttributes { slice: &parts }, site.r#type)
 }
 
 fn slice_of_slice<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let inner = site.operand_definition(0, OpKind::Slice)?;
-    let (first, second) = (inner.attributes().slice(), site.attributes().slice());
+    let (SliceAttributes { slice: first }, SliceAttributes { slice: second }) =
+        (inner.attributes()?, site.attributes()?);
     let sizes = &site.array()?.dimensions;
     if first.len() != second.len() || sizes.len() != first.len() {
         return None;

@@ -2,11 +2,14 @@
 
 use std::cell::{OnceCell, RefCell};
 
-use hlo::attributes::{AttributeValue, Attributes};
+use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::constant::ConstantAttributes;
+use hlo::ops::typed_attributes::{OperationAttributes, typed};
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::operation::OperationLike;
 use melior::ir::{OperationRef, Type, TypeLike, Value, ValueLike};
@@ -41,7 +44,7 @@ pub(super) struct Site<'s, 'c, 'r> {
     pub(super) r#type: Type<'c>,
     /// Shape of the result, if it is an array.
     array: Option<ArrayShape>,
-    attributes: OnceCell<Attributes>,
+    attributes: OnceCell<Option<Attributes>>,
 }
 
 impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
@@ -82,10 +85,14 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         self.array.as_ref()
     }
 
-    /// The attributes; none if they cannot be read. For constants use [`Site::literal`].
-    pub(super) fn attributes(&self) -> &Attributes {
-        self.attributes
-            .get_or_init(|| dialect::attributes_of(self.operation, self.kind).unwrap_or_else(|_| Attributes::new()))
+    /// All attributes, to be handed on; `None` if they cannot be read.
+    pub(super) fn all_attributes(&self) -> Option<&Attributes> {
+        self.attributes.get_or_init(|| dialect::attributes_of(self.operation, self.kind).ok()).as_ref()
+    }
+
+    /// The attributes as those of the operation; `None` if they cannot be read.
+    pub(super) fn attributes<'a, T: OperationAttributes<'a>>(&'a self) -> Option<T> {
+        typed(self.kind, self.all_attributes()?).ok()
     }
 
     pub(super) fn operand(&self, index: usize) -> Option<Value<'c, 'r>> {
@@ -135,12 +142,12 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         &self,
         kind: OpKind,
         operands: &[Value<'c, 'r>],
-        attributes: &Attributes,
+        attributes: impl Into<Attributes>,
         r#type: Type<'c>,
     ) -> Option<Value<'c, 'r>> {
         let Surroundings { rewriter, created } = self.surroundings;
         let (context, location) = (rewriter.context(), self.anchor.location());
-        let operation = dialect::new_operation(context, kind, operands, attributes, r#type, location).ok()?;
+        let operation = dialect::new_operation(context, kind, operands, &attributes.into(), r#type, location).ok()?;
         let operation = rewriter.insert_before(operation, self.anchor).ok()?;
         created.borrow_mut().push(operation);
         operation.result(0).ok().map(Value::from)
@@ -148,8 +155,7 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
 
     /// Creates a constant before this operation.
     pub(super) fn create_constant(&self, literal: Literal, r#type: Type<'c>) -> Option<Value<'c, 'r>> {
-        let attributes = Attributes::new().with("value", AttributeValue::Literal(literal));
-        self.create(OpKind::Constant, &[], &attributes, r#type)
+        self.create(OpKind::Constant, &[], ConstantAttributes { value: &literal }, r#type)
     }
 
     /// Creates a broadcast of a scalar to an array type.
@@ -160,8 +166,7 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         }
         let scalar_type = self.type_of(&Shape::scalar(scalar.element_type()))?;
         let scalar = self.create_constant(scalar.into(), scalar_type)?;
-        let attributes = Attributes::new().with("dimensions", AttributeValue::Ints(Vec::new()));
-        self.create(OpKind::Broadcast, &[scalar], &attributes, r#type)
+        self.create(OpKind::Broadcast, &[scalar], BroadcastAttributes { dimensions: &[] }, r#type)
     }
 
     /// Type of a shape.
@@ -192,7 +197,7 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
             return None;
         }
         match definition.kind {
-            OpKind::Constant => match definition.attributes().literal()? {
+            OpKind::Constant => match definition.attributes::<ConstantAttributes>()?.value {
                 literal @ Literal::Array(_) => Some(literal.clone()),
                 Literal::Tuple(_) | Literal::Token | Literal::Elided(_) => None,
             },

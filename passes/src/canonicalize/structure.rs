@@ -1,7 +1,15 @@
 //! Rules about operations that pass a value on: identities, tuples, selections.
 
-use hlo::attributes::AttributeValue;
+use hlo::attributes::Attributes;
 use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::get_dimension_size::GetDimensionSizeAttributes;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use hlo::ops::iota::IotaAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::reverse::ReverseAttributes;
+use hlo::ops::slice::SliceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
 
@@ -19,13 +27,19 @@ pub(super) static RULES: &[Rule] = &[
     Rule {
         name: "identity-transpose",
         kinds: &[OpKind::Transpose],
-        apply: |site| is_count(site.attributes().ints("dimensions")).then(|| site.operand_of_type(0))?,
+        apply: |site| {
+            let TransposeAttributes { dimensions } = site.attributes()?;
+            is_count(dimensions).then(|| site.operand_of_type(0))?
+        },
     },
     // broadcast(x, 0…n) => x
     Rule {
         name: "identity-broadcast",
         kinds: &[OpKind::Broadcast],
-        apply: |site| is_count(site.attributes().ints("dimensions")).then(|| site.operand_of_type(0))?,
+        apply: |site| {
+            let BroadcastAttributes { dimensions } = site.attributes()?;
+            is_count(dimensions).then(|| site.operand_of_type(0))?
+        },
     },
     // slice(x, [0:size:1]…) => x
     Rule {
@@ -36,7 +50,12 @@ pub(super) static RULES: &[Rule] = &[
                 part.start == 0 && part.limit == *size && (part.stride == 1 || *size <= 1)
             };
             let sizes = site.operand_array(0)?.dimensions;
-            site.attributes().slice().iter().zip(&sizes).all(whole).then(|| site.operand_of_type(0))?
+            site.attributes::<SliceAttributes>()?
+                .slice
+                .iter()
+                .zip(&sizes)
+                .all(whole)
+                .then(|| site.operand_of_type(0))?
         },
     },
     // pad(x, y, 0_0…) => x
@@ -45,7 +64,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Pad],
         apply: |site| {
             let sizes = site.operand_array(0)?.dimensions;
-            let mut dimensions = site.attributes().padding().iter().zip(&sizes);
+            let mut dimensions = site.attributes::<PadAttributes>()?.padding.iter().zip(&sizes);
             let none =
                 dimensions.all(|(part, size)| part.low == 0 && part.high == 0 && (part.interior == 0 || *size <= 1));
             none.then(|| site.operand_of_type(0))?
@@ -57,7 +76,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Reverse],
         apply: |site| {
             let sizes = site.operand_array(0)?.dimensions;
-            let mut dimensions = site.attributes().ints("dimensions").iter();
+            let mut dimensions = site.attributes::<ReverseAttributes>()?.dimensions.iter();
             let trivial =
                 dimensions.all(|&d| usize::try_from(d).ok().and_then(|d| sizes.get(d)).is_some_and(|&n| n <= 1));
             trivial.then(|| site.operand_of_type(0))?
@@ -88,7 +107,8 @@ pub(super) static RULES: &[Rule] = &[
         name: "element-of-tuple",
         kinds: &[OpKind::GetTupleElement],
         apply: |site| {
-            let index = usize::try_from(site.attributes().int("index")?).ok()?;
+            let GetTupleElementAttributes { index } = site.attributes()?;
+            let index = usize::try_from(index).ok()?;
             let tuple = site.operand_definition(0, OpKind::Tuple)?;
             tuple.operand(index).filter(|element| element.r#type() == site.r#type)
         },
@@ -102,7 +122,7 @@ pub(super) static RULES: &[Rule] = &[
             for (position, operand) in site.operands().enumerate() {
                 let element = site.definition(operand, OpKind::GetTupleElement)?;
                 let tuple = element.operand(0)?;
-                if element.attributes().int("index") != Some(position as i64)
+                if element.attributes::<GetTupleElementAttributes>()?.index != position as i64
                     || whole.is_some_and(|whole| whole != tuple)
                 {
                     return None;
@@ -144,7 +164,7 @@ pub(super) static RULES: &[Rule] = &[
         apply: |site| {
             let negated = site.operand_definition(0, OpKind::Not)?;
             let operands = [negated.operand(0)?, site.operand(2)?, site.operand(1)?];
-            site.create(OpKind::Select, &operands, site.attributes(), site.r#type)
+            site.create(OpKind::Select, &operands, Attributes::new(), site.r#type)
         },
     },
     // get-dimension-size(x) => size, where it is static
@@ -152,7 +172,7 @@ pub(super) static RULES: &[Rule] = &[
         name: "static-dimension-size",
         kinds: &[OpKind::GetDimensionSize],
         apply: |site| {
-            let dimension = usize::try_from(*site.attributes().ints("dimensions").first()?).ok()?;
+            let dimension = site.attributes::<GetDimensionSizeAttributes>()?.dimensions.index();
             let size = *site.operand_array(0)?.dimensions.get(dimension)?;
             site.create_constant(hlo::literal::Literal::scalar(i32::try_from(size).ok()?), site.r#type)
         },
@@ -162,7 +182,8 @@ pub(super) static RULES: &[Rule] = &[
         name: "iota-of-one",
         kinds: &[OpKind::Iota],
         apply: |site| {
-            let dimension = usize::try_from(site.attributes().int("iota_dimension")?).ok()?;
+            let IotaAttributes { iota_dimension } = site.attributes()?;
+            let dimension = usize::try_from(iota_dimension).ok()?;
             let array = site.array()?;
             if array.dimensions.get(dimension) != Some(&1) || !array.element_type.has_zero() {
                 return None;
@@ -186,8 +207,7 @@ fn slice_at_constants<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> 
         let start = index_value(&site.splat(start)?)?.clamp(0, (whole - size).max(0));
         parts.push(hlo::attributes::SliceDimension { start, limit: start + size, stride: 1 });
     }
-    let attributes = hlo::attributes::Attributes::new().with("slice", AttributeValue::Slice(parts));
-    site.create(OpKind::Slice, &[site.operand(0)?], &attributes, site.r#type)
+    site.create(OpKind::Slice, &[site.operand(0)?], SliceAttributes { slice: &parts }, site.r#type)
 }
 
 /// An integer scalar, saturated to 64 signed bits.

@@ -4,6 +4,7 @@
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::batch_norm::BatchNormAttributes;
 
 use crate::graph_builder::{GraphBuilder, Number};
 
@@ -34,6 +35,7 @@ impl<'b> Normalisation<'b> {
         operand: InstructionId,
         counted: Option<Counted>,
     ) -> Option<Self> {
+        let BatchNormAttributes { epsilon, feature_index } = instruction.attributes().ok()?;
         let shape = builder.array(operand);
         let result_type = shape.element_type;
         let element_type = if result_type.bit_width() < 32 { ElementType::F32 } else { result_type };
@@ -41,9 +43,9 @@ impl<'b> Normalisation<'b> {
             builder,
             counted,
             sizes: shape.dimensions,
-            feature: instruction.attributes.int("feature_index")?,
+            feature: feature_index,
             // XLA keeps it as `f32`, whatever the operands are.
-            epsilon: f64::from(instruction.attributes.float("epsilon").unwrap_or(0.0) as f32),
+            epsilon: f64::from(epsilon as f32),
             result_type,
             element_type,
         })

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use hlo::dialect;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::send_recv::ChannelAttributes;
 use melior::ir::BlockRef;
 use melior::ir::operation::OperationLike;
 use mlir_ext::rewrite::Rewriter;
@@ -20,8 +21,9 @@ pub(super) fn is_channel(kind: OpKind) -> bool {
     matches!(kind, OpKind::Send | OpKind::SendDone | OpKind::Recv | OpKind::RecvDone)
 }
 
-fn channel_of(instruction: &Instruction) -> i64 {
-    instruction.attributes.int("channel_id").unwrap_or(0)
+/// The attributes of an operation on a channel. Operations without a channel share one.
+fn channel_attributes(instruction: &Instruction) -> Result<ChannelAttributes, PassError> {
+    instruction.attributes().map_err(|error| PassError::bug(format!("`{}`: {error}", instruction.name)))
 }
 
 /// How a program uses a channel.
@@ -36,38 +38,39 @@ struct Usage<'c, 'r> {
 
 /// The channels of a program.
 pub(super) struct Channels {
-    local: BTreeSet<i64>,
+    local: BTreeSet<Option<i64>>,
 }
 
 impl Channels {
     pub(super) fn of(rewriter: &Rewriter<'_, '_>) -> Result<Self, PassError> {
-        let mut usages: BTreeMap<i64, Usage> = BTreeMap::new();
+        let mut usages: BTreeMap<Option<i64>, Usage> = BTreeMap::new();
         for operation in rewriter.operations() {
             let kind = dialect::kind_of(operation);
             let Some(kind @ (OpKind::Send | OpKind::RecvDone)) = kind else { continue };
             let instruction = dialect::operation_to_instruction(operation)?;
             let is_send = kind == OpKind::Send;
             let block = operation.block();
-            let usage = usages.entry(channel_of(&instruction)).or_insert(Usage { block, waiting: 0, is_local: true });
-            usage.is_local &= usage.block == block && !instruction.attributes.flag("is_host_transfer");
+            let attributes = channel_attributes(&instruction)?;
+            let usage = usages.entry(attributes.channel_id).or_insert(Usage { block, waiting: 0, is_local: true });
+            usage.is_local &= usage.block == block && !attributes.is_host_transfer;
             match usage.waiting.checked_sub(1) {
                 _ if is_send => usage.waiting += 1,
                 Some(waiting) => usage.waiting = waiting,
                 None => usage.is_local = false,
             }
         }
-        let is_local = |(_, usage): &(i64, Usage)| usage.is_local && usage.waiting == 0;
+        let is_local = |(_, usage): &(Option<i64>, Usage)| usage.is_local && usage.waiting == 0;
         Ok(Channels { local: usages.into_iter().filter(is_local).map(|(channel, _)| channel).collect() })
     }
 
-    fn is_local(&self, channel: i64) -> bool {
+    fn is_local(&self, channel: Option<i64>) -> bool {
         self.local.contains(&channel)
     }
 }
 
 /// Values of one computation sent and not yet received, by local channel.
 #[derive(Debug, Default)]
-pub(super) struct Sent(BTreeMap<i64, VecDeque<InstructionId>>);
+pub(super) struct Sent(BTreeMap<Option<i64>, VecDeque<InstructionId>>);
 
 impl Sent {
     /// Expands an operation on a channel.
@@ -78,7 +81,7 @@ impl Sent {
         instruction: &Instruction,
         operands: &[InstructionId],
     ) -> Option<InstructionId> {
-        let channel = channel_of(instruction);
+        let channel = channel_attributes(instruction).ok()?.channel_id;
         let is_local = channels.is_local(channel);
         match (instruction.kind, operands) {
             (OpKind::Send, &[value, token]) if is_local => {

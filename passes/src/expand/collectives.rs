@@ -1,9 +1,11 @@
 //! Collectives on one replica and one partition: everyone is replica 0, and receives what it sends itself.
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::collective_permute::CollectivePermuteAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::gather::GatherAttributes;
 use hlo::shape::Shape;
 
 use super::asynchronous::with_contexts;
@@ -65,10 +67,8 @@ fn received(
     operands: &[InstructionId],
     shape: &Shape,
 ) -> Option<InstructionId> {
-    let to_itself = match instruction.attributes.get("source_target_pairs") {
-        Some(AttributeValue::IntLists(pairs)) => pairs.iter().any(|pair| pair[..] == [0, 0]),
-        _ => false,
-    };
+    let attributes: CollectivePermuteAttributes = instruction.attributes().ok()?;
+    let to_itself = attributes.source_target_pairs.iter().any(|pair| pair[..] == [0, 0]);
     if to_itself { as_shape(builder, operands, shape) } else { Some(builder.zeros(shape)) }
 }
 
@@ -116,20 +116,16 @@ pub(super) fn ragged_all_to_all(
     let row = builder.iota(ElementType::S64, &[rows], 0);
     let number = builder.binary(OpKind::Subtract, row, first_written);
     let zero = builder.filled(&builder.array(number), Number::Integer(0));
-    let is_after = builder.compare("GE", number, zero);
-    let is_before = builder.compare("LT", number, count);
+    let is_after = builder.compare(ComparisonDirection::Ge, number, zero);
+    let is_before = builder.compare(ComparisonDirection::Lt, number, count);
     let is_sent = builder.binary(OpKind::And, is_after, is_before);
     let read = builder.binary(OpKind::Add, number, first_read);
     let indices = builder.reshape(read, &[rows, 1]);
     let rank = shape.rank() as i64;
     let mut slice_sizes = shape.dimensions.clone();
     slice_sizes[0] = 1;
-    let attributes = Attributes::new()
-        .with("offset_dims", AttributeValue::Ints((1..rank).collect()))
-        .with("collapsed_slice_dims", AttributeValue::Ints(vec![0]))
-        .with("start_index_map", AttributeValue::Ints(vec![0]))
-        .with("index_vector_dim", AttributeValue::Int(1))
-        .with("slice_sizes", AttributeValue::Ints(slice_sizes));
+    let offset_dims: Vec<i64> = (1..rank).collect();
+    let attributes = GatherAttributes::new(&offset_dims, &[0], &[0], 1, &slice_sizes);
     let sent = builder.add(OpKind::Gather, shape.clone(), &[input, indices], attributes);
     let is_sent = builder.broadcast(is_sent, &shape.dimensions, &[0]);
     Some(builder.select(is_sent, sent, output))

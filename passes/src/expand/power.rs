@@ -7,6 +7,7 @@
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
 use hlo::scalar;
 
 use crate::graph_builder::{GraphBuilder, Number};
@@ -102,7 +103,7 @@ fn of_negative_infinity(
     otherwise: InstructionId,
 ) -> InstructionId {
     let infinity = filled_like(builder, value, f64::NEG_INFINITY);
-    let is_infinite = builder.compare("EQ", value, infinity);
+    let is_infinite = builder.compare(ComparisonDirection::Eq, value, infinity);
     let result = filled_like(builder, value, result);
     builder.select(is_infinite, result, otherwise)
 }

@@ -2,16 +2,15 @@
 //!
 //! Sizes of groups are counted from 0; what lies beyond the last group gives zeros.
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::ragged_dot::{RaggedMode, group_sizes_prefix, ragged_mode};
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::ragged_dot::{RaggedDotAttributes, RaggedMode, group_sizes_prefix, ragged_mode};
 use hlo::shape::ArrayShape;
 
 use crate::graph_builder::{GraphBuilder, Number};
-
-const NUMBERS: [&str; 4] = ["lhs_batch_dims", "rhs_batch_dims", "lhs_contracting_dims", "rhs_contracting_dims"];
 
 pub(super) fn expand(
     builder: &mut GraphBuilder,
@@ -22,21 +21,27 @@ pub(super) fn expand(
     if let Some(shape) = instruction.shape.as_array().filter(|shape| !shape.element_type.has_zero()) {
         return widened(builder, instruction, shape, [lhs, rhs, group_sizes]);
     }
-    let attributes = &instruction.attributes;
-    let &[ragged] = attributes.ints("lhs_ragged_dims") else { return None };
+    let attributes: RaggedDotAttributes = instruction.attributes().ok()?;
+    let ragged = attributes.lhs_ragged_dims.index();
     let result = instruction.shape.as_array()?;
     let result = ArrayShape::new(result.element_type, result.dimensions.clone());
-    let [lhs_batch, rhs_batch, lhs_contracting, rhs_contracting] = NUMBERS.map(|name| attributes.ints(name).to_vec());
-    let numbers = [&lhs_batch[..], &rhs_batch, &lhs_contracting, &rhs_contracting];
-    let indices = |numbers: &[i64]| numbers.iter().map(|&d| d as usize).collect::<Vec<usize>>();
-    let sides = (indices(&lhs_batch), indices(&lhs_contracting));
-    let mode = ragged_mode(&sides.0, &sides.1, ragged as usize);
+    let (lhs_batch, rhs_batch) = (attributes.lhs_batch_dims, attributes.rhs_batch_dims);
+    let (lhs_contracting, rhs_contracting) = (attributes.lhs_contracting_dims, attributes.rhs_contracting_dims);
+    let numbers = DotAttributes {
+        lhs_batch_dims: lhs_batch,
+        lhs_contracting_dims: lhs_contracting,
+        rhs_batch_dims: rhs_batch,
+        rhs_contracting_dims: rhs_contracting,
+        ..DotAttributes::new()
+    };
+    let sides = attributes.dimensions();
+    let mode = ragged_mode(&sides.lhs_batch, &sides.lhs_contracting, ragged);
     if mode == RaggedMode::Batch {
-        return Some(dot(builder, result, lhs, rhs, numbers));
+        return Some(builder.add(OpKind::Dot, result, &[lhs, rhs], numbers));
     }
     // The dimensions whose indices decide on the group, the ragged one last.
-    let mut deciding = group_sizes_prefix(&sides.0, &sides.1, ragged as usize);
-    deciding.push(ragged as usize);
+    let mut deciding = group_sizes_prefix(&sides.lhs_batch, &sides.lhs_contracting, ragged);
+    deciding.push(ragged);
     let lhs_sizes = builder.dimensions(lhs);
     let extents: Vec<i64> = deciding.iter().map(|&d| lhs_sizes[d]).collect();
     let in_group = membership(builder, group_sizes, &extents)?;
@@ -44,7 +49,7 @@ pub(super) fn expand(
     if mode == RaggedMode::Contracting {
         // Each group has its own result: the group is a batch dimension, elements of other groups are zero.
         let partner = |d: usize| {
-            let pairs = lhs_batch.iter().zip(&rhs_batch).chain(lhs_contracting.iter().zip(&rhs_contracting));
+            let pairs = lhs_batch.iter().zip(rhs_batch).chain(lhs_contracting.iter().zip(rhs_contracting));
             pairs.into_iter().find(|(lhs, _)| **lhs == d as i64).map(|(_, &rhs)| rhs)
         };
         let rhs_deciding: Vec<i64> = deciding.iter().map(|&d| partner(d)).collect::<Option<_>>()?;
@@ -53,13 +58,18 @@ pub(super) fn expand(
         let rhs = masked(builder, rhs, in_group, groups, &rhs_deciding);
         let after = |dimensions: &[i64]| -> Vec<i64> { dimensions.iter().map(|d| d + 1).collect() };
         let with_group = |dimensions: &[i64]| -> Vec<i64> { [0].into_iter().chain(after(dimensions)).collect() };
-        let numbers =
-            [with_group(&lhs_batch), with_group(&rhs_batch), after(&lhs_contracting), after(&rhs_contracting)];
-        return Some(dot(builder, result, lhs, rhs, numbers.each_ref().map(Vec::as_slice)));
+        let numbers = DotAttributes {
+            lhs_batch_dims: &with_group(lhs_batch),
+            lhs_contracting_dims: &after(lhs_contracting),
+            rhs_batch_dims: &with_group(rhs_batch),
+            rhs_contracting_dims: &after(rhs_contracting),
+            ..DotAttributes::new()
+        };
+        return Some(builder.add(OpKind::Dot, result, &[lhs, rhs], numbers));
     }
     // Each group has its own right matrix: its number is a free dimension of the right operand, of whose results
     // each element keeps that of its own group. The dimensions that decide come first in the result.
-    let &[group_dim] = attributes.ints("rhs_group_dims") else { return None };
+    let &[group_dim] = attributes.rhs_group_dims else { return None };
     let rhs_rank = builder.dimensions(rhs).len() as i64;
     let is_free = |d: i64| !rhs_batch.contains(&d) && !rhs_contracting.contains(&d);
     let rhs_free: Vec<i64> = (0..rhs_rank).filter(|&d| is_free(d)).collect();
@@ -67,7 +77,7 @@ pub(super) fn expand(
     let group_place = rhs_first + rhs_free.iter().position(|&d| d == group_dim)? as i64;
     let mut all = result.clone();
     all.dimensions.insert(group_place as usize, groups);
-    let products = dot(builder, all.clone(), lhs, rhs, numbers);
+    let products = builder.add(OpKind::Dot, all.clone(), &[lhs, rhs], numbers);
     let places: Vec<i64> = [group_place].into_iter().chain(0..deciding.len() as i64).collect();
     let in_group = builder.broadcast_in_dim(in_group, &all.dimensions, &places);
     let zero = builder.filled(&all, Number::Integer(0));
@@ -90,22 +100,6 @@ fn widened(
     Some(builder.convert(result, shape.element_type))
 }
 
-fn dot(
-    builder: &mut GraphBuilder,
-    result: ArrayShape,
-    lhs: InstructionId,
-    rhs: InstructionId,
-    numbers: [&[i64]; 4],
-) -> InstructionId {
-    let mut attributes = Attributes::new();
-    for (name, dimensions) in NUMBERS.into_iter().zip(numbers) {
-        if !dimensions.is_empty() {
-            attributes.set(name, AttributeValue::Ints(dimensions.to_vec()));
-        }
-    }
-    builder.add(OpKind::Dot, result, &[lhs, rhs], attributes)
-}
-
 /// `pred[groups, extents…]`: whether an index, whose last part is that of the ragged dimension, is in a group.
 /// The group sizes are given for every index before the ragged dimension, or once for all.
 fn membership(builder: &mut GraphBuilder, group_sizes: InstructionId, extents: &[i64]) -> Option<InstructionId> {
@@ -120,7 +114,7 @@ fn membership(builder: &mut GraphBuilder, group_sizes: InstructionId, extents: &
     let square: Vec<i64> = shape.iter().copied().chain([groups]).collect();
     let (row, column) =
         (builder.iota(ElementType::S64, &square, rank - 1), builder.iota(ElementType::S64, &square, rank));
-    let counts = builder.compare("LE", column, row);
+    let counts = builder.compare(ComparisonDirection::Le, column, row);
     let others: Vec<i64> = (0..rank as i64 - 1).chain([rank as i64]).collect();
     let copies = builder.broadcast(sizes, &square, &others);
     let nothing = builder.filled(&ArrayShape::new(ElementType::S64, square), Number::Integer(0));
@@ -135,8 +129,8 @@ fn membership(builder: &mut GraphBuilder, group_sizes: InstructionId, extents: &
     };
     let (starts, ends) =
         (builder.broadcast_in_dim(starts, &all, &places), builder.broadcast_in_dim(ends, &all, &places));
-    let is_after = builder.compare("GE", position, starts);
-    let is_before = builder.compare("LT", position, ends);
+    let is_after = builder.compare(ComparisonDirection::Ge, position, starts);
+    let is_before = builder.compare(ComparisonDirection::Lt, position, ends);
     Some(builder.binary(OpKind::And, is_after, is_before))
 }
 

@@ -3,6 +3,8 @@
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::{ComparisonDirection, RandomDistribution};
+use hlo::ops::rng::RngAttributes;
 
 use crate::graph_builder::GraphBuilder;
 
@@ -21,11 +23,12 @@ pub(super) fn expand(
     let wide_shape = shape.with_element_type(ElementType::F64);
     let wide = builder.add(OpKind::Rng, wide_shape, &bounds, instruction.attributes.clone());
     let rounded = builder.convert(wide, element_type);
-    if instruction.attributes.word("distribution") != Some("rng_uniform") {
+    let RngAttributes { distribution } = instruction.attributes().ok()?;
+    if distribution != RandomDistribution::Uniform {
         return Some(rounded);
     }
     // Rounding may reach b, which is outside of [a, b).
     let [low, high] = [a, b].map(|bound| builder.broadcast(bound, &shape.dimensions, &[]));
-    let is_outside = builder.compare("EQ", rounded, high);
+    let is_outside = builder.compare(ComparisonDirection::Eq, rounded, high);
     Some(builder.select(is_outside, low, rounded))
 }

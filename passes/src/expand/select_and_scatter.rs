@@ -1,10 +1,13 @@
 //! `select-and-scatter`: a variadic reduce-window finds the place of each window's selected element, a scatter
 //! combines the source's elements into those places.
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
+use hlo::ops::scatter::ScatterAttributes;
+use hlo::ops::select_and_scatter::SelectAndScatterAttributes;
 use hlo::shape::{ArrayShape, Shape};
 
 use crate::graph_builder::{GraphBuilder, Number};
@@ -19,6 +22,7 @@ pub(crate) fn expand(
     let (&[operand, source, initial], [select, scatter]) = (operands, &instruction.computations[..]) else {
         return None;
     };
+    let SelectAndScatterAttributes { window } = instruction.attributes().ok()?;
     let shape = builder.array(operand);
     let windows = builder.dimensions(source);
     if windows.contains(&0) || shape.dimensions.contains(&0) {
@@ -36,7 +40,7 @@ pub(crate) fn expand(
         ArrayShape::new(shape.element_type, windows.clone()).into(),
         ArrayShape::new(place_type, windows.clone()).into(),
     ]);
-    let window = Attributes::new().with("window", AttributeValue::Window(instruction.attributes.window().to_vec()));
+    let window = ReduceWindowAttributes { window };
     let first = selection(&instruction.name, select, shape.element_type, place_type);
     let chosen = builder.add_with(OpKind::ReduceWindow, chosen, &[operand, places, zero, none], window, vec![first]);
     let chosen = builder.element(chosen, 1);
@@ -46,11 +50,7 @@ pub(crate) fn expand(
     let indices = builder.reshape(chosen, &[updates, 1]);
     let source = builder.reshape(source, &[updates]);
     let base = builder.broadcast(initial, &[count], &[]);
-    let attributes = Attributes::new()
-        .with("update_window_dims", AttributeValue::Ints(Vec::new()))
-        .with("inserted_window_dims", AttributeValue::Ints(vec![0]))
-        .with("scatter_dims_to_operand_dims", AttributeValue::Ints(vec![0]))
-        .with("index_vector_dim", AttributeValue::Int(1));
+    let attributes = ScatterAttributes::new(&[], &[0], &[0], 1);
     let flat = ArrayShape::new(shape.element_type, [count]);
     let combined = builder.add_with(OpKind::Scatter, flat, &[base, indices, source], attributes, vec![scatter.clone()]);
     Some(builder.reshape(combined, &shape.dimensions))
@@ -71,8 +71,8 @@ fn selection(name: &str, select: &Computation, value: ElementType, place: Elemen
     let [first, first_place, second, second_place] =
         shapes.map(|shape| builder.parameter(number.next().unwrap_or_default(), shape));
     let zero = builder.scalar(place, Number::Integer(0));
-    let exists = builder.compare("GE", first_place, zero);
-    let alone = builder.compare("LT", second_place, zero);
+    let exists = builder.compare(ComparisonDirection::Ge, first_place, zero);
+    let alone = builder.compare(ComparisonDirection::Lt, second_place, zero);
     let selected = builder.splice(select, &[first, second]);
     let wins = builder.binary(OpKind::Or, alone, selected);
     let keeps = builder.binary(OpKind::And, exists, wins);

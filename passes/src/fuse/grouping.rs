@@ -8,10 +8,11 @@ use std::collections::{HashMap, HashSet};
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::FusionRole;
 use hlo::shape::Shape;
 
 use super::order::Order;
-use super::roles::{Role, is_alias, is_expensive, reads_at_same_index};
+use super::roles::{is_alias, is_expensive, reads_at_same_index, role};
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
 const MAX_GROUP_SIZE: usize = 384;
@@ -56,7 +57,7 @@ pub(super) struct Grouping<'a> {
     /// Whether a reduction reads contiguous rows.
     reduces_rows: &'a dyn Fn(InstructionId) -> bool,
     pub(super) users: Vec<Vec<InstructionId>>,
-    roles: Vec<Role>,
+    roles: Vec<FusionRole>,
     pub(super) groups: Vec<Group>,
     /// Groups in which an instruction is computed.
     pub(super) member_of: Vec<Vec<GroupId>>,
@@ -87,7 +88,7 @@ impl<'a> Grouping<'a> {
             computation,
             reduces_rows,
             users,
-            roles: computation.instructions.iter().map(Role::of).collect(),
+            roles: computation.instructions.iter().map(role).collect(),
             groups: Vec::new(),
             member_of: vec![Vec::new(); count],
             written_by: vec![None; count],
@@ -95,7 +96,7 @@ impl<'a> Grouping<'a> {
         };
         let mut order = Order::new(count);
         for position in (0..count).rev() {
-            if grouping.roles[position] != Role::Opaque {
+            if grouping.roles[position] != FusionRole::Opaque {
                 grouping.place(InstructionId(position as u32), &mut order);
             }
         }
@@ -106,7 +107,7 @@ impl<'a> Grouping<'a> {
         self.computation.get(id)
     }
 
-    fn role(&self, id: InstructionId) -> Role {
+    fn role(&self, id: InstructionId) -> FusionRole {
         self.roles[id.index()]
     }
 
@@ -140,7 +141,8 @@ impl<'a> Grouping<'a> {
         let readers = self.readers(id);
         let joinable: Vec<&(GroupId, Vec<InstructionId>)> =
             readers.iter().filter(|(group, users)| self.can_compute_in(id, *group, users)).collect();
-        let copied = self.role(id) == Role::View && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
+        let copied = self.role(id) == FusionRole::View
+            && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
         let everywhere = joinable.len() == readers.len();
 
@@ -175,7 +177,7 @@ impl<'a> Grouping<'a> {
 
     fn is_small_scalar(&self, instruction: &Instruction) -> bool {
         instruction.shape.as_array().is_some_and(|shape| shape.rank() == 0)
-            && Role::of(instruction) == Role::Elementwise
+            && role(instruction) == FusionRole::Elementwise
             && !is_expensive(instruction)
     }
 
@@ -192,8 +194,8 @@ impl<'a> Grouping<'a> {
             outputs: vec![id],
             elements: shape.element_count(),
             dimensions: shape.dimensions.clone(),
-            has_reduction: self.role(id) == Role::Reduction,
-            has_update: self.role(id) == Role::Update,
+            has_reduction: self.role(id) == FusionRole::Reduction,
+            has_update: self.role(id) == FusionRole::Update,
             opaque_inputs: self.opaque_operands(id).collect(),
         });
         self.member_of[id.index()].push(group);
@@ -202,7 +204,7 @@ impl<'a> Grouping<'a> {
 
     fn opaque_operands(&self, id: InstructionId) -> impl Iterator<Item = InstructionId> {
         let operands = self.instruction(id).operands.iter().copied();
-        operands.filter(|&operand| self.role(operand) == Role::Opaque)
+        operands.filter(|&operand| self.role(operand) == FusionRole::Opaque)
     }
 
     fn join(&mut self, id: InstructionId, group: GroupId, users: &[InstructionId]) {
@@ -211,7 +213,7 @@ impl<'a> Grouping<'a> {
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
         let member = Member { evaluations: self.evaluations_in(group, users), is_at_loop_index };
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
-        let is_reduction = self.role(id) == Role::Reduction;
+        let is_reduction = self.role(id) == FusionRole::Reduction;
         let group_data = &mut self.groups[group];
         group_data.members.insert(id, member);
         group_data.has_reduction |= is_reduction;
@@ -253,18 +255,18 @@ impl<'a> Grouping<'a> {
         let user_is_window = users.iter().any(|&user| self.instruction(user).kind == OpKind::ReduceWindow);
         let elements = shape.element_count();
         match self.role(id) {
-            Role::Opaque | Role::Update => false,
-            Role::View => evaluations <= MAX_EVALUATIONS,
-            role @ (Role::Elementwise | Role::Lookup) => {
+            FusionRole::Opaque | FusionRole::Update => false,
+            FusionRole::View => evaluations <= MAX_EVALUATIONS,
+            role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
                 // A reduction reads each element of its operand once, whatever the size of its result.
                 let recomputed = group_data.elements.saturating_mul(i64::from(evaluations)) > elements.max(1);
-                if is_expensive(instruction) || role == Role::Lookup {
+                if is_expensive(instruction) || role == FusionRole::Lookup {
                     evaluations <= 1 && (!recomputed || elements == 1 && group_data.elements <= 64) && !user_is_window
                 } else {
                     evaluations <= 4 && !user_is_window || evaluations <= 1
                 }
             }
-            Role::Reduction => {
+            FusionRole::Reduction => {
                 evaluations == 1
                     && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
@@ -282,7 +284,7 @@ impl<'a> Grouping<'a> {
         let shape = self.instruction(id).shape.as_array();
         shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)
             && !group_data.has_update
-            && !(group_data.has_reduction && self.role(id) != Role::Reduction)
+            && !(group_data.has_reduction && self.role(id) != FusionRole::Reduction)
             && self.evaluations_in(group, users) == 1
             && users.iter().all(|&user| self.reads_at_loop_index(user, group))
     }

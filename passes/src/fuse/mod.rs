@@ -17,11 +17,14 @@ mod roles;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use hlo::attributes::{AttributeValue, Attributes};
+use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops;
+use hlo::ops::enumerations::FusionKind;
+use hlo::ops::fusion::FusionAttributes;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use hlo::ops::{self, Effects};
 use melior::ir::operation::OperationLike;
 use melior::ir::r#type::TupleType;
 use melior::ir::{Block, BlockLike, BlockRef, Location, OperationRef, Region, RegionLike, Type, Value, ValueLike};
@@ -150,9 +153,7 @@ impl<'c, 'r> Fuser<'c, 'r> {
 
     fn has_effect(&self, id: InstructionId, instruction: &Instruction) -> bool {
         let definition = ops::definition(instruction.kind);
-        let may_have = definition.has_side_effect
-            || !definition.computations.is_empty()
-            || matches!(instruction.kind, OpKind::CustomCall | OpKind::Call);
+        let may_have = definition.effects != Effects::None || !definition.computations.is_empty();
         may_have && self.operation(id).is_some_and(|operation| has_effect(self.rewriter, operation))
     }
 
@@ -276,8 +277,8 @@ impl<'c, 'r> Fuser<'c, 'r> {
         let region = Region::new();
         region.append_block(block);
 
-        let kind = if group.has_reduction { "kInput" } else { "kLoop" };
-        let attributes = Attributes::new().with("kind", AttributeValue::Word(kind.to_string()));
+        let kind = if group.has_reduction { FusionKind::Input } else { FusionKind::Loop };
+        let attributes = FusionAttributes::new(kind).into();
         let operands: Vec<Value> = inputs.iter().map(|&input| self.value(input)).collect::<Result<_, _>>()?;
         let own = named(location, format!("fusion.{number}"));
         let fusion =
@@ -288,7 +289,7 @@ impl<'c, 'r> Fuser<'c, 'r> {
             return Ok(());
         }
         for (index, (&output, value)) in outputs.iter().zip(&values).enumerate() {
-            let attributes = Attributes::new().with("index", AttributeValue::Int(index as i64));
+            let attributes = GetTupleElementAttributes { index: index as i64 }.into();
             let name = named(location, format!("fusion.{number}.output.{index}"));
             let kind = OpKind::GetTupleElement;
             let element = dialect::new_operation(context, kind, &[fusion], &attributes, value.r#type(), name)?;

@@ -9,11 +9,13 @@ mod reductions;
 mod scatter;
 mod sort;
 
-use hlo::attributes::{AttributeValue, Attributes};
+use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::dynamic_slice::DynamicSliceAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::{self, OpClass};
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::operation::OperationLike;
@@ -128,7 +130,7 @@ fn select_between_branches(builder: &mut GraphBuilder, instruction: &Instruction
             ElementType::Pred => selector,
             element_type => {
                 let number = builder.scalar(element_type, Number::Integer(number as i64));
-                builder.compare("EQ", selector, number)
+                builder.compare(ComparisonDirection::Eq, selector, number)
             }
         };
         chosen = builder.choose(is_chosen, result, chosen);
@@ -174,7 +176,7 @@ fn counted_loop(
     let parameter = condition.parameter(0, shape.clone());
     let index = condition.element(parameter, 0);
     let end = condition.scalar(element_type, Number::Integer(count));
-    let goes_on = condition.compare("LT", index, end);
+    let goes_on = condition.compare(ComparisonDirection::Lt, index, end);
     let condition = condition.finish(format!("{name}.condition"), goes_on, Vec::new());
 
     let mut inner = GraphBuilder::new(&format!("{name}.body"));
@@ -207,7 +209,7 @@ fn flat(builder: &mut GraphBuilder, array: InstructionId) -> InstructionId {
 
 /// The element of a flat array at an index.
 fn element_at(builder: &mut GraphBuilder, array: InstructionId, index: InstructionId) -> InstructionId {
-    let attributes = Attributes::new().with("dynamic_slice_sizes", AttributeValue::Ints(vec![1]));
+    let attributes = DynamicSliceAttributes { dynamic_slice_sizes: &[1] };
     let shape = ArrayShape::new(builder.element_type(array), [1]);
     let slice = builder.add(OpKind::DynamicSlice, shape, &[array, index], attributes);
     builder.reshape(slice, &[])

@@ -3,6 +3,9 @@
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
 use hlo::shape::ArrayShape;
 
 use super::{as_declared, call, counted_loop, element_at, elements_at, flat, with_element, with_number};
@@ -27,7 +30,7 @@ pub(super) fn map(builder: &mut GraphBuilder, instruction: &Instruction) -> Opti
 /// The reduced dimensions come last; each run of them is folded into one element.
 pub(super) fn reduce(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
     let (inputs, initial) = instruction.operands.split_at(instruction.operands.len() / 2);
-    let reduced = instruction.attributes.ints("dimensions");
+    let reduced = instruction.attributes::<ReduceAttributes>().ok()?.dimensions;
     let dimensions = builder.dimensions(*inputs.first()?);
     let (last, first): (Vec<i64>, Vec<i64>) = (0..dimensions.len() as i64).partition(|d| reduced.contains(d));
     let runs: i64 = first.iter().map(|&d| dimensions[d as usize]).product();
@@ -46,7 +49,7 @@ pub(super) fn reduce(builder: &mut GraphBuilder, instruction: &Instruction) -> O
 /// Every window is laid out as a run, in which padding and holes are passed over.
 pub(super) fn reduce_window(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
     let (inputs, initial) = instruction.operands.split_at(instruction.operands.len() / 2);
-    let window = instruction.attributes.window();
+    let window = instruction.attributes::<ReduceWindowAttributes>().ok()?.window;
     let base = builder.dimensions(*inputs.first()?);
     let outside = &instruction.shape.leaves().first()?.as_array()?.dimensions;
     let inside: Vec<i64> = window.iter().map(|w| w.size).collect();
@@ -69,7 +72,11 @@ pub(super) fn reduce_window(builder: &mut GraphBuilder, instruction: &Instructio
         let dilation = w.base_dilation.max(1);
         let index = spread(builder, OpKind::Divide, dilated, dilation);
         let hole = spread(builder, OpKind::Remainder, dilated, dilation);
-        for (direction, value, bound) in [("GE", dilated, 0), ("LT", index, base[d]), ("EQ", hole, 0)] {
+        for (direction, value, bound) in [
+            (ComparisonDirection::Ge, dilated, 0),
+            (ComparisonDirection::Lt, index, base[d]),
+            (ComparisonDirection::Eq, hole, 0),
+        ] {
             let bound = builder.filled(&places, Number::Integer(bound));
             let holds = builder.compare(direction, value, bound);
             exists = builder.binary(OpKind::And, exists, holds);

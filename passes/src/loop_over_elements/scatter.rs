@@ -11,7 +11,8 @@ pub(super) fn scatter(builder: &mut GraphBuilder, instruction: &Instruction) -> 
     let (inputs, rest) = instruction.operands.split_at(count);
     let (&indices, updates) = rest.split_first()?;
     let operands = [*inputs.first()?, indices, *updates.first()?];
-    let ScatterPlaces { place, fits } = ScatterPlaces::new(builder, &instruction.attributes, operands, &[], &[])?;
+    let ScatterPlaces { place, fits } =
+        ScatterPlaces::new(builder, &instruction.attributes().ok()?, operands, &[], &[])?;
     let inputs: Vec<InstructionId> = inputs.iter().map(|&input| flat(builder, input)).collect();
     let mut constants = vec![flat(builder, place), flat(builder, fits)];
     constants.extend(updates.iter().map(|&update| flat(builder, update)));

@@ -2,12 +2,14 @@
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::sort::SortAttributes;
 
 use super::{as_declared, call, counted_loop, element_at, elements_at, flat, index_type, with_element, with_number};
 use crate::graph_builder::{GraphBuilder, Number};
 
 pub(super) fn sort(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
-    let along = *instruction.attributes.ints("dimensions").first()?;
+    let along = instruction.attributes::<SortAttributes>().ok()?.dimensions.0;
     let comparator = instruction.computations.first()?;
     let dimensions = builder.dimensions(*instruction.operands.first()?);
     let length = *dimensions.get(along as usize)?;
@@ -77,7 +79,7 @@ fn merged(
         };
         let (left_end, right_end) = (end_after(width), end_after(pair));
         let zero = builder.scalar(element_type, Number::Integer(0));
-        let begins = builder.compare("EQ", offset, zero);
+        let begins = builder.compare(ComparisonDirection::Eq, offset, zero);
         let left = builder.select(begins, start, left);
         let right = builder.select(begins, left_end, right);
 
@@ -86,8 +88,8 @@ fn merged(
         let arguments: Vec<InstructionId> =
             candidates[0].iter().zip(&candidates[1]).flat_map(|(&right, &left)| [right, left]).collect();
         let precedes = call(builder, comparator, &arguments);
-        let left_is_empty = builder.compare("GE", left, left_end);
-        let right_exists = builder.compare("LT", right, right_end);
+        let left_is_empty = builder.compare(ComparisonDirection::Ge, left, left_end);
+        let right_exists = builder.compare(ComparisonDirection::Lt, right, right_end);
         let takes_right = builder.binary(OpKind::And, right_exists, precedes[0]);
         let takes_right = builder.binary(OpKind::Or, left_is_empty, takes_right);
         let place = builder.select(takes_right, right_place, left_place);

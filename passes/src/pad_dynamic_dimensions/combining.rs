@@ -5,9 +5,12 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
+use hlo::ops::sort::SortAttributes;
 use hlo::shape::Shape;
 
-use super::sizes::{Arithmetic, ArraySizes, Sizes, bounded, existing, masked};
+use super::sizes::{Arithmetic, ArraySizes, Sizes, bounded, existing, indices, masked};
 use super::{Site, Value};
 use crate::graph_builder::{GraphBuilder, Number};
 
@@ -62,14 +65,14 @@ impl Site<'_> {
 
     pub(super) fn reduce(&mut self) -> Option<Value> {
         let sizes = self.reduced_sizes();
-        let reduced = self.ints("dimensions");
+        let reduced = indices(self.attributes::<ReduceAttributes>()?.dimensions);
         let kept = (0..sizes.len()).filter(|d| !reduced.contains(d)).map(|d| sizes[d]).collect();
         self.reduced(&sizes, kept)
     }
 
     pub(super) fn reduce_window(&mut self) -> Option<Value> {
         let sizes = self.reduced_sizes();
-        let window = self.instruction.attributes.window().to_vec();
+        let window = self.attributes::<ReduceWindowAttributes>()?.window.to_vec();
         let windows = sizes.iter().zip(window).map(|(&size, w)| self.windows(size, &w)).collect();
         self.reduced(&sizes, windows)
     }
@@ -90,7 +93,7 @@ impl Site<'_> {
 
     /// What does not exist along the sorted dimension comes last: it is sorted by that first.
     pub(super) fn sort(&mut self) -> Option<Value> {
-        let along = *self.ints("dimensions").first()?;
+        let along = self.attributes::<SortAttributes>()?.dimensions.index();
         let mut sizes = self.sizes_of(0);
         for operand in 1..self.operands.len() {
             for (own, size) in sizes.iter_mut().zip(self.sizes_of(operand)) {

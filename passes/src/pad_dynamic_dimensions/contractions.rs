@@ -1,30 +1,28 @@
 //! Operations that multiply and add: what does not exist of a contracted dimension is zero.
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::ElementType;
 use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
 use hlo::ops::convolution::ConvolutionAttributes;
-use hlo::ops::ragged_dot::{RaggedMode, ragged_mode};
+use hlo::ops::dot::{DotAttributes, DotDimensions};
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::gather::GatherAttributes;
+use hlo::ops::ragged_dot::{RaggedDotAttributes, RaggedMode, ragged_mode};
 use hlo::shape::ArrayShape;
 
 use super::Site;
-use super::sizes::{Arithmetic, ArraySizes, zeroed};
+use super::sizes::{Arithmetic, ArraySizes, indices, zeroed};
 use crate::graph_builder::{GraphBuilder, Number};
 
 impl Site<'_> {
     pub(super) fn dot(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let names = [["lhs_batch_dims", "lhs_contracting_dims"], ["rhs_batch_dims", "rhs_contracting_dims"]];
-        let numbers = names.map(|side| side.map(|name| self.ints(name)));
-        self.mask_contracted(&numbers[0][1], &numbers[1][1]);
-        let sizes = [self.sizes_of(0), self.sizes_of(1)];
-        let batch = numbers[0][0].iter().zip(&numbers[1][0]).map(|(&l, &r)| sizes[0][l].or(sizes[1][r]));
-        let free = (0..2).flat_map(|side| {
-            let used = &numbers[side];
-            let sizes = &sizes[side];
-            (0..sizes.len()).filter(|d| !used[0].contains(d) && !used[1].contains(d)).map(|d| sizes[d])
-        });
-        let result = batch.chain(free).collect();
+        let numbers = self.attributes::<DotAttributes>()?.dimensions();
+        self.mask_contracted(&numbers.lhs_contracting, &numbers.rhs_contracting);
+        let (lhs, rhs) = (self.sizes_of(0), self.sizes_of(1));
+        let batch = numbers.lhs_batch.iter().zip(&numbers.rhs_batch).map(|(&l, &r)| lhs[l].or(rhs[r]));
+        let lhs_free = numbers.lhs_free(lhs.len()).into_iter().map(|d| lhs[d]);
+        let rhs_free = numbers.rhs_free(rhs.len()).into_iter().map(|d| rhs[d]);
+        let result = batch.chain(lhs_free).chain(rhs_free).collect();
         Some((self.unchanged(), result))
     }
 
@@ -43,7 +41,7 @@ impl Site<'_> {
 
     /// Spatial and feature dimensions end with zeros; the kernel must have its full size in space.
     pub(super) fn convolution(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let attributes: ConvolutionAttributes = self.instruction.attributes().ok()?;
+        let attributes: ConvolutionAttributes = self.attributes()?;
         let numbers = attributes.dim_labels.clone();
         let (input, kernel) = (self.sizes_of(0), self.sizes_of(1));
         if numbers.kernel_spatial.iter().any(|&d| kernel[d as usize].is_some()) {
@@ -78,7 +76,7 @@ impl Site<'_> {
         let mut sizes = vec![None; input.len()];
         sizes[numbers.output_batch as usize] =
             input[batch].map(|size| Arithmetic(self.builder).divided(size, batch_groups));
-        let window = self.instruction.attributes.window().to_vec();
+        let window = attributes.window.to_vec();
         for ((&from, &to), w) in numbers.input_spatial.iter().zip(&numbers.output_spatial).zip(&window) {
             sizes[to as usize] = self.windows(input[from as usize], w);
         }
@@ -120,7 +118,7 @@ impl Site<'_> {
         let inside = builder.binary(OpKind::Remainder, position, room);
         let start = builder.binary(OpKind::Multiply, group, length);
         let place = builder.binary(OpKind::Add, start, inside);
-        let exists = builder.compare("LT", inside, length);
+        let exists = builder.compare(ComparisonDirection::Lt, inside, length);
         let moved = slices_at(builder, self.operands[operand], dimension, place);
         let exists = builder.broadcast(exists, &bounds, &[dimension as i64]);
         let zero = builder.filled(&builder.array(moved), Number::Integer(0));
@@ -129,13 +127,13 @@ impl Site<'_> {
 
     /// Groups of run-time sizes: of the ragged dimension, and of how many groups there are.
     pub(super) fn ragged_dot(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let names = ["lhs_batch_dims", "lhs_contracting_dims", "rhs_batch_dims", "rhs_contracting_dims"];
-        let [lhs_batch, lhs_contracting, rhs_batch, rhs_contracting] = names.map(|name| self.ints(name));
+        let attributes: RaggedDotAttributes = self.attributes()?;
+        let ragged = attributes.lhs_ragged_dims.index();
+        let group_dims = indices(attributes.rhs_group_dims);
+        let DotDimensions { lhs_batch, lhs_contracting, rhs_batch, rhs_contracting } = attributes.dimensions();
         self.mask_contracted(&lhs_contracting, &rhs_contracting);
         let [lhs, rhs, groups] = [0, 1, 2].map(|operand| self.sizes_of(operand));
         self.operands[2] = zeroed(self.builder, self.operands[2], &groups);
-        let ragged = *self.ints("lhs_ragged_dims").first()?;
-        let group_dims = self.ints("rhs_group_dims");
         let mut sizes: ArraySizes = Vec::new();
         if ragged_mode(&lhs_batch, &lhs_contracting, ragged) == RaggedMode::Contracting {
             sizes.push(*groups.last()?);
@@ -180,14 +178,10 @@ fn slices_at(
     places: InstructionId,
 ) -> InstructionId {
     let shape = builder.array(value);
-    let others = (0..shape.rank() as i64).filter(|&d| d != dimension as i64).collect();
+    let others: Vec<i64> = (0..shape.rank() as i64).filter(|&d| d != dimension as i64).collect();
     let mut slice_sizes = shape.dimensions.clone();
     slice_sizes[dimension] = 1;
-    let attributes = Attributes::new()
-        .with("offset_dims", AttributeValue::Ints(others))
-        .with("collapsed_slice_dims", AttributeValue::Ints(vec![dimension as i64]))
-        .with("start_index_map", AttributeValue::Ints(vec![dimension as i64]))
-        .with("index_vector_dim", AttributeValue::Int(1))
-        .with("slice_sizes", AttributeValue::Ints(slice_sizes));
+    let along = [dimension as i64];
+    let attributes = GatherAttributes::new(&others, &along, &along, 1, &slice_sizes);
     builder.add(OpKind::Gather, shape, &[value, places], attributes)
 }

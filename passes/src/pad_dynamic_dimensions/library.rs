@@ -1,10 +1,18 @@
 //! Operations that are made of others or of library calls: each on what exists.
 
-use hlo::attributes::{AttributeValue, Attributes};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::batch_norm::BatchNormAttributes;
+use hlo::ops::compare::CompareAttributes;
+use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::is_annotation;
+use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
+use hlo::ops::fft::FftAttributes;
+use hlo::ops::sort::SortAttributes;
+use hlo::ops::top_k::TopKAttributes;
+use hlo::ops::triangular_solve::TriangularSolveAttributes;
+use hlo::ops::typed_attributes::Dimension;
 use hlo::shape::{ArrayShape, Shape};
 
 use super::combining::sorted_existing;
@@ -17,7 +25,8 @@ use crate::graph_builder::GraphBuilder;
 impl Site<'_> {
     /// `batch-norm-training` and `batch-norm-grad`: means over what exists; `batch-norm-inference`.
     pub(super) fn batch_norm(&mut self) -> Option<Value> {
-        let feature = usize::try_from(self.instruction.attributes.int("feature_index")?).ok()?;
+        let BatchNormAttributes { feature_index, .. } = self.attributes()?;
+        let feature = usize::try_from(feature_index).ok()?;
         let bounds = self.dimensions_of(0);
         let mut sizes = self.sizes_of(0);
         for operand in 1..self.operands.len() {
@@ -68,7 +77,7 @@ impl Site<'_> {
     pub(super) fn triangular_solve(&mut self) -> Option<(InstructionId, ArraySizes)> {
         let (coefficients, mut sizes) = (self.sizes_of(0), self.sizes_of(1));
         let columns = sizes.len().checked_sub(1)?;
-        let is_left = self.instruction.attributes.flag("left_side");
+        let TriangularSolveAttributes { left_side: is_left, .. } = self.attributes()?;
         let along = if is_left { columns.checked_sub(1)? } else { columns };
         let order = sizes[along].or(coefficients[columns]).or(coefficients[columns - 1]);
         self.operands[0] = self.ending_in_identity(order)?;
@@ -89,7 +98,7 @@ impl Site<'_> {
         (ends[rows], ends[columns]) = (order, order);
         let Some(exists) = existing(self.builder, &shape.dimensions, &ends) else { return Some(operand) };
         let [row, column] = [rows, columns].map(|d| self.builder.iota(ElementType::S32, &shape.dimensions, d));
-        let diagonal = self.builder.compare("EQ", row, column);
+        let diagonal = self.builder.compare(ComparisonDirection::Eq, row, column);
         let identity = self.builder.convert(diagonal, shape.element_type);
         Some(self.builder.select(exists, operand, identity))
     }
@@ -97,7 +106,7 @@ impl Site<'_> {
     /// Transforms have a fixed length; only how many there are may vary.
     pub(super) fn fft(&mut self) -> Option<(InstructionId, ArraySizes)> {
         let sizes = self.sizes_of(0);
-        let lengths = self.instruction.attributes.ints("fft_length").len();
+        let lengths = self.attributes::<FftAttributes>()?.fft_length.len();
         let is_fixed = sizes.iter().rev().take(lengths).all(Option::is_none);
         is_fixed.then(|| (self.unchanged(), sizes))
     }
@@ -112,14 +121,15 @@ impl Site<'_> {
             Some(end) => {
                 let shape = self.builder.array(self.operands[0]);
                 let places = self.builder.iota(ElementType::S32, &shape.dimensions, along);
-                let attributes = &self.instruction.attributes;
-                let largest = attributes.get("largest").is_none() || attributes.flag("largest");
+                // The custom call of this name gives the largest.
+                let largest = match self.instruction.kind {
+                    OpKind::TopK => self.attributes::<TopKAttributes>()?.largest,
+                    _ => true,
+                };
                 let comparator = total_order(&self.instruction.name, shape.element_type, largest);
-                let attributes = Attributes::new()
-                    .with("dimensions", AttributeValue::Ints(vec![along as i64]))
-                    .with("is_stable", AttributeValue::Bool(true));
+                let attributes = SortAttributes { dimensions: Dimension(along as i64), is_stable: true };
                 let operands = [self.operands[0], places];
-                let sorted = sorted_existing(self.builder, &operands, attributes, &comparator, (along, end));
+                let sorted = sorted_existing(self.builder, &operands, attributes.into(), &comparator, (along, end));
                 let count = *self.result_dimensions().last()?;
                 let results: Vec<InstructionId> =
                     sorted.iter().map(|&operand| self.builder.slice(operand, along, 0, count)).collect();
@@ -131,7 +141,7 @@ impl Site<'_> {
 
     /// An annotation is its operand. Functions see zeros where nothing exists, and give whole arrays.
     pub(super) fn custom_call(&mut self) -> Option<Value> {
-        let target = self.instruction.attributes.word("custom_call_target").unwrap_or_default();
+        let CustomCallAttributes { custom_call_target: target, .. } = self.attributes()?;
         if is_annotation(target) {
             return Some(match (&self.operands[..], &self.sizes[..]) {
                 ([operand], [sizes]) => (*operand, sizes.clone()),
@@ -155,11 +165,11 @@ fn total_order(name: &str, element_type: ElementType, descending: bool) -> Compu
     let mut number = 0..;
     let [first, second, _, _] =
         shapes.map(|element_type| builder.parameter(number.next().unwrap_or_default(), Shape::scalar(element_type)));
-    let direction = if descending { "GT" } else { "LT" };
-    let mut attributes = Attributes::new().with("direction", AttributeValue::Word(direction.to_string()));
-    if element_type.class() == ElementClass::Float {
-        attributes.set("type", AttributeValue::Word("TOTALORDER".to_string()));
-    }
+    let is_float = element_type.class() == ElementClass::Float;
+    let attributes = CompareAttributes {
+        direction: if descending { ComparisonDirection::Gt } else { ComparisonDirection::Lt },
+        r#type: is_float.then_some(ComparisonType::TotalOrder),
+    };
     let shape = ArrayShape::new(ElementType::Pred, []);
     let root = builder.add(OpKind::Compare, shape, &[first, second], attributes);
     builder.finish(format!("{name}.order"), root, Vec::new())

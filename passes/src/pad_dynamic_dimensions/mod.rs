@@ -21,6 +21,9 @@ use std::collections::HashSet;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::get_dimension_size::GetDimensionSizeAttributes;
+use hlo::ops::set_dimension_size::SetDimensionSizeAttributes;
+use hlo::ops::typed_attributes::OperationAttributes;
 use hlo::ops::{self, OpClass};
 use hlo::shape::{Shape, UNBOUNDED};
 use melior::ir::operation::OperationLike;
@@ -251,7 +254,7 @@ fn push_unchanged(builder: &mut GraphBuilder, instruction: &Instruction, operand
     builder.push(Instruction { operands: operands.to_vec(), shape: bounded(&instruction.shape), ..instruction.clone() })
 }
 
-impl Site<'_> {
+impl<'s> Site<'s> {
     /// The operation's value; `None` where it has no rule.
     fn resolve(&mut self) -> Option<Value> {
         let kind = self.instruction.kind;
@@ -303,8 +306,9 @@ impl Site<'_> {
         self.operands.get(operand).map(|&operand| self.builder.dimensions(operand)).unwrap_or_default()
     }
 
-    fn ints(&self, name: &str) -> Vec<usize> {
-        self.instruction.attributes.ints(name).iter().filter_map(|&d| usize::try_from(d).ok()).collect()
+    /// The attributes, as those of the operation.
+    fn attributes<T: OperationAttributes<'s>>(&self) -> Option<T> {
+        self.instruction.attributes().ok()
     }
 
     /// The array result at its bounds.
@@ -337,7 +341,7 @@ impl Site<'_> {
     }
 
     fn get_dimension_size(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let dimension = *self.ints("dimensions").first()?;
+        let dimension = self.attributes::<GetDimensionSizeAttributes>()?.dimensions.index();
         let bound = *self.dimensions_of(0).get(dimension)?;
         let size = *self.sizes_of(0).get(dimension)?;
         Some((Arithmetic(self.builder).size(size, bound), Vec::new()))
@@ -345,7 +349,7 @@ impl Site<'_> {
 
     /// The data stays; a size beyond the bound is the bound.
     fn set_dimension_size(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let dimension = *self.ints("dimensions").first()?;
+        let dimension = self.attributes::<SetDimensionSizeAttributes>()?.dimensions.index();
         let bound = *self.dimensions_of(0).get(dimension)?;
         let mut sizes = self.sizes_of(0);
         let size = Arithmetic(self.builder).at_least(self.operands[1], 0);

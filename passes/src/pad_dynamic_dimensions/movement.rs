@@ -1,12 +1,22 @@
 //! Operations that move elements: those that exist come first in the result.
 
-use hlo::attributes::{AttributeValue, Attributes};
+use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::dynamic_slice::DynamicSliceAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::gather::GatherAttributes;
+use hlo::ops::pad::PadAttributes;
+use hlo::ops::reverse::ReverseAttributes;
+use hlo::ops::scatter::ScatterAttributes;
+use hlo::ops::slice::SliceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
 use hlo::shape::{ArrayShape, Shape};
 
-use super::sizes::{Arithmetic, ArraySizes, Sizes, existing, masked};
+use super::sizes::{Arithmetic, ArraySizes, Sizes, existing, indices, masked};
 use super::{Site, Value};
 use crate::graph_builder::Number;
 use crate::scatter_places::ScatterPlaces;
@@ -16,7 +26,8 @@ type Moved = Option<(InstructionId, ArraySizes)>;
 impl Site<'_> {
     pub(super) fn broadcast(&mut self) -> Moved {
         let mut sizes = vec![None; self.result_dimensions().len()];
-        for (target, size) in self.ints("dimensions").into_iter().zip(self.sizes_of(0)) {
+        let BroadcastAttributes { dimensions } = self.attributes()?;
+        for (target, size) in indices(dimensions).into_iter().zip(self.sizes_of(0)) {
             *sizes.get_mut(target)? = size;
         }
         Some((self.unchanged(), sizes))
@@ -24,7 +35,8 @@ impl Site<'_> {
 
     pub(super) fn transpose(&mut self) -> Moved {
         let operand = self.sizes_of(0);
-        let sizes = self.ints("dimensions").into_iter().map(|d| operand.get(d).copied().flatten()).collect();
+        let TransposeAttributes { dimensions } = self.attributes()?;
+        let sizes = indices(dimensions).into_iter().map(|d| operand.get(d).copied().flatten()).collect();
         Some((self.unchanged(), sizes))
     }
 
@@ -32,7 +44,7 @@ impl Site<'_> {
     pub(super) fn reverse(&mut self) -> Moved {
         let sizes = self.sizes_of(0);
         let mut value = self.unchanged();
-        for dimension in self.ints("dimensions") {
+        for dimension in indices(self.attributes::<ReverseAttributes>()?.dimensions) {
             let Some(size) = *sizes.get(dimension)? else { continue };
             value = self.without_first(value, dimension, size);
         }
@@ -65,13 +77,13 @@ impl Site<'_> {
     ) -> InstructionId {
         let mut operands = vec![value];
         operands.extend(self.starts_along(slice_sizes.len(), dimension, start));
-        let attributes = Attributes::new().with("dynamic_slice_sizes", AttributeValue::Ints(slice_sizes.to_vec()));
+        let attributes = DynamicSliceAttributes { dynamic_slice_sizes: slice_sizes };
         let shape = ArrayShape::new(self.builder.element_type(value), slice_sizes);
         self.builder.add(OpKind::DynamicSlice, shape, &operands, attributes)
     }
 
     pub(super) fn slice(&mut self) -> Moved {
-        let slices = self.instruction.attributes.slice().to_vec();
+        let slices = self.attributes::<SliceAttributes>()?.slice.to_vec();
         let sizes = self
             .sizes_of(0)
             .into_iter()
@@ -128,7 +140,7 @@ impl Site<'_> {
             }
             let mut window = vec![longer];
             window.extend(&self.operands[2..]);
-            let attributes = Attributes::new().with("dynamic_slice_sizes", AttributeValue::Ints(bounds.clone()));
+            let attributes = DynamicSliceAttributes { dynamic_slice_sizes: &bounds };
             let shape = ArrayShape::new(self.builder.element_type(operand), bounds.clone());
             let old = self.builder.add(OpKind::DynamicSlice, shape, &window, attributes);
             let update = self.builder.select(exists, update, old);
@@ -149,7 +161,7 @@ impl Site<'_> {
     /// What does not exist is padding, too.
     pub(super) fn pad(&mut self) -> Moved {
         let operand_sizes = self.sizes_of(0);
-        let padding = self.instruction.attributes.padding().to_vec();
+        let padding = self.attributes::<PadAttributes>()?.padding.to_vec();
         self.operands[0] = masked(self.builder, self.operands[0], &operand_sizes, self.operands[1]);
         let sizes = operand_sizes
             .into_iter()
@@ -170,7 +182,7 @@ impl Site<'_> {
 
     /// Along a dynamic dimension each operand is written over what did not exist of the one before it.
     pub(super) fn concatenate(&mut self) -> Moved {
-        let along = *self.ints("dimensions").first()?;
+        let along = self.attributes::<ConcatenateAttributes>()?.dimensions.index();
         let mut sizes: ArraySizes = vec![None; self.result_dimensions().len()];
         for operand in 0..self.operands.len() {
             for (own, size) in sizes.iter_mut().zip(self.sizes_of(operand)) {
@@ -297,14 +309,14 @@ impl Site<'_> {
     }
 
     pub(super) fn gather(&mut self) -> Moved {
-        let attributes = self.instruction.attributes.clone();
+        let attributes: GatherAttributes = self.attributes()?;
         let (operand_bounds, operand_sizes) = (self.dimensions_of(0), self.sizes_of(0));
         let index_sizes = self.sizes_of(1);
-        let slice_sizes = attributes.ints("slice_sizes").to_vec();
+        let slice_sizes = attributes.slice_sizes;
         let rank = self.dimensions_of(1).len();
-        let vector_dim = attributes.int("index_vector_dim").unwrap_or(rank as i64) as usize;
+        let vector_dim = attributes.index_vector_dim as usize;
         let whole = |d: usize| slice_sizes[d] == operand_bounds[d];
-        for (component, d) in self.ints("start_index_map").into_iter().enumerate() {
+        for (component, d) in indices(attributes.start_index_map).into_iter().enumerate() {
             let (Some(size), false) = (operand_sizes[d], whole(d)) else { continue };
             let mut arithmetic = Arithmetic(self.builder);
             let last = arithmetic.plus(size, -slice_sizes[d]);
@@ -312,8 +324,8 @@ impl Site<'_> {
             let limited = |indices, last| (OpKind::Minimum, indices, last);
             self.operands[1] = self.with_component(self.operands[1], vector_dim, component, last, limited);
         }
-        let (offset_dims, collapsed) = (self.ints("offset_dims"), self.ints("collapsed_slice_dims"));
-        let batching = self.ints("operand_batching_dims");
+        let (offset_dims, collapsed) = (indices(attributes.offset_dims), indices(attributes.collapsed_slice_dims));
+        let batching = indices(attributes.operand_batching_dims);
         let mut batch = (0..rank).filter(|&d| d != vector_dim).map(|d| index_sizes[d]);
         let mut offsets = (0..slice_sizes.len())
             .filter(|d| !collapsed.contains(d) && !batching.contains(d))
@@ -343,7 +355,7 @@ impl Site<'_> {
         }
         let number = self.builder.iota(ElementType::S32, &shape.dimensions, vector_dim);
         let wanted = self.builder.filled(&self.builder.array(number), Number::Integer(component as i64));
-        let is_component = self.builder.compare("EQ", number, wanted);
+        let is_component = self.builder.compare(ComparisonDirection::Eq, number, wanted);
         self.builder.select(is_component, changed, indices)
     }
 
@@ -360,18 +372,18 @@ impl Site<'_> {
         };
         let input_sizes = shared(self, 0..count);
         let mut update_sizes = shared(self, update..self.operands.len());
-        let window_dims = self.ints("update_window_dims");
+        let attributes: ScatterAttributes = self.attributes()?;
+        let window_dims = super::sizes::indices(attributes.update_window_dims);
         let index_sizes = self.sizes_of(indices);
-        let vector_dim = self.instruction.attributes.int("index_vector_dim").unwrap_or(index_sizes.len() as i64);
+        let vector_dim = attributes.index_vector_dim;
         let of_vectors = (0..index_sizes.len()).filter(|&d| d as i64 != vector_dim).map(|d| index_sizes[d]);
         let scatter_dims = (0..update_sizes.len()).filter(|d| !window_dims.contains(d));
         for (d, size) in scatter_dims.collect::<Vec<_>>().into_iter().zip(of_vectors) {
             update_sizes[d] = update_sizes[d].or(size);
         }
         let operands = [self.operands[0], self.operands[indices], self.operands[update]];
-        let attributes = &self.instruction.attributes;
         let ScatterPlaces { place, mut fits } =
-            ScatterPlaces::new(self.builder, attributes, operands, &input_sizes, &update_sizes)?;
+            ScatterPlaces::new(self.builder, &attributes, operands, &input_sizes, &update_sizes)?;
         if let Some(exists) = existing(self.builder, &self.builder.dimensions(operands[2]), &update_sizes) {
             fits = self.builder.binary(OpKind::And, fits, exists);
         }
@@ -389,11 +401,7 @@ impl Site<'_> {
         };
         let inputs = flat(self, 0..count);
         let updates = flat(self, update..self.operands.len());
-        let attributes = Attributes::new()
-            .with("update_window_dims", AttributeValue::Ints(Vec::new()))
-            .with("inserted_window_dims", AttributeValue::Ints(vec![0]))
-            .with("scatter_dims_to_operand_dims", AttributeValue::Ints(vec![0]))
-            .with("index_vector_dim", AttributeValue::Int(1));
+        let attributes = ScatterAttributes::new(&[], &[0], &[0], 1);
         let shapes: Vec<Shape> = inputs.iter().map(|&input| self.builder.array(input).into()).collect();
         let shape = match (&self.instruction.shape, &shapes[..]) {
             (Shape::Array(_), [single]) => single.clone(),

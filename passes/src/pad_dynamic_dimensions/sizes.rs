@@ -3,6 +3,7 @@
 use hlo::element_type::ElementType;
 use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
 use hlo::shape::{ArrayShape, Shape};
 
 use crate::graph_builder::{GraphBuilder, Number};
@@ -172,7 +173,7 @@ pub(super) fn existing(
         let Some(size) = *size else { continue };
         let position = builder.iota(ElementType::S32, dimensions, dimension);
         let size = builder.broadcast(size, dimensions, &[]);
-        let here = builder.compare("LT", position, size);
+        let here = builder.compare(ComparisonDirection::Lt, position, size);
         exists = Some(match exists {
             Some(exists) => builder.binary(OpKind::And, exists, here),
             None => here,
@@ -224,4 +225,9 @@ pub(super) fn zeroed_value(builder: &mut GraphBuilder, value: InstructionId, siz
             builder.tuple(&elements)
         }
     }
+}
+
+/// Dimension numbers of a verified operation as indices.
+pub(super) fn indices(dimensions: &[i64]) -> Vec<usize> {
+    dimensions.iter().map(|&dimension| dimension as usize).collect()
 }

@@ -2,6 +2,7 @@
 
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::shape::Shape;
 
 use super::sizes::{Arithmetic, Sizes, zeroed_value};
@@ -22,7 +23,8 @@ impl Resolver {
         Ok(Some(match instruction.kind {
             OpKind::Tuple => (self.builder.tuple(operands), Sizes::Tuple(sizes.to_vec())),
             OpKind::GetTupleElement => {
-                let index = instruction.attributes.int("index").unwrap_or(0) as usize;
+                let Ok(GetTupleElementAttributes { index }) = instruction.attributes() else { return Ok(None) };
+                let index = index as usize;
                 (self.builder.element(operands[0], index), sizes[0].element(index))
             }
             OpKind::OptimizationBarrier | OpKind::Domain | OpKind::AddDependency => {
