@@ -30,7 +30,7 @@ pub enum Error {
     #[error(transparent)]
     Execution(#[from] exec::Error),
     /// A constant without a value.
-    #[error("constant `{0}` has no value: its text says `{{...}}`")]
+    #[error("constant `{0}` has no value: its text says `{{...}}`; XLA prints values with print_large_constants=True")]
     Elided(String),
     /// Text that is no program.
     #[error(transparent)]

@@ -87,7 +87,7 @@ impl From<GraphError> for EvalError {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
     /// The constant's value was left out of the text.
-    #[error("the constant's value was left out of the text (`{{...}}`)")]
+    #[error("the constant's value was left out of the text (`{{...}}`); XLA prints it with print_large_constants=True")]
     Elided,
     /// No meaning here, or none that halo knows.
     #[error("unsupported: {0}")]

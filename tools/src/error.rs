@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use evaluator::EvalError;
-use hlo::graph::{Computation, Module, TextPosition};
+use hlo::graph::{Computation, Instruction, Module, TextPosition};
+use hlo::literal::Literal;
 use hlo_text::source::{Location, Source};
 
 use crate::module_file::SourceText;
@@ -134,7 +135,12 @@ impl ToolError {
 
     /// A failure of compilation or of compiled code, at its instruction's place in the text.
     pub(crate) fn compiled(source_text: &SourceText, module: &Module, error: halo::Error) -> Self {
-        let position = error.instruction().and_then(|name| position_of(module, name));
+        let mut position =
+            error.instruction().and_then(|name| position_of(module, |instruction| instruction.name == name));
+        if let halo::Error::Elided(_) = error {
+            let is_elided = |instruction: &Instruction| matches!(instruction.literal(), Some(Literal::Elided(_)));
+            position = position.or_else(|| position_of(module, is_elided));
+        }
         let place = position.map(|position| (source_text.clone(), position));
         ToolError::Compiled { error: Box::new(error), place }
     }
@@ -182,12 +188,12 @@ impl From<halo::Error> for ToolError {
     }
 }
 
-/// Where the instruction of a name stands in the module's text.
-fn position_of(module: &Module, name: &str) -> Option<TextPosition> {
+/// Where the first instruction of a kind stands in the module's text.
+fn position_of(module: &Module, is_meant: impl Fn(&Instruction) -> bool) -> Option<TextPosition> {
     let mut open: Vec<&Computation> = module.functions.iter().collect();
     while let Some(computation) = open.pop() {
         for instruction in &computation.instructions {
-            if instruction.name == name {
+            if is_meant(instruction) {
                 return instruction.position;
             }
             open.extend(&instruction.computations);

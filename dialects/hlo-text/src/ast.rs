@@ -86,6 +86,8 @@ pub struct Instruction<'t> {
     pub attributes: Vec<Attribute<'t>>,
     /// Computations that attributes name or hold, in the order of the text.
     pub called: Vec<Called<'t>>,
+    /// Whether a fault of it is known: nothing more is said about it.
+    pub faulty: bool,
 }
 
 /// An operand.
@@ -119,6 +121,7 @@ impl<'t> Instruction<'t> {
             payload: None,
             attributes: Vec::new(),
             called: Vec::new(),
+            faulty: false,
         }
     }
 

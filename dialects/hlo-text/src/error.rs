@@ -106,12 +106,14 @@ pub enum Error {
         reason: String,
     },
     /// An opcode that no operation has.
-    #[error("unknown opcode `{name}`")]
+    #[error("unknown opcode `{name}`{}", suggestion.map(|name| format!(", did you mean `{name}`?")).unwrap_or_default())]
     UnknownOpcode {
         /// The opcode.
         at: Location,
         /// Its text.
         name: String,
+        /// The opcode that was meant, if one has a similar name.
+        suggestion: Option<&'static str>,
     },
     /// An attribute with a value of the wrong form.
     #[error("attribute `{key}` expects {expected}, found {found}")]
@@ -201,11 +203,35 @@ impl Error {
     }
 }
 
+/// No more faults than this are looked for.
+const MOST_FAULTS: usize = 20;
+
+/// Faults that do not keep the rest of a text from being read.
+pub(crate) struct Faults<'f>(pub(crate) &'f mut Vec<Error>);
+
+impl Faults<'_> {
+    /// Adds a fault; there is an end of the work when there are too many.
+    pub(crate) fn add(&mut self, fault: Error) -> Result<(), Error> {
+        if self.0.len() + 1 >= MOST_FAULTS {
+            return Err(fault);
+        }
+        self.0.push(fault);
+        Ok(())
+    }
+}
+
 /// All the faults found in a text; never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Errors(pub Vec<Error>);
 
 impl Errors {
+    /// Faults in the order of the text.
+    pub(crate) fn in_order(mut faults: Vec<Error>) -> Self {
+        faults.sort_by_key(|fault| fault.location().span.start);
+        faults.dedup();
+        Errors(faults)
+    }
+
     /// The messages with excerpts of `text`, the text that was read, one below the other.
     pub fn render(&self, file: &str, text: &str) -> String {
         self.0.iter().map(|error| error.render(file, text)).collect::<Vec<_>>().join("\n")

@@ -94,8 +94,12 @@ fn describe(rule: Rule) -> String {
         Rule::shapes => "shapes in braces",
         Rule::window => "a window in braces",
         Rule::slice => "`[start:limit]` for each dimension, in braces",
-        Rule::replica_groups | Rule::iota_groups => "groups in braces or `[...]<=[...]`",
+        Rule::replica_groups | Rule::iota_groups | Rule::mesh_groups => {
+            "groups in braces, `[...]<=[...]` or `mesh[...] {...}`"
+        }
         Rule::dimension_labels | Rule::labels => "labels as in `b01f_01io->b01f`",
+        Rule::mesh_grouped => "axes in braces as in `{'x'}`",
+        Rule::mesh_axis | Rule::mesh_name | Rule::axis_name => "an axis as in `'x'=4`",
         Rule::extents => "`[`",
         Rule::permutation => "`T(`",
         Rule::padding | Rule::padding_dimension => "padding as in `1_1x0_2`",

@@ -12,7 +12,7 @@ use hlo::shape::{ProgramShape, Shape};
 
 use crate::ast;
 use crate::attributes;
-use crate::error::{Error, Errors};
+use crate::error::{Error, Errors, Faults};
 use crate::expansion::{self, Plan};
 use crate::header;
 use crate::literal;
@@ -20,36 +20,42 @@ use crate::shapes;
 use crate::source::Source;
 use crate::suggestion;
 
-/// No more errors than this are collected.
-const MOST_ERRORS: usize = 50;
-
 /// Bytes that constants written as one value may fill, all together.
 const MOST_FILLED_BYTES: i64 = 1 << 30;
 
-/// Makes the graph of a module. Every instruction is verified against its operation's rules; all instructions that
-/// break one are reported, while any other fault ends the work.
+/// Makes the graph of a module. Every instruction is verified against its operation's rules.
 pub fn import(ast: ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
+    import_with_faults(ast, source, Vec::new())
+}
+
+/// As [`import`], for a module of which some faults are known. All faulty instructions are reported, up to a limit; where a
+/// fault leaves the shape of a value unknown, nothing is said about what uses it.
+pub(crate) fn import_with_faults(
+    ast: ast::Module<'_>,
+    source: Source<'_>,
+    mut faults: Vec<Error>,
+) -> Result<Module, Errors> {
     let mut importer = Importer {
         source,
         lines: line_starts(source.text()),
         taken: ast.computations.iter().map(|computation| computation.name.to_string()).collect(),
         next: HashMap::new(),
         filled_bytes: 0,
-        errors: Vec::new(),
+        faults: Faults(&mut faults),
     };
     match importer.module(ast) {
-        Err(error) => importer.errors.push(error),
-        Ok(module) if importer.errors.is_empty() => return Ok(module),
+        Err(error) => faults.push(error),
+        Ok(module) if faults.is_empty() => return Ok(module),
         Ok(_) => {}
     }
-    Err(Errors(importer.errors))
+    Err(Errors::in_order(faults))
 }
 
 fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|newline| newline + 1)).collect()
 }
 
-struct Importer<'t> {
+struct Importer<'t, 'f> {
     source: Source<'t>,
     lines: Vec<usize>,
     /// Names of computations, those of the text and those given here.
@@ -58,7 +64,7 @@ struct Importer<'t> {
     next: HashMap<String, usize>,
     /// Bytes of constants written as one value for all elements.
     filled_bytes: i64,
-    errors: Vec<Error>,
+    faults: Faults<'f>,
 }
 
 /// Computations made so far, by their position in the syntax tree.
@@ -68,6 +74,8 @@ struct Made {
     nested: Vec<Option<Computation>>,
     functions: Vec<Computation>,
     function_ids: Vec<Option<FunctionId>>,
+    /// Whether a fault leaves the signature unknown.
+    is_unknown: Vec<bool>,
 }
 
 impl Made {
@@ -78,12 +86,18 @@ impl Made {
     }
 }
 
-impl<'t> Importer<'t> {
+impl<'t> Importer<'t, '_> {
     fn module(&mut self, mut ast: ast::Module<'t>) -> Result<Module, Error> {
         let plan = expansion::plan(&ast, self.source)?;
         let count = ast.computations.len();
         let order = plan.order.clone();
-        let mut made = Made { plan, nested: vec![None; count], functions: Vec::new(), function_ids: vec![None; count] };
+        let mut made = Made {
+            plan,
+            nested: vec![None; count],
+            functions: Vec::new(),
+            function_ids: vec![None; count],
+            is_unknown: vec![false; count],
+        };
         // Names of the computations written inside instructions: that of the instruction and of the attribute.
         let mut names: HashMap<usize, String> = HashMap::new();
         for caller in &ast.computations {
@@ -98,7 +112,8 @@ impl<'t> Importer<'t> {
             }
         }
         for position in order {
-            let mut computation = self.computation(&mut ast.computations[position], &mut made)?;
+            let (mut computation, is_unknown) = self.computation(&mut ast.computations[position], &mut made)?;
+            made.is_unknown[position] = is_unknown;
             if let Some(name) = names.remove(&position) {
                 computation.name = name;
             }
@@ -129,8 +144,9 @@ impl<'t> Importer<'t> {
         Ok(module)
     }
 
-    /// Takes the instructions out of the tree: it shrinks while the graph grows.
-    fn computation(&mut self, ast: &mut ast::Computation<'t>, made: &mut Made) -> Result<Computation, Error> {
+    /// Takes the instructions out of the tree: it shrinks while the graph grows. Also says whether the shape of the root or
+    /// of a parameter is unknown.
+    fn computation(&mut self, ast: &mut ast::Computation<'t>, made: &mut Made) -> Result<(Computation, bool), Error> {
         let mut computation = Computation {
             name: ast.name.to_string(),
             instructions: Vec::with_capacity(ast.instructions.len()),
@@ -139,12 +155,30 @@ impl<'t> Importer<'t> {
             annotations: annotations(&ast.attributes),
         };
         let mut namer = Namer::new(&ast.instructions);
-        for instruction in std::mem::take(&mut ast.instructions) {
-            let name = namer.name(&instruction);
-            let instruction = self.instruction(&instruction, name, &computation, made)?;
+        let mut unknown: HashSet<u32> = HashSet::new();
+        for (position, ast) in (0u32..).zip(std::mem::take(&mut ast.instructions)) {
+            let name = namer.name(&ast);
+            let is_readable = !ast.faulty
+                && !ast.operands.iter().any(|operand| unknown.contains(&operand.instruction))
+                && !ast.called.iter().any(|called| made.is_unknown[called.computation as usize]);
+            let read = is_readable.then(|| self.instruction(&ast, name.clone(), &computation, made));
+            let instruction = match read {
+                Some(Ok(instruction)) => instruction,
+                failed => {
+                    if let Some(Err(fault)) = failed {
+                        self.faults.add(fault)?;
+                    }
+                    if ast.shape.is_none() {
+                        unknown.insert(position);
+                    }
+                    placeholder(name, ast.shape.as_deref())
+                }
+            };
             computation.instructions.push(instruction);
         }
-        Ok(computation)
+        let is_unknown =
+            unknown.contains(&ast.root) || ast.parameters.iter().any(|parameter| unknown.contains(parameter));
+        Ok((computation, is_unknown))
     }
 
     fn instruction(
@@ -184,7 +218,8 @@ impl<'t> Importer<'t> {
             Some(shape) => {
                 instruction.shape = shape.clone();
                 if let Err(error) = graph::verify_instruction(computation, &instruction, callee) {
-                    self.report(self.op_error(ast, error))?;
+                    let fault = self.op_error(ast, error);
+                    self.faults.add(fault)?;
                 }
             }
             None => {
@@ -205,14 +240,6 @@ impl<'t> Importer<'t> {
         Ok(instruction)
     }
 
-    fn report(&mut self, error: Error) -> Result<(), Error> {
-        if self.errors.len() + 1 >= MOST_ERRORS {
-            return Err(error);
-        }
-        self.errors.push(error);
-        Ok(())
-    }
-
     /// A broken rule, at the attribute or operand at fault if the rule names one.
     fn op_error(&self, ast: &ast::Instruction<'t>, error: OpError) -> Error {
         let attribute = error.attribute.and_then(|key| ast.attributes.iter().find(|attribute| attribute.key == key));
@@ -222,12 +249,16 @@ impl<'t> Importer<'t> {
                 self.source.location(start..self.source.span_of(attribute.value).end)
             }
             (None, Some(operand)) => self.source.location_of(operand.text),
-            (None, None) => match (error.attribute, ast.payload) {
-                (Some(attributes::VALUE | attributes::PARAMETER_NUMBER), Some(payload)) => {
-                    self.source.location_of(payload)
+            (None, None) => {
+                match (error.attribute, ast.payload, error.computation.and_then(|index| ast.called.get(index))) {
+                    (Some(attributes::VALUE | attributes::PARAMETER_NUMBER), Some(payload), _) => self.source.location_of(payload),
+                    (_, _, Some(called)) => {
+                        let start = self.source.span_of(called.key).start;
+                        self.source.location(start..self.source.span_of(called.text).end)
+                    }
+                    _ => self.source.location_of(ast.opcode),
                 }
-                _ => self.source.location_of(ast.opcode),
-            },
+            }
         };
         Error::Op { at, error: Box::new(error) }
     }
@@ -385,7 +416,11 @@ impl<'t> Importer<'t> {
         made: &mut Made,
     ) -> Result<Instruction, Error> {
         let source = self.source;
-        let unknown = || Error::UnknownOpcode { at: source.location_of(ast.opcode), name: ast.opcode.to_string() };
+        let unknown = || Error::UnknownOpcode {
+            at: source.location_of(ast.opcode),
+            name: ast.opcode.to_string(),
+            suggestion: similar_opcode(ast.opcode),
+        };
         let (wrapped, step) = ast.opcode.rsplit_once('-').ok_or_else(unknown)?;
         let wrapped_kind: OpKind = wrapped.parse().map_err(|_| unknown())?;
         let kind = match step {
@@ -440,6 +475,7 @@ impl<'t> Importer<'t> {
             payload: None,
             attributes: inner,
             called: ast.called.clone(),
+            faulty: false,
         };
         let mut root = self.instruction(&root, wrapped_kind.text_name().to_string(), &body, made)?;
         instruction.annotations = std::mem::take(&mut root.annotations);
@@ -465,6 +501,28 @@ impl<'t> Importer<'t> {
         let line_start = *self.lines.get(line.checked_sub(1)?)?;
         let column = 1 + self.source.text().get(line_start..start)?.chars().count();
         Some(TextPosition { line: u32::try_from(line).ok()?, column: u32::try_from(column).ok()? })
+    }
+}
+
+/// The opcode that a text may mean: one that begins with it, or one spelt alike.
+fn similar_opcode(text: &str) -> Option<&'static str> {
+    let opcodes = || OpKind::ALL.iter().map(|kind| kind.text_name());
+    let longer = || opcodes().find(|opcode| text.len() >= 3 && opcode.starts_with(text));
+    suggestion::nearest(text, opcodes()).or_else(longer)
+}
+
+/// What stands for a faulty instruction in a module that is not given to anyone.
+fn placeholder(name: String, shape: Option<&Shape>) -> Instruction {
+    Instruction {
+        name,
+        kind: OpKind::Tuple,
+        shape: shape.cloned().unwrap_or(Shape::Token),
+        operands: Vec::new(),
+        attributes: Attributes::new(),
+        computations: Vec::new(),
+        callee: None,
+        annotations: Vec::new(),
+        position: None,
     }
 }
 

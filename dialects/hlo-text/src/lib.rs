@@ -27,7 +27,14 @@ pub use import::import;
 pub use parse::parse;
 pub use scan::NESTING_LIMIT;
 
-/// Reads a module from text and verifies it.
+/// Reads a module from text and verifies it. All faults of the text are found, up to a limit, but those behind a syntax error.
 pub fn read(text: &str) -> Result<hlo::graph::Module, Errors> {
-    import(parse(text)?, source::Source::new(text))
+    let mut faults = Vec::new();
+    match parse::parse_collecting(text, &mut faults) {
+        Ok(module) => import::import_with_faults(module, source::Source::new(text), faults),
+        Err(error) => {
+            faults.push(error);
+            Err(Errors::in_order(faults))
+        }
+    }
 }

@@ -12,15 +12,25 @@ use hlo::shape::Shape;
 use pest::iterators::Pair;
 
 use crate::ast::{Attribute, Called, Computation, Instruction, Module, Operand, Table, TableKind};
-use crate::error::Error;
+use crate::error::{Error, Errors, Faults};
 use crate::grammar::{self, Rule};
 use crate::resolve;
 use crate::scan::{self, Cursor};
 use crate::shapes;
 use crate::source::Source;
 
-/// Reads a module.
+/// Reads a module; an error is the first one of the text.
 pub fn parse(text: &str) -> Result<Module<'_>, Error> {
+    let mut faults = Vec::new();
+    let module = parse_collecting(text, &mut faults);
+    match Errors::in_order(faults).0.into_iter().next() {
+        Some(first) => Err(first),
+        None => module,
+    }
+}
+
+/// Reads a module. Faults that leave the rest readable are collected, and mark their instructions; others are errors.
+pub(crate) fn parse_collecting<'t>(text: &'t str, faults: &mut Vec<Error>) -> Result<Module<'t>, Error> {
     let source = Source::new(text);
     scan::check_nesting(source)?;
     let mut parser = Parser {
@@ -29,6 +39,7 @@ pub fn parse(text: &str) -> Result<Module<'_>, Error> {
         computations: Vec::new(),
         entry: None,
         open: Vec::new(),
+        faults: Faults(faults),
     };
     parser.module()
 }
@@ -83,15 +94,16 @@ enum Next {
     OpenedBody,
 }
 
-struct Parser<'t> {
+struct Parser<'t, 'f> {
     cursor: Cursor<'t>,
     shapes: SharedShapes<'t>,
     computations: Vec<Computation<'t>>,
     entry: Option<(usize, &'t str)>,
     open: Vec<Body<'t>>,
+    faults: Faults<'f>,
 }
 
-impl<'t> Parser<'t> {
+impl<'t> Parser<'t, '_> {
     fn source(&self) -> Source<'t> {
         self.cursor.source
     }
@@ -123,7 +135,7 @@ impl<'t> Parser<'t> {
         };
         let mut module =
             Module { name, attributes, tables, computations: std::mem::take(&mut self.computations), entry };
-        resolve::resolve(&mut module, self.source())?;
+        resolve::resolve(&mut module, end.source, &mut self.faults)?;
         Ok(module)
     }
 
@@ -201,7 +213,7 @@ impl<'t> Parser<'t> {
         }
         if is_entry {
             if let Some((_, first)) = self.entry {
-                return Err(self.duplicate("entry computation", name, first));
+                return Err(duplicate(self.source(), "entry computation", name, first));
             }
             // The entry is the next computation to end that is not inside another: its position is set when it does.
             self.entry = Some((usize::MAX, name));
@@ -264,15 +276,25 @@ impl<'t> Parser<'t> {
             match part.as_rule() {
                 Rule::root => is_root = true,
                 Rule::identifier => instruction.name = part.as_str(),
-                Rule::array | Rule::tuple => instruction.shape = Some(self.shapes.read(part)?),
+                Rule::array | Rule::tuple => match self.shapes.read(part) {
+                    Ok(shape) => instruction.shape = Some(shape),
+                    Err(fault) => {
+                        self.faults.add(fault)?;
+                        instruction.faulty = true;
+                    }
+                },
                 Rule::opcode => instruction.opcode = part.as_str(),
                 Rule::constant => {
                     instruction.opcode = part.as_str();
                     literal_follows = true;
                 }
-                Rule::operand => match body.operand(source, &mut self.shapes, part)? {
-                    Argument::Number(text) => instruction.payload = Some(text),
-                    Argument::Operand(operand) => operands.push(operand),
+                Rule::operand => match body.operand(source, &mut self.shapes, part) {
+                    Ok(Argument::Number(text)) => instruction.payload = Some(text),
+                    Ok(Argument::Operand(operand)) => operands.push(operand),
+                    Err(fault) => {
+                        self.faults.add(fault)?;
+                        instruction.faulty = true;
+                    }
                 },
                 _ => {}
             }
@@ -285,13 +307,13 @@ impl<'t> Parser<'t> {
         }
         if let Some(&first) = body.positions.get(instruction.name) {
             let first = body.instructions[first as usize].name;
-            return Err(self.duplicate("instruction", instruction.name, first));
+            self.faults.add(duplicate(source, "instruction", instruction.name, first))?;
         }
         let position = body.instructions.len() as u32;
         if is_root {
             if let Some(first) = body.root {
                 let first = body.instructions[first as usize].name;
-                return Err(self.duplicate("root", instruction.name, first));
+                self.faults.add(duplicate(source, "root", instruction.name, first))?;
             }
             body.root = Some(position);
         }
@@ -307,7 +329,7 @@ impl<'t> Parser<'t> {
                 let value = self.literal_attribute()?;
                 self.last_instruction(|instruction| instruction.add_attribute(Attribute { key, value }));
             } else if !ops::names_computations(key) {
-                let value = self.cursor.value()?;
+                let value = if key == "replica_groups" { self.groups()? } else { self.cursor.value()? };
                 self.last_instruction(|instruction| instruction.add_attribute(Attribute { key, value }));
             } else if let Some(list) = self.at_body()? {
                 self.open_body("", None, Some(Caller { key, list }));
@@ -348,6 +370,17 @@ impl<'t> Parser<'t> {
         Ok(self.source().text().get(start..self.cursor.position).unwrap_or_default())
     }
 
+    /// `mesh['x'=4,'y'=2] {'x'}`: a mesh and the axes in it are apart.
+    fn groups(&mut self) -> Result<&'t str, Error> {
+        let start = self.cursor.position;
+        let first = self.cursor.value()?;
+        if first.starts_with("mesh[") {
+            self.cursor.skip_blank()?;
+            self.cursor.value()?;
+        }
+        Ok(self.source().text().get(start..self.cursor.position).unwrap_or(first))
+    }
+
     /// If a computation is written here, passes over the brace (and the list's brace) that opens it, and says whether
     /// it is in a list. `{%a, %b}`, a list of names, is none.
     fn at_body(&mut self) -> Result<Option<bool>, Error> {
@@ -376,7 +409,7 @@ impl<'t> Parser<'t> {
         }
         let caller = body.caller;
         let open_brace = self.source().text().get(self.cursor.position - 1..self.cursor.position).unwrap_or_default();
-        let computation = body.finish(self.cursor)?;
+        let computation = body.finish(self.cursor, &mut self.faults)?;
         let id = self.computations.len() as u32;
         self.computations.push(computation);
         let Some(Caller { key, list }) = caller else { return Ok(Next::Statement) };
@@ -399,15 +432,10 @@ impl<'t> Parser<'t> {
         }
         self.instruction_attributes()
     }
+}
 
-    fn duplicate(&self, what: &'static str, name: &str, first: &str) -> Error {
-        Error::Duplicate {
-            at: self.source().location_of(name),
-            what,
-            name: name.to_string(),
-            first: self.source().location_of(first),
-        }
-    }
+fn duplicate(source: Source<'_>, what: &'static str, name: &str, first: &str) -> Error {
+    Error::Duplicate { at: source.location_of(name), what, name: name.to_string(), first: source.location_of(first) }
 }
 
 /// The names in `%a`, `a` or `{%a, %b}`.
@@ -503,7 +531,7 @@ impl<'t> Body<'t> {
     }
 
     /// The computation, once its last brace is read; `end` is behind that.
-    fn finish(self, end: Cursor<'t>) -> Result<Computation<'t>, Error> {
+    fn finish(self, end: Cursor<'t>, faults: &mut Faults<'_>) -> Result<Computation<'t>, Error> {
         let source = end.source;
         let fault = |slice: &str, reason: String| Error::Computation { at: source.location_of(slice), reason };
         let Some(last) = self.instructions.len().checked_sub(1) else {
@@ -517,17 +545,18 @@ impl<'t> Body<'t> {
         let root_instruction = &self.instructions[root as usize];
         if let (Some(declared), Some(found)) = (&self.result, &root_instruction.shape) {
             if !declared.compatible(found) {
-                return Err(fault(
+                faults.add(fault(
                     root_instruction.anchor(),
                     format!("the root has shape {found}, but the computation is declared to give {declared}"),
-                ));
+                ))?;
             }
         }
         let mut numbered: Vec<(i64, u32)> = Vec::new();
         for (position, instruction) in self.instructions.iter().enumerate() {
             if instruction.opcode == "parameter" {
                 let Some(number) = instruction.payload else {
-                    return Err(fault(instruction.anchor(), "a parameter needs its number".into()));
+                    faults.add(fault(instruction.anchor(), "a parameter needs its number".into()))?;
+                    continue;
                 };
                 numbered.push((shapes::integer(source, number)?, position as u32));
             }
@@ -537,10 +566,11 @@ impl<'t> Body<'t> {
             if number != expected as i64 {
                 let count = numbered.len();
                 let at = self.instructions[position as usize].payload.unwrap_or_default();
-                return Err(fault(
+                faults.add(fault(
                     at,
                     format!("{count} parameters must be numbered 0..{count}, each once, got {number}"),
-                ));
+                ))?;
+                break;
             }
         }
         Ok(Computation {

@@ -3,23 +3,23 @@
 use std::collections::HashMap;
 
 use crate::ast::Module;
-use crate::error::Error;
+use crate::error::{Error, Faults};
 use crate::source::Source;
 
 /// Fills [`crate::ast::Called::computation`] everywhere.
-pub(crate) fn resolve(module: &mut Module<'_>, source: Source<'_>) -> Result<(), Error> {
+pub(crate) fn resolve(module: &mut Module<'_>, source: Source<'_>, faults: &mut Faults<'_>) -> Result<(), Error> {
     let mut positions: HashMap<&str, u32> = HashMap::with_capacity(module.computations.len());
     for (position, computation) in module.computations.iter().enumerate() {
         if computation.name.is_empty() {
             continue;
         }
         if let Some(&first) = positions.get(computation.name) {
-            return Err(Error::Duplicate {
+            faults.add(Error::Duplicate {
                 at: source.location_of(computation.name),
                 what: "computation",
                 name: computation.name.to_string(),
                 first: source.location_of(module.computations[first as usize].name),
-            });
+            })?;
         }
         positions.insert(computation.name, position as u32);
     }
@@ -29,15 +29,18 @@ pub(crate) fn resolve(module: &mut Module<'_>, source: Source<'_>) -> Result<(),
                 continue;
             }
             let Some(&position) = positions.get(called.text) else {
-                return Err(Error::Undefined {
+                faults.add(Error::Undefined {
                     at: source.location_of(called.text),
                     what: "computation",
                     name: called.text.to_string(),
                     later: false,
-                });
+                })?;
+                instruction.faulty = true;
+                continue;
             };
             called.computation = position;
         }
+        instruction.called.retain(|called| called.computation != u32::MAX);
     }
     check_cycles(module, source)
 }

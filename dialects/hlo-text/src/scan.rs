@@ -60,7 +60,7 @@ impl<'t> Cursor<'t> {
                 b' ' | b'\n' | b'\t' | b'\r' => self.position += 1,
                 b'/' => match comment_end(self.bytes(), self.position) {
                     Comment::End(end) => self.position = end,
-                    Comment::Open => return Err(self.expected("`*/` at the end of this comment")),
+                    Comment::Open => return Err(self.unclosed("`*/` at the end of this comment")),
                     Comment::None => return Ok(()),
                 },
                 _ => return Ok(()),
@@ -102,7 +102,7 @@ impl<'t> Cursor<'t> {
             match byte {
                 b'"' | b'\'' => match string_end(bytes, self.position) {
                     Some(end) => self.position = end,
-                    None => return Err(self.expected(&format!("`{}` at the end of this string", byte as char))),
+                    None => return Err(self.unclosed(&format!("`{}` at the end of this string", byte as char))),
                 },
                 b'{' | b'(' | b'[' => {
                     open.push(self.position);
@@ -120,7 +120,7 @@ impl<'t> Cursor<'t> {
                 b'/' => match comment_end(bytes, self.position) {
                     Comment::End(_) if open.is_empty() => break,
                     Comment::End(end) => self.position = end,
-                    Comment::Open => return Err(self.expected("`*/` at the end of this comment")),
+                    Comment::Open => return Err(self.unclosed("`*/` at the end of this comment")),
                     Comment::None => self.position += 1,
                 },
                 _ => self.position += 1,
@@ -159,6 +159,12 @@ impl<'t> Cursor<'t> {
         }
         self.position = bytes.len();
         Err(self.expected("`)` at the end of this literal"))
+    }
+
+    /// The error that what begins here has no end.
+    fn unclosed(&self, expected: &str) -> Error {
+        let at = self.expected(expected).location().clone();
+        Error::Syntax { at, expected: expected.to_string(), found: "the end of the text".to_string() }
     }
 
     /// The error that `expected` should stand here.

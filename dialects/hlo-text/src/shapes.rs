@@ -7,6 +7,7 @@ use pest::iterators::Pair;
 use crate::error::Error;
 use crate::grammar::Rule;
 use crate::source::Source;
+use crate::suggestion;
 
 /// The shape of an `array`, `array_of_literal` or `tuple` pair. Recursion is bounded by [`crate::scan::NESTING_LIMIT`].
 pub(crate) fn shape(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
@@ -54,7 +55,7 @@ fn array(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
         "opaque" => return Ok(Shape::Opaque),
         _ => {}
     }
-    let element_type: ElementType = name.parse().map_err(|_| error(name, format!("unknown element type `{name}`")))?;
+    let element_type: ElementType = name.parse().map_err(|_| error(name, unknown_element_type(name)))?;
     if !dynamic.contains(&true) {
         dynamic.clear();
     }
@@ -71,6 +72,39 @@ fn array(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
         }
     }
     Ok(Shape::Array(array))
+}
+
+/// What other languages call element types.
+const FOREIGN_NAMES: [(&str, &str); 22] = [
+    ("bfloat16", "bf16"),
+    ("bool", "pred"),
+    ("complex128", "c128"),
+    ("complex64", "c64"),
+    ("double", "f64"),
+    ("float", "f32"),
+    ("float16", "f16"),
+    ("float32", "f32"),
+    ("float64", "f64"),
+    ("half", "f16"),
+    ("i1", "pred"),
+    ("i16", "s16"),
+    ("i32", "s32"),
+    ("i64", "s64"),
+    ("i8", "s8"),
+    ("int", "s32"),
+    ("int16", "s16"),
+    ("int32", "s32"),
+    ("int64", "s64"),
+    ("int8", "s8"),
+    ("uint32", "u32"),
+    ("uint8", "u8"),
+];
+
+fn unknown_element_type(name: &str) -> String {
+    let foreign = FOREIGN_NAMES.iter().find(|(foreign, _)| *foreign == name).map(|&(_, own)| own);
+    let meant = foreign.or_else(|| suggestion::nearest(name, ElementType::all().map(ElementType::name)));
+    let suggestion = meant.map(|meant| format!(", did you mean `{meant}`?")).unwrap_or_default();
+    format!("unknown element type `{name}`{suggestion}")
 }
 
 fn read_layout(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Layout, Error> {

@@ -321,3 +321,77 @@ fn sharing_that_explodes_is_refused() {
     assert!(read(&chain(90, "fusion(x), kind=kLoop, calls")).is_ok());
     assert!(read(&chain(20_000, "call(x), to_apply")).is_ok());
 }
+
+#[test]
+fn all_faults_are_found_in_the_order_of_the_text() {
+    let text = "HloModule m\n\
+        f {\n\
+        x = float32[2] parameter(0)\n\
+        ROOT y = f32[2] negate(x)\n\
+        }\n\
+        ENTRY e {\n\
+        a = f32[2] parameter(0)\n\
+        b = f32[2] ad(a, a)\n\
+        c = f32[2] multiply(b, nothing)\n\
+        d = f32[3] add(c, b)\n\
+        g = negate(c), dimensions={0}\n\
+        h = add(g, g)\n\
+        i = f32[2] transpose(a), dimensions={1}\n\
+        j = f32[2] call(a), to_apply=g\n\
+        ROOT k = f32[2] call(a), to_apply=f\n\
+        }\n";
+    let found = errors(text);
+    let lines: Vec<usize> = found.0.iter().map(|error| error.location().line).collect();
+    let messages: Vec<String> = found.0.iter().map(ToString::to_string).collect();
+    for (line, message) in [
+        (3, "unknown element type `float32`, did you mean `f32`?"),
+        (8, "unknown opcode `ad`, did you mean `add`?"),
+        (9, "operand `nothing` is not defined"),
+        (10, "the result has shape f32[2], but f32[3] is declared"),
+        (13, "dimensions must be"),
+        (14, "computation `g` is not defined"),
+    ] {
+        let place = lines.iter().position(|&other| other == line);
+        let said = place.map(|place| messages[place].as_str()).unwrap_or_default();
+        assert!(said.contains(message), "line {line}: {messages:?}");
+    }
+    assert!(lines.is_sorted(), "{lines:?}");
+    assert!(!lines.contains(&4) && !lines.contains(&12) && !lines.contains(&15), "no follow-up errors: {messages:?}");
+}
+
+#[test]
+fn faults_are_counted() {
+    let wrong: String = (0..100).map(|number| format!("x{number} = f32[] quux()\n")).collect();
+    assert_eq!(errors(&format!("ENTRY e {{\n{wrong}}}")).0.len(), 20);
+    let unknown: String = (0..100).map(|number| format!("x{number} = f3[] parameter({number})\n")).collect();
+    assert_eq!(errors(&format!("ENTRY e {{\n{unknown}}}")).0.len(), 20);
+}
+
+#[test]
+fn names_of_other_languages_are_known() {
+    for (foreign, own) in [("float32", "f32"), ("double", "f64"), ("int32", "s32"), ("bool", "pred"), ("bf61", "bf16")]
+    {
+        let message = format!("unknown element type `{foreign}`, did you mean `{own}`?");
+        expect_in_entry(&format!("x = @@{foreign}[2] parameter(0)"), foreign, &message);
+    }
+    for (text, opcode) in [("mult", "multiply"), ("sinus", "sine"), ("dynamic_slice", "dynamic-slice"), ("ad", "add")] {
+        let message = format!("unknown opcode `{text}`, did you mean `{opcode}`?");
+        expect_in_entry(&format!("x = f32[] @@{text}()"), text, &message);
+    }
+}
+
+#[test]
+fn a_wrong_computation_is_pointed_at() {
+    expect(
+        "f { x = f32[] parameter(0) ROOT y = f32[] negate(x) }\nENTRY e {\n x = f32[4] parameter(0)\n z = f32[] constant(0)\n \
+         ROOT r = f32[] reduce(x, z), dimensions={0}, @@to_apply=f\n}",
+        "to_apply=f",
+        "computation 0 must have the signature",
+    );
+}
+
+#[test]
+fn what_has_no_end_is_said_so() {
+    let error = expect("HloModule m, k=@@\"abc", "\"", "expected `\"` at the end of this string");
+    assert!(error.to_string().contains("found the end of the text"), "{error}");
+}

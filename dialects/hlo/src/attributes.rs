@@ -102,6 +102,13 @@ pub enum ReplicaGroups {
         /// Permutation; empty when there is none.
         transpose: Vec<i64>,
     },
+    /// `mesh['x'=4,'y'=2] {'x'}`: devices in a mesh, row-major; those that differ in the named axes only are a group.
+    Mesh {
+        /// Names and sizes of the mesh's axes.
+        axes: Vec<(String, i64)>,
+        /// Names of the axes along which devices are grouped, the slowest first.
+        grouped: Vec<String>,
+    },
 }
 
 impl ReplicaGroups {
@@ -110,7 +117,27 @@ impl ReplicaGroups {
         match self {
             ReplicaGroups::Explicit(groups) => groups.iter().map(|group| group.len() as i64).fold(0, i64::max),
             ReplicaGroups::Iota { dimensions, .. } => dimensions.iter().skip(1).product(),
+            ReplicaGroups::Mesh { .. } => self.mesh_as_iota().map_or(0, |iota| iota.largest()),
         }
+    }
+
+    /// The groups of a mesh as rows of an iota; nothing if these are no mesh, or an axis is not one of it or named twice.
+    pub fn mesh_as_iota(&self) -> Option<ReplicaGroups> {
+        let ReplicaGroups::Mesh { axes, grouped } = self else { return None };
+        let place = |name: &String| axes.iter().position(|(axis, _)| axis == name);
+        let inner: Vec<usize> = grouped.iter().map(place).collect::<Option<_>>()?;
+        let outer: Vec<usize> = (0..axes.len()).filter(|axis| !inner.contains(axis)).collect();
+        let is_once = (0..axes.len()).all(|axis| inner.iter().filter(|&&other| other == axis).count() <= 1);
+        let size = |axes_of: &[usize]| {
+            axes_of
+                .iter()
+                .try_fold(1i64, |product, &axis| product.checked_mul(axes[axis].1).filter(|_| axes[axis].1 > 0))
+        };
+        let dimensions = vec![size(&outer)?, size(&inner)?];
+        dimensions[0].checked_mul(dimensions[1])?;
+        let transpose = outer.iter().chain(&inner).map(|&axis| axis as i64).collect();
+        let reshape = axes.iter().map(|&(_, size)| size).collect();
+        is_once.then_some(ReplicaGroups::Iota { dimensions, reshape, transpose })
     }
 
     /// The groups written out.
@@ -138,6 +165,7 @@ impl ReplicaGroups {
                 let width = dimensions.iter().skip(1).product::<i64>().max(1) as usize;
                 flat.chunks(width).map(<[i64]>::to_vec).collect()
             }
+            ReplicaGroups::Mesh { .. } => self.mesh_as_iota().map_or_else(Vec::new, |iota| iota.groups()),
         }
     }
 }
@@ -402,5 +430,25 @@ impl Attributes {
             Some(AttributeValue::Literal(literal)) => Some(literal),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ReplicaGroups;
+
+    #[test]
+    fn groups_along_axes_of_a_mesh_have_the_order_of_the_axes() {
+        let mesh = |grouped: &[&str]| ReplicaGroups::Mesh {
+            axes: vec![("x".into(), 2), ("y".into(), 3)],
+            grouped: grouped.iter().map(|name| name.to_string()).collect(),
+        };
+        assert_eq!(mesh(&["x"]).groups(), [[0, 3], [1, 4], [2, 5]]);
+        assert_eq!(mesh(&["y"]).groups(), [[0, 1, 2], [3, 4, 5]]);
+        assert_eq!(mesh(&["y", "x"]).groups(), [[0, 3, 1, 4, 2, 5]]);
+        assert_eq!(mesh(&[]).groups().len(), 6);
+        assert_eq!(mesh(&["x"]).largest(), 2);
+        assert_eq!(mesh(&["z"]).mesh_as_iota(), None);
+        assert_eq!(mesh(&["x", "x"]).mesh_as_iota(), None);
     }
 }

@@ -108,6 +108,7 @@ def Hlo_ConvolutionDimensions : Hlo_Structure<
   "dimension numbers of a convolution: `batch`, `feature` and `spatial` of `input` and `output`, "
   "`input_feature`, `output_feature` and `spatial` of `kernel`">;
 def Hlo_ReplicaGroups : AnyAttrOf<[ArrayAttr, DictionaryAttr],
-  "replica groups: a list of groups, or `dimensions`, `reshape` and `transpose` of an iota">;
+  "replica groups: a list of groups, or `dimensions`, `reshape` and `transpose` of an iota, or `axes` and `sizes` of a mesh "
+  "and the axes that are `grouped`">;
 
 #endif // HLO_DIALECT

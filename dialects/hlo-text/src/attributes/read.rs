@@ -152,12 +152,51 @@ impl<'t> Reader<'t> {
             .collect()
     }
 
+    fn mesh_groups(&self, pair: Pair<'t, Rule>) -> Result<ReplicaGroups, Error> {
+        let text = pair.as_str();
+        let name =
+            |pair: Pair<'_, Rule>| pair.into_inner().next().map_or(String::new(), |name| name.as_str().to_string());
+        let (mut axes, mut grouped) = (Vec::new(), Vec::new());
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::mesh_axis => {
+                    let mut axis = String::new();
+                    let mut size = 0;
+                    for inner in part.into_inner() {
+                        match inner.as_rule() {
+                            Rule::mesh_name => axis = name(inner),
+                            Rule::integer => size = shapes::integer(self.source, inner.as_str())?,
+                            _ => {}
+                        }
+                    }
+                    axes.push((axis, size));
+                }
+                Rule::mesh_grouped => {
+                    grouped = part.into_inner().filter(|inner| inner.as_rule() == Rule::mesh_name).map(name).collect();
+                }
+                _ => {}
+            }
+        }
+        let groups = ReplicaGroups::Mesh { axes, grouped };
+        let devices = groups.mesh_as_iota().and_then(|iota| match iota {
+            ReplicaGroups::Iota { dimensions, .. } => dimensions.iter().copied().reduce(i64::saturating_mul),
+            ReplicaGroups::Explicit(_) | ReplicaGroups::Mesh { .. } => None,
+        });
+        match devices {
+            Some(devices) if devices <= MOST_DEVICES => Ok(groups),
+            _ => Err(self.fault(text, "axes of the mesh, each once")),
+        }
+    }
+
     fn replica_groups(&self) -> Result<ReplicaGroups, Error> {
         let Some(pair) = self.all(Rule::replica_groups)?.into_inner().next() else {
             return Err(self.wrong("groups"));
         };
         if pair.as_rule() == Rule::integer_lists {
             return Ok(ReplicaGroups::Explicit(self.integer_lists(pair)?));
+        }
+        if pair.as_rule() == Rule::mesh_groups {
+            return self.mesh_groups(pair);
         }
         let text = pair.as_str();
         let mut dimensions = Vec::new();

@@ -164,6 +164,11 @@ fn replica_groups(out: &mut String, groups: &ReplicaGroups) {
                 out.push(')');
             }
         }
+        ReplicaGroups::Mesh { axes, grouped } => {
+            let axes: Vec<String> = axes.iter().map(|(name, size)| format!("'{name}'={size}")).collect();
+            let grouped: Vec<String> = grouped.iter().map(|name| format!("'{name}'")).collect();
+            out.push_str(&format!("mesh[{}] {{{}}}", axes.join(","), grouped.join(",")));
+        }
     }
 }
 

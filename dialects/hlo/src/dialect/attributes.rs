@@ -68,6 +68,21 @@ pub(super) fn attribute_of<'c>(
                 ("transpose", integers(context, transpose)),
             ],
         ),
+        AttributeValue::ReplicaGroups(ReplicaGroups::Mesh { axes, grouped }) => {
+            let texts = |names: Vec<&String>| {
+                let names: Vec<_> = names.into_iter().map(|name| text(name)).collect();
+                Attribute::from(ArrayAttribute::new(context, &names))
+            };
+            let sizes: Vec<i64> = axes.iter().map(|&(_, size)| size).collect();
+            dictionary(
+                context,
+                &[
+                    ("axes", texts(axes.iter().map(|(name, _)| name).collect())),
+                    ("sizes", integers(context, &sizes)),
+                    ("grouped", texts(grouped.iter().collect())),
+                ],
+            )
+        }
         AttributeValue::IntLists(lists) => integer_lists(context, lists),
         AttributeValue::Shape(shape) => TypeAttribute::new(types::type_of(context, default, shape)?).into(),
         AttributeValue::Shapes(shapes) => {
@@ -289,6 +304,16 @@ fn replica_groups_of(attribute: Attribute<'_>) -> Option<ReplicaGroups> {
         return Some(ReplicaGroups::Explicit(groups));
     }
     let list = |name| attributes::integers(entry(attribute, name)?);
+    if let Some(sizes) = list("sizes") {
+        let texts = |name| -> Option<Vec<String>> {
+            attributes::elements(entry(attribute, name)?)?
+                .into_iter()
+                .map(|text| attributes::string(text).map(str::to_string))
+                .collect()
+        };
+        let names = texts("axes").filter(|names| names.len() == sizes.len())?;
+        return Some(ReplicaGroups::Mesh { axes: names.into_iter().zip(sizes).collect(), grouped: texts("grouped")? });
+    }
     Some(ReplicaGroups::Iota {
         dimensions: list("dimensions")?,
         reshape: list("reshape")?,

@@ -20,6 +20,12 @@ impl OpView<'_> {
         let groups = match groups {
             None => return Ok(None),
             Some(ReplicaGroups::Explicit(groups)) => groups,
+            Some(mesh @ ReplicaGroups::Mesh { axes, grouped }) => {
+                let Some(iota) = mesh.mesh_as_iota() else {
+                    return error(format!("must group a mesh {axes:?} along its axes, each once, got {grouped:?}"));
+                };
+                return Ok(Some(iota.largest()));
+            }
             Some(ReplicaGroups::Iota { dimensions, reshape, transpose }) => {
                 let rank = reshape.len();
                 let mut order = transpose.clone();

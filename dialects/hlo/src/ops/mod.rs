@@ -120,6 +120,8 @@ pub struct OpError {
     pub attribute: Option<&'static str>,
     /// Operand at fault, if one is.
     pub operand: Option<usize>,
+    /// Nested computation at fault, if one is.
+    pub computation: Option<usize>,
 }
 
 /// How many operands an operation takes.

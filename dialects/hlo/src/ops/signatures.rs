@@ -34,7 +34,8 @@ impl OpView<'_> {
             return Ok(());
         }
         let expected = format!("({}) -> {}", list(&expected.parameters.iter().collect::<Vec<_>>()), expected.result);
-        Err(self.error(label, format!("computation {index} must have the signature {expected}, got {found}")))
+        let message = format!("computation {index} must have the signature {expected}, got {found}");
+        Err(OpError { computation: Some(index), ..self.error(label, message) })
     }
 
     /// The values must be the arguments of computation `index`.

@@ -16,7 +16,7 @@ impl<'a> OpView<'a> {
 
     /// The operation breaks a rule.
     pub fn error(&self, label: Label, message: String) -> OpError {
-        OpError { kind: self.kind, label, message, attribute: None, operand: None }
+        OpError { kind: self.kind, label, message, attribute: None, operand: None, computation: None }
     }
 
     /// An attribute breaks a rule; the message goes on after the attribute's name.
