@@ -18,7 +18,7 @@ use faer::{
     },
     traits::{
         ComplexField,
-        math_utils::{is_finite, real, zero},
+        math_utils::{from_real, is_finite, real, zero},
     },
 };
 
@@ -111,6 +111,10 @@ element!(faer::c64, faer::c64 { re: f64::NAN, im: f64::NAN });
 
 fn cholesky<T: Element>(mut matrix: MatMut<'_, T>) -> Result<(), usize> {
     let size = matrix.nrows();
+    // The diagonal of a Hermitian matrix is real; imaginary parts are not read, as in LAPACK.
+    for place in 0..size {
+        matrix[(place, place)] = from_real(&real(&matrix[(place, place)]));
+    }
     let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(size, Par::Seq, Spec::default()));
     let stack = MemStack::new(&mut memory);
     let result = cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, stack, Spec::default());
