@@ -22,6 +22,14 @@ pub fn read(path: &Path, shape: &ArrayShape) -> Result<ArrayLiteral, ToolError> 
     read_array(BufReader::new(file), shape).map_err(|message| ToolError::data(path, message))
 }
 
+/// Reads an array of the given shape from the bytes of a `.npy` file.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn read_from(reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral, String> {
+    read_array(reader, shape)
+}
+
 /// An open `.npz` archive.
 pub struct NpzFile {
     archive: zip::ZipArchive<BufReader<File>>,

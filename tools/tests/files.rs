@@ -12,8 +12,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tools::conformance::report::Report;
 use tools::engine::Engine;
 use tools::file_test::{self, Outcome};
-use tools::random_programs;
 use tools::run::{self, Case, Settings};
+use tools::{mutations, random_programs};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -22,9 +22,11 @@ fn main() -> ExitCode {
     let mut files = Vec::new();
     find_files(&root, &mut files);
     files.sort();
+    let sources = programs(&files);
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
     trials.extend(random_programs());
     trials.extend(dumps::trials(&root));
+    trials.extend(mutations(sources));
     let report = Arc::new(Mutex::new(Report::default()));
     trials.extend(conformance::trials(&report, bless));
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -59,6 +61,43 @@ fn random_programs() -> impl Iterator<Item = Trial> {
                 .filter_map(|seed| random_programs::check(seed, &client).err())
                 .map(|failure| failure.to_string())
                 .collect();
+            if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+        })
+    })
+}
+
+/// The programs of the file tests, but the models, which are large.
+fn programs(files: &[PathBuf]) -> Arc<[String]> {
+    let is_small = |path: &&PathBuf| {
+        path.extension().is_some_and(|extension| extension == "hlo") && !path.with_extension("json").exists()
+    };
+    let texts = files.iter().filter(is_small).filter_map(|path| std::fs::read_to_string(path).ok());
+    texts.flat_map(|text| mutations::programs_of(&text).collect::<Vec<_>>()).collect()
+}
+
+/// Mutated inputs crash nothing, and the engines agree on them: `HALO_MUTATIONS` of them (400), the seeds counted from
+/// `HALO_MUTATION_SEED` (0). With `HALO_MUTATION_PRINT` each text is printed before it is read: for those that end the process.
+fn mutations(sources: Arc<[String]>) -> impl Iterator<Item = Trial> {
+    const MUTANTS_PER_TRIAL: u64 = 100;
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("HALO_MUTATION_SEED").unwrap_or(0);
+    let end = first + number("HALO_MUTATIONS").unwrap_or(400);
+    (first..end).step_by(MUTANTS_PER_TRIAL as usize).map(move |start| {
+        let last = end.min(start + MUTANTS_PER_TRIAL) - 1;
+        let sources = Arc::clone(&sources);
+        Trial::test(format!("mutations {start}..={last}"), move || {
+            let client = halo::Client::with_threads(1).map_err(|error| error.to_string())?;
+            let mut failures = Vec::new();
+            for seed in start..=last {
+                if std::env::var_os("HALO_MUTATION_PRINT").is_some() {
+                    println!("// mutant {seed}\n{}", mutations::mutant(seed, &sources));
+                }
+                failures.extend(mutations::files::check(seed).err());
+                match mutations::check(seed, &sources, &client) {
+                    Ok(_) => {}
+                    Err(failure) => failures.push(failure.to_string()),
+                }
+            }
             if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
         })
     })
@@ -107,7 +146,8 @@ fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
 
 fn run_model(module: PathBuf, spec: PathBuf, engine: Engine) -> Result<(), Failed> {
     let case = Case { module, spec: Some(spec), ..Case::default() };
-    let settings = Settings { engine, threads: None, repeat: 1, check_nans: false, sensitivity_runs: 0 };
+    let settings =
+        Settings { engine, threads: None, repeat: 1, check_nans: false, fill_elided: false, sensitivity_runs: 0 };
     let report = run::run_case(&case, &settings).map_err(|error| error.render())?;
     if report.agrees() { Ok(()) } else { Err(report.text(false).into()) }
 }

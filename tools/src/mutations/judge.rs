@@ -1,0 +1,182 @@
+//! What must hold of a mutant, and what correct engines may differ in.
+//!
+//! - Draws of `rng`: each engine has its own numbers; so are bits of `rng-bit-generator`'s default algorithm.
+//! - Vectors and signs that LAPACK's routines leave free: programs that call them are compared in `conformance`.
+//! - The order in which updates of the same element are applied, where `scatter` combines floats or overwrites.
+//! - Bits seen through a `bitcast-convert`, a `sort`, a comparison or a conversion to integers of a float that itself is only
+//!   as exact as its operation's tolerance.
+
+use std::collections::HashSet;
+
+use evaluator::{Environment, EvalError, Failure};
+use halo::{Client, CompileOptions};
+use hlo::graph::{Computation, Module};
+use hlo::literal::Literal;
+use hlo::op_kind::OpKind;
+use hlo::ops::{OpClass, definition};
+use hlo::shape::Shape;
+
+use super::Stage;
+use crate::compare::{self, Tolerance};
+use crate::fill::{self, FillRange};
+use crate::value_text;
+
+/// Elements of the largest value of a program that is run.
+const MOST_ELEMENTS: i64 = 1 << 14;
+/// Instructions that a program may execute.
+const MOST_STEPS: u64 = 20_000;
+
+/// Judges a text; an error is what is wrong with halo.
+pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<Stage, String> {
+    let module = match hlo_text::read(text) {
+        Ok(module) => module,
+        Err(errors) => {
+            errors.render("mutant.hlo", text);
+            return Ok(Stage::Invalid);
+        }
+    };
+    let printed = hlo_text::print(&module);
+    match hlo_text::read(&printed) {
+        Ok(again) if again == module => {}
+        Ok(_) => return Err(format!("the printed program reads as another one:\n{printed}")),
+        Err(errors) => {
+            return Err(format!("the printed program does not read:\n{}", errors.render("printed.hlo", &printed)));
+        }
+    }
+    let traits = Traits::of(&module);
+    if traits.is_large {
+        return Ok(Stage::NotRun);
+    }
+    let Some(arguments) = arguments(seed, &module) else { return Ok(Stage::NotRun) };
+    let mut environment = Environment::new();
+    environment.step_limit = Some(MOST_STEPS);
+    environment.memory_limit = 1 << 26;
+    let expected = evaluator::evaluate(&module, &arguments, &mut environment);
+    if matches!(expected, Err(EvalError::StepLimit(_) | EvalError::TooLong(_) | EvalError::TooDeep(_))) {
+        return Ok(Stage::NotRun);
+    }
+    let options = CompileOptions { excess_precision: false, verify: true, ..CompileOptions::default() };
+    let executable = match client.compile(&module, &options) {
+        Ok(executable) => executable,
+        Err(error) if error.is_bug() => return Err(format!("a mistake of the compiler: {error}")),
+        Err(error) if error.is_unsupported() || expected.is_err() => {
+            let _ = error.to_string();
+            return Ok(Stage::NotRun);
+        }
+        Err(error) => return Err(format!("evaluated, but not compiled: {error}")),
+    };
+    match (executable.execute(&arguments), expected) {
+        (Err(error), _) if error.is_bug() => Err(format!("a mistake of the compiler: {error}")),
+        (Err(_), Err(_)) => Ok(Stage::Ran),
+        (Err(error), Ok(_)) => Err(format!("evaluated, but compiled code says: {error}")),
+        (Ok(_), Err(error)) if is_limit(&error) => Ok(Stage::NotRun),
+        (Ok(found), Err(error)) => {
+            Err(format!("compiled code gives {}, evaluated: {error}", value_text::shortened(&found)))
+        }
+        (Ok(found), Ok(expected)) => compare_results(&found, &expected, &traits),
+    }
+}
+
+fn is_limit(error: &EvalError) -> bool {
+    let EvalError::Instruction { failure, .. } = error else { return false };
+    matches!(failure, Failure::TooLarge(_) | Failure::Unsupported(_) | Failure::Elided)
+}
+
+fn compare_results(found: &Literal, expected: &Literal, traits: &Traits) -> Result<Stage, String> {
+    if traits.is_free {
+        return Ok(Stage::Ran);
+    }
+    let tolerance = |element_type| Tolerance::default_for(element_type);
+    let comparison = compare::compare_literals(found, expected, tolerance);
+    if comparison.agrees() || traits.is_sensitive && comparison.mismatch.is_none() {
+        return Ok(Stage::Ran);
+    }
+    let text = value_text::shortened;
+    Err(format!("{comparison}\n    compiled  {}\n    evaluated {}", text(found), text(expected)))
+}
+
+fn arguments(seed: u64, module: &Module) -> Option<Vec<Literal>> {
+    fn value(stream: u64, shape: &Shape) -> Option<Literal> {
+        match shape {
+            Shape::Array(array) => {
+                fill::fill(stream, array, FillRange::default_for(array.element_type)).ok().map(Literal::Array)
+            }
+            Shape::Tuple(elements) => {
+                let values = (0..).zip(elements).map(|(number, element)| value(stream + number, element));
+                Some(Literal::Tuple(values.collect::<Option<_>>()?))
+            }
+            Shape::Token => Some(Literal::Token),
+            Shape::Opaque => None,
+        }
+    }
+    let parameters = module.entry().program_shape().parameters;
+    (0..).zip(&parameters).map(|(number, shape)| value(seed.wrapping_add(16 * number) & 0xff_ffff, shape)).collect()
+}
+
+/// What the comparison must know of a program.
+#[derive(Default)]
+struct Traits {
+    /// It has values too large to try.
+    is_large: bool,
+    /// Its results are not determined.
+    is_free: bool,
+    /// Small errors of floats may become large ones.
+    is_sensitive: bool,
+}
+
+impl Traits {
+    fn of(module: &Module) -> Self {
+        let mut traits = Traits::default();
+        let mut kinds = HashSet::new();
+        let mut open: Vec<&Computation> = module.functions.iter().collect();
+        while let Some(computation) = open.pop() {
+            for instruction in &computation.instructions {
+                traits.look_at(&instruction.shape);
+                for operand in computation.operand_shapes(instruction) {
+                    traits.look_at(operand);
+                }
+                let window: i64 = instruction.attributes.window().iter().map(|w| w.size.max(1)).product();
+                traits.is_large |= !(0..=MOST_ELEMENTS).contains(&window);
+                kinds.insert(instruction.kind);
+                open.extend(&instruction.computations);
+            }
+        }
+        let has = |wanted: &[OpKind]| wanted.iter().any(|kind| kinds.contains(kind));
+        traits.is_free = has(&[OpKind::Rng, OpKind::RngBitGenerator, OpKind::RngGetAndUpdateState, OpKind::CustomCall])
+            || has(&[OpKind::Scatter, OpKind::SelectAndScatter]);
+        let is_inexact = |kind: &&OpKind| {
+            matches!(
+                definition(**kind).class,
+                OpClass::Elementwise | OpClass::Contraction | OpClass::Reduction | OpClass::Library
+            )
+        };
+        traits.is_sensitive = has(&[
+            OpKind::BitcastConvert,
+            OpKind::Bitcast,
+            OpKind::Sort,
+            OpKind::TopK,
+            OpKind::Compare,
+            OpKind::Convert,
+            OpKind::Floor,
+            OpKind::Ceil,
+            OpKind::RoundNearestAfz,
+            OpKind::RoundNearestEven,
+            OpKind::Remainder,
+            OpKind::ReducePrecision,
+            OpKind::StochasticConvert,
+            OpKind::Sign,
+            OpKind::Cholesky,
+            OpKind::TriangularSolve,
+            OpKind::While,
+            OpKind::Map,
+        ]) && kinds.iter().filter(is_inexact).count() > 1;
+        traits
+    }
+
+    fn look_at(&mut self, shape: &Shape) {
+        for array in shape.leaves().into_iter().filter_map(Shape::as_array) {
+            let count = array.dimensions.iter().try_fold(1i64, |count, &size| count.checked_mul(size));
+            self.is_large |= !count.is_some_and(|count| (0..=MOST_ELEMENTS).contains(&count));
+        }
+    }
+}
