@@ -65,6 +65,20 @@ pub fn check_nans(
     Ok(culprit)
 }
 
+/// The parameters whose arguments hold NaN or infinity: names, and what they hold.
+pub fn special_arguments(module: &Module, arguments: &[Literal]) -> Vec<(String, &'static str)> {
+    let entry = module.entry();
+    let named = entry.parameters.iter().map(|&parameter| entry.get(parameter).name.clone()).zip(arguments);
+    named
+        .filter_map(|(name, argument)| match Special::of(argument) {
+            Special { nan: true, infinity: true } => Some((name, "NaN and infinity")),
+            Special { nan: true, infinity: false } => Some((name, "NaN")),
+            Special { nan: false, infinity: true } => Some((name, "infinity")),
+            Special { nan: false, infinity: false } => None,
+        })
+        .collect()
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Special {
     nan: bool,

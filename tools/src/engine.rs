@@ -9,6 +9,7 @@ use hlo::graph::Module;
 use hlo::literal::Literal;
 
 use crate::error::ToolError;
+use crate::fill;
 use crate::module_file::SourceText;
 
 /// How a program is run.
@@ -21,6 +22,22 @@ pub enum Engine {
     StrictJit,
     /// Evaluated instruction by instruction.
     Interpreter,
+}
+
+/// How a program is read and compiled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// Threads of compiled code; all processors when absent.
+    pub threads: Option<usize>,
+    /// Whether constants whose values the text left out get made-up ones.
+    pub fill_elided: bool,
+}
+
+impl LoadOptions {
+    /// With so many threads.
+    pub fn with_threads(threads: Option<usize>) -> Self {
+        LoadOptions { threads, ..LoadOptions::default() }
+    }
 }
 
 /// A program ready to run, with what getting there cost.
@@ -37,17 +54,21 @@ pub struct LoadedProgram {
 }
 
 impl LoadedProgram {
-    /// Reads a program and, for the JIT, compiles it for `threads` threads.
-    pub fn load(source_text: SourceText, engine: Engine, threads: Option<usize>) -> Result<Self, ToolError> {
+    /// Reads a program and, for the JIT, compiles it.
+    pub fn load(source_text: SourceText, engine: Engine, options: LoadOptions) -> Result<Self, ToolError> {
         let start = Instant::now();
-        let module = source_text.module()?;
+        let mut module = source_text.module()?;
+        if options.fill_elided {
+            fill::fill_elided(&mut module)?;
+        }
         let mut phases = vec![("read".to_string(), start.elapsed())];
         let mut arena_bytes = None;
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit | Engine::StrictJit => {
+                let threads = options.threads.unwrap_or(0);
                 let options = CompileOptions { excess_precision: engine == Engine::Jit, ..CompileOptions::default() };
-                let client = halo::Client::with_threads(threads.unwrap_or(0))?;
+                let client = halo::Client::with_threads(threads)?;
                 let compiled = client.compile(&module, &options);
                 let executable = compiled.map_err(|error| ToolError::compiled(&source_text, &module, error))?;
                 let timings = executable.timings().phases();

@@ -3,8 +3,10 @@
 //! Element `j` of parameter `i` comes from `u = mix((i << 40) + j)`, where `mix` is splitmix64's output function.
 //! Any other program can make the same inputs from the few lines of [`mix`] and [`fill`].
 
+use hlo::attributes::AttributeValue;
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::literal::{self, ArrayLiteral};
+use hlo::graph::{Computation, Module};
+use hlo::literal::{self, ArrayLiteral, Literal};
 use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
@@ -61,6 +63,9 @@ impl FillRange {
     }
 }
 
+/// First stream of constants without values, beyond those of parameters.
+const ELIDED_STREAM: u64 = 1 << 20;
+
 /// splitmix64 of one state.
 pub fn mix(state: u64) -> u64 {
     let z = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -98,6 +103,23 @@ pub fn fill(stream: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLi
         scalar::store(element_type, &mut bytes, index, value);
     }
     Ok(ArrayLiteral::new(shape.clone(), bytes)?)
+}
+
+/// Gives the constants whose values the text left out made-up ones: parameters' default ranges, numbered by their order.
+pub fn fill_elided(module: &mut Module) -> Result<(), ToolError> {
+    let mut number = 0;
+    let mut open: Vec<&mut Computation> = module.functions.iter_mut().collect();
+    while let Some(computation) = open.pop() {
+        for instruction in &mut computation.instructions {
+            if let Some(Literal::Elided(shape)) = instruction.literal() {
+                let array = fill(ELIDED_STREAM + number, shape, FillRange::default_for(shape.element_type))?;
+                instruction.attributes.set("value", AttributeValue::Literal(Literal::Array(array)));
+                number += 1;
+            }
+            open.extend(&mut instruction.computations);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

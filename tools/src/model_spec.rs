@@ -8,6 +8,7 @@ use std::path::Path;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Module};
 use hlo::literal::ArrayLiteral;
+use hlo::ops::view::counted;
 use hlo::scalar::Scalar;
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
@@ -126,17 +127,18 @@ impl ModelSpec {
         found: &[&ArrayLiteral],
         tolerance: impl Fn(ElementType) -> Tolerance,
         movements: &[Movement],
-    ) -> Vec<Comparison> {
+    ) -> Result<Vec<Comparison>, ToolError> {
         if found.len() != self.outputs.len() {
-            let message =
-                format!("the description has {} outputs, the program gave {}", self.outputs.len(), found.len());
-            return vec![Comparison::mismatch(message)];
+            let (described, given) = (counted(self.outputs.len(), "output"), found.len());
+            let message = format!("the description has {described}, the program gives {given}");
+            return Err(ToolError::Usage(message));
         }
         let sum_tolerance = if module.functions.iter().any(computes_in_floats) { SUM_TOLERANCE } else { 0.0 };
         let outputs = self.outputs.iter().zip(found).enumerate();
-        outputs
-            .map(|(number, (spec, array))| spec.check(array, &tolerance, movements.get(number), sum_tolerance))
-            .collect()
+        let check = |(number, (spec, array)): (usize, (&OutputSpec, &&ArrayLiteral))| {
+            spec.check(array, &tolerance, movements.get(number), sum_tolerance)
+        };
+        Ok(outputs.map(check).collect())
     }
 }
 
@@ -272,7 +274,11 @@ mod tests {
         let floats = ArrayLiteral::from_slice([2], &floats).unwrap();
         let bytes = ArrayLiteral::from_slice([3], &bytes).unwrap();
         let module = hlo_text::read(INTEGERS).unwrap();
-        spec.check(&module, &[&floats, &bytes], Tolerance::default_for, &[]).iter().map(Comparison::agrees).collect()
+        spec.check(&module, &[&floats, &bytes], Tolerance::default_for, &[])
+            .unwrap()
+            .iter()
+            .map(Comparison::agrees)
+            .collect()
     }
 
     #[test]
@@ -291,7 +297,7 @@ mod tests {
         let check = |program: &str, values: [i32; 3]| {
             let module = hlo_text::read(program).unwrap();
             let array = ArrayLiteral::from_slice([3], &values).unwrap();
-            let comparison = spec.check(&module, &[&array], Tolerance::default_for, &[]).remove(0);
+            let comparison = spec.check(&module, &[&array], Tolerance::default_for, &[]).unwrap().remove(0);
             (comparison.agrees(), comparison.note.is_some())
         };
         assert_eq!(check(INTEGERS, [7, 10_000, 10_000]), (true, false));

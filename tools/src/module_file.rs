@@ -10,6 +10,9 @@ use hlo::graph::{Module, TextPosition};
 
 use crate::error::ToolError;
 
+/// First bytes of what gzip compressed.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+
 /// A text as it was read, with the name messages give it.
 #[derive(Clone, Debug)]
 pub struct SourceText {
@@ -20,18 +23,23 @@ pub struct SourceText {
 }
 
 impl SourceText {
-    /// Reads a file, decompressing `.gz`; `-` is standard input.
+    /// Reads a file, decompressing what gzip compressed; `-` is standard input.
     pub fn read(path: &Path) -> Result<Self, ToolError> {
         let mut bytes = Vec::new();
         let read = if path == Path::new("-") {
             std::io::stdin().read_to_end(&mut bytes)
         } else {
-            std::fs::File::open(path).and_then(|mut file| match path.extension() {
-                Some(extension) if extension == "gz" => MultiGzDecoder::new(file).read_to_end(&mut bytes),
-                _ => file.read_to_end(&mut bytes),
-            })
+            std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
         };
-        read.map_err(|source| ToolError::read(path, source))?;
+        let is_named_so = path.extension().is_some_and(|extension| extension == "gz");
+        let decompressed = read.and_then(|_| {
+            if !is_named_so && !bytes.starts_with(GZIP) {
+                return Ok(bytes);
+            }
+            let mut decompressed = Vec::new();
+            MultiGzDecoder::new(&bytes[..]).read_to_end(&mut decompressed).map(|_| decompressed)
+        });
+        let bytes = decompressed.map_err(|source| ToolError::read(path, source))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let position = error.utf8_error().valid_up_to();
             ToolError::data(path, format!("not a text: byte {position} is not valid UTF-8"))

@@ -31,7 +31,8 @@ pub fn shortened(literal: &Literal) -> String {
             } else {
                 write_shortened(&mut text, array);
             }
-            text
+            // The sign of NaN means nothing, and correct programs differ in it.
+            text.replace("-nan", "nan")
         }
         Literal::Tuple(elements) => {
             format!("({})", elements.iter().map(shortened).collect::<Vec<_>>().join(", "))

@@ -11,7 +11,7 @@ use clap::Parser;
 use hlo::literal::Literal;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tools::engine::{Engine, LoadedProgram};
+use tools::engine::{Engine, LoadOptions, LoadedProgram};
 use tools::error::ToolError;
 use tools::module_file::SourceText;
 use tools::outer_boundary;
@@ -46,7 +46,11 @@ fn main() -> ExitCode {
 fn serve(threads: Option<usize>) -> Result<u8, ToolError> {
     // The first compilation sets up LLVM; it must not count for the program that happens to be first.
     let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";
-    LoadedProgram::load(SourceText { path: "warm-up".into(), text: warm_up.into() }, Engine::Jit, threads)?;
+    LoadedProgram::load(
+        SourceText { path: "warm-up".into(), text: warm_up.into() },
+        Engine::Jit,
+        LoadOptions::with_threads(threads),
+    )?;
     let mut loaded = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|source| ToolError::Read { path: Path::new("-").to_path_buf(), source })?;
@@ -61,7 +65,8 @@ fn answer(line: &str, threads: Option<usize>, loaded: &mut Option<Loaded>) -> Re
     let request = serde_json::from_str(line).map_err(|error| ToolError::Usage(format!("not a request: {error}")))?;
     match request {
         Request::Load { module, spec } => {
-            let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, threads)?;
+            let program =
+                LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, LoadOptions::with_threads(threads))?;
             let arguments = run::spec_inputs(&spec, &program.module)?;
             program.execute_on_device(&arguments)?;
             // Reading the text is not counted, as it is not for XLA.

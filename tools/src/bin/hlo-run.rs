@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use tools::engine::Engine;
 use tools::error::ToolError;
 use tools::outer_boundary::{self, DIFFERS};
 use tools::run::{self, Case, InputFiles, Settings};
+use tools::time_limit;
 
 /// Runs an HLO program on data, times it, and checks its results.
 ///
@@ -61,6 +63,12 @@ struct Options {
     /// Names the first instruction that makes a NaN or an infinity (evaluates the program).
     #[arg(long)]
     check_nans: bool,
+    /// Stops after so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "batch")]
+    time_limit: Option<Duration>,
+    /// Makes up the values of constants that the text left out (`{...}`): for times, not for results.
+    #[arg(long)]
+    fill_elided_constants: bool,
     /// When outputs differ from what is expected, runs so many times more with every float of the inputs moved by one
     /// unit in the last place: an element may differ by what it moves by itself.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -78,7 +86,15 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    outer_boundary::run(|| work(options))
+    outer_boundary::run(|| match options.time_limit {
+        Some(limit) => time_limit::run(limit, || work(options)),
+        None => work(options),
+    })
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_string())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
 fn work(options: Options) -> Result<u8, ToolError> {
@@ -87,6 +103,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
         threads: options.threads.map(usize::from),
         repeat: options.repeat as usize,
         check_nans: options.check_nans,
+        fill_elided: options.fill_elided_constants,
         sensitivity_runs: options.sensitivity as usize,
     };
     if options.batch_worker {
@@ -135,6 +152,9 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     }
     if options.check_nans {
         command.arg("--check-nans");
+    }
+    if options.fill_elided_constants {
+        command.arg("--fill-elided-constants");
     }
     command
 }

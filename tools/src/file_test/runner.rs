@@ -12,7 +12,7 @@ use super::expectation;
 use super::patterns::check_output;
 use super::run_line::ExpectedRun;
 use crate::emit::{self, Emit, EmitOptions, Platform};
-use crate::engine::{Engine, LoadedProgram};
+use crate::engine::{Engine, LoadOptions, LoadedProgram};
 use crate::error::ToolError;
 use crate::indexing_report::{self, Direction, ReportOptions};
 use crate::module_file::SourceText;
@@ -234,7 +234,7 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let module = source_text.module().map_err(|error| error.render())?;
     let runs = expected_runs(case, &module)?;
     let located = |line: usize, message: String| format!("line {line}: {message}");
-    match LoadedProgram::load(source_text.clone(), Engine::Jit, Some(1)) {
+    match LoadedProgram::load(source_text.clone(), Engine::Jit, LoadOptions::with_threads(Some(1))) {
         Ok(program) => {
             for (run, line) in runs.iter().zip(&case.runs) {
                 run.check(program.execute(&run.arguments)).map_err(|message| located(line.line, message))?;

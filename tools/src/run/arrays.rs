@@ -4,6 +4,7 @@ use std::path::Path;
 
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::ops::view::counted;
 use hlo::shape::{ArrayShape, Shape};
 use serde_json::json;
 
@@ -18,15 +19,15 @@ pub(super) fn inputs(case: &Case, spec: Option<&ModelSpec>, module: &Module) -> 
     let parameters = module.entry().program_shape().parameters;
     let shapes: Vec<&ArrayShape> = parameters.iter().flat_map(Shape::leaves).filter_map(Shape::as_array).collect();
     let arrays = match (&case.inputs, case.random_inputs, spec) {
-        (Some(InputFiles::Arrays(files)), _, _) => read_files(files, &shapes)?,
+        (Some(InputFiles::Arrays(files)), _, _) => read_files(files, &shapes, module)?,
         (Some(InputFiles::Archive(file)), _, _) => read_archive(file, &shapes)?,
         (None, Some(seed), _) => random(seed, &shapes)?,
         (None, None, Some(spec)) => spec.inputs(&shapes)?,
         (None, None, None) if shapes.is_empty() => Vec::new(),
         (None, None, None) => {
             return Err(ToolError::Usage(format!(
-                "the program takes {} arrays: give them with --spec, --input, --inputs or --random-inputs",
-                shapes.len()
+                "the program takes {}: give them with --spec, --input, --inputs or --random-inputs",
+                parameter_list(module)
             )));
         }
     };
@@ -45,9 +46,33 @@ fn assemble(shape: &Shape, arrays: &mut impl Iterator<Item = ArrayLiteral>) -> R
     }
 }
 
-fn read_files(files: &[std::path::PathBuf], shapes: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
+/// Parameters that a message names one by one.
+const MOST_NAMED: usize = 16;
+
+/// How many arrays a program takes, and which.
+fn parameter_list(module: &Module) -> String {
+    let entry = module.entry();
+    let mut names = Vec::new();
+    for &parameter in &entry.parameters {
+        let parameter = entry.get(parameter);
+        for (leaf, shape) in parameter.shape.leaves().into_iter().filter_map(Shape::as_array).enumerate() {
+            let place = if parameter.shape.as_array().is_some() { String::new() } else { format!("[{leaf}]") };
+            names.push(format!("`{}{place}` {}", parameter.name, ArrayShape { layout: None, ..shape.clone() }));
+        }
+    }
+    let count = names.len();
+    let more = if count > MOST_NAMED { ", …" } else { "" };
+    names.truncate(MOST_NAMED);
+    format!("{} ({}{more})", counted(count, "array"), names.join(", "))
+}
+
+fn read_files(
+    files: &[std::path::PathBuf],
+    shapes: &[&ArrayShape],
+    module: &Module,
+) -> Result<Vec<ArrayLiteral>, ToolError> {
     if files.len() != shapes.len() {
-        return Err(ToolError::Usage(format!("the program takes {} arrays, got {}", shapes.len(), files.len())));
+        return Err(ToolError::Usage(format!("the program takes {}, got {}", parameter_list(module), files.len())));
     }
     files.iter().zip(shapes).map(|(file, shape)| npy::read(file, shape)).collect()
 }

@@ -29,6 +29,8 @@ pub struct Report {
     pub culprit: Option<Culprit>,
     /// Whether such a place was looked for.
     pub checked_nans: bool,
+    /// Inputs that hold NaN or infinity: their names and what they hold.
+    pub special_inputs: Vec<(String, &'static str)>,
 }
 
 impl Report {
@@ -46,6 +48,10 @@ impl Report {
         for (number, comparison) in self.comparisons.iter().enumerate() {
             let shape = self.shapes.get(number).map(String::as_str).unwrap_or_default();
             let outcome = if comparison.agrees() { "agrees" } else { "DIFFERS" };
+            if let (Some(mismatch), 0) = (&comparison.mismatch, comparison.compared) {
+                let _ = writeln!(text, "output {number} {shape}: DIFFERS; {mismatch}");
+                continue;
+            }
             let _ = write!(text, "output {number} {shape}: {outcome}, worst deviation {:.2e}", comparison.worst);
             let _ = if comparison.agrees() {
                 writeln!(text, " in {} elements", comparison.compared)
@@ -63,6 +69,9 @@ impl Report {
                 let _ = writeln!(text, "  note: {note}");
             }
         }
+        for (name, what) in &self.special_inputs {
+            let _ = writeln!(text, "input `{name}` has {what}");
+        }
         match &self.culprit {
             Some(culprit) => {
                 let place = culprit.position.map(|position| format!(" at {}:{position}", self.module));
@@ -77,6 +86,7 @@ impl Report {
                     origin.unwrap_or_default()
                 );
             }
+            None if !self.special_inputs.is_empty() => text.push_str("no other NaN or infinity arises\n"),
             None if self.checked_nans => text.push_str("no NaN or infinity arises\n"),
             None => {}
         }
@@ -150,6 +160,7 @@ impl Report {
             "arena_bytes": self.arena_bytes,
             "outputs": outputs,
             "first_nan": nans,
+            "special_inputs": self.special_inputs.iter().map(|(name, what)| json!([name, what])).collect::<Vec<_>>(),
         })
     }
 }
