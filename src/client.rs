@@ -6,7 +6,7 @@ use std::time::Instant;
 use exec::runtime::feeds::Channels;
 use exec::{BufferPool, ThreadPool};
 use hlo::graph::Module;
-use lowering_llvm::{Emit, Target, code};
+use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
 
 use crate::cache::{CompilationCache, Key};
 use crate::error::Error;
@@ -127,14 +127,19 @@ impl Client {
         timings.loops = run.elapsed_in(pipeline::TO_AFFINE);
         timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);
         timings.lower = all.saturating_sub(timings.passes + timings.loops);
-        let code = code::generate(program.as_operation(), target, Emit::Object, options.verify)?;
+        let code_options = CodeGenerationOptions {
+            threads: options.compile_threads,
+            verify: options.verify,
+            ..CodeGenerationOptions::default()
+        };
+        let code = generate_code(&program, target, code_options)?;
         timings.translate = code.timings.translate;
         timings.optimize = code.timings.optimize;
         timings.emit = code.timings.emit;
 
         let interface = Interface::read(&program)?;
         let origin = Origin { timings, is_from_cache: false };
-        // SAFETY: the object was compiled from this program, for the host.
-        unsafe { Executable::load(self.clone(), code.bytes, interface, origin) }
+        // SAFETY: the objects were compiled from this program, for the host.
+        unsafe { Executable::load(self.clone(), code.objects, interface, origin) }
     }
 }

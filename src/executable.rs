@@ -69,7 +69,7 @@ pub struct MemoryUse {
     pub temporaries: usize,
     /// Constants.
     pub constants: usize,
-    /// The object file of the machine code.
+    /// The object files of the machine code.
     pub code: usize,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct ExecutableInner {
     _jit: Jit,
     pub(crate) entry: EntryFunction,
     pub(crate) interface: Interface,
-    pub(crate) object: Vec<u8>,
+    pub(crate) objects: Vec<Vec<u8>>,
     /// Memory of earlier calls, for later ones.
     pub(crate) frames: Mutex<Vec<FrameMemory>>,
     pub(crate) state: ProgramState,
@@ -148,22 +148,22 @@ pub(crate) struct Origin {
 }
 
 impl Executable {
-    /// Loads an object.
+    /// Loads objects.
     ///
     /// # Safety
-    /// The object must come from this compiler, for this CPU, with this interface.
+    /// The objects must come from this compiler, for this CPU, with this interface.
     ///
     /// # Errors
     /// [`Error::Execution`].
     pub(crate) unsafe fn load(
         client: Client,
-        object: Vec<u8>,
+        objects: Vec<Vec<u8>>,
         interface: Interface,
         origin: Origin,
     ) -> Result<Self, Error> {
         let start = std::time::Instant::now();
-        // SAFETY: the caller answers for the object; the symbols are the runtime's own and live as long as the process.
-        let jit = unsafe { Jit::load(&[&object], exec::runtime::symbols())? };
+        // SAFETY: the caller answers for the objects; the symbols are the runtime's own and live as long as the process.
+        let jit = unsafe { Jit::load(&objects, exec::runtime::symbols())? };
         let address = jit.lookup(ENTRY)?;
         // SAFETY: the symbol is the entry function, which the lowering gives this type.
         let entry = unsafe { std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr()) };
@@ -172,7 +172,7 @@ impl Executable {
         let frames = Mutex::new(Vec::new());
         let state = ProgramState::with_channels(Arc::clone(&client.inner.channels));
         let inner =
-            ExecutableInner { client, _jit: jit, entry, interface, object, frames, state, timings, is_from_cache };
+            ExecutableInner { client, _jit: jit, entry, interface, objects, frames, state, timings, is_from_cache };
         Ok(Executable { inner: Arc::new(inner) })
     }
 
@@ -220,7 +220,7 @@ impl Executable {
             results: interface.outputs.iter().flatten().map(|shape| shape.byte_size()).sum(),
             temporaries: interface.arena_size,
             constants: interface.constants.iter().map(|constant| constant.bytes().len()).sum(),
-            code: self.inner.object.len(),
+            code: self.inner.objects.iter().map(Vec::len).sum(),
         }
     }
 }

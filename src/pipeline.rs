@@ -27,7 +27,8 @@ pub struct CompileOptions {
     pub excess_precision: bool,
     /// Verify the IR between phases: for finding bugs of the compiler.
     pub verify: bool,
-    /// Threads that compile; 0 for the number of hardware threads.
+    /// Threads that generate machine code; 0 for the number of hardware threads. The phases before that, and small
+    /// programs as a whole, are compiled on the calling thread. The code is the same for any number.
     pub compile_threads: usize,
 }
 

@@ -17,7 +17,7 @@ use crate::executable::{CompileTimings, Executable, Interface, Origin};
 const MAGIC: &[u8; 8] = b"halo-exe";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
@@ -46,7 +46,7 @@ impl Executable {
         writer.list(&interface.constants, Writer::literal);
         let Cost { flops, transcendentals, bytes_accessed } = interface.cost;
         [flops, transcendentals, bytes_accessed].into_iter().for_each(|figure| writer.number(figure));
-        writer.block(&self.inner.object);
+        writer.list(&self.inner.objects, |writer, object| writer.block(object));
         let checksum = Sha256::digest(&writer.bytes);
         writer.bytes.extend(checksum);
         writer.bytes
@@ -64,20 +64,20 @@ impl Client {
     /// [`Error::Saved`] for bytes that are damaged, come from another version of halo, or hold code for another kind of
     /// machine.
     pub unsafe fn deserialize(&self, bytes: &[u8]) -> Result<Executable, Error> {
-        let (interface, object) = self.read(bytes).map_err(Error::Saved)?;
+        let (interface, objects) = self.read(bytes).map_err(Error::Saved)?;
         // SAFETY: the caller's promise; compiler and CPU were checked.
-        unsafe { self.load_saved(interface, object) }
+        unsafe { self.load_saved(interface, objects) }
     }
 
     /// # Safety
     /// As for [`Client::deserialize`].
-    unsafe fn load_saved(&self, interface: Interface, object: Vec<u8>) -> Result<Executable, Error> {
+    unsafe fn load_saved(&self, interface: Interface, objects: Vec<Vec<u8>>) -> Result<Executable, Error> {
         let origin = Origin { timings: CompileTimings::default(), is_from_cache: true };
         // SAFETY: the caller's promise.
-        unsafe { Executable::load(self.clone(), object, interface, origin) }
+        unsafe { Executable::load(self.clone(), objects, interface, origin) }
     }
 
-    fn read(&self, bytes: &[u8]) -> Result<(Interface, Vec<u8>), Malformed> {
+    fn read(&self, bytes: &[u8]) -> Result<(Interface, Vec<Vec<u8>>), Malformed> {
         let content = bytes.len().checked_sub(CHECKSUM_BYTES).and_then(|length| bytes.split_at_checked(length));
         let (content, checksum) = content.ok_or("it is no saved executable: too short")?;
         let mut reader = Reader::new(content);
@@ -105,9 +105,9 @@ impl Client {
         let constants = reader.list(16, Reader::literal)?;
         let cost =
             Cost { flops: reader.number()?, transcendentals: reader.number()?, bytes_accessed: reader.number()? };
-        let object = reader.block()?.to_vec();
+        let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
-        Ok((Interface { program_shape, parameters, outputs, arena_size, constants, cost }, object))
+        Ok((Interface { program_shape, parameters, outputs, arena_size, constants, cost }, objects))
     }
 
     /// Code runs on a machine of the same kind with all the features that it was made for.

@@ -45,6 +45,43 @@ fn a_saved_program_is_the_same_program() {
     assert_eq!(second.serialize(), bytes);
 }
 
+/// A program of many large kernels, no two of which are equal.
+fn large_program() -> Module {
+    let b = HloBuilder::new("large");
+    let results: Vec<_> = (0..48)
+        .map(|number| {
+            let x = b.parameter(number, Shape::of::<f32>([1000 + number as i64]), "x");
+            x.exp() * x.tanh() + x.sin()
+        })
+        .collect();
+    b.build(b.tuple(&results)).unwrap()
+}
+
+#[test]
+fn the_code_does_not_depend_on_the_threads_that_compile_it() {
+    let module = large_program();
+    let inputs: Vec<Vec<f32>> = (0..48).map(|number| vec![number as f32 / 48.; 1000 + number]).collect();
+    let compile = |compile_threads| {
+        CLIENT.compile(&module, &CompileOptions { compile_threads, ..CompileOptions::default() }).unwrap()
+    };
+    let first = compile(1);
+    let bytes = first.serialize();
+    let objects = bytes.windows(4).filter(|window| window == b"\x7fELF").count();
+    assert!(objects > 1, "code is generated in parts");
+    for threads in [2, 8] {
+        assert!(compile(threads).serialize() == bytes, "{threads} threads");
+    }
+    let second = load(&bytes).unwrap();
+    assert_eq!(second.memory(), first.memory());
+    let result = second.execute(inputs.as_slice()).unwrap();
+    assert_eq!(result, first.execute(inputs.as_slice()).unwrap());
+    for (input, result) in inputs.iter().zip(result.as_tuple().unwrap()) {
+        let (x, found) = (input[0], result.as_slice::<f32>().unwrap());
+        let expected = x.exp() * x.tanh() + x.sin();
+        assert!(found.len() == input.len() && found.iter().all(|found| (found - expected).abs() < 1e-5));
+    }
+}
+
 #[test]
 fn damaged_and_foreign_bytes_are_refused() {
     let bytes = compile(&program(4.)).serialize();

@@ -5,11 +5,14 @@ use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
 use melior::ir::operation::{OperationLike, OperationPrintingFlags};
-use melior::ir::{Attribute, Location, Module, OperationRef, Value, ValueLike};
+use melior::ir::{
+    Attribute, BlockLike, BlockRef, Location, Module, Operation, OperationRef, Value, ValueLike,
+    operation::OperationRefMut,
+};
 use melior::{Context, ContextRef, StringRef};
 use mlir_sys::{
     mlirEmitError, mlirOpPrintingFlagsPrintNameLocAsPrefix, mlirOpResultGetOwner, mlirOperationGetAttributeByName,
-    mlirOperationGetContext, mlirValueIsAOpResult,
+    mlirOperationGetContext, mlirOperationRemoveFromParent, mlirValueIsAOpResult,
 };
 
 use crate::diagnostics::{self, Diagnostic, Severity};
@@ -46,6 +49,16 @@ pub fn definition<'c, 'a>(value: Value<'c, 'a>) -> Option<OperationRef<'c, 'a>> 
     // SAFETY: the value is live, and is asked for its owner only if it is a result.
     unsafe {
         mlirValueIsAOpResult(value.to_raw()).then(|| OperationRef::from_raw(mlirOpResultGetOwner(value.to_raw())))
+    }
+}
+
+/// Moves an operation of a block to the end of another block, which may be another module's of the same context.
+pub fn move_to_end<'c, 'a>(operation: OperationRef<'c, '_>, block: BlockRef<'c, 'a>) -> OperationRefMut<'c, 'a> {
+    // SAFETY: the operation is live; taken out of its block, it is owned here until the other block owns it.
+    unsafe {
+        mlirOperationRemoveFromParent(operation.to_raw());
+        block.append_operation(Operation::from_raw(operation.to_raw()));
+        OperationRefMut::from_raw(operation.to_raw())
     }
 }
 

@@ -3,7 +3,7 @@
 use melior::ir::OperationRef;
 
 use crate::timing::{Timings, timed};
-use crate::{Emit, Error, KERNEL_PASSES, LlvmContext, LlvmModule, Target};
+use crate::{Emit, Error, KERNEL_PASSES, LlvmModule, Target};
 
 /// Machine code, or what comes before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,7 @@ pub struct Code {
 /// Those of each phase.
 pub fn generate(module: OperationRef, target: &Target, kind: Emit, verify: bool) -> Result<Code, Error> {
     let mut timings = Timings::default();
-    let context = LlvmContext::new();
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module, &context, target))?;
+    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module, target))?;
     if verify {
         llvm.verify()?;
     }

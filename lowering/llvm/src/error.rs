@@ -9,18 +9,15 @@ use thiserror::Error;
 /// Why a module could not be lowered or emitted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The text of a shard is not an MLIR module.
-    #[error("MLIR text is malformed:\n{}", diagnostics::render(.0))]
-    Parse(Vec<Diagnostic>),
     /// A conversion to the LLVM dialect failed.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
     /// An operation of the LLVM dialect has no LLVM IR.
     #[error("translation to LLVM IR failed:\n{}", diagnostics::render(.0))]
     Translate(Vec<Diagnostic>),
-    /// The builder of a shard failed.
-    #[error("building a shard failed: {0}")]
-    Build(String),
+    /// A module could not be split into shards.
+    #[error("splitting the module failed: {0}")]
+    Partition(String),
     /// LLVM has no such target, or does not know its CPU.
     #[error("no target machine for {triple} ({cpu}): {reason}")]
     Target {

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Kernels come as explicit vector loops, so LLVM gets the little work that measurably helps: `early-cse` and `licm`, then
-//! code generation at the default level without loop strength reduction. [`shards`] compiles several modules at once.
+//! code generation at the default level without loop strength reduction. [`code_generation`] does this for parts of a module
+//! side by side.
 //!
 //! # One copy of LLVM
 //! melior, inkwell and llvm-sys share one LLVM: `mlir-sys` links all static archives of MLIR and LLVM and the system
@@ -18,18 +19,22 @@
 //! LLVM ends the process on internal errors of its code generator; no input of the compiler's own making should cause one.
 
 pub mod code;
+pub mod code_generation;
 pub mod cpu;
 mod error;
 mod libdevice;
 mod llvm_module;
 pub mod nvptx;
+mod partition;
 pub mod passes;
 pub mod ptxas;
-pub mod shards;
+mod symbol_scan;
 mod target;
 pub mod timing;
 
+pub use code_generation::{CodeGenerationOptions, GeneratedCode, generate_code};
 pub use cpu::LoweringOptions;
 pub use error::Error;
-pub use llvm_module::{Emit, KERNEL_PASSES, LlvmContext, LlvmModule};
-pub use target::{Effort, Target};
+pub use llvm_module::{Emit, KERNEL_PASSES, LlvmModule};
+pub(crate) use target::Effort;
+pub use target::Target;

@@ -6,7 +6,7 @@ use inkwell::{
     context::Context,
     module::Module,
     passes::PassBuilderOptions,
-    targets::{FileType, TargetMachine},
+    targets::FileType,
 };
 use llvm_sys::{
     core::{LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity},
@@ -23,7 +23,7 @@ use std::{
 pub const KERNEL_PASSES: &str = "function(early-cse,loop-mssa(licm))";
 
 /// Owns LLVM's types, constants and the modules made in it. Belongs to one thread at a time.
-pub struct LlvmContext {
+struct LlvmContext {
     // Before the list that its handler writes to: fields are dropped in this order.
     context: Context,
     errors: Box<Mutex<Vec<String>>>,
@@ -31,7 +31,7 @@ pub struct LlvmContext {
 
 impl LlvmContext {
     /// A fresh context, which collects LLVM's errors (without a handler LLVM would end the process).
-    pub fn new() -> Self {
+    fn new() -> Self {
         let context = Context::create();
         let errors = Box::new(Mutex::new(Vec::new()));
         let list: *const Mutex<Vec<String>> = &*errors;
@@ -44,12 +44,6 @@ impl LlvmContext {
 
     fn take_errors(&self) -> Vec<String> {
         std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Default for LlvmContext {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -78,31 +72,36 @@ pub enum Emit {
     Object,
 }
 
-/// A module of LLVM IR with its target.
-pub struct LlvmModule<'c> {
-    pub(crate) module: Module<'c>,
-    context: &'c LlvmContext,
-    machine: TargetMachine,
+/// A module of LLVM IR with its target, in an LLVM context of its own.
+pub struct LlvmModule {
+    // Before its context: fields are dropped in this order. The lifetime is that of the context beside it.
+    pub(crate) module: Module<'static>,
+    context: LlvmContext,
+    target: Target,
 }
 
-impl<'c> LlvmModule<'c> {
+// SAFETY: module and context refer to each other only and move together; neither is tied to a thread.
+unsafe impl Send for LlvmModule {}
+
+impl LlvmModule {
     /// Translates a `builtin.module` or `gpu.module` of the LLVM dialect and sets triple and data layout of `target`.
     ///
     /// # Errors
     /// [`Error::Translate`], [`Error::Target`].
-    pub fn translate(module: OperationRef, context: &'c LlvmContext, target: &Target) -> Result<Self, Error> {
+    pub fn translate(module: OperationRef, target: &Target) -> Result<Self, Error> {
         let machine = target.machine()?;
-        // SAFETY: an `LlvmContext` is not `Sync`, so this thread alone uses it; the module is owned by nothing else.
+        let context = LlvmContext::new();
+        // SAFETY: the context is this function's own; the module is owned by nothing else and dropped before it.
         let module = unsafe {
             mlir_ext::llvm_translation::register_translations(module.context().to_ref());
             let raw_context = NonNull::new(context.context.raw().cast()).ok_or_else(|| Error::Translate(Vec::new()))?;
             let raw = mlir_ext::llvm_translation::translate(module, raw_context).map_err(Error::Translate)?;
             Module::new(raw.as_ptr().cast())
         };
-        module.set_triple(&machine.get_triple());
-        module.set_data_layout(&machine.get_target_data().get_data_layout());
+        module.set_triple(&machine.0.get_triple());
+        module.set_data_layout(&machine.0.get_target_data().get_data_layout());
         mark_functions(&module, &context.context);
-        Ok(Self { module, context, machine })
+        Ok(Self { module, context, target: target.clone() })
     }
 
     /// Runs LLVM's verifier.
@@ -122,7 +121,7 @@ impl<'c> LlvmModule<'c> {
             return Err(Error::Optimize("the pipeline contains a zero byte".into()));
         }
         self.module
-            .run_passes(passes, &self.machine, PassBuilderOptions::create())
+            .run_passes(passes, &self.target.machine()?.0, PassBuilderOptions::create())
             .map_err(|message| Error::Optimize(message.to_string_lossy().into_owned()))
     }
 
@@ -142,7 +141,9 @@ impl<'c> LlvmModule<'c> {
             Emit::Object => FileType::Object,
         };
         let buffer = self
-            .machine
+            .target
+            .machine()?
+            .0
             .write_to_memory_buffer(&self.module, file_type)
             .map_err(|message| Error::Emit(message.to_string_lossy().into_owned()))?;
         let errors = self.context.take_errors();

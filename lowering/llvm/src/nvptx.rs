@@ -5,7 +5,7 @@
 //! pointers. Vector loads become vector instructions where they carry their alignment.
 
 use crate::{
-    Emit, Error, LlvmContext, LlvmModule, LoweringOptions, Target, libdevice,
+    Emit, Error, LlvmModule, LoweringOptions, Target, libdevice,
     timing::{Timings, timed},
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
@@ -55,9 +55,8 @@ pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions
 /// [`Error::NoGpuModule`], or the error of a phase.
 pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, Error> {
     let mut timings = Timings::default();
-    let context = LlvmContext::new();
     let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(kernels, &context, target))?;
+    let llvm = timed(&mut timings.translate, || LlvmModule::translate(kernels, target))?;
     if verify {
         llvm.verify()?;
     }

@@ -6,15 +6,19 @@ use inkwell::{
     targets::{CodeModel, InitializationConfig, RelocMode, TargetMachine, TargetTriple},
 };
 use mlir_ext::llvm_translation;
-use std::{ffi::CString, ptr::NonNull, sync::Once};
+use std::{
+    ffi::CString,
+    ptr::NonNull,
+    sync::{Arc, Mutex, Once, PoisonError},
+};
 
 /// Feature of CPUs that are not to be tuned for 256 bit.
 const WHOLE_REGISTERS: &str = "-prefer-256-bit";
 
 /// How much work the code generator spends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Effort {
-    /// Fast instruction selection; for code that runs once. Code is about half as fast.
+pub(crate) enum Effort {
+    /// Fast instruction selection and register allocation; for functions that leave the work to others.
     Quick,
     /// Full instruction selection and scheduling.
     #[default]
@@ -61,7 +65,7 @@ impl Target {
     }
 
     /// The same target with another code generation effort.
-    pub fn with_effort(mut self, effort: Effort) -> Self {
+    pub(crate) fn with_effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
         self
     }
@@ -109,7 +113,7 @@ impl Target {
     /// # Errors
     /// [`Error::Target`].
     pub fn check(&self) -> Result<(), Error> {
-        let generic = Target { cpu: String::new(), features: String::new(), ..self.clone() }.machine()?;
+        let generic = Target { cpu: String::new(), features: String::new(), ..self.clone() }.new_machine()?;
         let machine = NonNull::new(generic.as_mut_ptr().cast());
         // SAFETY: the machine is live during the call.
         let knows = |name: &str, is_processor| {
@@ -128,8 +132,19 @@ impl Target {
         Ok(())
     }
 
-    /// A new target machine. Machines are not shared between threads.
-    pub(crate) fn machine(&self) -> Result<TargetMachine, Error> {
+    /// A target machine for the caller alone: one that was used before, if there is any.
+    pub(crate) fn machine(&self) -> Result<Arc<Machine>, Error> {
+        let mut machines = MACHINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let unused = machines.iter().find(|(target, machine)| target == self && Arc::strong_count(machine) == 1);
+        if let Some((_, machine)) = unused {
+            return Ok(Arc::clone(machine));
+        }
+        let machine = Arc::new(Machine(self.new_machine()?));
+        machines.push((self.clone(), Arc::clone(&machine)));
+        Ok(machine)
+    }
+
+    fn new_machine(&self) -> Result<TargetMachine, Error> {
         initialize();
         let failed = |reason: String| Error::Target { triple: self.triple.clone(), cpu: self.cpu.clone(), reason };
         if [&self.triple, &self.cpu, &self.features].iter().any(|text| CString::new(text.as_bytes()).is_err()) {
@@ -154,6 +169,18 @@ impl Target {
             .ok_or_else(|| failed("LLVM refused it".into()))
     }
 }
+
+/// All machines, each lent to one user at a time. A machine knows what its processor's features imply, which takes longer
+/// to find out than to generate the code of a small program.
+static MACHINES: Mutex<Vec<(Target, Arc<Machine>)>> = Mutex::new(Vec::new());
+
+/// A target machine.
+pub(crate) struct Machine(pub TargetMachine);
+
+// SAFETY: a machine is tied to no thread.
+unsafe impl Send for Machine {}
+// SAFETY: the list of machines looks at none of them, and `Target::machine` lends each to one user.
+unsafe impl Sync for Machine {}
 
 /// Registers the targets and sets the process-wide options, once.
 fn initialize() {

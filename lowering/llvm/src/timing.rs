@@ -2,15 +2,13 @@
 
 use std::{
     fmt,
-    ops::AddAssign,
     time::{Duration, Instant},
 };
 
-/// Time spent in each phase from MLIR to machine code; summed over shards it is CPU time, not wall-clock time.
+/// Time spent in each phase from MLIR to machine code. Where several threads work, the time that passes is divided among
+/// the phases by the work in each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// Parsing or building the MLIR module, and its context.
-    pub build: Duration,
     /// Conversion to the LLVM dialect.
     pub lower: Duration,
     /// Translation to LLVM IR.
@@ -24,24 +22,26 @@ pub struct Timings {
 impl Timings {
     /// The sum of all phases.
     pub fn total(&self) -> Duration {
-        self.build + self.lower + self.translate + self.optimize + self.emit
+        self.lower + self.translate + self.optimize + self.emit
     }
-}
 
-impl AddAssign for Timings {
-    fn add_assign(&mut self, other: Self) {
-        self.build += other.build;
-        self.lower += other.lower;
-        self.translate += other.translate;
-        self.optimize += other.optimize;
-        self.emit += other.emit;
+    /// Adds what threads did in the time that `elapsed` on the calling thread.
+    pub(crate) fn add_parallel<'t>(&mut self, elapsed: Duration, threads: impl Iterator<Item = &'t Self>) {
+        let (mut optimize, mut emit) = (Duration::ZERO, Duration::ZERO);
+        for thread in threads {
+            optimize += thread.optimize;
+            emit += thread.emit;
+        }
+        let share = optimize.as_secs_f64() / (optimize + emit).as_secs_f64().max(f64::MIN_POSITIVE);
+        let optimize = elapsed.mul_f64(share);
+        self.optimize += optimize;
+        self.emit += elapsed.saturating_sub(optimize);
     }
 }
 
 impl fmt::Display for Timings {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         let phases = [
-            ("build", self.build),
             ("lower", self.lower),
             ("translate", self.translate),
             ("optimize", self.optimize),

@@ -1,11 +1,14 @@
 //! Hand-written kernels to PTX, and through NVIDIA's assembler where there is one.
 
-use lowering_llvm::{
-    LoweringOptions, Target,
-    nvptx::compile_to_ptx,
-    ptxas,
-    shards::{parse, upstream_context},
-};
+use lowering_llvm::{LoweringOptions, Target, nvptx::compile_to_ptx, ptxas};
+use melior::{Context, dialect::DialectRegistry, utility::register_all_dialects};
+use mlir_ext::operations::parse_module as parse;
+
+fn upstream_context() -> Context {
+    let registry = DialectRegistry::new();
+    register_all_dialects(&registry);
+    Context::new_with_registry(&registry, false)
+}
 
 const KERNELS: &str = "
 gpu.module @kernels {

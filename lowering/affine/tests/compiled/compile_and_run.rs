@@ -1,11 +1,11 @@
 //! From MLIR text to running code.
 
 use exec::Jit;
-use lowering_llvm::{
-    LoweringOptions, Target,
-    shards::{Shard, ShardOptions, compile_shards},
-};
+use lowering_llvm::{CodeGenerationOptions, LoweringOptions, Target, cpu, generate_code};
+use mlir_ext::operations::parse_module;
 use std::mem::transmute;
+
+use super::machine_code::{compile, context};
 
 /// One function of each dialect that loops are made of.
 const KERNELS: &str = "
@@ -53,21 +53,23 @@ func.func @tail(%x: memref<64xf32>, %y: memref<64xf32>, %n: index) {
 }
 ";
 
-fn load(texts: &[&str], symbols: &[exec::jit::Symbol]) -> Jit {
-    let shards = texts.iter().map(|text| Shard::text(text)).collect();
-    let options = ShardOptions { lowering: LoweringOptions { verify: true }, ..ShardOptions::default() };
-    let compiled = compile_shards(shards, &Target::host(), &options).unwrap();
-    for shard in &compiled {
-        println!("{}", shard.timings);
-    }
-    let objects: Vec<_> = compiled.into_iter().map(|shard| shard.object).collect();
+/// Loads a module that is compiled in shards of so many operations.
+fn load_in_shards(text: &str, operations_per_shard: usize, symbols: &[exec::jit::Symbol]) -> (Jit, usize) {
+    let context = context();
+    let module = parse_module(&context, text).unwrap();
+    let code = compile(&module, operations_per_shard);
+    println!("{}", code.timings);
     // SAFETY: compiled for this CPU just now.
-    unsafe { Jit::load(&objects, symbols) }.unwrap()
+    (unsafe { Jit::load(&code.objects, symbols) }.unwrap(), code.objects.len())
+}
+
+fn load(text: &str, symbols: &[exec::jit::Symbol]) -> Jit {
+    load_in_shards(text, usize::MAX, symbols).0
 }
 
 #[test]
 fn loops_vectors_and_affine_maps_run() {
-    let jit = load(&[KERNELS], &[]);
+    let jit = load(KERNELS, &[]);
     let x: Vec<f32> = (0..96).map(|i| i as f32).collect();
     let mut y = vec![1f32; 96];
     // SAFETY: the signatures are those of the functions above.
@@ -92,23 +94,92 @@ extern "C" fn triple(x: i64) -> i64 {
     3 * x
 }
 
+/// An entry that only calls, functions that call each other and share a table, and a function whose address is taken.
+const CALLS: &str = "
+memref.global \"private\" constant @table : memref<4xi64> = dense<[10, 20, 30, 40]>
+func.func private @rt_triple(i64) -> i64
+func.func private @rt_apply(!llvm.ptr, i64) -> i64
+func.func private @double(%x: i64) -> i64 {
+  %0 = arith.addi %x, %x : i64
+  return %0 : i64
+}
+func.func private @sum_to(%n: i64) -> i64 {
+  %zero = arith.constant 0 : i64
+  %first = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %table = memref.get_global @table : memref<4xi64>
+  %end = arith.index_cast %n : i64 to index
+  %sum = scf.for %i = %first to %end step %one iter_args(%sum = %zero) -> i64 {
+    %element = memref.load %table[%i] : memref<4xi64>
+    %next = arith.addi %sum, %element : i64
+    scf.yield %next : i64
+  }
+  %twice = func.call @double(%sum) : (i64) -> i64
+  return %twice : i64
+}
+func.func private @last_times(%x: memref<1xi64>) {
+  %zero = arith.constant 0 : index
+  %three = arith.constant 3 : index
+  %table = memref.get_global @table : memref<4xi64>
+  %last = memref.load %table[%three] : memref<4xi64>
+  %value = memref.load %x[%zero] : memref<1xi64>
+  %product = arith.muli %last, %value : i64
+  %tripled = func.call @rt_triple(%product) : (i64) -> i64
+  memref.store %tripled, %x[%zero] : memref<1xi64>
+  return
+}
+func.func @both(%n: i64) -> i64 {
+  %function = func.constant @double : (i64) -> i64
+  %double = builtin.unrealized_conversion_cast %function : (i64) -> i64 to !llvm.ptr
+  %0 = func.call @sum_to(%n) : (i64) -> i64
+  %1 = func.call @rt_apply(%double, %0) : (!llvm.ptr, i64) -> i64
+  return %1 : i64
+}
+func.func @entry(%x: memref<1xi64>) {
+  call @last_times(%x) : (memref<1xi64>) -> ()
+  return
+}";
+
+unsafe extern "C" fn apply(function: extern "C" fn(i64) -> i64, x: i64) -> i64 {
+    function(x)
+}
+
 #[test]
 fn shards_call_each_other_and_the_runtime() {
-    let caller = "func.func private @double(i64) -> i64
-        func.func private @rt_triple(i64) -> i64
-        func.func @both(%x: i64) -> i64 {
-          %0 = func.call @double(%x) : (i64) -> i64
-          %1 = func.call @rt_triple(%0) : (i64) -> i64
-          return %1 : i64
-        }";
-    let callee = "func.func @double(%x: i64) -> i64 {
-          %0 = arith.addi %x, %x : i64
-          return %0 : i64
-        }";
-    let jit = load(&[caller, callee], &[("rt_triple", triple as *const ())]);
-    // SAFETY: the signature of `both`.
-    let both: extern "C" fn(i64) -> i64 = unsafe { transmute(jit.lookup("both").unwrap()) };
-    assert_eq!(both(7), 42);
+    // All in one, one a function (the entry only calls), and some together.
+    for (operations_per_shard, expected) in [(usize::MAX, 1), (1, 5), (20, 3)] {
+        let symbols = [("rt_triple", triple as *const ()), ("rt_apply", apply as *const ())];
+        let (jit, objects) = load_in_shards(CALLS, operations_per_shard, &symbols);
+        assert_eq!(objects, expected, "{operations_per_shard}");
+        // SAFETY: the signatures of `both` and `entry`.
+        let (both, entry): (extern "C" fn(i64) -> i64, unsafe extern "C" fn(*mut i64)) =
+            unsafe { (transmute(jit.lookup("both").unwrap()), transmute(jit.lookup("entry").unwrap())) };
+        assert_eq!(both(3), 240);
+        let mut x = 2;
+        // SAFETY: it takes the address of one number.
+        unsafe { entry(&raw mut x) };
+        assert_eq!(x, 240);
+        assert!(jit.lookup("double").is_err() || objects > 1, "private functions are seen where shards need them");
+    }
+}
+
+#[test]
+fn objects_do_not_depend_on_threads() {
+    let text: String = (0..24).map(kernel).collect();
+    let objects = |threads: usize| {
+        let context = context();
+        let module = parse_module(&context, &text).unwrap();
+        cpu::lower_to_llvm_dialect(&module, LoweringOptions { verify: true }).unwrap();
+        let options = CodeGenerationOptions { threads, operations_per_shard: 100, ..Default::default() };
+        let code = generate_code(&module, &Target::host(), options).unwrap();
+        (code.objects, code.threads)
+    };
+    let (serial, one) = objects(1);
+    assert!(serial.len() >= 8 && one == 1, "{} objects, {one} threads", serial.len());
+    for threads in [2, 8] {
+        assert!(objects(threads) == (serial.clone(), threads), "{threads} threads");
+    }
+    assert!(objects(0).0 == serial);
 }
 
 #[test]
@@ -118,7 +189,7 @@ fn missing_symbols_are_named() {
           %1 = func.call @nowhere_to_be_found(%x) : (i64) -> i64
           return %1 : i64
         }";
-    let jit = load(&[text], &[]);
+    let jit = load(text, &[]);
     let error = jit.lookup("f").unwrap_err().to_string();
     assert!(error.contains("nowhere_to_be_found"), "{error}");
     let error = jit.lookup("g").unwrap_err().to_string();
@@ -155,30 +226,4 @@ fn kernel(index: usize) -> String {
   return
 }}"
     )
-}
-
-#[test]
-#[ignore = "a measurement, not a check"]
-fn compile_time() {
-    const KERNELS: usize = 200;
-    let text: String = (0..KERNELS).map(kernel).collect();
-    let halves = [(0..KERNELS / 2).map(kernel).collect::<String>(), (KERNELS / 2..KERNELS).map(kernel).collect()];
-    for _ in 0..3 {
-        for (name, shards) in [("one shard ", vec![&text]), ("two shards", halves.iter().collect())] {
-            let start = std::time::Instant::now();
-            let shards = shards.into_iter().map(|text| Shard::text(text)).collect();
-            let compiled = compile_shards(shards, &Target::host(), &ShardOptions::default()).unwrap();
-            let compile = start.elapsed();
-            let mut timings = lowering_llvm::timing::Timings::default();
-            compiled.iter().for_each(|shard| timings += shard.timings);
-            let start = std::time::Instant::now();
-            let objects: Vec<_> = compiled.into_iter().map(|shard| shard.object).collect();
-            // SAFETY: compiled for this CPU just now.
-            let jit = unsafe { Jit::load(&objects, exec::runtime::symbols()) }.unwrap();
-            let loaded = start.elapsed();
-            (0..KERNELS).for_each(|index| assert!(jit.lookup(&format!("kernel_{index}")).is_ok()));
-            let looked_up = start.elapsed() - loaded;
-            println!("{name}: wall {compile:.1?} + load {loaded:.1?} + look-ups {looked_up:.1?}; {timings}");
-        }
-    }
 }

@@ -3,4 +3,5 @@
 
 mod compile_and_run;
 mod elementwise;
+mod machine_code;
 mod math_accuracy;

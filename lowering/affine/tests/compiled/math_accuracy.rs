@@ -2,26 +2,18 @@
 
 use exec::Jit;
 use lowering_affine::math::{Binary, Math, MathTarget, Unary};
-use lowering_llvm::{
-    LoweringOptions, Target,
-    shards::{Shard, ShardOptions, compile_shards},
-};
-use melior::ir::{Location, Module, Type, operation::OperationLike};
-use mlir_ext::builder::OpBuilder;
+use melior::ir::Type;
 use std::mem::transmute;
+
+use super::machine_code;
 
 const COUNT: usize = 1 << 16;
 
 /// Compiles `f_<lanes>(x, y, result)`, which maps `COUNT` elements.
 fn compile(double: bool, target: MathTarget, functions: &[Function]) -> Jit {
-    let shard = Shard::builder(|context| {
-        for dialect in ["arith", "func", "llvm", "math", "memref", "scf", "vector"] {
-            context.get_or_load_dialect(dialect);
-        }
-        let location = Location::unknown(context);
-        let module = Module::new(location);
-        let builder = OpBuilder::new(context, &module, location);
-        let element = if double { Type::float64(context) } else { Type::float32(context) };
+    let context = machine_code::context();
+    let module = machine_code::build(&context, |builder| {
+        let element = if double { Type::float64(&context) } else { Type::float32(&context) };
         let memory = builder.memref_type(&[COUNT as i64], element);
         for function in functions {
             for lanes in LANES {
@@ -49,15 +41,8 @@ fn compile(double: bool, target: MathTarget, functions: &[Function]) -> Jit {
                 });
             }
         }
-        assert!(module.as_operation().verify());
-        Ok(module)
     });
-    let options = ShardOptions { lowering: LoweringOptions { verify: true }, ..ShardOptions::default() };
-    let compiled = compile_shards(vec![shard], &Target::host(), &options).unwrap();
-    println!("{}", compiled[0].timings);
-    let symbols = exec::runtime::symbols();
-    // SAFETY: compiled for this CPU just now.
-    unsafe { Jit::load(&[&compiled[0].object], symbols) }.unwrap()
+    machine_code::load(&module)
 }
 
 const LANES: [u32; 4] = [1, 4, 8, 16];

@@ -12,7 +12,7 @@ use lowering_affine::scalar::{self, combiner};
 use melior::ir::TypeLike;
 use mlir_ext::builder::OpBuilder;
 
-use super::compiled::{load_shards, shard};
+use super::compiled::load;
 use super::values;
 
 const LANES: u32 = 8;
@@ -106,11 +106,11 @@ fn vectors_are_combined_to_one_element() {
             cases.extend(found.map(|combiner| (kind, element_type, combiner)));
         }
     }
-    let jit = load_shards(vec![shard(|builder| {
+    let jit = load(|builder| {
         for (number, (_, element_type, combiner)) in cases.iter().enumerate() {
             emit(builder, &format!("combine_{number}"), combiner, *element_type);
         }
-    })]);
+    });
     for (number, (kind, element_type, _)) in cases.iter().enumerate() {
         // Small whole numbers: sums and products are exact in every order.
         let numbers: Vec<i8> = (0..ROWS * LANES as usize).map(|i| [1, 2, 1, -1, 0, 1, 2, 1, 1][i * 7 % 9]).collect();

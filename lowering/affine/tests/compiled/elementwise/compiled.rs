@@ -1,25 +1,21 @@
 //! The cases' code: for each case and vector length a function over whole arrays.
 
 use std::mem::transmute;
-use std::sync::Mutex;
 
 use exec::Jit;
 use hlo::element_type::ElementType;
 use hlo::literal::{ALIGNMENT, AlignedBytes, Literal};
 use lowering_affine::scalar::{self, Lanes};
-use lowering_llvm::shards::{Shard, ShardOptions, compile_shards};
-use lowering_llvm::{LoweringOptions, Target};
-use melior::ir::operation::OperationLike;
-use melior::ir::{Location, Module, TypeLike};
+use lowering_llvm::Target;
+use melior::ir::TypeLike;
 use mlir_ext::builder::{Machine, OpBuilder, Value};
 
 use super::COUNT;
 use super::cases::Case;
+use crate::machine_code;
 
 /// Lengths of vectors; `None` is a single element.
 pub const LANES: [Option<u32>; 2] = [None, Some(8)];
-
-const CASES_PER_SHARD: usize = 32;
 
 /// Loaded code of some cases.
 pub struct Compiled {
@@ -31,56 +27,32 @@ fn symbol(number: usize, lanes: Option<u32>) -> String {
     format!("case_{number}_{}", lanes.unwrap_or(0))
 }
 
-/// A shard that the function fills.
-pub fn shard<'a>(fill: impl for<'c> FnOnce(&OpBuilder<'c>) + Send + 'a) -> Shard<'a> {
-    Shard::builder(move |context| {
-        for dialect in ["arith", "func", "llvm", "math", "memref", "scf", "vector"] {
-            context.get_or_load_dialect(dialect);
-        }
-        let location = Location::unknown(context);
-        let module = Module::new(location);
-        let builder = OpBuilder::new(context, &module, location);
+/// Compiles and loads the functions that are built.
+pub fn load(fill: impl FnOnce(&OpBuilder<'_>)) -> Jit {
+    let context = machine_code::context();
+    let module = machine_code::build(&context, |builder| {
         builder.set_machine(Machine {
             scales_vectors: Target::host().vector_bits() == 512,
             vector_library_bits: exec::runtime::vector_math::widest_vector_bits(),
             contracts_products: false,
         });
-        fill(&builder);
-        if module.as_operation().verify() { Ok(module) } else { Err("invalid module".into()) }
-    })
-}
-
-/// Compiles and loads shards, with every verifier on.
-pub fn load_shards(shards: Vec<Shard>) -> Jit {
-    let options = ShardOptions { lowering: LoweringOptions { verify: true }, threads: 1, ..ShardOptions::default() };
-    let compiled = compile_shards(shards, &Target::host(), &options).unwrap_or_else(|error| panic!("{error}"));
-    let objects: Vec<Vec<u8>> = compiled.into_iter().map(|shard| shard.object).collect();
-    // SAFETY: compiled for this CPU just now; the symbols are the runtime's.
-    unsafe { Jit::load(&objects, exec::runtime::symbols()) }.unwrap_or_else(|error| panic!("{error}"))
+        fill(builder);
+    });
+    machine_code::load(&module)
 }
 
 impl Compiled {
     /// Compiles the cases.
     pub fn new(cases: &[Case]) -> Self {
-        let supported = Mutex::new(vec![false; cases.len()]);
-        let shards = cases
-            .chunks(CASES_PER_SHARD)
-            .enumerate()
-            .map(|(chunk, cases)| {
-                let supported = &supported;
-                shard(move |builder| {
-                    for (offset, case) in cases.iter().enumerate() {
-                        let number = CASES_PER_SHARD * chunk + offset;
-                        for lanes in LANES {
-                            let is_supported = emit(builder, &symbol(number, lanes), case, lanes);
-                            supported.lock().expect("no panic")[number] = is_supported;
-                        }
-                    }
-                })
-            })
-            .collect();
-        let jit = load_shards(shards);
-        Compiled { jit, supported: supported.into_inner().expect("no panic") }
+        let mut supported = vec![false; cases.len()];
+        let jit = load(|builder| {
+            for (number, case) in cases.iter().enumerate() {
+                for lanes in LANES {
+                    supported[number] = emit(builder, &symbol(number, lanes), case, lanes);
+                }
+            }
+        });
+        Compiled { jit, supported }
     }
 
     /// Whether a case has code.

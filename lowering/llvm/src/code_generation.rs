@@ -1,0 +1,132 @@
+//! Object code from the llvm dialect, on several threads.
+//!
+//! ```text
+//!  llvm dialect ──partition──> shards ──translate──> LLVM IR ──┬─ optimize, emit ─> object
+//!                              (this thread, one MLIR context) ├─ optimize, emit ─> object
+//!                                                              └─ …     (any thread, an LLVM context each)
+//! ```
+//! MLIR contexts belong to one thread, and translation is a small part of the time: so it stays on the calling thread,
+//! which hands each translated shard over and then works with the others. Small modules are one shard and start no thread.
+
+use crate::{
+    Emit, Error, LlvmModule, Target,
+    llvm_module::KERNEL_PASSES,
+    partition::{OPERATIONS_PER_SHARD, Shard, partition},
+    timing::{Timings, timed},
+};
+use melior::ir::{Module, OperationRef};
+use std::{
+    num::NonZero,
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
+    time::Instant,
+};
+
+/// How to generate code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeGenerationOptions {
+    /// Threads to use; 0 for as many as the machine runs at once. Never more than there are shards.
+    pub threads: usize,
+    /// Verify the LLVM IR. For tests and debugging.
+    pub verify: bool,
+    /// Operations of the llvm dialect up to which a module is compiled as a whole.
+    pub operations_per_shard: usize,
+}
+
+impl Default for CodeGenerationOptions {
+    fn default() -> Self {
+        Self { threads: 0, verify: false, operations_per_shard: OPERATIONS_PER_SHARD }
+    }
+}
+
+/// The code of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeneratedCode {
+    /// Relocatable object files, which refer to each other.
+    pub objects: Vec<Vec<u8>>,
+    /// Threads that took part.
+    pub threads: usize,
+    /// What they cost.
+    pub timings: Timings,
+}
+
+/// Generates the code of a module of the llvm dialect, whose functions may be moved out of it. The objects depend on the
+/// module and the target alone, not on threads.
+///
+/// # Errors
+/// Those of each phase, of the first shard that fails.
+pub fn generate_code(module: &Module, target: &Target, options: CodeGenerationOptions) -> Result<GeneratedCode, Error> {
+    let mut timings = Timings::default();
+    let shards = timed(&mut timings.translate, || partition(module, options.operations_per_shard))?;
+    let Some(shards) = shards else {
+        let llvm = timed(&mut timings.translate, || translate(module.as_operation(), target, options.verify))?;
+        return Ok(GeneratedCode { objects: vec![object(&llvm, &mut timings)?], threads: 1, timings });
+    };
+    let threads = match options.threads {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        threads => threads,
+    }
+    .min(shards.len());
+    let objects = generate_shards(shards, target, options.verify, threads, &mut timings)?;
+    Ok(GeneratedCode { objects, threads, timings })
+}
+
+fn translate(module: OperationRef, target: &Target, verify: bool) -> Result<LlvmModule, Error> {
+    let llvm = LlvmModule::translate(module, target)?;
+    if verify {
+        llvm.verify()?;
+    }
+    Ok(llvm)
+}
+
+fn object(llvm: &LlvmModule, timings: &mut Timings) -> Result<Vec<u8>, Error> {
+    timed(&mut timings.optimize, || llvm.optimize(KERNEL_PASSES))?;
+    timed(&mut timings.emit, || llvm.emit(Emit::Object))
+}
+
+/// The object of a shard, by its number, and its timings.
+type Generated = (usize, Result<Vec<u8>, Error>, Timings);
+
+fn generate_shards(
+    shards: Vec<Shard<'_>>,
+    target: &Target,
+    verify: bool,
+    threads: usize,
+    timings: &mut Timings,
+) -> Result<Vec<Vec<u8>>, Error> {
+    let (sender, receiver) = mpsc::channel::<(usize, LlvmModule)>();
+    let receiver = Mutex::new(receiver);
+    // Takes shards until there are no more to come.
+    let work = || -> Vec<Generated> {
+        let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        std::iter::from_fn(|| next().ok())
+            .map(|(number, llvm)| {
+                let mut timings = Timings::default();
+                let object = object(&llvm, &mut timings);
+                (number, object, timings)
+            })
+            .collect()
+    };
+    let (translated, mut generated, elapsed) = thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let translated = timed(&mut timings.translate, || {
+            shards.into_iter().enumerate().try_for_each(|(number, shard)| {
+                let target = target.clone().with_effort(shard.effort);
+                let llvm = translate(shard.module.as_operation(), &target, verify)?;
+                // The receiver lives longer than this scope.
+                sender.send((number, llvm)).map_err(|_| Error::Emit("no thread takes shards".into()))
+            })
+        });
+        drop(sender);
+        let start = Instant::now();
+        let mut generated = work();
+        for helper in helpers {
+            generated.extend(helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        (translated, generated, start.elapsed())
+    });
+    translated?;
+    generated.sort_by_key(|(number, ..)| *number);
+    timings.add_parallel(elapsed, generated.iter().map(|(.., timings)| timings));
+    generated.into_iter().map(|(_, object, _)| object).collect()
+}

@@ -1,0 +1,172 @@
+//! What the partition of a module needs to know about its symbols.
+
+use melior::ir::{
+    BlockRef, Module, OperationRef, RegionLike, Type, TypeLike, ValueLike, block::BlockLike, operation::OperationLike,
+};
+use mlir_ext::attributes::{identifier_text, string, symbol};
+use std::collections::HashMap;
+
+/// A function or global variable of the llvm dialect.
+pub(crate) struct SymbolScan<'c, 'm> {
+    pub operation: OperationRef<'c, 'm>,
+    pub name: &'c str,
+    pub is_function: bool,
+    pub is_definition: bool,
+    /// Operations in it: the measure of what generating its code costs.
+    pub operations: usize,
+    /// Names of the symbols that it refers to, each as often as it does.
+    pub references: Vec<&'c str>,
+    /// Whether it is a function that prepares arguments and calls other functions, which do the work.
+    pub only_calls: bool,
+}
+
+/// Scans the symbols of a module, in order; `None` if it holds anything besides functions and global variables, or
+/// anything that refers to symbols in another way than by calls and addresses.
+pub(crate) fn scan<'c, 'm>(module: &'m Module<'c>) -> Option<Vec<SymbolScan<'c, 'm>>> {
+    let context = module.context();
+    // SAFETY: the reference lives in this frame only, and the module keeps its context alive.
+    let pointer = melior::dialect::llvm::r#type::pointer(unsafe { context.to_ref() }, 0);
+    let mut symbols = Vec::new();
+    let mut next = module.body().first_operation();
+    while let Some(operation) = next {
+        symbols.push(scan_symbol(operation, pointer)?);
+        next = operation.next_in_block();
+    }
+    Some(symbols)
+}
+
+fn scan_symbol<'c, 'm>(operation: OperationRef<'c, 'm>, pointer: Type<'c>) -> Option<SymbolScan<'c, 'm>> {
+    let is_function = match identifier_text(operation.name()) {
+        "llvm.func" => true,
+        "llvm.mlir.global" => false,
+        _ => return None,
+    };
+    let blocks = blocks(operation);
+    let has_value = !is_function && operation.inherent_attribute("value").is_ok();
+    let is_definition = has_value || !blocks.is_empty();
+    if !is_function && !is_definition && !is_external(operation) {
+        return None;
+    }
+    let mut scan = SymbolScan {
+        operation,
+        name: string(operation.inherent_attribute("sym_name").ok()?)?,
+        is_function,
+        is_definition,
+        operations: 0,
+        references: Vec::new(),
+        only_calls: false,
+    };
+    let mut calls = CallStructure::new(pointer, &blocks);
+    for (index, block) in blocks.iter().enumerate() {
+        let mut next = block.first_operation();
+        while let Some(operation) = next {
+            scan.operations += 1;
+            let name = identifier_text(operation.name());
+            let target = match name {
+                "llvm.call" => operation.inherent_attribute("callee").ok(),
+                "llvm.mlir.addressof" => operation.inherent_attribute("global_name").ok(),
+                "llvm.blockaddress" | "llvm.dso_local_equivalent" | "llvm.invoke" => return None,
+                _ => None,
+            };
+            scan.references.extend(target.and_then(symbol));
+            calls.add(index, operation, name);
+            next = operation.next_in_block();
+        }
+    }
+    scan.only_calls = is_function && calls.leaves_work_to_others();
+    Some(scan)
+}
+
+fn is_external(operation: OperationRef<'_, '_>) -> bool {
+    operation.inherent_attribute("linkage").is_ok_and(|linkage| linkage.to_string() == "#llvm.linkage<external>")
+}
+
+fn blocks<'c, 'm>(operation: OperationRef<'c, 'm>) -> Vec<BlockRef<'c, 'm>> {
+    let first = operation.region(0).ok().and_then(|region| region.first_block());
+    std::iter::successors(first, |block| block.next_in_region()).collect()
+}
+
+/// Operations with which arguments are prepared, sorted.
+const PREPARATION: [&str; 33] = [
+    "llvm.add",
+    "llvm.alloca",
+    "llvm.and",
+    "llvm.ashr",
+    "llvm.br",
+    "llvm.cond_br",
+    "llvm.extractvalue",
+    "llvm.getelementptr",
+    "llvm.icmp",
+    "llvm.insertvalue",
+    "llvm.intr.memcpy",
+    "llvm.intr.smax",
+    "llvm.intr.smin",
+    "llvm.inttoptr",
+    "llvm.load",
+    "llvm.lshr",
+    "llvm.mlir.addressof",
+    "llvm.mlir.constant",
+    "llvm.mlir.poison",
+    "llvm.mlir.undef",
+    "llvm.mlir.zero",
+    "llvm.mul",
+    "llvm.or",
+    "llvm.ptrtoint",
+    "llvm.return",
+    "llvm.select",
+    "llvm.sext",
+    "llvm.shl",
+    "llvm.store",
+    "llvm.sub",
+    "llvm.trunc",
+    "llvm.xor",
+    "llvm.zext",
+];
+
+/// How a function calls others.
+struct CallStructure<'c> {
+    pointer: Type<'c>,
+    /// Places of the blocks in the function, by their addresses.
+    positions: HashMap<usize, usize>,
+    /// Whether each block hands addresses to another function.
+    has_call: Vec<bool>,
+    /// First and last block of each loop.
+    loops: Vec<(usize, usize)>,
+    has_other_work: bool,
+}
+
+impl<'c> CallStructure<'c> {
+    fn new(pointer: Type<'c>, blocks: &[BlockRef<'c, '_>]) -> Self {
+        let positions = blocks.iter().enumerate().map(|(index, block)| (address(block), index)).collect();
+        Self { pointer, positions, has_call: vec![false; blocks.len()], loops: Vec::new(), has_other_work: false }
+    }
+
+    fn add(&mut self, block: usize, operation: OperationRef<'c, '_>, name: &str) {
+        if name == "llvm.call" {
+            self.has_call[block] |= operation.operands().any(|operand| operand.r#type() == self.pointer);
+        } else if !self.has_other_work {
+            let is_data = |r#type: Type<'c>| r#type.is_vector() || r#type.is_float();
+            self.has_other_work =
+                PREPARATION.binary_search(&name).is_err() || operation.results().any(|result| is_data(result.r#type()));
+        }
+        for successor in operation.successors() {
+            // Blocks stand in the order of control flow; only loops go back.
+            if let Some(&first) = self.positions.get(&address(&successor)).filter(|first| **first <= block) {
+                self.loops.push((first, block));
+            }
+        }
+    }
+
+    /// Whether the function's work is done by the functions that it calls: it computes with scalars and addresses only,
+    /// and so does each loop, which hands addresses to a function in every iteration.
+    fn leaves_work_to_others(&self) -> bool {
+        let calls = |blocks: &[bool]| blocks.contains(&true);
+        let loops_call = self.loops.iter().all(|&(first, last)| calls(&self.has_call[first..=last]));
+        !self.has_other_work && calls(&self.has_call) && loops_call
+    }
+}
+
+/// What identifies a block.
+fn address(block: &BlockRef<'_, '_>) -> usize {
+    block.to_raw().ptr as usize
+}
