@@ -4,15 +4,20 @@
 //! Symbols come from the objects, then from the table given to [`Jit::load`], then from the process (libc and libm).
 
 use crate::Error;
+use inkwell::{
+    OptimizationLevel,
+    targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine},
+};
 use llvm_sys::{
     core::LLVMCreateMemoryBufferWithMemoryRangeCopy,
     error::{LLVMDisposeErrorMessage, LLVMErrorRef, LLVMGetErrorMessage},
     orc2::{
         LLVMJITEvaluatedSymbol, LLVMJITSymbolFlags, LLVMJITSymbolGenericFlags, LLVMOrcAbsoluteSymbols,
         LLVMOrcCSymbolMapPair, LLVMOrcDisposeMaterializationUnit, LLVMOrcExecutionSessionSetErrorReporter,
-        LLVMOrcJITDylibDefine,
+        LLVMOrcJITDylibDefine, LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine,
         lljit::{
-            LLVMOrcCreateLLJIT, LLVMOrcDisposeLLJIT, LLVMOrcLLJITAddObjectFile, LLVMOrcLLJITGetExecutionSession,
+            LLVMOrcCreateLLJIT, LLVMOrcCreateLLJITBuilder, LLVMOrcDisposeLLJIT, LLVMOrcLLJITAddObjectFile,
+            LLVMOrcLLJITBuilderSetJITTargetMachineBuilder, LLVMOrcLLJITGetExecutionSession,
             LLVMOrcLLJITGetMainJITDylib, LLVMOrcLLJITLookup, LLVMOrcLLJITMangleAndIntern, LLVMOrcLLJITRef,
         },
     },
@@ -58,10 +63,18 @@ impl Jit {
     }
 
     fn new() -> Result<Self, Error> {
-        initialize_native_target();
+        let machine = plain_machine()?;
         let mut lljit: LLVMOrcLLJITRef = ptr::null_mut();
-        // SAFETY: no builder means defaults; the result is written on success.
-        check(unsafe { LLVMOrcCreateLLJIT(&mut lljit, ptr::null_mut()) }).map_err(Error::Load)?;
+        // SAFETY: the machine passes to its builder, that to the loader's, and that to the loader, whether it is made or not;
+        // the result is written on success.
+        check(unsafe {
+            let machine_builder = LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(machine.as_mut_ptr());
+            std::mem::forget(machine);
+            let builder = LLVMOrcCreateLLJITBuilder();
+            LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(builder, machine_builder);
+            LLVMOrcCreateLLJIT(&mut lljit, builder)
+        })
+        .map_err(Error::Load)?;
         let lljit = NonNull::new(lljit).ok_or_else(|| Error::Load("no loader was made".into()))?;
         let messages = Box::new(Mutex::new(Vec::new()));
         let list: *const Mutex<Vec<String>> = &*messages;
@@ -173,10 +186,17 @@ fn check(error: LLVMErrorRef) -> Result<(), String> {
     }
 }
 
-fn initialize_native_target() {
+/// A machine of the host's kind without features: the loader generates no code, and finding out about features, which it
+/// does several times, takes longer than all else that it does for a small program.
+fn plain_machine() -> Result<TargetMachine, Error> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Fails only where LLVM was built without this CPU; making the session then says so.
-        let _ = inkwell::targets::Target::initialize_native(&inkwell::targets::InitializationConfig::default());
+        // Fails only where LLVM was built without this CPU; making the machine then says so.
+        let _ = Target::initialize_native(&InitializationConfig::default());
     });
+    let triple = TargetMachine::get_default_triple();
+    let target = Target::from_triple(&triple).map_err(|reason| Error::Load(reason.to_string_lossy().into_owned()))?;
+    target
+        .create_target_machine(&triple, "", "", OptimizationLevel::None, RelocMode::PIC, CodeModel::Small)
+        .ok_or_else(|| Error::Load("no machine was made".into()))
 }

@@ -147,10 +147,10 @@ unsafe extern "C" fn apply(function: extern "C" fn(i64) -> i64, x: i64) -> i64 {
 #[test]
 fn shards_call_each_other_and_the_runtime() {
     // All in one, one a function (the entry only calls), and some together.
-    for (operations_per_shard, expected) in [(usize::MAX, 1), (1, 5), (20, 3)] {
+    for (operations_per_shard, expected) in [(usize::MAX, 1..=1), (1, 5..=5), (20, 2..=4)] {
         let symbols = [("rt_triple", triple as *const ()), ("rt_apply", apply as *const ())];
         let (jit, objects) = load_in_shards(CALLS, operations_per_shard, &symbols);
-        assert_eq!(objects, expected, "{operations_per_shard}");
+        assert!(expected.contains(&objects), "{objects} objects, {operations_per_shard} operations each");
         // SAFETY: the signatures of `both` and `entry`.
         let (both, entry): (extern "C" fn(i64) -> i64, unsafe extern "C" fn(*mut i64)) =
             unsafe { (transmute(jit.lookup("both").unwrap()), transmute(jit.lookup("entry").unwrap())) };
