@@ -128,7 +128,7 @@ impl CompilePipeline {
         let machine = Machine {
             scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
-            contracts_products: options.excess_precision,
+            allow_fma: options.excess_precision,
         };
         Self::of(CPU, options, TO_AFFINE, &to_affine_options(target.vector_bits(), parallel, machine))
     }

@@ -304,4 +304,55 @@ fn the_evaluator_is_independent_of_what_it_judges() {
         let names_it = read(&path).lines().any(|line| line.trim_start().starts_with("use evaluator::"));
         assert!(may_name_it || !names_it, "{name} names the evaluator");
     }
+
+/// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
+/// Everything else is said in `affine`, `memref` and `func`.
+const BELOW_AFFINE: [(&str, &[&str], &str); 10] = [
+    ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
+    ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
+    (
+        "index.rs",
+        &["addi", "subi", "muli", "divui", "remui", "shrui", "maxsi", "minsi"],
+        "indices that differ between lanes irregularly are vectors",
+    ),
+    ("index.rs", &["if_else"], "conditions on loaded indices, which affine.if cannot test"),
+    ("scatter.rs", &["if_then"], "windows that lie inside, by loaded starts"),
+    ("program.rs", &["while_loop", "if_else", "index_switch"], "while and conditional of HLO"),
+    ("kernel_function.rs", &["llvm.call"], "functions of memrefs are given the addresses of the runtime's tables"),
+    ("memory.rs", &["llvm.inttoptr", "llvm.getelementptr", "llvm.load"], "addresses that the runtime gives or takes"),
+    (
+        "library_calls/mod.rs",
+        &["llvm.mlir.addressof", "llvm.mlir.global", "llvm.mlir.zero"],
+        "descriptors of calls of the runtime are constants at addresses",
+    ),
+    ("scalar, math", &["for_loop", "if_else"], "values, not indices: powers by squaring, rarely needed slow paths"),
+];
+
+#[test]
+fn lowering_stays_above_scf_and_llvm() {
+    let operation =
+        regex::Regex::new(r#""((?:llvm|scf)\.[a-z_.]+)"|\.(for_loop|if_else|if_then|while_loop|index_switch)\("#);
+    let arithmetic = regex::Regex::new(r"\.((?:add|sub|mul)i|(?:div|rem|shr)ui|shli|(?:max|min)si)\(");
+    let (operation, arithmetic) = (operation.expect("a pattern"), arithmetic.expect("a pattern"));
+    let folder = "lowering/affine/src/";
+    let mut unused: Vec<(&str, &str)> =
+        BELOW_AFFINE.iter().flat_map(|(file, names, _)| names.iter().map(|name| (*file, *name))).collect();
+    let mut faults = Vec::new();
+    for path in files(&["rs"]) {
+        let full = name(&path);
+        let Some(file) = full.strip_prefix(folder) else { continue };
+        let is_of_values = file.starts_with("scalar/") || file.starts_with("math/");
+        let file = if is_of_values { "scalar, math" } else { file };
+        let text = read(&path);
+        let in_arithmetic = arithmetic.captures_iter(&text).filter(|_| !is_of_values);
+        for found in operation.captures_iter(&text).chain(in_arithmetic) {
+            let found = found.iter().skip(1).flatten().next().map_or("", |found| found.as_str());
+            unused.retain(|row| *row != (file, found));
+            if !BELOW_AFFINE.iter().any(|(allowed, names, _)| *allowed == file && names.contains(&found)) {
+                faults.push(format!("{full} makes `{found}`, which has no reason in BELOW_AFFINE"));
+            }
+        }
+    }
+    faults.extend(unused.iter().map(|(file, found)| format!("{file} makes no `{found}`: BELOW_AFFINE can lose it")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -37,6 +37,10 @@ impl<'c> OpBuilder<'c> {
         addi(a, b) = "arith.addi";
         subi(a, b) = "arith.subi";
         muli(a, b) = "arith.muli";
+        divui(a, b) = "arith.divui";
+        remui(a, b) = "arith.remui";
+        maxsi(a, b) = "arith.maxsi";
+        minsi(a, b) = "arith.minsi";
         andi(a, b) = "arith.andi";
         ori(a, b) = "arith.ori";
         xori(a, b) = "arith.xori";
@@ -143,6 +147,12 @@ impl<'c> OpBuilder<'c> {
     pub fn call(&self, function: &str, operands: &[Value<'c>], results: &[Type<'c>]) -> Operation<'c> {
         let callee = FlatSymbolRefAttribute::new(self.context(), function).into();
         self.operation("func.call", operands, results, &[("callee", callee)], Vec::new())
+    }
+
+    /// `func.call` of a function with one result.
+    pub fn call_value(&self, function: &str, operands: &[Value<'c>], result: Type<'c>) -> Value<'c> {
+        let callee = FlatSymbolRefAttribute::new(self.context(), function).into();
+        self.value("func.call", operands, result, &[("callee", callee)])
     }
 
     /// `llvm.call_intrinsic`, e.g. of `llvm.fshl.v8i32`.

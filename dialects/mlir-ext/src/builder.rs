@@ -18,14 +18,17 @@ use melior::ir::attribute::{
 };
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{self, Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike, ValueLike};
+
+use crate::attributes;
 use mlir_sys::{
-    MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAppendOwnedOperation,
-    mlirBlockCreate, mlirBlockGetArgument, mlirBlockInsertOwnedOperation, mlirBlockInsertOwnedOperationAfter,
-    mlirBlockInsertOwnedOperationBefore, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr,
-    mlirOpResultGetOwner, mlirOperationCreate, mlirOperationGetName, mlirOperationGetResult,
-    mlirOperationStateAddAttributes, mlirOperationStateAddOperands, mlirOperationStateAddOwnedRegions,
-    mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock, mlirRegionCreate,
-    mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
+    MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAddArgument,
+    mlirBlockAppendOwnedOperation, mlirBlockCreate, mlirBlockGetArgument, mlirBlockGetNumArguments,
+    mlirBlockInsertOwnedOperation, mlirBlockInsertOwnedOperationAfter, mlirBlockInsertOwnedOperationBefore,
+    mlirDenseElementsAttrGet, mlirDenseElementsAttrSplatGet, mlirIdentifierGet, mlirIdentifierStr,
+    mlirOpResultGetOwner, mlirOperationCreate, mlirOperationGetAttributeByName, mlirOperationGetName,
+    mlirOperationGetNumResults, mlirOperationGetResult, mlirOperationStateAddAttributes, mlirOperationStateAddOperands,
+    mlirOperationStateAddOwnedRegions, mlirOperationStateAddResults, mlirOperationStateGet, mlirRegionAppendOwnedBlock,
+    mlirRegionCreate, mlirRegionDestroy, mlirValueGetType, mlirValueIsAOpResult, mlirVectorTypeGet,
 };
 
 /// Handle of an SSA value.
@@ -71,6 +74,21 @@ impl Value<'_> {
     }
 }
 
+impl Value<'_> {
+    /// The value of an integer or index `arith.constant`.
+    pub fn constant(self) -> Option<i64> {
+        if !self.is_constant() {
+            return None;
+        }
+        // SAFETY: the value is the result of a live operation, and the attribute is null where there is none.
+        let attribute = unsafe {
+            let owner = mlirOpResultGetOwner(self.raw);
+            Attribute::from_option_raw(mlirOperationGetAttributeByName(owner, string_ref("value")))
+        };
+        attribute.and_then(attributes::integer)
+    }
+}
+
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.raw.ptr == other.raw.ptr
@@ -93,41 +111,70 @@ pub struct Operation<'c> {
 }
 
 impl<'c> Operation<'c> {
-    /// Result `index`; the caller gave the operation at least that many result types.
-    pub fn result(self, index: usize) -> Value<'c> {
-        // SAFETY: the operation is live, and `index` is below the number of result types it was created with.
-        Value { raw: unsafe { mlirOperationGetResult(self.raw, index as isize) }, context: PhantomData }
-    }
-
-    /// The first `count` results.
-    pub fn results(self, count: usize) -> Vec<Value<'c>> {
-        (0..count).map(|index| self.result(index)).collect()
+    /// The results.
+    pub fn results(self) -> Vec<Value<'c>> {
+        // SAFETY: the operation is live, and the positions are below the number of its results.
+        unsafe {
+            (0..mlirOperationGetNumResults(self.raw))
+                .map(|index| Value { raw: mlirOperationGetResult(self.raw, index), context: PhantomData })
+                .collect()
+        }
     }
 }
 
-/// A region with one block, not yet owned by an operation.
+/// A region with at most one block, not yet owned by an operation.
 pub struct Region<'c> {
     region: MlirRegion,
-    block: MlirBlock,
     context: PhantomData<&'c Context>,
 }
 
-impl<'c> Region<'c> {
-    /// Argument `index` of the block; the caller created it with at least that many argument types.
-    pub fn argument(&self, index: usize) -> Value<'c> {
-        // SAFETY: the block is live and has more than `index` arguments.
-        Value { raw: unsafe { mlirBlockGetArgument(self.block, index as isize) }, context: PhantomData }
+impl Region<'_> {
+    /// The region, whose owner the caller becomes.
+    fn into_raw(self) -> MlirRegion {
+        std::mem::ManuallyDrop::new(self).region
     }
 }
 
-/// The start of a function's block, where operations can still be added after later ones exist.
-pub struct Prologue<'c> {
-    block: MlirBlock,
-    last: Cell<Option<MlirOperation>>,
-    context: PhantomData<&'c Context>,
+impl Drop for Region<'_> {
+    fn drop(&mut self) {
+        // SAFETY: no operation owns the region: giving it to one takes the handle.
+        unsafe { mlirRegionDestroy(self.region) };
+    }
 }
 
-/// What emission may choose by; the default is the least that every machine has.
+/// A function's body while it is written: parameters can still be added to it.
+pub struct Body<'c> {
+    block: MlirBlock,
+    location: Location<'c>,
+}
+
+impl<'c> Body<'c> {
+    /// The parameters so far.
+    pub fn parameters(&self) -> Vec<Value<'c>> {
+        // SAFETY: the block is live while the body is written, and the positions are below the number of arguments.
+        unsafe {
+            (0..mlirBlockGetNumArguments(self.block))
+                .map(|index| Value { raw: mlirBlockGetArgument(self.block, index), context: PhantomData })
+                .collect()
+        }
+    }
+
+    /// Adds a parameter behind the others.
+    pub fn add_parameter(&self, r#type: Type<'c>) -> Value<'c> {
+        // SAFETY: the block is live while the body is written; type and location are of its context.
+        let raw = unsafe { mlirBlockAddArgument(self.block, r#type.to_raw(), self.location.to_raw()) };
+        Value { raw, context: PhantomData }
+    }
+}
+
+/// The block of the function being written, and the last operation of its prologue.
+#[derive(Clone, Copy)]
+struct Frame {
+    block: MlirBlock,
+    prologue: Option<MlirOperation>,
+}
+
+/// Target features that lowering may rely on; the default is the least that every machine has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Scaling vectors of floats by powers of two is one instruction (AVX-512).
@@ -135,7 +182,7 @@ pub struct Machine {
     /// The widest vector of the vector math library, in bits: 512, 256 or 128; 0 without such a library.
     pub vector_library_bits: u32,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
-    pub contracts_products: bool,
+    pub allow_fma: bool,
 }
 
 /// Where in its block an operation is inserted.
@@ -154,6 +201,7 @@ pub struct OpBuilder<'c> {
     module: Cell<MlirBlock>,
     block: Cell<MlirBlock>,
     place: Cell<Place>,
+    frame: Cell<Option<Frame>>,
     count: Cell<usize>,
     machine: Cell<Machine>,
     defined: RefCell<BTreeSet<String>>,
@@ -176,6 +224,7 @@ impl<'c> OpBuilder<'c> {
             module: Cell::new(module.body().to_raw()),
             block: Cell::new(module.body().to_raw()),
             place: Cell::new(Place::End),
+            frame: Cell::new(None),
             count: Cell::new(0),
             machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
@@ -201,6 +250,7 @@ impl<'c> OpBuilder<'c> {
             module: Cell::new(block),
             block: Cell::new(block),
             place: Cell::new(Place::Before(operation)),
+            frame: Cell::new(None),
             count: Cell::new(0),
             machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
@@ -215,9 +265,17 @@ impl<'c> OpBuilder<'c> {
         self.context
     }
 
-    /// Location of the operations created from now on.
-    pub fn set_location(&self, location: Location<'c>) {
-        self.location.set(location);
+    /// Creates operations at a location.
+    pub fn at_location<T>(&self, location: Location<'c>, body: impl FnOnce(&Self) -> T) -> T {
+        let outer = self.location.replace(location);
+        let result = body(self);
+        self.location.set(outer);
+        result
+    }
+
+    /// Sets the location of the operations created from now on; returns that of those before.
+    pub fn set_location(&self, location: Location<'c>) -> Location<'c> {
+        self.location.replace(location)
     }
 
     /// What the code may assume of the machine it runs on.
@@ -261,7 +319,7 @@ impl<'c> OpBuilder<'c> {
                 })
                 .collect();
             mlirOperationStateAddAttributes(&mut state, attributes.len() as isize, attributes.as_ptr());
-            let regions: Vec<MlirRegion> = regions.iter().map(|region| region.region).collect();
+            let regions: Vec<MlirRegion> = regions.into_iter().map(Region::into_raw).collect();
             mlirOperationStateAddOwnedRegions(&mut state, regions.len() as isize, regions.as_ptr());
             let operation = mlirOperationCreate(&mut state);
             self.insert(operation);
@@ -296,7 +354,9 @@ impl<'c> OpBuilder<'c> {
         result: Type<'c>,
         attributes: &[(&str, Attribute<'c>)],
     ) -> Value<'c> {
-        self.operation(name, operands, &[result], attributes, Vec::new()).result(0)
+        let operation = self.operation(name, operands, &[result], attributes, Vec::new());
+        // SAFETY: the operation was created with one result.
+        Value { raw: unsafe { mlirOperationGetResult(operation.raw, 0) }, context: PhantomData }
     }
 
     /// Creates an operation without results or regions.
@@ -305,40 +365,104 @@ impl<'c> OpBuilder<'c> {
     }
 
     /// A region with one block of the given arguments, filled by `body` with the insertion point inside it.
-    pub fn region(&self, arguments: &[Type<'c>], body: impl FnOnce(&Self, &Region<'c>)) -> Region<'c> {
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn region<E>(
+        &self,
+        arguments: &[Type<'c>],
+        body: impl FnOnce(&Self, &[Value<'c>]) -> Result<(), E>,
+    ) -> Result<Region<'c>, E> {
+        self.body_region(arguments, |builder, region| body(builder, &region.parameters()))
+    }
+
+    fn body_region<E>(
+        &self,
+        arguments: &[Type<'c>],
+        body: impl FnOnce(&Self, &Body<'c>) -> Result<(), E>,
+    ) -> Result<Region<'c>, E> {
+        let location = self.location.get();
         // SAFETY: types and location belong to this context; the block passes to the region.
-        let region = unsafe {
+        let (region, block) = unsafe {
             let region = mlirRegionCreate();
             let types: Vec<_> = arguments.iter().map(|r#type| r#type.to_raw()).collect();
-            let locations = vec![self.location.get().to_raw(); types.len()];
+            let locations = vec![location.to_raw(); types.len()];
             let block = mlirBlockCreate(types.len() as isize, types.as_ptr(), locations.as_ptr());
             mlirRegionAppendOwnedBlock(region, block);
-            Region { region, block, context: PhantomData }
+            (Region { region, context: PhantomData }, block)
         };
-        let outer = self.block.replace(region.block);
+        let outer = self.block.replace(block);
         let outer_place = self.place.replace(Place::End);
-        body(self, &region);
+        let result = body(self, &Body { block, location });
         self.place.set(outer_place);
         self.block.set(outer);
-        region
+        result.map(|()| region)
+    }
+
+    /// The region of a function, whose block is the top level for [`Self::is_at_top_level`] and
+    /// [`Self::in_prologue`]; `body` may add parameters, whose types are given back with those there were.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn function_region<E>(
+        &self,
+        parameters: &[Type<'c>],
+        body: impl FnOnce(&Self, &Body<'c>) -> Result<(), E>,
+    ) -> Result<(Region<'c>, Vec<Type<'c>>), E> {
+        let mut types = Vec::new();
+        let outer = self.frame.get();
+        let region = self.body_region(parameters, |builder, region| {
+            builder.frame.set(Some(Frame { block: region.block, prologue: None }));
+            let result = body(builder, region);
+            types = region.parameters().into_iter().map(Value::r#type).collect();
+            result
+        });
+        self.frame.set(outer);
+        Ok((region?, types))
+    }
+
+    /// Whether the insertion point is in the block of a function: values created there are symbols for affine
+    /// operations everywhere in the function.
+    pub fn is_at_top_level(&self) -> bool {
+        self.frame.get().is_some_and(|frame| frame.block.ptr == self.block.get().ptr)
+    }
+
+    /// Creates operations at the start of the function being written, after those that were created there before:
+    /// before everything else in it. Outside of functions they are created at the insertion point.
+    pub fn in_prologue<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
+        let Some(frame) = self.frame.get() else { return body(self) };
+        let outer_block = self.block.replace(frame.block);
+        let outer_place = self.place.replace(frame.prologue.map_or(Place::Start, Place::After));
+        let result = body(self);
+        if let Place::After(last) = self.place.replace(outer_place) {
+            self.frame.set(Some(Frame { prologue: Some(last), ..frame }));
+        }
+        self.block.set(outer_block);
+        result
     }
 
     /// Creates operations at the end of the module: further functions, while one is being written.
     pub fn at_module_level<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
         let outer_block = self.block.replace(self.module.get());
         let outer_place = self.place.replace(Place::End);
+        let outer_frame = self.frame.replace(None);
         let result = body(self);
+        self.frame.set(outer_frame);
         self.place.set(outer_place);
         self.block.set(outer_block);
         result
     }
 
     /// A region with one block that is the module's level for what `body` creates, as a nested module's is.
-    pub fn module_region(&self, body: impl FnOnce(&Self)) -> Region<'c> {
-        self.region(&[], |builder, region| {
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn module_region<E>(&self, body: impl FnOnce(&Self) -> Result<(), E>) -> Result<Region<'c>, E> {
+        self.body_region(&[], |builder, region| {
             let outer = builder.module.replace(region.block);
-            body(builder);
+            let result = body(builder);
             builder.module.set(outer);
+            result
         })
     }
 
@@ -377,58 +501,40 @@ impl<'c> OpBuilder<'c> {
         self.value("builtin.unrealized_conversion_cast", &[function], pointer, &[])
     }
 
-    /// Number of elements of a static memref type.
-    pub fn memref_size(&self, r#type: Type<'c>) -> i64 {
-        // SAFETY: a memref type of this builder has static dimensions.
-        unsafe {
-            let rank = mlir_sys::mlirShapedTypeGetRank(r#type.to_raw());
-            (0..rank).map(|dimension| mlir_sys::mlirShapedTypeGetDimSize(r#type.to_raw(), dimension as isize)).product()
-        }
-    }
-
-    /// The start of the block at the insertion point.
-    pub fn prologue(&self) -> Prologue<'c> {
-        Prologue { block: self.block.get(), last: Cell::new(None), context: PhantomData }
-    }
-
-    /// Creates operations at the end of a prologue: before everything else in its block.
-    pub fn in_prologue<T>(&self, prologue: &Prologue<'c>, body: impl FnOnce(&Self) -> T) -> T {
-        let outer_block = self.block.replace(prologue.block);
-        let outer_place = self.place.replace(prologue.last.get().map_or(Place::Start, Place::After));
-        let result = body(self);
-        if let Place::After(last) = self.place.replace(outer_place) {
-            prologue.last.set(Some(last));
-        }
-        self.block.set(outer_block);
-        result
-    }
-
     /// A region without blocks, as declarations have.
     pub fn empty_region(&self) -> Region<'c> {
         Region {
-            // SAFETY: a fresh region; the null block is never used.
+            // SAFETY: a fresh region.
             region: unsafe { mlirRegionCreate() },
-            block: MlirBlock { ptr: std::ptr::null_mut() },
             context: PhantomData,
         }
     }
 
-    /// `func.func` with a body; `body` gets the region whose arguments are the parameters.
-    pub fn function(
+    /// `func.func` with a body, which may add parameters. `attributes` are further ones, such as `arg_attrs`.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn function<E>(
         &self,
         name: &str,
         parameters: &[Type<'c>],
         results: &[Type<'c>],
-        private: bool,
-        body: impl FnOnce(&Self, &Region<'c>),
-    ) {
-        let region = self.region(parameters, body);
-        self.function_operation(name, parameters, results, private, region);
+        attributes: &[(&str, Attribute<'c>)],
+        body: impl FnOnce(&Self, &Body<'c>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (region, parameters) = self.function_region(parameters, body)?;
+        self.function_operation(name, &parameters, results, attributes, region);
+        Ok(())
+    }
+
+    /// The attribute that makes a function invisible outside of its module.
+    pub fn private(&self) -> (&'static str, Attribute<'c>) {
+        ("sym_visibility", self.string_attribute("private"))
     }
 
     /// `func.func private` without a body.
     pub fn declare_function(&self, name: &str, parameters: &[Type<'c>], results: &[Type<'c>]) {
-        self.function_operation(name, parameters, results, true, self.empty_region());
+        self.function_operation(name, parameters, results, &[self.private()], self.empty_region());
     }
 
     /// Runs `define` with the insertion point at the end of the module, unless this builder did so for `symbol`
@@ -462,17 +568,13 @@ impl<'c> OpBuilder<'c> {
         name: &str,
         parameters: &[Type<'c>],
         results: &[Type<'c>],
-        private: bool,
+        attributes: &[(&str, Attribute<'c>)],
         region: Region<'c>,
     ) {
         let r#type = FunctionType::new(self.context, parameters, results);
-        let mut attributes = vec![
-            ("sym_name", self.string_attribute(name)),
-            ("function_type", TypeAttribute::new(r#type.into()).into()),
-        ];
-        if private {
-            attributes.push(("sym_visibility", self.string_attribute("private")));
-        }
+        let own =
+            [("sym_name", self.string_attribute(name)), ("function_type", TypeAttribute::new(r#type.into()).into())];
+        let attributes = [&own, attributes].concat();
         self.operation("func.func", &[], &[], &attributes, vec![region]);
     }
 
@@ -517,9 +619,30 @@ impl<'c> OpBuilder<'c> {
         self.value("arith.constant", &[], r#type, &[("value", attribute)])
     }
 
+    /// `arith.constant` zero of an integer, index or float type, or a vector of it.
+    pub fn zero(&self, r#type: Type<'c>) -> Value<'c> {
+        let element = self.element_type_of(r#type);
+        if element.is_integer() || element.is_index() {
+            self.constant_integer(r#type, 0)
+        } else {
+            self.constant_float(r#type, 0.0)
+        }
+    }
+
     /// `arith.constant` of type `index`.
     pub fn constant_index(&self, value: i64) -> Value<'c> {
         self.constant_integer(self.index_type, value)
+    }
+
+    /// `arith.constant` of a vector with the given lanes.
+    pub fn constant_integers(&self, element: Type<'c>, lanes: &[i64]) -> Value<'c> {
+        let r#type = self.vector_type(lanes.len() as u32, element);
+        let elements: Vec<_> = lanes.iter().map(|&lane| IntegerAttribute::new(element, lane).to_raw()).collect();
+        // SAFETY: a static vector type, and as many attributes of its element type as it has elements.
+        let value = unsafe {
+            Attribute::from_raw(mlirDenseElementsAttrGet(r#type.to_raw(), elements.len() as isize, elements.as_ptr()))
+        };
+        self.value("arith.constant", &[], r#type, &[("value", value)])
     }
 
     fn splat(&self, r#type: Type<'c>, element: Attribute<'c>) -> Attribute<'c> {
@@ -546,64 +669,5 @@ impl<'c> OpBuilder<'c> {
         }
         // SAFETY: a vector type of this builder has one static dimension.
         u32::try_from(unsafe { mlir_sys::mlirShapedTypeGetDimSize(r#type.to_raw(), 0) }).ok()
-    }
-
-    /// `scf.for`: `body` gets the induction variable and the carried values and returns the next ones.
-    pub fn for_loop(
-        &self,
-        lower: Value<'c>,
-        upper: Value<'c>,
-        step: Value<'c>,
-        initial: &[Value<'c>],
-        body: impl FnOnce(&Self, Value<'c>, &[Value<'c>]) -> Vec<Value<'c>>,
-    ) -> Vec<Value<'c>> {
-        let types: Vec<Type<'c>> = initial.iter().map(|value| value.r#type()).collect();
-        let mut arguments = vec![lower.r#type()];
-        arguments.extend(&types);
-        let region = self.region(&arguments, |builder, region| {
-            let carried: Vec<Value<'c>> = (0..types.len()).map(|index| region.argument(index + 1)).collect();
-            let next = body(builder, region.argument(0), &carried);
-            builder.effect("scf.yield", &next, &[]);
-        });
-        let mut operands = vec![lower, upper, step];
-        operands.extend(initial);
-        self.operation("scf.for", &operands, &types, &[], vec![region]).results(types.len())
-    }
-
-    /// `scf.if` with results; both branches return values of the given types.
-    pub fn if_else(
-        &self,
-        condition: Value<'c>,
-        types: &[Type<'c>],
-        then_branch: impl FnOnce(&Self) -> Vec<Value<'c>>,
-        else_branch: impl FnOnce(&Self) -> Vec<Value<'c>>,
-    ) -> Vec<Value<'c>> {
-        let branch = |body: Vec<Value<'c>>, builder: &Self| builder.effect("scf.yield", &body, &[]);
-        let then_region = self.region(&[], |builder, _| branch(then_branch(builder), builder));
-        let else_region = self.region(&[], |builder, _| branch(else_branch(builder), builder));
-        self.operation("scf.if", &[condition], types, &[], vec![then_region, else_region]).results(types.len())
-    }
-
-    /// `scf.if` without results or else branch.
-    pub fn if_then(&self, condition: Value<'c>, then_branch: impl FnOnce(&Self)) {
-        let then_region = self.region(&[], |builder, _| {
-            then_branch(builder);
-            builder.effect("scf.yield", &[], &[]);
-        });
-        let else_region = self.empty_region();
-        self.operation("scf.if", &[condition], &[], &[], vec![then_region, else_region]);
-    }
-
-    /// `scf.while` whose state lives in memory: `condition` returns an `i1`, `body` runs while it is true.
-    pub fn while_loop(&self, condition: impl FnOnce(&Self) -> Value<'c>, body: impl FnOnce(&Self)) {
-        let before = self.region(&[], |builder, _| {
-            let condition = condition(builder);
-            builder.effect("scf.condition", &[condition], &[]);
-        });
-        let after = self.region(&[], |builder, _| {
-            body(builder);
-            builder.effect("scf.yield", &[], &[]);
-        });
-        self.operation("scf.while", &[], &[], &[], vec![before, after]);
     }
 }

@@ -5,10 +5,12 @@
 //! [`pass_pipeline`]; [`diagnostics`] turns MLIR's messages into values, which [`operations`], [`pass_pipeline`] and
 //! [`llvm_translation`] put into their errors.
 
+pub mod access;
 pub mod affine;
 pub mod arith;
 pub mod attributes;
 pub mod builder;
+pub mod control;
 pub mod diagnostics;
 pub mod llvm_translation;
 pub mod locations;

@@ -6,7 +6,7 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use indexing::{Constraint, Expr, IndexingMap, Interval};
+use indexing::{Expr, IndexingMap, Interval};
 use mlir_ext::builder::Value;
 
 use crate::elemental::{Elemental, substitute};
@@ -44,10 +44,20 @@ impl ContractionMaps {
     }
 }
 
-/// Type in which products are summed.
-fn accumulator_type(result: ElementType) -> ElementType {
-    match result.class() {
-        ElementClass::Float if result.bit_width() < 32 => ElementType::F32,
+/// Type in which products are made and summed: no narrower than an operand, whatever the result.
+fn accumulator_type(operands: [ElementType; 2], result: ElementType) -> ElementType {
+    let [lhs, rhs] = operands;
+    let types = [lhs, rhs, result];
+    let is_wide = types.iter().any(|element_type| element_type.real_part() == ElementType::F64);
+    if types.iter().any(|element_type| element_type.is_complex()) {
+        return if is_wide { ElementType::C128 } else { ElementType::C64 };
+    }
+    if types.iter().any(|element_type| element_type.class() == ElementClass::Float) {
+        return if is_wide { ElementType::F64 } else { ElementType::F32 };
+    }
+    // Truth values are summed as such only by themselves.
+    match result {
+        ElementType::Pred if operands != [ElementType::Pred; 2] => ElementType::S64,
         _ => result,
     }
 }
@@ -57,7 +67,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
     pub(crate) fn contract(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
         let maps = contraction_maps(self.computation, instruction)?;
         let result = result_shape(instruction)?.element_type;
-        let accumulator = accumulator_type(result);
+        let operands = [
+            operand_shape(self.computation, instruction, 0)?.element_type,
+            operand_shape(self.computation, instruction, 1)?.element_type,
+        ];
+        let accumulator = accumulator_type(operands, result);
         let zero = scalar::constant(self.builder, accumulator, &[], self.scope.lanes());
         let lhs_sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
         let total = if maps.ranges.contains(&0) || lhs_sizes.contains(&0) {
@@ -88,17 +102,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
             });
         }
         let lhs_ranges = maps.lhs_ranges(index, ranges);
-        let conditions: Vec<Constraint> = maps
-            .lhs
-            .conditions
-            .iter()
-            .map(|condition| {
-                let expr = substitute(&condition.expr, index, &lhs_ranges, &[]);
-                Constraint::new(self.scope.simplify(&expr), condition.interval)
-            })
-            .collect();
-        let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[]);
-        let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, ranges, &[]);
+        let conditions = self.conditions(&maps.lhs.conditions, index, &lhs_ranges);
+        let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[])?;
+        let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, ranges, &[])?;
         let total = like.with_values(&state);
         let next = self.guarded_step(&conditions, &lhs_index, lhs_sizes, &[total], &mut |emitter, lhs_index| {
             let lhs = emitter.evaluate(instruction.operands[0], lhs_index)?;

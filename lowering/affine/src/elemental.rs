@@ -2,26 +2,26 @@
 //!
 //! [`Elemental::evaluate`] follows a fusion from its root to its inputs. Elementwise instructions are emitted on
 //! registers; shape and indexing instructions only change the index, through their indexing maps; parameters are
-//! loaded. An index that depends on the lane variable asks for a vector: loads are contiguous, strided, uniform
-//! (and then broadcast late) or, lane by lane, irregular. What was evaluated at an index is not evaluated again in
-//! the same block or one inside it.
+//! loaded. An index that depends on the lane variable asks for a vector. What was evaluated at an index is not
+//! evaluated again in the same block or one inside it.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId, SourceTables};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use indexing::{Constraint, Expr, Interval};
-use melior::ir::Type;
-use mlir_ext::arith::CmpiPredicate;
+use melior::Context;
+use melior::ir::{Location, Type};
 use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{operand_map, operand_shape, result_shape};
 use crate::scalar::{self, Lanes};
-use crate::scope::{LaneAccess, Scope};
+use crate::scope::{Binding, Scope};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -42,6 +42,7 @@ pub struct Elemental<'a, 'c> {
     pub vector_lanes: u32,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr>), Expr>>,
+    concatenates: HashMap<InstructionId, Rc<(usize, Vec<ConcatenatedPart>)>>,
 }
 
 impl<'a, 'c> Elemental<'a, 'c> {
@@ -60,6 +61,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             vector_lanes,
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
+            concatenates: HashMap::new(),
         }
     }
 
@@ -90,27 +92,35 @@ impl<'a, 'c> Elemental<'a, 'c> {
             return Ok(known.clone());
         }
         let computation = self.computation;
-        let values = self.compute(id, computation.get(id), index)?;
-        if let Some(level) = self.values.last_mut() {
-            level.insert(key, values.clone());
-        }
+        let instruction = computation.get(id);
+        let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
+        let values = self.compute(id, instruction, index);
+        self.builder.set_location(outer);
+        let values = values?;
+        self.remember(id, index, values.clone());
         Ok(values)
+    }
+
+    /// Notes the results of an instruction at an index.
+    pub(crate) fn remember(&mut self, id: InstructionId, index: &[Expr], values: Vec<Lanes<'c>>) {
+        if let Some(level) = self.values.last_mut() {
+            level.insert((id, index.to_vec()), values);
+        }
     }
 
     fn compute(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
         let one = |value| Ok(vec![value]);
         match instruction.kind {
             OpKind::Parameter => {
-                let number = instruction.parameter_number().unwrap_or(usize::MAX);
-                let array = self.inputs.get(number).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
-                one(self.load(array, index))
+                let array = instruction.parameter_number().and_then(|number| self.inputs.get(number));
+                one(self.load(array.ok_or_else(|| LoweringError::bug("missing fusion input"))?, index)?)
             }
             OpKind::Constant => one(self.constant(instruction)?),
             OpKind::Iota => {
-                let dimension = instruction.attributes.int("iota_dimension").unwrap_or(0) as usize;
                 let element_type = result_shape(instruction)?.element_type;
-                let position = index.get(dimension).cloned().unwrap_or_else(|| Expr::constant(0));
-                one(self.index_value(&position, element_type)?)
+                let dimension = instruction.attributes.int("iota_dimension").and_then(|d| index.get(d as usize));
+                let position = dimension.ok_or_else(|| LoweringError::bug("an iota without its dimension"))?;
+                one(self.index_value(position, element_type)?)
             }
             OpKind::Broadcast
             | OpKind::Reshape
@@ -119,11 +129,19 @@ impl<'a, 'c> Elemental<'a, 'c> {
             | OpKind::Slice
             | OpKind::Copy => {
                 let map = operand_map(self.computation, instruction, 0)?.map;
-                let operand_index = self.apply(map.results(), index, &[]);
+                let operand_index = self.apply(map.results(), index, &[])?;
                 one(self.evaluate(instruction.operands[0], &operand_index)?)
             }
             OpKind::Pad => one(self.pad(instruction, index)?),
-            OpKind::Concatenate => one(self.concatenate(instruction, index, 0)?),
+            OpKind::Concatenate => {
+                let known = self.concatenates.get(&id).cloned();
+                let parts = match known {
+                    Some(parts) => parts,
+                    None => Rc::new(concatenated(self.computation, instruction)?),
+                };
+                self.concatenates.insert(id, Rc::clone(&parts));
+                one(self.concatenate(instruction, index, parts.0, &parts.1)?)
+            }
             OpKind::DynamicSlice | OpKind::Gather => one(self.lookup(id, instruction, index)?),
             OpKind::Reduce => self.reduce(instruction, index),
             OpKind::ReduceWindow => self.reduce_window(instruction, index),
@@ -171,106 +189,54 @@ impl<'a, 'c> Elemental<'a, 'c> {
         }
     }
 
-    /// Results of a map at an index, simplified with the ranges in scope.
-    pub fn apply(&self, results: &[Expr], index: &[Expr], runtimes: &[Expr]) -> Vec<Expr> {
+    /// Results of a map at an index, simplified with the ranges in scope. Large ones become variables.
+    pub fn apply(&mut self, results: &[Expr], index: &[Expr], runtimes: &[Expr]) -> Result<Vec<Expr>> {
         self.apply_with_ranges(results, index, &[], runtimes)
     }
 
     /// As [`Self::apply`], with values of the map's range variables.
-    pub fn apply_with_ranges(&self, results: &[Expr], index: &[Expr], ranges: &[Expr], runtimes: &[Expr]) -> Vec<Expr> {
-        results.iter().map(|result| self.scope.simplify(&substitute(result, index, ranges, runtimes))).collect()
+    pub fn apply_with_ranges(
+        &mut self,
+        results: &[Expr],
+        index: &[Expr],
+        ranges: &[Expr],
+        runtimes: &[Expr],
+    ) -> Result<Vec<Expr>> {
+        results
+            .iter()
+            .map(|result| {
+                let result = self.scope.simplify(&substitute(result, index, ranges, runtimes));
+                if Scope::is_large(&result) { self.scope.emit_variable(self.builder, &result) } else { Ok(result) }
+            })
+            .collect()
     }
 
     /// A value of an integer or float type that equals an index expression.
     fn index_value(&self, expr: &Expr, element_type: ElementType) -> Result<Lanes<'c>> {
         let builder = self.builder;
-        let uses_lane = self.scope.uses_lane(expr);
-        let value = if uses_lane { self.scope.emit_lanes(builder, expr) } else { self.scope.emit(builder, expr) };
-        let lanes = if uses_lane { self.scope.lanes() } else { None };
-        let wide = scalar::register_type(builder, ElementType::S64, lanes);
-        let value = builder.value("arith.index_cast", &[value], wide, &[]);
-        let value = Lanes { element_type: ElementType::S64, lanes, value, imaginary: None };
+        let lane = self.scope.uses_lane(expr).then(|| self.scope.lane_type(builder, expr));
+        let (value, own) = match lane {
+            Some(lane) if lane == builder.integer_type(32) => {
+                (self.scope.lane_values(builder, expr, lane)?, ElementType::S32)
+            }
+            Some(lane) => (self.scope.lane_values(builder, expr, lane)?, ElementType::S64),
+            None => {
+                let value = self.scope.emit(builder, expr)?;
+                (builder.value("arith.index_cast", &[value], builder.integer_type(64), &[]), ElementType::S64)
+            }
+        };
+        let value = Lanes::real(builder, own, value);
         scalar::convert::convert(builder, &value, element_type)
             .ok_or_else(|| LoweringError::bug(format!("iota of {element_type}")))
-    }
-
-    /// Loads the element of an array at an index.
-    pub(crate) fn load(&self, array: &ArrayRef<'c>, index: &[Expr]) -> Lanes<'c> {
-        let address = self.scope.simplify(&linear_address(&array.dimensions, index));
-        match self.scope.lane_access(&address) {
-            LaneAccess::Uniform => self.load_contiguous(array, &address, None),
-            LaneAccess::Strided(1) => self.load_contiguous(array, &self.scope.at_lane(&address, 0), self.scope.lanes()),
-            LaneAccess::Strided(_) | LaneAccess::Irregular => {
-                let lanes = self.scope.lanes().unwrap_or(1);
-                if self.scope.lane_access(&address) == LaneAccess::Strided(-1) {
-                    let last = self.scope.at_lane(&address, lanes - 1);
-                    return self.reversed(&self.load_contiguous(array, &last, Some(lanes)), lanes);
-                }
-                let elements: Vec<Lanes<'c>> = (0..lanes)
-                    .map(|lane| self.load_contiguous(array, &self.scope.at_lane(&address, lane), None))
-                    .collect();
-                scalar::from_elements(self.builder, &elements).unwrap_or(elements[0])
-            }
-        }
-    }
-
-    fn reversed(&self, value: &Lanes<'c>, lanes: u32) -> Lanes<'c> {
-        let mask: Vec<u32> = (0..lanes).rev().collect();
-        let parts: Vec<Value<'c>> =
-            value.values().iter().map(|&part| self.builder.shuffle(part, part, &mask)).collect();
-        value.with_values(&parts)
-    }
-
-    /// Loads one element or consecutive elements from a lane-free address.
-    fn load_contiguous(&self, array: &ArrayRef<'c>, address: &Expr, lanes: Option<u32>) -> Lanes<'c> {
-        let builder = self.builder;
-        let r#type = scalar::load_type(builder, array.element_type, lanes);
-        let position = self.memory_position(array, address);
-        let name = if lanes.is_some() || array.element_type.is_complex() { "vector.load" } else { "memref.load" };
-        let loaded = builder.value(name, &[array.memref, position], r#type, &[]);
-        scalar::from_memory(builder, array.element_type, lanes, loaded)
-    }
-
-    /// Stores one element or consecutive elements at an index whose last variable is the lane, if any.
-    pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr], value: &Lanes<'c>) -> Result<()> {
-        let builder = self.builder;
-        let address = self.scope.simplify(&linear_address(&array.dimensions, index));
-        let lanes = self.scope.lanes();
-        let value = scalar::splat(builder, value, lanes);
-        match (lanes, self.scope.lane_access(&address)) {
-            (None, _) => self.store_contiguous(array, &address, &value),
-            (Some(_), LaneAccess::Strided(1)) => self.store_contiguous(array, &self.scope.at_lane(&address, 0), &value),
-            (Some(lanes), _) => {
-                for lane in 0..lanes {
-                    let element = scalar::registers::extract(builder, &value, lane);
-                    self.store_contiguous(array, &self.scope.at_lane(&address, lane), &element);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn store_contiguous(&self, array: &ArrayRef<'c>, address: &Expr, value: &Lanes<'c>) {
-        let builder = self.builder;
-        let position = self.memory_position(array, address);
-        let stored = scalar::to_memory(builder, value);
-        let is_vector = builder.lanes_of(stored.r#type()).is_some();
-        let name = if is_vector { "vector.store" } else { "memref.store" };
-        builder.effect(name, &[stored, array.memref, position], &[]);
-    }
-
-    fn memory_position(&self, array: &ArrayRef<'c>, address: &Expr) -> Value<'c> {
-        let parts = if array.element_type.is_complex() { 2 } else { 1 };
-        self.scope.emit(self.builder, &self.scope.simplify(&(address.clone() * parts)))
     }
 
     /// pad: the operand's element where the conditions hold, the padding value elsewhere.
     fn pad(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
         let map = operand_map(self.computation, instruction, 0)?;
-        let conditions = self.substituted(&map.conditions, index);
+        let conditions = self.conditions(&map.conditions, index, &[]);
         let (operand, padding) = (instruction.operands[0], instruction.operands[1]);
         let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
-        let operand_index = self.apply(map.map.results(), index, &[]);
+        let operand_index = self.apply(map.map.results(), index, &[])?;
         self.choose(
             &conditions,
             result_shape(instruction)?.element_type,
@@ -281,32 +247,48 @@ impl<'a, 'c> Elemental<'a, 'c> {
         )
     }
 
-    /// concatenate: the first operand from number `first` on whose part the index is in.
-    fn concatenate(&mut self, instruction: &'a Instruction, index: &[Expr], first: usize) -> Result<Lanes<'c>> {
-        let map = operand_map(self.computation, instruction, first)?;
-        let conditions = self.substituted(&map.conditions, index);
-        let operand = instruction.operands[first];
-        let operand_index = self.apply(map.map.results(), index, &[]);
-        if first + 1 == instruction.operands.len() {
-            return self.evaluate(operand, &operand_index);
+    /// concatenate: the operand, of some neighbouring ones, on whose part the index is. The choice is binary, so that
+    /// the code for many operands nests no deeper than the logarithm of their number.
+    fn concatenate(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr],
+        dimension: usize,
+        parts: &[ConcatenatedPart],
+    ) -> Result<Lanes<'c>> {
+        let position = index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
+        let (left, right) = parts.split_at(parts.len() / 2);
+        let Some(middle) = right.first() else { return Ok(self.zeros(result_shape(instruction)?.element_type)) };
+        if left.is_empty() {
+            let number = middle.operand;
+            let map = operand_map(self.computation, instruction, number)?.map;
+            let mut operand_index = self.apply(map.results(), index, &[])?;
+            if self.scope.uses_lane(position) {
+                // Lanes of other operands read what is there.
+                let sizes = &operand_shape(self.computation, instruction, number)?.dimensions;
+                operand_index = operand_index.iter().zip(sizes).map(|(expr, &size)| self.clamped(expr, size)).collect();
+            }
+            return self.evaluate(instruction.operands[number], &operand_index);
         }
-        let sizes = operand_shape(self.computation, instruction, first)?.dimensions.clone();
+        let first = [Constraint::new(position.clone(), Interval::new(i64::MIN, middle.start - 1))];
+        let sizes = result_shape(instruction)?.dimensions.clone();
         self.choose(
-            &conditions,
+            &first,
             result_shape(instruction)?.element_type,
-            &operand_index,
+            index,
             &sizes,
-            &mut |emitter, index| emitter.evaluate(operand, index),
-            &mut |emitter| emitter.concatenate(instruction, index, first + 1),
+            &mut |emitter, index| emitter.concatenate(instruction, index, dimension, left),
+            &mut |emitter| emitter.concatenate(instruction, index, dimension, right),
         )
     }
 
-    /// Conditions of a map at an index.
-    fn substituted(&self, conditions: &[Constraint], index: &[Expr]) -> Vec<Constraint> {
+    /// Conditions of a map at an index and values of the range variables.
+    pub(crate) fn conditions(&self, conditions: &[Constraint], index: &[Expr], ranges: &[Expr]) -> Vec<Constraint> {
         conditions
             .iter()
             .map(|condition| {
-                Constraint::new(self.scope.simplify(&substitute(&condition.expr, index, &[], &[])), condition.interval)
+                let expr = self.scope.simplify(&substitute(&condition.expr, index, ranges, &[]));
+                Constraint::new(expr, condition.interval)
             })
             .collect()
     }
@@ -373,10 +355,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         if open.is_empty() {
             return inside(self, index);
         }
-        let by_lane = open.iter().any(|condition| self.scope.uses_lane(&condition.expr));
-        let holds = self.conjunction(&open, by_lane);
         let lanes = self.scope.lanes();
-        if by_lane {
+        if open.iter().any(|condition| self.scope.uses_lane(&condition.expr)) {
+            let holds = self.scope.lane_condition(self.builder, &open)?;
             let clamped: Vec<Expr> = index.iter().zip(sizes).map(|(expr, &size)| self.clamped(expr, size)).collect();
             let inside_values = inside(self, &clamped)?;
             let outside_values = outside(self)?;
@@ -398,22 +379,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let part_types: Vec<Type<'c>> =
             types.iter().flat_map(|&(element_type, part)| std::iter::repeat_n(part, parts_of(element_type))).collect();
         let builder = self.builder;
-        let failure = std::cell::Cell::new(None);
-        let emitter = std::cell::RefCell::new(self);
-        let branch = |evaluate: &mut dyn FnMut(&mut Self) -> Result<Vec<Lanes<'c>>>| -> Vec<Value<'c>> {
-            match emitter.borrow_mut().nested(|emitter| evaluate(emitter)) {
-                Ok(values) => values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values()).collect(),
-                Err(error) => {
-                    failure.set(Some(error));
-                    part_types.iter().map(|&part| zero(builder, part)).collect()
-                }
-            }
-        };
-        let results =
-            builder.if_else(holds, &part_types, |_| branch(&mut |emitter| inside(emitter, index)), |_| branch(outside));
-        if let Some(error) = failure.take() {
-            return Err(error);
-        }
+        let results = self.scope.condition(builder, &open)?.choose(builder, &part_types, |_, holds| {
+            let values = self.nested(|emitter| if holds { inside(emitter, index) } else { outside(emitter) })?;
+            Ok::<_, LoweringError>(
+                values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values()).collect(),
+            )
+        })?;
         let mut rest = results.into_iter();
         Ok(types
             .iter()
@@ -433,39 +404,6 @@ impl<'a, 'c> Elemental<'a, 'c> {
         self.scope.simplify(&expr.clone().max(0).min(size - 1))
     }
 
-    /// `i1` (a vector of them if `by_lane`): all constraints hold.
-    fn conjunction(&self, constraints: &[&Constraint], by_lane: bool) -> Value<'c> {
-        let builder = self.builder;
-        let mut all: Option<Value<'c>> = None;
-        for constraint in constraints {
-            let range = self.scope.range(&constraint.expr);
-            let value = if by_lane {
-                self.scope.emit_lanes(builder, &constraint.expr)
-            } else {
-                self.scope.emit(builder, &constraint.expr)
-            };
-            let mut test = |predicate, bound| {
-                let bound = builder.integer_like(value, bound);
-                let holds = builder.cmpi(predicate, value, bound);
-                all = Some(match all {
-                    Some(all) => builder.andi(all, holds),
-                    None => holds,
-                });
-            };
-            if range.lower < constraint.interval.lower {
-                test(CmpiPredicate::Sge, constraint.interval.lower);
-            }
-            if range.upper > constraint.interval.upper {
-                test(CmpiPredicate::Sle, constraint.interval.upper);
-            }
-        }
-        all.unwrap_or_else(|| {
-            let lanes = if by_lane { self.scope.lanes() } else { None };
-            let r#type = scalar::register_type(builder, ElementType::Pred, lanes);
-            builder.constant_integer(r#type, 1)
-        })
-    }
-
     /// dynamic-slice and gather: the operand's element at a start read from memory plus an offset.
     fn lookup(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
         let map = operand_map(self.computation, instruction, 0)?.map;
@@ -473,86 +411,104 @@ impl<'a, 'c> Elemental<'a, 'c> {
         if sizes.contains(&0) {
             return Ok(self.zeros(result_shape(instruction)?.element_type));
         }
-        let start_indices: Vec<Vec<Expr>> = map
-            .runtimes()
-            .iter()
-            .map(|runtime| {
-                let source = runtime.source.as_ref().map(|source| source.index.as_slice()).unwrap_or_default();
-                self.apply(source, index, &[])
-            })
-            .collect();
-        if start_indices.iter().flatten().any(|expr| self.scope.uses_lane(expr)) {
-            return self.lane_by_lane(index, |emitter, index| emitter.lookup(id, instruction, index));
-        }
         let mut starts = Vec::new();
-        for (number, (runtime, start_index)) in map.runtimes().iter().zip(&start_indices).enumerate() {
-            let key = (id, number, start_index.clone());
-            if let Some(known) = self.starts.iter().rev().find_map(|level| level.get(&key)) {
-                starts.push(known.clone());
-                continue;
-            }
-            let operand = runtime.source.as_ref().map_or(1, |source| source.value as usize);
-            let value = self.evaluate(instruction.operands[operand], start_index)?;
-            let start = self.clamped_start(&value, runtime.bounds);
-            if let Some(level) = self.starts.last_mut() {
-                level.insert(key, start.clone());
-            }
-            starts.push(start);
+        for (number, runtime) in map.runtimes().iter().enumerate() {
+            let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
+            let start_index = self.apply(&source.index, index, &[])?;
+            let operand = instruction.operands[source.value as usize];
+            starts.push(self.start((id, number, start_index), operand, runtime.bounds)?);
         }
-        let operand_index = self.apply(map.results(), index, &starts);
+        let operand_index = self.apply(map.results(), index, &starts)?;
         self.evaluate(instruction.operands[0], &operand_index)
     }
 
-    /// A start index as a variable, clamped to its bounds.
-    pub fn clamped_start(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr {
-        if bounds.lower >= bounds.upper {
-            return Expr::constant(bounds.lower);
+    /// A clamped start, known or read from an operand.
+    fn start(
+        &mut self,
+        key: (InstructionId, usize, Vec<Expr>),
+        operand: InstructionId,
+        bounds: Interval,
+    ) -> Result<Expr> {
+        if let Some(known) = self.starts.iter().rev().find_map(|level| level.get(&key)) {
+            return Ok(known.clone());
         }
-        let builder = self.builder;
-        let start = self.to_index(value);
-        let lower = builder.constant_index(bounds.lower);
-        let upper = builder.constant_index(bounds.upper);
-        let start = builder.value("arith.maxsi", &[start, lower], builder.index_type, &[]);
-        let start = builder.value("arith.minsi", &[start, upper], builder.index_type, &[]);
-        self.scope.add_variable(bounds, start)
+        let value = self.evaluate(operand, &key.2)?;
+        let start = self.clamped_start(&value, bounds)?;
+        if let Some(level) = self.starts.last_mut() {
+            level.insert(key, start.clone());
+        }
+        Ok(start)
     }
 
-    /// A single integer element as `index`; unsigned values beyond `i64` saturate.
-    pub fn to_index(&self, value: &Lanes<'c>) -> Value<'c> {
-        let builder = self.builder;
-        if value.element_type.class() == ElementClass::Unsigned {
-            let wide = if value.element_type.bit_width() < 64 {
-                builder.value("arith.extui", &[value.value], builder.integer_type(64), &[])
-            } else {
-                let maximum = builder.integer_like(value.value, i64::MAX);
-                builder.value("arith.minui", &[value.value, maximum], builder.integer_type(64), &[])
-            };
-            return builder.value("arith.index_cast", &[wide], builder.index_type, &[]);
+    /// Reads the starts of dynamic slices before any loop: there they are symbols of the loops' accesses.
+    pub fn read_starts(&mut self) -> Result<()> {
+        let computation = self.computation;
+        for (id, instruction) in computation.iter().filter(|(_, own)| own.kind == OpKind::DynamicSlice) {
+            let map = operand_map(computation, instruction, 0)?.map;
+            for (number, runtime) in map.runtimes().iter().enumerate() {
+                let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
+                if source.index.is_empty() {
+                    let operand = instruction.operands[source.value as usize];
+                    self.start((id, number, Vec::new()), operand, runtime.bounds)?;
+                }
+            }
         }
-        builder.value("arith.index_cast", &[value.value], builder.index_type, &[])
+        Ok(())
+    }
+
+    /// A start index as a variable, clamped to its bounds.
+    pub fn clamped_start(&mut self, value: &Lanes<'c>, bounds: Interval) -> Result<Expr> {
+        if bounds.lower >= bounds.upper {
+            return Ok(Expr::constant(bounds.lower));
+        }
+        let builder = self.builder;
+        if value.lanes.is_some() {
+            return Ok(self.clamped_starts(value, bounds));
+        }
+        let start = self.index_variable(value, Interval::FULL);
+        let clamped = self.scope.emit(builder, &start.max(bounds.lower).min(bounds.upper))?;
+        Ok(self.scope.add_variable(bounds, index_binding(builder, clamped)))
+    }
+
+    /// As [`Self::clamped_start`], of a vector.
+    fn clamped_starts(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr {
+        let builder = self.builder;
+        let is_small = value.element_type.class() != ElementClass::Unsigned && value.element_type.bit_width() <= 32;
+        let element = builder.integer_type(if is_small { 32 } else { 64 });
+        let wide = self.signed_integer(value, element);
+        let bound = |bound| builder.integer_like(wide, bound);
+        // A bound beyond 32 bits does not bound a number of 32 bits.
+        let lower = builder.maxsi(wide, bound(bounds.lower));
+        let is_bounded = !is_small || bounds.upper <= i64::from(i32::MAX);
+        let clamped = if is_bounded { builder.minsi(lower, bound(bounds.upper)) } else { lower };
+        self.scope.add_variable(bounds, Binding::Lanes(clamped))
+    }
+
+    /// A single integer element as an index variable; unsigned values beyond `i64` saturate.
+    pub fn index_variable(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr {
+        let builder = self.builder;
+        let signed = self.signed_integer(value, builder.integer_type(64));
+        let start = builder.value("arith.index_cast", &[signed], builder.index_type, &[]);
+        self.scope.add_variable(bounds, index_binding(builder, start))
+    }
+
+    /// Integer elements as signed ones of a type that is no narrower; unsigned values beyond `i64` saturate.
+    fn signed_integer(&self, value: &Lanes<'c>, element: Type<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let own = builder.element_type_of(value.value.r#type());
+        match (value.element_type.class(), own == element) {
+            (ElementClass::Unsigned | ElementClass::Predicate, false) => builder.extui(value.value, element),
+            (ElementClass::Unsigned, true) => {
+                let maximum = builder.integer_like(value.value, i64::MAX);
+                builder.value("arith.minui", &[value.value, maximum], value.value.r#type(), &[])
+            }
+            (_, false) => builder.extsi(value.value, element),
+            (_, true) => value.value,
+        }
     }
 
     fn zeros(&self, element_type: ElementType) -> Lanes<'c> {
         scalar::constant(self.builder, element_type, &[], None)
-    }
-
-    /// A vector put together from the elements of each lane.
-    pub fn lane_by_lane(
-        &mut self,
-        index: &[Expr],
-        mut element: impl FnMut(&mut Self, &[Expr]) -> Result<Lanes<'c>>,
-    ) -> Result<Lanes<'c>> {
-        let indices: Vec<Vec<Expr>> = (0..self.scope.lanes().unwrap_or(1))
-            .map(|lane| index.iter().map(|expr| self.scope.at_lane(expr, lane)).collect())
-            .collect();
-        // Nothing differs between lanes here, so no vectors are made of what is alike in them.
-        let lane = self.scope.leave_lanes();
-        let elements: Result<Vec<Lanes<'c>>> = indices.iter().map(|index| element(self, index)).collect();
-        self.scope.return_to_lanes(lane);
-        // What was computed before may be a vector whose lanes are alike.
-        let elements: Vec<Lanes<'c>> =
-            elements?.iter().map(|element| scalar::registers::extract(self.builder, element, 0)).collect();
-        scalar::from_elements(self.builder, &elements).ok_or_else(|| LoweringError::bug("vector without lanes"))
     }
 
     /// Emits a computation on single elements (of `map`, `reduce`, `sort` …) with its arguments in registers.
@@ -562,14 +518,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let operand = |number: usize| values[instruction.operands[number].index()].clone();
             let value = match instruction.kind {
                 OpKind::Parameter => {
-                    let number = instruction.parameter_number().unwrap_or(usize::MAX);
-                    vec![*arguments.get(number).ok_or_else(|| LoweringError::bug("missing argument"))?]
+                    let argument = instruction.parameter_number().and_then(|number| arguments.get(number));
+                    vec![*argument.ok_or_else(|| LoweringError::bug("missing argument"))?]
                 }
                 OpKind::Constant => vec![self.constant(instruction)?],
                 OpKind::Tuple => (0..instruction.operands.len()).flat_map(operand).collect(),
                 OpKind::GetTupleElement => {
-                    let index = instruction.attributes.int("index").unwrap_or(0) as usize;
-                    vec![*operand(0).get(index).ok_or_else(|| LoweringError::bug("missing tuple element"))?]
+                    let operand = operand(0);
+                    let element = instruction.attributes.int("index").and_then(|index| operand.get(index as usize));
+                    vec![*element.ok_or_else(|| LoweringError::bug("missing tuple element"))?]
                 }
                 // Everything here is rank 0, where these change nothing.
                 OpKind::Broadcast | OpKind::Reshape | OpKind::Copy | OpKind::Transpose => operand(0),
@@ -592,6 +549,33 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 }
 
+/// An operand of a concatenate that has elements, and where it starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConcatenatedPart {
+    pub operand: usize,
+    pub start: i64,
+}
+
+/// The dimension of a concatenate, and its operands along it.
+pub(crate) fn concatenated(
+    computation: &Computation,
+    instruction: &Instruction,
+) -> Result<(usize, Vec<ConcatenatedPart>)> {
+    let dimension = instruction.attributes.ints("dimensions").first().copied();
+    let dimension = dimension.ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))? as usize;
+    let mut parts = Vec::with_capacity(instruction.operands.len());
+    let mut start = 0i64;
+    for operand in 0..instruction.operands.len() {
+        let size = operand_shape(computation, instruction, operand)?.dimensions.get(dimension).copied();
+        let size = size.ok_or_else(|| LoweringError::bug("a concatenate beyond its operands' dimensions"))?;
+        if size > 0 {
+            parts.push(ConcatenatedPart { operand, start });
+        }
+        start += size;
+    }
+    Ok((dimension, parts))
+}
+
 /// Replaces the variables of a map's expression.
 pub fn substitute(expr: &Expr, dims: &[Expr], ranges: &[Expr], runtimes: &[Expr]) -> Expr {
     expr.substitute(&|variable| match variable {
@@ -612,12 +596,12 @@ pub fn linear_address(dimensions: &[i64], index: &[Expr]) -> Expr {
         .fold(Expr::constant(0), |sum, ((expr, stride), _)| sum + expr.clone() * stride)
 }
 
-/// Zero of a register type.
-fn zero<'c>(builder: &OpBuilder<'c>, r#type: Type<'c>) -> Value<'c> {
-    let element = builder.element_type_of(r#type);
-    if element == Type::float32(builder.context()) || element == Type::float64(builder.context()) {
-        builder.constant_float(r#type, 0.0)
-    } else {
-        builder.constant_integer(r#type, 0)
-    }
+/// What a value of type `index` that was just created is to affine operations.
+pub(crate) fn index_binding<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Binding<'c> {
+    if builder.is_at_top_level() { Binding::Symbol(value) } else { Binding::Index(value) }
+}
+
+/// Name and origin of an instruction.
+pub(crate) fn instruction_location<'c>(context: &'c Context, instruction: &Instruction) -> Location<'c> {
+    hlo::dialect::instruction_location(context, &SourceTables::default(), instruction)
 }

@@ -6,18 +6,19 @@
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
-use indexing::Interval;
+use indexing::{Expr, Interval};
 use melior::Context;
 use melior::ir::attribute::{Attribute, TypeAttribute};
 use melior::ir::r#type::FunctionType;
 use melior::ir::{Location, Module, Type};
-use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Machine, OpBuilder, Region, Value};
+use mlir_ext::control::AffineConditions;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::{ArrayRef, flat_memref_type};
+use crate::memory::{ArrayRef, array_type};
 use crate::program::is_free;
+use crate::scope::Binding;
 use crate::trace::split_merged;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -52,14 +53,14 @@ impl std::fmt::Display for Launch {
 }
 
 /// Lowers the fusions of an entry computation to one `gpu.module`, with their launches in order; with
-/// `contracts_products`, a product that is added to something need not be rounded before.
+/// `allow_fma`, a product that is added to something need not be rounded before.
 ///
 /// # Errors
 /// [`LoweringError::Unsupported`] for everything but elementwise, broadcast, reshape and transpose fusions.
 pub fn lower_kernels<'c>(
     context: &'c Context,
     entry: &Computation,
-    contracts_products: bool,
+    allow_fma: bool,
 ) -> Result<(Module<'c>, Vec<Launch>)> {
     for instruction in &entry.instructions {
         check_supported(instruction)?;
@@ -68,20 +69,17 @@ pub fn lower_kernels<'c>(
     let location = Location::unknown(context);
     let module = Module::new(location);
     let builder = OpBuilder::new(context, &module, location);
-    builder.set_machine(Machine { contracts_products, ..Machine::default() });
+    builder.set_machine(Machine { allow_fma, ..Machine::default() });
     let mut launches = Vec::new();
-    let mut result = Ok(());
     // Functions that kernels call stand beside them, in the GPU's module.
     let kernels = builder.module_region(|builder| {
         for instruction in entry.instructions.iter().filter(|instruction| instruction.kind == OpKind::Fusion) {
-            match emit_kernel(builder, entry, instruction) {
-                Ok(launch) => launches.push(launch),
-                Err(error) => result = Err(error),
-            }
+            launches.push(emit_kernel(builder, entry, instruction)?);
         }
-    });
+        Ok::<_, LoweringError>(())
+    })?;
     builder.operation("gpu.module", &[], &[], &[("sym_name", builder.string_attribute("kernels"))], vec![kernels]);
-    result.map(|()| (module, launches))
+    Ok((module, launches))
 }
 
 fn check_supported(instruction: &Instruction) -> Result<()> {
@@ -131,61 +129,58 @@ fn emit_kernel<'c>(builder: &OpBuilder<'c>, entry: &Computation, fusion: &Instru
     }
     let input_count = shapes.len();
     shapes.extend(fusion.shape.leaves().into_iter().filter_map(|leaf| leaf.as_array()).cloned());
-    let types: Vec<Type<'c>> =
-        shapes.iter().map(|shape| flat_memref_type(builder, shape.element_type, shape.element_count())).collect();
+    let types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
     let dimensions = shapes.get(input_count).map(|shape| shape.dimensions.clone()).unwrap_or_default();
     let elements: i64 = dimensions.iter().product();
-    let mut result = Ok(());
-    let region = builder.region(&types, |builder, region| {
-        let arrays: Vec<ArrayRef<'c>> = shapes
-            .iter()
-            .enumerate()
-            .map(|(number, shape)| ArrayRef {
-                memref: region.argument(number),
-                element_type: shape.element_type,
-                dimensions: shape.dimensions.clone(),
-            })
+    let blocks = elements.max(1).div_euclid(BLOCK_SIZE) + i64::from(elements.max(1) % BLOCK_SIZE != 0);
+    let (region, _) = builder.function_region(&types, |builder, function| {
+        let arrays: Vec<ArrayRef<'c>> = function
+            .parameters()
+            .into_iter()
+            .zip(&shapes)
+            .map(|(memref, shape)| ArrayRef::new(memref, shape))
             .collect();
         let (inputs, outputs) = arrays.split_at(input_count);
-        let position = thread_position(builder);
-        let bound = builder.constant_index(elements);
-        let is_inside = builder.cmpi(CmpiPredicate::Ult, position, bound);
-        builder.if_then(is_inside, |builder| {
-            result = emit_element(builder, body, inputs, outputs, position, &dimensions);
-        });
+        let (block, thread) = (id(builder, "gpu.block_id", blocks)?, id(builder, "gpu.thread_id", BLOCK_SIZE)?);
+        let mut emitter = Elemental::new(builder, body, inputs, 1);
+        let block = emitter.scope.add_variable(Interval::new(0, blocks - 1), Binding::Symbol(block));
+        let thread = emitter.scope.add_variable(Interval::new(0, BLOCK_SIZE - 1), Binding::Symbol(thread));
+        let number = emitter.scope.emit(builder, &(block * BLOCK_SIZE + thread))?;
+        let number = emitter.scope.add_variable(Interval::new(0, blocks * BLOCK_SIZE - 1), Binding::Symbol(number));
+        let is_inside = emitter.scope.affine_bounds(builder, &[-number.clone() + (elements - 1)])?;
+        let is_inside = AffineConditions { values: is_inside, equalities: vec![false] };
+        builder.affine_if_then(&is_inside, |_| emit_element(&mut emitter, &number, outputs, &dimensions))?;
         builder.effect("gpu.return", &[], &[]);
-    });
-    result?;
+        Ok::<_, LoweringError>(())
+    })?;
     kernel_function(builder, &name, &types, region);
     Ok(Launch {
         kernel: name,
-        blocks: elements.max(1).div_euclid(BLOCK_SIZE) + i64::from(elements.max(1) % BLOCK_SIZE != 0),
+        blocks,
         threads: BLOCK_SIZE,
         arguments: shapes.iter().map(|shape| shape.to_string()).collect(),
     })
 }
 
-/// The number of this thread in the grid.
-fn thread_position<'c>(builder: &OpBuilder<'c>) -> Value<'c> {
-    let x = Attribute::parse(builder.context(), "#gpu<dim x>").unwrap_or_else(|| Attribute::unit(builder.context()));
-    let read = |name: &str| builder.value(name, &[], builder.index_type, &[("dimension", x)]);
-    let (block, size, thread) = (read("gpu.block_id"), read("gpu.block_dim"), read("gpu.thread_id"));
-    let first = builder.muli(block, size);
-    builder.addi(first, thread)
+/// The number of a block in the grid, or of a thread in its block.
+fn id<'c>(builder: &OpBuilder<'c>, name: &str, bound: i64) -> Result<Value<'c>> {
+    let x = Attribute::parse(builder.context(), "#gpu<dim x>").ok_or_else(|| LoweringError::bug("#gpu<dim x>"))?;
+    let bound = builder.integer_attribute(builder.index_type, bound);
+    Ok(builder.value(name, &[], builder.index_type, &[("dimension", x), ("upper_bound", bound)]))
 }
 
+/// The element of a thread that has one.
 fn emit_element<'c>(
-    builder: &OpBuilder<'c>,
-    body: &Computation,
-    inputs: &[ArrayRef<'c>],
+    emitter: &mut Elemental<'_, 'c>,
+    number: &Expr,
     outputs: &[ArrayRef<'c>],
-    position: Value<'c>,
     dimensions: &[i64],
 ) -> Result<()> {
-    let mut emitter = Elemental::new(builder, body, inputs, 1);
     let elements: i64 = dimensions.iter().product();
-    let position = emitter.scope.add_variable(Interval::new(0, elements - 1), position);
-    let index: Vec<_> = split_merged(&position, dimensions).iter().map(|part| emitter.scope.simplify(part)).collect();
+    let number = emitter.scope.emit(emitter.builder, number)?;
+    let number = emitter.scope.add_variable(Interval::new(0, elements - 1), Binding::Symbol(number));
+    let index: Vec<_> = split_merged(&number, dimensions).iter().map(|part| emitter.scope.simplify(part)).collect();
+    let body = emitter.computation;
     let root = body.root();
     let roots = if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![body.root] };
     let mut values = Vec::with_capacity(roots.len());

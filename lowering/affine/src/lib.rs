@@ -1,12 +1,14 @@
-//! hlo → loops: emits scf, memref, vector and arith code for fused kernels, contractions and control flow.
+//! hlo → affine: functions of static memrefs with affine loops, loads and stores; scf for the program's control flow.
 //!
 //! ```text
-//!  program ── control flow, kernels in order, copies          memory: buffers as flat memrefs
+//!  program ── control flow, kernels in order, copies          memory: buffers as memrefs, the arena's arrays as views
 //!     ├─ matmul ── products of matrices in packed panels, scatter
 //!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
 //!     └─ kernel ── loop nest of one fusion                     trace: what a fusion reads, before it is emitted
-//!          └─ elemental ── an instruction's element at an index   scope: loop variables, index expressions as code
-//!               ├─ operand_maps: indexing maps of shape and indexing operations
+//!          │       scan: results that accumulate along a dimension
+//!          └─ elemental ── an instruction's element at an index   scope: index variables and their ranges
+//!               ├─ operand_maps: indexing maps of shape      index: index expressions as affine maps or vectors
+//!               │     and indexing operations                access: loads and stores of elements and vectors
 //!               ├─ reduction, contraction: loops inside an element
 //!               └─ scalar, math: elementwise operations on registers
 //! ```
@@ -14,12 +16,15 @@
 // Loop bodies are closures of the emitter, an index and carried values; naming each combination helps nobody.
 #![allow(clippy::type_complexity)]
 
+pub mod access;
 pub mod contraction;
 pub mod elemental;
 pub mod error;
 pub mod gpu;
+pub mod index;
 pub mod interface;
 pub mod kernel;
+pub mod kernel_function;
 pub mod library_calls;
 pub mod math;
 pub mod matmul;
@@ -30,6 +35,7 @@ pub mod program;
 pub mod reduction;
 pub mod registry;
 pub mod scalar;
+pub mod scan;
 pub mod scatter;
 pub mod scope;
 pub mod trace;

@@ -1,23 +1,26 @@
-//! Memory seen by compiled code: slices of the program's buffers as flat memrefs.
+//! Memory seen by compiled code: the program's buffers as static memrefs.
 //!
-//! A function gets one pointer, to a table of addresses (run context, arena, parameters, constants, outputs, in
-//! that order). Its prologue turns each table entry it needs into a flat memref, once; slices of the arena are views.
+//! Functions get the buffers that they use as parameters: arrays as memrefs of their own sizes, the arena as bytes, of
+//! which each array is a `memref.view` at a constant offset. Only what the runtime calls, and what calls the runtime,
+//! knows addresses.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use hlo::element_type::ElementType;
 use hlo::shape::ArrayShape;
 use melior::ir::Type;
 use melior::ir::attribute::{DenseI32ArrayAttribute, DenseI64ArrayAttribute, TypeAttribute};
-use mlir_ext::builder::{OpBuilder, Prologue, Value};
+use mlir_ext::builder::{Body, OpBuilder, Value};
 use passes::assign_buffers::{Buffer, BufferAssignment, Slice};
 
 use crate::scalar;
 
-/// An array in memory: a flat, row-major memref of the element type's memory type.
+/// An array in memory: a row-major memref with the array's dimensions and the element type's memory type.
 ///
-/// Complex arrays are memrefs of their real type with twice as many elements, real and imaginary parts alternating.
+/// Complex arrays are memrefs of their real type whose last dimension is twice as long, real and imaginary parts
+/// alternating.
 #[derive(Clone, Debug)]
 pub struct ArrayRef<'c> {
     /// The memref.
@@ -26,6 +29,44 @@ pub struct ArrayRef<'c> {
     pub element_type: ElementType,
     /// Sizes of the dimensions.
     pub dimensions: Vec<i64>,
+    flat: Rc<OnceCell<Value<'c>>>,
+}
+
+impl<'c> ArrayRef<'c> {
+    /// The array of a shape in a memref of [`array_type`].
+    pub fn new(memref: Value<'c>, shape: &ArrayShape) -> Self {
+        ArrayRef {
+            memref,
+            element_type: shape.element_type,
+            dimensions: shape.dimensions.clone(),
+            flat: Rc::new(OnceCell::new()),
+        }
+    }
+
+    /// All elements as a memref of one dimension, made in the function's prologue at its first use.
+    pub fn flat(&self, builder: &OpBuilder<'c>) -> Value<'c> {
+        if self.dimensions.len() == 1 {
+            return self.memref;
+        }
+        *self.flat.get_or_init(|| {
+            let size = self.dimensions.iter().product::<i64>() * self.parts();
+            let r#type = builder.memref_type(&[size], scalar::memory_type(builder, self.element_type));
+            let integers = |values: &[i64]| DenseI64ArrayAttribute::new(builder.context(), values).into();
+            let groups = DenseI32ArrayAttribute::new(builder.context(), &[1, 0, 0, 0]).into();
+            let attributes = [
+                ("static_offsets", integers(&[0])),
+                ("static_sizes", integers(&[size])),
+                ("static_strides", integers(&[1])),
+                ("operandSegmentSizes", groups),
+            ];
+            builder.in_prologue(|builder| builder.value("memref.reinterpret_cast", &[self.memref], r#type, &attributes))
+        })
+    }
+
+    /// Elements of the memref for one element of the array.
+    pub fn parts(&self) -> i64 {
+        if self.element_type.is_complex() { 2 } else { 1 }
+    }
 }
 
 /// Places of the buffers in the table that compiled code gets.
@@ -33,6 +74,7 @@ pub struct ArrayRef<'c> {
 pub struct BufferTable {
     parameters: usize,
     constants: usize,
+    outputs: usize,
     arena_size: usize,
     sizes: HashMap<Buffer, usize>,
 }
@@ -57,9 +99,28 @@ impl BufferTable {
         BufferTable {
             parameters: assignment.parameters.len(),
             constants: assignment.constants.len(),
+            outputs: assignment.outputs.len(),
             arena_size: assignment.arena_size,
             sizes,
         }
+    }
+
+    /// Bytes of the buffer that a slice is a part of.
+    fn size(&self, slice: Slice) -> usize {
+        match slice.buffer {
+            Buffer::Arena => self.arena_size,
+            other => self.sizes.get(&other).copied().unwrap_or(slice.offset + slice.size),
+        }
+    }
+
+    /// Number of addresses in the table.
+    pub fn len(&self) -> usize {
+        2 + self.parameters + self.constants + self.outputs
+    }
+
+    /// Whether there are no addresses: there always are.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Position of a buffer's address in the table.
@@ -76,32 +137,78 @@ impl BufferTable {
 /// Arrays that one kernel may take.
 pub const MAX_ARGUMENTS: usize = 512;
 
-/// One function of compiled code under construction.
-pub struct FunctionMemory<'c> {
-    prologue: Prologue<'c>,
-    buffers: Value<'c>,
-    views: RefCell<HashMap<(Slice, ElementType), Value<'c>>>,
-    bases: RefCell<HashMap<(Buffer, ElementType), Value<'c>>>,
-    addresses: RefCell<HashMap<Slice, Value<'c>>>,
-    argument_room: Cell<Option<Value<'c>>>,
+/// The buffers that a function under construction uses.
+pub struct FunctionMemory<'b, 'c> {
+    body: &'b Body<'c>,
+    /// Parameters in order.
+    parameters: RefCell<Vec<(Parameter<'c>, Value<'c>)>>,
+    bases: RefCell<HashMap<Buffer, Vec<(Type<'c>, Value<'c>)>>>,
+    arrays: RefCell<HashMap<(Slice, ElementType), Vec<ArrayRef<'c>>>>,
+    addresses: RefCell<HashMap<(Slice, ElementType), Value<'c>>>,
+    table: OnceCell<Value<'c>>,
+    context: OnceCell<Value<'c>>,
 }
 
-impl<'c> FunctionMemory<'c> {
-    /// Memory of the function whose entry block is at the insertion point; `buffers` is its table argument.
-    pub fn new(builder: &OpBuilder<'c>, buffers: Value<'c>) -> Self {
+/// What a function gets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Parameter<'c> {
+    /// The address of the run context.
+    Context,
+    /// A whole buffer as a memref of a type.
+    Buffer(Buffer, Type<'c>),
+}
+
+impl<'b, 'c> FunctionMemory<'b, 'c> {
+    /// Memory of a function without parameters yet.
+    pub fn new(body: &'b Body<'c>) -> Self {
         FunctionMemory {
-            prologue: builder.prologue(),
-            buffers,
-            views: RefCell::new(HashMap::new()),
-            bases: RefCell::new(HashMap::new()),
-            addresses: RefCell::new(HashMap::new()),
-            argument_room: Cell::new(None),
+            body,
+            parameters: RefCell::default(),
+            bases: RefCell::default(),
+            arrays: RefCell::default(),
+            addresses: RefCell::default(),
+            table: OnceCell::new(),
+            context: OnceCell::new(),
         }
     }
 
-    /// The table of buffer addresses.
-    pub fn table(&self) -> Value<'c> {
-        self.buffers
+    /// The parameters that the function came to need, in order.
+    pub fn parameters(&self) -> Vec<Parameter<'c>> {
+        self.parameters.borrow().iter().map(|&(parameter, _)| parameter).collect()
+    }
+
+    /// What this function passes for the parameters of another.
+    pub fn arguments(&self, builder: &OpBuilder<'c>, parameters: &[Parameter<'c>]) -> Vec<Value<'c>> {
+        parameters
+            .iter()
+            .map(|parameter| match *parameter {
+                Parameter::Context => self.context(builder),
+                Parameter::Buffer(buffer, r#type) => self.base(buffer, r#type),
+            })
+            .collect()
+    }
+
+    fn add_parameter(&self, parameter: Parameter<'c>, r#type: Type<'c>) -> Value<'c> {
+        let value = self.body.add_parameter(r#type);
+        self.parameters.borrow_mut().push((parameter, value));
+        value
+    }
+
+    /// The address of the run context.
+    pub fn context(&self, builder: &OpBuilder<'c>) -> Value<'c> {
+        *self.context.get_or_init(|| self.add_parameter(Parameter::Context, pointer_type(builder)))
+    }
+
+    /// A whole buffer.
+    fn base(&self, buffer: Buffer, r#type: Type<'c>) -> Value<'c> {
+        let mut bases = self.bases.borrow_mut();
+        let known = bases.entry(buffer).or_default();
+        if let Some((_, base)) = known.iter().find(|(own, _)| *own == r#type) {
+            return *base;
+        }
+        let base = self.add_parameter(Parameter::Buffer(buffer, r#type), r#type);
+        known.push((r#type, base));
+        base
     }
 
     /// The array of the given shape stored in a slice.
@@ -112,86 +219,87 @@ impl<'c> FunctionMemory<'c> {
         slice: Slice,
         shape: &ArrayShape,
     ) -> ArrayRef<'c> {
-        let memref = self.views.borrow().get(&(slice, shape.element_type)).copied();
-        let memref = memref.unwrap_or_else(|| {
-            let memref = builder.in_prologue(&self.prologue, |builder| self.view(builder, table, slice, shape));
-            self.views.borrow_mut().insert((slice, shape.element_type), memref);
-            memref
-        });
-        ArrayRef { memref, element_type: shape.element_type, dimensions: shape.dimensions.clone() }
-    }
-
-    /// The address of a slice.
-    pub fn address(&self, builder: &OpBuilder<'c>, table: &BufferTable, slice: Slice) -> Value<'c> {
-        if let Some(&address) = self.addresses.borrow().get(&slice) {
-            return address;
+        let key = (slice, shape.element_type);
+        let same = |array: &&ArrayRef<'c>| array.dimensions == shape.dimensions;
+        if let Some(known) = self.arrays.borrow().get(&key).and_then(|arrays| arrays.iter().find(same)) {
+            return known.clone();
         }
-        let address = builder.in_prologue(&self.prologue, |builder| {
-            let base = pointer_at(builder, self.buffers, table.position(slice.buffer) as i64);
-            pointer_offset(builder, base, builder.integer_type(8), slice.offset as i64)
-        });
-        self.addresses.borrow_mut().insert(slice, address);
-        address
-    }
-
-    /// A table of addresses on the stack, for a call of a kernel; it is filled where the builder stands and may
-    /// be filled anew by the next call.
-    pub fn arguments(&self, builder: &OpBuilder<'c>, addresses: &[Value<'c>]) -> Value<'c> {
-        let room = self.argument_room.get().unwrap_or_else(|| {
-            let room = builder.in_prologue(&self.prologue, |builder| {
-                builder.stack_pointers(MAX_ARGUMENTS as i64, pointer_type(builder))
-            });
-            self.argument_room.set(Some(room));
-            room
-        });
-        for (position, &address) in addresses.iter().enumerate() {
-            let place = pointer_offset(builder, room, pointer_type(builder), position as i64);
-            builder.effect("llvm.store", &[address, place], &[]);
-        }
-        room
+        let memref = builder.in_prologue(|builder| self.view(builder, table, slice, shape));
+        let array = ArrayRef::new(memref, shape);
+        self.arrays.borrow_mut().entry(key).or_default().push(array.clone());
+        array
     }
 
     fn view(&self, builder: &OpBuilder<'c>, table: &BufferTable, slice: Slice, shape: &ArrayShape) -> Value<'c> {
-        let r#type = flat_memref_type(builder, shape.element_type, shape.element_count());
-        if slice.buffer != Buffer::Arena {
-            let size = table.sizes.get(&slice.buffer).copied().unwrap_or(slice.size);
-            if slice.offset == 0 && size == slice.size {
-                return self.base(builder, table, slice.buffer, shape.element_type, r#type);
-            }
+        let r#type = array_type(builder, shape);
+        let size = table.size(slice);
+        if slice.buffer != Buffer::Arena && slice.offset == 0 && size == slice.size {
+            return self.base(slice.buffer, r#type);
         }
-        let bytes = match slice.buffer {
-            Buffer::Arena => table.arena_size,
-            other => table.sizes.get(&other).copied().unwrap_or(slice.offset + slice.size),
-        };
-        let byte_type = builder.memref_type(&[bytes as i64], builder.integer_type(8));
-        let base = self.base(builder, table, slice.buffer, ElementType::U8, byte_type);
+        let base = self.base(slice.buffer, builder.memref_type(&[size as i64], builder.integer_type(8)));
         let offset = builder.constant_index(slice.offset as i64);
         builder.value("memref.view", &[base, offset], r#type, &[])
     }
 
-    /// The whole buffer as a memref of `type`, made from its address in the table.
-    fn base(
-        &self,
-        builder: &OpBuilder<'c>,
-        table: &BufferTable,
-        buffer: Buffer,
-        element_type: ElementType,
-        r#type: Type<'c>,
-    ) -> Value<'c> {
-        if let Some(&base) = self.bases.borrow().get(&(buffer, element_type)) {
-            return base;
+    /// The address of the array of the given shape stored in a slice.
+    pub fn address(&self, builder: &OpBuilder<'c>, table: &BufferTable, slice: Slice, shape: &ArrayShape) -> Value<'c> {
+        let key = (slice, shape.element_type);
+        if let Some(&address) = self.addresses.borrow().get(&key) {
+            return address;
         }
-        let pointer = pointer_at(builder, self.buffers, table.position(buffer) as i64);
-        let base = memref_of_pointer(builder, pointer, r#type);
-        self.bases.borrow_mut().insert((buffer, element_type), base);
-        base
+        let array = self.array(builder, table, slice, shape);
+        let address = builder.in_prologue(|builder| address_of(builder, array.memref));
+        self.addresses.borrow_mut().insert(key, address);
+        address
+    }
+
+    /// A table of addresses on the stack, for a call; it is filled where the builder stands and may be filled anew by
+    /// the next call.
+    pub fn address_table(&self, builder: &OpBuilder<'c>, addresses: &[Value<'c>]) -> Value<'c> {
+        let table = *self
+            .table
+            .get_or_init(|| builder.in_prologue(|builder| builder.stack_buffer(address_table_type(builder), 8)));
+        for (position, &address) in addresses.iter().enumerate() {
+            let position = builder.constant_index(position as i64);
+            builder.effect("memref.store", &[address, table, position], &[]);
+        }
+        table
     }
 }
 
-/// Type of a flat memref with `count` elements.
-pub fn flat_memref_type<'c>(builder: &OpBuilder<'c>, element_type: ElementType, count: i64) -> Type<'c> {
-    let parts = if element_type.is_complex() { 2 } else { 1 };
-    builder.memref_type(&[count * parts], scalar::memory_type(builder, element_type))
+/// Type of a table of addresses.
+pub fn address_table_type<'c>(builder: &OpBuilder<'c>) -> Type<'c> {
+    builder.memref_type(&[MAX_ARGUMENTS as i64], builder.index_type)
+}
+
+/// The address of a memref's first element, as an `index`.
+pub fn address_of<'c>(builder: &OpBuilder<'c>, memref: Value<'c>) -> Value<'c> {
+    builder.value("memref.extract_aligned_pointer_as_index", &[memref], builder.index_type, &[])
+}
+
+/// The pointer of an address that is an `index`.
+pub fn pointer_to<'c>(builder: &OpBuilder<'c>, address: Value<'c>) -> Value<'c> {
+    let address = builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]);
+    builder.value("llvm.inttoptr", &[address], pointer_type(builder), &[])
+}
+
+/// Address number `position` of a table, as a pointer.
+pub fn pointer_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
+    let position = builder.constant_index(position);
+    let address = builder.value("memref.load", &[table, position], builder.index_type, &[]);
+    pointer_to(builder, address)
+}
+
+/// Type of the memref of an array.
+pub fn array_type<'c>(builder: &OpBuilder<'c>, shape: &ArrayShape) -> Type<'c> {
+    let mut dimensions = shape.dimensions.clone();
+    if shape.element_type.is_complex() {
+        match dimensions.last_mut() {
+            Some(last) => *last *= 2,
+            None => dimensions.push(2),
+        }
+    }
+    builder.memref_type(&dimensions, scalar::memory_type(builder, shape.element_type))
 }
 
 /// `!llvm.ptr`.
@@ -199,57 +307,28 @@ pub fn pointer_type<'c>(builder: &OpBuilder<'c>) -> Type<'c> {
     melior::dialect::llvm::r#type::pointer(builder.context(), 0)
 }
 
-/// The address `count` elements of a type after a pointer.
-pub fn pointer_offset<'c>(builder: &OpBuilder<'c>, base: Value<'c>, element: Type<'c>, count: i64) -> Value<'c> {
+/// The address behind `count` pointers.
+pub fn pointer_offset<'c>(builder: &OpBuilder<'c>, base: Value<'c>, count: i64) -> Value<'c> {
     if count == 0 {
         return base;
     }
     let count = builder.constant_integer(builder.integer_type(64), count);
     let dynamic = DenseI32ArrayAttribute::new(builder.context(), &[i32::MIN]).into();
-    let attributes = [("rawConstantIndices", dynamic), ("elem_type", TypeAttribute::new(element).into())];
+    let attributes = [("rawConstantIndices", dynamic), ("elem_type", TypeAttribute::new(pointer_type(builder)).into())];
     builder.value("llvm.getelementptr", &[base, count], pointer_type(builder), &attributes)
 }
 
-/// Loads pointer number `position` from a table of pointers.
-pub fn pointer_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
-    let pointer = pointer_type(builder);
-    let element = pointer_offset(builder, table, pointer, position);
-    builder.value("llvm.load", &[element], pointer, &[])
-}
-
-/// The array of the given shape whose address is number `position` of a kernel's argument table.
-pub fn argument_array<'c>(
+/// Loads the scalar whose address is number `position` of a table of pointers that the runtime passes.
+pub fn load_scalar_at<'c>(
     builder: &OpBuilder<'c>,
-    arguments: Value<'c>,
-    position: usize,
-    shape: &ArrayShape,
-) -> ArrayRef<'c> {
-    let r#type = flat_memref_type(builder, shape.element_type, shape.element_count());
-    let pointer = pointer_at(builder, arguments, position as i64);
-    ArrayRef {
-        memref: memref_of_pointer(builder, pointer, r#type),
-        element_type: shape.element_type,
-        dimensions: shape.dimensions.clone(),
-    }
-}
-
-/// A flat static memref over memory at a pointer.
-pub fn memref_of_pointer<'c>(builder: &OpBuilder<'c>, pointer: Value<'c>, r#type: Type<'c>) -> Value<'c> {
-    let context = builder.context();
-    let i64_type = builder.integer_type(64);
-    let array = melior::dialect::llvm::r#type::array(i64_type, 1);
-    let pointer_type = pointer_type(builder);
-    let descriptor =
-        melior::dialect::llvm::r#type::r#struct(context, &[pointer_type, pointer_type, i64_type, array, array], false);
-    let mut value = builder.value("llvm.mlir.poison", &[], descriptor, &[]);
-    let size = builder.constant_integer(i64_type, builder.memref_size(r#type));
-    let zero = builder.constant_integer(i64_type, 0);
-    let one = builder.constant_integer(i64_type, 1);
-    let fields: [(Value<'c>, &[i64]); 5] =
-        [(pointer, &[0]), (pointer, &[1]), (zero, &[2]), (size, &[3, 0]), (one, &[4, 0])];
-    for (field, position) in fields {
-        let position = DenseI64ArrayAttribute::new(context, position).into();
-        value = builder.value("llvm.insertvalue", &[value, field], descriptor, &[("position", position)]);
-    }
-    builder.value("builtin.unrealized_conversion_cast", &[value], r#type, &[])
+    table: Value<'c>,
+    position: i64,
+    element_type: ElementType,
+) -> scalar::Lanes<'c> {
+    let place = pointer_offset(builder, table, position);
+    let address = builder.value("llvm.load", &[place], pointer_type(builder), &[]);
+    let width = builder.integer_attribute(builder.integer_type(64), element_type.real_part().byte_width() as i64);
+    let r#type = scalar::load_type(builder, element_type, None);
+    let loaded = builder.value("llvm.load", &[address], r#type, &[("alignment", width)]);
+    scalar::from_memory(builder, element_type, None, loaded)
 }

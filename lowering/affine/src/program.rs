@@ -1,12 +1,13 @@
 //! Whole programs as functions: control flow, the order of kernels, copies between buffers.
 //!
-//! Every function takes the table of buffer addresses. Values live in the buffers that the assignment gave them,
-//! so instructions meet only in memory: a computation is its kernels one after another, a `while` is an `scf.while`
-//! whose condition reads a `pred` from memory. Long computations are split into functions of a few kernels each,
-//! because code generation takes longer than linear in the size of a function.
+//! Functions take the buffers that they use, as memrefs. Values live in the buffers that the assignment gave them, so
+//! instructions meet only in memory: a computation is its kernels one after another, a `while` is an `scf.while` whose
+//! condition reads a `pred` from memory. Long computations are split into functions of a few kernels each, because code
+//! generation takes longer than linear in the size of a function. The outermost function gets the table of addresses
+//! that the runtime fills, and passes each buffer's to the program's function.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use hlo::element_type::ElementType;
@@ -14,35 +15,28 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
-use melior::ir::{Location, Module, Type};
+use melior::ir::{Location, Module};
 use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
 use passes::fuse::{is_alias, is_expensive};
 
+use crate::elemental::instruction_location;
 use crate::error::LoweringError;
-use crate::kernel::{KernelOptions, KernelPlan, Range, emit_fusion};
+use crate::kernel::{KernelOptions, KernelPlan, parts_of};
+use crate::kernel_function::{Code, Kernel, PARALLEL_COST, call_with_pointers, task_symbol};
 use crate::library_calls;
-use crate::matmul::{self, MatMul, emit_matmul};
-use crate::memory::{
-    ArrayRef, BufferTable, FunctionMemory, MAX_ARGUMENTS, RUN_CONTEXT, argument_array, pointer_at, pointer_type,
-};
+use crate::matmul::{self, MatMul};
+use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Kernels that share a function.
 const KERNELS_PER_FUNCTION: usize = 64;
 
-/// Element operations below which a kernel stays on the calling thread.
-const PARALLEL_COST: i64 = 400_000;
-
-/// Element operations up to which a kernel is written where it runs; larger ones are functions, shared by equal
-/// kernels.
-const INLINE_COST: i64 = 256;
-
-/// The runtime's parallel loop.
-const PARALLEL_FOR: &str = "halo_parallel_for";
+/// The function of the program's buffers.
+const PROGRAM: &str = "program";
 
 /// Name of the function that runs the program; it takes the table of buffer addresses.
 pub const ENTRY: &str = "main";
@@ -81,17 +75,16 @@ pub fn lower_program<'c>(
         table: BufferTable::new(assignment),
         options,
         functions: Cell::new(0),
-        names: RefCell::new(HashMap::new()),
-        failure: RefCell::new(None),
+        names: RefCell::default(),
+        structures: RefCell::default(),
+        symbols: RefCell::default(),
     };
-    program.function(ENTRY, false, &|program, memory| {
+    let parameters = program.function(PROGRAM, |memory| {
         program.computation(entry, &assignment.entry, memory)?;
         program.outputs(entry, assignment, memory)
-    });
-    match program.failure.take() {
-        Some(error) => Err(error),
-        None => Ok(module),
-    }
+    })?;
+    program.entry_function(&parameters)?;
+    Ok(module)
 }
 
 /// Rejects what has no lowering, before any code exists.
@@ -163,9 +156,6 @@ enum Work {
     Scatter,
 }
 
-/// Emits a kernel's code for its inputs and outputs, all of it or some iterations.
-type EmitKernel<'e, 'p, 'c> = dyn Fn(&Program<'p, 'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], Range<'c>) -> Result<()> + 'e;
-
 /// Array leaves of instructions with their slices.
 fn leaf_slices<'i>(
     instructions: impl IntoIterator<Item = (&'i Instruction, &'i Vec<Slice>)>,
@@ -218,39 +208,94 @@ pub(crate) struct Program<'p, 'c> {
     functions: Cell<usize>,
     /// Names of functions and constants of the module by what they are.
     names: RefCell<HashMap<String, String>>,
-    failure: RefCell<Option<LoweringError>>,
+    /// Numbers of computations by their structure.
+    structures: RefCell<HashMap<String, usize>>,
+    /// Names of kernels that are taken.
+    symbols: RefCell<HashSet<String>>,
 }
 
-impl<'p, 'c> Program<'p, 'c> {
-    /// A function of the buffer table; an error in `body` is kept for the end.
-    fn function(&self, name: &str, private: bool, body: &dyn Fn(&Self, &FunctionMemory<'c>) -> Result<()>) {
+impl<'c> Program<'_, 'c> {
+    /// A private function of the buffers that `body` uses; returns which these are.
+    fn function(
+        &self,
+        name: &str,
+        body: impl FnOnce(&FunctionMemory<'_, 'c>) -> Result<()>,
+    ) -> Result<Vec<Parameter<'c>>> {
         self.builder.at_module_level(|builder| {
-            builder.function(name, &[pointer_type(builder)], &[], private, |builder, region| {
-                let memory = FunctionMemory::new(builder, region.argument(0));
-                self.keep_failure(body(self, &memory));
+            let mut parameters = Vec::new();
+            builder.function(name, &[], &[], &[builder.private()], |builder, function| {
+                let memory = FunctionMemory::new(function);
+                body(&memory)?;
                 builder.effect("func.return", &[], &[]);
-            });
-        });
+                parameters = memory.parameters();
+                Ok::<_, LoweringError>(())
+            })?;
+            Ok(parameters)
+        })
     }
 
-    fn keep_failure(&self, result: Result<()>) {
-        self.kept(result);
-    }
-
-    /// The value of a result; an error is kept for the end.
-    pub(crate) fn kept<T>(&self, result: Result<T>) -> Option<T> {
-        result.map_err(|error| self.failure.borrow_mut().get_or_insert(error).clone()).ok()
+    /// The function that the runtime calls: it passes addresses from its table to the program's function.
+    fn entry_function(&self, parameters: &[Parameter<'c>]) -> Result<()> {
+        let table = self.builder.memref_type(&[self.table.len() as i64], self.builder.index_type);
+        self.builder.function(ENTRY, &[table], &[], &[], |builder, function| {
+            let mut types = Vec::with_capacity(parameters.len());
+            let mut values = Vec::with_capacity(parameters.len());
+            for parameter in parameters {
+                let (position, r#type) = match *parameter {
+                    Parameter::Context => (RUN_CONTEXT, pointer_type(builder)),
+                    Parameter::Buffer(buffer, r#type) => (self.table.position(buffer) as i64, r#type),
+                };
+                types.push(r#type);
+                values.push(pointer_at(builder, function.parameters()[0], position));
+            }
+            call_with_pointers(builder, PROGRAM, &types, &values);
+            builder.effect("func.return", &[], &[]);
+            Ok(())
+        })
     }
 
     /// The name of what `define` makes at module level for a key, made at its first use.
-    pub(crate) fn named_once(&self, key: &str, prefix: &str, define: impl FnOnce(&str)) -> String {
+    pub(crate) fn named_once(
+        &self,
+        key: &str,
+        prefix: &str,
+        define: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<String> {
+        let fresh = || format!("{prefix}_{}", self.functions.replace(self.functions.get() + 1));
+        self.defined_once(key, fresh, define)
+    }
+
+    pub(crate) fn defined_once(
+        &self,
+        key: &str,
+        fresh: impl FnOnce() -> String,
+        define: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<String> {
         if let Some(name) = self.names.borrow().get(key) {
-            return name.clone();
+            return Ok(name.clone());
         }
-        let name = format!("{prefix}_{}", self.functions.replace(self.functions.get() + 1));
-        self.builder.at_module_level(|_| define(&name));
+        let name = fresh();
+        self.builder.at_module_level(|_| define(&name))?;
         self.names.borrow_mut().insert(key.to_string(), name.clone());
-        name
+        Ok(name)
+    }
+
+    /// The name of an instruction's kernel. It has a dot in it, which no other symbol has.
+    pub(crate) fn kernel_symbol(&self, instruction: &Instruction) -> String {
+        let mut symbols = self.symbols.borrow_mut();
+        let mut name = instruction.name.clone();
+        if !name.contains('.') {
+            name.push_str(".kernel");
+        }
+        let mut unique = name.clone();
+        let mut number = 0;
+        while symbols.contains(&unique) {
+            number += 1;
+            unique = format!("{name}.{number}");
+        }
+        symbols.insert(unique.clone());
+        symbols.insert(task_symbol(&unique));
+        unique
     }
 
     /// The instructions of a computation, in order.
@@ -258,7 +303,7 @@ impl<'p, 'c> Program<'p, 'c> {
         &self,
         computation: &Computation,
         buffers: &ComputationBuffers,
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let kernels =
             computation.instructions.iter().filter(|instruction| step_of(instruction) == Step::Kernel).count();
@@ -272,10 +317,10 @@ impl<'p, 'c> Program<'p, 'c> {
                 return group.iter().try_for_each(|&id| self.kernel(computation, buffers, id, memory));
             }
             let name = format!("part_{}", self.functions.replace(self.functions.get() + 1));
-            self.function(&name, true, &|program, memory| {
-                group.iter().try_for_each(|&id| program.kernel(computation, buffers, id, memory))
-            });
-            self.builder.call(&name, &[memory.table()], &[]);
+            let parameters = self.function(&name, |memory| {
+                group.iter().try_for_each(|&id| self.kernel(computation, buffers, id, memory))
+            })?;
+            self.builder.call(&name, &memory.arguments(self.builder, &parameters), &[]);
             Ok(())
         };
         for (id, instruction) in computation.iter() {
@@ -304,12 +349,12 @@ impl<'p, 'c> Program<'p, 'c> {
         &self,
         instruction: &Instruction,
         slices: &[Slice],
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) -> Vec<ArrayRef<'c>> {
         self.arrays_of(&instruction.shape, slices, memory)
     }
 
-    fn arrays_of(&self, shape: &Shape, slices: &[Slice], memory: &FunctionMemory<'c>) -> Vec<ArrayRef<'c>> {
+    fn arrays_of(&self, shape: &Shape, slices: &[Slice], memory: &FunctionMemory<'_, 'c>) -> Vec<ArrayRef<'c>> {
         shape
             .leaves()
             .iter()
@@ -323,7 +368,7 @@ impl<'p, 'c> Program<'p, 'c> {
         computation: &Computation,
         buffers: &ComputationBuffers,
         id: InstructionId,
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let instruction = computation.get(id);
         if library_calls::is_library_call(instruction.kind) {
@@ -335,7 +380,7 @@ impl<'p, 'c> Program<'p, 'c> {
             .iter()
             .flat_map(|operand| &buffers.values[operand.index()])
             .any(|input| output_slices.iter().any(|output| overlap(*input, *output)));
-        let options = KernelOptions { vector_bits: self.options.vector_bits, in_place };
+        let options = KernelOptions { vector_bits: self.options.vector_bits, in_place, part: None };
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
         let single;
         let (body, work) = match instruction.kind {
@@ -363,106 +408,39 @@ impl<'p, 'c> Program<'p, 'c> {
         if first.element_count() == 0 {
             return Ok(());
         }
-        let (plan, iterations, cost) = match &work {
-            Work::Loops => {
-                let plan = KernelPlan::new(body, &first.dimensions, options)?;
-                let iterations = plan.outer_iterations();
-                (Some(plan), iterations, cost(body))
-            }
-            Work::Product(product) => (None, product.tasks(), product.cost()),
-            Work::Scatter => (None, 1, cost(body)),
+        let parts = if matches!(work, Work::Loops) { parts_of(body)? } else { vec![None] };
+        let cost = match &work {
+            Work::Loops | Work::Scatter => cost(body) / parts.len() as i64,
+            Work::Product(product) => product.cost(),
         };
-        let emit = |program: &Self, inputs: &[ArrayRef<'c>], outputs: &[ArrayRef<'c>], range: Range<'c>| {
-            let builder = program.builder;
-            match (&work, &plan) {
-                (Work::Product(product), _) => {
-                    let whole = || (builder.constant_index(0), builder.constant_index(product.tasks()));
-                    let (begin, end) = range.unwrap_or_else(whole);
-                    emit_matmul(builder, product, [&inputs[0], &inputs[1], &outputs[0]], begin, end);
-                    Ok(())
+        let aliases = in_place || overlap_each_other(&outputs);
+        let structure = self.number_of(structure(body));
+        let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
+        for part in parts {
+            let (code, iterations) = match &work {
+                Work::Loops => {
+                    let plan = KernelPlan::new(body, &first.dimensions, KernelOptions { part, ..options })?;
+                    let iterations = plan.outer_iterations();
+                    (Code::Loops(body, plan), iterations)
                 }
-                (Work::Loops, Some(plan)) => emit_fusion(builder, body, plan, inputs, outputs, range),
-                _ => crate::scatter::emit_scatter(builder, body, body.root(), inputs, outputs),
-            }
-        };
-        if cost <= INLINE_COST || inputs.len() + outputs.len() > MAX_ARGUMENTS {
-            let arrays = |slices: &[(&ArrayShape, Slice)]| -> Vec<ArrayRef<'c>> {
-                slices.iter().map(|(shape, slice)| memory.array(self.builder, &self.table, *slice, shape)).collect()
+                Work::Product(product) => (Code::Product(product), product.tasks()),
+                Work::Scatter => (Code::Scatter(body), 1),
             };
-            return emit(self, &arrays(&inputs), &arrays(&outputs), None);
+            let is_parallel = self.options.parallel && cost >= PARALLEL_COST && iterations >= 2;
+            let key = format!("kernel {structure} {in_place} {aliases} {is_parallel} {part:?}");
+            let kernel =
+                Kernel { key, code, inputs: &inputs, outputs: &outputs, iterations, cost, is_parallel, aliases };
+            self.call_kernel(instruction, &kernel, memory)?;
         }
-        let is_parallel = self.options.parallel && cost >= PARALLEL_COST && iterations >= 2;
-        let key = format!("{in_place} {is_parallel} {}", structure(body));
-        let name = self.named_once(&key, "kernel", |name| {
-            self.kernel_function(name, &inputs, &outputs, is_parallel, &emit);
-        });
-        let addresses: Vec<Value<'c>> =
-            inputs.iter().chain(&outputs).map(|(_, slice)| memory.address(self.builder, &self.table, *slice)).collect();
-        let arguments = memory.arguments(self.builder, &addresses);
-        self.call_kernel(memory, &name, arguments, is_parallel.then_some(iterations), cost);
+        self.builder.set_location(outer);
         Ok(())
     }
 
-    /// A function of a table of arrays and, if it is `parallel`, of the iterations to run.
-    fn kernel_function(
-        &self,
-        name: &str,
-        inputs: &[(&ArrayShape, Slice)],
-        outputs: &[(&ArrayShape, Slice)],
-        is_parallel: bool,
-        emit: &EmitKernel<'_, 'p, 'c>,
-    ) {
-        self.builder.at_module_level(|builder| {
-            builder.function(name, &self.kernel_parameters(), &[], true, |builder, region| {
-                let array =
-                    |position: usize, shape: &ArrayShape| argument_array(builder, region.argument(0), position, shape);
-                let inputs_here: Vec<ArrayRef<'c>> =
-                    inputs.iter().enumerate().map(|(position, (shape, _))| array(position, shape)).collect();
-                let outputs_here: Vec<ArrayRef<'c>> = outputs
-                    .iter()
-                    .enumerate()
-                    .map(|(position, (shape, _))| array(inputs.len() + position, shape))
-                    .collect();
-                let position =
-                    |number| builder.value("arith.index_cast", &[region.argument(number)], builder.index_type, &[]);
-                let range = is_parallel.then(|| (position(1), position(2)));
-                self.keep_failure(emit(self, &inputs_here, &outputs_here, range));
-                builder.effect("func.return", &[], &[]);
-            });
-        });
-    }
-
-    /// Argument table, first iteration, one past the last: what the runtime's parallel loop calls.
-    fn kernel_parameters(&self) -> [Type<'c>; 3] {
-        let i64_type = self.builder.integer_type(64);
-        [pointer_type(self.builder), i64_type, i64_type]
-    }
-
-    fn call_kernel(
-        &self,
-        memory: &FunctionMemory<'c>,
-        name: &str,
-        arguments: Value<'c>,
-        iterations: Option<i64>,
-        cost: i64,
-    ) {
-        let builder = self.builder;
-        let [pointer, i64_type, _] = self.kernel_parameters();
-        let Some(iterations) = iterations else {
-            let zero = builder.constant_integer(i64_type, 0);
-            builder.call(name, &[arguments, zero, zero], &[]);
-            return;
-        };
-        builder.define_once(PARALLEL_FOR, |builder| {
-            builder.declare_function(PARALLEL_FOR, &[pointer, pointer, pointer, i64_type, i64_type], &[]);
-        });
-        let context = pointer_at(builder, memory.table(), RUN_CONTEXT);
-        let task = builder.function_pointer(name, &self.kernel_parameters(), &[], pointer);
-        let count = builder.constant_integer(i64_type, iterations);
-        // Enough chunks that threads finish together, each long enough to be worth handing out.
-        let chunks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
-        let grain = builder.constant_integer(i64_type, (iterations / chunks).max(1));
-        builder.call(PARALLEL_FOR, &[context, task, arguments, count, grain], &[]);
+    /// A number that is the same for equal texts.
+    fn number_of(&self, text: String) -> usize {
+        let mut structures = self.structures.borrow_mut();
+        let next = structures.len();
+        *structures.entry(text).or_insert(next)
     }
 
     /// Where an in-place update could not take over its base, the base is copied first.
@@ -472,7 +450,7 @@ impl<'p, 'c> Program<'p, 'c> {
         instruction: &Instruction,
         buffers: &ComputationBuffers,
         outputs: &[Slice],
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) {
         let body = &instruction.computations[0];
         let root = body.root();
@@ -486,7 +464,7 @@ impl<'p, 'c> Program<'p, 'c> {
     }
 
     /// Copies leaves whose slices differ.
-    fn copy(&self, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'c>) {
+    fn copy(&self, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'_, 'c>) {
         for ((leaf, &from), &to) in shape.leaves().iter().zip(from).zip(to) {
             let Some(array) = leaf.as_array() else { continue };
             if from == to || array.byte_size() == 0 {
@@ -499,7 +477,12 @@ impl<'p, 'c> Program<'p, 'c> {
     }
 
     /// Brings results that are parameters, constants or used twice to their places.
-    fn outputs(&self, entry: &Computation, assignment: &BufferAssignment, memory: &FunctionMemory<'c>) -> Result<()> {
+    fn outputs(
+        &self,
+        entry: &Computation,
+        assignment: &BufferAssignment,
+        memory: &FunctionMemory<'_, 'c>,
+    ) -> Result<()> {
         let slices = &assignment.entry.values[entry.root.index()];
         let places: Vec<Slice> = slices
             .iter()
@@ -519,7 +502,7 @@ impl<'p, 'c> Program<'p, 'c> {
         instruction: &Instruction,
         id: InstructionId,
         buffers: &ComputationBuffers,
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let state = &buffers.values[id.index()];
         let initial = &buffers.values[instruction.operands[0].index()];
@@ -529,14 +512,18 @@ impl<'p, 'c> Program<'p, 'c> {
         };
         let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("while without buffers"))?;
         let exchange = buffers.exchange.get(&id);
+        let [condition_buffers, body_buffers] = &nested[..] else {
+            return Err(LoweringError::bug("while without buffers of two computations"));
+        };
         self.builder.while_loop(
             |_| {
-                self.keep_failure(self.computation(condition, &nested[0], memory));
-                self.load_pred(condition, &nested[0], memory)
+                self.computation(condition, condition_buffers, memory)?;
+                let arrays = self.arrays(condition.root(), &condition_buffers.values[condition.root.index()], memory);
+                self.load_pred(arrays.first())
             },
             |_| {
-                self.keep_failure(self.computation(body, &nested[1], memory));
-                let mut results = nested[1].values[body.root.index()].clone();
+                self.computation(body, body_buffers, memory)?;
+                let mut results = body_buffers.values[body.root.index()].clone();
                 let mut kept = results.clone();
                 for (&number, &slice) in exchange.into_iter().flatten() {
                     kept[number] = slice;
@@ -544,26 +531,16 @@ impl<'p, 'c> Program<'p, 'c> {
                 self.copy(&instruction.shape, &results, &kept, memory);
                 results = kept;
                 self.copy(&instruction.shape, &results, state, memory);
+                Ok(())
             },
-        );
-        Ok(())
+        )
     }
 
-    /// The value of a scalar `pred` root as `i1`.
-    fn load_pred(
-        &self,
-        computation: &Computation,
-        buffers: &ComputationBuffers,
-        memory: &FunctionMemory<'c>,
-    ) -> Value<'c> {
-        let arrays = self.arrays(computation.root(), &buffers.values[computation.root.index()], memory);
-        self.load_scalar(&arrays[0], CmpiPredicate::Ne)
-    }
-
-    fn load_scalar(&self, array: &ArrayRef<'c>, predicate: CmpiPredicate) -> Value<'c> {
-        let zero = self.builder.constant_index(0);
-        let byte = self.builder.value("memref.load", &[array.memref, zero], self.builder.integer_type(8), &[]);
-        self.builder.cmpi(predicate, byte, self.builder.integer_like(byte, 0))
+    /// The value of a scalar `pred` as `i1`.
+    fn load_pred(&self, array: Option<&ArrayRef<'c>>) -> Result<Value<'c>> {
+        let array = array.ok_or_else(|| LoweringError::bug("a condition that is no array"))?;
+        let byte = self.builder.plain_load(array.memref, &[], self.builder.integer_type(8));
+        Ok(self.builder.cmpi(CmpiPredicate::Ne, byte, self.builder.integer_like(byte, 0)))
     }
 
     fn conditional(
@@ -572,60 +549,36 @@ impl<'p, 'c> Program<'p, 'c> {
         instruction: &Instruction,
         id: InstructionId,
         buffers: &ComputationBuffers,
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
+        let builder = self.builder;
         let selector = instruction.operands[0];
         let arrays = self.arrays(computation.get(selector), &buffers.values[selector.index()], memory);
         let array = arrays.first().ok_or_else(|| LoweringError::bug("conditional without selector"))?;
         let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("conditional without buffers"))?;
         let results = &buffers.values[id.index()];
-        let branch = |number: usize| {
+        let branch = |number: usize| -> Result<()> {
             let branch = &instruction.computations[number];
-            self.keep_failure(self.computation(branch, &nested[number], memory));
+            self.computation(branch, &nested[number], memory)?;
             self.copy(&instruction.shape, &nested[number].values[branch.root.index()], results, memory);
+            Ok(())
         };
-        let count = instruction.computations.len();
         if array.element_type == ElementType::Pred {
-            let holds = self.load_scalar(array, CmpiPredicate::Ne);
-            self.builder.if_else(
-                holds,
-                &[],
-                |_| {
-                    branch(0);
-                    Vec::new()
-                },
-                |_| {
-                    branch(1);
-                    Vec::new()
-                },
-            );
-            return Ok(());
+            let holds = self.load_pred(Some(array))?;
+            return builder
+                .if_else(holds, &[], |_, holds| branch(usize::from(!holds)).map(|()| Vec::new()))
+                .map(|_| ());
         }
-        // Out of range selects the last branch; the branches before it are tested one by one.
-        let zero = self.builder.constant_index(0);
-        let index = self.builder.value("memref.load", &[array.memref, zero], self.builder.integer_type(32), &[]);
-        self.select_branch(index, 0, count, &branch);
-        Ok(())
+        // Out of range selects the last branch.
+        let index = builder.plain_load(array.memref, &[], builder.integer_type(32));
+        let index = builder.value("arith.index_cast", &[index], builder.index_type, &[]);
+        builder.index_switch(index, instruction.computations.len(), |_, number| branch(number))
     }
+}
 
-    fn select_branch(&self, index: Value<'c>, number: usize, count: usize, branch: &dyn Fn(usize)) {
-        if number + 1 == count {
-            return branch(number);
-        }
-        let chosen = self.builder.cmpi(CmpiPredicate::Eq, index, self.builder.integer_like(index, number as i64));
-        self.builder.if_else(
-            chosen,
-            &[],
-            |_| {
-                branch(number);
-                Vec::new()
-            },
-            |_| {
-                self.select_branch(index, number + 1, count, branch);
-                Vec::new()
-            },
-        );
-    }
+/// Whether two of some arrays share bytes.
+fn overlap_each_other(arrays: &[(&ArrayShape, Slice)]) -> bool {
+    arrays.iter().enumerate().any(|(number, (_, a))| arrays[..number].iter().any(|(_, b)| overlap(*a, *b)))
 }
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.

@@ -6,15 +6,15 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use indexing::{Constraint, Expr, Interval};
+use indexing::{Expr, Interval};
 use mlir_ext::builder::Value;
 
-use crate::elemental::Elemental;
+use crate::elemental::{Elemental, substitute};
 use crate::error::LoweringError;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, Lanes};
-use crate::scope::Scope;
+use crate::scope::{Binding, Scope};
 use crate::trace::{merged_dimensions, split_merged, trace};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -112,7 +112,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         instruction.operands[inputs..].iter().map(|&operand| self.evaluate(operand, &[])).collect()
     }
 
-    fn in_lanes(&self, value: &Lanes<'c>) -> Lanes<'c> {
+    pub(crate) fn in_lanes(&self, value: &Lanes<'c>) -> Lanes<'c> {
         scalar::splat(self.builder, value, self.scope.lanes())
     }
 
@@ -127,16 +127,13 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let map = input_map(self.computation, instruction)?.map;
         let mut scope: Scope<'c> = Scope::new();
         // Result indices become plain symbols: only their place in addresses matters.
-        let outer: Vec<Expr> = index.iter().map(|expr| scope.add_symbol(self.scope.range(expr))).collect();
-        let symbols: Vec<Expr> = sizes.iter().map(|&size| scope.add_symbol(Interval::new(0, size - 1))).collect();
-        let operand_index: Vec<Expr> = map
-            .results()
-            .iter()
-            .map(|result| scope.simplify(&crate::elemental::substitute(result, &outer, &symbols, &[])))
-            .collect();
+        let outer: Vec<Expr> = index.iter().map(|expr| scope.add_traced(self.scope.range(expr))).collect();
+        let symbols: Vec<Expr> = sizes.iter().map(|&size| scope.add_traced(Interval::new(0, size - 1))).collect();
+        let operand_index: Vec<Expr> =
+            map.results().iter().map(|result| scope.simplify(&substitute(result, &outer, &symbols, &[]))).collect();
         let inputs = instruction.operands.len() / 2;
         let found = trace(self.computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
-        let groups = merged_dimensions(&found, &symbols, sizes);
+        let groups = merged_dimensions(&found, &scope, &symbols, sizes);
         let loops: Vec<CombineLoop> = groups
             .iter()
             .map(|&(first, last)| CombineLoop {
@@ -145,7 +142,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             })
             .collect();
         let is_consecutive = symbols.last().and_then(Expr::as_variable).is_some_and(|last| {
-            let (consecutive, _, other) = found.accesses_along(last);
+            let (consecutive, _, other) = found.accesses_along(&scope, last);
             consecutive > 0 && other == 0
         });
         Ok((loops, is_consecutive))
@@ -167,7 +164,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         })
     }
 
-    /// `scf.for` over an interval with carried values; a single iteration needs no loop.
+    /// A loop over an interval with carried values; a single iteration needs none.
     pub(crate) fn loop_over(
         &mut self,
         interval: Interval,
@@ -181,50 +178,40 @@ impl<'a, 'c> Elemental<'a, 'c> {
     pub(crate) fn loop_in(
         &mut self,
         interval: Interval,
-        range: crate::kernel::Range<'c>,
+        range: Option<(Expr, Expr)>,
         state: Vec<Value<'c>>,
         body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         if interval.lower == interval.upper && range.is_none() {
             return body(self, Expr::constant(interval.lower), state);
         }
-        let builder = self.builder;
-        let (lower, upper) = match range {
-            None => (builder.constant_index(interval.lower), builder.constant_index(interval.upper + 1)),
-            Some((begin, end)) if interval.lower == 0 => (begin, end),
-            Some((begin, end)) => {
-                let first = builder.constant_index(interval.lower);
-                (builder.addi(begin, first), builder.addi(end, first))
-            }
-        };
-        self.loop_between((lower, upper), 1, state, &mut |emitter, position, state| {
-            let variable = emitter.scope.add_variable(interval, position);
-            body(emitter, variable, state)
-        })
+        let (mut lower, mut upper) = (vec![Expr::constant(interval.lower)], vec![Expr::constant(interval.upper + 1)]);
+        if let Some((begin, end)) = range {
+            lower.push(begin + interval.lower);
+            upper.push(end + interval.lower);
+        }
+        self.loop_between(&lower, &upper, 1, interval, state, body)
     }
 
-    /// `scf.for` between two positions, `step` apart, with carried values.
-    fn loop_between(
+    /// `affine.for` from the largest of some expressions to behind the smallest of others, `step` apart, with carried
+    /// values.
+    pub(crate) fn loop_between(
         &mut self,
-        (lower, upper): (Value<'c>, Value<'c>),
+        lower: &[Expr],
+        upper: &[Expr],
         step: i64,
+        bounds: Interval,
         state: Vec<Value<'c>>,
-        body: &mut dyn FnMut(&mut Self, Value<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let builder = self.builder;
-        let mut failure = None;
-        let step = builder.constant_index(step);
-        let results = builder.for_loop(lower, upper, step, &state, |_, position, carried| {
-            let next = self.nested(|emitter| body(emitter, position, carried.to_vec()));
-            next.unwrap_or_else(|error| {
-                failure = Some(error);
-                carried.to_vec()
+        let (lower, upper) = (self.scope.affine_bounds(builder, lower)?, self.scope.affine_bounds(builder, upper)?);
+        builder.affine_for(&lower, &upper, step, &state, |_, position, carried| {
+            self.nested(|emitter| {
+                let variable = emitter.scope.add_variable(bounds, Binding::Dimension(position));
+                body(emitter, variable, carried.to_vec())
             })
-        });
-        match failure {
-            Some(error) => Err(error),
-            None => Ok(results),
-        }
+        })
     }
 
     /// Elements in order, one a step.
@@ -240,7 +227,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let inputs = instruction.operands.len() / 2;
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
         let mut step = |emitter: &mut Self, ranges: Vec<Expr>, state: Vec<Value<'c>>| {
-            let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+            let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
             let accumulators = unpack(&start, &state);
             let mut elements = Vec::with_capacity(inputs);
             for &operand in &instruction.operands[..inputs] {
@@ -295,37 +282,37 @@ impl<'a, 'c> Elemental<'a, 'c> {
         while extent > 2 * BLOCKS_OF_SUM * block {
             block *= BLOCKS_OF_SUM;
         }
-        let bounds = (self.builder.constant_index(0), self.builder.constant_index(extent));
-        self.sum_between(bounds, (extent, block), state, sums, body)
+        self.sum_between(Expr::constant(0), &[Expr::constant(extent)], (extent, block), state, sums, body)
     }
 
-    /// Blocks of `block` iterations between two positions of a loop of `extent` iterations.
+    /// Blocks of `block` iterations from one position to behind the smallest of others, of a loop of `extent`
+    /// iterations.
     fn sum_between(
         &mut self,
-        bounds: (Value<'c>, Value<'c>),
+        lower: Expr,
+        upper: &[Expr],
         (extent, block): (i64, i64),
         state: Vec<Value<'c>>,
         sums: &PartialSums<'c>,
         body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
+        let range = Interval::new(0, extent - 1);
         if block == 1 {
-            return self.loop_in(Interval::new(0, extent - 1), Some(bounds), state, body);
+            return self.loop_between(&[lower], upper, 1, range, state, body);
         }
-        self.loop_between(bounds, block, state, &mut |emitter, start, state| {
-            let builder = emitter.builder;
-            let full = builder.addi(start, builder.constant_index(block));
-            let end = if extent % block == 0 {
-                full
-            } else {
-                builder.value("arith.minsi", &[full, bounds.1], builder.index_type, &[])
-            };
+        self.loop_between(&[lower], upper, block, range, state, &mut |emitter, start, state| {
             let inner = (extent, if block == BLOCK_OF_SUM { 1 } else { block / BLOCKS_OF_SUM });
-            let partial = emitter.sum_between((start, end), inner, sums.zero(), sums, body)?;
+            let mut end = vec![start.clone() + block];
+            if extent % block != 0 {
+                end.push(Expr::constant(extent));
+            }
+            let partial = emitter.sum_between(start, &end, inner, sums.zero(), sums, body)?;
             Ok(sums.plus(emitter, &state, &partial))
         })
     }
 
-    fn combine_step(
+    /// One more element of each input combined with the accumulators.
+    pub(crate) fn combine_step(
         &mut self,
         computation: &Computation,
         combiner: Option<&Combiner>,
@@ -368,7 +355,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                     let lane = emitter.scope.add_lanes(lanes);
                     let mut ranges = ranges.to_vec();
                     ranges.extend(split_merged(&(position.clone() + lane), &last.sizes));
-                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
                     let element = emitter.evaluate(operand, &operand_index)?;
                     let element = emitter.in_lanes(&element);
                     Ok(combiner.combine(emitter.builder, accumulator, &element))
@@ -420,7 +407,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 emitter.loop_over(rest, state, &mut |emitter, position, state| {
                     let mut ranges = ranges.clone();
                     ranges.extend(split_merged(&position, &last.sizes));
-                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[]);
+                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
                     let element = emitter.evaluate(operand, &operand_index)?;
                     let accumulator = unpack(&start, &state);
                     Ok(combiner.combine(emitter.builder, &accumulator[0], &element).values())
@@ -453,15 +440,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
         let result = self.outer_combine_loops(&loops, Vec::new(), state, &mut |emitter, ranges, state| {
             let accumulators = unpack(&start, &state);
-            let conditions: Vec<Constraint> = map
-                .conditions
-                .iter()
-                .map(|condition| {
-                    let expr = crate::elemental::substitute(&condition.expr, index, &ranges, &[]);
-                    Constraint::new(emitter.scope.simplify(&expr), condition.interval)
-                })
-                .collect();
-            let operand_index = emitter.apply_with_ranges(map.map.results(), index, &ranges, &[]);
+            let conditions = emitter.conditions(&map.conditions, index, &ranges);
+            let operand_index = emitter.apply_with_ranges(map.map.results(), index, &ranges, &[])?;
             let next = emitter.guarded_step(
                 &conditions,
                 &operand_index,
@@ -487,7 +467,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
 }
 
 /// Registers of carried values, grouped as in `like`.
-fn unpack<'c>(like: &[Lanes<'c>], values: &[Value<'c>]) -> Vec<Lanes<'c>> {
+pub(crate) fn unpack<'c>(like: &[Lanes<'c>], values: &[Value<'c>]) -> Vec<Lanes<'c>> {
     let mut rest = values;
     like.iter()
         .map(|lanes| {

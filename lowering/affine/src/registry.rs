@@ -57,9 +57,9 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
 
 /// The options of `hlo-to-affine` as its text.
 pub fn to_affine_options(vector_bits: u32, parallel: bool, machine: Machine) -> String {
-    let Machine { scales_vectors, vector_library_bits, contracts_products } = machine;
+    let Machine { scales_vectors, vector_library_bits, allow_fma } = machine;
     format!(
-        "excess-precision={contracts_products} parallel={parallel} scale-vectors={scales_vectors} \
+        "excess-precision={allow_fma} parallel={parallel} scale-vectors={scales_vectors} \
          vector-bits={vector_bits} vector-library-bits={vector_library_bits}"
     )
 }
@@ -105,7 +105,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: fn(&str) -> bool) -> Re
     let machine = Machine {
         scales_vectors: options.boolean("scale-vectors")?,
         vector_library_bits: bits("vector-library-bits")?,
-        contracts_products: options.boolean("excess-precision")?,
+        allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions { vector_bits: bits("vector-bits")?, parallel: options.boolean("parallel")?, machine, custom_calls })
 }

@@ -67,34 +67,21 @@ impl<'s, 'c> Scatter<'s, 'c> {
     /// One window: its start, the test that it lies inside, and its elements.
     fn window<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &mut Vec<Expr>) -> Result<()> {
         let builder = emitter.builder;
-        let mut starts: Vec<Value<'c>> = Vec::with_capacity(self.map.runtimes().len());
+        let mut starts: Vec<Expr> = Vec::with_capacity(self.map.runtimes().len());
         let mut inside: Option<Value<'c>> = None;
         for runtime in self.map.runtimes() {
-            let source = runtime.source.as_ref().map(|source| source.index.as_slice()).unwrap_or_default();
-            let element = emitter.apply(source, index, &[]);
+            let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
+            let element = emitter.apply(&source.index, index, &[])?;
             let element = emitter.evaluate(InstructionId(self.count as u32), &element)?;
-            let start = emitter.to_index(&element);
+            let start = emitter.index_variable(&element, runtime.bounds);
             // One unsigned comparison: negative starts are huge.
             let bound = builder.constant_index(runtime.bounds.upper);
-            let fits = builder.cmpi(CmpiPredicate::Ule, start, bound);
+            let fits = builder.cmpi(CmpiPredicate::Ule, emitter.scope.emit(builder, &start)?, bound);
             inside = Some(inside.map_or(fits, |inside| builder.andi(inside, fits)));
             starts.push(start);
         }
-        let Some(inside) = inside else { return self.elements(emitter, index, &starts) };
-        let mut result = Ok(());
-        builder.if_then(inside, |_| {
-            result = emitter.nested(|emitter| self.elements(emitter, index, &starts));
-        });
-        result
-    }
-
-    fn elements<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &mut Vec<Expr>, starts: &[Value<'c>]) -> Result<()> {
-        let starts: Vec<Expr> = starts
-            .iter()
-            .zip(self.map.runtimes())
-            .map(|(&start, runtime)| emitter.scope.add_variable(runtime.bounds, start))
-            .collect();
-        self.over_window(emitter, 0, index, &starts)
+        let Some(inside) = inside else { return self.over_window(emitter, 0, index, &starts) };
+        builder.if_then(inside, |_| emitter.nested(|emitter| self.over_window(emitter, 0, index, &starts)))
     }
 
     fn over_window<'a>(
@@ -112,8 +99,9 @@ impl<'s, 'c> Scatter<'s, 'c> {
             })?;
             return Ok(());
         }
-        let place = emitter.apply(self.map.results(), index, starts);
-        let mut arguments: Vec<Lanes<'c>> = self.outputs.iter().map(|output| emitter.load(output, &place)).collect();
+        let place = emitter.apply(self.map.results(), index, starts)?;
+        let mut arguments: Vec<Lanes<'c>> =
+            self.outputs.iter().map(|output| emitter.load(output, &place)).collect::<Result<_>>()?;
         for number in 0..self.count {
             let update = InstructionId((self.count + 1 + number) as u32);
             arguments.push(emitter.evaluate(update, index)?);

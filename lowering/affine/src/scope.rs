@@ -1,10 +1,32 @@
-//! Loop variables in scope: their ranges for the simplifier, their SSA values for index arithmetic.
+//! Index variables in scope: their ranges for the simplifier, and what they are in code.
 //!
-//! Index expressions name variables by position (`Expr::dim(i)`). Every variable has an SSA value of type
-//! `index`, except lanes: the variable of a vector's lanes is no value but says how elements of one vector differ.
+//! Index expressions name variables by position (`Expr::dim(i)`). [`crate::index`] makes code of them.
 
-use indexing::{Arithmetic, Constraint, Expr, IndexingMap, Interval, Linear, RangeEvaluator, Var, Variable};
-use mlir_ext::builder::{OpBuilder, Value};
+use std::collections::HashMap;
+
+use indexing::{Constraint, Expr, IndexingMap, Interval, Linear, RangeEvaluator, Var, Variable};
+use mlir_ext::builder::Value;
+
+/// What a variable is in code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binding<'c> {
+    /// A dimension of affine operations: the variable of an `affine.for`, or an `affine.apply` of such.
+    Dimension(Value<'c>),
+    /// A symbol of affine operations: a value defined at the top level of its function.
+    Symbol(Value<'c>),
+    /// Any other value of type `index`; affine loads, stores, loops and branches cannot use it.
+    Index(Value<'c>),
+    /// A vector of integers, one for each lane.
+    Lanes(Value<'c>),
+    /// The number of the lane.
+    Lane,
+    /// Nothing: only the simplifier sees the variable, while a fusion is traced.
+    Traced,
+}
+
+/// Nodes of an index expression from which on it becomes a variable of its own instead of part of further ones, whose
+/// size would grow exponentially with the number of reshapes.
+const LARGEST_INDEX: usize = 40;
 
 /// How elements of a vector are laid out in memory along its lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,58 +42,87 @@ pub enum LaneAccess {
 /// The variables in scope.
 pub struct Scope<'c> {
     map: IndexingMap,
-    values: Vec<Option<Value<'c>>>,
-    /// The lane variable, if vectors are being emitted.
+    variables: Vec<ScopeVariable<'c>>,
+    /// Variables that stand for expressions.
+    names: HashMap<Expr, Expr>,
+    /// The lane variable, if vectors are being emitted, and the number of lanes.
     lane: Option<(Var, u32)>,
+}
+
+#[derive(Clone)]
+struct ScopeVariable<'c> {
+    binding: Binding<'c>,
+    /// The expression that the variable stands for.
+    meaning: Option<Expr>,
 }
 
 impl<'c> Scope<'c> {
     /// No variables.
     pub fn new() -> Self {
-        Scope {
-            map: IndexingMap::new(Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new()),
-            values: Vec::new(),
-            lane: None,
-        }
+        let map = IndexingMap::new(Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Scope { map, variables: Vec::new(), names: HashMap::new(), lane: None }
     }
 
     fn rebuild(&mut self, dims: Vec<Variable>) {
         self.map = IndexingMap::new(dims, Vec::new(), Vec::new(), Vec::new(), Vec::new());
     }
 
-    fn add(&mut self, bounds: Interval, value: Option<Value<'c>>) -> Expr {
+    fn add(&mut self, bounds: Interval, binding: Binding<'c>, meaning: Option<Expr>) -> Expr {
         let mut dims = self.map.dims().to_vec();
         dims.push(Variable::new(bounds));
         self.rebuild(dims);
-        self.values.push(value);
-        Expr::dim(self.values.len() - 1)
+        self.variables.push(ScopeVariable { binding, meaning });
+        Expr::dim(self.variables.len() - 1)
     }
 
-    /// Adds a variable with its SSA value (of type `index`).
-    pub fn add_variable(&mut self, bounds: Interval, value: Value<'c>) -> Expr {
-        self.add(bounds, Some(value))
+    /// Adds a variable.
+    pub fn add_variable(&mut self, bounds: Interval, binding: Binding<'c>) -> Expr {
+        self.add(bounds, binding, None)
     }
 
     /// Adds a variable that only the simplifier sees, for tracing accesses before anything is emitted.
-    pub fn add_symbol(&mut self, bounds: Interval) -> Expr {
-        self.add(bounds, None)
+    pub fn add_traced(&mut self, bounds: Interval) -> Expr {
+        self.add(bounds, Binding::Traced, None)
+    }
+
+    /// Adds a variable that stands for an expression.
+    pub fn add_name(&mut self, expr: &Expr, binding: Binding<'c>) -> Expr {
+        let name = self.add(self.range(expr), binding, Some(expr.clone()));
+        self.names.insert(expr.clone(), name.clone());
+        name
+    }
+
+    /// The variable that stands for an expression, if there is one.
+    pub fn name_of(&self, expr: &Expr) -> Option<&Expr> {
+        self.names.get(expr)
+    }
+
+    /// Whether an expression has become so large that it should be a variable of its own.
+    pub fn is_large(expr: &Expr) -> bool {
+        expr.size() > LARGEST_INDEX
+    }
+
+    /// What a variable is in code; `None` for one that is not in scope.
+    pub fn binding(&self, variable: Var) -> Option<Binding<'c>> {
+        let Var::Dim(position) = variable else { return None };
+        self.variables.get(position as usize).map(|variable| variable.binding)
     }
 
     /// Adds the lane variable; until it is removed, expressions that use it stand for vectors.
     pub fn add_lanes(&mut self, lanes: u32) -> Expr {
-        let expr = self.add(Interval::new(0, i64::from(lanes) - 1), None);
-        self.lane = Some((Var::Dim(self.values.len() as u32 - 1), lanes));
+        let expr = self.add(Interval::new(0, i64::from(lanes) - 1), Binding::Lane, None);
+        self.lane = Some((Var::Dim(self.variables.len() as u32 - 1), lanes));
         expr
     }
 
     /// Number of variables, to return to with [`Self::truncate`].
     pub fn len(&self) -> usize {
-        self.values.len()
+        self.variables.len()
     }
 
     /// Whether there are no variables.
     pub fn is_empty(&self) -> bool {
-        self.values.is_empty()
+        self.variables.is_empty()
     }
 
     /// Removes the variables added since there were `len`.
@@ -81,7 +132,8 @@ impl<'c> Scope<'c> {
                 self.lane = None;
             }
         }
-        self.values.truncate(len);
+        self.variables.truncate(len);
+        self.names.retain(|_, name| matches!(name.as_variable(), Some(Var::Dim(name)) if (name as usize) < len));
         let mut dims = self.map.dims().to_vec();
         dims.truncate(len);
         self.rebuild(dims);
@@ -92,19 +144,35 @@ impl<'c> Scope<'c> {
         self.lane.map(|(_, lanes)| lanes)
     }
 
-    /// From here on single elements are emitted; gives what [`Self::return_to_lanes`] needs.
-    pub fn leave_lanes(&mut self) -> Option<(Var, u32)> {
-        self.lane.take()
+    /// Whether an expression depends on a variable, directly or through one that stands for an expression.
+    pub fn depends(&self, expr: &Expr, on: Var) -> bool {
+        expr.variables()
+            .into_iter()
+            .any(|variable| variable == on || self.meaning(variable).is_some_and(|meaning| self.depends(meaning, on)))
     }
 
-    /// Emits vectors again.
-    pub fn return_to_lanes(&mut self, lane: Option<(Var, u32)>) {
-        self.lane = lane;
+    /// Whether an expression depends on a variable only through ones that stand for expressions.
+    pub fn depends_through_name(&self, expr: &Expr, on: Var) -> bool {
+        expr.variables()
+            .into_iter()
+            .any(|variable| self.meaning(variable).is_some_and(|meaning| self.depends(meaning, on)))
+    }
+
+    fn meaning(&self, variable: Var) -> Option<&Expr> {
+        let Var::Dim(position) = variable else { return None };
+        self.variables.get(position as usize)?.meaning.as_ref()
     }
 
     /// Whether the expression differs between lanes.
     pub fn uses_lane(&self, expr: &Expr) -> bool {
-        self.lane.is_some_and(|(lane, _)| expr.uses(lane))
+        self.lane.is_some_and(|(lane, _)| expr.uses(lane) || self.uses_vector(expr))
+    }
+
+    /// Whether a variable of the expression is a vector.
+    fn uses_vector(&self, expr: &Expr) -> bool {
+        let mut found = false;
+        expr.visit_variables(&mut |variable| found |= matches!(self.binding(variable), Some(Binding::Lanes(_))));
+        found
     }
 
     /// The expression, simplified with the variables' ranges.
@@ -120,7 +188,7 @@ impl<'c> Scope<'c> {
         RangeEvaluator::without_constraints(&self.map).range(expr)
     }
 
-    /// Whether a constraint always holds, never holds, or depends.
+    /// `Some(true)` or `Some(false)` where the variables' ranges decide a constraint, else `None`.
     pub fn truth(&self, constraint: &Constraint) -> Option<bool> {
         let range = self.range(&self.simplify(&constraint.expr));
         if constraint.interval.contains_interval(range) {
@@ -139,6 +207,9 @@ impl<'c> Scope<'c> {
     /// How the value of a (simplified) expression differs between lanes.
     pub fn lane_access(&self, expr: &Expr) -> LaneAccess {
         let Some((variable, _)) = self.lane else { return LaneAccess::Uniform };
+        if self.uses_vector(expr) {
+            return LaneAccess::Irregular;
+        }
         if !expr.uses(variable) {
             return LaneAccess::Uniform;
         }
@@ -150,69 +221,23 @@ impl<'c> Scope<'c> {
         LaneAccess::Strided(sum.coefficient(&lane))
     }
 
-    /// Emits a lane-free expression as a value of type `index`.
-    pub fn emit(&self, builder: &OpBuilder<'c>, expr: &Expr) -> Value<'c> {
-        Code { scope: self, builder }.emit(expr)
-    }
-
-    /// Emits an expression as a vector of `index`, one value a lane.
-    pub fn emit_lanes(&self, builder: &OpBuilder<'c>, expr: &Expr) -> Value<'c> {
-        let lanes = self.lanes().unwrap_or(1);
-        let vector = builder.vector_type(lanes, builder.index_type);
-        match self.lane_access(expr) {
-            LaneAccess::Uniform => {
-                let value = self.emit(builder, expr);
-                builder.value("vector.broadcast", &[value], vector, &[])
-            }
-            LaneAccess::Strided(stride) => {
-                let base = self.emit(builder, &self.at_lane(expr, 0));
-                let base = builder.value("vector.broadcast", &[base], vector, &[]);
-                let steps: Vec<Value<'c>> =
-                    (0..lanes).map(|lane| builder.constant_index(stride * i64::from(lane))).collect();
-                let steps = builder.value("vector.from_elements", &steps, vector, &[]);
-                builder.value("arith.addi", &[base, steps], vector, &[])
-            }
-            LaneAccess::Irregular => {
-                let elements: Vec<Value<'c>> =
-                    (0..lanes).map(|lane| self.emit(builder, &self.at_lane(expr, lane))).collect();
-                builder.value("vector.from_elements", &elements, vector, &[])
-            }
+    /// What the lanes' values of an expression are more than that of lane 0, where these are constants.
+    pub fn lane_offsets(&self, expr: &Expr) -> Option<Vec<i64>> {
+        if self.uses_vector(expr) {
+            return None;
         }
+        let first = Linear::from_expr(&self.at_lane(expr, 0))?;
+        (0..self.lanes()?)
+            .map(|lane| {
+                let here = Linear::from_expr(&self.at_lane(expr, lane))?;
+                here.same_terms(&first).then(|| here.constant.checked_sub(first.constant))?
+            })
+            .collect()
     }
 }
 
 impl Default for Scope<'_> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Where the arithmetic of a scope's expressions goes.
-struct Code<'s, 'c> {
-    scope: &'s Scope<'c>,
-    builder: &'s OpBuilder<'c>,
-}
-
-impl<'c> Arithmetic for Code<'_, 'c> {
-    type Value = Value<'c>;
-
-    fn constant(&self, value: i64) -> Value<'c> {
-        self.builder.constant_index(value)
-    }
-
-    fn variable(&self, variable: Var) -> Value<'c> {
-        let value = match variable {
-            Var::Dim(i) => self.scope.values.get(i as usize).copied().flatten(),
-            Var::Range(_) | Var::Runtime(_) => None,
-        };
-        value.unwrap_or_else(|| self.constant(0))
-    }
-
-    fn operation(&self, name: &'static str, left: Value<'c>, right: Value<'c>) -> Value<'c> {
-        self.builder.value(name, &[left, right], self.builder.index_type, &[])
-    }
-
-    fn range(&self, expr: &Expr) -> Interval {
-        self.scope.range(expr)
     }
 }

@@ -7,14 +7,14 @@
 
 use std::collections::HashSet;
 
-use hlo::graph::{Computation, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use indexing::{Constraint, Expr, Interval, Linear, Var};
 
-use crate::elemental::{linear_address, substitute};
+use crate::elemental::{ConcatenatedPart, concatenated, linear_address, substitute};
 use crate::error::LoweringError;
 use crate::operand_maps::{operand_map, operand_shape};
-use crate::scope::Scope;
+use crate::scope::{Binding, Scope};
 
 /// Addresses and conditions of one element of a fusion.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub struct Trace {
     pub conditions: Vec<Constraint>,
     /// Addresses of start indices that a lookup would read.
     pub lookups: Vec<Expr>,
+    /// Indices of the results of reduce-windows.
+    pub windows: Vec<(InstructionId, Vec<Expr>)>,
 }
 
 /// Collects the trace of several instructions, all at the same index.
@@ -69,16 +71,14 @@ impl Tracer<'_, '_> {
                 Ok(())
             }
             OpKind::Reduce | OpKind::ReduceWindow => {
+                if instruction.kind == OpKind::ReduceWindow {
+                    self.trace.windows.push((id, index.to_vec()));
+                }
                 let input = operand_shape(computation, instruction, 0)?;
                 let map = crate::reduction::input_map(computation, instruction)?;
                 let ranges: Vec<Expr> =
-                    map.map.ranges().iter().map(|range| self.scope.add_symbol(range.bounds)).collect();
-                let operand_index: Vec<Expr> = map
-                    .map
-                    .results()
-                    .iter()
-                    .map(|result| self.scope.simplify(&substitute(result, index, &ranges, &[])))
-                    .collect();
+                    map.map.ranges().iter().map(|range| self.scope.add_traced(range.bounds)).collect();
+                let operand_index = self.apply(map.map.results(), index, &ranges, &[]);
                 debug_assert_eq!(operand_index.len(), input.rank());
                 let inputs = instruction.operands.len() / 2;
                 for &operand in &instruction.operands[..inputs] {
@@ -92,13 +92,10 @@ impl Tracer<'_, '_> {
             OpKind::Dot | OpKind::Convolution => {
                 let maps = crate::contraction::contraction_maps(computation, instruction)?;
                 let ranges: Vec<Expr> =
-                    maps.ranges.iter().map(|&size| self.scope.add_symbol(Interval::new(0, size - 1))).collect();
+                    maps.ranges.iter().map(|&size| self.scope.add_traced(Interval::new(0, size - 1))).collect();
                 let lhs_ranges = maps.lhs_ranges(index, &ranges);
-                let at = |scope: &Scope<'_>, results: &[Expr], ranges: &[Expr]| -> Vec<Expr> {
-                    results.iter().map(|result| scope.simplify(&substitute(result, index, ranges, &[]))).collect()
-                };
-                let lhs_index = at(self.scope, maps.lhs.map.results(), &lhs_ranges);
-                let rhs_index = at(self.scope, maps.rhs.results(), &ranges);
+                let lhs_index = self.apply(maps.lhs.map.results(), index, &lhs_ranges, &[]);
+                let rhs_index = self.apply(maps.rhs.results(), index, &ranges, &[]);
                 for condition in &maps.lhs.conditions {
                     let expr = self.scope.simplify(&substitute(&condition.expr, index, &lhs_ranges, &[]));
                     self.trace.conditions.push(Constraint::new(expr, condition.interval));
@@ -126,36 +123,53 @@ impl Tracer<'_, '_> {
         }
     }
 
+    /// Results of a map, as [`crate::elemental::Elemental::apply`] has them.
+    fn apply(&mut self, results: &[Expr], index: &[Expr], ranges: &[Expr], runtimes: &[Expr]) -> Vec<Expr> {
+        results
+            .iter()
+            .map(|result| {
+                let result = self.scope.simplify(&substitute(result, index, ranges, runtimes));
+                match self.scope.name_of(&result) {
+                    Some(name) => name.clone(),
+                    None if Scope::is_large(&result) => self.scope.add_name(&result, Binding::Traced),
+                    None => result,
+                }
+            })
+            .collect()
+    }
+
+    /// The operands of a concatenate on whose parts an index can be.
+    fn concatenated_operands(&self, instruction: &Instruction, index: &[Expr]) -> Result<Vec<usize>, LoweringError> {
+        let (dimension, parts) = concatenated(self.computation, instruction)?;
+        let position = index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
+        let range = self.scope.range(position);
+        let ends = parts.iter().skip(1).map(|part| part.start).chain([i64::MAX]);
+        let meets = |(part, end): &(&ConcatenatedPart, i64)| part.start <= range.upper && *end > range.lower;
+        Ok(parts.iter().zip(ends).filter(meets).map(|(part, _)| part.operand).collect())
+    }
+
     fn visit_indexed(&mut self, id: InstructionId, index: &[Expr]) -> Result<(), LoweringError> {
         let computation = self.computation;
         let instruction = computation.get(id);
-        let data_operands = if instruction.kind == OpKind::Concatenate { instruction.operands.len() } else { 1 };
-        for number in 0..data_operands {
+        let data_operands = match instruction.kind {
+            OpKind::Concatenate => self.concatenated_operands(instruction, index)?,
+            _ => vec![0],
+        };
+        for number in data_operands {
             let map = operand_map(computation, instruction, number)?;
             let mut runtimes = Vec::new();
             for runtime in map.map.runtimes() {
-                let source = runtime.source.as_ref();
-                let start_index: Vec<Expr> = source
-                    .map(|source| source.index.as_slice())
-                    .unwrap_or_default()
-                    .iter()
-                    .map(|expr| self.scope.simplify(&substitute(expr, index, &[], &[])))
-                    .collect();
-                let operand = source.map_or(1, |source| source.value as usize);
+                let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
+                let start_index = self.apply(&source.index, index, &[], &[]);
                 self.trace.lookups.extend(start_index.iter().cloned());
-                self.visit(instruction.operands[operand], &start_index)?;
-                runtimes.push(self.scope.add_symbol(runtime.bounds));
+                self.visit(instruction.operands[source.value as usize], &start_index)?;
+                runtimes.push(self.scope.add_traced(runtime.bounds));
             }
             for condition in &map.conditions {
                 let expr = self.scope.simplify(&substitute(&condition.expr, index, &[], &[]));
                 self.trace.conditions.push(Constraint::new(expr, condition.interval));
             }
-            let operand_index: Vec<Expr> = map
-                .map
-                .results()
-                .iter()
-                .map(|result| self.scope.simplify(&substitute(result, index, &[], &runtimes)))
-                .collect();
+            let operand_index = self.apply(map.map.results(), index, &[], &runtimes);
             self.visit(instruction.operands[number], &operand_index)?;
         }
         if instruction.kind == OpKind::Pad {
@@ -168,10 +182,13 @@ impl Tracer<'_, '_> {
 impl Trace {
     /// Whether consecutive values of `major` and `minor` (with `minor_size` values) can be one variable: every
     /// address and condition depends on them only through `major * minor_size + minor`.
-    pub fn can_merge(&self, major: Var, minor: Var, minor_size: i64) -> bool {
+    pub fn can_merge(&self, scope: &Scope<'_>, major: Var, minor: Var, minor_size: i64) -> bool {
         let merges = |expr: &Expr| {
-            if !expr.uses(major) && !expr.uses(minor) {
+            if !scope.depends(expr, major) && !scope.depends(expr, minor) {
                 return true;
+            }
+            if scope.depends_through_name(expr, major) || scope.depends_through_name(expr, minor) {
+                return false;
             }
             let Some(sum) = Linear::from_expr(expr) else { return false };
             let (major_expr, minor_expr) = (Expr::variable(major), Expr::variable(minor));
@@ -182,7 +199,10 @@ impl Trace {
             is_linear && sum.coefficient(&major_expr) == sum.coefficient(&minor_expr).saturating_mul(minor_size)
         };
         self.addresses.iter().chain(&self.lookups).all(merges)
-            && self.conditions.iter().all(|condition| !condition.expr.uses(major) && !condition.expr.uses(minor))
+            && self
+                .conditions
+                .iter()
+                .all(|condition| !scope.depends(&condition.expr, major) && !scope.depends(&condition.expr, minor))
     }
 
     /// Values of `variable` at which a condition on it alone changes between true and false, within its bounds.
@@ -204,11 +224,15 @@ impl Trace {
     }
 
     /// How the addresses change with `variable`: (consecutive, uniform, anything else).
-    pub fn accesses_along(&self, variable: Var) -> (usize, usize, usize) {
+    pub fn accesses_along(&self, scope: &Scope<'_>, variable: Var) -> (usize, usize, usize) {
         let mut counts = (0, 0, 0);
         for address in &self.addresses {
-            if !address.uses(variable) {
+            if !scope.depends(address, variable) {
                 counts.1 += 1;
+                continue;
+            }
+            if scope.depends_through_name(address, variable) {
+                counts.2 += 1;
                 continue;
             }
             let variable_expr = Expr::variable(variable);
@@ -225,7 +249,7 @@ impl Trace {
 }
 
 /// Groups of neighbouring dimensions that can be one loop each, as (first, one past last).
-pub fn merged_dimensions(trace: &Trace, variables: &[Expr], sizes: &[i64]) -> Vec<(usize, usize)> {
+pub fn merged_dimensions(trace: &Trace, scope: &Scope<'_>, variables: &[Expr], sizes: &[i64]) -> Vec<(usize, usize)> {
     let mut groups: Vec<(usize, usize)> = Vec::new();
     for dimension in 0..sizes.len() {
         let extends = groups.last().is_some_and(|&(first, _)| {
@@ -236,7 +260,7 @@ pub fn merged_dimensions(trace: &Trace, variables: &[Expr], sizes: &[i64]) -> Ve
                 return true;
             };
             let Some(major) = variables[first..dimension].last().and_then(Expr::as_variable) else { return true };
-            trace.can_merge(major, minor, sizes[dimension])
+            trace.can_merge(scope, major, minor, sizes[dimension])
         });
         match groups.last_mut() {
             Some(group) if extends => group.1 = dimension + 1,

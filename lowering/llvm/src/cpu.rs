@@ -8,7 +8,7 @@ use melior::ir::Module;
 use mlir_ext::pass_pipeline::run_pipeline;
 
 /// The passes from affine to scf and arith.
-pub const AFFINE_TO_SCF: &str = "func.func(lower-affine)";
+pub const AFFINE_TO_SCF: &str = "hlo-unsigned-divisions,func.func(lower-affine)";
 
 /// The passes from scf, memref, vector, arith, math and func to the llvm dialect. `convert-vector-to-llvm` would cost a
 /// third of it and is not needed: lowering makes no masks other than constants, no transposes and no transfers.

@@ -12,6 +12,9 @@ pub enum Error {
     /// A conversion to the LLVM dialect failed.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
+    /// Divisions could not be lowered.
+    #[error("unsigned-divisions: {0}")]
+    Divisions(#[from] mlir_ext::rewrite::RewriteError),
     /// An operation of the LLVM dialect has no LLVM IR.
     #[error("translation to LLVM IR failed:\n{}", diagnostics::render(.0))]
     Translate(Vec<Diagnostic>),

@@ -31,6 +31,7 @@ pub mod ptxas;
 mod symbol_scan;
 mod target;
 pub mod timing;
+pub mod unsigned_divisions;
 
 pub use code_generation::{CodeGenerationOptions, GeneratedCode, generate_code};
 pub use cpu::LoweringOptions;

@@ -13,7 +13,7 @@ use mlir_ext::pass_pipeline::run_pipeline;
 use std::time::Duration;
 
 /// The conversion's pass pipeline.
-pub const PIPELINE: &str = "gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,\
+pub const PIPELINE: &str = "hlo-unsigned-divisions,gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,\
      convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=1 has-redux=1},\
      convert-to-llvm,reconcile-unrealized-casts)";
 

@@ -1,4 +1,4 @@
-//! Passes on the llvm dialect.
+//! The passes of this crate in MLIR's registry.
 
 use std::sync::Once;
 
@@ -8,21 +8,37 @@ use melior::ir::{Attribute, BlockLike, Module, RegionLike};
 use mlir_ext::modules;
 use mlir_ext::pass::{self, Anchor, PassDefinition, PassFailure, PassStatistics};
 
+use crate::unsigned_divisions;
+
 /// Registers the passes of this crate with MLIR, once.
 pub fn register() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
-        pass::register([PassDefinition {
-            argument: "hlo-internalize-functions",
-            description: "gives private functions internal linkage",
-            anchor: Anchor::Module,
-            options: &[],
-            dialects: &["llvm"],
-            body: Box::new(|root, _, statistics| {
-                modules::with_module(root, |module| internalize_functions(module, statistics))
-                    .unwrap_or_else(|| Err(PassFailure::bug("the root is no module")))
-            }),
-        }]);
+        pass::register([
+            PassDefinition {
+                argument: "hlo-internalize-functions",
+                description: "gives private functions internal linkage",
+                anchor: Anchor::Module,
+                options: &[],
+                dialects: &["llvm"],
+                body: Box::new(|root, _, statistics| {
+                    modules::with_module(root, |module| internalize_functions(module, statistics))
+                        .unwrap_or_else(|| Err(PassFailure::bug("the root is no module")))
+                }),
+            },
+            PassDefinition {
+                argument: "hlo-unsigned-divisions",
+                description: "makes unsigned divisions, shifts and masks of affine divisions whose dividends are not negative",
+                anchor: Anchor::Module,
+                options: &[],
+                dialects: &["arith", "memref", "vector", "scf"],
+                body: Box::new(|root, _, statistics| {
+                    let replaced = unsigned_divisions::run(root).map_err(|error| PassFailure::bug(error.to_string()))?;
+                    statistics.add("operations", replaced as u64);
+                    Ok(())
+                }),
+            },
+        ]);
     });
 }
 

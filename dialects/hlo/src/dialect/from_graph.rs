@@ -16,10 +16,10 @@ use melior::ir::{
 use mlir_ext::attributes;
 use mlir_ext::rewrite::Rewriter;
 
-use super::annotations::{METADATA, annotation_attributes};
+use super::annotations::annotation_attributes;
 use super::attributes::{attribute_of, dictionary, integer, integers};
 use super::error::DialectError;
-use super::locations::location_of;
+use super::locations::{instruction_location, location_of};
 use super::types::{self, DefaultLayout};
 use super::{ENTRY_SYMBOL, NESTING_LIMIT, PROGRAM_SHAPE};
 use crate::attributes::Attributes;
@@ -194,8 +194,7 @@ impl<'c> Writer<'c, '_> {
     }
 
     fn location(&self, instruction: &Instruction) -> Location<'c> {
-        let metadata = instruction.annotation(METADATA);
-        location_of(self.context, self.sources, &instruction.name, metadata, instruction.position)
+        instruction_location(self.context, self.sources, instruction)
     }
 
     /// A region with the block of a computation.

@@ -9,10 +9,20 @@ use melior::ir::attribute::StringAttribute;
 use melior::ir::{Attribute, Location};
 use mlir_ext::{attributes, locations};
 
-use crate::graph::{SourceTables, TextPosition};
+use super::annotations::METADATA;
+use crate::graph::{Instruction, SourceTables, TextPosition};
 
 /// File name of text positions.
 const TEXT_FILE: &str = "hlo";
+
+/// Location of an instruction: its name, where it is in its text, and what its metadata says.
+pub fn instruction_location<'c>(
+    context: &'c Context,
+    sources: &SourceTables,
+    instruction: &Instruction,
+) -> Location<'c> {
+    location_of(context, sources, &instruction.name, instruction.annotation(METADATA), instruction.position)
+}
 
 /// Location of an instruction or parameter.
 pub(super) fn location_of<'c>(

@@ -31,7 +31,7 @@ pub use self::from_graph::{
     function_like, graph_to_mlir, instruction_to_operation, new_operation, new_operation_with, new_return,
     update_signature,
 };
-pub use self::locations::{name_of, renamed};
+pub use self::locations::{instruction_location, name_of, renamed};
 pub use self::slices::{slices_attribute, slices_of};
 pub use self::to_graph::{
     Snapshot, functions_in_call_order, mlir_to_graph, operation_to_instruction, single_block, snapshot, symbol_of,

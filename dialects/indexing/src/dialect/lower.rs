@@ -67,9 +67,7 @@ fn lower_loop<'c>(
         return Ok(inits.to_vec());
     }
     let nest = Nest { rewriter, operation, map: &map, dims, runtimes };
-    let mut failure = None;
-    let values = nest.over_ranges(&builder, &mut Vec::new(), inits.to_vec(), &mut failure);
-    failure.map_or(Ok(values), Err)
+    nest.over_ranges(&builder, &mut Vec::new(), inits.to_vec())
 }
 
 fn split<'v, 'c>(values: &'v [Value<'c>], count: usize) -> Result<(&'v [Value<'c>], &'v [Value<'c>]), String> {
@@ -92,17 +90,16 @@ impl<'c> Nest<'_, 'c, '_> {
         builder: &OpBuilder<'c>,
         ranges: &mut Vec<Value<'c>>,
         carried: Vec<Value<'c>>,
-        failure: &mut Option<String>,
-    ) -> Vec<Value<'c>> {
+    ) -> Result<Vec<Value<'c>>, String> {
         let Some(range) = self.map.ranges().get(ranges.len()) else {
-            return self.guarded_body(builder, ranges, &carried, failure);
+            return self.guarded_body(builder, ranges, &carried);
         };
         let lower = builder.constant_index(range.bounds.lower);
         let upper = builder.constant_index(range.bounds.upper.saturating_add(1));
         let step = builder.constant_index(1);
         builder.for_loop(lower, upper, step, &carried, |builder, value, carried| {
             ranges.push(value);
-            let next = self.over_ranges(builder, ranges, carried.to_vec(), failure);
+            let next = self.over_ranges(builder, ranges, carried.to_vec());
             ranges.pop();
             next
         })
@@ -113,36 +110,26 @@ impl<'c> Nest<'_, 'c, '_> {
         builder: &OpBuilder<'c>,
         ranges: &[Value<'c>],
         carried: &[Value<'c>],
-        failure: &mut Option<String>,
-    ) -> Vec<Value<'c>> {
+    ) -> Result<Vec<Value<'c>>, String> {
         let code = Code { builder, map: self.map, dims: self.dims, ranges, runtimes: self.runtimes };
         let tests: Vec<Value<'c>> = self.map.constraints().iter().flat_map(|c| code.tests(c)).collect();
         let Some(holds) = tests.into_iter().reduce(|all, test| builder.andi(all, test)) else {
-            return self.body(&code, carried, failure);
+            return self.body(&code, carried);
         };
         let types: Vec<_> = carried.iter().map(|value| value.r#type()).collect();
         if types.is_empty() {
-            builder.if_then(holds, |_| {
-                self.body(&code, carried, failure);
-            });
-            return Vec::new();
+            return builder.if_then(holds, |_| self.body(&code, carried).map(|_| ())).map(|()| Vec::new());
         }
-        builder.if_else(holds, &types, |_| self.body(&code, carried, failure), |_| carried.to_vec())
+        builder.if_else(holds, &types, |_, holds| if holds { self.body(&code, carried) } else { Ok(carried.to_vec()) })
     }
 
-    fn body(&self, code: &Code<'_, 'c>, carried: &[Value<'c>], failure: &mut Option<String>) -> Vec<Value<'c>> {
+    fn body(&self, code: &Code<'_, 'c>, carried: &[Value<'c>]) -> Result<Vec<Value<'c>>, String> {
         let mut arguments = code.ranges.to_vec();
         arguments.extend(self.map.results().iter().map(|result| code.emit(&self.map.simplify_expr(result))));
         arguments.extend(carried);
         let block = self.operation.region(0).ok().and_then(|region| region.first_block());
-        let Some(block) = block else {
-            *failure = Some("has no body".to_string());
-            return carried.to_vec();
-        };
-        self.rewriter.inline_block(block, code.builder, &arguments).unwrap_or_else(|error| {
-            *failure = Some(error.to_string());
-            carried.to_vec()
-        })
+        let block = block.ok_or_else(|| "has no body".to_string())?;
+        self.rewriter.inline_block(block, code.builder, &arguments).map_err(|error| error.to_string())
     }
 }
 

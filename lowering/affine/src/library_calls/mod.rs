@@ -25,7 +25,7 @@ use mlir_ext::builder::Value;
 use passes::assign_buffers::ComputationBuffers;
 
 use crate::error::LoweringError;
-use crate::memory::{FunctionMemory, MAX_ARGUMENTS, RUN_CONTEXT, pointer_at, pointer_offset, pointer_type};
+use crate::memory::{FunctionMemory, MAX_ARGUMENTS, address_of, pointer_offset, pointer_to, pointer_type};
 use crate::program::{LoopOptions, Program, kernel_slices};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -178,33 +178,35 @@ impl<'c> Program<'_, 'c> {
         computation: &Computation,
         buffers: &ComputationBuffers,
         id: InstructionId,
-        memory: &FunctionMemory<'c>,
+        memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let instruction = computation.get(id);
         let call = call_of(computation, instruction, &self.options).map_err(LoweringError::Bug)?;
         let call = call.ok_or_else(|| LoweringError::bug(format!("`{}` calls nothing", instruction.name)))?;
         let builder = self.builder;
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let addresses: Vec<Value<'c>> =
-            inputs.iter().chain(&outputs).map(|(_, slice)| memory.address(builder, &self.table, *slice)).collect();
+        let addresses: Vec<Value<'c>> = inputs
+            .iter()
+            .chain(&outputs)
+            .map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape))
+            .collect();
         let has_table =
             call.arguments.iter().any(|argument| matches!(argument, Argument::Operands | Argument::Results));
-        let table = has_table.then(|| memory.arguments(builder, &addresses));
+        let table =
+            has_table.then(|| pointer_to(builder, address_of(builder, memory.address_table(builder, &addresses))));
         let pointer = pointer_type(builder);
-        let mut values = vec![pointer_at(builder, memory.table(), RUN_CONTEXT), self.constant_words(&call.descriptor)];
+        let mut values = vec![memory.context(builder), self.constant_words(&call.descriptor)?];
         for argument in &call.arguments {
-            let address = |position: usize| addresses.get(position).copied();
+            let address = |position: usize| addresses.get(position).map(|&address| pointer_to(builder, address));
             values.push(
                 match argument {
                     Argument::Operand(number) => address(*number),
                     Argument::Result(number) => address(inputs.len() + number),
                     Argument::Operands => table,
-                    Argument::Results => {
-                        table.map(|table| pointer_offset(builder, table, pointer, inputs.len() as i64))
-                    }
-                    Argument::Comparator => Some(self.comparator(&instruction.computations[0])),
+                    Argument::Results => table.map(|table| pointer_offset(builder, table, inputs.len() as i64)),
+                    Argument::Comparator => Some(self.comparator(&instruction.computations[0])?),
                     Argument::Nothing => Some(builder.value("llvm.mlir.zero", &[], pointer, &[])),
-                    Argument::Text(text) => Some(self.constant_text(text)),
+                    Argument::Text(text) => Some(self.constant_text(text)?),
                 }
                 .ok_or_else(|| LoweringError::bug(format!("`{}` lacks an argument", instruction.name)))?,
             );
@@ -216,14 +218,14 @@ impl<'c> Program<'_, 'c> {
     }
 
     /// The address of constant 64-bit integers.
-    fn constant_words(&self, words: &[i64]) -> Value<'c> {
+    fn constant_words(&self, words: &[i64]) -> Result<Value<'c>> {
         let list: Vec<String> = words.iter().map(i64::to_string).collect();
         let value = format!("dense<[{}]> : tensor<{}xi64>", list.join(", "), words.len());
         self.constant_global(&value, words.len(), 64)
     }
 
     /// The address of a text's bytes.
-    fn constant_text(&self, text: &str) -> Value<'c> {
+    fn constant_text(&self, text: &str) -> Result<Value<'c>> {
         // An empty array has no address of its own; nothing is read there.
         let mut bytes: Vec<String> = text.bytes().map(|byte| byte.to_string()).collect();
         bytes.push("0".to_string());
@@ -232,23 +234,26 @@ impl<'c> Program<'_, 'c> {
     }
 
     /// The address of a constant array of integers, made once for equal ones.
-    fn constant_global(&self, value: &str, count: usize, width: u32) -> Value<'c> {
+    fn constant_global(&self, value: &str, count: usize, width: u32) -> Result<Value<'c>> {
         let builder = self.builder;
         let context = builder.context();
         let name = self.named_once(value, "constant", |name| {
-            let parsed = |text: &str| Attribute::parse(context, text).unwrap_or_else(|| Attribute::unit(context));
+            let parsed = |text: &str| {
+                Attribute::parse(context, text).ok_or_else(|| LoweringError::bug(format!("the attribute `{text}`")))
+            };
             let r#type = melior::dialect::llvm::r#type::array(builder.integer_type(width), count as u32);
             let attributes = [
                 ("global_type", TypeAttribute::new(r#type).into()),
                 ("sym_name", builder.string_attribute(name)),
-                ("linkage", parsed("#llvm.linkage<internal>")),
+                ("linkage", parsed("#llvm.linkage<internal>")?),
                 ("constant", Attribute::unit(context)),
-                ("value", parsed(value)),
+                ("value", parsed(value)?),
                 ("addr_space", builder.integer_attribute(builder.integer_type(32), 0)),
             ];
             builder.operation("llvm.mlir.global", &[], &[], &attributes, vec![builder.empty_region()]);
-        });
+            Ok(())
+        })?;
         let symbol = FlatSymbolRefAttribute::new(context, &name).into();
-        builder.value("llvm.mlir.addressof", &[], pointer_type(builder), &[("global_name", symbol)])
+        Ok(builder.value("llvm.mlir.addressof", &[], pointer_type(builder), &[("global_name", symbol)]))
     }
 }

@@ -10,7 +10,7 @@ use mlir_ext::builder::Value;
 use super::{Argument, Call, array_operands, primitive_type};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::{argument_array, pointer_type};
+use crate::memory::{load_scalar_at, pointer_type};
 use crate::program::{Program, structure};
 use crate::scalar::{self, compare::Comparison};
 
@@ -211,32 +211,31 @@ fn check_scalar_computation(computation: &Computation) -> Result<(), String> {
 impl<'c> Program<'_, 'c> {
     /// The address of a function that computes a comparator: its argument is a table of the elements' addresses, its
     /// result a byte that is 1 if the first element comes before the second.
-    pub(super) fn comparator(&self, comparator: &Computation) -> Value<'c> {
+    pub(super) fn comparator(&self, comparator: &Computation) -> Result<Value<'c>, LoweringError> {
         let builder = self.builder;
         let (pointer, byte) = (pointer_type(builder), builder.integer_type(8));
         let name = self.named_once(&format!("comparator {}", structure(comparator)), "comparator", |name| {
-            builder.function(name, &[pointer], &[byte], true, |builder, region| {
-                let elements: Result<Vec<_>, LoweringError> = comparator
-                    .parameters
+            let shapes = comparator
+                .parameters
+                .iter()
+                .map(|&parameter| comparator.get(parameter).shape.as_array())
+                .collect::<Option<Vec<_>>>()
+                .ok_or_else(|| LoweringError::bug("comparator of something but arrays"))?;
+            // The runtime calls it: its argument is the table of the elements' addresses.
+            builder.function(name, &[pointer], &[byte], &[builder.private()], |builder, function| {
+                let table = function.parameters()[0];
+                let elements: Vec<_> = shapes
                     .iter()
                     .enumerate()
-                    .map(|(number, &parameter)| {
-                        let shape = comparator.get(parameter).shape.as_array();
-                        let shape = shape.ok_or_else(|| LoweringError::bug("comparator of something but arrays"))?;
-                        Ok(argument_array(builder, region.argument(0), number, shape))
-                    })
+                    .map(|(number, shape)| load_scalar_at(builder, table, number as i64, shape.element_type))
                     .collect();
-                let result = elements.and_then(|arrays| {
-                    let mut emitter = Elemental::new(builder, comparator, &arrays, 1);
-                    let elements: Vec<_> = arrays.iter().map(|array| emitter.load(array, &[])).collect();
-                    let values = emitter.scalar_computation(comparator, &elements)?;
-                    let holds = values.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
-                    Ok(scalar::to_memory(builder, holds))
-                });
-                let value = self.kept(result).unwrap_or_else(|| builder.constant_integer(byte, 0));
-                builder.effect("func.return", &[value], &[]);
-            });
-        });
-        builder.function_pointer(&name, &[pointer], &[byte], pointer)
+                let mut emitter = Elemental::new(builder, comparator, &[], 1);
+                let values = emitter.scalar_computation(comparator, &elements)?;
+                let holds = values.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
+                builder.effect("func.return", &[scalar::to_memory(builder, holds)], &[]);
+                Ok(())
+            })
+        })?;
+        Ok(builder.function_pointer(&name, &[pointer], &[byte], pointer))
     }
 }

@@ -78,6 +78,6 @@ impl<'c> Math<'_, 'c> {
         let r#type = operands[0].r#type();
         let types = vec![r#type; operands.len()];
         self.builder.define_once(symbol, |builder| builder.declare_function(symbol, &types, &[r#type]));
-        self.builder.call(symbol, operands, &[r#type]).result(0)
+        self.builder.call_value(symbol, operands, r#type)
     }
 }

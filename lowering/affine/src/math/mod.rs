@@ -19,6 +19,8 @@ mod polynomial;
 mod power;
 mod trigonometric;
 
+use std::convert::Infallible;
+
 use mlir_ext::builder::{OpBuilder, Value};
 
 /// A function of one float.
@@ -179,13 +181,13 @@ impl<'a, 'c> Math<'a, 'c> {
         let symbol = format!("math_{name}_{width}f32");
         let types = vec![r#type; operands.len()];
         self.builder.define_once(&symbol, |builder| {
-            builder.function(&symbol, &types, &[r#type], true, |builder, region| {
-                let arguments: Vec<_> = (0..types.len()).map(|index| region.argument(index)).collect();
-                let result = body(Math { builder, target: self.target }, &arguments);
+            let Ok(()) = builder.function(&symbol, &types, &[r#type], &[builder.private()], |builder, function| {
+                let result = body(Math { builder, target: self.target }, &function.parameters());
                 builder.effect("func.return", &[result], &[]);
+                Ok::<_, Infallible>(())
             });
         });
-        self.builder.call(&symbol, operands, &[r#type]).result(0)
+        self.builder.call_value(&symbol, operands, r#type)
     }
 }
 

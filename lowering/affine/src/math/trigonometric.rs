@@ -1,5 +1,7 @@
 //! `sin` and `cos` for `f32`: reduction by multiples of π/2 in three floats, one of two polynomials by quadrant.
 
+use std::convert::Infallible;
+
 use super::Math;
 use melior::ir::attribute::Attribute;
 use mlir_ext::{
@@ -60,15 +62,18 @@ impl<'c> Math<'_, 'c> {
             }
             None => is_large,
         };
-        let replaced = |builder: &OpBuilder<'c>| {
+        let replaced = |builder: &OpBuilder<'c>, any_is_large: bool| {
+            if !any_is_large {
+                return Ok::<_, Infallible>(vec![value]);
+            }
             let math = Math { builder, target: self.target };
             let exact = match self.target.vector_library_bits {
                 0 => math.narrow(math.by_quadrant_f64(math.widen(x), quadrants)),
                 _ => math.library_in_double(if quadrants == 0 { "sin" } else { "cos" }, &[x]),
             };
-            vec![builder.select(is_large, exact, value)]
+            Ok(vec![builder.select(is_large, exact, value)])
         };
-        let results = builder.if_else(any, &[x.r#type()], replaced, |_| vec![value]);
+        let Ok(results) = builder.if_else(any, &[x.r#type()], replaced);
         results.first().copied().unwrap_or(value)
     }
 

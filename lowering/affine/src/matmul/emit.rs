@@ -1,365 +1,415 @@
 //! Code of a product: the loops over its blocks, the packing of panels, the register tile.
+//!
+//! Positions are affine expressions of the loops' variables; those that several accesses share are `affine.apply`s.
 
 use hlo::element_type::ElementType;
+use indexing::{Expr, Interval};
 use melior::ir::Type;
 use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::control::AffineConditions;
 
 use super::{Axis, BLOCK_K, BLOCK_M, MatMul, PANELS_PER_GROUP, parts, positions};
+use crate::error::LoweringError;
+use crate::kernel::Range;
 use crate::memory::ArrayRef;
 use crate::scalar;
+use crate::scope::{Binding, Scope};
 
-/// Emits tasks `begin..end` of the product of `lhs` and `rhs` into `c`.
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Emits tasks of the product of `lhs` and `rhs` into `c`: all of them, or a range.
 pub fn emit_matmul<'c>(
     builder: &OpBuilder<'c>,
     product: &MatMul,
     [lhs, rhs, c]: [&ArrayRef<'c>; 3],
-    begin: Value<'c>,
-    end: Value<'c>,
-) {
+    range: Range<'c>,
+) -> Result<()> {
     let [a, b] = if product.swapped { [rhs, lhs] } else { [lhs, rhs] };
     let element = scalar::memory_type(builder, product.element_type);
-    let emitter = Emitter {
+    let mut blocks = parts(product.k.size, BLOCK_K);
+    let mut block_k = parts(product.k.size, blocks);
+    if blocks > 1 {
+        // Whole vectors, so that only the last block has a rest.
+        block_k = parts(block_k, i64::from(product.lanes)) * i64::from(product.lanes);
+        blocks = parts(product.k.size, block_k);
+    }
+    let packed_size = PANELS_PER_GROUP * product.panel() * block_k;
+    let packed = builder.in_prologue(|builder| builder.stack_buffer(builder.memref_type(&[packed_size], element), 64));
+    let mut emitter = Emitter {
         builder,
+        scope: Scope::new(),
         product,
-        a: a.memref,
-        b: b.memref,
-        c: c.memref,
+        a: a.flat(builder),
+        b: b.flat(builder),
+        c: c.flat(builder),
+        packed,
+        block_k,
         element,
         vector: builder.vector_type(product.lanes, element),
     };
-    let blocks = parts(product.k.size, BLOCK_K);
-    let block_k = parts(product.k.size, blocks);
-    let packed_size = PANELS_PER_GROUP * product.panel() * block_k;
-    let packed = builder.stack_buffer(builder.memref_type(&[packed_size], element), 64);
-    let one = builder.constant_index(1);
-    builder.for_loop(begin, end, one, &[], |_, task, _| {
-        emitter.task(task, packed, block_k, blocks);
-        Vec::new()
-    });
+    let (mut lower, mut upper) = (vec![Expr::constant(0)], vec![Expr::constant(product.tasks())]);
+    if let Some((begin, end)) = range {
+        let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
+        lower.push(variable(begin));
+        upper.push(variable(end));
+    }
+    emitter.loop_over(&lower, &upper, 1, |emitter, task| emitter.task(task, blocks))
 }
 
 struct Emitter<'e, 'c> {
     builder: &'e OpBuilder<'c>,
+    scope: Scope<'c>,
     product: &'e MatMul,
     a: Value<'c>,
     b: Value<'c>,
     c: Value<'c>,
+    /// Panels of B.
+    packed: Value<'c>,
+    /// Contracted positions in a block.
+    block_k: i64,
     element: Type<'c>,
     vector: Type<'c>,
 }
 
 /// Element offsets of a task in the three arrays.
-#[derive(Clone, Copy)]
-struct Offsets<'c> {
-    a: Value<'c>,
-    b: Value<'c>,
-    c: Value<'c>,
+#[derive(Clone)]
+struct Offsets {
+    a: Expr,
+    b: Expr,
+    c: Expr,
 }
 
-impl<'e, 'c> Emitter<'e, 'c> {
-    fn index(&self, value: i64) -> Value<'c> {
-        self.builder.constant_index(value)
+/// From a position to behind the smallest of others.
+#[derive(Clone)]
+struct Span {
+    begin: Expr,
+    ends: Vec<Expr>,
+}
+
+/// What one task computes: outer rows, rows and columns.
+#[derive(Clone)]
+struct Part {
+    positions: Span,
+    rows: Span,
+    columns: Span,
+}
+
+/// A block of contracted positions.
+#[derive(Clone)]
+struct Block {
+    /// Its length is the smallest of these.
+    length: Vec<Expr>,
+    /// Zero for the first block of contracted positions: others add to C. `None` if there is only one.
+    number: Option<Expr>,
+}
+
+/// Where a register tile works.
+#[derive(Clone)]
+struct Tile {
+    panel_offset: Expr,
+    a_offset: Expr,
+    c_offset: Expr,
+    row: Expr,
+    column: Expr,
+    rows: i64,
+}
+
+impl<'c> Emitter<'_, 'c> {
+    /// `affine.for` from the largest of some positions to behind the smallest of others.
+    fn loop_over(
+        &mut self,
+        lower: &[Expr],
+        upper: &[Expr],
+        step: i64,
+        body: impl FnOnce(&mut Self, Expr) -> Result<()>,
+    ) -> Result<()> {
+        self.accumulate(lower, upper, step, &[], |emitter, position, _| body(emitter, position).map(|()| Vec::new()))?;
+        Ok(())
     }
 
-    fn add(&self, a: Value<'c>, b: Value<'c>) -> Value<'c> {
-        self.builder.addi(a, b)
+    fn accumulate(
+        &mut self,
+        lower: &[Expr],
+        upper: &[Expr],
+        step: i64,
+        initial: &[Value<'c>],
+        body: impl FnOnce(&mut Self, Expr, &[Value<'c>]) -> Result<Vec<Value<'c>>>,
+    ) -> Result<Vec<Value<'c>>> {
+        let builder = self.builder;
+        let first = lower.iter().map(|bound| self.scope.range(bound).lower).max();
+        let last = upper.iter().map(|bound| self.scope.range(bound).upper).min();
+        let (Some(first), Some(last)) = (first, last) else { return Err(LoweringError::bug("a loop without bounds")) };
+        let range = Interval::new(first, last.saturating_sub(1).max(first));
+        let (lower, upper) = (self.scope.affine_bounds(builder, lower)?, self.scope.affine_bounds(builder, upper)?);
+        builder.affine_for(&lower, &upper, step, initial, |_, position, carried| {
+            let outer = self.scope.len();
+            let position = self.scope.add_variable(range, Binding::Dimension(position));
+            let result = body(self, position, carried);
+            self.scope.truncate(outer);
+            result
+        })
     }
 
-    fn scaled(&self, value: Value<'c>, factor: i64) -> Value<'c> {
-        match factor {
-            1 => value,
-            _ => self.builder.muli(value, self.index(factor)),
-        }
-    }
-
-    fn loop_over(&self, lower: Value<'c>, upper: Value<'c>, step: i64, body: impl FnOnce(Value<'c>)) {
-        self.builder.for_loop(lower, upper, self.index(step), &[], |_, position, _| {
-            body(position);
-            Vec::new()
-        });
+    /// An expression as a variable.
+    fn named(&mut self, expr: Expr) -> Result<Expr> {
+        self.scope.emit_variable(self.builder, &expr)
     }
 
     /// The quotient by a size stays in `rest`, the remainder is returned.
-    fn split(&self, rest: &mut Value<'c>, size: i64) -> Value<'c> {
+    fn split(&mut self, rest: &mut Expr, size: i64) -> Result<Expr> {
         if size == 1 {
-            return self.index(0);
+            return Ok(Expr::constant(0));
         }
-        let (builder, divisor) = (self.builder, self.index(size));
-        let position = builder.value("arith.remui", &[*rest, divisor], builder.index_type, &[]);
-        *rest = builder.value("arith.divui", &[*rest, divisor], builder.index_type, &[]);
-        position
+        let position = self.scope.simplify(&rest.clone().modulo(size));
+        let quotient = self.scope.simplify(&rest.clone().floordiv(size));
+        *rest = self.named(quotient)?;
+        self.named(position)
     }
 
     /// Offsets moved to a position that counts through some axes.
-    fn moved(&self, offsets: Offsets<'c>, axes: &[Axis], position: Value<'c>) -> Offsets<'c> {
+    fn moved(&mut self, offsets: &Offsets, axes: &[Axis], position: Expr) -> Result<Offsets> {
         let mut rest = position;
-        let mut offsets = offsets;
+        let Offsets { mut a, mut b, mut c } = offsets.clone();
         for (number, axis) in axes.iter().enumerate().rev() {
-            let position = if number == 0 { rest } else { self.split(&mut rest, axis.size) };
-            let moved =
-                |offset, stride| if stride == 0 { offset } else { self.add(offset, self.scaled(position, stride)) };
-            offsets = Offsets { a: moved(offsets.a, axis.a), b: moved(offsets.b, axis.b), c: moved(offsets.c, axis.c) };
+            let position = if number == 0 { rest.clone() } else { self.split(&mut rest, axis.size)? };
+            a = a + position.clone() * axis.a;
+            b = b + position.clone() * axis.b;
+            c = c + position * axis.c;
         }
-        offsets
+        Ok(Offsets { a: self.named(a)?, b: self.named(b)?, c: self.named(c)? })
     }
 
-    fn task(&self, task: Value<'c>, packed: Value<'c>, block_k: i64, blocks: i64) {
+    fn task(&mut self, task: Expr, blocks: i64) -> Result<()> {
         let product = self.product;
         let mut rest = task;
-        let row_task = self.split(&mut rest, product.row_tasks());
-        let position_task = self.split(&mut rest, product.position_tasks());
-        let group = self.split(&mut rest, product.groups());
-        let [first_a, first_b] = product.first;
-        let first = Offsets { a: self.index(first_a), b: self.index(first_b), c: self.index(0) };
-        let offsets = self.moved(first, &product.batch, rest);
-        let span = |number: Value<'c>, length: i64, size: i64| {
-            let begin = self.scaled(number, length);
-            (begin, self.minimum(self.add(begin, self.index(length)), size))
-        };
+        let row_task = self.split(&mut rest, product.row_tasks())?;
+        let position_task = self.split(&mut rest, product.position_tasks())?;
+        let group = self.split(&mut rest, product.groups())?;
+        let [first_a, first_b] = product.first.map(Expr::constant);
+        let offsets = self.moved(&Offsets { a: first_a, b: first_b, c: Expr::constant(0) }, &product.batch, rest)?;
         let part = Part {
-            positions: span(position_task, product.task_positions(), positions(&product.rows)),
-            rows: span(row_task, product.task_rows(), product.m.size),
-            columns: span(group, product.panel() * PANELS_PER_GROUP, product.n.size),
+            positions: span(
+                position_task * product.task_positions(),
+                product.task_positions(),
+                positions(&product.rows),
+            ),
+            rows: span(row_task * product.task_rows(), product.task_rows(), product.m.size),
+            columns: span(
+                group * (product.panel() * PANELS_PER_GROUP),
+                product.panel() * PANELS_PER_GROUP,
+                product.n.size,
+            ),
         };
         let all = blocks * positions(&product.contracted);
         if all == 1 {
-            return self.block(packed, block_k, offsets, part, self.index(0), None);
+            return self.block(&offsets, &part, Expr::constant(0), None);
         }
-        self.loop_over(self.index(0), self.index(all), 1, |number| {
-            let mut outer = number;
-            let first_k = self.scaled(self.split(&mut outer, blocks), block_k);
-            let offsets = self.moved(offsets, &product.contracted, outer);
-            let is_first = self.builder.cmpi(mlir_ext::arith::CmpiPredicate::Eq, number, self.index(0));
-            self.block(packed, block_k, offsets, part, first_k, Some(is_first));
-        });
-    }
-
-    fn minimum(&self, value: Value<'c>, bound: i64) -> Value<'c> {
-        self.builder.value("arith.minsi", &[value, self.index(bound)], self.builder.index_type, &[])
+        self.loop_over(&[Expr::constant(0)], &[Expr::constant(all)], 1, |emitter, number| {
+            let mut outer = number.clone();
+            let first_k = emitter.split(&mut outer, blocks)? * emitter.block_k;
+            let offsets = emitter.moved(&offsets, &product.contracted, outer)?;
+            emitter.block(&offsets, &part, first_k, Some(number))
+        })
     }
 
     /// One block of contracted positions of one group of panels.
-    fn block(
-        &self,
-        packed: Value<'c>,
-        block_k: i64,
-        offsets: Offsets<'c>,
-        part: Part<'c>,
-        first_k: Value<'c>,
-        is_first: Option<Value<'c>>,
-    ) {
+    fn block(&mut self, offsets: &Offsets, part: &Part, first_k: Expr, number: Option<Expr>) -> Result<()> {
         let product = self.product;
-        let length = if product.k.size % block_k == 0 {
-            self.index(block_k)
-        } else {
-            self.minimum(self.builder.subi(self.index(product.k.size), first_k), block_k)
+        let length = match product.k.size % self.block_k {
+            0 => vec![Expr::constant(self.block_k)],
+            _ => vec![-first_k.clone() + product.k.size, Expr::constant(self.block_k)],
         };
+        let block = Block { length, number };
         let offsets = Offsets {
-            a: self.add(offsets.a, self.scaled(first_k, product.k.a)),
-            b: self.add(offsets.b, self.scaled(first_k, product.k.b)),
-            ..offsets
+            a: self.named(offsets.a.clone() + first_k.clone() * product.k.a)?,
+            b: self.named(offsets.b.clone() + first_k * product.k.b)?,
+            c: offsets.c.clone(),
         };
-        let (first_column, end_column) = part.columns;
-        self.pack(packed, block_k, offsets.b, first_column, end_column, length);
+        self.pack(&offsets.b, &part.columns, &block)?;
         // A block of A: rows of one position, or several positions with few rows.
         let block_rows = BLOCK_M / product.tile_rows * product.tile_rows;
         let block_positions = (BLOCK_M / product.m.size).max(1);
-        let bounded = |begin: Value<'c>, size: i64, end: Value<'c>| {
-            let next = self.add(begin, self.index(size));
-            self.builder.value("arith.minsi", &[next, end], self.builder.index_type, &[])
+        let within = |begin: &Expr, size: i64, ends: &[Expr]| Span {
+            begin: begin.clone(),
+            ends: [&[begin.clone() + size], ends].concat(),
         };
-        self.positions(part.positions, block_positions, |block_position| {
-            let last_position = bounded(block_position, block_positions, part.positions.1);
-            self.loop_over(part.rows.0, part.rows.1, block_rows, |block_row| {
-                let block_end = bounded(block_row, block_rows, part.rows.1);
-                self.loop_over(first_column, end_column, product.panel(), |column| {
-                    let panel_offset = self.scaled(self.builder.subi(column, first_column), block_k);
-                    self.positions((block_position, last_position), 1, |position| {
-                        let here = self.moved(offsets, &product.rows, position);
-                        self.rows(
-                            packed,
-                            panel_offset,
-                            here.a,
-                            here.c,
-                            [block_row, block_end, column, length],
-                            is_first,
-                        );
-                    });
-                });
-            });
-        });
+        let first_column = part.columns.begin.clone();
+        self.positions(&part.positions, block_positions, |emitter, position| {
+            let here = within(&position, block_positions, &part.positions.ends);
+            emitter.loop_over(std::slice::from_ref(&part.rows.begin), &part.rows.ends, block_rows, |emitter, row| {
+                let rows = within(&row, block_rows, &part.rows.ends);
+                emitter.panels(&part.columns, |emitter, column| {
+                    let panel_offset = (column.clone() - first_column.clone()) * emitter.block_k;
+                    emitter.positions(&here, 1, |emitter, position| {
+                        let offsets = emitter.moved(&offsets, &product.rows, position)?;
+                        emitter.rows(&block, &panel_offset, &offsets, &rows, &column)
+                    })
+                })
+            })
+        })
+    }
+
+    fn panels(&mut self, columns: &Span, body: impl FnOnce(&mut Self, Expr) -> Result<()>) -> Result<()> {
+        self.loop_over(std::slice::from_ref(&columns.begin), &columns.ends, self.product.panel(), body)
     }
 
     /// A loop over positions of the outer rows, if there are several.
-    fn positions(&self, (begin, end): (Value<'c>, Value<'c>), step: i64, body: impl FnOnce(Value<'c>)) {
+    fn positions(&mut self, span: &Span, step: i64, body: impl FnOnce(&mut Self, Expr) -> Result<()>) -> Result<()> {
         if self.product.rows.is_empty() {
-            return body(self.index(0));
+            return body(self, Expr::constant(0));
         }
-        self.loop_over(begin, end, step, body);
+        self.loop_over(std::slice::from_ref(&span.begin), &span.ends, step, body)
     }
 
     /// The tiles of a block of rows in one panel, with their variants at the edges.
     fn rows(
-        &self,
-        packed: Value<'c>,
-        panel_offset: Value<'c>,
-        a_offset: Value<'c>,
-        c_offset: Value<'c>,
-        [block_row, block_end, column, length]: [Value<'c>; 4],
-        is_first: Option<Value<'c>>,
-    ) {
+        &mut self,
+        block: &Block,
+        panel_offset: &Expr,
+        offsets: &Offsets,
+        rows: &Span,
+        column: &Expr,
+    ) -> Result<()> {
         let product = self.product;
         let tile = product.tile_rows;
         let rest = product.m.size % tile;
-        let by_width = |row: Value<'c>, rows: i64| {
-            let edge = product.n.size % product.panel();
-            let place = Tile { packed, panel_offset, a_offset, c_offset, row, column, length, rows, is_first };
-            if edge == 0 {
-                return self.tile(place, product.panel());
-            }
-            if product.n.size < product.panel() {
-                return self.tile(place, edge);
-            }
-            let is_whole = self.builder.cmpi(
-                mlir_ext::arith::CmpiPredicate::Sle,
-                column,
-                self.index(product.n.size - product.panel()),
-            );
-            self.builder.if_else(
-                is_whole,
-                &[],
-                |_| {
-                    self.tile(place, product.panel());
-                    Vec::new()
-                },
-                |_| {
-                    self.tile(place, edge);
-                    Vec::new()
-                },
-            );
+        let place = |row: Expr, rows: i64| Tile {
+            panel_offset: panel_offset.clone(),
+            a_offset: offsets.a.clone(),
+            c_offset: offsets.c.clone(),
+            row,
+            column: column.clone(),
+            rows,
         };
+        let begin = std::slice::from_ref(&rows.begin);
         if rest == 0 {
-            self.loop_over(block_row, block_end, tile, |row| by_width(row, tile));
-            return;
+            return self.loop_over(begin, &rows.ends, tile, |emitter, row| {
+                emitter.by_width(column, |emitter, columns| emitter.tile(block, &place(row.clone(), tile), columns))
+            });
         }
-        let whole_end = self.minimum(block_end, product.m.size - rest);
-        self.loop_over(block_row, whole_end, tile, |row| by_width(row, tile));
-        let has_rest = self.builder.cmpi(mlir_ext::arith::CmpiPredicate::Eq, block_end, self.index(product.m.size));
-        self.builder.if_then(has_rest, |_| by_width(self.index(product.m.size - rest), rest));
+        let edge = product.m.size - rest;
+        let whole = [&rows.ends[..], &[Expr::constant(edge)]].concat();
+        self.loop_over(begin, &whole, tile, |emitter, row| {
+            emitter.by_width(column, |emitter, columns| emitter.tile(block, &place(row.clone(), tile), columns))
+        })?;
+        // Where the block reaches the end of the rows.
+        let reaches: Vec<Expr> = rows.ends.iter().map(|end| end.clone() - product.m.size).collect();
+        let conditions = self.conditions(&reaches, false)?;
+        let builder = self.builder;
+        builder.affine_if_then(&conditions, |_| {
+            let outer = self.scope.len();
+            let result = self
+                .by_width(column, |emitter, columns| emitter.tile(block, &place(Expr::constant(edge), rest), columns));
+            self.scope.truncate(outer);
+            result
+        })
+    }
+
+    fn conditions(&self, exprs: &[Expr], equality: bool) -> Result<AffineConditions<'c>> {
+        let values = self.scope.affine_bounds(self.builder, exprs)?;
+        Ok(AffineConditions { values, equalities: vec![equality; exprs.len()] })
+    }
+
+    /// Code for the columns of a panel: all of a whole one, those that the last one has.
+    fn by_width(&mut self, column: &Expr, mut body: impl FnMut(&mut Self, i64) -> Result<()>) -> Result<()> {
+        let (size, panel) = (self.product.n.size, self.product.panel());
+        let edge = size % panel;
+        if edge == 0 || size < panel {
+            return body(self, if edge == 0 { panel } else { edge });
+        }
+        let is_whole = self.conditions(&[-column.clone() + (size - panel)], false)?;
+        let builder = self.builder;
+        builder.affine_if(&is_whole, &[], |_, is_whole| {
+            let outer = self.scope.len();
+            let result = body(self, if is_whole { panel } else { edge });
+            self.scope.truncate(outer);
+            result.map(|()| Vec::new())
+        })?;
+        Ok(())
     }
 
     /// Copies a block of B into panels of consecutive rows of k, missing columns as zero.
-    fn pack(
-        &self,
-        packed: Value<'c>,
-        block_k: i64,
-        b_offset: Value<'c>,
-        first_column: Value<'c>,
-        end_column: Value<'c>,
-        length: Value<'c>,
-    ) {
+    fn pack(&mut self, b_offset: &Expr, columns: &Span, block: &Block) -> Result<()> {
         let product = self.product;
-        let (panel, width) = (product.panel(), i64::from(product.lanes));
-        let zero = self.index(0);
-        self.loop_over(first_column, end_column, panel, |column| {
-            let panel_offset = self.scaled(self.builder.subi(column, first_column), block_k);
-            let source = self.add(b_offset, self.scaled(column, product.n.b));
-            let edge = product.n.size % panel;
-            let whole = |columns: i64| {
-                if product.n.b == 1 {
-                    self.loop_over(zero, length, 1, |k| {
-                        let from = self.add(source, self.scaled(k, product.k.b));
-                        let to = self.add(panel_offset, self.scaled(k, panel));
-                        for part in 0..product.tile_vectors {
-                            let here = (columns - part * width).clamp(0, width);
-                            let value = self.load_b(self.add(from, self.index(part * width)), here);
-                            self.store_vector(value, packed, self.add(to, self.index(part * width)), width);
-                        }
-                    });
-                } else {
-                    self.pack_transposed(packed, panel_offset, source, columns, length);
-                }
-            };
-            if edge == 0 {
-                return whole(panel);
+        self.panels(columns, |emitter, column| {
+            let panel_offset = emitter.named((column.clone() - columns.begin.clone()) * emitter.block_k)?;
+            let source = emitter.named(b_offset.clone() + column.clone() * product.n.b)?;
+            emitter.by_width(&column, |emitter, columns| match product.n.b {
+                1 => emitter.pack_rows(&panel_offset, &source, columns, block),
+                _ => emitter.pack_transposed(&panel_offset, &source, columns, block),
+            })
+        })
+    }
+
+    /// Packs a panel of a B whose columns are consecutive.
+    fn pack_rows(&mut self, panel_offset: &Expr, source: &Expr, columns: i64, block: &Block) -> Result<()> {
+        let product = self.product;
+        let width = i64::from(product.lanes);
+        self.loop_over(&[Expr::constant(0)], &block.length, 1, |emitter, k| {
+            let from = emitter.named(source.clone() + k.clone() * product.k.b)?;
+            let to = emitter.named(panel_offset.clone() + k * product.panel())?;
+            for part in 0..product.tile_vectors {
+                let here = (columns - part * width).clamp(0, width);
+                let value = emitter.load_b(&(from.clone() + part * width), here)?;
+                emitter.store_vector(value, emitter.packed, &(to.clone() + part * width), width)?;
             }
-            if product.n.size < panel {
-                return whole(edge);
-            }
-            let is_whole =
-                self.builder.cmpi(mlir_ext::arith::CmpiPredicate::Sle, column, self.index(product.n.size - panel));
-            self.builder.if_else(
-                is_whole,
-                &[],
-                |_| {
-                    whole(panel);
-                    Vec::new()
-                },
-                |_| {
-                    whole(edge);
-                    Vec::new()
-                },
-            );
-        });
+            Ok(())
+        })
     }
 
     /// Packs a panel of a B whose columns are consecutive along k: squares are transposed in registers.
-    fn pack_transposed(
-        &self,
-        packed: Value<'c>,
-        panel_offset: Value<'c>,
-        source: Value<'c>,
-        columns: i64,
-        length: Value<'c>,
-    ) {
+    fn pack_transposed(&mut self, panel_offset: &Expr, source: &Expr, columns: i64, block: &Block) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let (panel, width) = (product.panel(), i64::from(product.lanes));
-        let zero = self.index(0);
-        let mut scalar_from = zero;
+        let zero = Expr::constant(0);
+        let mut first_single = zero.clone();
         if product.k.b == 1 && columns == panel {
-            let remainder = builder.value("arith.remui", &[length, self.index(width)], builder.index_type, &[]);
-            scalar_from = builder.subi(length, remainder);
-            self.loop_over(zero, scalar_from, width, |k| {
+            let whole: Vec<Expr> = block.length.iter().map(|length| length.clone().floordiv(width) * width).collect();
+            // Blocks are whole vectors long but for the last one, which ends with the contracted positions.
+            first_single = whole[0].clone();
+            self.loop_over(&[zero], &whole, width, |emitter, k| {
                 for part in 0..product.tile_vectors {
-                    let rows: Vec<Value<'c>> = (0..width)
+                    let rows = (0..width)
                         .map(|n| {
-                            let row = self.add(source, self.index((part * width + n) * product.n.b));
-                            self.load_b(self.add(row, k), width)
+                            let row = source.clone() + (part * width + n) * product.n.b;
+                            emitter.load_b(&(row + k.clone()), width)
                         })
-                        .collect();
+                        .collect::<Result<Vec<_>>>()?;
                     for (step, column) in transposed(builder, rows).into_iter().enumerate() {
-                        let position = self.add(k, self.index(step as i64));
-                        let to = self.add(panel_offset, self.scaled(position, panel));
-                        self.store_vector(column, packed, self.add(to, self.index(part * width)), width);
+                        let to = panel_offset.clone() + (k.clone() + step as i64) * panel;
+                        emitter.store_vector(column, emitter.packed, &(to + part * width), width)?;
                     }
                 }
-            });
+                Ok(())
+            })?;
         }
         let missing = builder.constant_float(self.element, 0.0);
-        self.loop_over(scalar_from, length, 1, |k| {
-            let from = self.add(source, self.scaled(k, product.k.b));
-            let to = self.add(panel_offset, self.scaled(k, panel));
+        self.loop_over(&[first_single], &block.length, 1, |emitter, k| {
+            let from = emitter.named(source.clone() + k.clone() * product.k.b)?;
+            let to = emitter.named(panel_offset.clone() + k * panel)?;
             for n in 0..panel {
-                let value = if n < columns {
-                    let place = self.add(from, self.index(n * product.n.b));
-                    self.load_element(self.b, product.operand_types[1], place)
-                } else {
-                    missing
+                let value = match n < columns {
+                    true => {
+                        emitter.load_element(emitter.b, product.operand_types[1], &(from.clone() + n * product.n.b))?
+                    }
+                    false => missing,
                 };
-                builder.effect("memref.store", &[value, packed, self.add(to, self.index(n))], &[]);
+                emitter.scope.place(builder, &[to.clone() + n])?.store(builder, value, emitter.packed);
             }
-        });
+            Ok(())
+        })
     }
 
     /// One element of an operand, in the product's type.
-    fn load_element(&self, from: Value<'c>, element_type: ElementType, position: Value<'c>) -> Value<'c> {
-        let memory = scalar::memory_type(self.builder, element_type);
-        let loaded = self.builder.value("memref.load", &[from, position], memory, &[]);
-        scalar::from_memory(self.builder, element_type, None, loaded).value
+    fn load_element(&self, from: Value<'c>, element_type: ElementType, position: &Expr) -> Result<Value<'c>> {
+        let builder = self.builder;
+        let place = self.scope.place(builder, std::slice::from_ref(position))?;
+        let loaded = place.load(builder, from, scalar::memory_type(builder, element_type));
+        Ok(scalar::from_memory(builder, element_type, None, loaded).value)
     }
 
     /// `count` elements of B in the first lanes of a vector of the product's type, the others zero.
-    fn load_b(&self, position: Value<'c>, count: i64) -> Value<'c> {
+    fn load_b(&self, position: &Expr, count: i64) -> Result<Value<'c>> {
         let (builder, product) = (self.builder, self.product);
         let element_type = product.operand_types[1];
         if element_type == product.element_type {
@@ -367,114 +417,104 @@ impl<'e, 'c> Emitter<'e, 'c> {
         }
         let lanes = Some(product.lanes);
         let memory = scalar::load_type(builder, element_type, lanes);
-        let loaded = self.load_lanes(self.b, memory, builder.constant_integer(memory, 0), position, count);
-        scalar::from_memory(builder, element_type, lanes, loaded).value
+        let loaded = self.load_lanes(self.b, memory, position, count)?;
+        Ok(scalar::from_memory(builder, element_type, lanes, loaded).value)
     }
 
     /// `count` elements from memory in the first lanes of a vector, the others zero.
-    fn load_vector(&self, from: Value<'c>, position: Value<'c>, count: i64) -> Value<'c> {
-        self.load_lanes(from, self.vector, self.builder.constant_float(self.vector, 0.0), position, count)
+    fn load_vector(&self, from: Value<'c>, position: &Expr, count: i64) -> Result<Value<'c>> {
+        self.load_lanes(from, self.vector, position, count)
     }
 
-    fn load_lanes(
-        &self,
-        from: Value<'c>,
-        vector: Type<'c>,
-        zero: Value<'c>,
-        position: Value<'c>,
-        count: i64,
-    ) -> Value<'c> {
+    fn load_lanes(&self, from: Value<'c>, vector: Type<'c>, position: &Expr, count: i64) -> Result<Value<'c>> {
         let builder = self.builder;
         if count == i64::from(self.product.lanes) {
-            return builder.value("vector.load", &[from, position], vector, &[]);
+            let place = self.scope.place(builder, std::slice::from_ref(position))?;
+            return Ok(place.load(builder, from, vector));
         }
+        let zero = builder.zero(vector);
         if count == 0 {
-            return zero;
+            return Ok(zero);
         }
+        let position = self.scope.emit(builder, position)?;
         let mask = builder.constant_mask(self.product.lanes, count);
-        builder.value("vector.maskedload", &[from, position, mask, zero], vector, &[])
+        Ok(builder.value("vector.maskedload", &[from, position, mask, zero], vector, &[]))
     }
 
-    fn store_vector(&self, value: Value<'c>, to: Value<'c>, position: Value<'c>, count: i64) {
+    fn store_vector(&self, value: Value<'c>, to: Value<'c>, position: &Expr, count: i64) -> Result<()> {
         let builder = self.builder;
         if count == i64::from(self.product.lanes) {
-            builder.effect("vector.store", &[value, to, position], &[]);
+            self.scope.place(builder, std::slice::from_ref(position))?.store(builder, value, to);
         } else if count > 0 {
+            let position = self.scope.emit(builder, position)?;
             let mask = builder.constant_mask(self.product.lanes, count);
             builder.effect("vector.maskedstore", &[to, position, mask, value], &[]);
         }
+        Ok(())
     }
 
     /// One register tile over a block of k.
-    fn tile(&self, place: Tile<'c>, columns: i64) {
+    fn tile(&mut self, block: &Block, place: &Tile, columns: i64) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let width = i64::from(product.lanes);
         let vectors = parts(columns, width);
-        let a_row = self.add(place.a_offset, self.scaled(place.row, product.m.a));
-        let c_row = self.add(place.c_offset, self.scaled(place.row, product.m.c));
-        let c_first = self.add(c_row, self.scaled(place.column, product.n.c));
+        let a_row = self.named(place.a_offset.clone() + place.row.clone() * product.m.a)?;
+        let c_first = place.c_offset.clone() + place.row.clone() * product.m.c + place.column.clone() * product.n.c;
+        let c_first = self.named(c_first)?;
+        let panel_offset = self.named(place.panel_offset.clone())?;
         let zero = builder.constant_float(self.vector, 0.0);
         let zeros = vec![zero; (place.rows * vectors) as usize];
         // Position in C and number of columns of each vector of the tile.
-        let vectors_of_c = || {
-            (0..place.rows).flat_map(move |row| (0..vectors).map(move |part| (row, part))).map(|(row, part)| {
-                let count = (columns - part * width).min(width);
-                (self.add(c_first, self.index(row * product.m.c + part * width)), count)
+        let vectors_of_c: Vec<(Expr, i64)> = (0..place.rows)
+            .flat_map(|row| (0..vectors).map(move |part| (row, part)))
+            .map(|(row, part)| {
+                (c_first.clone() + (row * product.m.c + part * width), (columns - part * width).min(width))
             })
-        };
-        let start = match place.is_first {
+            .collect();
+        let start = match &block.number {
             None => zeros,
-            Some(is_first) => builder.if_else(
-                is_first,
-                &vec![self.vector; zeros.len()],
-                |_| zeros.clone(),
-                |_| vectors_of_c().map(|(position, count)| self.load_vector(self.c, position, count)).collect(),
-            ),
+            Some(number) => {
+                let is_first = self.conditions(std::slice::from_ref(number), true)?;
+                builder.affine_if(&is_first, &vec![self.vector; zeros.len()], |_, is_first| match is_first {
+                    true => Ok(zeros.clone()),
+                    false => vectors_of_c
+                        .iter()
+                        .map(|(position, count)| self.load_vector(self.c, position, *count))
+                        .collect::<Result<_>>(),
+                })?
+            }
         };
-        let sums = builder.for_loop(self.index(0), place.length, self.index(1), &start, |_, k, sums| {
-            let from = self.add(place.panel_offset, self.scaled(k, product.panel()));
-            let b: Vec<Value<'c>> = (0..vectors)
-                .map(|part| self.load_vector(place.packed, self.add(from, self.index(part * width)), width))
-                .collect();
-            let a_first = self.add(a_row, self.scaled(k, product.k.a));
+        let sums = self.accumulate(&[Expr::constant(0)], &block.length, 1, &start, |emitter, k, sums| {
+            let from = emitter.named(panel_offset + k.clone() * product.panel())?;
+            let b = (0..vectors)
+                .map(|part| emitter.load_vector(emitter.packed, &(from.clone() + part * width), width))
+                .collect::<Result<Vec<_>>>()?;
+            let a_first = emitter.named(a_row + k * product.k.a)?;
             let mut next = Vec::with_capacity(sums.len());
             for row in 0..place.rows {
-                let position = self.add(a_first, self.index(row * product.m.a));
-                let a = self.load_element(self.a, product.operand_types[0], position);
+                let position = a_first.clone() + row * product.m.a;
+                let a = emitter.load_element(emitter.a, product.operand_types[0], &position)?;
                 let a = builder.broadcast(a, Some(product.lanes));
                 for part in 0..vectors {
                     next.push(builder.fma(a, b[part as usize], sums[(row * vectors + part) as usize]));
                 }
             }
-            next
-        });
-        for ((position, count), sum) in vectors_of_c().zip(sums) {
-            self.store_vector(sum, self.c, position, count);
+            Ok(next)
+        })?;
+        for ((position, count), sum) in vectors_of_c.iter().zip(sums) {
+            self.store_vector(sum, self.c, position, *count)?;
         }
+        Ok(())
     }
 }
 
-/// What one task computes: outer rows, rows and columns, each from the first to behind the last.
-#[derive(Clone, Copy)]
-struct Part<'c> {
-    positions: (Value<'c>, Value<'c>),
-    rows: (Value<'c>, Value<'c>),
-    columns: (Value<'c>, Value<'c>),
-}
-
-/// Where a register tile works.
-#[derive(Clone, Copy)]
-struct Tile<'c> {
-    packed: Value<'c>,
-    panel_offset: Value<'c>,
-    a_offset: Value<'c>,
-    c_offset: Value<'c>,
-    row: Value<'c>,
-    column: Value<'c>,
-    length: Value<'c>,
-    rows: i64,
-    /// Whether this is the first block of contracted positions: others add to C. `None` if there is only one.
-    is_first: Option<Value<'c>>,
+/// `length` positions from `begin`, within `size`.
+fn span(begin: Expr, length: i64, size: i64) -> Span {
+    let mut ends = vec![begin.clone() + length];
+    if size % length.max(1) != 0 {
+        ends.push(Expr::constant(size));
+    }
+    Span { begin, ends }
 }
 
 /// The transpose of a square of vectors: `log2(n)` rounds that interleave vectors half the square apart.

@@ -64,6 +64,14 @@ impl Combiner {
         self.kind == OpKind::Add && matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)
     }
 
+    /// The same operation with real floats summed in `f64`.
+    pub fn in_double(self) -> Self {
+        match self.sums_floats() && !self.accumulator.is_complex() {
+            true => Combiner { accumulator: ElementType::F64, ..self },
+            false => self,
+        }
+    }
+
     /// The accumulator that changes nothing, in every lane.
     pub fn identity<'c>(&self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> Lanes<'c> {
         let r#type = register_type(builder, self.accumulator, lanes);

@@ -2,6 +2,8 @@
 //!
 //! 2- and 4-bit integers are `i8` registers; the table brings results back into range with [`wrap`].
 
+use std::convert::Infallible;
+
 use hlo::element_type::ElementType;
 use melior::ir::{Type, TypeLike};
 use mlir_ext::arith::CmpiPredicate::{Eq, Sgt, Slt, Ult};
@@ -194,15 +196,15 @@ pub(super) fn power<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Val
     let one = builder.integer_like(base, 1);
     let bits = builder.constant_index(6);
     let (first, step) = (builder.constant_index(0), builder.constant_index(1));
-    let carried = builder.for_loop(first, bits, step, &[one, base, exponent], |builder, _, carried| {
+    let Ok(carried) = builder.for_loop(first, bits, step, &[one, base, exponent], |builder, _, carried| {
         let [result, base, exponent] = [carried[0], carried[1], carried[2]];
         let one = builder.integer_like(base, 1);
         let takes = builder.cmpi(Eq, builder.andi(exponent, one), one);
-        vec![
+        Ok::<_, Infallible>(vec![
             builder.select(takes, builder.muli(result, base), result),
             builder.muli(base, base),
             builder.shrui(exponent, one),
-        ]
+        ])
     });
     let zero = builder.integer_like(base, 0);
     let minus_one = builder.integer_like(base, -1);

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Results are XLA:CPU's: integers wrap, nothing traps, NaN propagates through minimum and maximum. Sums of products
-//! become fused multiply-adds where [`mlir_ext::builder::Machine::contracts_products`] says so, as in XLA; nothing else is relaxed.
+//! become fused multiply-adds where [`mlir_ext::builder::Machine::allow_fma`] says so, as in XLA; nothing else is relaxed.
 
 use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;

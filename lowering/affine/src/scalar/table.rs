@@ -151,7 +151,7 @@ pub(super) fn emit<'c>(builder: &OpBuilder<'c>, kind: OpKind, operands: &[Lanes<
         Single(name) => finish(builder.value(name, &values, values[0].r#type(), &[])),
         Contractible(name) => {
             let contract = [("fastmath", builder.contract())];
-            let attributes: &[_] = if builder.machine().contracts_products { &contract } else { &[] };
+            let attributes: &[_] = if builder.machine().allow_fma { &contract } else { &[] };
             finish(builder.value(name, &values, values[0].r#type(), attributes))
         }
         Closed(name) => {

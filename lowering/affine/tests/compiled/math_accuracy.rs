@@ -1,9 +1,11 @@
 //! The emitted `f32` functions against `f64` references, over samples of all bit patterns, on every vector width.
 
+use std::convert::Infallible;
+use std::mem::transmute;
+
 use exec::Jit;
 use lowering_affine::math::{Binary, Math, MathTarget, Unary};
 use melior::ir::Type;
-use std::mem::transmute;
 
 use super::machine_code;
 
@@ -18,26 +20,28 @@ fn compile(double: bool, target: MathTarget, functions: &[Function]) -> Jit {
         for function in functions {
             for lanes in LANES {
                 let name = format!("{}_{lanes}", function.name);
-                builder.function(&name, &[memory, memory, memory], &[], false, |builder, region| {
+                let Ok(()) = builder.function(&name, &[memory, memory, memory], &[], &[], |builder, body| {
+                    let arrays = body.parameters();
                     let (zero, end, step) = (
                         builder.constant_index(0),
                         builder.constant_index(COUNT as i64),
                         builder.constant_index(i64::from(lanes)),
                     );
-                    builder.for_loop(zero, end, step, &[], |builder, index, _| {
+                    let Ok(_) = builder.for_loop(zero, end, step, &[], |builder, index, _| {
                         let r#type = if lanes == 1 { element } else { builder.vector_type(lanes, element) };
                         let load = if lanes == 1 { "memref.load" } else { "vector.load" };
                         let store = if lanes == 1 { "memref.store" } else { "vector.store" };
-                        let operand = |number| builder.value(load, &[region.argument(number), index], r#type, &[]);
+                        let operand = |number| builder.value(load, &[arrays[number], index], r#type, &[]);
                         let math = Math::new(builder, target);
                         let result = match function.kind {
                             Kind::Unary(function, _) => math.unary(function, operand(0)),
                             Kind::Binary(function, _) => math.binary(function, operand(0), operand(1)),
                         };
-                        builder.effect(store, &[result, region.argument(2), index], &[]);
-                        Vec::new()
+                        builder.effect(store, &[result, arrays[2], index], &[]);
+                        Ok::<_, Infallible>(Vec::new())
                     });
                     builder.effect("func.return", &[], &[]);
+                    Ok::<_, Infallible>(())
                 });
             }
         }

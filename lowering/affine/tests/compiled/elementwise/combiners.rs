@@ -1,5 +1,6 @@
 //! Horizontal combination of vectors, for every recognised reduction computation and element type.
 
+use std::convert::Infallible;
 use std::mem::transmute;
 
 use hlo::attributes::{AttributeValue, Attributes};
@@ -72,16 +73,17 @@ fn emit(builder: &OpBuilder, name: &str, combiner: &combiner::Combiner, element_
     let memory =
         |count: usize| builder.memref_type(&[count as i64 * parts], scalar::memory_type(builder, element_type));
     let types = [memory(ROWS * LANES as usize), memory(ROWS)];
-    builder.function(name, &types, &[], false, |builder, region| {
+    let Ok(()) = builder.function(name, &types, &[], &[], |builder, function| {
+        let arrays = function.parameters();
         let (first, end) = (builder.constant_index(0), builder.constant_index(ROWS as i64));
         let step = builder.constant_index(1);
-        builder.for_loop(first, end, step, &[], |builder, row, _| {
+        let Ok(_) = builder.for_loop(first, end, step, &[], |builder, row, _| {
             let scaled = |factor: i64| {
                 let factor = builder.constant_index(factor);
                 builder.muli(row, factor)
             };
             let load = scalar::load_type(builder, element_type, Some(LANES));
-            let operands = [region.argument(0), scaled(i64::from(LANES) * parts)];
+            let operands = [arrays[0], scaled(i64::from(LANES) * parts)];
             let loaded = builder.value("vector.load", &operands, load, &[]);
             let elements = scalar::from_memory(builder, element_type, Some(LANES), loaded);
             let identity = combiner.identity(builder, Some(LANES));
@@ -89,10 +91,11 @@ fn emit(builder: &OpBuilder, name: &str, combiner: &combiner::Combiner, element_
             let total = combiner.horizontal(builder, &combined);
             let stored = scalar::to_memory(builder, &combiner.finish(builder, &total));
             let name = if stored.r#type().is_vector() { "vector.store" } else { "memref.store" };
-            builder.effect(name, &[stored, region.argument(1), scaled(parts)], &[]);
-            Vec::new()
+            builder.effect(name, &[stored, arrays[1], scaled(parts)], &[]);
+            Ok::<_, Infallible>(Vec::new())
         });
         builder.effect("func.return", &[], &[]);
+        Ok::<_, Infallible>(())
     });
 }
 

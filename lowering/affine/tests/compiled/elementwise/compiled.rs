@@ -1,5 +1,6 @@
 //! The cases' code: for each case and vector length a function over whole arrays.
 
+use std::convert::Infallible;
 use std::mem::transmute;
 
 use exec::Jit;
@@ -34,7 +35,7 @@ pub fn load(fill: impl FnOnce(&OpBuilder<'_>)) -> Jit {
         builder.set_machine(Machine {
             scales_vectors: Target::host().vector_bits() == 512,
             vector_library_bits: exec::runtime::vector_math::widest_vector_bits(),
-            contracts_products: false,
+            allow_fma: false,
         });
         fill(builder);
     });
@@ -94,10 +95,11 @@ fn emit(builder: &OpBuilder, name: &str, case: &Case, lanes: Option<u32>) -> boo
     let operand = |position: usize| memory(case.operands.get(position).copied().unwrap_or(ElementType::U8));
     let types = [operand(0), operand(1), operand(2), memory(case.result)];
     let mut is_supported = true;
-    builder.function(name, &types, &[], false, |builder, region| {
+    let Ok(()) = builder.function(name, &types, &[], &[], |builder, function| {
+        let arrays = function.parameters();
         let step = builder.constant_index(i64::from(lanes.unwrap_or(1)));
         let (first, end) = (builder.constant_index(0), builder.constant_index(COUNT as i64));
-        builder.for_loop(first, end, step, &[], |builder, index, _| {
+        let Ok(_) = builder.for_loop(first, end, step, &[], |builder, index, _| {
             let position = |element_type: ElementType| match parts(element_type) {
                 1 => index,
                 parts => {
@@ -109,7 +111,7 @@ fn emit(builder: &OpBuilder, name: &str, case: &Case, lanes: Option<u32>) -> boo
                 let element_type = case.operands[number];
                 let r#type = scalar::load_type(builder, element_type, lanes);
                 let name = if r#type.is_vector() { "vector.load" } else { "memref.load" };
-                let operands = [region.argument(number), position(element_type)];
+                let operands = [arrays[number], position(element_type)];
                 let loaded: Value = builder.value(name, &operands, r#type, &[]);
                 scalar::from_memory(builder, element_type, lanes, loaded)
             };
@@ -119,13 +121,14 @@ fn emit(builder: &OpBuilder, name: &str, case: &Case, lanes: Option<u32>) -> boo
                     assert_eq!(result.element_type, case.result, "{case}");
                     let value = scalar::to_memory(builder, &result);
                     let name = if value.r#type().is_vector() { "vector.store" } else { "memref.store" };
-                    builder.effect(name, &[value, region.argument(3), position(case.result)], &[]);
+                    builder.effect(name, &[value, arrays[3], position(case.result)], &[]);
                 }
                 Err(_) => is_supported = false,
             }
-            Vec::new()
+            Ok::<_, Infallible>(Vec::new())
         });
         builder.effect("func.return", &[], &[]);
+        Ok::<_, Infallible>(())
     });
     is_supported
 }

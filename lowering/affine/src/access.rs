@@ -1,0 +1,194 @@
+//! Loads and stores of elements and vectors.
+//!
+//! The lanes of a vector are consecutive in memory, all alike (then one element is loaded, and broadcast where it is
+//! needed), at constant distances from each other, or anywhere: a gather.
+
+use indexing::{Expr, ExprKind, Operator};
+use mlir_ext::builder::Value;
+
+use crate::elemental::{Elemental, linear_address};
+use crate::error::LoweringError;
+use crate::index::Place;
+use crate::memory::ArrayRef;
+use crate::scalar::{self, Lanes};
+use crate::scope::{LaneAccess, Scope};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+impl<'c> Elemental<'_, 'c> {
+    /// Loads the element of an array at an index.
+    pub(crate) fn load(&mut self, array: &ArrayRef<'c>, index: &[Expr]) -> Result<Lanes<'c>> {
+        let address = self.scope.simplify(&linear_address(&array.dimensions, index));
+        let lanes = self.scope.lanes();
+        match (self.scope.lane_access(&address), lanes) {
+            (LaneAccess::Uniform, _) | (_, None) => self.load_consecutive(array, index, &address, None),
+            (LaneAccess::Strided(1), Some(_)) => self.load_consecutive(array, index, &address, lanes),
+            (LaneAccess::Strided(-1), Some(count)) => {
+                let last = self.scope.at_lane(&address, count - 1);
+                let value = self.load_flat(array, &last, lanes)?;
+                Ok(self.reversed(&value, count))
+            }
+            (_, Some(_)) => match self.scope.lane_offsets(&address) {
+                Some(offsets) => {
+                    let elements = self.load_lanes(array, index, &address, &offsets)?;
+                    scalar::from_elements(self.builder, &elements)
+                        .ok_or_else(|| LoweringError::bug("vector without lanes"))
+                }
+                None => self.gather(array, &address),
+            },
+        }
+    }
+
+    /// Loads the elements of the lanes one by one, where they are at constant distances from that of lane 0.
+    fn load_lanes(
+        &mut self,
+        array: &ArrayRef<'c>,
+        index: &[Expr],
+        address: &Expr,
+        offsets: &[i64],
+    ) -> Result<Vec<Lanes<'c>>> {
+        let count = offsets.len() as u32;
+        let lanes = |scope: &Scope<'c>, lane| index.iter().map(|expr| scope.at_lane(expr, lane)).collect::<Vec<_>>();
+        let indices: Vec<Vec<Expr>> = (0..count).map(|lane| lanes(&self.scope, lane)).collect();
+        if indices.iter().flatten().all(|expr| divisions(expr) == 0) {
+            return indices
+                .iter()
+                .zip(0..)
+                .map(|(index, lane)| self.load_consecutive(array, index, &self.scope.at_lane(address, lane), None))
+                .collect();
+        }
+        let base = self.named_if_divided(&self.scope.at_lane(address, 0))?;
+        offsets.iter().map(|&offset| self.load_flat(array, &(base.clone() + offset), None)).collect()
+    }
+
+    fn reversed(&self, value: &Lanes<'c>, lanes: u32) -> Lanes<'c> {
+        let mask: Vec<u32> = (0..lanes).rev().collect();
+        let parts: Vec<Value<'c>> =
+            value.values().iter().map(|&part| self.builder.shuffle(part, part, &mask)).collect();
+        value.with_values(&parts)
+    }
+
+    /// An expression with divisions as a variable, so that they are made once.
+    fn named_if_divided(&mut self, expr: &Expr) -> Result<Expr> {
+        if divisions(expr) == 0 { Ok(expr.clone()) } else { self.scope.emit_variable(self.builder, expr) }
+    }
+
+    /// Loads one element or consecutive elements, the first at an index whose lane is 0.
+    fn load_consecutive(
+        &self,
+        array: &ArrayRef<'c>,
+        index: &[Expr],
+        address: &Expr,
+        lanes: Option<u32>,
+    ) -> Result<Lanes<'c>> {
+        let (memref, place) = self.place(array, index, address, lanes.is_some())?;
+        Ok(self.load_place(array, memref, &place, lanes))
+    }
+
+    /// Loads one element or consecutive elements from a lane-free address.
+    fn load_flat(&self, array: &ArrayRef<'c>, address: &Expr, lanes: Option<u32>) -> Result<Lanes<'c>> {
+        let (memref, place) = self.flat_place(array, address)?;
+        Ok(self.load_place(array, memref, &place, lanes))
+    }
+
+    fn load_place(&self, array: &ArrayRef<'c>, memref: Value<'c>, place: &Place<'c>, lanes: Option<u32>) -> Lanes<'c> {
+        let r#type = scalar::load_type(self.builder, array.element_type, lanes);
+        let loaded = place.load(self.builder, memref, r#type);
+        scalar::from_memory(self.builder, array.element_type, lanes, loaded)
+    }
+
+    /// Loads the elements at any addresses, one a lane.
+    fn gather(&self, array: &ArrayRef<'c>, address: &Expr) -> Result<Lanes<'c>> {
+        let builder = self.builder;
+        let address = self.scope.simplify(&(address.clone() * array.parts()));
+        let addresses = self.scope.lane_values(builder, &address, self.scope.lane_type(builder, &address))?;
+        let lanes = self.scope.lanes();
+        let memory = scalar::memory_type(builder, array.element_type);
+        let r#type = lanes.map_or(memory, |lanes| builder.vector_type(lanes, memory));
+        let zero = builder.constant_index(0);
+        let all = builder.constant_integer(builder.with_element_type(r#type, builder.integer_type(1)), 1);
+        let none = builder.zero(r#type);
+        let flat = array.flat(builder);
+        let mut parts = Vec::new();
+        for part in 0..array.parts() {
+            let addresses = match part {
+                0 => addresses,
+                part => builder.addi(addresses, builder.integer_like(addresses, part)),
+            };
+            parts.push(builder.value("vector.gather", &[flat, zero, addresses, all, none], r#type, &[]));
+        }
+        match parts[..] {
+            [real] => Ok(scalar::from_memory(builder, array.element_type, lanes, real)),
+            [real, imaginary] => Ok(Lanes::complex(builder, array.element_type, real, imaginary)),
+            _ => Err(LoweringError::bug("an element of more than two parts")),
+        }
+    }
+
+    /// Stores one element or a vector of elements at an index whose last variable is the lane, if any.
+    pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr], value: &Lanes<'c>) -> Result<()> {
+        let address = self.scope.simplify(&linear_address(&array.dimensions, index));
+        let value = scalar::splat(self.builder, value, self.scope.lanes());
+        match (self.scope.lanes(), self.scope.lane_access(&address)) {
+            (None, _) | (Some(_), LaneAccess::Strided(1)) => {
+                let (memref, place) = self.place(array, index, &address, value.lanes.is_some())?;
+                self.store_place(memref, &place, &value);
+            }
+            (Some(lanes), _) => {
+                for lane in 0..lanes {
+                    let element = scalar::registers::extract(self.builder, &value, lane);
+                    let (memref, place) = self.flat_place(array, &self.scope.at_lane(&address, lane))?;
+                    self.store_place(memref, &place, &element);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store_place(&self, memref: Value<'c>, place: &Place<'c>, value: &Lanes<'c>) {
+        place.store(self.builder, scalar::to_memory(self.builder, value), memref);
+    }
+
+    /// A memref of an array and the place of an element in it: in the array's dimensions, or, where that takes fewer
+    /// divisions or a vector crosses rows, of all its elements in order.
+    fn place(
+        &self,
+        array: &ArrayRef<'c>,
+        index: &[Expr],
+        address: &Expr,
+        is_vector: bool,
+    ) -> Result<(Value<'c>, Place<'c>)> {
+        let flat = self.scope.at_lane(address, 0);
+        let mut ranked: Vec<Expr> = index
+            .iter()
+            .zip(&array.dimensions)
+            .map(|(expr, &size)| if size == 1 { Expr::constant(0) } else { self.scope.at_lane(expr, 0) })
+            .collect();
+        let crosses_rows = is_vector && !self.scope.is_consecutive_along_last(index);
+        if crosses_rows || ranked.iter().map(divisions).sum::<usize>() > divisions(&flat) {
+            return self.flat_place(array, &flat);
+        }
+        if array.parts() > 1 {
+            match ranked.last_mut() {
+                Some(last) => *last = self.scope.simplify(&(last.clone() * array.parts())),
+                None => ranked.push(Expr::constant(0)),
+            }
+        }
+        Ok((array.memref, self.scope.place(self.builder, &ranked)?))
+    }
+
+    fn flat_place(&self, array: &ArrayRef<'c>, address: &Expr) -> Result<(Value<'c>, Place<'c>)> {
+        let address = self.scope.simplify(&(address.clone() * array.parts()));
+        Ok((array.flat(self.builder), self.scope.place(self.builder, &[address])?))
+    }
+}
+
+/// Divisions and remainders in an expression.
+fn divisions(expr: &Expr) -> usize {
+    match expr.kind() {
+        ExprKind::Constant(_) | ExprKind::Variable(_) => 0,
+        ExprKind::Binary(operator, left, right) => {
+            let is_division = matches!(operator, Operator::FloorDiv | Operator::CeilDiv | Operator::Mod);
+            usize::from(is_division) + divisions(left) + divisions(right)
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Kernels as functions: one for all equal kernels, called here or by the runtime's threads.
+
+use hlo::graph::{Computation, Instruction};
+use hlo::shape::ArrayShape;
+use melior::ir::attribute::DenseI32ArrayAttribute;
+use melior::ir::{Attribute, Type};
+use mlir_ext::builder::{OpBuilder, Value};
+use passes::assign_buffers::Slice;
+
+use crate::error::LoweringError;
+use crate::kernel::{KernelPlan, Range, emit_fusion};
+use crate::matmul::{MatMul, emit_matmul};
+use crate::memory::{
+    ArrayRef, FunctionMemory, MAX_ARGUMENTS, address_of, address_table_type, array_type, pointer_at, pointer_to,
+    pointer_type,
+};
+use crate::program::Program;
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Element operations below which a kernel stays on the calling thread.
+pub(crate) const PARALLEL_COST: i64 = 400_000;
+
+/// Element operations up to which a kernel is written where it runs; larger ones are functions, shared by equal
+/// kernels.
+const INLINE_COST: i64 = 256;
+
+/// The runtime's parallel loop.
+const PARALLEL_FOR: &str = "halo_parallel_for";
+
+/// What a kernel's code is, chosen in all parts.
+pub(crate) enum Code<'k> {
+    Loops(&'k Computation, KernelPlan),
+    Product(&'k MatMul),
+    Scatter(&'k Computation),
+}
+
+impl Code<'_> {
+    /// Emits the code for its inputs and outputs, all of it or some iterations.
+    fn emit<'c>(
+        &self,
+        builder: &OpBuilder<'c>,
+        inputs: &[ArrayRef<'c>],
+        outputs: &[ArrayRef<'c>],
+        range: Range<'c>,
+    ) -> Result<()> {
+        match (self, inputs, outputs) {
+            (Code::Loops(body, plan), ..) => emit_fusion(builder, body, plan, inputs, outputs, range),
+            (Code::Scatter(body), ..) => crate::scatter::emit_scatter(builder, body, body.root(), inputs, outputs),
+            (Code::Product(product), [lhs, rhs], [result]) => emit_matmul(builder, product, [lhs, rhs, result], range),
+            (Code::Product(_), ..) => Err(LoweringError::bug("a product of other than two arrays")),
+        }
+    }
+}
+
+/// A kernel and what it works on.
+pub(crate) struct Kernel<'k> {
+    /// Equal for kernels of the same code.
+    pub(crate) key: String,
+    pub(crate) code: Code<'k>,
+    pub(crate) inputs: &'k [(&'k ArrayShape, Slice)],
+    pub(crate) outputs: &'k [(&'k ArrayShape, Slice)],
+    /// Iterations that may run in any order.
+    pub(crate) iterations: i64,
+    pub(crate) cost: i64,
+    pub(crate) is_parallel: bool,
+    /// Whether an output shares bytes with another array.
+    pub(crate) aliases: bool,
+}
+
+impl<'c> Program<'_, 'c> {
+    /// Runs a kernel: its code here if it is small, else a call of its function.
+    pub(crate) fn call_kernel(
+        &self,
+        instruction: &Instruction,
+        kernel: &Kernel<'_>,
+        memory: &FunctionMemory<'_, 'c>,
+    ) -> Result<()> {
+        let builder = self.builder;
+        let &Kernel { inputs, outputs, .. } = kernel;
+        let arrays = |slices: &[(&ArrayShape, Slice)]| -> Vec<ArrayRef<'c>> {
+            slices.iter().map(|(shape, slice)| memory.array(builder, &self.table, *slice, shape)).collect()
+        };
+        if kernel.cost <= INLINE_COST || inputs.len() + outputs.len() > MAX_ARGUMENTS {
+            return kernel.code.emit(builder, &arrays(inputs), &arrays(outputs), None);
+        }
+        let name = self.defined_once(
+            &kernel.key,
+            || self.kernel_symbol(instruction),
+            |name| self.kernel_function(name, kernel),
+        )?;
+        if kernel.is_parallel {
+            let addresses: Vec<Value<'c>> = inputs
+                .iter()
+                .chain(outputs)
+                .map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape))
+                .collect();
+            self.call_in_parallel(memory, &name, &addresses, kernel);
+        } else {
+            let arguments: Vec<Value<'c>> =
+                arrays(inputs).iter().chain(&arrays(outputs)).map(|array| array.memref).collect();
+            builder.call(&name, &arguments, &[]);
+        }
+        Ok(())
+    }
+
+    /// A function of arrays and, if it is parallel, of the iterations to run.
+    fn kernel_function(&self, name: &str, kernel: &Kernel<'_>) -> Result<()> {
+        let builder = self.builder;
+        let shapes: Vec<&ArrayShape> = kernel.inputs.iter().chain(kernel.outputs).map(|(shape, _)| *shape).collect();
+        let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
+        let noalias = if kernel.aliases { "{}" } else { "{llvm.noalias}" };
+        let mut argument_attributes = vec![noalias; types.len()];
+        if kernel.is_parallel {
+            types.extend([builder.index_type; 2]);
+            argument_attributes.extend(["{}"; 2]);
+        }
+        let argument_attributes = format!("[{}]", argument_attributes.join(", "));
+        let argument_attributes = Attribute::parse(builder.context(), &argument_attributes)
+            .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
+        let attributes = [builder.private(), ("arg_attrs", argument_attributes)];
+        builder.function(name, &types, &[], &attributes, |builder, function| {
+            let parameters = function.parameters();
+            let arrays: Vec<ArrayRef<'c>> =
+                parameters.iter().zip(&shapes).map(|(&memref, shape)| ArrayRef::new(memref, shape)).collect();
+            let range = match parameters[shapes.len()..] {
+                [begin, end] => Some((begin, end)),
+                _ => None,
+            };
+            let (inputs, outputs) = arrays.split_at(kernel.inputs.len());
+            kernel.code.emit(builder, inputs, outputs, range)?;
+            builder.effect("func.return", &[], &[]);
+            Ok::<_, LoweringError>(())
+        })?;
+        if !kernel.is_parallel {
+            return Ok(());
+        }
+        // What the runtime's parallel loop calls: a table of the arrays' addresses, the first iteration, the one behind
+        // the last.
+        let parameters = self.task_parameters();
+        builder.function(&task_symbol(name), &parameters, &[], &[builder.private()], |builder, function| {
+            let [table, begin, end] = function.parameters()[..] else {
+                return Err(LoweringError::bug("a task without its parameters"));
+            };
+            let mut values: Vec<Value<'c>> =
+                (0..shapes.len()).map(|position| pointer_at(builder, table, position as i64)).collect();
+            values.extend([begin, end]);
+            call_with_pointers(builder, name, &types, &values);
+            builder.effect("func.return", &[], &[]);
+            Ok(())
+        })
+    }
+
+    fn task_parameters(&self) -> [Type<'c>; 3] {
+        let i64_type = self.builder.integer_type(64);
+        [address_table_type(self.builder), i64_type, i64_type]
+    }
+
+    fn call_in_parallel(
+        &self,
+        memory: &FunctionMemory<'_, 'c>,
+        name: &str,
+        addresses: &[Value<'c>],
+        kernel: &Kernel<'_>,
+    ) {
+        let &Kernel { iterations, cost, .. } = kernel;
+        let builder = self.builder;
+        let (pointer, i64_type) = (pointer_type(builder), builder.integer_type(64));
+        builder.define_once(PARALLEL_FOR, |builder| {
+            builder.declare_function(PARALLEL_FOR, &[pointer, pointer, pointer, i64_type, i64_type], &[]);
+        });
+        let table = memory.address_table(builder, addresses);
+        let table = pointer_to(builder, address_of(builder, table));
+        let task = builder.function_pointer(&task_symbol(name), &self.task_parameters(), &[], pointer);
+        let count = builder.constant_integer(i64_type, iterations);
+        // Enough chunks that threads finish together, each long enough to be worth handing out.
+        let chunks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
+        let grain = builder.constant_integer(i64_type, (iterations / chunks).max(1));
+        builder.call(PARALLEL_FOR, &[memory.context(builder), task, table, count, grain], &[]);
+    }
+}
+
+/// The function that the runtime's threads call for a kernel.
+pub(crate) fn task_symbol(kernel: &str) -> String {
+    format!("{kernel}.task")
+}
+
+/// Calls a function of memrefs with their addresses: functions are called so once memrefs are bare pointers.
+pub(crate) fn call_with_pointers<'c>(
+    builder: &OpBuilder<'c>,
+    function: &str,
+    parameters: &[Type<'c>],
+    values: &[Value<'c>],
+) {
+    let callee = builder.function_pointer(function, parameters, &[], pointer_type(builder));
+    let groups = |sizes: &[i32]| DenseI32ArrayAttribute::new(builder.context(), sizes).into();
+    let attributes = [("operandSegmentSizes", groups(&[values.len() as i32 + 1, 0])), ("op_bundle_sizes", groups(&[]))];
+    builder.effect("llvm.call", &[&[callee], values].concat(), &attributes);
+}

@@ -1,0 +1,114 @@
+//! Cumulative reduce-windows (`cumsum`, `cummax` …): a window as long as the array, padded on one side.
+//!
+//! Each result is the one before it combined with one more element, so a loop along the dimension carries it: linear
+//! time where windows one by one take quadratic. The other operations of the fusion are evaluated in the same loop.
+
+use hlo::attributes::WindowDimension;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use indexing::{Expr, Interval};
+
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::operand_maps::operand_shape;
+use crate::reduction::unpack;
+use crate::scalar::combiner;
+use crate::trace::Trace;
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Windows shorter than this are combined one by one.
+const SHORTEST: i64 = 16;
+
+/// A cumulative reduce-window of a fusion.
+#[derive(Clone, Copy, Debug)]
+pub struct Scan {
+    instruction: InstructionId,
+    /// The dimension along which results accumulate.
+    pub dimension: usize,
+    /// Whether the first result is that of the last element.
+    is_reversed: bool,
+}
+
+impl Scan {
+    /// The reduce-window of a computation that can be a scan: it is cumulative, and read only at the index of the
+    /// results, which `index` is in the trace.
+    pub fn find(computation: &Computation, found: &Trace, index: &[Expr]) -> Option<Scan> {
+        let mut scans = computation.iter().filter_map(|(id, instruction)| {
+            let (dimension, is_reversed) = cumulative_dimension(computation, instruction)?;
+            Some(Scan { instruction: id, dimension, is_reversed })
+        });
+        let scan = scans.next()?;
+        let mut places = found.windows.iter().filter(|(id, _)| *id == scan.instruction);
+        let is_alike = places.all(|(_, place)| place == index);
+        (scans.next().is_none() && is_alike).then_some(scan)
+    }
+
+    /// The loop along the dimension at an index of the other ones; `body` gets the whole index, at which the scan's value
+    /// is known.
+    pub fn emit<'a, 'c>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        others: &[Expr],
+        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr]) -> Result<()>,
+    ) -> Result<()> {
+        let computation = emitter.computation;
+        let instruction = computation.get(self.instruction);
+        let inputs = instruction.operands.len() / 2;
+        let size = operand_shape(computation, instruction, 0)?.dimensions[self.dimension];
+        // Many terms are summed one after another: wider sums keep their digits.
+        let combiner = match inputs {
+            1 => combiner::recognise(&instruction.computations[0]).map(|combiner| combiner.in_double()),
+            _ => None,
+        };
+        let mut start = Vec::with_capacity(inputs);
+        for &operand in &instruction.operands[inputs..] {
+            let initial = emitter.evaluate(operand, &[])?;
+            let initial = emitter.in_lanes(&initial);
+            start.push(combiner.as_ref().map_or(initial, |combiner| combiner.widen(emitter.builder, &initial)));
+        }
+        let state = start.iter().flat_map(|value| value.values()).collect();
+        emitter.loop_over(Interval::new(0, size - 1), state, &mut |emitter, step, state| {
+            let position = if self.is_reversed { -step + (size - 1) } else { step };
+            let mut index = others.to_vec();
+            index.insert(self.dimension, emitter.scope.simplify(&position));
+            let mut elements = Vec::with_capacity(inputs);
+            for &operand in &instruction.operands[..inputs] {
+                let element = emitter.evaluate(operand, &index)?;
+                elements.push(emitter.in_lanes(&element));
+            }
+            let accumulators = unpack(&start, &state);
+            let next =
+                emitter.combine_step(&instruction.computations[0], combiner.as_ref(), &accumulators, &elements)?;
+            let results = next
+                .iter()
+                .map(|value| combiner.as_ref().map_or(*value, |combiner| combiner.finish(emitter.builder, value)))
+                .collect();
+            emitter.remember(self.instruction, &index, results);
+            body(emitter, &index)?;
+            Ok(next.iter().flat_map(|value| value.values()).collect())
+        })?;
+        Ok(())
+    }
+}
+
+/// The dimension of a cumulative reduce-window, and whether it accumulates from the end.
+fn cumulative_dimension(computation: &Computation, instruction: &Instruction) -> Option<(usize, bool)> {
+    if instruction.kind != OpKind::ReduceWindow {
+        return None;
+    }
+    let sizes = &operand_shape(computation, instruction, 0).ok()?.dimensions;
+    let window = instruction.attributes.window();
+    let is_single = |dimension: &WindowDimension| *dimension == WindowDimension::new(1);
+    let mut long = window.iter().enumerate().filter(|(_, dimension)| !is_single(dimension));
+    let (dimension, whole) = long.next()?;
+    let size = *sizes.get(dimension)?;
+    let plain = WindowDimension { padding_low: 0, padding_high: 0, ..*whole } == WindowDimension::new(size);
+    let is_reversed = match (whole.padding_low, whole.padding_high) {
+        (low, 0) if low == size - 1 => false,
+        (0, high) if high == size - 1 => true,
+        _ => return None,
+    };
+    (long.next().is_none() && plain && size >= SHORTEST && window.len() == sizes.len())
+        .then_some((dimension, is_reversed))
+}
