@@ -12,8 +12,9 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use tools::conformance::report::Report;
 use tools::engine::Engine;
 use tools::file_test::{self, Outcome};
+use tools::mutations::{self, Stage};
+use tools::random_programs;
 use tools::run::{self, Case, Settings};
-use tools::{mutations, random_programs};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -88,16 +89,18 @@ fn mutations(sources: Arc<[String]>) -> impl Iterator<Item = Trial> {
         Trial::test(format!("mutations {start}..={last}"), move || {
             let client = halo::Client::with_threads(1).map_err(|error| error.to_string())?;
             let mut failures = Vec::new();
+            let mut ran = 0;
             for seed in start..=last {
                 if std::env::var_os("HALO_MUTATION_PRINT").is_some() {
                     println!("// mutant {seed}\n{}", mutations::mutant(seed, &sources));
                 }
                 failures.extend(mutations::files::check(seed).err());
                 match mutations::check(seed, &sources, &client) {
-                    Ok(_) => {}
+                    Ok(stage) => ran += u64::from(stage == Stage::Ran),
                     Err(failure) => failures.push(failure.to_string()),
                 }
             }
+            println!("mutations {start}..={last}: {ran} ran on both engines");
             if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
         })
     })

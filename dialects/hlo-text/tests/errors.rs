@@ -374,7 +374,8 @@ fn names_of_other_languages_are_known() {
         let message = format!("unknown element type `{foreign}`, did you mean `{own}`?");
         expect_in_entry(&format!("x = @@{foreign}[2] parameter(0)"), foreign, &message);
     }
-    for (text, opcode) in [("mult", "multiply"), ("cosin", "cosine"), ("dynamic_slice", "dynamic-slice"), ("ad", "add")] {
+    for (text, opcode) in [("mult", "multiply"), ("cosin", "cosine"), ("dynamic_slice", "dynamic-slice"), ("ad", "add")]
+    {
         let message = format!("unknown opcode `{text}`, did you mean `{opcode}`?");
         expect_in_entry(&format!("x = f32[] @@{text}()"), text, &message);
     }

@@ -130,7 +130,7 @@ def Hlo_TopKOp : Hlo_PureOp<"topk"> {
   let description = [{
     Tuple of the `k` largest (or smallest) elements along the last dimension, in order, and their indices.
   }];
-  let arguments = (ins Hlo_Value:$operand, I64Attr:$k, BoolAttr:$largest);
+  let arguments = (ins Hlo_Value:$operand, I64Attr:$k, OptionalAttr<BoolAttr>:$largest);
 }
 def Hlo_CholeskyOp : Hlo_PureOp<"cholesky"> {
   let summary = "Cholesky factor";

@@ -6,7 +6,7 @@ use super::super::Failure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::orthogonal::reflection;
-use super::{integers, letter};
+use super::{integer, integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -50,6 +50,7 @@ pub(super) fn reduce(matrix: &mut [Complex64], n: usize) -> Vec<Complex64> {
 
 /// `gehrd`: (packed, τ, info).
 pub(super) fn hessenberg(
+    instruction: &Instruction,
     a: &ArrayLiteral,
     result: &ArrayShape,
     tau: &ArrayShape,
@@ -58,6 +59,10 @@ pub(super) fn hessenberg(
     let (n, columns) = matrix_size(a.shape())?;
     if n != columns {
         return Err(Failure::malformed("the matrices are not square"));
+    }
+    let is_bound = |name: &str, whole: usize| integer(instruction, name).is_none_or(|value| value == whole as i64);
+    if !is_bound("low", 1) || !is_bound("high", n) {
+        return Err(Failure::malformed("only whole matrices are reduced"));
     }
     let mut data = load_all::<Complex64>(a);
     let mut taus = Vec::new();
@@ -78,7 +83,7 @@ pub(super) fn tridiagonal(
         return Err(Failure::malformed("the matrices are not square"));
     }
     // The upper triangle is the lower one of the matrix read from its end; so are the results.
-    let backwards = letter(instruction, "uplo")? == b'U';
+    let backwards = letter(instruction, "uplo")? != b'L';
     let mut data = load_all::<Complex64>(a);
     let (mut diagonals, mut besides, mut taus) = (Vec::new(), Vec::new(), Vec::new());
     for matrix in data.chunks_mut((n * n).max(1)) {

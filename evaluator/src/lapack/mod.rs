@@ -25,9 +25,19 @@ pub(super) fn letter(instruction: &Instruction, name: &str) -> Result<u8, Failur
     digits.parse().map_err(|_| Failure::Malformed(format!("`backend_config` has no `{name}`")))
 }
 
+/// An integer option such as `low = 1 : i32`.
+pub(super) fn integer(instruction: &Instruction, name: &str) -> Option<i64> {
+    let value = option_text(instruction, name)?;
+    value[..value.find(|c: char| !(c.is_ascii_digit() || c == '-')).unwrap_or(value.len())].parse().ok()
+}
+
 /// Whether an option such as `left = true` is true.
-pub(super) fn flag(instruction: &Instruction, name: &str) -> bool {
-    option_text(instruction, name).is_some_and(|value| value.starts_with("true"))
+pub(super) fn flag(instruction: &Instruction, name: &str) -> Result<bool, Failure> {
+    match option_text(instruction, name) {
+        Some(value) if value.starts_with("true") => Ok(true),
+        Some(value) if value.starts_with("false") => Ok(false),
+        _ => Err(Failure::Malformed(format!("`backend_config` has no `{name}`"))),
+    }
 }
 
 /// What follows the equals sign of an option.
@@ -86,7 +96,7 @@ pub(super) fn call(
         ("gesdd" | "gesvd", [a], [overwritten, values, left, right, info]) => {
             spectral::singular_values(instruction, a, [overwritten, values, left, right, info])?
         }
-        ("gehrd", [a], [result, tau, info]) => condensed::hessenberg(a, result, tau, info)?,
+        ("gehrd", [a], [result, tau, info]) => condensed::hessenberg(instruction, a, result, tau, info)?,
         ("sytrd" | "hetrd", [a], [result, diagonal, beside, tau, info]) => {
             condensed::tridiagonal(instruction, a, [result, diagonal, beside, tau, info])?
         }

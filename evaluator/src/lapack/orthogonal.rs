@@ -167,7 +167,7 @@ pub(super) fn apply(
     [a, tau, c]: [&ArrayLiteral; 3],
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let (left, adjoint) = (flag(instruction, "left"), flag(instruction, "transpose"));
+    let (left, adjoint) = (flag(instruction, "left")?, flag(instruction, "transpose")?);
     let ((order, stored), (rows, columns)) = (matrix_size(a.shape())?, matrix_size(c.shape())?);
     let count = tau.shape().dimensions.last().map_or(0, |&count| count.max(0) as usize);
     if order != if left { rows } else { columns } || count > stored.min(order) {

@@ -125,7 +125,7 @@ pub(super) fn hermitian_eigenvalues(
     if n != columns {
         return Err(Failure::malformed("the matrices are not square"));
     }
-    let lower = letter(instruction, "uplo")? != b'U';
+    let lower = letter(instruction, "uplo")? == b'L';
     let mut data = load_all::<Complex64>(a);
     let mut eigenvalues = Vec::new();
     for matrix in data.chunks_mut((n * n).max(1)) {

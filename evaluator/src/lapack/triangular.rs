@@ -22,7 +22,7 @@ pub(super) fn cholesky(
     if n != columns {
         return Err(Failure::malformed("the matrices are not square"));
     }
-    let lower = letter(instruction, "uplo")? != b'U';
+    let lower = letter(instruction, "uplo")? == b'L';
     let mut data = load_all::<Complex64>(a);
     let mut infos = Vec::new();
     for matrix in data.chunks_mut((n * n).max(1)) {
@@ -57,13 +57,13 @@ pub(super) fn solve(
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
     let system = TriangularSystem {
-        left_side: letter(instruction, "side")? != b'R',
-        lower: letter(instruction, "uplo")? != b'U',
+        left_side: letter(instruction, "side")? == b'L',
+        lower: letter(instruction, "uplo")? == b'L',
         unit_diagonal: letter(instruction, "diag")? == b'U',
         transposition: match letter(instruction, "trans_x")? {
-            b'T' => TransposeKind::Transpose,
+            b'N' => TransposeKind::NoTranspose,
             b'C' => TransposeKind::Adjoint,
-            _ => TransposeKind::NoTranspose,
+            _ => TransposeKind::Transpose,
         },
     };
     solve_batches(system, a, b, result)

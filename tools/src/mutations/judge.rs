@@ -55,6 +55,10 @@ pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<Stage, Str
     if matches!(expected, Err(EvalError::StepLimit(_) | EvalError::TooLong(_) | EvalError::TooDeep(_))) {
         return Ok(Stage::NotRun);
     }
+    if expected.is_err() && traits.has_loops {
+        // Nobody knows whether it ends.
+        return Ok(Stage::NotRun);
+    }
     let options = CompileOptions { excess_precision: false, verify: true, ..CompileOptions::default() };
     let executable = match client.compile(&module, &options) {
         Ok(executable) => executable,
@@ -122,6 +126,8 @@ struct Traits {
     is_free: bool,
     /// Small errors of floats may become large ones.
     is_sensitive: bool,
+    /// It has loops.
+    has_loops: bool,
 }
 
 impl Traits {
@@ -142,6 +148,7 @@ impl Traits {
             }
         }
         let has = |wanted: &[OpKind]| wanted.iter().any(|kind| kinds.contains(kind));
+        traits.has_loops = has(&[OpKind::While]);
         traits.is_free = has(&[OpKind::Rng, OpKind::RngBitGenerator, OpKind::RngGetAndUpdateState, OpKind::CustomCall])
             || has(&[OpKind::Scatter, OpKind::SelectAndScatter]);
         let is_inexact = |kind: &&OpKind| {

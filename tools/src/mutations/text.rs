@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
+use hlo::ops::definition;
 
 /// Most changes of one mutant.
 const MOST_CHANGES: usize = 3;
@@ -10,6 +11,8 @@ const MOST_CHANGES: usize = 3;
 /// Numbers at which sizes, positions and counts go wrong.
 const NUMBERS: [&str; 14] =
     ["0", "1", "2", "3", "4", "7", "64", "-1", "-2", "1000", "65536", "2147483648", "9223372036854775807", "1.5"];
+
+const SMALL_NUMBERS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "8", "16", "33"];
 
 const PUNCTUATION: [&str; 14] = ["{", "}", "(", ")", "[", "]", ",", "=", "%", "\"", ":", "<=", "->", "x"];
 
@@ -19,7 +22,11 @@ pub fn mutant(seed: u64, sources: &[String]) -> String {
     let Some(source) = rng.choice(sources) else { return String::new() };
     let mut text = source.clone();
     for _ in 0..rng.usize(1..=MOST_CHANGES) {
-        text = if rng.u8(0..10) < 8 { change_token(&text, &mut rng) } else { change_line(&text, &mut rng) };
+        text = match rng.u8(0..10) {
+            0..4 => change_everywhere(&text, &mut rng),
+            4..9 => change_token(&text, &mut rng),
+            _ => change_line(&text, &mut rng),
+        };
     }
     text
 }
@@ -73,6 +80,31 @@ fn other_word<'t>(word: &str, words: &[&'t str], rng: &mut Rng) -> &'t str {
         return rng.choice(OpKind::ALL).map_or("add", |kind| kind.text_name());
     }
     rng.choice(words).copied().unwrap_or("x")
+}
+
+/// Another elementwise operation with as many operands.
+fn similar_opcode(opcode: OpKind, rng: &mut Rng) -> &'static str {
+    let (class, arity) = (definition(opcode).class, definition(opcode).arity);
+    let is_similar = |other: &OpKind| definition(*other).class == class && definition(*other).arity == arity;
+    let similar: Vec<OpKind> = OpKind::ALL.iter().copied().filter(is_similar).collect();
+    rng.choice(similar).map_or("add", OpKind::text_name)
+}
+
+/// A change that often leaves a program: of a size or an element type wherever it stands, or of an opcode to a similar one.
+fn change_everywhere(text: &str, rng: &mut Rng) -> String {
+    let mut tokens = tokens(text);
+    let is_type = |token: &str| token.parse::<ElementType>().is_ok();
+    let changeable = |token: &&str| is_kind(token, Kind::Number) || is_type(token) || token.parse::<OpKind>().is_ok();
+    let candidates: Vec<&str> = tokens.iter().copied().filter(changeable).collect();
+    let Some(&old) = rng.choice(&candidates) else { return text.to_string() };
+    let element_types: Vec<&'static str> = ElementType::all().map(ElementType::name).collect();
+    let new = match old.parse::<OpKind>() {
+        Ok(kind) => similar_opcode(kind, rng),
+        Err(_) if is_type(old) => rng.choice(element_types).unwrap_or("f32"),
+        Err(_) => rng.choice(SMALL_NUMBERS).unwrap_or("1"),
+    };
+    tokens.iter_mut().filter(|token| **token == old).for_each(|token| *token = new);
+    tokens.concat()
 }
 
 fn change_token(text: &str, rng: &mut Rng) -> String {
