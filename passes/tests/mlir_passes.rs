@@ -4,7 +4,6 @@ use hlo::dialect;
 use melior::ir::Module;
 use melior::ir::operation::OperationLike;
 use mlir_ext::pass_pipeline::PipelineError;
-use mlir_ext::pipeline_text::PipelineText;
 use passes::assign_buffers::{self, read_assignment};
 use passes::pipeline::{self, HLO};
 use passes::registry::PassStatistics;
@@ -259,7 +258,7 @@ fn the_pipeline_of_compilation_runs() {
            %2 = hlo.add %0, %1 : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
            return %2 : tensor<8xf32> }";
     let module = dialect::parse(&context, text).unwrap();
-    let passes = PipelineText::parse(&format!("{HLO},hlo-fuse"));
+    let passes = pipeline::parse(&format!("{HLO},hlo-fuse"));
     let run = pipeline::run(&module, &passes, true).unwrap();
     assert!(module.as_operation().verify());
     let graph = dialect::mlir_to_graph(&module).unwrap();

@@ -3,10 +3,10 @@
 //! Element `j` of parameter `i` comes from `u = mix((i << 40) + j)`, where `mix` is splitmix64's output function.
 //! Any other program can make the same inputs from the few lines of [`mix`] and [`fill`].
 
-use hlo::attributes::AttributeValue;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Module};
 use hlo::literal::{self, ArrayLiteral, Literal};
+use hlo::ops::constant::ConstantAttributes;
 use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
@@ -113,7 +113,8 @@ pub fn fill_elided(module: &mut Module) -> Result<(), ToolError> {
         for instruction in &mut computation.instructions {
             if let Some(Literal::Elided(shape)) = instruction.literal() {
                 let array = fill(ELIDED_STREAM + number, shape, FillRange::default_for(shape.element_type))?;
-                instruction.attributes.set("value", AttributeValue::Literal(Literal::Array(array)));
+                let value = Literal::Array(array);
+                instruction.attributes = ConstantAttributes { value: &value }.into();
                 number += 1;
             }
             open.extend(&mut instruction.computations);

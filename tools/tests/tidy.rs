@@ -304,6 +304,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
         let names_it = read(&path).lines().any(|line| line.trim_start().starts_with("use evaluator::"));
         assert!(may_name_it || !names_it, "{name} names the evaluator");
     }
+}
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
@@ -355,4 +356,18 @@ fn lowering_stays_above_scf_and_llvm() {
     }
     faults.extend(unused.iter().map(|(file, found)| format!("{file} makes no `{found}`: BELOW_AFFINE can lose it")));
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The file of `passes` that knows whole programs in graph form: it runs pipelines on them.
+const GRAPH_FILE: &str = "passes/src/pipeline.rs";
+
+#[test]
+fn no_pass_takes_the_graph() {
+    for path in files(&["rs"]).into_iter().filter(|path| name(path).contains("passes/src/")) {
+        let text = read(&path);
+        let imports = text.lines().filter(|line| line.contains("graph::"));
+        let mut words = imports.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_'));
+        let is_allowed = name(&path).ends_with(GRAPH_FILE);
+        assert!(is_allowed || words.all(|word| word != "Module"), "{} names the graph's modules", name(&path));
+    }
 }

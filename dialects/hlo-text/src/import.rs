@@ -251,7 +251,9 @@ impl<'t> Importer<'t, '_> {
             (None, Some(operand)) => self.source.location_of(operand.text),
             (None, None) => {
                 match (error.attribute, ast.payload, error.computation.and_then(|index| ast.called.get(index))) {
-                    (Some(attributes::VALUE | attributes::PARAMETER_NUMBER), Some(payload), _) => self.source.location_of(payload),
+                    (Some(attributes::VALUE | attributes::PARAMETER_NUMBER), Some(payload), _) => {
+                        self.source.location_of(payload)
+                    }
                     (_, _, Some(called)) => {
                         let start = self.source.span_of(called.key).start;
                         self.source.location(start..self.source.span_of(called.text).end)
@@ -313,7 +315,7 @@ impl<'t> Importer<'t, '_> {
             if CARRIED.contains(&attribute.key) {
                 instruction.annotations.push((attribute.key.to_string(), attribute.value.to_string()));
             } else if definition.attribute(attribute.key).is_none() || attributes::is_payload(attribute.key) {
-                self.report(self.unknown_attribute(ast.opcode, definition, attribute.key))?;
+                return Err(self.unknown_attribute(ast.opcode, definition, attribute.key));
             }
         }
         Ok(())
@@ -513,17 +515,7 @@ fn similar_opcode(text: &str) -> Option<&'static str> {
 
 /// What stands for a faulty instruction in a module that is not given to anyone.
 fn placeholder(name: String, shape: Option<&Shape>) -> Instruction {
-    Instruction {
-        name,
-        kind: OpKind::Tuple,
-        shape: shape.cloned().unwrap_or(Shape::Token),
-        operands: Vec::new(),
-        attributes: Attributes::new(),
-        computations: Vec::new(),
-        callee: None,
-        annotations: Vec::new(),
-        position: None,
-    }
+    Instruction::new(name, OpKind::Tuple, shape.cloned().unwrap_or(Shape::Token), Vec::new())
 }
 
 fn missing_shape(source: Source<'_>, ast: &ast::Instruction<'_>) -> Error {

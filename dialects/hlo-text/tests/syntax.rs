@@ -522,12 +522,11 @@ fn everything_else_keeps_its_text() {
 ENTRY %e (v1: f32[], v2: f32[3]) -> (f32[], f32[3]) {
   %v1 = f32[] parameter(0), parameter_replication={true}, origin={{"v1"}}
   %v2 = f32[3]{0} parameter(1), origin={{"v2" {0}}}, statistics={visualizing_index=1,stat-1=33}
-  ROOT %t = (f32[], f32[3]{0}) tuple(%v1, %v2), control-predecessors={%v1, %v2}, sharding={devices=[4,1]<=[2,2]T(1,0) last_tile_dim_replicate}, origin={({"v1"}, {"v2"})}, new_key=mesh['x'=2]{a}
+  ROOT %t = (f32[], f32[3]{0}) tuple(%v1, %v2), control-predecessors={%v1, %v2}, sharding={devices=[4,1]<=[2,2]T(1,0) last_tile_dim_replicate}, origin={({"v1"}, {"v2"})}
 }
 "#,
     );
     assert_eq!(root(&module).annotation("control-predecessors"), Some("{%v1, %v2}"));
-    assert_eq!(root(&module).annotation("new_key"), Some("mesh['x'=2]{a}"));
 }
 
 #[test]

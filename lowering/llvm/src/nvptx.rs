@@ -34,6 +34,7 @@ pub struct Ptx {
 /// # Errors
 /// [`Error::Pipeline`], after which the module is half-converted and only good for printing.
 pub fn lower_to_nvvm_dialect(module: &Module, options: LoweringOptions) -> Result<(), Error> {
+    crate::passes::register();
     Ok(run_pipeline(module, PIPELINE, options.verify)?)
 }
 

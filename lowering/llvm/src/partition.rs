@@ -19,7 +19,7 @@ use melior::{
         operation::{OperationBuilder, OperationLike, OperationMutLike},
     },
 };
-use mlir_ext::operations::move_to_end;
+use mlir_ext::operations::{context_of, move_to_end};
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap},
@@ -45,9 +45,7 @@ pub(crate) struct Shard<'c> {
 pub(crate) fn partition<'c>(module: &Module<'c>, operations_per_shard: usize) -> Result<Option<Vec<Shard<'c>>>, Error> {
     let Some(symbols) = scan(module) else { return Ok(None) };
     let Some(assignment) = Assignment::new(&symbols, operations_per_shard.max(1))? else { return Ok(None) };
-    let context = module.context();
-    // SAFETY: the reference lives in this frame only, and the module keeps its context alive.
-    let writer = ShardWriter::new(unsafe { context.to_ref() })?;
+    let writer = ShardWriter::new(context_of(&module.as_operation()))?;
     (0..assignment.efforts.len())
         .map(|shard| writer.write(&symbols, &assignment, shard))
         .collect::<Result<_, _>>()

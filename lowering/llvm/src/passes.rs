@@ -31,7 +31,7 @@ pub fn register() {
                 description: "makes unsigned divisions, shifts and masks of affine divisions whose dividends are not negative",
                 anchor: Anchor::Module,
                 options: &[],
-                dialects: &["arith", "memref", "vector", "scf"],
+                dialects: &unsigned_divisions::DIALECTS,
                 body: Box::new(|root, _, statistics| {
                     let replaced = unsigned_divisions::run(root).map_err(|error| PassFailure::bug(error.to_string()))?;
                     statistics.add("operations", replaced as u64);

@@ -4,6 +4,7 @@ use melior::ir::{
     BlockRef, Module, OperationRef, RegionLike, Type, TypeLike, ValueLike, block::BlockLike, operation::OperationLike,
 };
 use mlir_ext::attributes::{identifier_text, string, symbol};
+use mlir_ext::operations::context_of;
 use std::collections::HashMap;
 
 /// A function or global variable of the llvm dialect.
@@ -23,9 +24,7 @@ pub(crate) struct SymbolScan<'c, 'm> {
 /// Scans the symbols of a module, in order; `None` if it holds anything besides functions and global variables, or
 /// anything that refers to symbols in another way than by calls and addresses.
 pub(crate) fn scan<'c, 'm>(module: &'m Module<'c>) -> Option<Vec<SymbolScan<'c, 'm>>> {
-    let context = module.context();
-    // SAFETY: the reference lives in this frame only, and the module keeps its context alive.
-    let pointer = melior::dialect::llvm::r#type::pointer(unsafe { context.to_ref() }, 0);
+    let pointer = melior::dialect::llvm::r#type::pointer(context_of(&module.as_operation()), 0);
     let mut symbols = Vec::new();
     let mut next = module.body().first_operation();
     while let Some(operation) = next {

@@ -20,6 +20,9 @@ use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::conditions_of;
 use mlir_ext::rewrite::{RewriteError, Rewriter};
 
+/// What is made of `affine`.
+pub const DIALECTS: [&str; 5] = ["affine", "arith", "memref", "scf", "vector"];
+
 /// Lower bound from which on dividends are moved up, far from where that would leave 64 bits.
 const LOWEST_DIVIDEND: i64 = -(1 << 48);
 
@@ -29,6 +32,9 @@ const LOWEST_DIVIDEND: i64 = -(1 << 48);
 /// [`RewriteError`] for invalid IR.
 pub fn run(root: OperationRef<'_, '_>) -> Result<usize, RewriteError> {
     let rewriter = Rewriter::new(root);
+    for dialect in DIALECTS {
+        rewriter.context().get_or_load_dialect(dialect);
+    }
     let mut pass = Pass { rewriter: &rewriter, plain: HashSet::new(), ranges: HashMap::new(), replaced: 0 };
     for block in rewriter.blocks(root) {
         pass.block(block, false)?;

@@ -1,6 +1,7 @@
 //! `bitcast-convert` between element types of different widths ("BitcastConvertType"): the last dimension, least
 //! significant first, appears or disappears. Between types of one width the operation has code of its own.
 
+use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -80,7 +81,7 @@ fn split_complex(builder: &mut GraphBuilder, operand: InstructionId) -> Option<I
     sizes.push(1);
     let part_shape = shape.with_element_type(ElementType::F64);
     let parts = [OpKind::Real, OpKind::Imag].map(|kind| {
-        let part = builder.add(kind, part_shape.clone(), &[operand], Default::default());
+        let part = builder.add(kind, part_shape.clone(), &[operand], Attributes::new());
         builder.reshape(part, &sizes)
     });
     let parts = builder.concatenate(&parts, shape.rank());
@@ -91,7 +92,7 @@ fn split_complex(builder: &mut GraphBuilder, operand: InstructionId) -> Option<I
         builder.reshape(half, &sizes)
     });
     let result = builder.array(re).with_element_type(ElementType::C64);
-    Some(builder.add(OpKind::Complex, result, &[re, im], Default::default()))
+    Some(builder.add(OpKind::Complex, result, &[re, im], Attributes::new()))
 }
 
 /// Two `c64` to a `c128`.
@@ -102,7 +103,7 @@ fn join_complex(builder: &mut GraphBuilder, operand: InstructionId) -> Option<In
     sizes.push(1);
     let part_shape = shape.with_element_type(ElementType::F32);
     let parts = [OpKind::Real, OpKind::Imag].map(|kind| {
-        let part = builder.add(kind, part_shape.clone(), &[operand], Default::default());
+        let part = builder.add(kind, part_shape.clone(), &[operand], Attributes::new());
         builder.reshape(part, &sizes)
     });
     let halves = builder.concatenate(&parts, shape.rank());
@@ -113,5 +114,5 @@ fn join_complex(builder: &mut GraphBuilder, operand: InstructionId) -> Option<In
         builder.reshape(part, sizes)
     });
     let result = builder.array(re).with_element_type(ElementType::C128);
-    Some(builder.add(OpKind::Complex, result, &[re, im], Default::default()))
+    Some(builder.add(OpKind::Complex, result, &[re, im], Attributes::new()))
 }

@@ -179,6 +179,7 @@ pub(super) fn required<'a, T: AttributeType<'a>>(
         message: format!("attribute `{name}` is missing"),
         attribute: None,
         operand: None,
+        computation: None,
     })
 }
 
@@ -195,6 +196,7 @@ pub(super) fn optional<'a, T: AttributeType<'a>>(
         message: format!("{name} {message}"),
         attribute: Some(name),
         operand: None,
+        computation: None,
     })
 }
 
@@ -216,7 +218,7 @@ pub fn typed<'a, T: OperationAttributes<'a>>(kind: OpKind, attributes: &'a Attri
         return T::read(kind, attributes);
     }
     let message = format!("has {}, not {}", declared.owner, T::TABLE.owner);
-    Err(OpError { kind, label: None, message, attribute: None, operand: None })
+    Err(OpError { kind, label: None, message, attribute: None, operand: None, computation: None })
 }
 
 /// Declares the attributes of an operation:
