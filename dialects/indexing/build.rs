@@ -5,7 +5,5 @@ mod build_cpp;
 
 fn main() {
     println!("cargo:rerun-if-changed=../build_cpp.rs");
-    if std::env::var_os("CARGO_FEATURE_MLIR").is_some() {
-        build_cpp::build("HaloIndexingDialect");
-    }
+    build_cpp::build("HaloIndexingDialect");
 }

@@ -102,10 +102,10 @@ pub(super) fn reduce(
         return Err(Failure::malformed("a reduction needs an operand"));
     };
     let plan = Plan::new(first.shape(), dimensions);
-    if let ([operand], [initial], [result], Some(kind)) = (operands, initial, results, function.single_operation()) {
-        if operand.element_type() == result.element_type {
-            return Ok(vec![fold_single(&plan, kind, operand, initial, result)?]);
-        }
+    if let ([operand], [initial], [result], Some(kind)) = (operands, initial, results, function.single_operation())
+        && operand.element_type() == result.element_type
+    {
+        return Ok(vec![fold_single(&plan, kind, operand, initial, result)?]);
     }
     let count = operands.len();
     let start: Vec<Scalar> = initial.iter().map(|array| load(array.element_type(), array.bytes(), 0)).collect();

@@ -45,13 +45,13 @@ fn merge(sizes: &[usize], from: &Side, to: &Side) -> (Vec<usize>, Side, Side) {
         let (step, jump) = (from.strides[dimension], to.strides[dimension]);
         if let (Some(last), Some(outer_step), Some(outer_jump)) =
             (merged.last_mut(), source.strides.last_mut(), target.strides.last_mut())
+            && *outer_step == step * size as isize
+            && *outer_jump == jump * size as isize
         {
-            if *outer_step == step * size as isize && *outer_jump == jump * size as isize {
-                *last *= size;
-                *outer_step = step;
-                *outer_jump = jump;
-                continue;
-            }
+            *last *= size;
+            *outer_step = step;
+            *outer_jump = jump;
+            continue;
         }
         merged.push(size);
         source.strides.push(step);

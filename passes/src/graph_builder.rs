@@ -1,7 +1,7 @@
 //! New instructions: what an operation is replaced by.
 //!
 //! A [`GraphBuilder`] holds the instructions of a computation that a pass writes: a block being rewritten
-//! ([`crate::rewrite`]), or a computation nested in a new operation. Operations made here have the
+//! (`rewrite`), or a computation nested in a new operation. Operations made here have the
 //! shapes that their operands give them, so that an expansion reads like its formula.
 
 use std::cell::OnceCell;
@@ -406,10 +406,10 @@ impl GraphBuilder {
     /// Element `index` of a tuple; the value itself where the tuple was made here.
     pub fn element(&mut self, tuple: InstructionId, index: usize) -> InstructionId {
         let instruction = self.get(tuple);
-        if instruction.kind == OpKind::Tuple {
-            if let Some(&element) = instruction.operands.get(index) {
-                return element;
-            }
+        if instruction.kind == OpKind::Tuple
+            && let Some(&element) = instruction.operands.get(index)
+        {
+            return element;
         }
         let shape = instruction.shape.as_tuple().and_then(|elements| elements.get(index)).cloned();
         let shape = shape.unwrap_or_else(|| {

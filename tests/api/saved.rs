@@ -50,7 +50,7 @@ fn large_program() -> Module {
     let b = HloBuilder::new("large");
     let results: Vec<_> = (0..48)
         .map(|number| {
-            let x = b.parameter(number, Shape::of::<f32>([1000 + number as i64]), "x");
+            let x = b.parameter(number, Shape::of::<f32>([1000 + number]), "x");
             x.exp() * x.tanh() + x.sin()
         })
         .collect();

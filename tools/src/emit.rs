@@ -190,9 +190,6 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
         None => error.into(),
     };
     let plan = plan(&input, options)?;
-    if options.output.phase() > Phase::Input {
-        input::lower_indexing(&context, &mut input.module)?;
-    }
     if options.output.phase() > Phase::Input
         && let Some(graph) = &graph
     {

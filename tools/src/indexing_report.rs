@@ -5,6 +5,7 @@ use std::fmt::Write;
 use hlo::graph::{Computation, InstructionId, Module};
 use hlo::indexing_maps::{Analysis, ValueIndexing};
 use indexing::IndexingMap;
+use melior::Context;
 use serde_json::{Value, json};
 
 use crate::error::ToolError;
@@ -38,10 +39,11 @@ pub struct ReportOptions {
 /// # Errors
 /// If there is no such instruction.
 pub fn report(module: &Module, options: &ReportOptions) -> Result<String, ToolError> {
+    let context = Context::new_with_threading(false);
     let mut text = String::new();
     let Some(name) = &options.instruction else {
         let entry = module.entry();
-        let mut analysis = analysis(entry, options);
+        let mut analysis = analysis(&context, entry, options);
         for (id, instruction) in entry.iter() {
             if !instruction.operands.is_empty() {
                 describe(&mut text, &mut analysis, entry, id, options);
@@ -51,12 +53,12 @@ pub fn report(module: &Module, options: &ReportOptions) -> Result<String, ToolEr
     };
     let (computation, id) =
         find(module, name).ok_or_else(|| ToolError::Usage(format!("no instruction is named `{name}`")))?;
-    describe(&mut text, &mut analysis(computation, options), computation, id, options);
+    describe(&mut text, &mut analysis(&context, computation, options), computation, id, options);
     Ok(text)
 }
 
-fn analysis<'a>(computation: &'a Computation, options: &ReportOptions) -> Analysis<'a> {
-    let analysis = Analysis::new(computation);
+fn analysis<'c, 'a>(context: &'c Context, computation: &'a Computation, options: &ReportOptions) -> Analysis<'c, 'a> {
+    let analysis = Analysis::new(context, computation);
     if options.no_simplify { analysis.without_simplification() } else { analysis }
 }
 
@@ -73,9 +75,9 @@ fn find<'a>(module: &'a Module, name: &str) -> Option<(&'a Computation, Instruct
     None
 }
 
-fn describe<'a>(
+fn describe<'c, 'a>(
     text: &mut String,
-    analysis: &mut Analysis<'a>,
+    analysis: &mut Analysis<'c, 'a>,
     computation: &'a Computation,
     id: InstructionId,
     options: &ReportOptions,
@@ -84,8 +86,8 @@ fn describe<'a>(
     let count = instruction.operands.len();
     let leaves = instruction.shape.leaves().len();
     // For each operand the leaves of the result it has to do with: of a wide tuple, each has one.
-    let mut operands: Vec<Vec<(usize, ValueIndexing)>> = vec![Vec::new(); count];
-    let mut add = |operand: usize, leaf: usize, group: ValueIndexing| {
+    let mut operands: Vec<Vec<(usize, ValueIndexing<'c>)>> = vec![Vec::new(); count];
+    let mut add = |operand: usize, leaf: usize, group: ValueIndexing<'c>| {
         if group != ValueIndexing::Known(Vec::new()) {
             operands[operand].push((leaf, group));
         }
@@ -133,17 +135,17 @@ fn describe<'a>(
 }
 
 /// The elements that a map's run-time variables stand for.
-fn describe_runtimes(text: &mut String, analysis: &Analysis<'_>, map: &IndexingMap) {
+fn describe_runtimes(text: &mut String, analysis: &Analysis<'_, '_>, map: &IndexingMap<'_>) {
     for (i, variable) in map.runtimes().iter().enumerate() {
         let Some(source) = &variable.source else { continue };
         let Some(instruction) = analysis.runtime_instruction(source.value) else { continue };
-        let index: Vec<String> = source.index.iter().map(|expr| map.named(expr).to_string()).collect();
+        let index: Vec<String> = source.index.iter().map(|&expr| map.named(expr).to_string()).collect();
         let _ = writeln!(text, "    rt{i} = {}[{}]", instruction.name, index.join(", "));
     }
 }
 
 /// The maps to or from all leaves of the result; `null` if some are not known.
-fn json_of(groups: &[(usize, ValueIndexing)]) -> Value {
+fn json_of(groups: &[(usize, ValueIndexing<'_>)]) -> Value {
     if groups.iter().any(|(_, group)| *group == ValueIndexing::Unknown) {
         return Value::Null;
     }
@@ -156,9 +158,10 @@ fn json_of(groups: &[(usize, ValueIndexing)]) -> Value {
 /// If a text is not a map, or the maps cannot follow each other.
 pub fn map(first: &str, second: Option<&str>, no_simplify: bool) -> Result<String, ToolError> {
     let bad = |error: indexing::Error| ToolError::Usage(error.to_string());
-    let mut map: IndexingMap = first.parse().map_err(bad)?;
+    let context = Context::new_with_threading(false);
+    let mut map = IndexingMap::parse(&context, first).map_err(bad)?;
     if let Some(second) = second {
-        map = map.compose(&second.parse().map_err(bad)?).map_err(bad)?;
+        map = map.compose(&IndexingMap::parse(&context, second).map_err(bad)?).map_err(bad)?;
     }
     if !no_simplify {
         map.simplify();

@@ -63,26 +63,6 @@ fn phase_of(module: &Module<'_>) -> Phase {
     }
 }
 
-/// Makes arithmetic and loops of the operations of the `indexing` dialect, which no later phase has.
-pub fn lower_indexing<'c>(context: &'c Context, module: &mut Module<'c>) -> Result<(), ToolError> {
-    if indexing_operations(module) {
-        for dialect in ["arith", "scf"] {
-            context.get_or_load_dialect(dialect);
-        }
-        indexing::dialect::lower(context, module).map_err(|error| ToolError::Execution(error.to_string()))?;
-    }
-    Ok(())
-}
-
-fn indexing_operations(module: &Module<'_>) -> bool {
-    let rewriter = Rewriter::new(module.as_operation());
-    let found = rewriter
-        .operations()
-        .iter()
-        .any(|operation| attributes::identifier_text(operation.name()).starts_with("indexing."));
-    found
-}
-
 /// Notes on a module what a dump needs to be compiled further.
 pub fn set_state(module: &mut Module<'_>, rest: &PipelineText, target: &Target) {
     let context = module.context();

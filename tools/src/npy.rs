@@ -236,7 +236,7 @@ mod tests {
     /// A version-1 file as NumPy writes it.
     fn file(dictionary: &str, data: &[u8]) -> Vec<u8> {
         let mut header = dictionary.to_string();
-        while (10 + header.len() + 1) % 64 != 0 {
+        while !(10 + header.len() + 1).is_multiple_of(64) {
             header.push(' ');
         }
         header.push('\n');

@@ -313,7 +313,7 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 10] = [
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
         "index.rs",
-        &["addi", "subi", "muli", "divui", "remui", "shrui", "maxsi", "minsi"],
+        &["addi", "subi", "muli", "divui", "remui", "shrui"],
         "indices that differ between lanes irregularly are vectors",
     ),
     ("index.rs", &["if_else"], "conditions on loaded indices, which affine.if cannot test"),

@@ -4,6 +4,7 @@
 use divan::Bencher;
 use hlo::graph::Module;
 use hlo::indexing_maps::Analysis;
+use melior::Context;
 
 fn main() {
     divan::main();
@@ -15,21 +16,24 @@ fn attention_block() -> Module {
 
 #[divan::bench]
 fn output_to_input(bencher: Bencher) {
+    let context = Context::new_with_threading(false);
     let module = attention_block();
     let entry = module.entry();
-    bencher.bench(|| Analysis::new(entry).output_to_input(entry.root, 0));
+    bencher.bench_local(|| Analysis::new(&context, entry).output_to_input(entry.root, 0));
 }
 
 #[divan::bench]
 fn input_to_output(bencher: Bencher) {
+    let context = Context::new_with_threading(false);
     let module = attention_block();
     let entry = module.entry();
-    bencher.bench(|| Analysis::new(entry).input_to_output(entry.root, 0));
+    bencher.bench_local(|| Analysis::new(&context, entry).input_to_output(entry.root, 0));
 }
 
 #[divan::bench]
 fn without_simplification(bencher: Bencher) {
+    let context = Context::new_with_threading(false);
     let module = attention_block();
     let entry = module.entry();
-    bencher.bench(|| Analysis::new(entry).without_simplification().output_to_input(entry.root, 0));
+    bencher.bench_local(|| Analysis::new(&context, entry).without_simplification().output_to_input(entry.root, 0));
 }

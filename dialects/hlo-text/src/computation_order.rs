@@ -78,12 +78,12 @@ impl<'m> ComputationOrder<'m> {
             }
             frame.instruction += 1;
             frame.called = 0;
-            if let Some(callee) = instruction.callee.map(|callee| callee.index()) {
-                if let Some(function) = module.functions.get(callee).filter(|_| !is_visited[callee]) {
-                    is_visited[callee] = true;
-                    if !self.reuse(function, true) {
-                        path.push(Frame::new(function, true));
-                    }
+            if let Some(callee) = instruction.callee.map(|callee| callee.index())
+                && let Some(function) = module.functions.get(callee).filter(|_| !is_visited[callee])
+            {
+                is_visited[callee] = true;
+                if !self.reuse(function, true) {
+                    path.push(Frame::new(function, true));
                 }
             }
         }

@@ -121,14 +121,14 @@ fn callees_first(module: &Module<'_>) -> Vec<usize> {
 /// The computations that an instruction calls, in the order in which they are written (see `computation_order.rs`).
 fn called_in_order<'a, 't>(instruction: &'a Instruction<'t>) -> Vec<&'a Called<'t>> {
     let mut called: Vec<&Called<'t>> = instruction.called.iter().collect();
-    if called.len() > 1 {
-        if let Ok(kind) = instruction.opcode.parse() {
-            let keys = ops::definition(kind).computations;
-            let position = |key: &str| keys.iter().position(|declared| declared.name() == key);
-            called.sort_by_key(|called| position(called.key));
-            if kind == OpKind::While {
-                called.reverse();
-            }
+    if called.len() > 1
+        && let Ok(kind) = instruction.opcode.parse()
+    {
+        let keys = ops::definition(kind).computations;
+        let position = |key: &str| keys.iter().position(|declared| declared.name() == key);
+        called.sort_by_key(|called| position(called.key));
+        if kind == OpKind::While {
+            called.reverse();
         }
     }
     called

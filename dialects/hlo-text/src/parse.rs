@@ -483,15 +483,15 @@ impl<'t> Body<'t> {
                         later: defined_later(source, text),
                     });
                 };
-                if let (Some(declared), Some(found)) = (&shape, &self.instructions[position as usize].shape) {
-                    if !declared.compatible(found) {
-                        return Err(Error::OperandShape {
-                            at: source.location_of(text),
-                            name: text.to_string(),
-                            declared: declared.to_string(),
-                            found: found.to_string(),
-                        });
-                    }
+                if let (Some(declared), Some(found)) = (&shape, &self.instructions[position as usize].shape)
+                    && !declared.compatible(found)
+                {
+                    return Err(Error::OperandShape {
+                        at: source.location_of(text),
+                        name: text.to_string(),
+                        declared: declared.to_string(),
+                        found: found.to_string(),
+                    });
                 }
                 position
             }
@@ -543,13 +543,13 @@ impl<'t> Body<'t> {
         };
         let root = self.root.unwrap_or(last as u32);
         let root_instruction = &self.instructions[root as usize];
-        if let (Some(declared), Some(found)) = (&self.result, &root_instruction.shape) {
-            if !declared.compatible(found) {
-                faults.add(fault(
-                    root_instruction.anchor(),
-                    format!("the root has shape {found}, but the computation is declared to give {declared}"),
-                ))?;
-            }
+        if let (Some(declared), Some(found)) = (&self.result, &root_instruction.shape)
+            && !declared.compatible(found)
+        {
+            faults.add(fault(
+                root_instruction.anchor(),
+                format!("the root has shape {found}, but the computation is declared to give {declared}"),
+            ))?;
         }
         let mut numbered: Vec<(i64, u32)> = Vec::new();
         for (position, instruction) in self.instructions.iter().enumerate() {

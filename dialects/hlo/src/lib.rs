@@ -1,6 +1,7 @@
 //! The `hlo` dialect: types, attributes, operations with their shape rules and the MLIR bridge.
 //!
-//! The plain-Rust core ([`graph`], [`ops`]) does not touch MLIR; `dialect` maps it to the ODS dialect.
+//! The plain-Rust core ([`graph`], [`ops`]) does not touch MLIR; `dialect` maps it to the ODS dialect, and the
+//! maps of `indexing_maps` are affine maps.
 //!
 //! Errors are those of the layer that finds them, each with what is known there: names that mean nothing
 //! (`UnknownOp`, `UnknownElementType`, `UnknownWord`: what `FromStr` gives), literals ([`literal::LiteralError`]), a rule
@@ -17,6 +18,7 @@ pub mod dialect;
 pub mod element_type;
 pub mod float_format;
 pub mod graph;
+#[cfg(feature = "mlir")]
 pub mod indexing_maps;
 pub mod literal;
 pub mod op_kind;

@@ -175,7 +175,9 @@ fn literals_of_every_element_type_round_trip() {
                 let shape = ArrayShape::new(element_type, dimensions.clone());
                 let width = element_type.byte_width();
                 // One bit in each element: a value of every type, 0 or 1 for pred and 2-bit types.
-                let byte = |position: usize| u8::from(position % width == 0 && (splat || position / width % 3 != 0));
+                let byte = |position: usize| {
+                    u8::from(position.is_multiple_of(width) && (splat || !(position / width).is_multiple_of(3)))
+                };
                 let bytes: Vec<u8> = (0..shape.byte_size()).map(byte).collect();
                 elements.push(main.constant(ArrayLiteral::from_bytes(shape, &bytes).unwrap().into()));
             }

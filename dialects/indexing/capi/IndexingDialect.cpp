@@ -1,40 +1,25 @@
 //===- IndexingDialect.cpp - the indexing dialect and its C interface -----===//
 //
-// Generated code, and callbacks into Rust for all that concerns maps.
+// Generated code, and a callback into Rust for all that concerns maps.
 //
 //===----------------------------------------------------------------------===//
 
 #include "IndexingDialect.h"
 
-#include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/CAPI/IR.h"
 #include "mlir/CAPI/Registration.h"
 #include "mlir/IR/Builders.h"
-#include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/DialectImplementation.h"
-#include "mlir/IR/OpImplementation.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/TypeSwitch.h"
-
-namespace halo::indexing {
-
-/// What the generated verifiers call.
-static llvm::LogicalResult verifyOperation(mlir::Operation *operation);
-
-} // namespace halo::indexing
 
 #include "Indexing_dialect.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "Indexing_attrdef.h.inc"
-#define GET_OP_CLASSES
-#include "Indexing_op.h.inc"
 
 #include "Indexing_dialect.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "Indexing_attrdef.cpp.inc"
-#define GET_OP_CLASSES
-#include "Indexing_op.cpp.inc"
 
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Indexing, indexing,
                                       halo::indexing::IndexingDialect)
@@ -46,18 +31,9 @@ void IndexingDialect::initialize() {
 #define GET_ATTRDEF_LIST
 #include "Indexing_attrdef.cpp.inc"
       >();
-  addOperations<
-#define GET_OP_LIST
-#include "Indexing_op.cpp.inc"
-      >();
 }
 
 static HaloIndexingNormalizeMap normalizeMap = nullptr;
-static HaloIndexingVerifyOperation operationVerifier = nullptr;
-
-static llvm::LogicalResult verifyOperation(mlir::Operation *operation) {
-  return llvm::success(operationVerifier && operationVerifier(wrap(operation)));
-}
 
 /// The text as maps are printed, or in `message` what is wrong with it.
 static bool normalize(llvm::StringRef text, std::string &result) {
@@ -98,10 +74,8 @@ MapAttr::verify(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
 
 } // namespace halo::indexing
 
-void haloIndexingSetCallbacks(HaloIndexingNormalizeMap normalize,
-                              HaloIndexingVerifyOperation verify) {
+void haloIndexingSetNormalizeMap(HaloIndexingNormalizeMap normalize) {
   halo::indexing::normalizeMap = normalize;
-  halo::indexing::operationVerifier = verify;
 }
 
 MlirAttribute haloIndexingMapGet(MlirContext context, MlirStringRef text) {

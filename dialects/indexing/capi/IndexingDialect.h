@@ -1,7 +1,7 @@
 //===- IndexingDialect.h - C interface to the indexing dialect --*- C -*-===//
 //
 // What the Rust side needs beyond MLIR's own C interface: registration, the
-// map attribute, and the callbacks that know what a map is.
+// map attribute, and the callback that knows what a map is.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,13 +22,8 @@ typedef bool (*HaloIndexingNormalizeMap)(MlirStringRef text,
                                          MlirStringCallback write,
                                          void *userData);
 
-/// Verifies an operation; emits its own diagnostics and returns whether the
-/// operation is valid. Called from any thread.
-typedef bool (*HaloIndexingVerifyOperation)(MlirOperation operation);
-
-/// Sets the callbacks of the process. Without them nothing is valid.
-void haloIndexingSetCallbacks(HaloIndexingNormalizeMap normalize,
-                              HaloIndexingVerifyOperation verify);
+/// Sets the callback of the process. Without it nothing is valid.
+void haloIndexingSetNormalizeMap(HaloIndexingNormalizeMap normalize);
 
 /// The attribute of a map's text, which is as maps are printed.
 MlirAttribute haloIndexingMapGet(MlirContext context, MlirStringRef text);

@@ -1,10 +1,11 @@
 //! Composition of maps.
 
+use mlir_ext::affine::Expr;
+
 use crate::error::Error;
-use crate::expr::{Expr, Var};
 use crate::map::IndexingMap;
 
-impl IndexingMap {
+impl<'c> IndexingMap<'c> {
     /// `second` after `self`: `x -> second(self(x))`, on the points that `self` takes into `second`'s domain.
     ///
     /// The range and run-time variables are those of `second`, then those of `self`. The constraints are
@@ -13,45 +14,47 @@ impl IndexingMap {
     ///
     /// # Errors
     /// If `self` has not as many results as `second` has dimensions.
-    pub fn compose(&self, second: &IndexingMap) -> Result<IndexingMap, Error> {
+    pub fn compose(&self, second: &IndexingMap<'c>) -> Result<IndexingMap<'c>, Error> {
         let first = self;
-        if first.results.len() != second.dims.len() {
+        if first.results().len() != second.dims.len() {
             return Err(Error::Invalid(format!(
                 "a map with {} results cannot be followed by one with {} dimensions",
-                first.results.len(),
+                first.results().len(),
                 second.dims.len()
             )));
         }
-        let ranges = second.ranges.len() as u32;
-        let runtimes = second.runtimes.len() as u32;
-        // The variables of `first` come after those of `second`.
-        let shift = |variable: Var| match variable {
-            Var::Dim(_) => None,
-            Var::Range(i) => Some(Expr::variable(Var::Range(i + ranges))),
-            Var::Runtime(i) => Some(Expr::variable(Var::Runtime(i + runtimes))),
-        };
-        let mut shifted = first.clone();
-        if ranges + runtimes > 0 {
-            shifted.rewrite(&|expr| expr.substitute(&shift));
-        }
-        let mut composed = second.clone();
-        composed.constraints.clear();
-        composed.rewrite(&|expr| expr.substitute_dims(&shifted.results));
-        composed.dims = shifted.dims;
-        composed.ranges.extend(shifted.ranges);
-        composed.runtimes.extend(shifted.runtimes);
+        let (ranges, more_ranges) = (second.ranges.len(), first.ranges.len());
+        let (runtimes, more_runtimes) = (second.runtimes.len(), first.runtimes.len());
+        let symbols = |from: usize, count: usize| (from..from + count).map(|i| Expr::symbol(self.context, i));
+        let of_first: Vec<Expr<'c>> =
+            symbols(ranges, more_ranges).chain(symbols(ranges + more_ranges + runtimes, more_runtimes)).collect();
+        let of_second: Vec<Expr<'c>> = symbols(0, ranges).chain(symbols(ranges + more_ranges, runtimes)).collect();
+        let places: Vec<Expr<'c>> = first.results().iter().map(|expr| expr.replace(&[], &of_first)).collect();
+
+        let in_second = |expr: Expr<'c>| expr.replace(&places, &of_second);
+        let in_first = |expr: Expr<'c>| expr.replace(&[], &of_first);
+        let runtimes_of_second = second.runtimes.iter().map(|variable| variable.rewritten(&in_second));
+        let runtimes_of_first = first.runtimes.iter().map(|variable| variable.rewritten(&in_first));
+        let mut composed = IndexingMap::new(
+            self.context,
+            first.dims.clone(),
+            [second.ranges.as_slice(), &first.ranges].concat(),
+            runtimes_of_second.chain(runtimes_of_first).collect(),
+            second.results().iter().map(|&expr| in_second(expr)).collect(),
+            Vec::new(),
+        );
         if first.known_empty || second.known_empty {
             composed.reset_to_known_empty();
             return Ok(composed);
         }
         for constraint in &second.constraints {
-            composed.add_constraint(constraint.expr.substitute_dims(&shifted.results), constraint.interval);
+            composed.add_constraint(in_second(constraint.expr), constraint.interval);
         }
-        for constraint in shifted.constraints {
-            composed.add_constraint(constraint.expr, constraint.interval);
+        for constraint in &first.constraints {
+            composed.add_constraint(in_first(constraint.expr), constraint.interval);
         }
-        for (result, dim) in shifted.results.iter().zip(&second.dims) {
-            composed.add_constraint(result.clone(), dim.bounds);
+        for (&place, dim) in places.iter().zip(&second.dims) {
+            composed.add_constraint(place, dim.bounds);
         }
         Ok(composed)
     }

@@ -16,7 +16,4 @@ pub enum Error {
     /// A map's parts do not fit together.
     #[error("{0}")]
     Invalid(String),
-    /// The expression cannot be held by an `mlir::AffineExpr`.
-    #[error("{0} is not an affine expression")]
-    NotAffine(String),
 }

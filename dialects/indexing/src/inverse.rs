@@ -1,6 +1,8 @@
 //! Inverse maps, and comparison of maps as functions.
 
-use crate::expr::{Expr, Operator, Var};
+use melior::Context;
+use mlir_ext::affine::{Expr, Operator, Var};
+
 use crate::interval::Interval;
 use crate::linear::Linear;
 use crate::map::{IndexingMap, Variable};
@@ -9,45 +11,45 @@ use crate::map::{IndexingMap, Variable};
 const MAX_POINTS: u64 = 1 << 18;
 
 /// `(d floordiv divisor) mod extent`, a digit of dimension `d`, and where a result holds it.
-struct Digit {
+struct Digit<'c> {
     dimension: u32,
     divisor: i64,
     extent: i64,
     /// The least value of the dimension, which the digit is counted from.
-    value: Expr,
+    value: Expr<'c>,
 }
 
-impl IndexingMap {
+impl<'c> IndexingMap<'c> {
     /// The map from results to dimensions, if this one is invertible and its results are sums of digits of
     /// its dimensions: permutations, offsets, strides, reversals, reshapes and their compositions. The inverse
     /// is simplified. `None` for maps with range or run-time variables or constraints.
-    pub fn inverse(&self) -> Option<IndexingMap> {
+    pub fn inverse(&self) -> Option<IndexingMap<'c>> {
         if self.known_empty || !(self.ranges.is_empty() && self.runtimes.is_empty() && self.constraints.is_empty()) {
             return None;
         }
-        let mut digits: Vec<Digit> = Vec::new();
+        let mut digits: Vec<Digit<'c>> = Vec::new();
         let mut dims = Vec::new();
         let mut constraints = Vec::new();
-        for (position, result) in self.results.iter().enumerate() {
+        for (position, &result) in self.results().iter().enumerate() {
             dims.push(Variable::new(self.range_of(result)));
             let sum = Linear::from_expr(result)?;
             // The digit with the least coefficient is the remainder, the next one its quotient, and so on.
             let mut parts = Vec::new();
             let mut least = sum.constant;
-            for (atom, k) in &sum.terms {
+            for &(atom, k) in &sum.terms {
                 let (dimension, divisor, digit_of) = digit(atom)?;
                 let bounds = self.range_of(atom);
                 let extent = i64::try_from(bounds.len()?).ok()?;
-                least = least.checked_add(k.checked_mul(if *k > 0 { bounds.lower } else { bounds.upper })?)?;
-                parts.push((*k, dimension, divisor, extent, bounds, digit_of));
+                least = least.checked_add(k.checked_mul(if k > 0 { bounds.lower } else { bounds.upper })?)?;
+                parts.push((k, dimension, divisor, extent, bounds, digit_of));
             }
             parts.sort_by_key(|part| part.0.unsigned_abs());
-            let place = Expr::dim(position) - least;
+            let place = Expr::dim(self.context, position) - least;
             let mut below = 1i64;
             if let Some(first) = parts.first() {
                 below = first.0.checked_abs()?;
                 if below > 1 {
-                    constraints.push((place.clone().modulo(below), Interval::point(0)));
+                    constraints.push((place.modulo(below), Interval::point(0)));
                 }
             }
             for (k, dimension, divisor, extent, bounds, _) in parts {
@@ -57,9 +59,9 @@ impl IndexingMap {
                 }
                 if step > below {
                     // A gap between the digits: only multiples of the step below the former ones occur.
-                    constraints.push((place.clone().modulo(step), Interval::new(0, below - 1)));
+                    constraints.push((place.modulo(step), Interval::new(0, below - 1)));
                 }
-                let counted = place.clone().floordiv(step).modulo(extent);
+                let counted = place.floordiv(step).modulo(extent);
                 let value = if k > 0 { counted + bounds.lower } else { -counted + bounds.upper };
                 digits.push(Digit { dimension, divisor, extent, value });
                 below = step.checked_mul(extent)?;
@@ -67,18 +69,18 @@ impl IndexingMap {
         }
         let mut results = Vec::new();
         for (i, variable) in self.dims.iter().enumerate() {
-            results.push(put_together(i as u32, variable.bounds, &mut digits)?);
+            results.push(put_together(self.context, i as u32, variable.bounds, &mut digits)?);
         }
         if !digits.is_empty() {
             return None;
         }
-        let mut inverse = IndexingMap::new(dims, Vec::new(), Vec::new(), results, Vec::new());
+        let mut inverse = IndexingMap::new(self.context, dims, Vec::new(), Vec::new(), results, Vec::new());
         for (expr, interval) in constraints {
             inverse.add_constraint(expr, interval);
         }
         // Digits that do not fill their dimension leave values out.
-        for (result, variable) in inverse.results.clone().into_iter().zip(&self.dims) {
-            if !variable.bounds.contains_interval(inverse.range_of(&result)) {
+        for (&result, variable) in inverse.results().iter().zip(&self.dims) {
+            if !variable.bounds.contains_interval(inverse.range_of(result)) {
                 inverse.add_constraint(result, variable.bounds);
             }
         }
@@ -91,18 +93,18 @@ impl IndexingMap {
     /// operations that only choose indices: broadcast, transpose, reduce, dot, sort.
     ///
     /// Dimensions that no result has become range variables, in their order.
-    pub fn converse(&self) -> Option<IndexingMap> {
+    pub fn converse(&self) -> Option<IndexingMap<'c>> {
         if self.known_empty {
-            let zeros = vec![Expr::constant(0); self.dims.len()];
-            let mut empty = IndexingMap::from_sizes(&vec![0; self.results.len()], &[], zeros);
+            let zeros = vec![Expr::constant(self.context, 0); self.dims.len()];
+            let mut empty = IndexingMap::from_sizes(self.context, &vec![0; self.results().len()], &[], zeros);
             empty.reset_to_known_empty();
             return Some(empty);
         }
         if !self.runtimes.is_empty() || !self.constraints.is_empty() {
             return None;
         }
-        let mut chosen: Vec<Var> = Vec::with_capacity(self.results.len());
-        for result in &self.results {
+        let mut chosen: Vec<Var> = Vec::with_capacity(self.results().len());
+        for result in self.results() {
             let variable = result.as_variable().filter(|variable| !chosen.contains(variable))?;
             chosen.push(variable);
         }
@@ -111,20 +113,20 @@ impl IndexingMap {
         let mut results = Vec::with_capacity(self.dims.len());
         for (i, variable) in self.dims.iter().enumerate() {
             results.push(match chosen.iter().position(|&chosen| chosen == Var::Dim(i as u32)) {
-                Some(place) => Expr::dim(place),
+                Some(place) => Expr::dim(self.context, place),
                 None => {
                     ranges.push(variable.clone());
-                    Expr::range(ranges.len() - 1)
+                    Expr::symbol(self.context, ranges.len() - 1)
                 }
             });
         }
-        Some(IndexingMap::new(dims, ranges, Vec::new(), results, Vec::new()))
+        Some(IndexingMap::new(self.context, dims, ranges, Vec::new(), results, Vec::new()))
     }
 
     /// Whether two maps are the same function with the same domain: `None` if this is not known. Variables are
     /// compared by position, so both need as many of each kind.
-    pub fn same_function(&self, other: &IndexingMap) -> Option<bool> {
-        let counts = |m: &IndexingMap| (m.dims.len(), m.ranges.len(), m.runtimes.len(), m.results.len());
+    pub fn same_function(&self, other: &IndexingMap<'c>) -> Option<bool> {
+        let counts = |m: &IndexingMap<'c>| (m.dims.len(), m.ranges.len(), m.runtimes.len(), m.results().len());
         if counts(self) != counts(other) {
             return None;
         }
@@ -144,7 +146,7 @@ impl IndexingMap {
         if a.box_size()? > MAX_POINTS || b.box_size()? > MAX_POINTS {
             return None;
         }
-        let within = |a: &IndexingMap, b: &IndexingMap| {
+        let within = |a: &IndexingMap<'c>, b: &IndexingMap<'c>| {
             a.points().all(|p| {
                 b.contains(&p.dims, &p.ranges, &p.runtimes)
                     && a.evaluate(&p.dims, &p.ranges, &p.runtimes) == b.evaluate(&p.dims, &p.ranges, &p.runtimes)
@@ -156,8 +158,13 @@ impl IndexingMap {
 
 /// A dimension from its digits, which are taken out of the list: they have to follow each other without gap
 /// or overlap from divisor 1 to the whole of the dimension. A dimension with one value needs no digit.
-fn put_together(dimension: u32, bounds: Interval, digits: &mut Vec<Digit>) -> Option<Expr> {
-    let mut value = Expr::constant(0);
+fn put_together<'c>(
+    context: &'c Context,
+    dimension: u32,
+    bounds: Interval,
+    digits: &mut Vec<Digit<'c>>,
+) -> Option<Expr<'c>> {
+    let mut value = Expr::constant(context, 0);
     let mut reached = 1i64;
     let mut found = false;
     while let Some(at) = digits.iter().position(|d| d.dimension == dimension && d.divisor == reached) {
@@ -167,7 +174,7 @@ fn put_together(dimension: u32, bounds: Interval, digits: &mut Vec<Digit>) -> Op
         found = true;
     }
     if !found {
-        return bounds.as_point().map(Expr::constant);
+        return bounds.as_point().map(|point| Expr::constant(context, point));
     }
     let extent = i64::try_from(bounds.len()?).ok()?;
     // Without a lower bound of 0 only the undivided dimension is its own digit.
@@ -175,7 +182,7 @@ fn put_together(dimension: u32, bounds: Interval, digits: &mut Vec<Digit>) -> Op
 }
 
 /// Reads `d`, `d floordiv a`, `d mod b` and `(d floordiv a) mod b`: dimension, divisor, and modulus.
-pub(crate) fn digit(atom: &Expr) -> Option<(u32, i64, Option<i64>)> {
+pub(crate) fn digit(atom: Expr<'_>) -> Option<(u32, i64, Option<i64>)> {
     let (rest, modulus) = match atom.as_binary_with_constant(Operator::Mod) {
         Some((x, m)) if m > 0 => (x, Some(m)),
         _ => (atom, None),
@@ -186,6 +193,6 @@ pub(crate) fn digit(atom: &Expr) -> Option<(u32, i64, Option<i64>)> {
     };
     match rest.as_variable()? {
         Var::Dim(i) => Some((i, divisor, modulus)),
-        Var::Range(_) | Var::Runtime(_) => None,
+        Var::Symbol(_) => None,
     }
 }

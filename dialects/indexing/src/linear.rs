@@ -3,32 +3,38 @@
 //! An *atom* is an expression that is neither a sum, nor a constant, nor a product with a constant. All
 //! operations are exact; `None` says that a number left `i64`.
 
-use crate::expr::{Expr, ExprKind, Operator};
+use melior::Context;
+use mlir_ext::affine::{Expr, ExprKind, Operator};
 
 /// A sum of atoms with coefficients, and a constant. No atom occurs twice, no coefficient is zero.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Linear {
+pub struct Linear<'c> {
     /// The atoms and their coefficients, in order of appearance.
-    pub terms: Vec<(Expr, i64)>,
+    pub terms: Vec<(Expr<'c>, i64)>,
     /// The constant summand.
     pub constant: i64,
 }
 
-impl Linear {
+impl<'c> Linear<'c> {
     /// A constant.
-    pub fn constant(value: i64) -> Linear {
+    pub fn constant(value: i64) -> Self {
         Linear { terms: Vec::new(), constant: value }
     }
 
-    /// A single atom (an expression of any kind is split into its terms).
-    pub fn from_expr(expr: &Expr) -> Option<Linear> {
+    /// A single atom.
+    pub(crate) fn atom(atom: Expr<'c>) -> Self {
+        Linear { terms: vec![(atom, 1)], constant: 0 }
+    }
+
+    /// An expression split into its terms.
+    pub fn from_expr(expr: Expr<'c>) -> Option<Self> {
         let mut sum = Linear::default();
         sum.add_expr(expr, 1)?;
         Some(sum)
     }
 
     /// Adds `factor * expr`, distributing over sums and products with constants.
-    pub fn add_expr(&mut self, expr: &Expr, factor: i64) -> Option<()> {
+    pub fn add_expr(&mut self, expr: Expr<'c>, factor: i64) -> Option<()> {
         match expr.kind() {
             ExprKind::Constant(value) => {
                 self.constant = self.constant.checked_add(value.checked_mul(factor)?)?;
@@ -40,14 +46,14 @@ impl Linear {
             }
             ExprKind::Binary(Operator::Mul, left, right) => match right.as_constant() {
                 Some(c) => self.add_expr(left, factor.checked_mul(c)?),
-                None => self.add_atom(expr.clone(), factor),
+                None => self.add_atom(expr, factor),
             },
-            ExprKind::Variable(_) | ExprKind::Binary(..) => self.add_atom(expr.clone(), factor),
+            ExprKind::Variable(_) | ExprKind::Binary(..) => self.add_atom(expr, factor),
         }
     }
 
     /// Adds `coefficient * atom`.
-    pub fn add_atom(&mut self, atom: Expr, coefficient: i64) -> Option<()> {
+    pub fn add_atom(&mut self, atom: Expr<'c>, coefficient: i64) -> Option<()> {
         if coefficient == 0 {
             return Some(());
         }
@@ -63,16 +69,16 @@ impl Linear {
     }
 
     /// Adds `factor * other`.
-    pub fn add_scaled(&mut self, other: &Linear, factor: i64) -> Option<()> {
-        for (atom, coefficient) in &other.terms {
-            self.add_atom(atom.clone(), coefficient.checked_mul(factor)?)?;
+    pub fn add_scaled(&mut self, other: &Linear<'c>, factor: i64) -> Option<()> {
+        for &(atom, coefficient) in &other.terms {
+            self.add_atom(atom, coefficient.checked_mul(factor)?)?;
         }
         self.constant = self.constant.checked_add(other.constant.checked_mul(factor)?)?;
         Some(())
     }
 
     /// The product with a constant.
-    pub fn scaled(&self, factor: i64) -> Option<Linear> {
+    pub fn scaled(&self, factor: i64) -> Option<Self> {
         let mut result = Linear::default();
         result.add_scaled(self, factor)?;
         Some(result)
@@ -84,16 +90,16 @@ impl Linear {
     }
 
     /// The atom, if the sum is just that.
-    pub fn as_atom(&self) -> Option<&Expr> {
+    pub fn as_atom(&self) -> Option<Expr<'c>> {
         match self.terms.as_slice() {
-            [(atom, 1)] if self.constant == 0 => Some(atom),
+            &[(atom, 1)] if self.constant == 0 => Some(atom),
             _ => None,
         }
     }
 
     /// The coefficient of `atom`; zero if it does not occur.
-    pub fn coefficient(&self, atom: &Expr) -> i64 {
-        self.terms.iter().find(|(a, _)| a == atom).map_or(0, |(_, c)| *c)
+    pub fn coefficient(&self, atom: Expr<'c>) -> i64 {
+        self.terms.iter().find(|(a, _)| *a == atom).map_or(0, |(_, c)| *c)
     }
 
     /// The greatest common divisor of the coefficients; zero without terms.
@@ -102,32 +108,28 @@ impl Linear {
     }
 
     /// Whether both have the same terms, whatever their constants.
-    pub fn same_terms(&self, other: &Linear) -> bool {
-        self.terms.len() == other.terms.len() && self.terms.iter().all(|(atom, c)| other.coefficient(atom) == *c)
+    pub fn same_terms(&self, other: &Linear<'c>) -> bool {
+        self.terms.len() == other.terms.len() && self.terms.iter().all(|&(atom, c)| other.coefficient(atom) == c)
     }
 
     /// The sum as an expression, the constant last: variables in their order if there is nothing else, else
-    /// summands in the order of expressions.
-    pub fn to_expr(&self) -> Expr {
-        let summand = |(atom, c): &(Expr, i64)| atom.clone() * *c;
+    /// summands in the order of expressions; those without dimensions at the end, where MLIR puts them.
+    pub fn to_expr(&self, context: &'c Context) -> Expr<'c> {
         let only_variables = self.terms.iter().all(|(atom, _)| atom.as_variable().is_some());
-        let summands = if only_variables {
-            let mut terms: Vec<&(Expr, i64)> = self.terms.iter().collect();
-            terms.sort_by_key(|(atom, _)| atom.as_variable());
-            terms.into_iter().map(summand).collect()
+        let mut summands: Vec<Expr<'c>> = if only_variables {
+            let mut terms = self.terms.clone();
+            terms.sort_unstable_by_key(|(atom, _)| *atom);
+            terms.into_iter().map(|(atom, c)| atom * c).collect()
         } else {
-            let mut summands: Vec<Expr> = self.terms.iter().map(summand).collect();
-            summands.sort();
+            let mut summands: Vec<Expr<'c>> = self.terms.iter().map(|&(atom, c)| atom * c).collect();
+            summands.sort_unstable();
             summands
         };
-        let mut summands = summands.into_iter();
-        let Some(mut sum) = summands.next() else {
-            return Expr::constant(self.constant);
-        };
-        for summand in summands {
-            sum = sum + summand;
+        summands.sort_by_key(|summand| summand.is_symbolic());
+        match summands.into_iter().reduce(|sum, summand| sum + summand) {
+            Some(sum) => sum + self.constant,
+            None => Expr::constant(context, self.constant),
         }
-        sum + self.constant
     }
 }
 

@@ -1,18 +1,32 @@
 //! Reads the text form of maps and expressions; the inverse of printing.
 //!
 //! `floordiv` may be written `/` and `mod` `%`. A variable without an entry in the domain is unbounded; a
-//! second entry for a variable narrows its bounds. Expressions nest at most [`MAX_DEPTH`] deep.
+//! second entry for a variable narrows its bounds. `min` and `max` may be written where the domain decides which of
+//! the values it is. Expressions nest at most [`MAX_DEPTH`] deep.
 
-use std::str::FromStr;
 use std::sync::Arc;
 
+use melior::Context;
+use mlir_ext::affine::{Expr, Operator, Var};
+
 use crate::error::Error;
-use crate::expr::{Expr, Operator, Var};
 use crate::interval::Interval;
-use crate::map::{Constraint, IndexingMap, Variable};
+use crate::map::{IndexingMap, Variable};
+use crate::print::default_name;
 
 /// The deepest expression the parser accepts, so that recursion over a parsed expression is safe.
 pub const MAX_DEPTH: usize = 256;
+
+/// Number of the symbol that stands for the first minimum or maximum until the domain has been read.
+const FIRST_CHOICE: u32 = 1 << 30;
+
+/// A minimum or maximum of two expressions.
+struct Choice<'c> {
+    offset: usize,
+    is_minimum: bool,
+    left: Expr<'c>,
+    right: Expr<'c>,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Token<'a> {
@@ -23,45 +37,54 @@ enum Token<'a> {
     End,
 }
 
-struct Parser<'a> {
+struct Parser<'a, 'c> {
+    context: &'c Context,
     text: &'a str,
     position: usize,
     token: Token<'a>,
     token_start: usize,
     names: Vec<(Arc<str>, Var)>,
     depth: usize,
+    choices: Vec<Choice<'c>>,
 }
 
-impl FromStr for IndexingMap {
-    type Err = Error;
-
+impl<'c> IndexingMap<'c> {
     /// Parses `(d0)[s0]{rt0} -> (…), domain: …` or `KNOWN EMPTY`.
-    fn from_str(text: &str) -> Result<IndexingMap, Error> {
-        let mut parser = Parser::new(text)?;
+    ///
+    /// # Errors
+    /// [`Error::Parse`] if the text is no map.
+    pub fn parse(context: &'c Context, text: &str) -> Result<Self, Error> {
+        let mut parser = Parser::new(context, text)?;
         let map = parser.map()?;
         parser.expect_end()?;
         Ok(map)
     }
+
+    /// Parses an expression over the variables of this map.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] if the text is no expression, or names another variable.
+    pub fn parse_expr(&self, text: &str) -> Result<Expr<'c>, Error> {
+        let mut parser = Parser::new(self.context, text)?;
+        parser.names = self.all_variables().map(|v| (self.name(v).into(), v)).collect();
+        let expr = parser.sum()?;
+        parser.expect_end()?;
+        Ok(decided(expr, &parser.decisions(self)?))
+    }
 }
 
-/// Parses an expression over the variables of `map`.
-pub fn parse_expr(text: &str, map: &IndexingMap) -> Result<Expr, Error> {
-    let mut parser = Parser::new(text)?;
-    parser.names = map
-        .all_variables()
-        .map(|v| {
-            let name = map.variable(v).and_then(|v| v.name.clone());
-            (name.unwrap_or_else(|| Expr::variable(v).to_string().into()), v)
-        })
-        .collect();
-    let expr = parser.sum()?;
-    parser.expect_end()?;
-    Ok(expr)
-}
-
-impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Result<Parser<'a>, Error> {
-        let mut parser = Parser { text, position: 0, token: Token::End, token_start: 0, names: Vec::new(), depth: 0 };
+impl<'a, 'c> Parser<'a, 'c> {
+    fn new(context: &'c Context, text: &'a str) -> Result<Self, Error> {
+        let mut parser = Parser {
+            context,
+            text,
+            position: 0,
+            token: Token::End,
+            token_start: 0,
+            names: Vec::new(),
+            depth: 0,
+            choices: Vec::new(),
+        };
         parser.advance()?;
         Ok(parser)
     }
@@ -136,18 +159,19 @@ impl<'a> Parser<'a> {
         self.error(format!("expected the end of the text, found {}", self.found()))
     }
 
-    fn map(&mut self) -> Result<IndexingMap, Error> {
+    fn map(&mut self) -> Result<IndexingMap<'c>, Error> {
         if self.token == Token::Word("KNOWN") {
             self.advance()?;
             self.expect_word("EMPTY")?;
-            let mut map = IndexingMap::from_sizes(&[], &[], Vec::new());
+            let mut map = IndexingMap::from_sizes(self.context, &[], &[], Vec::new());
             map.reset_to_known_empty();
             return Ok(map);
         }
         self.expect('(')?;
-        let mut dims = self.names(')', Var::Dim)?;
-        let mut ranges = if self.accept('[')? { self.names(']', Var::Range)? } else { Vec::new() };
-        let mut runtimes = if self.accept('{')? { self.names('}', Var::Runtime)? } else { Vec::new() };
+        let dims = self.names(')', Var::Dim, None)?;
+        let ranges = if self.accept('[')? { self.names(']', Var::Symbol, None)? } else { Vec::new() };
+        let first = ranges.len() as u32;
+        let runtimes = if self.accept('{')? { self.names('}', Var::Symbol, Some(first))? } else { Vec::new() };
         if self.token != Token::Arrow {
             return self.error(format!("expected `->`, found {}", self.found()));
         }
@@ -160,37 +184,54 @@ impl<'a> Parser<'a> {
             }
             results.push(self.sum()?);
         }
+        let mut map = IndexingMap::new(self.context, dims, ranges, runtimes, Vec::new(), Vec::new());
         let mut constraints = Vec::new();
         if self.accept(',')? || self.token == Token::Word("domain") {
             self.expect_word("domain")?;
             self.expect(':')?;
-            let mut bounded = Vec::new();
             while self.token != Token::End {
                 let expr = self.sum()?;
                 self.expect_word("in")?;
                 let interval = self.interval()?;
-                match expr.as_variable() {
-                    Some(variable) if !bounded.contains(&variable) => {
-                        bounded.push(variable);
-                        let (list, i) = match variable {
-                            Var::Dim(i) => (&mut dims, i),
-                            Var::Range(i) => (&mut ranges, i),
-                            Var::Runtime(i) => (&mut runtimes, i),
-                        };
-                        list[i as usize].bounds = interval;
-                    }
-                    _ => constraints.push(Constraint { expr, interval }),
+                match expr.as_variable().filter(|&variable| map.variable(variable).is_some()) {
+                    Some(_) => map.add_constraint(expr, interval),
+                    None => constraints.push((expr, interval)),
                 }
                 if !self.accept(',')? {
                     break;
                 }
             }
         }
-        Ok(IndexingMap::new(dims, ranges, runtimes, results, constraints))
+        let decisions = self.decisions(&map)?;
+        map = map.with_results(results.into_iter().map(|expr| decided(expr, &decisions)).collect());
+        for (expr, interval) in constraints {
+            map.add_constraint(decided(expr, &decisions), interval);
+        }
+        Ok(map)
     }
 
-    fn names(&mut self, close: char, variable: fn(u32) -> Var) -> Result<Vec<Variable>, Error> {
-        let mut list: Vec<Variable> = Vec::new();
+    /// What each minimum or maximum is on a domain.
+    fn decisions(&self, domain: &IndexingMap<'c>) -> Result<Vec<Expr<'c>>, Error> {
+        let mut decisions = Vec::new();
+        for choice in &self.choices {
+            let (left, right) = (decided(choice.left, &decisions), decided(choice.right, &decisions));
+            let difference = domain.range_of(domain.simplify_expr(left - right));
+            let order = if choice.is_minimum { difference } else { -difference };
+            decisions.push(match order {
+                order if order.upper <= 0 => left,
+                order if order.lower >= 0 => right,
+                _ => {
+                    let message = "an affine expression has no minimum or maximum that its domain does not decide";
+                    return Err(Error::Parse { offset: choice.offset, message: message.to_string() });
+                }
+            });
+        }
+        Ok(decisions)
+    }
+
+    /// The variables up to `close`; `first` is the number of the first one's symbol if they are run-time variables.
+    fn names(&mut self, close: char, variable: fn(u32) -> Var, first: Option<u32>) -> Result<Vec<Variable<'c>>, Error> {
+        let mut list: Vec<Variable<'c>> = Vec::new();
         while !self.accept(close)? {
             if !list.is_empty() {
                 self.expect(',')?;
@@ -201,13 +242,11 @@ impl<'a> Parser<'a> {
             if self.names.iter().any(|(n, _)| **n == *name) {
                 return self.error(format!("variable `{name}` is listed twice"));
             }
-            let var = variable(list.len() as u32);
-            let mut entry = Variable::new(Interval::FULL);
-            if Expr::variable(var).to_string() != name {
-                entry = entry.named(name);
-            }
+            let var = variable(first.unwrap_or(0) + list.len() as u32);
+            let entry = Variable::new(Interval::FULL);
+            let is_default = default_name(var, first.map(|_| list.len())) == name;
             self.names.push((Arc::from(name), var));
-            list.push(entry);
+            list.push(if is_default { entry } else { entry.named(name) });
             self.advance()?;
         }
         Ok(list)
@@ -237,14 +276,14 @@ impl<'a> Parser<'a> {
         i64::try_from(value).or_else(|_| self.error("integer does not fit in 64 bits"))
     }
 
-    fn checked(&self, expr: Expr) -> Result<Expr, Error> {
+    fn checked(&self, expr: Expr<'c>) -> Result<Expr<'c>, Error> {
         if expr.depth() > MAX_DEPTH {
             return self.error(format!("expression nests deeper than {MAX_DEPTH}"));
         }
         Ok(expr)
     }
 
-    fn sum(&mut self) -> Result<Expr, Error> {
+    fn sum(&mut self) -> Result<Expr<'c>, Error> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return self.error(format!("expression nests deeper than {MAX_DEPTH}"));
@@ -263,7 +302,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn product(&mut self) -> Result<Expr, Error> {
+    fn product(&mut self) -> Result<Expr<'c>, Error> {
         let mut product = self.factor()?;
         loop {
             let operator = match self.token {
@@ -279,7 +318,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn factor(&mut self) -> Result<Expr, Error> {
+    fn factor(&mut self) -> Result<Expr<'c>, Error> {
         let mut negative = false;
         while self.accept('-')? {
             negative = !negative;
@@ -288,7 +327,7 @@ impl<'a> Parser<'a> {
             Token::Number(magnitude) => {
                 let value = self.signed(magnitude, negative)?;
                 self.advance()?;
-                Ok(Expr::constant(value))
+                Ok(Expr::constant(self.context, value))
             }
             Token::Symbol('(') => {
                 self.advance()?;
@@ -296,21 +335,22 @@ impl<'a> Parser<'a> {
                 self.expect(')')?;
                 Ok(if negative { -inner } else { inner })
             }
-            Token::Word("min" | "max") => {
-                let operator = if self.token == Token::Word("min") { Operator::Min } else { Operator::Max };
+            Token::Word(word @ ("min" | "max")) => {
+                let offset = self.token_start;
                 self.advance()?;
                 self.expect('(')?;
                 let mut value = self.sum()?;
                 while self.accept(',')? {
-                    let next = self.sum()?;
-                    value = self.checked(Expr::binary(operator, value, next))?;
+                    let choice = Choice { offset, is_minimum: word == "min", left: value, right: self.sum()? };
+                    value = Expr::symbol(self.context, FIRST_CHOICE as usize + self.choices.len());
+                    self.choices.push(choice);
                 }
                 self.expect(')')?;
                 Ok(if negative { -value } else { value })
             }
             Token::Word(name) => {
                 if let Some((_, variable)) = self.names.iter().find(|(n, _)| **n == *name) {
-                    let value = Expr::variable(*variable);
+                    let value = Expr::variable(self.context, *variable);
                     self.advance()?;
                     return Ok(if negative { -value } else { value });
                 }
@@ -321,4 +361,15 @@ impl<'a> Parser<'a> {
             }
         }
     }
+}
+
+/// The expression with what its minima and maxima are.
+fn decided<'c>(expr: Expr<'c>, decisions: &[Expr<'c>]) -> Expr<'c> {
+    if decisions.is_empty() {
+        return expr;
+    }
+    expr.substitute(&|variable| match variable {
+        Var::Dim(_) => None,
+        Var::Symbol(i) => decisions.get(i.checked_sub(FIRST_CHOICE)? as usize).copied(),
+    })
 }

@@ -1,6 +1,8 @@
 //! Removing, converting and rescaling variables.
 
-use crate::expr::{Expr, Var};
+use melior::Context;
+use mlir_ext::affine::{Expr, Var};
+
 use crate::interval::{Interval, ceil_div, floor_div};
 use crate::map::{IndexingMap, RuntimeSource, Variable};
 use crate::simplify::congruence;
@@ -17,34 +19,13 @@ pub struct Removed {
 }
 
 impl Removed {
-    fn get(&self, variable: Var) -> bool {
-        match variable {
-            Var::Dim(i) => self.dims.get(i as usize),
-            Var::Range(i) => self.ranges.get(i as usize),
-            Var::Runtime(i) => self.runtimes.get(i as usize),
-        }
-        .copied()
-        .unwrap_or(false)
-    }
-
-    fn set(&mut self, variable: Var, value: bool) {
-        let entry = match variable {
-            Var::Dim(i) => self.dims.get_mut(i as usize),
-            Var::Range(i) => self.ranges.get_mut(i as usize),
-            Var::Runtime(i) => self.runtimes.get_mut(i as usize),
-        };
-        if let Some(entry) = entry {
-            *entry = value;
-        }
-    }
-
     /// Whether any variable was removed.
     pub fn any(&self) -> bool {
         self.dims.iter().chain(&self.ranges).chain(&self.runtimes).any(|&gone| gone)
     }
 }
 
-impl IndexingMap {
+impl<'c> IndexingMap<'c> {
     /// Removes range and run-time variables on which neither a result nor a constraint that also concerns
     /// other variables depends, and the constraints on them alone (whose satisfiability is assumed).
     pub fn remove_unused_symbols(&mut self) -> Removed {
@@ -57,13 +38,16 @@ impl IndexingMap {
     }
 
     fn remove_unused(&mut self, dims_too: bool) -> Removed {
-        let mut unused = Removed {
-            dims: vec![dims_too; self.dims.len()],
-            ranges: vec![true; self.ranges.len()],
-            runtimes: vec![true; self.runtimes.len()],
+        let (dims, ranges) = (self.dims.len(), self.ranges.len());
+        let symbols = ranges + self.runtimes.len();
+        let place = |variable: Var| match variable {
+            Var::Dim(i) => i as usize,
+            Var::Symbol(i) => dims + i as usize,
         };
-        for expr in &self.results {
-            expr.visit_variables(&mut |v| unused.set(v, false));
+        // By place: dimensions, ranges, run-time variables.
+        let mut unused = [vec![dims_too; dims], vec![true; symbols]].concat();
+        for expr in self.results() {
+            expr.visit_variables(&mut |v| unused[place(v)] = false);
         }
         // A used variable in a constraint makes the constraint and its other variables used, and a used
         // run-time variable makes those of its index used.
@@ -71,15 +55,15 @@ impl IndexingMap {
             let before = unused.clone();
             for constraint in &self.constraints {
                 let variables = constraint.expr.variables();
-                if variables.iter().any(|&v| !unused.get(v)) {
-                    variables.iter().for_each(|&v| unused.set(v, false));
+                if variables.iter().any(|&v| !unused[place(v)]) {
+                    variables.iter().for_each(|&v| unused[place(v)] = false);
                 }
             }
             for (i, runtime) in self.runtimes.iter().enumerate() {
                 let Some(source) = &runtime.source else { continue };
-                if !unused.get(Var::Runtime(i as u32)) {
+                if !unused[dims + ranges + i] {
                     for expr in &source.index {
-                        expr.visit_variables(&mut |v| unused.set(v, false));
+                        expr.visit_variables(&mut |v| unused[place(v)] = false);
                     }
                 }
             }
@@ -87,46 +71,38 @@ impl IndexingMap {
                 break;
             }
         }
-        self.constraints.retain(|c| c.expr.variables().iter().any(|&v| !unused.get(v)));
-        if unused.any() {
-            self.remove(&unused);
+        self.constraints.retain(|c| c.expr.variables().iter().any(|&v| !unused[place(v)]));
+        let removed = Removed {
+            dims: unused[..dims].to_vec(),
+            ranges: unused[dims..dims + ranges].to_vec(),
+            runtimes: unused[dims + ranges..].to_vec(),
+        };
+        if removed.any() {
+            self.remove(&removed);
         }
-        unused
+        removed
     }
 
     /// Removes the given variables, which no result or constraint uses.
     fn remove(&mut self, removed: &Removed) {
-        let new_places = |gone: &[bool]| {
-            let mut next = 0;
-            gone.iter()
-                .map(|&gone| {
-                    next += u32::from(!gone);
-                    next.saturating_sub(1)
-                })
-                .collect::<Vec<u32>>()
-        };
-        let (dims, ranges, runtimes) =
-            (new_places(&removed.dims), new_places(&removed.ranges), new_places(&removed.runtimes));
-        let place = |places: &[u32], i: u32| places.get(i as usize).copied().unwrap_or(i);
-        let keep = |variables: &mut Vec<Variable>, gone: &[bool]| {
-            let mut i = 0;
-            variables.retain(|_| {
-                i += 1;
-                !gone.get(i - 1).copied().unwrap_or(false)
+        let new_places = |gone: &[bool], leaf: fn(&'c Context, usize) -> Expr<'c>| {
+            let places = gone.iter().scan(0, |next, &gone| {
+                let place = *next;
+                *next += usize::from(!gone);
+                Some(leaf(self.context, place))
             });
+            places.collect::<Vec<Expr<'c>>>()
+        };
+        let dims = new_places(&removed.dims, Expr::dim);
+        let symbols = new_places(&[removed.ranges.as_slice(), &removed.runtimes].concat(), Expr::symbol);
+        let keep = |variables: &mut Vec<Variable<'c>>, gone: &[bool]| {
+            let mut gone = gone.iter();
+            variables.retain(|_| gone.next() == Some(&false));
         };
         keep(&mut self.dims, &removed.dims);
         keep(&mut self.ranges, &removed.ranges);
         keep(&mut self.runtimes, &removed.runtimes);
-        self.rewrite(&|expr| {
-            expr.substitute(&|variable| {
-                Some(Expr::variable(match variable {
-                    Var::Dim(i) => Var::Dim(place(&dims, i)),
-                    Var::Range(i) => Var::Range(place(&ranges, i)),
-                    Var::Runtime(i) => Var::Runtime(place(&runtimes, i)),
-                }))
-            })
-        });
+        self.rewrite(&|expr| expr.replace(&dims, &symbols));
     }
 
     /// Replaces each range variable `s` that a constraint `s mod m = r` binds by `s * m + r`, with a new `s`
@@ -137,16 +113,16 @@ impl IndexingMap {
         while let Some((at, i, m, r)) = self.constraints.iter().enumerate().find_map(|(at, c)| {
             let (x, m, r) = congruence(c)?;
             match x.as_variable() {
-                Some(Var::Range(i)) => Some((at, i, m, r)),
-                _ => None,
+                Some(Var::Symbol(i)) if (i as usize) < self.ranges.len() => Some((at, i, m, r)),
+                Some(_) | None => None,
             }
         }) {
             self.constraints.remove(at);
             let Some(variable) = self.ranges.get_mut(i as usize) else { break };
             let shifted = variable.bounds - Interval::point(r);
             variable.bounds = Interval::new(ceil_div(shifted.lower, m), floor_div(shifted.upper, m));
-            let replacement = Expr::range(i as usize) * m + r;
-            self.rewrite(&|expr| expr.substitute(&|v| (v == Var::Range(i)).then(|| replacement.clone())));
+            let replacement = Expr::symbol(self.context, i as usize) * m + r;
+            self.rewrite(&|expr| expr.substitute(&|v| (v == Var::Symbol(i)).then_some(replacement)));
             rescaled = true;
         }
         rescaled
@@ -160,37 +136,28 @@ impl IndexingMap {
     }
 
     /// Replaces run-time variable number `i` by an expression; the variable stays, unused.
-    pub fn replace_runtime(&mut self, i: usize, expr: &Expr) {
-        let variable = Var::Runtime(i as u32);
-        self.rewrite(&|e| e.substitute(&|v| (v == variable).then(|| expr.clone())));
+    pub fn replace_runtime(&mut self, i: usize, expr: Expr<'c>) {
+        let variable = self.runtime(i);
+        self.rewrite(&|e| e.substitute(&|v| (v == variable).then_some(expr)));
     }
 
     /// Changes what run-time variable number `i` stands for.
-    pub fn set_runtime_source(&mut self, i: usize, source: RuntimeSource) {
+    pub fn set_runtime_source(&mut self, i: usize, source: RuntimeSource<'c>) {
         if let Some(variable) = self.runtimes.get_mut(i) {
             variable.source = Some(source.into());
         }
     }
 
     /// The map in which the last `count` range variables are run-time variables, before those there are.
-    pub fn ranges_to_runtimes(&self, count: usize) -> IndexingMap {
+    pub fn ranges_to_runtimes(&self, count: usize) -> IndexingMap<'c> {
         let mut map = self.clone();
-        let first = map.ranges.len().saturating_sub(count);
-        let moved = map.ranges.len() - first;
-        map.rewrite(&|expr| {
-            expr.substitute(&|variable| match variable {
-                Var::Range(i) if i as usize >= first => Some(Expr::runtime(i as usize - first)),
-                Var::Runtime(i) => Some(Expr::runtime(i as usize + moved)),
-                Var::Dim(_) | Var::Range(_) => None,
-            })
-        });
-        let tail = map.ranges.split_off(first);
+        let tail = map.ranges.split_off(map.ranges.len().saturating_sub(count));
         map.runtimes.splice(0..0, tail);
         map
     }
 
     /// The map with names for its variables, as far as the lists go.
-    pub fn with_names(&self, dims: &[String], ranges: &[String], runtimes: &[String]) -> IndexingMap {
+    pub fn with_names(&self, dims: &[String], ranges: &[String], runtimes: &[String]) -> IndexingMap<'c> {
         let mut map = self.clone();
         let lists = [(&mut map.dims, dims), (&mut map.ranges, ranges), (&mut map.runtimes, runtimes)];
         for (variables, names) in lists {
@@ -202,45 +169,32 @@ impl IndexingMap {
     }
 
     /// The map in which range and run-time variables are further dimensions, in this order.
-    pub fn symbols_to_dims(&self) -> IndexingMap {
+    pub fn symbols_to_dims(&self) -> IndexingMap<'c> {
         let mut map = self.clone();
-        let dims = map.dims.len() as u32;
-        let ranges = map.ranges.len() as u32;
-        map.rewrite(&|expr| {
-            expr.substitute(&|variable| match variable {
-                Var::Dim(_) => None,
-                Var::Range(i) => Some(Expr::variable(Var::Dim(dims + i))),
-                Var::Runtime(i) => Some(Expr::variable(Var::Dim(dims + ranges + i))),
-            })
-        });
         let symbols = map.ranges.drain(..).chain(map.runtimes.drain(..));
         map.dims.extend(symbols.map(|v| Variable { source: None, name: None, ..v }));
+        let places: Vec<Expr<'c>> = (self.dims.len()..map.dims.len()).map(|i| Expr::dim(self.context, i)).collect();
+        map.rewrite(&|expr| expr.replace(&[], &places));
         map
     }
 
     /// The map in which the range variables at `positions` (ascending) are further dimensions.
-    pub fn ranges_to_dims(&self, positions: &[usize]) -> IndexingMap {
+    pub fn ranges_to_dims(&self, positions: &[usize]) -> IndexingMap<'c> {
         let mut map = self.clone();
-        let dims = map.dims.len();
-        let before = |i: usize| positions.iter().filter(|&&p| p < i).count();
-        map.rewrite(&|expr| {
-            expr.substitute(&|variable| match variable {
-                Var::Range(i) => Some(match positions.iter().position(|&p| p == i as usize) {
-                    Some(place) => Expr::dim(dims + place),
-                    None => Expr::range(i as usize - before(i as usize)),
-                }),
-                Var::Dim(_) | Var::Runtime(_) => None,
-            })
-        });
+        let mut places = Vec::new();
         let mut kept = Vec::new();
         for (i, variable) in std::mem::take(&mut map.ranges).into_iter().enumerate() {
             if positions.contains(&i) {
+                places.push(Expr::dim(self.context, map.dims.len()));
                 map.dims.push(variable);
             } else {
+                places.push(Expr::symbol(self.context, kept.len()));
                 kept.push(variable);
             }
         }
+        places.extend((0..map.runtimes.len()).map(|i| Expr::symbol(self.context, kept.len() + i)));
         map.ranges = kept;
+        map.rewrite(&|expr| expr.replace(&[], &places));
         map
     }
 }

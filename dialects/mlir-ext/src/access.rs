@@ -3,6 +3,7 @@
 use melior::ir::{AffineMap, Attribute, AttributeLike, Type, TypeLike};
 use mlir_sys::{mlirAffineMapAttrGet, mlirAffineMapAttrGetValue, mlirAttributeIsAAffineMap};
 
+use crate::affine::Expr;
 use crate::builder::{OpBuilder, Value};
 
 /// An affine map with the values of its dimensions and, after them, of its symbols.
@@ -17,7 +18,7 @@ pub struct AffineValues<'c> {
 impl<'c> AffineValues<'c> {
     /// A constant.
     pub fn constant(builder: &OpBuilder<'c>, value: i64) -> Self {
-        let expression = melior::ir::AffineExpr::constant(builder.context(), value);
+        let expression = Expr::constant(builder.context(), value);
         AffineValues { map: crate::affine::map(builder.context(), 0, 0, &[expression]), operands: Vec::new() }
     }
 }

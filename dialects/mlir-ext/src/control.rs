@@ -12,6 +12,7 @@ use mlir_sys::{
 };
 
 use crate::access::{AffineValues, map_attribute};
+use crate::affine::Expr;
 use crate::builder::{OpBuilder, Region, Value};
 
 /// Conditions of an `affine.if`, all of which hold in its first branch: the results of a map are not negative, or zero.
@@ -24,7 +25,7 @@ pub struct AffineConditions<'c> {
 
 /// The expressions of an integer set attribute, each with whether it is compared for equality, and the number of
 /// dimensions; `None` for an attribute of another kind.
-pub fn conditions_of<'c>(attribute: Attribute<'c>) -> Option<(Vec<(AffineExpr<'c>, bool)>, usize)> {
+pub fn conditions_of<'c>(attribute: Attribute<'c>) -> Option<(Vec<(Expr<'c>, bool)>, usize)> {
     // SAFETY: the attribute is live, and asked for its set only if it has one; positions are below the number of
     // constraints.
     unsafe {
@@ -32,7 +33,7 @@ pub fn conditions_of<'c>(attribute: Attribute<'c>) -> Option<(Vec<(AffineExpr<'c
             let set = mlirIntegerSetAttrGetValue(attribute.to_raw());
             let conditions = (0..mlirIntegerSetGetNumConstraints(set))
                 .map(|position| {
-                    let expression = AffineExpr::from_raw(mlirIntegerSetGetConstraint(set, position));
+                    let expression = AffineExpr::from_raw(mlirIntegerSetGetConstraint(set, position)).into();
                     (expression, mlirIntegerSetIsConstraintEq(set, position))
                 })
                 .collect();

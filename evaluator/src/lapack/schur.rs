@@ -92,7 +92,7 @@ impl Schur {
     /// one if they are real.
     fn shifts(&self, end: usize, steps: usize, is_real: bool) -> Vec<Complex64> {
         let corner = self.at(end - 1, end - 1);
-        if steps % 10 == 0 {
+        if steps.is_multiple_of(10) {
             return vec![corner + 0.75 * self.at(end - 1, end - 2).norm(); if is_real { 2 } else { 1 }];
         }
         let (one, other) =

@@ -17,24 +17,24 @@ type Result<T> = std::result::Result<T, LoweringError>;
 
 impl<'c> Elemental<'_, 'c> {
     /// Loads the element of an array at an index.
-    pub(crate) fn load(&mut self, array: &ArrayRef<'c>, index: &[Expr]) -> Result<Lanes<'c>> {
-        let address = self.scope.simplify(&linear_address(&array.dimensions, index));
+    pub(crate) fn load(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+        let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let lanes = self.scope.lanes();
-        match (self.scope.lane_access(&address), lanes) {
-            (LaneAccess::Uniform, _) | (_, None) => self.load_consecutive(array, index, &address, None),
-            (LaneAccess::Strided(1), Some(_)) => self.load_consecutive(array, index, &address, lanes),
+        match (self.scope.lane_access(address), lanes) {
+            (LaneAccess::Uniform, _) | (_, None) => self.load_consecutive(array, index, address, None),
+            (LaneAccess::Strided(1), Some(_)) => self.load_consecutive(array, index, address, lanes),
             (LaneAccess::Strided(-1), Some(count)) => {
-                let last = self.scope.at_lane(&address, count - 1);
-                let value = self.load_flat(array, &last, lanes)?;
+                let last = self.scope.at_lane(address, count - 1);
+                let value = self.load_flat(array, last, lanes)?;
                 Ok(self.reversed(&value, count))
             }
-            (_, Some(_)) => match self.scope.lane_offsets(&address) {
+            (_, Some(_)) => match self.scope.lane_offsets(address) {
                 Some(offsets) => {
-                    let elements = self.load_lanes(array, index, &address, &offsets)?;
+                    let elements = self.load_lanes(array, index, address, &offsets)?;
                     scalar::from_elements(self.builder, &elements)
                         .ok_or_else(|| LoweringError::bug("vector without lanes"))
                 }
-                None => self.gather(array, &address),
+                None => self.gather(array, address),
             },
         }
     }
@@ -43,22 +43,22 @@ impl<'c> Elemental<'_, 'c> {
     fn load_lanes(
         &mut self,
         array: &ArrayRef<'c>,
-        index: &[Expr],
-        address: &Expr,
+        index: &[Expr<'c>],
+        address: Expr<'c>,
         offsets: &[i64],
     ) -> Result<Vec<Lanes<'c>>> {
         let count = offsets.len() as u32;
-        let lanes = |scope: &Scope<'c>, lane| index.iter().map(|expr| scope.at_lane(expr, lane)).collect::<Vec<_>>();
-        let indices: Vec<Vec<Expr>> = (0..count).map(|lane| lanes(&self.scope, lane)).collect();
-        if indices.iter().flatten().all(|expr| divisions(expr) == 0) {
+        let lanes = |scope: &Scope<'c>, lane| index.iter().map(|&expr| scope.at_lane(expr, lane)).collect::<Vec<_>>();
+        let indices: Vec<Vec<Expr<'c>>> = (0..count).map(|lane| lanes(&self.scope, lane)).collect();
+        if indices.iter().flatten().all(|&expr| divisions(expr) == 0) {
             return indices
                 .iter()
                 .zip(0..)
-                .map(|(index, lane)| self.load_consecutive(array, index, &self.scope.at_lane(address, lane), None))
+                .map(|(index, lane)| self.load_consecutive(array, index, self.scope.at_lane(address, lane), None))
                 .collect();
         }
-        let base = self.named_if_divided(&self.scope.at_lane(address, 0))?;
-        offsets.iter().map(|&offset| self.load_flat(array, &(base.clone() + offset), None)).collect()
+        let base = self.named_if_divided(self.scope.at_lane(address, 0))?;
+        offsets.iter().map(|&offset| self.load_flat(array, base + offset, None)).collect()
     }
 
     fn reversed(&self, value: &Lanes<'c>, lanes: u32) -> Lanes<'c> {
@@ -69,16 +69,16 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// An expression with divisions as a variable, so that they are made once.
-    fn named_if_divided(&mut self, expr: &Expr) -> Result<Expr> {
-        if divisions(expr) == 0 { Ok(expr.clone()) } else { self.scope.emit_variable(self.builder, expr) }
+    fn named_if_divided(&mut self, expr: Expr<'c>) -> Result<Expr<'c>> {
+        if divisions(expr) == 0 { Ok(expr) } else { self.scope.emit_variable(self.builder, expr) }
     }
 
     /// Loads one element or consecutive elements, the first at an index whose lane is 0.
     fn load_consecutive(
         &self,
         array: &ArrayRef<'c>,
-        index: &[Expr],
-        address: &Expr,
+        index: &[Expr<'c>],
+        address: Expr<'c>,
         lanes: Option<u32>,
     ) -> Result<Lanes<'c>> {
         let (memref, place) = self.place(array, index, address, lanes.is_some())?;
@@ -86,7 +86,7 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// Loads one element or consecutive elements from a lane-free address.
-    fn load_flat(&self, array: &ArrayRef<'c>, address: &Expr, lanes: Option<u32>) -> Result<Lanes<'c>> {
+    fn load_flat(&self, array: &ArrayRef<'c>, address: Expr<'c>, lanes: Option<u32>) -> Result<Lanes<'c>> {
         let (memref, place) = self.flat_place(array, address)?;
         Ok(self.load_place(array, memref, &place, lanes))
     }
@@ -98,10 +98,10 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// Loads the elements at any addresses, one a lane.
-    fn gather(&self, array: &ArrayRef<'c>, address: &Expr) -> Result<Lanes<'c>> {
+    fn gather(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<Lanes<'c>> {
         let builder = self.builder;
-        let address = self.scope.simplify(&(address.clone() * array.parts()));
-        let addresses = self.scope.lane_values(builder, &address, self.scope.lane_type(builder, &address))?;
+        let address = self.scope.simplify(address * array.parts());
+        let addresses = self.scope.lane_values(builder, address, self.scope.lane_type(builder, address))?;
         let lanes = self.scope.lanes();
         let memory = scalar::memory_type(builder, array.element_type);
         let r#type = lanes.map_or(memory, |lanes| builder.vector_type(lanes, memory));
@@ -125,18 +125,18 @@ impl<'c> Elemental<'_, 'c> {
     }
 
     /// Stores one element or a vector of elements at an index whose last variable is the lane, if any.
-    pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr], value: &Lanes<'c>) -> Result<()> {
-        let address = self.scope.simplify(&linear_address(&array.dimensions, index));
+    pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr<'c>], value: &Lanes<'c>) -> Result<()> {
+        let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let value = scalar::splat(self.builder, value, self.scope.lanes());
-        match (self.scope.lanes(), self.scope.lane_access(&address)) {
+        match (self.scope.lanes(), self.scope.lane_access(address)) {
             (None, _) | (Some(_), LaneAccess::Strided(1)) => {
-                let (memref, place) = self.place(array, index, &address, value.lanes.is_some())?;
+                let (memref, place) = self.place(array, index, address, value.lanes.is_some())?;
                 self.store_place(memref, &place, &value);
             }
             (Some(lanes), _) => {
                 for lane in 0..lanes {
                     let element = scalar::registers::extract(self.builder, &value, lane);
-                    let (memref, place) = self.flat_place(array, &self.scope.at_lane(&address, lane))?;
+                    let (memref, place) = self.flat_place(array, self.scope.at_lane(address, lane))?;
                     self.store_place(memref, &place, &element);
                 }
             }
@@ -153,37 +153,37 @@ impl<'c> Elemental<'_, 'c> {
     fn place(
         &self,
         array: &ArrayRef<'c>,
-        index: &[Expr],
-        address: &Expr,
+        index: &[Expr<'c>],
+        address: Expr<'c>,
         is_vector: bool,
     ) -> Result<(Value<'c>, Place<'c>)> {
         let flat = self.scope.at_lane(address, 0);
-        let mut ranked: Vec<Expr> = index
+        let mut ranked: Vec<Expr<'c>> = index
             .iter()
             .zip(&array.dimensions)
-            .map(|(expr, &size)| if size == 1 { Expr::constant(0) } else { self.scope.at_lane(expr, 0) })
+            .map(|(&expr, &size)| if size == 1 { self.scope.constant(0) } else { self.scope.at_lane(expr, 0) })
             .collect();
         let crosses_rows = is_vector && !self.scope.is_consecutive_along_last(index);
-        if crosses_rows || ranked.iter().map(divisions).sum::<usize>() > divisions(&flat) {
-            return self.flat_place(array, &flat);
+        if crosses_rows || ranked.iter().map(|&expr| divisions(expr)).sum::<usize>() > divisions(flat) {
+            return self.flat_place(array, flat);
         }
         if array.parts() > 1 {
             match ranked.last_mut() {
-                Some(last) => *last = self.scope.simplify(&(last.clone() * array.parts())),
-                None => ranked.push(Expr::constant(0)),
+                Some(last) => *last = self.scope.simplify(*last * array.parts()),
+                None => ranked.push(self.scope.constant(0)),
             }
         }
         Ok((array.memref, self.scope.place(self.builder, &ranked)?))
     }
 
-    fn flat_place(&self, array: &ArrayRef<'c>, address: &Expr) -> Result<(Value<'c>, Place<'c>)> {
-        let address = self.scope.simplify(&(address.clone() * array.parts()));
+    fn flat_place(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<(Value<'c>, Place<'c>)> {
+        let address = self.scope.simplify(address * array.parts());
         Ok((array.flat(self.builder), self.scope.place(self.builder, &[address])?))
     }
 }
 
 /// Divisions and remainders in an expression.
-fn divisions(expr: &Expr) -> usize {
+fn divisions(expr: Expr<'_>) -> usize {
     match expr.kind() {
         ExprKind::Constant(_) | ExprKind::Variable(_) => 0,
         ExprKind::Binary(operator, left, right) => {

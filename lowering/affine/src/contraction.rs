@@ -7,6 +7,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use indexing::{Expr, IndexingMap, Interval};
+use melior::Context;
 use mlir_ext::builder::Value;
 
 use crate::elemental::{Elemental, substitute};
@@ -17,30 +18,34 @@ use crate::scalar::{self, Lanes};
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Maps from the result of a dot or convolution to its two operands, over common range variables.
-pub struct ContractionMaps {
+pub struct ContractionMaps<'c> {
     /// To the left operand (the input), with the conditions under which there is an element.
-    pub lhs: OperandMap,
+    pub lhs: OperandMap<'c>,
     /// To the right operand (the kernel).
-    pub rhs: IndexingMap,
+    pub rhs: IndexingMap<'c>,
     /// Sizes of the range variables to loop over.
     pub ranges: Vec<i64>,
     /// A further range variable of the left map, as an expression of the result's index.
-    pub batch_group: Option<Expr>,
+    pub batch_group: Option<Expr<'c>>,
 }
 
 /// The maps of a dot or convolution.
-pub fn contraction_maps(computation: &Computation, instruction: &Instruction) -> Result<ContractionMaps> {
-    let maps = instruction_maps(computation, instruction).contraction().ok_or_else(|| no_map(instruction))?;
+pub fn contraction_maps<'c>(
+    context: &'c Context,
+    computation: &Computation,
+    instruction: &Instruction,
+) -> Result<ContractionMaps<'c>> {
+    let maps = instruction_maps(context, computation, instruction).contraction().ok_or_else(|| no_map(instruction))?;
     let ranges: Vec<i64> = maps.rhs.ranges().iter().map(|range| range.bounds.upper + 1).collect();
     let lhs = OperandMap::new(maps.lhs, &result_shape(instruction)?.dimensions, &ranges);
     Ok(ContractionMaps { lhs, rhs: maps.rhs, ranges, batch_group: maps.batch_group })
 }
 
-impl ContractionMaps {
+impl<'c> ContractionMaps<'c> {
     /// Values of the left map's range variables.
-    pub fn lhs_ranges(&self, index: &[Expr], ranges: &[Expr]) -> Vec<Expr> {
-        let group = self.batch_group.as_ref().map(|group| substitute(group, index, &[], &[]));
-        ranges.iter().cloned().chain(group).collect()
+    pub fn lhs_ranges(&self, index: &[Expr<'c>], ranges: &[Expr<'c>]) -> Vec<Expr<'c>> {
+        let group = self.batch_group.map(|group| substitute(group, index, &[], &[]));
+        ranges.iter().copied().chain(group).collect()
     }
 }
 
@@ -64,8 +69,8 @@ fn accumulator_type(operands: [ElementType; 2], result: ElementType) -> ElementT
 
 impl<'a, 'c> Elemental<'a, 'c> {
     /// dot or convolution at one index of its result.
-    pub(crate) fn contract(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
-        let maps = contraction_maps(self.computation, instruction)?;
+    pub(crate) fn contract(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+        let maps = contraction_maps(self.scope.context(), self.computation, instruction)?;
         let result = result_shape(instruction)?.element_type;
         let operands = [
             operand_shape(self.computation, instruction, 0)?.element_type,
@@ -88,16 +93,16 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn contract_loops(
         &mut self,
         instruction: &'a Instruction,
-        index: &[Expr],
-        maps: &ContractionMaps,
+        index: &[Expr<'c>],
+        maps: &ContractionMaps<'c>,
         lhs_sizes: &[i64],
-        ranges: &[Expr],
+        ranges: &[Expr<'c>],
         like: Lanes<'c>,
         state: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         if let Some(&size) = maps.ranges.get(ranges.len()) {
             return self.loop_over(Interval::new(0, size - 1), state, &mut |emitter, variable, state| {
-                let ranges: Vec<Expr> = ranges.iter().cloned().chain([variable]).collect();
+                let ranges: Vec<Expr<'c>> = ranges.iter().copied().chain([variable]).collect();
                 emitter.contract_loops(instruction, index, maps, lhs_sizes, &ranges, like, state)
             });
         }

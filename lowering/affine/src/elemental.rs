@@ -26,7 +26,7 @@ use crate::scope::{Binding, Scope};
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Values by instruction and index, for one level of nesting.
-type Values<'c> = HashMap<(InstructionId, Vec<Expr>), Vec<Lanes<'c>>>;
+type Values<'c> = HashMap<(InstructionId, Vec<Expr<'c>>), Vec<Lanes<'c>>>;
 
 /// Emits elements of one fused computation.
 pub struct Elemental<'a, 'c> {
@@ -41,7 +41,7 @@ pub struct Elemental<'a, 'c> {
     /// Lanes that a reduction may use for vectors of its own.
     pub vector_lanes: u32,
     values: Vec<Values<'c>>,
-    starts: Vec<HashMap<(InstructionId, usize, Vec<Expr>), Expr>>,
+    starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<(usize, Vec<ConcatenatedPart>)>>,
 }
 
@@ -57,7 +57,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             builder,
             computation,
             inputs,
-            scope: Scope::new(),
+            scope: Scope::new(builder.context()),
             vector_lanes,
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
@@ -78,7 +78,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// The element of an array-shaped instruction at an index.
-    pub fn evaluate(&mut self, id: InstructionId, index: &[Expr]) -> Result<Lanes<'c>> {
+    pub fn evaluate(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
         self.evaluate_all(id, index)?
             .first()
             .copied()
@@ -86,7 +86,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// The elements of all results of an instruction (one, except for variadic reductions).
-    pub fn evaluate_all(&mut self, id: InstructionId, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+    pub fn evaluate_all(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
         let key = (id, index.to_vec());
         if let Some(known) = self.values.iter().rev().find_map(|level| level.get(&key)) {
             return Ok(known.clone());
@@ -102,13 +102,18 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Notes the results of an instruction at an index.
-    pub(crate) fn remember(&mut self, id: InstructionId, index: &[Expr], values: Vec<Lanes<'c>>) {
+    pub(crate) fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<Lanes<'c>>) {
         if let Some(level) = self.values.last_mut() {
             level.insert((id, index.to_vec()), values);
         }
     }
 
-    fn compute(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+    fn compute(
+        &mut self,
+        id: InstructionId,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+    ) -> Result<Vec<Lanes<'c>>> {
         let one = |value| Ok(vec![value]);
         match instruction.kind {
             OpKind::Parameter => {
@@ -120,7 +125,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let element_type = result_shape(instruction)?.element_type;
                 let dimension = instruction.attributes.int("iota_dimension").and_then(|d| index.get(d as usize));
                 let position = dimension.ok_or_else(|| LoweringError::bug("an iota without its dimension"))?;
-                one(self.index_value(position, element_type)?)
+                one(self.index_value(*position, element_type)?)
             }
             OpKind::Broadcast
             | OpKind::Reshape
@@ -128,7 +133,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             | OpKind::Reverse
             | OpKind::Slice
             | OpKind::Copy => {
-                let map = operand_map(self.computation, instruction, 0)?.map;
+                let map = operand_map(self.scope.context(), self.computation, instruction, 0)?.map;
                 let operand_index = self.apply(map.results(), index, &[])?;
                 one(self.evaluate(instruction.operands[0], &operand_index)?)
             }
@@ -159,7 +164,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Operands of an elementwise instruction: at the same index, scalars at none.
-    fn operands_at(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+    fn operands_at(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
         let mut operands = Vec::with_capacity(instruction.operands.len());
         for (number, &operand) in instruction.operands.iter().enumerate() {
             let is_scalar = operand_shape(self.computation, instruction, number)?.rank() == 0;
@@ -190,29 +195,29 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Results of a map at an index, simplified with the ranges in scope. Large ones become variables.
-    pub fn apply(&mut self, results: &[Expr], index: &[Expr], runtimes: &[Expr]) -> Result<Vec<Expr>> {
+    pub fn apply(&mut self, results: &[Expr<'c>], index: &[Expr<'c>], runtimes: &[Expr<'c>]) -> Result<Vec<Expr<'c>>> {
         self.apply_with_ranges(results, index, &[], runtimes)
     }
 
     /// As [`Self::apply`], with values of the map's range variables.
     pub fn apply_with_ranges(
         &mut self,
-        results: &[Expr],
-        index: &[Expr],
-        ranges: &[Expr],
-        runtimes: &[Expr],
-    ) -> Result<Vec<Expr>> {
+        results: &[Expr<'c>],
+        index: &[Expr<'c>],
+        ranges: &[Expr<'c>],
+        runtimes: &[Expr<'c>],
+    ) -> Result<Vec<Expr<'c>>> {
         results
             .iter()
             .map(|result| {
-                let result = self.scope.simplify(&substitute(result, index, ranges, runtimes));
-                if Scope::is_large(&result) { self.scope.emit_variable(self.builder, &result) } else { Ok(result) }
+                let result = self.scope.simplify(substitute(*result, index, ranges, runtimes));
+                if Scope::is_large(result) { self.scope.emit_variable(self.builder, result) } else { Ok(result) }
             })
             .collect()
     }
 
     /// A value of an integer or float type that equals an index expression.
-    fn index_value(&self, expr: &Expr, element_type: ElementType) -> Result<Lanes<'c>> {
+    fn index_value(&self, expr: Expr<'c>, element_type: ElementType) -> Result<Lanes<'c>> {
         let builder = self.builder;
         let lane = self.scope.uses_lane(expr).then(|| self.scope.lane_type(builder, expr));
         let (value, own) = match lane {
@@ -231,8 +236,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// pad: the operand's element where the conditions hold, the padding value elsewhere.
-    fn pad(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
-        let map = operand_map(self.computation, instruction, 0)?;
+    fn pad(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+        let map = operand_map(self.scope.context(), self.computation, instruction, 0)?;
         let conditions = self.conditions(&map.conditions, index, &[]);
         let (operand, padding) = (instruction.operands[0], instruction.operands[1]);
         let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
@@ -252,25 +257,28 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn concatenate(
         &mut self,
         instruction: &'a Instruction,
-        index: &[Expr],
+        index: &[Expr<'c>],
         dimension: usize,
         parts: &[ConcatenatedPart],
     ) -> Result<Lanes<'c>> {
-        let position = index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
+        let position =
+            *index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
         let (left, right) = parts.split_at(parts.len() / 2);
         let Some(middle) = right.first() else { return Ok(self.zeros(result_shape(instruction)?.element_type)) };
         if left.is_empty() {
             let number = middle.operand;
-            let map = operand_map(self.computation, instruction, number)?.map;
+            let map = operand_map(self.scope.context(), self.computation, instruction, number)?.map;
             let mut operand_index = self.apply(map.results(), index, &[])?;
             if self.scope.uses_lane(position) {
                 // Lanes of other operands read what is there.
                 let sizes = &operand_shape(self.computation, instruction, number)?.dimensions;
-                operand_index = operand_index.iter().zip(sizes).map(|(expr, &size)| self.clamped(expr, size)).collect();
+                for (expr, &size) in operand_index.iter_mut().zip(sizes) {
+                    *expr = self.clamped(*expr, Interval::of_size(size))?;
+                }
             }
             return self.evaluate(instruction.operands[number], &operand_index);
         }
-        let first = [Constraint::new(position.clone(), Interval::new(i64::MIN, middle.start - 1))];
+        let first = [Constraint::new(position, Interval::new(i64::MIN, middle.start - 1))];
         let sizes = result_shape(instruction)?.dimensions.clone();
         self.choose(
             &first,
@@ -283,11 +291,16 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Conditions of a map at an index and values of the range variables.
-    pub(crate) fn conditions(&self, conditions: &[Constraint], index: &[Expr], ranges: &[Expr]) -> Vec<Constraint> {
+    pub(crate) fn conditions(
+        &self,
+        conditions: &[Constraint<'c>],
+        index: &[Expr<'c>],
+        ranges: &[Expr<'c>],
+    ) -> Vec<Constraint<'c>> {
         conditions
             .iter()
             .map(|condition| {
-                let expr = self.scope.simplify(&substitute(&condition.expr, index, ranges, &[]));
+                let expr = self.scope.simplify(substitute(condition.expr, index, ranges, &[]));
                 Constraint::new(expr, condition.interval)
             })
             .collect()
@@ -296,11 +309,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// One of two elements by conditions; see [`Self::choose_all`].
     fn choose(
         &mut self,
-        conditions: &[Constraint],
+        conditions: &[Constraint<'c>],
         element_type: ElementType,
-        index: &[Expr],
+        index: &[Expr<'c>],
         sizes: &[i64],
-        inside: &mut dyn FnMut(&mut Self, &[Expr]) -> Result<Lanes<'c>>,
+        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Lanes<'c>>,
         outside: &mut dyn FnMut(&mut Self) -> Result<Lanes<'c>>,
     ) -> Result<Lanes<'c>> {
         let part = scalar::register_type(self.builder, element_type, self.scope.lanes());
@@ -318,11 +331,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// A step of an accumulation that is left out where the conditions do not hold.
     pub(crate) fn guarded_step(
         &mut self,
-        conditions: &[Constraint],
-        index: &[Expr],
+        conditions: &[Constraint<'c>],
+        index: &[Expr<'c>],
         sizes: &[i64],
         accumulators: &[Lanes<'c>],
-        step: &mut dyn FnMut(&mut Self, &[Expr]) -> Result<Vec<Lanes<'c>>>,
+        step: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<Lanes<'c>>>,
     ) -> Result<Vec<Lanes<'c>>> {
         let types: Vec<(ElementType, Type<'c>)> =
             accumulators.iter().map(|value| (value.element_type, value.value.r#type())).collect();
@@ -335,18 +348,18 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// the conditions hold, or at `index` clamped to `sizes`.
     fn choose_all(
         &mut self,
-        conditions: &[Constraint],
+        conditions: &[Constraint<'c>],
         types: &[(ElementType, Type<'c>)],
-        index: &[Expr],
+        index: &[Expr<'c>],
         sizes: &[i64],
-        inside: &mut dyn FnMut(&mut Self, &[Expr]) -> Result<Vec<Lanes<'c>>>,
+        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<Lanes<'c>>>,
         outside: &mut dyn FnMut(&mut Self) -> Result<Vec<Lanes<'c>>>,
     ) -> Result<Vec<Lanes<'c>>> {
         let truths: Vec<Option<bool>> = conditions.iter().map(|condition| self.scope.truth(condition)).collect();
         if truths.contains(&Some(false)) || sizes.contains(&0) {
             return outside(self);
         }
-        let open: Vec<&Constraint> = conditions
+        let open: Vec<&Constraint<'c>> = conditions
             .iter()
             .zip(&truths)
             .filter(|(_, truth)| truth.is_none())
@@ -356,9 +369,10 @@ impl<'a, 'c> Elemental<'a, 'c> {
             return inside(self, index);
         }
         let lanes = self.scope.lanes();
-        if open.iter().any(|condition| self.scope.uses_lane(&condition.expr)) {
+        if open.iter().any(|condition| self.scope.uses_lane(condition.expr)) {
             let holds = self.scope.lane_condition(self.builder, &open)?;
-            let clamped: Vec<Expr> = index.iter().zip(sizes).map(|(expr, &size)| self.clamped(expr, size)).collect();
+            let clamped = index.iter().zip(sizes).map(|(&expr, &size)| self.clamped(expr, Interval::of_size(size)));
+            let clamped: Vec<Expr<'c>> = clamped.collect::<Result<_>>()?;
             let inside_values = inside(self, &clamped)?;
             let outside_values = outside(self)?;
             let select = |(inside, outside): (&Lanes<'c>, &Lanes<'c>)| {
@@ -396,17 +410,48 @@ impl<'a, 'c> Elemental<'a, 'c> {
             .collect())
     }
 
-    /// An index kept inside `[0, size - 1]`.
-    fn clamped(&self, expr: &Expr, size: i64) -> Expr {
-        if Interval::new(0, size - 1).contains_interval(self.scope.range(expr)) {
-            return expr.clone();
+    /// An index kept inside its bounds: a variable, unless it cannot leave them.
+    fn clamped(&mut self, expr: Expr<'c>, bounds: Interval) -> Result<Expr<'c>> {
+        let range = self.scope.range(expr);
+        if bounds.contains_interval(range) {
+            return Ok(expr);
         }
-        self.scope.simplify(&expr.clone().max(0).min(size - 1))
+        let builder = self.builder;
+        if self.scope.uses_lane(expr) {
+            let value = self.scope.lane_values(builder, expr, self.scope.lane_type(builder, expr))?;
+            return Ok(self.clamped_lanes(value, range, bounds));
+        }
+        let mut clamped = expr;
+        if range.lower < bounds.lower {
+            let larger = self.scope.emit_max(builder, &[expr, self.scope.constant(bounds.lower)])?;
+            let range = Interval::new(bounds.lower, range.upper.max(bounds.lower));
+            clamped = self.scope.add_variable(range, index_binding(builder, larger));
+        }
+        if range.upper > bounds.upper {
+            let smaller = self.scope.emit_min(builder, &[clamped, self.scope.constant(bounds.upper)])?;
+            clamped = self.scope.add_variable(bounds, index_binding(builder, smaller));
+        }
+        Ok(clamped)
+    }
+
+    /// As [`Self::clamped`], of a vector of integers within a range.
+    fn clamped_lanes(&mut self, value: Value<'c>, range: Interval, bounds: Interval) -> Expr<'c> {
+        let builder = self.builder;
+        let bound = |bound| builder.integer_like(value, bound);
+        let mut clamped = value;
+        if range.lower < bounds.lower {
+            clamped = builder.maxsi(clamped, bound(bounds.lower));
+        }
+        // A bound beyond 32 bits does not bound a number of 32 bits.
+        if range.upper > bounds.upper {
+            clamped = builder.minsi(clamped, bound(bounds.upper));
+        }
+        self.scope.add_variable(bounds, Binding::Lanes(clamped))
     }
 
     /// dynamic-slice and gather: the operand's element at a start read from memory plus an offset.
-    fn lookup(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr]) -> Result<Lanes<'c>> {
-        let map = operand_map(self.computation, instruction, 0)?.map;
+    fn lookup(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+        let map = operand_map(self.scope.context(), self.computation, instruction, 0)?.map;
         let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
         if sizes.contains(&0) {
             return Ok(self.zeros(result_shape(instruction)?.element_type));
@@ -425,17 +470,17 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// A clamped start, known or read from an operand.
     fn start(
         &mut self,
-        key: (InstructionId, usize, Vec<Expr>),
+        key: (InstructionId, usize, Vec<Expr<'c>>),
         operand: InstructionId,
         bounds: Interval,
-    ) -> Result<Expr> {
+    ) -> Result<Expr<'c>> {
         if let Some(known) = self.starts.iter().rev().find_map(|level| level.get(&key)) {
-            return Ok(known.clone());
+            return Ok(*known);
         }
         let value = self.evaluate(operand, &key.2)?;
         let start = self.clamped_start(&value, bounds)?;
         if let Some(level) = self.starts.last_mut() {
-            level.insert(key, start.clone());
+            level.insert(key, start);
         }
         Ok(start)
     }
@@ -444,7 +489,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     pub fn read_starts(&mut self) -> Result<()> {
         let computation = self.computation;
         for (id, instruction) in computation.iter().filter(|(_, own)| own.kind == OpKind::DynamicSlice) {
-            let map = operand_map(computation, instruction, 0)?.map;
+            let map = operand_map(self.scope.context(), computation, instruction, 0)?.map;
             for (number, runtime) in map.runtimes().iter().enumerate() {
                 let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
                 if source.index.is_empty() {
@@ -457,35 +502,28 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// A start index as a variable, clamped to its bounds.
-    pub fn clamped_start(&mut self, value: &Lanes<'c>, bounds: Interval) -> Result<Expr> {
+    pub fn clamped_start(&mut self, value: &Lanes<'c>, bounds: Interval) -> Result<Expr<'c>> {
         if bounds.lower >= bounds.upper {
-            return Ok(Expr::constant(bounds.lower));
+            return Ok(self.scope.constant(bounds.lower));
         }
-        let builder = self.builder;
         if value.lanes.is_some() {
             return Ok(self.clamped_starts(value, bounds));
         }
         let start = self.index_variable(value, Interval::FULL);
-        let clamped = self.scope.emit(builder, &start.max(bounds.lower).min(bounds.upper))?;
-        Ok(self.scope.add_variable(bounds, index_binding(builder, clamped)))
+        self.clamped(start, bounds)
     }
 
     /// As [`Self::clamped_start`], of a vector.
-    fn clamped_starts(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr {
-        let builder = self.builder;
+    fn clamped_starts(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr<'c> {
         let is_small = value.element_type.class() != ElementClass::Unsigned && value.element_type.bit_width() <= 32;
-        let element = builder.integer_type(if is_small { 32 } else { 64 });
-        let wide = self.signed_integer(value, element);
-        let bound = |bound| builder.integer_like(wide, bound);
-        // A bound beyond 32 bits does not bound a number of 32 bits.
-        let lower = builder.maxsi(wide, bound(bounds.lower));
-        let is_bounded = !is_small || bounds.upper <= i64::from(i32::MAX);
-        let clamped = if is_bounded { builder.minsi(lower, bound(bounds.upper)) } else { lower };
-        self.scope.add_variable(bounds, Binding::Lanes(clamped))
+        let bits = if is_small { 32 } else { 64 };
+        let range = Interval::new(i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
+        let wide = self.signed_integer(value, self.builder.integer_type(bits));
+        self.clamped_lanes(wide, range, bounds)
     }
 
     /// A single integer element as an index variable; unsigned values beyond `i64` saturate.
-    pub fn index_variable(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr {
+    pub fn index_variable(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr<'c> {
         let builder = self.builder;
         let signed = self.signed_integer(value, builder.integer_type(64));
         let start = builder.value("arith.index_cast", &[signed], builder.index_type, &[]);
@@ -577,23 +615,19 @@ pub(crate) fn concatenated(
 }
 
 /// Replaces the variables of a map's expression.
-pub fn substitute(expr: &Expr, dims: &[Expr], ranges: &[Expr], runtimes: &[Expr]) -> Expr {
-    expr.substitute(&|variable| match variable {
-        indexing::Var::Dim(number) => dims.get(number as usize).cloned(),
-        indexing::Var::Range(number) => ranges.get(number as usize).cloned(),
-        indexing::Var::Runtime(number) => runtimes.get(number as usize).cloned(),
-    })
+pub fn substitute<'c>(expr: Expr<'c>, dims: &[Expr<'c>], ranges: &[Expr<'c>], runtimes: &[Expr<'c>]) -> Expr<'c> {
+    expr.replace(dims, &[ranges, runtimes].concat())
 }
 
 /// The row-major element offset of an index.
-pub fn linear_address(dimensions: &[i64], index: &[Expr]) -> Expr {
+pub fn linear_address<'c>(context: &'c Context, dimensions: &[i64], index: &[Expr<'c>]) -> Expr<'c> {
     let strides = indexing::queries::row_major_strides(dimensions);
     index
         .iter()
         .zip(strides)
         .zip(dimensions)
         .filter(|(_, size)| **size != 1)
-        .fold(Expr::constant(0), |sum, ((expr, stride), _)| sum + expr.clone() * stride)
+        .fold(Expr::constant(context, 0), |sum, ((&expr, stride), _)| sum + expr * stride)
 }
 
 /// What a value of type `index` that was just created is to affine operations.

@@ -145,11 +145,11 @@ fn emit_kernel<'c>(builder: &OpBuilder<'c>, entry: &Computation, fusion: &Instru
         let mut emitter = Elemental::new(builder, body, inputs, 1);
         let block = emitter.scope.add_variable(Interval::new(0, blocks - 1), Binding::Symbol(block));
         let thread = emitter.scope.add_variable(Interval::new(0, BLOCK_SIZE - 1), Binding::Symbol(thread));
-        let number = emitter.scope.emit(builder, &(block * BLOCK_SIZE + thread))?;
+        let number = emitter.scope.emit(builder, block * BLOCK_SIZE + thread)?;
         let number = emitter.scope.add_variable(Interval::new(0, blocks * BLOCK_SIZE - 1), Binding::Symbol(number));
-        let is_inside = emitter.scope.affine_bounds(builder, &[-number.clone() + (elements - 1)])?;
+        let is_inside = emitter.scope.affine_bounds(&[-number + (elements - 1)])?;
         let is_inside = AffineConditions { values: is_inside, equalities: vec![false] };
-        builder.affine_if_then(&is_inside, |_| emit_element(&mut emitter, &number, outputs, &dimensions))?;
+        builder.affine_if_then(&is_inside, |_| emit_element(&mut emitter, number, outputs, &dimensions))?;
         builder.effect("gpu.return", &[], &[]);
         Ok::<_, LoweringError>(())
     })?;
@@ -172,14 +172,14 @@ fn id<'c>(builder: &OpBuilder<'c>, name: &str, bound: i64) -> Result<Value<'c>> 
 /// The element of a thread that has one.
 fn emit_element<'c>(
     emitter: &mut Elemental<'_, 'c>,
-    number: &Expr,
+    number: Expr<'c>,
     outputs: &[ArrayRef<'c>],
     dimensions: &[i64],
 ) -> Result<()> {
     let elements: i64 = dimensions.iter().product();
     let number = emitter.scope.emit(emitter.builder, number)?;
     let number = emitter.scope.add_variable(Interval::new(0, elements - 1), Binding::Symbol(number));
-    let index: Vec<_> = split_merged(&number, dimensions).iter().map(|part| emitter.scope.simplify(part)).collect();
+    let index: Vec<_> = split_merged(number, dimensions).into_iter().map(|part| emitter.scope.simplify(part)).collect();
     let body = emitter.computation;
     let root = body.root();
     let roots = if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![body.root] };

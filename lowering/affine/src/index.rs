@@ -2,12 +2,12 @@
 //!
 //! A dimension or symbol of affine operations is used in the maps of `affine.for`, `affine.if`, loads and stores. Of any
 //! other index the expression is an `affine.apply` (which takes every index), and the access a `memref` or `vector`
-//! operation. Minima and maxima are operations of their own.
+//! operation. Minima and maxima are operations whose results are variables of their own.
 
 use indexing::{Constraint, Expr, ExprKind, Interval, Linear, Operator, Var};
-use melior::ir::{AffineExpr, Type};
+use melior::ir::Type;
 use mlir_ext::access::AffineValues;
-use mlir_ext::affine::{self, AffineOperator};
+use mlir_ext::affine;
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
@@ -68,33 +68,37 @@ impl<'c> Condition<'c> {
 
 impl<'c> Scope<'c> {
     /// Emits a lane-free expression as a value of type `index`.
-    pub fn emit(&self, builder: &OpBuilder<'c>, expr: &Expr) -> Result<Value<'c>> {
+    pub fn emit(&self, builder: &OpBuilder<'c>, expr: Expr<'c>) -> Result<Value<'c>> {
         match expr.kind() {
             ExprKind::Constant(value) => Ok(builder.constant_index(value)),
             ExprKind::Variable(variable) => match self.binding(variable) {
                 Some(Binding::Dimension(value) | Binding::Symbol(value) | Binding::Index(value)) => Ok(value),
                 binding => Err(no_index(variable, binding)),
             },
-            ExprKind::Binary(operator @ (Operator::Max | Operator::Min), _, _) => {
-                let mut parts = Vec::new();
-                collect_operands(operator, expr, &mut parts);
-                let (values, _) = self.affine_values(builder, &parts)?;
-                Ok(if operator == Operator::Max { builder.affine_max(&values) } else { builder.affine_min(&values) })
-            }
             ExprKind::Binary(..) => {
-                let (values, _) = self.affine_values(builder, std::slice::from_ref(expr))?;
+                let (values, _) = self.affine_values(&[expr])?;
                 Ok(builder.affine_apply(&values))
             }
         }
     }
 
+    /// Emits the smallest of lane-free expressions as a value of type `index`.
+    pub fn emit_min(&self, builder: &OpBuilder<'c>, exprs: &[Expr<'c>]) -> Result<Value<'c>> {
+        Ok(builder.affine_min(&self.affine_values(exprs)?.0))
+    }
+
+    /// Emits the largest of lane-free expressions as a value of type `index`.
+    pub fn emit_max(&self, builder: &OpBuilder<'c>, exprs: &[Expr<'c>]) -> Result<Value<'c>> {
+        Ok(builder.affine_max(&self.affine_values(exprs)?.0))
+    }
+
     /// Emits an expression as a variable of its own.
-    pub fn emit_variable(&mut self, builder: &OpBuilder<'c>, expr: &Expr) -> Result<Expr> {
+    pub fn emit_variable(&mut self, builder: &OpBuilder<'c>, expr: Expr<'c>) -> Result<Expr<'c>> {
         if expr.as_constant().is_some() || expr.as_variable().is_some() {
-            return Ok(expr.clone());
+            return Ok(expr);
         }
         if let Some(name) = self.name_of(expr) {
-            return Ok(name.clone());
+            return Ok(name);
         }
         if self.uses_lane(expr) {
             let element = self.lane_type(builder, expr);
@@ -102,8 +106,7 @@ impl<'c> Scope<'c> {
             return Ok(self.add_name(expr, Binding::Lanes(lanes)));
         }
         let value = self.emit(builder, expr)?;
-        let is_apply = !matches!(expr.kind(), ExprKind::Binary(Operator::Max | Operator::Min, ..));
-        let binding = match is_apply && self.is_affine(expr) {
+        let binding = match self.is_affine(expr) {
             _ if builder.is_at_top_level() => Binding::Symbol(value),
             true => Binding::Dimension(value),
             false => Binding::Index(value),
@@ -112,73 +115,94 @@ impl<'c> Scope<'c> {
     }
 
     /// Whether affine loads, stores, loops and branches can use the expression.
-    fn is_affine(&self, expr: &Expr) -> bool {
+    fn is_affine(&self, expr: Expr<'c>) -> bool {
         match expr.kind() {
             ExprKind::Constant(_) => true,
             ExprKind::Variable(variable) => {
                 matches!(self.binding(variable), Some(Binding::Dimension(_) | Binding::Symbol(_)))
             }
-            ExprKind::Binary(Operator::Max | Operator::Min, ..) => false,
             ExprKind::Binary(_, left, right) => self.is_affine(left) && self.is_affine(right),
         }
     }
 
     /// Lane-free expressions as results of one map, and whether all its operands are dimensions and symbols.
-    pub fn affine_values(&self, builder: &OpBuilder<'c>, exprs: &[Expr]) -> Result<(AffineValues<'c>, bool)> {
-        let mut code =
-            AffineCode { scope: self, builder, dimensions: Vec::new(), symbols: Vec::new(), is_affine: true };
-        let results = exprs.iter().map(|expr| code.expression(expr)).collect::<Result<Vec<_>>>()?;
-        let map = affine::map(builder.context(), code.dimensions.len(), code.symbols.len(), &results);
-        let operands = code.dimensions.iter().chain(&code.symbols).map(|&(_, value)| value).collect();
-        Ok((AffineValues { map, operands }, code.is_affine))
+    pub fn affine_values(&self, exprs: &[Expr<'c>]) -> Result<(AffineValues<'c>, bool)> {
+        let context = self.context();
+        let mut leaves: Vec<(Var, Expr<'c>)> = Vec::new();
+        let (mut dimensions, mut symbols, mut is_affine) = (Vec::new(), Vec::new(), true);
+        let mut variables = Vec::new();
+        exprs.iter().for_each(|expr| expr.visit_variables(&mut |variable| variables.push(variable)));
+        for variable in variables {
+            if leaves.iter().any(|&(known, _)| known == variable) {
+                continue;
+            }
+            let leaf = match self.binding(variable) {
+                Some(Binding::Symbol(value)) => {
+                    symbols.push(value);
+                    Expr::symbol(context, symbols.len() - 1)
+                }
+                Some(binding @ (Binding::Dimension(value) | Binding::Index(value))) => {
+                    is_affine &= matches!(binding, Binding::Dimension(_));
+                    dimensions.push(value);
+                    Expr::dim(context, dimensions.len() - 1)
+                }
+                binding => return Err(no_index(variable, binding)),
+            };
+            leaves.push((variable, leaf));
+        }
+        let leaf = |variable| leaves.iter().find(|&&(known, _)| known == variable).map(|&(_, leaf)| leaf);
+        let results: Vec<Expr<'c>> = exprs.iter().map(|expr| expr.substitute(&leaf)).collect();
+        let map = affine::map(context, dimensions.len(), symbols.len(), &results);
+        Ok((AffineValues { map, operands: [dimensions, symbols].concat() }, is_affine))
     }
 
     /// As [`Self::affine_values`], where all operands must be dimensions and symbols: the bounds of a loop.
-    pub fn affine_bounds(&self, builder: &OpBuilder<'c>, exprs: &[Expr]) -> Result<AffineValues<'c>> {
-        match self.affine_values(builder, exprs)? {
+    pub fn affine_bounds(&self, exprs: &[Expr<'c>]) -> Result<AffineValues<'c>> {
+        match self.affine_values(exprs)? {
             (values, true) => Ok(values),
             _ => Err(LoweringError::bug("loop bounds that are not affine")),
         }
     }
 
     /// The place of an element at a lane-free index.
-    pub fn place(&self, builder: &OpBuilder<'c>, index: &[Expr]) -> Result<Place<'c>> {
-        if index.iter().all(|expr| self.is_affine(expr)) {
-            return Ok(Place::Affine(self.affine_values(builder, index)?.0));
+    pub fn place(&self, builder: &OpBuilder<'c>, index: &[Expr<'c>]) -> Result<Place<'c>> {
+        if index.iter().all(|&expr| self.is_affine(expr)) {
+            return Ok(Place::Affine(self.affine_values(index)?.0));
         }
-        index.iter().map(|expr| self.emit(builder, expr)).collect::<Result<_>>().map(Place::Plain)
+        index.iter().map(|&expr| self.emit(builder, expr)).collect::<Result<_>>().map(Place::Plain)
     }
 
     /// Whether all of some lane-free constraints hold.
-    pub fn condition(&self, builder: &OpBuilder<'c>, constraints: &[&Constraint]) -> Result<Condition<'c>> {
-        let differences: Vec<Expr> = constraints.iter().flat_map(|constraint| self.not_negative(constraint)).collect();
-        if differences.iter().all(|expr| self.is_affine(expr)) {
-            let (values, _) = self.affine_values(builder, &differences)?;
+    pub fn condition(&self, builder: &OpBuilder<'c>, constraints: &[&Constraint<'c>]) -> Result<Condition<'c>> {
+        let differences: Vec<Expr<'c>> =
+            constraints.iter().flat_map(|constraint| self.not_negative(constraint)).collect();
+        if differences.iter().all(|&expr| self.is_affine(expr)) {
+            let (values, _) = self.affine_values(&differences)?;
             return Ok(Condition::Affine(AffineConditions { values, equalities: vec![false; differences.len()] }));
         }
         let zero = builder.constant_index(0);
         let tests = differences
             .iter()
-            .map(|expr| Ok(builder.cmpi(CmpiPredicate::Sge, self.emit(builder, expr)?, zero)))
+            .map(|&expr| Ok(builder.cmpi(CmpiPredicate::Sge, self.emit(builder, expr)?, zero)))
             .collect::<Result<Vec<_>>>()?;
         let all = tests.into_iter().reduce(|all, test| builder.andi(all, test));
         Ok(Condition::Value(all.unwrap_or_else(|| builder.constant_integer(builder.integer_type(1), 1))))
     }
 
     /// Expressions that are not negative where a constraint holds, given the variables' ranges.
-    fn not_negative(&self, constraint: &Constraint) -> Vec<Expr> {
-        let (range, interval) = (self.range(&constraint.expr), constraint.interval);
-        let lower = (range.lower < interval.lower).then(|| constraint.expr.clone() - interval.lower);
-        let upper = (range.upper > interval.upper).then(|| -constraint.expr.clone() + interval.upper);
-        lower.into_iter().chain(upper).map(|expr| self.simplify(&expr)).collect()
+    fn not_negative(&self, constraint: &Constraint<'c>) -> Vec<Expr<'c>> {
+        let (range, interval) = (self.range(constraint.expr), constraint.interval);
+        let lower = (range.lower < interval.lower).then(|| constraint.expr - interval.lower);
+        let upper = (range.upper > interval.upper).then(|| -constraint.expr + interval.upper);
+        lower.into_iter().chain(upper).map(|expr| self.simplify(expr)).collect()
     }
 
     /// Whether all of some constraints hold, as a vector of `i1`.
-    pub fn lane_condition(&self, builder: &OpBuilder<'c>, constraints: &[&Constraint]) -> Result<Value<'c>> {
+    pub fn lane_condition(&self, builder: &OpBuilder<'c>, constraints: &[&Constraint<'c>]) -> Result<Value<'c>> {
         let mut all: Option<Value<'c>> = None;
         for constraint in constraints {
-            let range = self.range(&constraint.expr);
-            let value = self.lane_values(builder, &constraint.expr, self.lane_type(builder, &constraint.expr))?;
+            let range = self.range(constraint.expr);
+            let value = self.lane_values(builder, constraint.expr, self.lane_type(builder, constraint.expr))?;
             let mut test = |predicate, bound| {
                 let holds = builder.cmpi(predicate, value, builder.integer_like(value, bound));
                 all = Some(all.map_or(holds, |all| builder.andi(all, holds)));
@@ -194,85 +218,18 @@ impl<'c> Scope<'c> {
     }
 }
 
-/// `a` of `max(max(a, b), c)`, and so on.
-fn collect_operands(operator: Operator, expr: &Expr, parts: &mut Vec<Expr>) {
-    match expr.kind() {
-        ExprKind::Binary(own, left, right) if own == operator => {
-            collect_operands(operator, left, parts);
-            collect_operands(operator, right, parts);
-        }
-        _ => parts.push(expr.clone()),
-    }
-}
-
 fn no_index(variable: Var, binding: Option<Binding>) -> LoweringError {
     LoweringError::bug(format!("index variable {variable:?} is {binding:?}, not an index in scope"))
-}
-
-/// Collects the operands of an affine map while its expressions are made.
-struct AffineCode<'s, 'c> {
-    scope: &'s Scope<'c>,
-    builder: &'s OpBuilder<'c>,
-    /// Variables (`None` for other expressions) with their values.
-    dimensions: Vec<(Option<Var>, Value<'c>)>,
-    symbols: Vec<(Option<Var>, Value<'c>)>,
-    is_affine: bool,
-}
-
-impl<'c> AffineCode<'_, 'c> {
-    fn expression(&mut self, expr: &Expr) -> Result<AffineExpr<'c>> {
-        let context = self.builder.context();
-        let (operator, left, right) = match expr.kind() {
-            ExprKind::Constant(value) => return Ok(AffineExpr::constant(context, value)),
-            ExprKind::Variable(variable) => return self.variable(variable),
-            ExprKind::Binary(operator, left, right) => (operator, left, right),
-        };
-        let operator = match operator {
-            Operator::Add => AffineOperator::Add,
-            Operator::Mul => AffineOperator::Mul,
-            Operator::FloorDiv => AffineOperator::FloorDiv,
-            Operator::CeilDiv => AffineOperator::CeilDiv,
-            Operator::Mod => AffineOperator::Mod,
-            Operator::Max | Operator::Min => {
-                self.is_affine = false;
-                let value = self.scope.emit(self.builder, expr)?;
-                self.dimensions.push((None, value));
-                return Ok(AffineExpr::dim(context, self.dimensions.len() - 1));
-            }
-        };
-        let (left, right) = (self.expression(left)?, self.expression(right)?);
-        affine::binary(operator, left, right)
-            .map_err(|error| LoweringError::bug(format!("index `{expr}` is not affine: {error}")))
-    }
-
-    fn variable(&mut self, variable: Var) -> Result<AffineExpr<'c>> {
-        let context = self.builder.context();
-        let position = |operands: &mut Vec<(Option<Var>, Value<'c>)>, value| {
-            operands.iter().position(|(known, _)| *known == Some(variable)).unwrap_or_else(|| {
-                operands.push((Some(variable), value));
-                operands.len() - 1
-            })
-        };
-        match self.scope.binding(variable) {
-            Some(Binding::Dimension(value)) => Ok(AffineExpr::dim(context, position(&mut self.dimensions, value))),
-            Some(Binding::Symbol(value)) => Ok(AffineExpr::symbol(context, position(&mut self.symbols, value))),
-            Some(Binding::Index(value)) => {
-                self.is_affine = false;
-                Ok(AffineExpr::dim(context, position(&mut self.dimensions, value)))
-            }
-            binding => Err(no_index(variable, binding)),
-        }
-    }
 }
 
 /// Vectors of integers.
 impl<'c> Scope<'c> {
     /// The integer type for the lanes of an expression: 32 bits where no value on the way is larger.
-    pub fn lane_type(&self, builder: &OpBuilder<'c>, expr: &Expr) -> Type<'c> {
+    pub fn lane_type(&self, builder: &OpBuilder<'c>, expr: Expr<'c>) -> Type<'c> {
         builder.integer_type(if self.fits(expr, Interval::new(i32::MIN.into(), i32::MAX.into())) { 32 } else { 64 })
     }
 
-    fn fits(&self, expr: &Expr, interval: Interval) -> bool {
+    fn fits(&self, expr: Expr<'c>, interval: Interval) -> bool {
         interval.contains_interval(self.range(expr))
             && match expr.kind() {
                 ExprKind::Constant(_) | ExprKind::Variable(_) => true,
@@ -281,7 +238,7 @@ impl<'c> Scope<'c> {
     }
 
     /// Emits an expression as a vector of an integer type, one value a lane.
-    pub fn lane_values(&self, builder: &OpBuilder<'c>, expr: &Expr, element: Type<'c>) -> Result<Value<'c>> {
+    pub fn lane_values(&self, builder: &OpBuilder<'c>, expr: Expr<'c>, element: Type<'c>) -> Result<Value<'c>> {
         let lanes = self.lanes().ok_or_else(|| LoweringError::bug("lanes outside of a loop over vectors"))?;
         let code = LaneCode { scope: self, builder, lanes, element };
         code.vector(expr)
@@ -301,7 +258,7 @@ impl<'c> LaneCode<'_, 'c> {
         self.builder.constant_integer(self.builder.vector_type(self.lanes, self.element), value)
     }
 
-    fn uniform(&self, expr: &Expr) -> Result<Value<'c>> {
+    fn uniform(&self, expr: Expr<'c>) -> Result<Value<'c>> {
         if let Some(value) = expr.as_constant() {
             return Ok(self.splat(value));
         }
@@ -310,7 +267,7 @@ impl<'c> LaneCode<'_, 'c> {
         Ok(self.builder.broadcast(value, Some(self.lanes)))
     }
 
-    fn vector(&self, expr: &Expr) -> Result<Value<'c>> {
+    fn vector(&self, expr: Expr<'c>) -> Result<Value<'c>> {
         if !self.scope.uses_lane(expr) {
             return self.uniform(expr);
         }
@@ -318,20 +275,20 @@ impl<'c> LaneCode<'_, 'c> {
             Linear::from_expr(expr).ok_or_else(|| LoweringError::bug(format!("index `{expr}` leaves 64 bits")))?;
         // What is alike in all lanes is one scalar, the number of the lane one constant.
         let (by_lane, alike): (Vec<_>, Vec<_>) =
-            sum.terms.into_iter().partition(|(atom, _)| self.scope.uses_lane(atom));
-        let alike = Linear { terms: alike, constant: sum.constant }.to_expr();
+            sum.terms.into_iter().partition(|&(atom, _)| self.scope.uses_lane(atom));
+        let alike = Linear { terms: alike, constant: sum.constant }.to_expr(self.scope.context());
         let mut total = None;
         let mut add = |value| total = Some(total.map_or(value, |total| self.builder.addi(total, value)));
         if alike.as_constant() != Some(0) {
-            add(self.uniform(&alike)?);
+            add(self.uniform(alike)?);
         }
         for (atom, factor) in by_lane {
-            add(self.scaled(&atom, factor)?);
+            add(self.scaled(atom, factor)?);
         }
         total.ok_or_else(|| LoweringError::bug("an index without terms"))
     }
 
-    fn scaled(&self, atom: &Expr, factor: i64) -> Result<Value<'c>> {
+    fn scaled(&self, atom: Expr<'c>, factor: i64) -> Result<Value<'c>> {
         let builder = self.builder;
         let (operator, left, right) = match atom.kind() {
             ExprKind::Variable(variable) => match self.scope.binding(variable) {
@@ -348,8 +305,6 @@ impl<'c> LaneCode<'_, 'c> {
         let value = match (operator, right.as_constant()) {
             (Operator::FloorDiv, Some(divisor)) if divisor > 0 => self.divided(left, divisor, false)?,
             (Operator::Mod, Some(divisor)) if divisor > 0 => self.divided(left, divisor, true)?,
-            (Operator::Max, _) => builder.maxsi(self.vector(left)?, self.vector(right)?),
-            (Operator::Min, _) => builder.minsi(self.vector(left)?, self.vector(right)?),
             _ => return Err(LoweringError::bug(format!("index `{atom}` is not affine"))),
         };
         Ok(self.times(value, factor))
@@ -370,7 +325,7 @@ impl<'c> LaneCode<'_, 'c> {
     }
 
     /// The quotient or remainder by a positive number, unsigned: a dividend that may be negative is moved up first.
-    fn divided(&self, dividend: &Expr, divisor: i64, remainder: bool) -> Result<Value<'c>> {
+    fn divided(&self, dividend: Expr<'c>, divisor: i64, remainder: bool) -> Result<Value<'c>> {
         let builder = self.builder;
         let lower = self.scope.range(dividend).lower;
         if lower < i64::from(i32::MIN) {
@@ -398,11 +353,11 @@ impl<'c> LaneCode<'_, 'c> {
 }
 
 /// How single lanes differ from the first one.
-impl Scope<'_> {
+impl<'c> Scope<'c> {
     /// Whether the lanes' elements at some index are consecutive along the last dimension.
-    pub fn is_consecutive_along_last(&self, index: &[Expr]) -> bool {
+    pub fn is_consecutive_along_last(&self, index: &[Expr<'c>]) -> bool {
         index.split_last().is_some_and(|(last, others)| {
-            self.lane_access(last) == LaneAccess::Strided(1) && !others.iter().any(|expr| self.uses_lane(expr))
+            self.lane_access(*last) == LaneAccess::Strided(1) && !others.iter().any(|&expr| self.uses_lane(expr))
         })
     }
 }

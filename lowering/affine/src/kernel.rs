@@ -9,6 +9,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::Shape;
 use indexing::{Expr, Interval};
+use melior::Context;
 use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::{Elemental, concatenated, index_binding};
@@ -81,12 +82,18 @@ pub struct KernelPlan {
 
 impl KernelPlan {
     /// Chooses the loops of a fused computation with outputs of the given dimensions.
-    pub fn new(computation: &Computation, dimensions: &[i64], options: KernelOptions) -> Result<Self> {
+    pub fn new(
+        context: &Context,
+        computation: &Computation,
+        dimensions: &[i64],
+        options: KernelOptions,
+    ) -> Result<Self> {
         let root = computation.root();
         let lanes = vector_lanes(computation, options.vector_bits);
         if root.kind == OpKind::DynamicUpdateSlice {
             let update = operand_shape(computation, root, 1)?;
-            let (mut loops, is_vector) = plan_loops(computation, &[root.operands[1]], &update.dimensions, lanes, None)?;
+            let (mut loops, is_vector) =
+                plan_loops(context, computation, &[root.operands[1]], &update.dimensions, lanes, None)?;
             if update.dimensions != dimensions {
                 loops = separate_loops(&update.dimensions, loops);
             }
@@ -99,12 +106,13 @@ impl KernelPlan {
                 scan: None,
             });
         }
-        if let Some((scan, loops, is_vector)) = plan_scan(computation, dimensions, lanes)? {
+        if let Some((scan, loops, is_vector)) = plan_scan(context, computation, dimensions, lanes)? {
             let lanes_of_loops = is_vector.then_some(lanes);
             let overlap = !options.in_place;
             return Ok(KernelPlan { loops, lanes: lanes_of_loops, inner_lanes: lanes, overlap, scan: Some(scan) });
         }
-        let (loops, is_vector) = plan_loops(computation, &roots(computation), dimensions, lanes, options.part)?;
+        let (loops, is_vector) =
+            plan_loops(context, computation, &roots(computation), dimensions, lanes, options.part)?;
         let overlap = !options.in_place;
         Ok(KernelPlan { loops, lanes: is_vector.then_some(lanes), inner_lanes: lanes, overlap, scan: None })
     }
@@ -157,7 +165,7 @@ pub fn emit_fusion<'c>(
     emitter.read_starts()?;
     let roots = roots(computation);
     let range = range_variables(&mut emitter, range);
-    let mut write = |emitter: &mut Elemental<'_, 'c>, index: &[Expr]| {
+    let mut write = |emitter: &mut Elemental<'_, 'c>, index: &[Expr<'c>]| {
         // All values first: outputs may lie over inputs.
         let mut values = Vec::with_capacity(outputs.len());
         for &root in &roots {
@@ -172,7 +180,7 @@ pub fn emit_fusion<'c>(
 }
 
 /// A range as variables.
-fn range_variables<'c>(emitter: &mut Elemental<'_, 'c>, range: Range<'c>) -> Option<(Expr, Expr)> {
+fn range_variables<'c>(emitter: &mut Elemental<'_, 'c>, range: Range<'c>) -> Option<(Expr<'c>, Expr<'c>)> {
     let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
     range.map(|(begin, end)| (variable(begin), variable(end)))
 }
@@ -189,7 +197,9 @@ fn emit_update<'a, 'c>(
     if update.dimensions.contains(&0) {
         return Ok(());
     }
-    let map = instruction_maps(emitter.computation, root).result_map(1).ok_or_else(|| no_map(root))?;
+    let map = instruction_maps(emitter.scope.context(), emitter.computation, root)
+        .result_map(1)
+        .ok_or_else(|| no_map(root))?;
     let mut starts = Vec::with_capacity(map.runtimes().len());
     for runtime in map.runtimes() {
         let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
@@ -234,13 +244,18 @@ pub fn vector_lanes(computation: &Computation, vector_bits: u32) -> u32 {
 }
 
 /// Loops over the dimensions along which a scan does not accumulate, if the computation is one.
-fn plan_scan(computation: &Computation, dimensions: &[i64], lanes: u32) -> Result<Option<(Scan, Vec<Loop>, bool)>> {
+fn plan_scan(
+    context: &Context,
+    computation: &Computation,
+    dimensions: &[i64],
+    lanes: u32,
+) -> Result<Option<(Scan, Vec<Loop>, bool)>> {
     if !computation.instructions.iter().any(|instruction| instruction.kind == OpKind::ReduceWindow) {
         return Ok(None);
     }
-    let mut scope = Scope::new();
-    let symbols: Vec<Expr> = dimensions.iter().map(|&size| scope.add_traced(Interval::new(0, size - 1))).collect();
-    let index: Vec<Expr> = symbols.iter().map(|symbol| scope.simplify(symbol)).collect();
+    let mut scope = Scope::new(context);
+    let symbols: Vec<Expr<'_>> = dimensions.iter().map(|&size| scope.add_traced(Interval::new(0, size - 1))).collect();
+    let index: Vec<Expr<'_>> = symbols.iter().map(|&symbol| scope.simplify(symbol)).collect();
     let found = trace(computation, &roots(computation), &index, &mut scope)?;
     let Some(scan) = Scan::find(computation, &found, &index) else { return Ok(None) };
     let mut loops = separate_loops(dimensions, Vec::new());
@@ -251,19 +266,20 @@ fn plan_scan(computation: &Computation, dimensions: &[i64], lanes: u32) -> Resul
 }
 
 fn plan_loops(
+    context: &Context,
     computation: &Computation,
     roots: &[InstructionId],
     dimensions: &[i64],
     lanes: u32,
     part: Option<(usize, Interval)>,
 ) -> Result<(Vec<Loop>, bool)> {
-    let mut scope = Scope::new();
+    let mut scope = Scope::new(context);
     let bounds = |dimension: usize| match part {
         Some((own, bounds)) if own == dimension => bounds,
         _ => Interval::new(0, dimensions[dimension] - 1),
     };
-    let symbols: Vec<Expr> = (0..dimensions.len()).map(|dimension| scope.add_traced(bounds(dimension))).collect();
-    let index: Vec<Expr> = symbols.iter().map(|symbol| scope.simplify(symbol)).collect();
+    let symbols: Vec<Expr<'_>> = (0..dimensions.len()).map(|dimension| scope.add_traced(bounds(dimension))).collect();
+    let index: Vec<Expr<'_>> = symbols.iter().map(|&symbol| scope.simplify(symbol)).collect();
     let found = trace(computation, roots, &index, &mut scope)?;
     let groups = merged_dimensions(&found, &scope, &symbols, dimensions);
     // A part of a dimension is a loop of its own.
@@ -289,7 +305,7 @@ fn plan_loops(
     Ok((loops, is_vector))
 }
 
-fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], symbols: &[Expr], found: &Trace) {
+fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], symbols: &[Expr<'_>], found: &Trace<'_>) {
     let mut boxes = 1usize;
     for (l, &(first, last)) in loops.iter_mut().zip(groups) {
         let (true, Some(variable)) = (last == first + 1, symbols[first].as_variable()) else { continue };
@@ -313,11 +329,11 @@ fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], symbols: &[Expr], fo
 }
 
 /// Whether the last loop takes vectors: it is long enough, and no reduction wants the lanes for itself.
-fn is_vectorised(
+fn is_vectorised<'c>(
     computation: &Computation,
     loops: &[Loop],
-    (scope, symbols): (&Scope<'_>, &[Expr]),
-    found: &Trace,
+    (scope, symbols): (&Scope<'c>, &[Expr<'c>]),
+    found: &Trace<'c>,
     lanes: u32,
 ) -> bool {
     let Some(last) = loops.last() else { return false };
@@ -325,25 +341,25 @@ fn is_vectorised(
     if longest < i64::from(lanes) || lanes < 2 {
         return false;
     }
-    let Some(variable) = symbols.last().and_then(Expr::as_variable) else { return true };
+    let Some(variable) = symbols.last().and_then(|expr| expr.as_variable()) else { return true };
     let has_reduction = computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
     let (consecutive, _, other) = found.accesses_along(scope, variable);
     // A row reduction reads consecutive elements itself; a column reduction reads them along the result.
     if has_reduction {
         return consecutive > 0 && other == 0;
     }
-    let looks_up_by_lane = found.lookups.iter().any(|lookup| scope.depends(lookup, variable));
+    let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
     !(looks_up_by_lane && consecutive == 0)
 }
 
-type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Expr]) -> Result<()> + 'b;
+type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()> + 'b;
 
 fn emit_loops<'a, 'c>(
     emitter: &mut Elemental<'a, 'c>,
     plan: &KernelPlan,
     depth: usize,
-    index: Vec<Expr>,
-    range: Option<(Expr, Expr)>,
+    index: Vec<Expr<'c>>,
+    range: Option<(Expr<'c>, Expr<'c>)>,
     body: &mut Body<'_, 'a, 'c>,
 ) -> Result<()> {
     let Some(this) = plan.loops.get(depth) else { return emitter.nested(|emitter| body(emitter, &index)) };
@@ -352,15 +368,15 @@ fn emit_loops<'a, 'c>(
         if piece.lower > piece.upper {
             continue;
         }
-        if let (true, Some(lanes)) = (is_last, plan.lanes) {
-            if piece.upper - piece.lower + 1 >= i64::from(lanes) {
-                let vectors = VectorLoop { this, piece, lanes, overlap: plan.overlap, range: range.clone() };
-                emit_vector_loop(emitter, &vectors, &index, body)?;
-                continue;
-            }
+        if let (true, Some(lanes)) = (is_last, plan.lanes)
+            && piece.upper - piece.lower + 1 >= i64::from(lanes)
+        {
+            let vectors = VectorLoop { this, piece, lanes, overlap: plan.overlap, range };
+            emit_vector_loop(emitter, &vectors, &index, body)?;
+            continue;
         }
-        emitter.loop_in(piece, range.clone(), Vec::new(), &mut |emitter, variable, _| {
-            let index = extended(emitter, &index, &variable, &this.sizes);
+        emitter.loop_in(piece, range, Vec::new(), &mut |emitter, variable, _| {
+            let index = extended(emitter, &index, variable, &this.sizes);
             emit_loops(emitter, plan, depth + 1, index, None, body)?;
             Ok(Vec::new())
         })?;
@@ -369,52 +385,53 @@ fn emit_loops<'a, 'c>(
 }
 
 /// A loop that takes vectors.
-struct VectorLoop<'l> {
+struct VectorLoop<'l, 'c> {
     this: &'l Loop,
     piece: Interval,
     lanes: u32,
     /// Whether a last vector may overlap the one before it.
     overlap: bool,
-    range: Option<(Expr, Expr)>,
+    range: Option<(Expr<'c>, Expr<'c>)>,
 }
 
-fn extended(emitter: &Elemental<'_, '_>, index: &[Expr], variable: &Expr, sizes: &[i64]) -> Vec<Expr> {
+fn extended<'c>(emitter: &Elemental<'_, 'c>, index: &[Expr<'c>], variable: Expr<'c>, sizes: &[i64]) -> Vec<Expr<'c>> {
     let parts = split_merged(variable, sizes);
-    index.iter().cloned().chain(parts.iter().map(|part| emitter.scope.simplify(part))).collect()
+    index.iter().copied().chain(parts.into_iter().map(|part| emitter.scope.simplify(part))).collect()
 }
 
 /// Vectors of consecutive elements over a piece of the last loop.
 fn emit_vector_loop<'a, 'c>(
     emitter: &mut Elemental<'a, 'c>,
-    vectors: &VectorLoop<'_>,
-    index: &[Expr],
+    vectors: &VectorLoop<'_, 'c>,
+    index: &[Expr<'c>],
     body: &mut Body<'_, 'a, 'c>,
 ) -> Result<()> {
-    let &VectorLoop { this, piece, lanes, overlap, ref range } = vectors;
+    let &VectorLoop { this, piece, lanes, overlap, range } = vectors;
     let width = i64::from(lanes);
     let extent = piece.upper - piece.lower + 1;
     let (count, rest) = (extent / width, extent % width);
     if rest > 0 && overlap {
         let last_start = piece.lower + extent - width;
         return emitter
-            .loop_in(Interval::new(0, count), range.clone(), Vec::new(), &mut |emitter, vector, _| {
+            .loop_in(Interval::new(0, count), range, Vec::new(), &mut |emitter, vector, _| {
                 let builder = emitter.builder;
                 let start = vector * width + piece.lower;
-                let start = emitter.scope.emit(builder, &start.min(last_start))?;
+                let bounds = [start, emitter.scope.constant(last_start)];
+                let start = emitter.scope.emit_min(builder, &bounds)?;
                 // A variable of its own: lanes count from it, whatever the minimum chose.
                 let start = index_binding(builder, start);
                 let start = emitter.scope.add_variable(Interval::new(piece.lower, last_start), start);
                 let lane = emitter.scope.add_lanes(lanes);
-                let index = extended(emitter, index, &(start + lane), &this.sizes);
+                let index = extended(emitter, index, start + lane, &this.sizes);
                 body(emitter, &index)?;
                 Ok(Vec::new())
             })
             .map(|_| ());
     }
-    emitter.loop_in(Interval::new(0, count - 1), range.clone(), Vec::new(), &mut |emitter, vector, _| {
+    emitter.loop_in(Interval::new(0, count - 1), range, Vec::new(), &mut |emitter, vector, _| {
         emitter.nested(|emitter| {
             let lane = emitter.scope.add_lanes(lanes);
-            let index = extended(emitter, index, &(vector * width + piece.lower + lane), &this.sizes);
+            let index = extended(emitter, index, vector * width + piece.lower + lane, &this.sizes);
             body(emitter, &index)
         })?;
         Ok(Vec::new())
@@ -422,7 +439,7 @@ fn emit_vector_loop<'a, 'c>(
     if rest > 0 {
         let tail = Interval::new(piece.lower + count * width, piece.upper);
         emitter.loop_over(tail, Vec::new(), &mut |emitter, variable, _| {
-            let index = extended(emitter, index, &variable, &this.sizes);
+            let index = extended(emitter, index, variable, &this.sizes);
             emitter.nested(|emitter| body(emitter, &index))?;
             Ok(Vec::new())
         })?;

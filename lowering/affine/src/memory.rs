@@ -236,7 +236,7 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
         if slice.buffer != Buffer::Arena && slice.offset == 0 && size == slice.size {
             return self.base(slice.buffer, r#type);
         }
-        let base = self.base(slice.buffer, builder.memref_type(&[size as i64], builder.integer_type(8)));
+        let base = self.base(slice.buffer, builder.memref_type(&[size.max(1) as i64], builder.integer_type(8)));
         let offset = builder.constant_index(slice.offset as i64);
         builder.value("memref.view", &[base, offset], r#type, &[])
     }
@@ -299,6 +299,8 @@ pub fn array_type<'c>(builder: &OpBuilder<'c>, shape: &ArrayShape) -> Type<'c> {
             None => dimensions.push(2),
         }
     }
+    // MLIR passes a memref without elements as a descriptor, others as a pointer; its memory is not accessed in either case.
+    dimensions.iter_mut().for_each(|size| *size = (*size).max(1));
     builder.memref_type(&dimensions, scalar::memory_type(builder, shape.element_type))
 }
 

@@ -6,15 +6,16 @@ use hlo::graph::{Computation, Instruction};
 use hlo::indexing_maps::{InstructionMaps, Numbering};
 use hlo::shape::ArrayShape;
 use indexing::{Constraint, Expr, IndexingMap, Var};
+use melior::Context;
 
 use crate::error::LoweringError;
 
 /// A map with the conditions under which an element is read at all.
-pub struct OperandMap {
+pub struct OperandMap<'c> {
     /// From result indices to operand indices.
-    pub map: IndexingMap,
+    pub map: IndexingMap<'c>,
     /// Conditions on result indices: narrowed bounds and constraints of the map.
-    pub conditions: Vec<Constraint>,
+    pub conditions: Vec<Constraint<'c>>,
 }
 
 /// Shape of an array operand.
@@ -39,17 +40,22 @@ pub fn result_shape(instruction: &Instruction) -> Result<&ArrayShape, LoweringEr
 }
 
 /// The maps of an instruction. Run-time variables name the operand that holds their values.
-pub fn instruction_maps<'a>(computation: &'a Computation, instruction: &'a Instruction) -> InstructionMaps<'a> {
-    InstructionMaps::new(computation, instruction, Numbering::Operands)
+pub fn instruction_maps<'c, 'a>(
+    context: &'c Context,
+    computation: &'a Computation,
+    instruction: &'a Instruction,
+) -> InstructionMaps<'c, 'a> {
+    InstructionMaps::new(context, computation, instruction, Numbering::Operands)
 }
 
 /// The map from the result of an instruction to one of its operands.
-pub fn operand_map(
+pub fn operand_map<'c>(
+    context: &'c Context,
     computation: &Computation,
     instruction: &Instruction,
     operand: usize,
-) -> Result<OperandMap, LoweringError> {
-    let map = instruction_maps(computation, instruction).operand_map(operand);
+) -> Result<OperandMap<'c>, LoweringError> {
+    let map = instruction_maps(context, computation, instruction).operand_map(operand);
     let map = map.ok_or_else(|| no_map(instruction))?;
     Ok(OperandMap::new(map, &result_shape(instruction)?.dimensions, &[]))
 }
@@ -59,17 +65,17 @@ pub fn no_map(instruction: &Instruction) -> LoweringError {
     LoweringError::bug(format!("`{}` has no indexing map", instruction.name))
 }
 
-impl OperandMap {
+impl<'c> OperandMap<'c> {
     /// Collects what restricts a map's domain against a result of the given sizes and, where there are sizes for
     /// them, range variables from 0 to these.
-    pub fn new(map: IndexingMap, sizes: &[i64], ranges: &[i64]) -> OperandMap {
-        let mut conditions: Vec<Constraint> = map.constraints().to_vec();
+    pub fn new(map: IndexingMap<'c>, sizes: &[i64], ranges: &[i64]) -> OperandMap<'c> {
+        let mut conditions: Vec<Constraint<'c>> = map.constraints().to_vec();
         let dims = map.dims().iter().zip(sizes).enumerate().map(|(i, (dim, size))| (Var::Dim(i as u32), dim, size));
         let ranges =
-            map.ranges().iter().zip(ranges).enumerate().map(|(i, (range, size))| (Var::Range(i as u32), range, size));
+            map.ranges().iter().zip(ranges).enumerate().map(|(i, (range, size))| (Var::Symbol(i as u32), range, size));
         for (variable, known, &size) in dims.chain(ranges) {
             if known.bounds.lower > 0 || known.bounds.upper < size - 1 {
-                conditions.push(Constraint::new(Expr::variable(variable), known.bounds));
+                conditions.push(Constraint::new(Expr::variable(map.context(), variable), known.bounds));
             }
         }
         OperandMap { map, conditions }

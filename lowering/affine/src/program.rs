@@ -399,7 +399,8 @@ impl<'c> Program<'_, 'c> {
                 (&instruction.computations[0], Work::Loops)
             }
             _ => {
-                let product = matmul::recognise(computation, instruction, self.options.vector_bits);
+                let product =
+                    matmul::recognise(self.builder.context(), computation, instruction, self.options.vector_bits);
                 single = single_instruction(computation, instruction);
                 (&single, product.map_or(Work::Loops, |product| Work::Product(Box::new(product))))
             }
@@ -410,7 +411,7 @@ impl<'c> Program<'_, 'c> {
         }
         let parts = if matches!(work, Work::Loops) { parts_of(body)? } else { vec![None] };
         let cost = match &work {
-            Work::Loops | Work::Scatter => cost(body) / parts.len() as i64,
+            Work::Loops | Work::Scatter => cost(self.builder.context(), body) / parts.len() as i64,
             Work::Product(product) => product.cost(),
         };
         let aliases = in_place || overlap_each_other(&outputs);
@@ -419,7 +420,12 @@ impl<'c> Program<'_, 'c> {
         for part in parts {
             let (code, iterations) = match &work {
                 Work::Loops => {
-                    let plan = KernelPlan::new(body, &first.dimensions, KernelOptions { part, ..options })?;
+                    let plan = KernelPlan::new(
+                        self.builder.context(),
+                        body,
+                        &first.dimensions,
+                        KernelOptions { part, ..options },
+                    )?;
                     let iterations = plan.outer_iterations();
                     (Code::Loops(body, plan), iterations)
                 }
@@ -582,7 +588,7 @@ fn overlap_each_other(arrays: &[(&ArrayShape, Slice)]) -> bool {
 }
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
-fn cost(computation: &Computation) -> i64 {
+fn cost(context: &Context, computation: &Computation) -> i64 {
     computation
         .instructions
         .iter()
@@ -595,7 +601,7 @@ fn cost(computation: &Computation) -> i64 {
                 .map(ArrayShape::element_count)
                 .sum();
             let contracted = match instruction.kind {
-                OpKind::Dot | OpKind::Convolution => contracted_size(computation, instruction),
+                OpKind::Dot | OpKind::Convolution => contracted_size(context, computation, instruction),
                 _ => 1,
             };
             let weight = if is_expensive(instruction) { 8 } else { 1 };
@@ -605,8 +611,8 @@ fn cost(computation: &Computation) -> i64 {
 }
 
 /// Products summed for each element of a contraction.
-fn contracted_size(computation: &Computation, instruction: &Instruction) -> i64 {
-    crate::contraction::contraction_maps(computation, instruction)
+fn contracted_size(context: &Context, computation: &Computation, instruction: &Instruction) -> i64 {
+    crate::contraction::contraction_maps(context, computation, instruction)
         .map_or(1, |maps| maps.ranges.iter().fold(1i64, |product, &size| product.saturating_mul(size)))
 }
 

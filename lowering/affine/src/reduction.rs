@@ -7,6 +7,7 @@
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Interval};
+use melior::Context;
 use mlir_ext::builder::Value;
 
 use crate::elemental::{Elemental, substitute};
@@ -29,8 +30,12 @@ const BLOCK_OF_SUM: i64 = 32;
 const BLOCKS_OF_SUM: i64 = 8;
 
 /// The map from the result of a reduce or reduce-window to its inputs; range variables run over what is combined.
-pub fn input_map(computation: &Computation, instruction: &Instruction) -> Result<OperandMap> {
-    let maps = instruction_maps(computation, instruction);
+pub fn input_map<'c>(
+    context: &'c Context,
+    computation: &Computation,
+    instruction: &Instruction,
+) -> Result<OperandMap<'c>> {
+    let maps = instruction_maps(context, computation, instruction);
     if instruction.kind == OpKind::Reduce {
         let map = maps.operand_map(0).ok_or_else(|| no_map(instruction))?;
         return Ok(OperandMap { map, conditions: Vec::new() });
@@ -74,9 +79,9 @@ impl<'c> PartialSums<'c> {
 
 impl<'a, 'c> Elemental<'a, 'c> {
     /// reduce at one index of its result.
-    pub(crate) fn reduce(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+    pub(crate) fn reduce(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
         let inputs = instruction.operands.len() / 2;
-        let map = input_map(self.computation, instruction)?.map;
+        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
         let sizes: Vec<i64> = map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect();
         let initial = self.initial_values(instruction, inputs)?;
         if sizes.contains(&0) {
@@ -89,12 +94,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let (loops, is_consecutive) = self.combine_loops(instruction, index, &sizes)?;
         let lanes = self.vector_lanes;
         let last = loops.last().map_or(0, |l| l.extent);
-        if let Some(combiner) = combiner {
-            if self.scope.lanes().is_none() && is_consecutive && last >= i64::from(lanes) && lanes > 1 {
-                let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
-                let value = combiner.combine(self.builder, &value, &initial[0]);
-                return Ok(vec![combiner.finish(self.builder, &value)]);
-            }
+        if let Some(combiner) = combiner
+            && self.scope.lanes().is_none()
+            && is_consecutive
+            && last >= i64::from(lanes)
+            && lanes > 1
+        {
+            let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
+            let value = combiner.combine(self.builder, &value, &initial[0]);
+            return Ok(vec![combiner.finish(self.builder, &value)]);
         }
         let (start, combiner) = match &combiner {
             // Wider accumulators than the element type, where the combiner has them.
@@ -121,16 +129,16 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn combine_loops(
         &self,
         instruction: &Instruction,
-        index: &[Expr],
+        index: &[Expr<'c>],
         sizes: &[i64],
     ) -> Result<(Vec<CombineLoop>, bool)> {
-        let map = input_map(self.computation, instruction)?.map;
-        let mut scope: Scope<'c> = Scope::new();
+        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
+        let mut scope = Scope::new(self.scope.context());
         // Result indices become plain symbols: only their place in addresses matters.
-        let outer: Vec<Expr> = index.iter().map(|expr| scope.add_traced(self.scope.range(expr))).collect();
-        let symbols: Vec<Expr> = sizes.iter().map(|&size| scope.add_traced(Interval::new(0, size - 1))).collect();
-        let operand_index: Vec<Expr> =
-            map.results().iter().map(|result| scope.simplify(&substitute(result, &outer, &symbols, &[]))).collect();
+        let outer: Vec<Expr<'c>> = index.iter().map(|&expr| scope.add_traced(self.scope.range(expr))).collect();
+        let symbols: Vec<Expr<'c>> = sizes.iter().map(|&size| scope.add_traced(Interval::new(0, size - 1))).collect();
+        let operand_index: Vec<Expr<'c>> =
+            map.results().iter().map(|&result| scope.simplify(substitute(result, &outer, &symbols, &[]))).collect();
         let inputs = instruction.operands.len() / 2;
         let found = trace(self.computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
         let groups = merged_dimensions(&found, &scope, &symbols, sizes);
@@ -141,7 +149,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 sizes: sizes[first..last].to_vec(),
             })
             .collect();
-        let is_consecutive = symbols.last().and_then(Expr::as_variable).is_some_and(|last| {
+        let is_consecutive = symbols.last().and_then(|expr| expr.as_variable()).is_some_and(|last| {
             let (consecutive, _, other) = found.accesses_along(&scope, last);
             consecutive > 0 && other == 0
         });
@@ -152,14 +160,14 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn outer_combine_loops(
         &mut self,
         loops: &[CombineLoop],
-        ranges: Vec<Expr>,
+        ranges: Vec<Expr<'c>>,
         state: Vec<Value<'c>>,
-        innermost: &mut dyn FnMut(&mut Self, Vec<Expr>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
         self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
             let mut ranges = ranges.clone();
-            ranges.extend(split_merged(&variable, &first.sizes));
+            ranges.extend(split_merged(variable, &first.sizes));
             emitter.outer_combine_loops(rest, ranges, state, innermost)
         })
     }
@@ -169,7 +177,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         &mut self,
         interval: Interval,
         state: Vec<Value<'c>>,
-        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         self.loop_in(interval, None, state, body)
     }
@@ -178,14 +186,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
     pub(crate) fn loop_in(
         &mut self,
         interval: Interval,
-        range: Option<(Expr, Expr)>,
+        range: Option<(Expr<'c>, Expr<'c>)>,
         state: Vec<Value<'c>>,
-        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         if interval.lower == interval.upper && range.is_none() {
-            return body(self, Expr::constant(interval.lower), state);
+            return body(self, self.scope.constant(interval.lower), state);
         }
-        let (mut lower, mut upper) = (vec![Expr::constant(interval.lower)], vec![Expr::constant(interval.upper + 1)]);
+        let (mut lower, mut upper) =
+            (vec![self.scope.constant(interval.lower)], vec![self.scope.constant(interval.upper + 1)]);
         if let Some((begin, end)) = range {
             lower.push(begin + interval.lower);
             upper.push(end + interval.lower);
@@ -197,15 +206,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// values.
     pub(crate) fn loop_between(
         &mut self,
-        lower: &[Expr],
-        upper: &[Expr],
+        lower: &[Expr<'c>],
+        upper: &[Expr<'c>],
         step: i64,
         bounds: Interval,
         state: Vec<Value<'c>>,
-        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let builder = self.builder;
-        let (lower, upper) = (self.scope.affine_bounds(builder, lower)?, self.scope.affine_bounds(builder, upper)?);
+        let (lower, upper) = (self.scope.affine_bounds(lower)?, self.scope.affine_bounds(upper)?);
         builder.affine_for(&lower, &upper, step, &state, |_, position, carried| {
             self.nested(|emitter| {
                 let variable = emitter.scope.add_variable(bounds, Binding::Dimension(position));
@@ -218,15 +227,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn ordered_reduce(
         &mut self,
         instruction: &'a Instruction,
-        index: &[Expr],
+        index: &[Expr<'c>],
         loops: &[CombineLoop],
         start: Vec<Lanes<'c>>,
         combiner: Option<&Combiner>,
     ) -> Result<Vec<Lanes<'c>>> {
-        let map = input_map(self.computation, instruction)?.map;
+        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
         let inputs = instruction.operands.len() / 2;
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
-        let mut step = |emitter: &mut Self, ranges: Vec<Expr>, state: Vec<Value<'c>>| {
+        let mut step = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
             let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
             let accumulators = unpack(&start, &state);
             let mut elements = Vec::with_capacity(inputs);
@@ -248,20 +257,20 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn sum_over(
         &mut self,
         loops: &[CombineLoop],
-        ranges: Vec<Expr>,
+        ranges: Vec<Expr<'c>>,
         state: Vec<Value<'c>>,
         sums: &PartialSums<'c>,
-        innermost: &mut dyn FnMut(&mut Self, Vec<Expr>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
-        let with = |variable: &Expr| [&ranges[..], &split_merged(variable, &first.sizes)].concat();
+        let with = |variable: Expr<'c>| [&ranges[..], &split_merged(variable, &first.sizes)].concat();
         if rest.is_empty() {
             return self.sum_in_blocks(first.extent, state, sums, &mut |emitter, variable, state| {
-                innermost(emitter, with(&variable), state)
+                innermost(emitter, with(variable), state)
             });
         }
         self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
-            let partial = emitter.sum_over(rest, with(&variable), sums.zero(), sums, innermost)?;
+            let partial = emitter.sum_over(rest, with(variable), sums.zero(), sums, innermost)?;
             Ok(sums.plus(emitter, &state, &partial))
         })
     }
@@ -273,7 +282,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         extent: i64,
         state: Vec<Value<'c>>,
         sums: &PartialSums<'c>,
-        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         if extent <= 2 * BLOCK_OF_SUM {
             return self.loop_over(Interval::new(0, extent - 1), state, body);
@@ -282,19 +291,19 @@ impl<'a, 'c> Elemental<'a, 'c> {
         while extent > 2 * BLOCKS_OF_SUM * block {
             block *= BLOCKS_OF_SUM;
         }
-        self.sum_between(Expr::constant(0), &[Expr::constant(extent)], (extent, block), state, sums, body)
+        self.sum_between(self.scope.constant(0), &[self.scope.constant(extent)], (extent, block), state, sums, body)
     }
 
     /// Blocks of `block` iterations from one position to behind the smallest of others, of a loop of `extent`
     /// iterations.
     fn sum_between(
         &mut self,
-        lower: Expr,
-        upper: &[Expr],
+        lower: Expr<'c>,
+        upper: &[Expr<'c>],
         (extent, block): (i64, i64),
         state: Vec<Value<'c>>,
         sums: &PartialSums<'c>,
-        body: &mut dyn FnMut(&mut Self, Expr, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
+        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let range = Interval::new(0, extent - 1);
         if block == 1 {
@@ -302,9 +311,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         }
         self.loop_between(&[lower], upper, block, range, state, &mut |emitter, start, state| {
             let inner = (extent, if block == BLOCK_OF_SUM { 1 } else { block / BLOCKS_OF_SUM });
-            let mut end = vec![start.clone() + block];
+            let mut end = vec![start + block];
             if extent % block != 0 {
-                end.push(Expr::constant(extent));
+                end.push(emitter.scope.constant(extent));
             }
             let partial = emitter.sum_between(start, &end, inner, sums.zero(), sums, body)?;
             Ok(sums.plus(emitter, &state, &partial))
@@ -331,12 +340,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn vector_reduce(
         &mut self,
         instruction: &'a Instruction,
-        index: &[Expr],
+        index: &[Expr<'c>],
         loops: &[CombineLoop],
         combiner: &Combiner,
         lanes: u32,
     ) -> Result<Lanes<'c>> {
-        let map = input_map(self.computation, instruction)?.map;
+        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
         let (Some(last), outer) = (loops.last(), &loops[..loops.len().saturating_sub(1)]) else {
             return Err(LoweringError::bug("vector reduction without loops"));
         };
@@ -349,26 +358,29 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
 
         // One vector of elements, the first at `position`, into accumulator `number`.
-        let step =
-            |emitter: &mut Self, ranges: &[Expr], position: &Expr, accumulator: &Lanes<'c>| -> Result<Lanes<'c>> {
-                emitter.nested(|emitter| {
-                    let lane = emitter.scope.add_lanes(lanes);
-                    let mut ranges = ranges.to_vec();
-                    ranges.extend(split_merged(&(position.clone() + lane), &last.sizes));
-                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
-                    let element = emitter.evaluate(operand, &operand_index)?;
-                    let element = emitter.in_lanes(&element);
-                    Ok(combiner.combine(emitter.builder, accumulator, &element))
-                })
-            };
+        let step = |emitter: &mut Self,
+                    ranges: &[Expr<'c>],
+                    position: Expr<'c>,
+                    accumulator: &Lanes<'c>|
+         -> Result<Lanes<'c>> {
+            emitter.nested(|emitter| {
+                let lane = emitter.scope.add_lanes(lanes);
+                let mut ranges = ranges.to_vec();
+                ranges.extend(split_merged(position + lane, &last.sizes));
+                let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
+                let element = emitter.evaluate(operand, &operand_index)?;
+                let element = emitter.in_lanes(&element);
+                Ok(combiner.combine(emitter.builder, accumulator, &element))
+            })
+        };
         let sums = PartialSums::of(self, combiner, Some(lanes), accumulators as usize);
-        let mut innermost = |emitter: &mut Self, ranges: Vec<Expr>, state: Vec<Value<'c>>| {
+        let mut innermost = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
             let blocks = vectors / accumulators;
-            let mut body = |emitter: &mut Self, block: Expr, state: Vec<Value<'c>>| {
+            let mut body = |emitter: &mut Self, block: Expr<'c>, state: Vec<Value<'c>>| {
                 let mut next = Vec::new();
                 for (number, accumulator) in unpack(&start, &state).iter().enumerate() {
-                    let position = block.clone() * (width * accumulators) + number as i64 * width;
-                    next.extend(step(emitter, &ranges, &position, accumulator)?.values());
+                    let position = block * (width * accumulators) + number as i64 * width;
+                    next.extend(step(emitter, &ranges, position, accumulator)?.values());
                 }
                 Ok(next)
             };
@@ -379,7 +391,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             for vector in blocks * accumulators..vectors {
                 let number = (vector % accumulators) as usize;
                 let mut accumulator = unpack(&start, &state);
-                accumulator[number] = step(emitter, &ranges, &Expr::constant(vector * width), &accumulator[number])?;
+                let position = emitter.scope.constant(vector * width);
+                accumulator[number] = step(emitter, &ranges, position, &accumulator[number])?;
                 state = accumulator.iter().flat_map(Lanes::values).collect();
             }
             Ok(state)
@@ -406,7 +419,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let result = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
                 emitter.loop_over(rest, state, &mut |emitter, position, state| {
                     let mut ranges = ranges.clone();
-                    ranges.extend(split_merged(&position, &last.sizes));
+                    ranges.extend(split_merged(position, &last.sizes));
                     let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
                     let element = emitter.evaluate(operand, &operand_index)?;
                     let accumulator = unpack(&start, &state);
@@ -419,9 +432,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// reduce-window at one index of its result: positions outside the operand are left out.
-    pub(crate) fn reduce_window(&mut self, instruction: &'a Instruction, index: &[Expr]) -> Result<Vec<Lanes<'c>>> {
+    pub(crate) fn reduce_window(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
         let inputs = instruction.operands.len() / 2;
-        let map = input_map(self.computation, instruction)?;
+        let map = input_map(self.scope.context(), self.computation, instruction)?;
         let window = instruction.attributes.window();
         let initial = self.initial_values(instruction, inputs)?;
         let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();

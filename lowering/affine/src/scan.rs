@@ -33,7 +33,7 @@ pub struct Scan {
 impl Scan {
     /// The reduce-window of a computation that can be a scan: it is cumulative, and read only at the index of the
     /// results, which `index` is in the trace.
-    pub fn find(computation: &Computation, found: &Trace, index: &[Expr]) -> Option<Scan> {
+    pub fn find(computation: &Computation, found: &Trace<'_>, index: &[Expr<'_>]) -> Option<Scan> {
         let mut scans = computation.iter().filter_map(|(id, instruction)| {
             let (dimension, is_reversed) = cumulative_dimension(computation, instruction)?;
             Some(Scan { instruction: id, dimension, is_reversed })
@@ -49,8 +49,8 @@ impl Scan {
     pub fn emit<'a, 'c>(
         &self,
         emitter: &mut Elemental<'a, 'c>,
-        others: &[Expr],
-        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr]) -> Result<()>,
+        others: &[Expr<'c>],
+        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()>,
     ) -> Result<()> {
         let computation = emitter.computation;
         let instruction = computation.get(self.instruction);
@@ -71,7 +71,7 @@ impl Scan {
         emitter.loop_over(Interval::new(0, size - 1), state, &mut |emitter, step, state| {
             let position = if self.is_reversed { -step + (size - 1) } else { step };
             let mut index = others.to_vec();
-            index.insert(self.dimension, emitter.scope.simplify(&position));
+            index.insert(self.dimension, emitter.scope.simplify(position));
             let mut elements = Vec::with_capacity(inputs);
             for &operand in &instruction.operands[..inputs] {
                 let element = emitter.evaluate(operand, &index)?;

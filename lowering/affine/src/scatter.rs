@@ -25,7 +25,9 @@ pub fn emit_scatter<'c>(
     outputs: &[ArrayRef<'c>],
 ) -> Result<()> {
     let count = instruction.operands.len().saturating_sub(1) / 2;
-    let map = instruction_maps(computation, instruction).result_map(count + 1).ok_or_else(|| no_map(instruction))?;
+    let map = instruction_maps(builder.context(), computation, instruction)
+        .result_map(count + 1)
+        .ok_or_else(|| no_map(instruction))?;
     if map.is_known_empty() || operand_shape(computation, instruction, 0)?.dimensions.contains(&0) {
         return Ok(());
     }
@@ -34,14 +36,14 @@ pub fn emit_scatter<'c>(
     let (window_dims, scatter_dims) = (0..updates.len()).partition(is_window);
     let scatter = Scatter { instruction, map, updates, scatter_dims, window_dims, count, outputs };
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
-    let mut index = vec![Expr::constant(0); scatter.updates.len()];
+    let mut index = vec![emitter.scope.constant(0); scatter.updates.len()];
     scatter.over_vectors(&mut emitter, 0, &mut index)
 }
 
 struct Scatter<'s, 'c> {
     instruction: &'s Instruction,
     /// From the updates to the operand; the run-time variables are the window's start, bounded so that it fits.
-    map: IndexingMap,
+    map: IndexingMap<'c>,
     /// Sizes of the updates.
     updates: Vec<i64>,
     /// Dimensions of the updates that run over the index vectors.
@@ -54,7 +56,7 @@ struct Scatter<'s, 'c> {
 
 impl<'s, 'c> Scatter<'s, 'c> {
     /// Loops over the index vectors; `index` has the values of the loops so far.
-    fn over_vectors<'a>(&self, emitter: &mut Elemental<'a, 'c>, depth: usize, index: &mut Vec<Expr>) -> Result<()> {
+    fn over_vectors<'a>(&self, emitter: &mut Elemental<'a, 'c>, depth: usize, index: &mut Vec<Expr<'c>>) -> Result<()> {
         let Some(&dimension) = self.scatter_dims.get(depth) else { return self.window(emitter, index) };
         let interval = Interval::new(0, self.updates[dimension] - 1);
         emitter.loop_over(interval, Vec::new(), &mut |emitter, variable, _| {
@@ -65,9 +67,9 @@ impl<'s, 'c> Scatter<'s, 'c> {
     }
 
     /// One window: its start, the test that it lies inside, and its elements.
-    fn window<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &mut Vec<Expr>) -> Result<()> {
+    fn window<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &mut Vec<Expr<'c>>) -> Result<()> {
         let builder = emitter.builder;
-        let mut starts: Vec<Expr> = Vec::with_capacity(self.map.runtimes().len());
+        let mut starts: Vec<Expr<'c>> = Vec::with_capacity(self.map.runtimes().len());
         let mut inside: Option<Value<'c>> = None;
         for runtime in self.map.runtimes() {
             let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
@@ -76,7 +78,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
             let start = emitter.index_variable(&element, runtime.bounds);
             // One unsigned comparison: negative starts are huge.
             let bound = builder.constant_index(runtime.bounds.upper);
-            let fits = builder.cmpi(CmpiPredicate::Ule, emitter.scope.emit(builder, &start)?, bound);
+            let fits = builder.cmpi(CmpiPredicate::Ule, emitter.scope.emit(builder, start)?, bound);
             inside = Some(inside.map_or(fits, |inside| builder.andi(inside, fits)));
             starts.push(start);
         }
@@ -88,8 +90,8 @@ impl<'s, 'c> Scatter<'s, 'c> {
         &self,
         emitter: &mut Elemental<'a, 'c>,
         depth: usize,
-        index: &mut Vec<Expr>,
-        starts: &[Expr],
+        index: &mut Vec<Expr<'c>>,
+        starts: &[Expr<'c>],
     ) -> Result<()> {
         if let Some(&dimension) = self.window_dims.get(depth) {
             let interval = Interval::new(0, self.updates[dimension] - 1);

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use indexing::{Constraint, Expr, IndexingMap, Interval, Linear, RangeEvaluator, Var, Variable};
+use melior::Context;
 use mlir_ext::builder::Value;
 
 /// What a variable is in code.
@@ -41,64 +42,75 @@ pub enum LaneAccess {
 
 /// The variables in scope.
 pub struct Scope<'c> {
-    map: IndexingMap,
+    context: &'c Context,
+    map: IndexingMap<'c>,
     variables: Vec<ScopeVariable<'c>>,
     /// Variables that stand for expressions.
-    names: HashMap<Expr, Expr>,
+    names: HashMap<Expr<'c>, Expr<'c>>,
     /// The lane variable, if vectors are being emitted, and the number of lanes.
     lane: Option<(Var, u32)>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct ScopeVariable<'c> {
     binding: Binding<'c>,
     /// The expression that the variable stands for.
-    meaning: Option<Expr>,
+    meaning: Option<Expr<'c>>,
 }
 
 impl<'c> Scope<'c> {
     /// No variables.
-    pub fn new() -> Self {
-        let map = IndexingMap::new(Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Scope { map, variables: Vec::new(), names: HashMap::new(), lane: None }
+    pub fn new(context: &'c Context) -> Self {
+        let map = IndexingMap::from_sizes(context, &[], &[], Vec::new());
+        Scope { context, map, variables: Vec::new(), names: HashMap::new(), lane: None }
     }
 
-    fn rebuild(&mut self, dims: Vec<Variable>) {
-        self.map = IndexingMap::new(dims, Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    /// The context of expressions.
+    pub fn context(&self) -> &'c Context {
+        self.context
     }
 
-    fn add(&mut self, bounds: Interval, binding: Binding<'c>, meaning: Option<Expr>) -> Expr {
+    /// A constant.
+    pub fn constant(&self, value: i64) -> Expr<'c> {
+        Expr::constant(self.context, value)
+    }
+
+    fn rebuild(&mut self, dims: Vec<Variable<'c>>) {
+        self.map = IndexingMap::new(self.context, dims, Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    }
+
+    fn add(&mut self, bounds: Interval, binding: Binding<'c>, meaning: Option<Expr<'c>>) -> Expr<'c> {
         let mut dims = self.map.dims().to_vec();
         dims.push(Variable::new(bounds));
         self.rebuild(dims);
         self.variables.push(ScopeVariable { binding, meaning });
-        Expr::dim(self.variables.len() - 1)
+        Expr::dim(self.context, self.variables.len() - 1)
     }
 
     /// Adds a variable.
-    pub fn add_variable(&mut self, bounds: Interval, binding: Binding<'c>) -> Expr {
+    pub fn add_variable(&mut self, bounds: Interval, binding: Binding<'c>) -> Expr<'c> {
         self.add(bounds, binding, None)
     }
 
     /// Adds a variable that only the simplifier sees, for tracing accesses before anything is emitted.
-    pub fn add_traced(&mut self, bounds: Interval) -> Expr {
+    pub fn add_traced(&mut self, bounds: Interval) -> Expr<'c> {
         self.add(bounds, Binding::Traced, None)
     }
 
     /// Adds a variable that stands for an expression.
-    pub fn add_name(&mut self, expr: &Expr, binding: Binding<'c>) -> Expr {
-        let name = self.add(self.range(expr), binding, Some(expr.clone()));
-        self.names.insert(expr.clone(), name.clone());
+    pub fn add_name(&mut self, expr: Expr<'c>, binding: Binding<'c>) -> Expr<'c> {
+        let name = self.add(self.range(expr), binding, Some(expr));
+        self.names.insert(expr, name);
         name
     }
 
     /// The variable that stands for an expression, if there is one.
-    pub fn name_of(&self, expr: &Expr) -> Option<&Expr> {
-        self.names.get(expr)
+    pub fn name_of(&self, expr: Expr<'c>) -> Option<Expr<'c>> {
+        self.names.get(&expr).copied()
     }
 
     /// Whether an expression has become so large that it should be a variable of its own.
-    pub fn is_large(expr: &Expr) -> bool {
+    pub fn is_large(expr: Expr<'c>) -> bool {
         expr.size() > LARGEST_INDEX
     }
 
@@ -109,7 +121,7 @@ impl<'c> Scope<'c> {
     }
 
     /// Adds the lane variable; until it is removed, expressions that use it stand for vectors.
-    pub fn add_lanes(&mut self, lanes: u32) -> Expr {
+    pub fn add_lanes(&mut self, lanes: u32) -> Expr<'c> {
         let expr = self.add(Interval::new(0, i64::from(lanes) - 1), Binding::Lane, None);
         self.lane = Some((Var::Dim(self.variables.len() as u32 - 1), lanes));
         expr
@@ -127,10 +139,10 @@ impl<'c> Scope<'c> {
 
     /// Removes the variables added since there were `len`.
     pub fn truncate(&mut self, len: usize) {
-        if let Some((Var::Dim(lane), _)) = self.lane {
-            if lane as usize >= len {
-                self.lane = None;
-            }
+        if let Some((Var::Dim(lane), _)) = self.lane
+            && lane as usize >= len
+        {
+            self.lane = None;
         }
         self.variables.truncate(len);
         self.names.retain(|_, name| matches!(name.as_variable(), Some(Var::Dim(name)) if (name as usize) < len));
@@ -145,52 +157,52 @@ impl<'c> Scope<'c> {
     }
 
     /// Whether an expression depends on a variable, directly or through one that stands for an expression.
-    pub fn depends(&self, expr: &Expr, on: Var) -> bool {
+    pub fn depends(&self, expr: Expr<'c>, on: Var) -> bool {
         expr.variables()
             .into_iter()
             .any(|variable| variable == on || self.meaning(variable).is_some_and(|meaning| self.depends(meaning, on)))
     }
 
     /// Whether an expression depends on a variable only through ones that stand for expressions.
-    pub fn depends_through_name(&self, expr: &Expr, on: Var) -> bool {
+    pub fn depends_through_name(&self, expr: Expr<'c>, on: Var) -> bool {
         expr.variables()
             .into_iter()
             .any(|variable| self.meaning(variable).is_some_and(|meaning| self.depends(meaning, on)))
     }
 
-    fn meaning(&self, variable: Var) -> Option<&Expr> {
+    fn meaning(&self, variable: Var) -> Option<Expr<'c>> {
         let Var::Dim(position) = variable else { return None };
-        self.variables.get(position as usize)?.meaning.as_ref()
+        self.variables.get(position as usize)?.meaning
     }
 
     /// Whether the expression differs between lanes.
-    pub fn uses_lane(&self, expr: &Expr) -> bool {
+    pub fn uses_lane(&self, expr: Expr<'c>) -> bool {
         self.lane.is_some_and(|(lane, _)| expr.uses(lane) || self.uses_vector(expr))
     }
 
     /// Whether a variable of the expression is a vector.
-    fn uses_vector(&self, expr: &Expr) -> bool {
+    fn uses_vector(&self, expr: Expr<'c>) -> bool {
         let mut found = false;
         expr.visit_variables(&mut |variable| found |= matches!(self.binding(variable), Some(Binding::Lanes(_))));
         found
     }
 
     /// The expression, simplified with the variables' ranges.
-    pub fn simplify(&self, expr: &Expr) -> Expr {
+    pub fn simplify(&self, expr: Expr<'c>) -> Expr<'c> {
         if expr.as_constant().is_some() || expr.as_variable().is_some() {
-            return expr.clone();
+            return expr;
         }
         self.map.simplify_expr(expr)
     }
 
     /// The values an expression can take.
-    pub fn range(&self, expr: &Expr) -> Interval {
+    pub fn range(&self, expr: Expr<'c>) -> Interval {
         RangeEvaluator::without_constraints(&self.map).range(expr)
     }
 
     /// `Some(true)` or `Some(false)` where the variables' ranges decide a constraint, else `None`.
-    pub fn truth(&self, constraint: &Constraint) -> Option<bool> {
-        let range = self.range(&self.simplify(&constraint.expr));
+    pub fn truth(&self, constraint: &Constraint<'c>) -> Option<bool> {
+        let range = self.range(self.simplify(constraint.expr));
         if constraint.interval.contains_interval(range) {
             return Some(true);
         }
@@ -198,14 +210,14 @@ impl<'c> Scope<'c> {
     }
 
     /// The expression in lane `lane`.
-    pub fn at_lane(&self, expr: &Expr, lane: u32) -> Expr {
-        let Some((variable, _)) = self.lane else { return expr.clone() };
-        let replaced = expr.substitute(&|v| (v == variable).then(|| Expr::constant(i64::from(lane))));
-        self.simplify(&replaced)
+    pub fn at_lane(&self, expr: Expr<'c>, lane: u32) -> Expr<'c> {
+        let Some((variable, _)) = self.lane else { return expr };
+        let replaced = expr.substitute(&|v| (v == variable).then(|| self.constant(i64::from(lane))));
+        self.simplify(replaced)
     }
 
     /// How the value of a (simplified) expression differs between lanes.
-    pub fn lane_access(&self, expr: &Expr) -> LaneAccess {
+    pub fn lane_access(&self, expr: Expr<'c>) -> LaneAccess {
         let Some((variable, _)) = self.lane else { return LaneAccess::Uniform };
         if self.uses_vector(expr) {
             return LaneAccess::Irregular;
@@ -214,30 +226,24 @@ impl<'c> Scope<'c> {
             return LaneAccess::Uniform;
         }
         let Some(sum) = Linear::from_expr(expr) else { return LaneAccess::Irregular };
-        let lane = Expr::variable(variable);
+        let lane = Expr::variable(self.context, variable);
         if sum.terms.iter().any(|(atom, _)| *atom != lane && atom.uses(variable)) {
             return LaneAccess::Irregular;
         }
-        LaneAccess::Strided(sum.coefficient(&lane))
+        LaneAccess::Strided(sum.coefficient(lane))
     }
 
     /// What the lanes' values of an expression are more than that of lane 0, where these are constants.
-    pub fn lane_offsets(&self, expr: &Expr) -> Option<Vec<i64>> {
+    pub fn lane_offsets(&self, expr: Expr<'c>) -> Option<Vec<i64>> {
         if self.uses_vector(expr) {
             return None;
         }
-        let first = Linear::from_expr(&self.at_lane(expr, 0))?;
+        let first = Linear::from_expr(self.at_lane(expr, 0))?;
         (0..self.lanes()?)
             .map(|lane| {
-                let here = Linear::from_expr(&self.at_lane(expr, lane))?;
+                let here = Linear::from_expr(self.at_lane(expr, lane))?;
                 here.same_terms(&first).then(|| here.constant.checked_sub(first.constant))?
             })
             .collect()
-    }
-}
-
-impl Default for Scope<'_> {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -115,8 +115,8 @@ impl Target {
     pub fn check(&self) -> Result<(), Error> {
         let generic = Target { cpu: String::new(), features: String::new(), ..self.clone() }.new_machine()?;
         let machine = NonNull::new(generic.as_mut_ptr().cast());
-        // SAFETY: the machine is live during the call.
         let knows = |name: &str, is_processor| {
+            // SAFETY: the machine is live during the call.
             machine.is_some_and(|machine| unsafe { llvm_translation::target_knows(machine, name, is_processor) })
         };
         let failed = |reason: String| Err(Error::Target { triple: self.triple.clone(), cpu: self.cpu.clone(), reason });

@@ -9,11 +9,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use indexing::Interval;
+use indexing::{Expr, ExprKind, Interval, Operator, Var};
 use melior::ir::operation::OperationLike;
-use melior::ir::{AffineExpr, AffineMap, BlockLike, BlockRef, OperationRef, ValueLike};
+use melior::ir::{AffineMap, BlockLike, BlockRef, OperationRef, ValueLike};
 use mlir_ext::access::{AffineValues, map_of};
-use mlir_ext::affine::{self, AffineKind, AffineOperator};
+use mlir_ext::affine;
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::attributes;
 use mlir_ext::builder::{OpBuilder, Value};
@@ -123,7 +123,7 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
     fn load(&mut self, operation: OperationRef<'c, 'r>) -> Result<(), RewriteError> {
         let operands: Vec<Value<'c>> = operation.operands().map(Value::from).collect();
         let Some((&memref, index)) = operands.split_first() else { return Ok(()) };
-        let Some(mapped) = self.to_lower(operation, index) else { return Ok(()) };
+        let Some(mapped) = self.division_to_lower(operation, index) else { return Ok(()) };
         let Some(result) = operation.results().next() else { return Ok(()) };
         let code = self.code(operation)?;
         let place = code.results(&mapped);
@@ -134,14 +134,14 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
     fn store(&mut self, operation: OperationRef<'c, 'r>) -> Result<(), RewriteError> {
         let operands: Vec<Value<'c>> = operation.operands().map(Value::from).collect();
         let [value, memref, index @ ..] = &operands[..] else { return Ok(()) };
-        let Some(mapped) = self.to_lower(operation, index) else { return Ok(()) };
+        let Some(mapped) = self.division_to_lower(operation, index) else { return Ok(()) };
         let code = self.code(operation)?;
         code.builder.plain_store(*value, *memref, &code.results(&mapped));
         self.replace(operation, &[])
     }
 
     /// The map of an access that must be lowered.
-    fn to_lower(&mut self, operation: OperationRef<'c, 'r>, index: &[Value<'c>]) -> Option<Mapped<'c>> {
+    fn division_to_lower(&mut self, operation: OperationRef<'c, 'r>, index: &[Value<'c>]) -> Option<Mapped<'c>> {
         let mapped = mapped(operation, "map", index.to_vec())?;
         (self.uses_plain(&mapped) || self.divides(&mapped)).then_some(mapped)
     }
@@ -190,7 +190,7 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
         let condition = operation.attribute("condition").ok().and_then(conditions_of);
         let Some((conditions, dimensions)) = condition else { return Ok(operation) };
         let operands: Vec<Value<'c>> = operation.operands().map(Value::from).collect();
-        let expressions: Vec<AffineExpr<'c>> = conditions.iter().map(|(expression, _)| *expression).collect();
+        let expressions: Vec<Expr<'c>> = conditions.iter().map(|(expression, _)| *expression).collect();
         let context = self.rewriter.context();
         let map = affine::map(context, dimensions, operands.len().saturating_sub(dimensions), &expressions);
         let mapped = Mapped { map, operands };
@@ -290,7 +290,7 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
 
     fn range_of_results(&mut self, mapped: &Mapped<'c>, name: &str) -> Interval {
         let ranges = self.operand_ranges(mapped);
-        let results = affine::results(mapped.map).into_iter().map(|result| ranges.range(result));
+        let results = affine::results(mapped.map).iter().map(|&result| ranges.range(result));
         let combined = results.reduce(|a, b| if name == "affine.min" { a.min(b) } else { a.max(b) });
         combined.unwrap_or(Interval::FULL)
     }
@@ -320,20 +320,20 @@ struct Ranges {
 }
 
 impl Ranges {
-    fn range(&self, expression: AffineExpr<'_>) -> Interval {
+    fn range(&self, expression: Expr<'_>) -> Interval {
         let operand = |position: usize| self.operands.get(position).copied().unwrap_or(Interval::FULL);
-        match affine::kind(expression) {
-            AffineKind::Constant(value) => Interval::point(value),
-            AffineKind::Dim(position) => operand(position),
-            AffineKind::Symbol(position) => operand(self.dimensions + position),
-            AffineKind::Binary(operator, left, right) => {
+        match expression.kind() {
+            ExprKind::Constant(value) => Interval::point(value),
+            ExprKind::Variable(Var::Dim(position)) => operand(position as usize),
+            ExprKind::Variable(Var::Symbol(position)) => operand(self.dimensions + position as usize),
+            ExprKind::Binary(operator, left, right) => {
                 let (left, right) = (self.range(left), self.range(right));
                 match operator {
-                    AffineOperator::Add => left + right,
-                    AffineOperator::Mul => left * right,
-                    AffineOperator::FloorDiv => left.floordiv(right),
-                    AffineOperator::CeilDiv => left.ceildiv(right),
-                    AffineOperator::Mod => left.modulo(right),
+                    Operator::Add => left + right,
+                    Operator::Mul => left * right,
+                    Operator::FloorDiv => left.floordiv(right),
+                    Operator::CeilDiv => left.ceildiv(right),
+                    Operator::Mod => left.modulo(right),
                 }
             }
         }
@@ -341,37 +341,33 @@ impl Ranges {
 }
 
 /// The dividend and the constant divisor of a division.
-fn division<'c>(expression: AffineExpr<'c>) -> Option<(AffineOperator, AffineExpr<'c>, i64)> {
-    let AffineKind::Binary(operator, left, right) = affine::kind(expression) else { return None };
-    let is_division = matches!(operator, AffineOperator::FloorDiv | AffineOperator::CeilDiv | AffineOperator::Mod);
-    match affine::kind(right) {
-        AffineKind::Constant(divisor) if is_division && divisor > 0 => Some((operator, left, divisor)),
+fn division<'c>(expression: Expr<'c>) -> Option<(Operator, Expr<'c>, i64)> {
+    let ExprKind::Binary(operator, left, right) = expression.kind() else { return None };
+    let is_division = matches!(operator, Operator::FloorDiv | Operator::CeilDiv | Operator::Mod);
+    match right.kind() {
+        ExprKind::Constant(divisor) if is_division && divisor > 0 => Some((operator, left, divisor)),
         _ => None,
     }
 }
 
-fn has_division(expression: AffineExpr<'_>) -> bool {
-    match affine::kind(expression) {
-        AffineKind::Binary(_, left, right) => {
-            division(expression).is_some() || has_division(left) || has_division(right)
-        }
-        AffineKind::Constant(_) | AffineKind::Dim(_) | AffineKind::Symbol(_) => false,
+fn has_division(expression: Expr<'_>) -> bool {
+    match expression.kind() {
+        ExprKind::Binary(_, left, right) => division(expression).is_some() || has_division(left) || has_division(right),
+        ExprKind::Constant(_) | ExprKind::Variable(_) => false,
     }
 }
 
 /// Whether an expression has divisions, all of which can be made unsigned.
-fn is_lowered(expression: AffineExpr<'_>, ranges: &Ranges) -> bool {
+fn is_lowered(expression: Expr<'_>, ranges: &Ranges) -> bool {
     has_division(expression) && can_be_lowered(expression, ranges)
 }
 
-fn can_be_lowered(expression: AffineExpr<'_>, ranges: &Ranges) -> bool {
-    let AffineKind::Binary(operator, left, right) = affine::kind(expression) else { return true };
+fn can_be_lowered(expression: Expr<'_>, ranges: &Ranges) -> bool {
+    let ExprKind::Binary(operator, left, right) = expression.kind() else { return true };
     if let Some((_, dividend, _)) = division(expression) {
         return ranges.range(dividend).lower >= LOWEST_DIVIDEND && can_be_lowered(dividend, ranges);
     }
-    matches!(operator, AffineOperator::Add | AffineOperator::Mul)
-        && can_be_lowered(left, ranges)
-        && can_be_lowered(right, ranges)
+    matches!(operator, Operator::Add | Operator::Mul) && can_be_lowered(left, ranges) && can_be_lowered(right, ranges)
 }
 
 /// Writes index arithmetic.
@@ -391,64 +387,51 @@ impl<'c> Code<'c, '_> {
         });
         let ranges = Ranges { operands: ranges.collect(), dimensions: mapped.map.dim_count() };
         affine::results(mapped.map)
-            .into_iter()
-            .map(|result| match affine::kind(result) {
+            .iter()
+            .map(|&result| match result.kind() {
                 _ if is_lowered(result, &ranges) => self.expression(result, mapped, &ranges),
-                AffineKind::Constant(value) => self.builder.constant_index(value),
-                AffineKind::Dim(position) => mapped.operands[position],
-                AffineKind::Symbol(position) => mapped.operands[ranges.dimensions + position],
-                AffineKind::Binary(..) => {
-                    let map = affine::map(
-                        self.builder.context(),
-                        mapped.map.dim_count() + mapped.map.symbol_count(),
-                        0,
-                        &[self.over_dimensions(result, ranges.dimensions)],
-                    );
+                ExprKind::Constant(value) => self.builder.constant_index(value),
+                ExprKind::Variable(Var::Dim(position)) => mapped.operands[position as usize],
+                ExprKind::Variable(Var::Symbol(position)) => mapped.operands[ranges.dimensions + position as usize],
+                ExprKind::Binary(..) => {
+                    // Any index can be a dimension of `affine.apply`.
+                    let (dimensions, count) = (ranges.dimensions, mapped.operands.len());
+                    let context = self.builder.context();
+                    let symbols: Vec<Expr<'c>> = (dimensions..count).map(|i| Expr::dim(context, i)).collect();
+                    let map = affine::map(context, count, 0, &[result.replace(&[], &symbols)]);
                     self.builder.affine_apply(&AffineValues { map, operands: mapped.operands.clone() })
                 }
             })
             .collect()
     }
 
-    /// An expression with its symbols as further dimensions: any index can be a dimension of `affine.apply`.
-    fn over_dimensions(&self, expression: AffineExpr<'c>, dimensions: usize) -> AffineExpr<'c> {
-        match affine::kind(expression) {
-            AffineKind::Constant(_) | AffineKind::Dim(_) => expression,
-            AffineKind::Symbol(position) => AffineExpr::dim(self.builder.context(), dimensions + position),
-            AffineKind::Binary(operator, left, right) => {
-                let (left, right) = (self.over_dimensions(left, dimensions), self.over_dimensions(right, dimensions));
-                affine::binary(operator, left, right).unwrap_or(expression)
-            }
-        }
-    }
-
-    fn expression(&self, expression: AffineExpr<'c>, mapped: &Mapped<'c>, ranges: &Ranges) -> Value<'c> {
+    fn expression(&self, expression: Expr<'c>, mapped: &Mapped<'c>, ranges: &Ranges) -> Value<'c> {
         let builder = &self.builder;
         if let Some((operator, dividend, divisor)) = division(expression) {
             return self.division(operator, dividend, divisor, (mapped, ranges));
         }
-        match affine::kind(expression) {
-            AffineKind::Constant(value) => builder.constant_index(value),
-            AffineKind::Dim(position) => mapped.operands[position],
-            AffineKind::Symbol(position) => mapped.operands[ranges.dimensions + position],
-            AffineKind::Binary(operator, left, right) => {
+        match expression.kind() {
+            ExprKind::Constant(value) => builder.constant_index(value),
+            ExprKind::Variable(Var::Dim(position)) => mapped.operands[position as usize],
+            ExprKind::Variable(Var::Symbol(position)) => mapped.operands[ranges.dimensions + position as usize],
+            ExprKind::Binary(operator, left, right) => {
                 let left = self.expression(left, mapped, ranges);
                 let right = self.expression(right, mapped, ranges);
-                if operator == AffineOperator::Add { builder.addi(left, right) } else { builder.muli(left, right) }
+                if operator == Operator::Add { builder.addi(left, right) } else { builder.muli(left, right) }
             }
         }
     }
 
     fn division(
         &self,
-        operator: AffineOperator,
-        dividend: AffineExpr<'c>,
+        operator: Operator,
+        dividend: Expr<'c>,
         divisor: i64,
         (mapped, ranges): (&Mapped<'c>, &Ranges),
     ) -> Value<'c> {
         let builder = &self.builder;
         // x ceildiv d => (x + d - 1) floordiv d
-        let rounding = if operator == AffineOperator::CeilDiv { divisor - 1 } else { 0 };
+        let rounding = if operator == Operator::CeilDiv { divisor - 1 } else { 0 };
         let lower = ranges.range(dividend).lower + rounding;
         let multiples = if lower < 0 { (-lower + divisor - 1) / divisor } else { 0 };
         let mut value = self.expression(dividend, mapped, ranges);
@@ -456,7 +439,7 @@ impl<'c> Code<'c, '_> {
             value = builder.addi(value, builder.constant_index(rounding + multiples * divisor));
         }
         let is_power = divisor & (divisor - 1) == 0;
-        if operator == AffineOperator::Mod {
+        if operator == Operator::Mod {
             return match is_power {
                 true => builder.andi(value, builder.constant_index(divisor - 1)),
                 false => builder.remui(value, builder.constant_index(divisor)),

@@ -208,7 +208,7 @@ mod tests {
     fn size_classes_waste_at_most_an_eighth_and_stay_aligned() {
         for bytes in [0, 1, 63, 64, 65, 511, 513, 1000, 4097, 70_000, (4 << 20) - 1] {
             let class = size_class(bytes).unwrap();
-            assert!(class >= bytes && class % ALIGNMENT == 0);
+            assert!(class >= bytes && class.is_multiple_of(ALIGNMENT));
             assert!(class <= bytes + (bytes / 8).max(ALIGNMENT), "{bytes} {class}");
         }
         assert_eq!(size_class((32 << 20) + 1).unwrap(), 36 << 20);
@@ -222,7 +222,7 @@ mod tests {
             let mut first = pool.allocate(bytes).unwrap();
             assert_eq!(first.len(), bytes);
             let alignment = if bytes >= HUGE_PAGE_THRESHOLD { HUGE_PAGE } else { ALIGNMENT };
-            assert!((first.as_ptr() as usize) % alignment == 0);
+            assert!((first.as_ptr() as usize).is_multiple_of(alignment));
             first.as_mut_slice().fill(7);
             let address = first.as_ptr();
             drop(first);

@@ -10,6 +10,7 @@ use hlo::indexing_maps::{Analysis, ValueIndexing};
 use hlo::op_kind::OpKind;
 use hlo::ops;
 use lowering_llvm::Target;
+use melior::Context;
 
 use super::case::Case;
 use super::gaps::Gaps;
@@ -101,7 +102,8 @@ fn has_maps(kind: OpKind, case: &Case) -> bool {
 }
 
 fn maps_are_known(kind: OpKind, computation: &Computation) -> bool {
-    let mut analysis = Analysis::new(computation);
+    let context = Context::new_with_threading(false);
+    let mut analysis = Analysis::new(&context, computation);
     computation.iter().any(|(id, instruction)| {
         instruction.kind == kind
             && !instruction.operands.is_empty()
@@ -109,7 +111,7 @@ fn maps_are_known(kind: OpKind, computation: &Computation) -> bool {
     })
 }
 
-fn all_known(analysis: &mut Analysis<'_>, id: InstructionId, leaves: usize) -> bool {
+fn all_known(analysis: &mut Analysis<'_, '_>, id: InstructionId, leaves: usize) -> bool {
     (0..leaves).all(|leaf| {
         analysis.output_to_input(id, leaf).iter().all(|indexing| matches!(indexing, ValueIndexing::Known(_)))
     })

@@ -1,7 +1,7 @@
 //! Mutated inputs: none may crash halo, and on programs that stay valid both engines must agree.
 //!
 //! A mutant is a text of `test-files/` with a few tokens or lines changed, made from a seed. Two engines that both give an
-//! error agree, whatever they say. What correct engines may differ in is listed in [`judge`].
+//! error agree, whatever they say. What correct engines may differ in is listed in `judge.rs`.
 
 pub mod files;
 mod judge;

@@ -9,6 +9,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
 use hlo::shape::Shape;
 use indexing::IndexingMap;
+use melior::Context;
 
 const COMPUTATIONS: &str = "
 add { x = f32[] parameter(0)
@@ -174,7 +175,7 @@ const NOT_SHOWN: [OpKind; 15] = [
 type Pair = ((usize, Vec<i64>), (usize, Vec<i64>));
 
 /// Pairs of an index and one it is taken to, for any values of range and run-time variables.
-fn relation(map: &IndexingMap) -> Vec<(Vec<i64>, Vec<i64>)> {
+fn relation(map: &IndexingMap<'_>) -> Vec<(Vec<i64>, Vec<i64>)> {
     let all = map.symbols_to_dims();
     let dims = map.dims().len();
     all.points().map(|p| (p.dims[..dims].to_vec(), all.evaluate(&p.dims, &[], &[]).expect("in bounds"))).collect()
@@ -189,7 +190,8 @@ fn inside(shape: &Shape, leaf: usize, index: &[i64]) -> bool {
 fn relations(entry: &Computation, id: InstructionId, operand: usize) -> [Option<BTreeSet<Pair>>; 2] {
     let instruction = entry.get(id);
     let operand_shape = &entry.get(instruction.operands[operand]).shape;
-    let mut analysis = Analysis::new(entry);
+    let context = Context::new_with_threading(false);
+    let mut analysis = Analysis::new(&context, entry);
     let leaves = instruction.shape.leaves().len();
     let backwards: Vec<ValueIndexing> =
         (0..leaves).map(|leaf| analysis.output_to_input(id, leaf).swap_remove(operand)).collect();

@@ -3,13 +3,15 @@
 
 use hlo::graph::InstructionId;
 use hlo::indexing_maps::{Analysis, ValueIndexing};
+use melior::Context;
 
 /// Maps of the root of a program's entry computation: for each operand (or, forwards, each result).
 fn maps(body: &str, input: Option<usize>) -> Vec<Vec<String>> {
     let text = format!("HloModule m\n{body}");
     let module = hlo_text::read(&text).unwrap_or_else(|errors| panic!("{errors}"));
     let entry = module.entry();
-    let mut analysis = Analysis::new(entry);
+    let context = Context::new_with_threading(false);
+    let mut analysis = Analysis::new(&context, entry);
     let root: InstructionId = entry.root;
     let groups = match input {
         Some(operand) => analysis.input_to_output(root, operand),

@@ -2,10 +2,7 @@
 
 use hlo::indexing_maps::{Analysis, Outside, RuntimeValue, fold_runtime_values};
 use indexing::{IndexingMap, RuntimeSource};
-
-fn parsed(text: &str) -> IndexingMap {
-    text.parse().expect("parses")
-}
+use melior::Context;
 
 #[test]
 fn offsets_of_known_value_are_folded() {
@@ -16,9 +13,10 @@ fn offsets_of_known_value_are_folded() {
     )
     .unwrap_or_else(|errors| panic!("{errors}"));
     let entry = module.entry();
+    let context = Context::new_with_threading(false);
     let map = |name: &str| {
         let (id, _) = entry.iter().find(|(_, instruction)| instruction.name == name).expect("is there");
-        Analysis::new(entry).output_to_input(id, 0)[0].maps()[0].map.to_string()
+        Analysis::new(&context, entry).output_to_input(id, 0)[0].maps()[0].map.to_string()
     };
     assert_eq!(map("s"), "(d0, d1){rt0} -> (d0 + 5, d1 + rt0), domain: d0 in [0, 3], d1 in [0, 2], rt0 in [0, 27]");
     // An offset outside of its bounds stays: the operation clamps it when it runs.
@@ -43,6 +41,8 @@ fn a_partly_known_offset_keeps_the_bounds_of_the_whole() {
     ))
     .unwrap_or_else(|errors| panic!("{errors}"));
     let entry = module.entry();
+    let context = Context::new_with_threading(false);
+    let parsed = |text| IndexingMap::parse(&context, text).expect("parses");
     let original = parsed("(d0){rt0} -> (d0, rt0), domain: d0 in [0, 11], rt0 in [0, 11]");
     let mut folded = original.clone();
     let value = RuntimeValue { computation: 0, instruction: entry.root }.into();

@@ -3,6 +3,7 @@
 use hlo::indexing_maps::{Analysis, layouts};
 use hlo::shape::ArrayShape;
 use indexing::queries::Access;
+use melior::Context;
 
 /// Coalescing of 8 elements and utilisation for each operand of the root, in the order of its maps.
 fn uses(instructions: &str) -> Vec<(Vec<Access>, f64)> {
@@ -11,8 +12,9 @@ fn uses(instructions: &str) -> Vec<(Vec<Access>, f64)> {
     let entry = module.entry();
     let output = entry.root().shape.as_array().expect("an array");
     let array = |i: usize| -> &ArrayShape { entry.get(entry.root().operands[i]).shape.as_array().expect("an array") };
-    let groups = Analysis::new(entry).output_to_input(entry.root, 0);
-    let use_of = |(i, group): (usize, &hlo::indexing_maps::ValueIndexing)| {
+    let context = Context::new_with_threading(false);
+    let groups = Analysis::new(&context, entry).output_to_input(entry.root, 0);
+    let use_of = |(i, group): (usize, &hlo::indexing_maps::ValueIndexing<'_>)| {
         let access = group.maps().iter().map(|entry| layouts::coalescing(&entry.map, output, array(i), 8)).collect();
         (access, layouts::operand_utilisation(group, array(i)).fraction())
     };
@@ -50,7 +52,8 @@ fn physical_maps_go_from_memory_to_memory() {
     )
     .unwrap_or_else(|errors| panic!("{errors}"));
     let entry = module.entry();
-    let map = &Analysis::new(entry).output_to_input(entry.root, 0)[0].maps()[0].map.clone();
+    let context = Context::new_with_threading(false);
+    let map = &Analysis::new(&context, entry).output_to_input(entry.root, 0)[0].maps()[0].map.clone();
     let shape = |i: usize| entry.instructions[i].shape.as_array().expect("an array");
     assert_eq!(
         layouts::physical(map, shape(1), shape(0)).to_string(),

@@ -1,18 +1,18 @@
 //! Fusions: the maps of a cluster's instructions composed, grouped by operand, without duplicates.
 
-use indexing::{IndexingMap, maps};
+use indexing::IndexingMap;
 
-use super::{Analysis, LeafMap, ValueIndexing, leaf_array};
+use super::{Analysis, LeafMap, ValueIndexing, leaf_array, maps};
 use crate::graph::{Computation, Instruction, InstructionId};
 use crate::op_kind::OpKind;
 
-impl<'a> Analysis<'a> {
+impl<'c, 'a> Analysis<'c, 'a> {
     /// The maps from an element of `start` (leaf `leaf`) to every instruction it is computed from, by
     /// position in computation `number`. Instructions that do not take part have no maps.
     ///
     /// Instructions are taken once each, users before operands, so the time is linear in the cluster as long
     /// as the number of different accesses to one value is bounded.
-    pub fn grouped_from(&mut self, number: u32, start: InstructionId, leaf: usize) -> Vec<ValueIndexing> {
+    pub fn grouped_from(&mut self, number: u32, start: InstructionId, leaf: usize) -> Vec<ValueIndexing<'c>> {
         let Some(&graph) = self.computations.get(number as usize) else { return Vec::new() };
         self.grouped(number as usize, graph, start, leaf, &|_| true)
     }
@@ -23,7 +23,7 @@ impl<'a> Analysis<'a> {
         start: InstructionId,
         leaf: usize,
         inside: &dyn Fn(InstructionId) -> bool,
-    ) -> Vec<ValueIndexing> {
+    ) -> Vec<ValueIndexing<'c>> {
         let graph = self.computation(0);
         self.grouped(0, graph, start, leaf, inside)
     }
@@ -35,11 +35,13 @@ impl<'a> Analysis<'a> {
         start: InstructionId,
         leaf: usize,
         inside: &dyn Fn(InstructionId) -> bool,
-    ) -> Vec<ValueIndexing> {
+    ) -> Vec<ValueIndexing<'c>> {
         let mut groups = vec![ValueIndexing::none(); graph.instructions.len()];
         let Some(first) = graph.instructions.get(start.index()) else { return groups };
         groups[start.index()] = match leaf_array(&first.shape, leaf) {
-            Some(array) => ValueIndexing::Known(vec![LeafMap { leaf, map: maps::identity(&array.dimensions) }]),
+            Some(array) => {
+                ValueIndexing::Known(vec![LeafMap { leaf, map: maps::identity(self.context, &array.dimensions) }])
+            }
             None => ValueIndexing::Unknown,
         };
         for position in (0..=start.index()).rev() {
@@ -71,7 +73,7 @@ impl<'a> Analysis<'a> {
         &mut self,
         fusion: &'a Instruction,
         leaf: usize,
-    ) -> Option<Vec<ValueIndexing>> {
+    ) -> Option<Vec<ValueIndexing<'c>>> {
         let fused = fusion.computations.first()?;
         let number = self.number(fused);
         let groups = self.grouped(number, fused, fused.root, leaf, &|_| true);
@@ -84,15 +86,15 @@ impl<'a> Analysis<'a> {
         &mut self,
         fusion: &'a Instruction,
         operand: usize,
-    ) -> Option<Vec<ValueIndexing>> {
+    ) -> Option<Vec<ValueIndexing<'c>>> {
         let fused = fusion.computations.first()?;
         let number = self.number(fused);
         let parameter = *fused.parameters.get(operand)?;
         let array = leaf_array(&fused.get(parameter).shape, 0)?;
         // For each instruction and leaf of it, the maps from the parameter.
-        let mut groups: Vec<Vec<ValueIndexing>> =
+        let mut groups: Vec<Vec<ValueIndexing<'c>>> =
             fused.instructions.iter().map(|i| vec![ValueIndexing::none(); i.shape.leaves().len()]).collect();
-        groups[parameter.index()] = vec![ValueIndexing::of(maps::identity(&array.dimensions))];
+        groups[parameter.index()] = vec![ValueIndexing::of(maps::identity(self.context, &array.dimensions))];
         for (id, instruction) in fused.iter() {
             for (place, &used) in instruction.operands.iter().enumerate() {
                 let sources = groups[used.index()].clone();
@@ -115,10 +117,10 @@ impl<'a> Analysis<'a> {
     /// The map from an element of `from` to the elements of `to` it goes into along the first chain of
     /// users, in computation `number` (the epilogue of a fusion). `None` if there is no chain, or a step has
     /// no single map.
-    pub fn along_users(&mut self, number: u32, from: InstructionId, to: InstructionId) -> Option<IndexingMap> {
+    pub fn along_users(&mut self, number: u32, from: InstructionId, to: InstructionId) -> Option<IndexingMap<'c>> {
         let graph = *self.computations.get(number as usize)?;
         let chain = use_chain(graph, from, to)?;
-        let mut map = maps::identity(&leaf_array(&graph.get(from).shape, 0)?.dimensions);
+        let mut map = maps::identity(self.context, &leaf_array(&graph.get(from).shape, 0)?.dimensions);
         for step in chain.windows(2) {
             let [producer, user] = step else { continue };
             let operand = graph.get(*user).operands.iter().position(|operand| operand == producer)?;
@@ -160,9 +162,9 @@ fn use_chain(graph: &Computation, from: InstructionId, to: InstructionId) -> Opt
     Some(chain)
 }
 
-impl Analysis<'_> {
+impl<'c> Analysis<'c, '_> {
     /// Adds the maps of a value's operand, given one map to the value.
-    fn extend(&self, group: &mut ValueIndexing, to_value: &IndexingMap, step: ValueIndexing) {
+    fn extend(&self, group: &mut ValueIndexing<'c>, to_value: &IndexingMap<'c>, step: ValueIndexing<'c>) {
         match step {
             ValueIndexing::Unknown => *group = ValueIndexing::Unknown,
             ValueIndexing::Known(entries) => {
@@ -177,7 +179,7 @@ impl Analysis<'_> {
     }
 
     /// Adds the maps through one leaf of a value.
-    fn join(&self, group: &mut ValueIndexing, source: &ValueIndexing, step: &ValueIndexing, leaf: usize) {
+    fn join(&self, group: &mut ValueIndexing<'c>, source: &ValueIndexing<'c>, step: &ValueIndexing<'c>, leaf: usize) {
         let (ValueIndexing::Known(before), ValueIndexing::Known(after)) = (source, step) else {
             *group = ValueIndexing::Unknown;
             return;
@@ -193,7 +195,7 @@ impl Analysis<'_> {
     }
 
     /// The second map after the first, simplified.
-    fn composed(&self, first: &IndexingMap, second: &IndexingMap) -> Option<IndexingMap> {
+    fn composed(&self, first: &IndexingMap<'c>, second: &IndexingMap<'c>) -> Option<IndexingMap<'c>> {
         let mut map = first.compose(second).ok()?;
         if self.simplify {
             map.simplify();

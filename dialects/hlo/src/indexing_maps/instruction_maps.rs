@@ -2,9 +2,10 @@
 //!
 //! This is what the lowering applies, and what [`super::Analysis`] puts together for fusions.
 
-use indexing::maps::{self, Offset, RaggedDot};
 use indexing::{Expr, IndexingMap};
+use melior::Context;
 
+use super::maps::{self, Offset, RaggedDot};
 use super::{RuntimeValue, ValueIndexing, leaf_array, numbers};
 use crate::attributes::Attributes;
 use crate::graph::{Computation, Instruction};
@@ -22,7 +23,8 @@ pub enum Numbering {
 
 /// The maps of one instruction, each made when it is asked for.
 #[derive(Clone)]
-pub struct InstructionMaps<'a> {
+pub struct InstructionMaps<'c, 'a> {
+    pub(super) context: &'c Context,
     pub(super) computation: &'a Computation,
     pub(super) instruction: &'a Instruction,
     numbering: Numbering,
@@ -30,53 +32,57 @@ pub struct InstructionMaps<'a> {
 
 /// The maps from the result of a dot or convolution to its two operands.
 #[derive(Clone, Debug)]
-pub struct ContractionMaps {
+pub struct ContractionMaps<'c> {
     /// To the left operand or the input.
-    pub lhs: IndexingMap,
+    pub lhs: IndexingMap<'c>,
     /// To the right operand or the kernel. Its range variables are the first of the left map's.
-    pub rhs: IndexingMap,
+    pub rhs: IndexingMap<'c>,
     /// The value of the left map's last range variable where a convolution has several batch groups, as an
     /// expression of the result's index.
-    pub batch_group: Option<Expr>,
+    pub batch_group: Option<Expr<'c>>,
 }
 
-impl<'a> InstructionMaps<'a> {
+impl<'c, 'a> InstructionMaps<'c, 'a> {
     /// The maps of an instruction of a checked computation.
-    pub fn new(computation: &'a Computation, instruction: &'a Instruction, numbering: Numbering) -> Self {
-        InstructionMaps { computation, instruction, numbering }
+    pub fn new(
+        context: &'c Context,
+        computation: &'a Computation,
+        instruction: &'a Instruction,
+        numbering: Numbering,
+    ) -> Self {
+        InstructionMaps { context, computation, instruction, numbering }
     }
 
     /// The one map from the result (its first leaf) to an operand; `None` if there is not exactly one.
-    pub fn operand_map(&self, operand: usize) -> Option<IndexingMap> {
+    pub fn operand_map(&self, operand: usize) -> Option<IndexingMap<'c>> {
         only_map(self.to_operand(0, operand)?)
     }
 
     /// The one map from an operand to the result (its first leaf); `None` if there is not exactly one.
-    pub fn result_map(&self, operand: usize) -> Option<IndexingMap> {
+    pub fn result_map(&self, operand: usize) -> Option<IndexingMap<'c>> {
         only_map(self.to_result(operand)?.into_iter().next()?)
     }
 
     /// The map of reduce-window to its inputs, with a range variable for each dimension of the window in the order in
     /// which its elements are combined.
-    pub fn window_in_order(&self) -> Option<IndexingMap> {
-        let window = numbers::window(self.attributes().window());
-        Some(maps::reduce_window_in_order(self.sizes(0)?, &self.output(0)?.dimensions, &window))
+    pub fn window_in_order(&self) -> Option<IndexingMap<'c>> {
+        let (input, output) = (self.sizes(0)?, &self.output(0)?.dimensions);
+        Some(maps::reduce_window_in_order(self.context, input, output, self.attributes().window()))
     }
 
     /// The maps of a dot or convolution; `None` for other operations.
-    pub fn contraction(&self) -> Option<ContractionMaps> {
+    pub fn contraction(&self) -> Option<ContractionMaps<'c>> {
         let (lhs, rhs, output) = (self.sizes(0)?, self.sizes(1)?, &self.output(0)?.dimensions);
         match self.instruction.kind {
             OpKind::Dot => {
-                let (lhs, rhs) = maps::dot(lhs, rhs, output, &numbers::dot(self.attributes()));
+                let (lhs, rhs) = maps::dot(self.context, lhs, rhs, output, &numbers::dot(self.attributes()));
                 Some(ContractionMaps { lhs, rhs, batch_group: None })
             }
             OpKind::Convolution => {
                 let dimensions = self.attributes().convolution_dimensions()?;
-                let window = numbers::convolution_window(self.attributes(), dimensions);
-                let numbers = numbers::convolution(self.attributes(), dimensions, &window);
-                let batch_group = numbers.batch_group(output);
-                let (lhs, rhs) = maps::convolution(lhs, rhs, output, &numbers);
+                let numbers = numbers::convolution(self.attributes(), dimensions);
+                let batch_group = numbers.batch_group(self.context, output);
+                let (lhs, rhs) = maps::convolution(self.context, lhs, rhs, output, &numbers);
                 Some(ContractionMaps { lhs, rhs, batch_group })
             }
             _ => None,
@@ -84,7 +90,7 @@ impl<'a> InstructionMaps<'a> {
     }
 
     /// ragged-dot, to an operand.
-    pub(super) fn ragged_dot(&self, operand: usize) -> Option<IndexingMap> {
+    pub(super) fn ragged_dot(&self, operand: usize) -> Option<IndexingMap<'c>> {
         let output = &self.output(0)?.dimensions;
         let attributes = self.attributes();
         let numbers = RaggedDot {
@@ -92,12 +98,12 @@ impl<'a> InstructionMaps<'a> {
             ragged: *attributes.ints("lhs_ragged_dims").first()?,
             group: attributes.ints("rhs_group_dims").first().copied(),
         };
-        let (lhs, rhs) = maps::ragged_dot(self.sizes(0)?, self.sizes(1)?, output, &numbers);
+        let (lhs, rhs) = maps::ragged_dot(self.context, self.sizes(0)?, self.sizes(1)?, output, &numbers);
         Some(match operand {
             0 => lhs,
             1 => rhs,
             // Where a group starts depends on the sizes of those before it.
-            _ => maps::all_of(output, self.sizes(operand)?),
+            _ => maps::all_of(self.context, output, self.sizes(operand)?),
         })
     }
 
@@ -167,7 +173,7 @@ impl<'a> InstructionMaps<'a> {
 }
 
 /// The map of a value that is used in one way.
-fn only_map(indexing: ValueIndexing) -> Option<IndexingMap> {
+fn only_map(indexing: ValueIndexing<'_>) -> Option<IndexingMap<'_>> {
     match indexing {
         ValueIndexing::Unknown => None,
         ValueIndexing::Known(mut entries) => {

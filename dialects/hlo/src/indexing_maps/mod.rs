@@ -1,15 +1,15 @@
 //! Indexing maps of instructions: which elements of an operand an element of the result needs, and which
 //! elements of the result an element of an operand goes into.
 //!
-//! The maps themselves come from the crate `indexing` ([`indexing::maps`]); here attributes and shapes are
-//! taken from the graph, fusions are composed and run-time variables with known values are folded. Source:
-//! document "Indexing analysis". Arrays are looked at without their layouts, see [`layouts`].
+//! [`maps`] has the maps of operations from sizes and attributes alone; here attributes and shapes are taken from
+//! the graph, fusions are composed and run-time variables with known values are folded. Source: document "Indexing analysis". Arrays are looked at without their layouts, see [`layouts`].
 //!
 //! Tuples: the arrays of a tuple-shaped value are its *leaves*, numbered in the order of [`Shape::leaves`].
 
 mod fusion;
 mod instruction_maps;
 pub mod layouts;
+pub mod maps;
 mod numbers;
 mod runtime_values;
 mod to_operand;
@@ -17,6 +17,7 @@ mod to_result;
 mod tuples;
 
 use indexing::IndexingMap;
+use melior::Context;
 
 use crate::graph::{Computation, Instruction, InstructionId};
 use crate::op_kind::OpKind;
@@ -31,40 +32,40 @@ const MAX_MAPS: usize = 256;
 
 /// A map to or from one leaf of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct LeafMap {
+pub struct LeafMap<'c> {
     /// The leaf; 0 for an array.
     pub leaf: usize,
     /// The map.
-    pub map: IndexingMap,
+    pub map: IndexingMap<'c>,
 }
 
 /// How one value is used: all the maps, or that they are not known.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ValueIndexing {
+pub enum ValueIndexing<'c> {
     /// Nothing is known; any element may be needed.
     Unknown,
     /// Exactly these. No map twice.
-    Known(Vec<LeafMap>),
+    Known(Vec<LeafMap<'c>>),
 }
 
-impl ValueIndexing {
+impl<'c> ValueIndexing<'c> {
     /// One map of an array.
-    pub fn of(map: IndexingMap) -> ValueIndexing {
+    pub fn of(map: IndexingMap<'c>) -> ValueIndexing<'c> {
         ValueIndexing::Known(vec![LeafMap { leaf: 0, map }])
     }
 
     /// One map of an array if it is used, else none.
-    fn used(is_used: bool, map: IndexingMap) -> ValueIndexing {
+    fn used(is_used: bool, map: IndexingMap<'c>) -> ValueIndexing<'c> {
         if is_used { ValueIndexing::of(map) } else { ValueIndexing::none() }
     }
 
     /// Not used at all.
-    pub fn none() -> ValueIndexing {
+    pub fn none() -> ValueIndexing<'c> {
         ValueIndexing::Known(Vec::new())
     }
 
     /// The maps; none if they are not known.
-    pub fn maps(&self) -> &[LeafMap] {
+    pub fn maps(&self) -> &[LeafMap<'c>] {
         match self {
             ValueIndexing::Unknown => &[],
             ValueIndexing::Known(maps) => maps,
@@ -72,7 +73,7 @@ impl ValueIndexing {
     }
 
     /// Adds a map unless it is there. Too many count as not known.
-    fn add(&mut self, entry: LeafMap) {
+    fn add(&mut self, entry: LeafMap<'c>) {
         if let ValueIndexing::Known(maps) = self {
             if maps.contains(&entry) {
                 return;
@@ -111,19 +112,20 @@ impl From<u64> for RuntimeValue {
 /// Computes maps of the instructions of one computation and of those nested in its fusions.
 ///
 /// The computation has been checked ([`crate::graph::Module::check`]).
-pub struct Analysis<'a> {
+pub struct Analysis<'c, 'a> {
+    context: &'c Context,
     computations: Vec<&'a Computation>,
     simplify: bool,
 }
 
-impl<'a> Analysis<'a> {
+impl<'c, 'a> Analysis<'c, 'a> {
     /// An analysis of a computation, which gets number 0.
-    pub fn new(computation: &'a Computation) -> Analysis<'a> {
-        Analysis { computations: vec![computation], simplify: true }
+    pub fn new(context: &'c Context, computation: &'a Computation) -> Self {
+        Analysis { context, computations: vec![computation], simplify: true }
     }
 
     /// Leaves the maps of fusions as they are composed.
-    pub fn without_simplification(self) -> Analysis<'a> {
+    pub fn without_simplification(self) -> Self {
         Analysis { simplify: false, ..self }
     }
 
@@ -134,20 +136,20 @@ impl<'a> Analysis<'a> {
     }
 
     /// The maps from leaf `output` of an instruction's result to each of its operands.
-    pub fn output_to_input(&mut self, instruction: InstructionId, output: usize) -> Vec<ValueIndexing> {
+    pub fn output_to_input(&mut self, instruction: InstructionId, output: usize) -> Vec<ValueIndexing<'c>> {
         self.output_to_input_in(0, instruction, output)
     }
 
     /// The maps from operand number `operand` of an instruction to each leaf of its result. A tuple-shaped
     /// operand is looked at as a whole: its leaves' maps are the entries' `leaf`.
-    pub fn input_to_output(&mut self, instruction: InstructionId, operand: usize) -> Vec<ValueIndexing> {
+    pub fn input_to_output(&mut self, instruction: InstructionId, operand: usize) -> Vec<ValueIndexing<'c>> {
         self.input_to_output_in(0, instruction, operand)
     }
 
-    fn output_to_input_in(&mut self, computation: usize, id: InstructionId, leaf: usize) -> Vec<ValueIndexing> {
+    fn output_to_input_in(&mut self, computation: usize, id: InstructionId, leaf: usize) -> Vec<ValueIndexing<'c>> {
         let graph = self.computation(computation);
         let Some(instruction) = graph.instructions.get(id.index()) else { return Vec::new() };
-        let maps = InstructionMaps::new(graph, instruction, Numbering::Instructions(computation as u32));
+        let maps = InstructionMaps::new(self.context, graph, instruction, Numbering::Instructions(computation as u32));
         let known = match instruction.kind {
             OpKind::Fusion => self.fusion_output_to_input(instruction, leaf),
             OpKind::Tuple => tuples::to_operands(&maps, leaf),
@@ -160,10 +162,10 @@ impl<'a> Analysis<'a> {
         known.into_iter().map(|indexing| self.folded(indexing, computation)).collect()
     }
 
-    fn input_to_output_in(&mut self, computation: usize, id: InstructionId, operand: usize) -> Vec<ValueIndexing> {
+    fn input_to_output_in(&mut self, computation: usize, id: InstructionId, operand: usize) -> Vec<ValueIndexing<'c>> {
         let graph = self.computation(computation);
         let Some(instruction) = graph.instructions.get(id.index()) else { return Vec::new() };
-        let maps = InstructionMaps::new(graph, instruction, Numbering::Instructions(computation as u32));
+        let maps = InstructionMaps::new(self.context, graph, instruction, Numbering::Instructions(computation as u32));
         let known = match instruction.kind {
             OpKind::Fusion => self.fusion_input_to_output(instruction, operand),
             _ => maps.to_result(operand),
@@ -173,7 +175,7 @@ impl<'a> Analysis<'a> {
     }
 
     /// The maps with run-time variables of known value replaced.
-    fn folded(&self, mut indexing: ValueIndexing, computation: usize) -> ValueIndexing {
+    fn folded(&self, mut indexing: ValueIndexing<'c>, computation: usize) -> ValueIndexing<'c> {
         if let ValueIndexing::Known(entries) = &mut indexing {
             for entry in entries {
                 if entry.map.runtimes().iter().any(|variable| variable.source.is_some()) {

@@ -1,23 +1,7 @@
-//! Attributes of instructions in the terms of the crate `indexing`.
+//! Attributes of instructions in the terms of [`super::maps`].
 
-use indexing::maps::{Convolution, Dot, Gather, Scatter, WindowDimension};
-
-use crate::attributes::{self, Attributes, ConvolutionDimensions};
-
-pub(super) fn window(dimensions: &[attributes::WindowDimension]) -> Vec<WindowDimension> {
-    dimensions
-        .iter()
-        .map(|w| WindowDimension {
-            size: w.size,
-            stride: w.stride,
-            padding_low: w.padding_low,
-            padding_high: w.padding_high,
-            window_dilation: w.window_dilation,
-            base_dilation: w.base_dilation,
-            reversal: w.reversal,
-        })
-        .collect()
-}
+use super::maps::{Convolution, Dot, Gather, Scatter};
+use crate::attributes::{Attributes, ConvolutionDimensions};
 
 /// Starts and strides.
 pub(super) fn slice(attributes: &Attributes) -> (Vec<i64>, Vec<i64>) {
@@ -61,20 +45,11 @@ pub(super) fn dot(attributes: &Attributes) -> Dot<'_> {
     }
 }
 
-/// A convolution's window; one without spatial dimensions may be left out.
-pub(super) fn convolution_window(attributes: &Attributes, dimensions: &ConvolutionDimensions) -> Vec<WindowDimension> {
-    let mut window = window(attributes.window());
-    window.truncate(dimensions.input_spatial.len());
-    window
-}
-
-pub(super) fn convolution<'a>(
-    attributes: &Attributes,
-    dimensions: &'a ConvolutionDimensions,
-    window: &'a [WindowDimension],
-) -> Convolution<'a> {
+pub(super) fn convolution<'a>(attributes: &'a Attributes, dimensions: &'a ConvolutionDimensions) -> Convolution<'a> {
+    // The window of one without spatial dimensions may be left out.
+    let window = attributes.window();
     Convolution {
-        window,
+        window: &window[..window.len().min(dimensions.input_spatial.len())],
         input_batch: dimensions.input_batch,
         input_feature: dimensions.input_feature,
         input_spatial: &dimensions.input_spatial,

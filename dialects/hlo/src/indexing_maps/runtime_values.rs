@@ -11,11 +11,11 @@ use crate::op_kind::OpKind;
 use crate::shape::ArrayShape;
 
 /// What became of an element of the program.
-enum Folded {
+enum Folded<'c> {
     /// An expression of the index.
-    Value(Expr),
+    Value(Expr<'c>),
     /// This element of this instruction.
-    Element(InstructionId, Vec<Expr>),
+    Element(InstructionId, Vec<Expr<'c>>),
 }
 
 /// What values outside a run-time variable's bounds mean.
@@ -31,8 +31,8 @@ pub enum Outside {
 /// the analysis) by expressions where the values are known, and follows the others to the instruction that
 /// has the value. Variables that are no longer used are removed.
 ///
-/// A constant outside the variable's bounds stays a variable.
-pub fn fold_runtime_values(map: &mut IndexingMap, computation: &Computation, number: u32, outside: Outside) {
+/// A value that is clamped stays a variable, whose bounds say so.
+pub fn fold_runtime_values(map: &mut IndexingMap<'_>, computation: &Computation, number: u32, outside: Outside) {
     let mut replaced = false;
     for i in 0..map.runtimes().len() {
         let variable = &map.runtimes()[i];
@@ -44,20 +44,19 @@ pub fn fold_runtime_values(map: &mut IndexingMap, computation: &Computation, num
         let bounds = variable.bounds;
         match follow(map, computation, value.instruction, source.index.clone()) {
             Folded::Value(expr) => {
-                let expr = map.simplify_expr(&expr);
-                if expr.as_constant().is_some_and(|c| !bounds.contains(c)) {
-                    continue;
-                }
-                let expr = match outside {
-                    Outside::Clamped => map.simplify_expr(&clamp(expr, bounds)),
-                    Outside::Impossible => expr,
+                let expr = map.simplify_expr(expr);
+                let fits = match outside {
+                    Outside::Clamped => bounds.contains_interval(map.range_of(expr)),
+                    Outside::Impossible => expr.as_constant().is_none_or(|value| bounds.contains(value)),
                 };
-                map.replace_runtime(i, &expr);
-                replaced = true;
+                if fits {
+                    map.replace_runtime(i, expr);
+                    replaced = true;
+                }
             }
             Folded::Element(instruction, index) => {
                 let value = super::RuntimeValue { computation: number, instruction }.into();
-                let index = index.iter().map(|e| map.simplify_expr(e)).collect();
+                let index = index.iter().map(|&expr| map.simplify_expr(expr)).collect();
                 map.set_runtime_source(i, RuntimeSource { value, index });
             }
         }
@@ -67,12 +66,13 @@ pub fn fold_runtime_values(map: &mut IndexingMap, computation: &Computation, num
     }
 }
 
-fn clamp(expr: Expr, bounds: Interval) -> Expr {
-    expr.max(bounds.lower).min(bounds.upper)
-}
-
 /// Follows an element through instructions that only move elements, to its value if it has a known one.
-fn follow(map: &IndexingMap, computation: &Computation, start: InstructionId, start_index: Vec<Expr>) -> Folded {
+fn follow<'c>(
+    map: &IndexingMap<'c>,
+    computation: &Computation,
+    start: InstructionId,
+    start_index: Vec<Expr<'c>>,
+) -> Folded<'c> {
     let (mut id, mut index) = (start, start_index);
     loop {
         let Some(instruction) = computation.instructions.get(id.index()) else { return Folded::Element(id, index) };
@@ -80,14 +80,14 @@ fn follow(map: &IndexingMap, computation: &Computation, start: InstructionId, st
             OpKind::Constant => {
                 let literal = instruction.literal().and_then(|literal| literal.as_array());
                 return match literal.and_then(|array| constant_value(array, &index)) {
-                    Some(value) => Folded::Value(Expr::constant(value)),
+                    Some(value) => Folded::Value(Expr::constant(map.context(), value)),
                     None => Folded::Element(id, index),
                 };
             }
             OpKind::Iota => {
                 let dimension = instruction.attributes.int("iota_dimension").and_then(|d| usize::try_from(d).ok());
                 return match dimension.and_then(|d| index.get(d)) {
-                    Some(value) => Folded::Value(value.clone()),
+                    Some(&value) => Folded::Value(value),
                     None => Folded::Element(id, index),
                 };
             }
@@ -115,19 +115,24 @@ fn follow(map: &IndexingMap, computation: &Computation, start: InstructionId, st
             | OpKind::Slice
             | OpKind::Copy
             | OpKind::Convert => {
-                let Some(step) = moved(computation, id, &index) else { return Folded::Element(id, index) };
+                let Some(step) = moved(map, computation, id, &index) else { return Folded::Element(id, index) };
                 (id, index) = step;
             }
             // Everything else computes, or moves elements depending on the index.
             _ => return Folded::Element(id, index),
         }
-        index = index.iter().map(|e| map.simplify_expr(e)).collect();
+        index = index.iter().map(|&expr| map.simplify_expr(expr)).collect();
     }
 }
 
 /// The value of an operand of an arithmetic instruction. One level of arithmetic is enough for offsets, and
 /// keeps the recursion short.
-fn follow_value(map: &IndexingMap, computation: &Computation, id: InstructionId, index: &[Expr]) -> Option<Expr> {
+fn follow_value<'c>(
+    map: &IndexingMap<'c>,
+    computation: &Computation,
+    id: InstructionId,
+    index: &[Expr<'c>],
+) -> Option<Expr<'c>> {
     let (mut id, mut index) = (id, index.to_vec());
     loop {
         let instruction = computation.instructions.get(id.index())?;
@@ -140,12 +145,17 @@ fn follow_value(map: &IndexingMap, computation: &Computation, id: InstructionId,
                 Folded::Element(..) => None,
             };
         }
-        (id, index) = moved(computation, id, &index)?;
+        (id, index) = moved(map, computation, id, &index)?;
     }
 }
 
 /// The operand and index an element comes from, for instructions that only move elements.
-fn moved(computation: &Computation, id: InstructionId, index: &[Expr]) -> Option<(InstructionId, Vec<Expr>)> {
+fn moved<'c>(
+    map: &IndexingMap<'c>,
+    computation: &Computation,
+    id: InstructionId,
+    index: &[Expr<'c>],
+) -> Option<(InstructionId, Vec<Expr<'c>>)> {
     let instruction = computation.get(id);
     let operand = *instruction.operands.first()?;
     let moves = match instruction.kind {
@@ -155,8 +165,10 @@ fn moved(computation: &Computation, id: InstructionId, index: &[Expr]) -> Option
         OpKind::Convert => holds_all(computation.get(operand).shape.as_array()?, instruction.shape.as_array()?),
         _ => false,
     };
-    let map = InstructionMaps::new(computation, instruction, Numbering::Operands).operand_map(0).filter(|_| moves)?;
-    Some((operand, map.results().iter().map(|e| e.substitute_dims(index)).collect()))
+    let step = InstructionMaps::new(map.context(), computation, instruction, Numbering::Operands)
+        .operand_map(0)
+        .filter(|_| moves)?;
+    Some((operand, step.results().iter().map(|expr| expr.replace(index, &[])).collect()))
 }
 
 /// Whether every value of one integer type is a value of the other.
@@ -166,9 +178,14 @@ fn holds_all(from: &ArrayShape, to: &ArrayShape) -> bool {
 }
 
 /// The expression, if its values fit the element type of the instruction, so that arithmetic does not wrap.
-fn in_type(map: &IndexingMap, computation: &Computation, id: InstructionId, value: Expr) -> Option<Expr> {
+fn in_type<'c>(
+    map: &IndexingMap<'c>,
+    computation: &Computation,
+    id: InstructionId,
+    value: Expr<'c>,
+) -> Option<Expr<'c>> {
     let element_type = computation.get(id).shape.as_array()?.element_type;
-    integer_range(element_type)?.contains_interval(map.range_of(&value)).then_some(value)
+    integer_range(element_type)?.contains_interval(map.range_of(value)).then_some(value)
 }
 
 /// The values of an integer type that fits `i64`.
@@ -185,9 +202,9 @@ fn integer_range(element_type: ElementType) -> Option<Interval> {
 }
 
 /// The element at a constant index, or any element of a constant whose elements are all equal.
-fn constant_value(array: &ArrayLiteral, index: &[Expr]) -> Option<i64> {
+fn constant_value(array: &ArrayLiteral, index: &[Expr<'_>]) -> Option<i64> {
     let dimensions = &array.shape().dimensions;
-    let constant: Option<Vec<i64>> = index.iter().map(Expr::as_constant).collect();
+    let constant: Option<Vec<i64>> = index.iter().map(|expr| expr.as_constant()).collect();
     match constant {
         Some(place) => {
             let mut offset = 0i64;

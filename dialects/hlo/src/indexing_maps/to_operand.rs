@@ -2,21 +2,22 @@
 
 use std::cmp::Ordering;
 
-use indexing::{IndexingMap, maps};
+use indexing::IndexingMap;
+use melior::Context;
 
 use super::instruction_maps::InstructionMaps;
-use super::{LeafMap, ValueIndexing, numbers, tuples};
+use super::{LeafMap, ValueIndexing, maps, numbers, tuples};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
 
-impl InstructionMaps<'_> {
+impl<'c> InstructionMaps<'c, '_> {
     /// The maps from leaf `leaf` of the result to an operand; `None` if they are not known.
-    pub(super) fn to_operand(&self, leaf: usize, operand: usize) -> Option<ValueIndexing> {
+    pub(super) fn to_operand(&self, leaf: usize, operand: usize) -> Option<ValueIndexing<'c>> {
         let array = self.output(leaf)?;
         let output = array.dimensions.as_slice();
         let attributes = self.attributes();
-        let one = |map: IndexingMap| Some(ValueIndexing::of(map));
-        let scalar = || one(maps::scalar(output));
+        let one = |map: IndexingMap<'c>| Some(ValueIndexing::of(map));
+        let scalar = || one(maps::scalar(self.context, output));
         match self.instruction.kind {
             OpKind::Abs
             | OpKind::Acos
@@ -83,7 +84,7 @@ impl InstructionMaps<'_> {
             | OpKind::OptimizationBarrier => self.leafwise(leaf, operand),
             // With slices, where they are is a value of the program.
             OpKind::CollectivePermute if attributes.get("slice_sizes").is_none() => self.leafwise(leaf, operand),
-            OpKind::AddDependency if operand == 0 => one(maps::identity(output)),
+            OpKind::AddDependency if operand == 0 => one(maps::identity(self.context, output)),
             OpKind::AddDependency => Some(ValueIndexing::none()),
             OpKind::AllGather => self.gathered(leaf, operand, leaf),
             // The tuple of a -start: operands, then results, then contexts.
@@ -96,67 +97,75 @@ impl InstructionMaps<'_> {
                 if leaf >= 2 * count {
                     return Some(ValueIndexing::none());
                 }
-                Some(ValueIndexing::used(leaf % count == operand, maps::identity(output)))
+                Some(ValueIndexing::used(leaf % count == operand, maps::identity(self.context, output)))
             }
-            OpKind::CopyStart => Some(ValueIndexing::used(leaf < 2, maps::identity(output))),
+            OpKind::CopyStart => Some(ValueIndexing::used(leaf < 2, maps::identity(self.context, output))),
             OpKind::ReduceScatter => {
                 let used = if self.is_leafwise() { leaf } else { 0 };
                 let dimension = usize::try_from(*attributes.ints("dimensions").first()?).ok()?;
                 let replicas = self.sizes(used)?.get(dimension)? / (*output.get(dimension)?).max(1);
-                let map = maps::reduce_scatter(output, dimension as i64, replicas);
+                let map = maps::reduce_scatter(self.context, output, dimension as i64, replicas);
                 Some(ValueIndexing::used(operand == used, map))
             }
             OpKind::AllToAll => match self.replicas_in_dimension() {
-                Some((dimension, replicas)) => one(maps::all_to_all(output, dimension, dimension, replicas)),
+                Some((dimension, replicas)) => {
+                    one(maps::all_to_all(self.context, output, dimension, dimension, replicas))
+                }
                 // One operand for each replica; which of them comes here depends on the replica.
-                None => one(maps::identity(output)),
+                None => one(maps::identity(self.context, output)),
             },
             OpKind::BatchNormInference => {
                 let feature = attributes.int("feature_index")?;
-                one(if operand == 0 { maps::identity(output) } else { maps::one_dimension(output, feature) })
+                one(if operand == 0 {
+                    maps::identity(self.context, output)
+                } else {
+                    maps::one_dimension(self.context, output, feature)
+                })
             }
             OpKind::BatchNormTraining => {
                 let feature = attributes.int("feature_index")?;
                 Some(match (leaf, operand) {
-                    (0, 0) => with_statistics(output, feature),
-                    (0, _) => ValueIndexing::of(maps::one_dimension(output, feature)),
-                    (_, 0) => ValueIndexing::of(maps::reduced_keeping(self.sizes(0)?, &[feature])),
+                    (0, 0) => with_statistics(self.context, output, feature),
+                    (0, _) => ValueIndexing::of(maps::one_dimension(self.context, output, feature)),
+                    (_, 0) => ValueIndexing::of(maps::reduced_keeping(self.context, self.sizes(0)?, &[feature])),
                     _ => ValueIndexing::none(),
                 })
             }
             OpKind::BatchNormGrad => {
                 let feature = attributes.int("feature_index")?;
-                let reduced = || Some(ValueIndexing::of(maps::reduced_keeping(self.sizes(0)?, &[feature])));
+                let reduced =
+                    || Some(ValueIndexing::of(maps::reduced_keeping(self.context, self.sizes(0)?, &[feature])));
                 // Operands: operand, scale, mean, variance, gradient of the output. Leaves: their gradients.
                 Some(match (leaf, operand) {
-                    (0, 0 | 4) => with_statistics(output, feature),
-                    (0, _) => ValueIndexing::of(maps::one_dimension(output, feature)),
+                    (0, 0 | 4) => with_statistics(self.context, output, feature),
+                    (0, _) => ValueIndexing::of(maps::one_dimension(self.context, output, feature)),
                     (1, 0 | 4) | (_, 4) => reduced()?,
-                    (1, 2 | 3) => ValueIndexing::of(maps::identity(output)),
+                    (1, 2 | 3) => ValueIndexing::of(maps::identity(self.context, output)),
                     _ => ValueIndexing::none(),
                 })
             }
             OpKind::Bitcast => {
                 let input = self.array(operand)?;
                 if input.element_type.bit_width() != array.element_type.bit_width() {
-                    return one(maps::bitcast_convert(&input.dimensions, output));
+                    return one(maps::bitcast_convert(self.context, &input.dimensions, output));
                 }
                 one(maps::bitcast(
+                    self.context,
                     &input.dimensions,
                     &input.layout_or_default().minor_to_major,
                     output,
                     &array.layout_or_default().minor_to_major,
                 ))
             }
-            OpKind::BitcastConvert => one(maps::bitcast_convert(self.sizes(operand)?, output)),
-            OpKind::Broadcast => one(maps::broadcast(output, attributes.ints("dimensions"))),
-            OpKind::Cholesky => one(maps::whole_along(output, &last_dimensions(output, 2))),
+            OpKind::BitcastConvert => one(maps::bitcast_convert(self.context, self.sizes(operand)?, output)),
+            OpKind::Broadcast => one(maps::broadcast(self.context, output, attributes.ints("dimensions"))),
+            OpKind::Cholesky => one(maps::whole_along(self.context, output, &last_dimensions(output, 2))),
             OpKind::Fft | OpKind::TopK => {
                 let input = self.sizes(operand)?;
                 let count = if self.instruction.kind == OpKind::Fft { attributes.ints("fft_length").len() } else { 1 };
                 // Real transforms and top-k change the size of the last dimension: all of the operand's is needed.
                 let transformed = last_dimensions(input, count);
-                let mut map = maps::whole_along(output, &transformed);
+                let mut map = maps::whole_along(self.context, output, &transformed);
                 for (i, &dimension) in transformed.iter().enumerate() {
                     map.set_range_size(i, input[dimension as usize]);
                 }
@@ -164,7 +173,7 @@ impl InstructionMaps<'_> {
             }
             OpKind::Concatenate => {
                 let (sizes, dimension) = self.concatenated();
-                one(maps::concatenate(output, &sizes, dimension, operand))
+                one(maps::concatenate(self.context, output, &sizes, dimension, operand))
             }
             OpKind::Convolution | OpKind::Dot => {
                 let maps = self.contraction()?;
@@ -176,15 +185,17 @@ impl InstructionMaps<'_> {
                 }
             }
             OpKind::RaggedDot => one(self.ragged_dot(operand)?),
-            OpKind::DynamicSlice if operand == 0 => one(maps::dynamic_slice(self.sizes(0)?, output, &self.offsets(1))),
-            OpKind::DynamicUpdateSlice if operand == 0 => one(maps::identity(output)),
+            OpKind::DynamicSlice if operand == 0 => {
+                one(maps::dynamic_slice(self.context, self.sizes(0)?, output, &self.offsets(1)))
+            }
+            OpKind::DynamicUpdateSlice if operand == 0 => one(maps::identity(self.context, output)),
             OpKind::DynamicUpdateSlice if operand == 1 => {
-                one(maps::dynamic_update_slice(output, self.sizes(1)?, &self.offsets(2)))
+                one(maps::dynamic_update_slice(self.context, output, self.sizes(1)?, &self.offsets(2)))
             }
             OpKind::DynamicReshape | OpKind::Reshape if operand == 0 => {
-                one(maps::reshape(self.sizes(operand)?, output))
+                one(maps::reshape(self.context, self.sizes(operand)?, output))
             }
-            OpKind::SetDimensionSize if operand == 0 => one(maps::identity(output)),
+            OpKind::SetDimensionSize if operand == 0 => one(maps::identity(self.context, output)),
             OpKind::DynamicSlice
             | OpKind::DynamicUpdateSlice
             | OpKind::DynamicReshape
@@ -195,48 +206,57 @@ impl InstructionMaps<'_> {
             OpKind::GetDimensionSize => Some(ValueIndexing::none()),
             OpKind::Gather => {
                 let numbers = numbers::gather(attributes);
-                let (source, indices) = maps::gather(self.sizes(0)?, self.sizes(1)?, output, &numbers, self.value(1));
+                let (source, indices) =
+                    maps::gather(self.context, self.sizes(0)?, self.sizes(1)?, output, &numbers, self.value(1));
                 one(if operand == 0 { source } else { indices })
             }
             OpKind::Pad if operand == 0 => {
                 let (low, interior) = numbers::padding(attributes);
-                one(maps::pad(output, self.sizes(0)?, &low, &interior))
+                one(maps::pad(self.context, output, self.sizes(0)?, &low, &interior))
             }
             OpKind::Reduce if operand < self.input_count() => {
-                one(maps::reduce(self.sizes(operand)?, attributes.ints("dimensions")))
+                one(maps::reduce(self.context, self.sizes(operand)?, attributes.ints("dimensions")))
             }
             OpKind::ReduceWindow if operand < self.input_count() => {
-                one(maps::reduce_window(self.sizes(operand)?, output, &numbers::window(attributes.window())))
+                one(maps::reduce_window(self.context, self.sizes(operand)?, output, attributes.window()))
             }
             OpKind::Pad | OpKind::Reduce | OpKind::ReduceWindow => scalar(),
-            OpKind::Reverse => one(maps::reverse(output, attributes.ints("dimensions"))),
-            OpKind::RngBitGenerator => one(maps::all_of(output, self.sizes(operand)?)),
+            OpKind::Reverse => one(maps::reverse(self.context, output, attributes.ints("dimensions"))),
+            OpKind::RngBitGenerator => one(maps::all_of(self.context, output, self.sizes(operand)?)),
             OpKind::Scatter => {
                 let (indices, updates) = self.scatter_operands()?;
                 let numbers = numbers::scatter(attributes);
-                let (from_updates, from_indices) =
-                    maps::scatter(output, self.sizes(indices)?, self.sizes(updates)?, &numbers, self.value(indices));
+                let (from_updates, from_indices) = maps::scatter(
+                    self.context,
+                    output,
+                    self.sizes(indices)?,
+                    self.sizes(updates)?,
+                    &numbers,
+                    self.value(indices),
+                );
                 one(match operand.cmp(&indices) {
-                    Ordering::Less => maps::identity(output),
+                    Ordering::Less => maps::identity(self.context, output),
                     Ordering::Equal => from_indices,
                     Ordering::Greater => from_updates,
                 })
             }
             OpKind::SelectAndScatter => {
-                let window = numbers::window(attributes.window());
+                let window = attributes.window();
                 let source = self.sizes(1)?;
                 one(match operand {
-                    0 => maps::select_and_scatter_operand(output, source, &window),
-                    1 => maps::select_and_scatter_source(output, source, &window),
-                    _ => maps::scalar(output),
+                    0 => maps::select_and_scatter_operand(self.context, output, source, window),
+                    1 => maps::select_and_scatter_source(self.context, output, source, window),
+                    _ => maps::scalar(self.context, output),
                 })
             }
             OpKind::Slice => {
                 let (starts, strides) = numbers::slice(attributes);
-                one(maps::slice(output, &starts, &strides))
+                one(maps::slice(self.context, output, &starts, &strides))
             }
-            OpKind::Sort => one(maps::sort(output, *attributes.ints("dimensions").first()?)),
-            OpKind::Transpose => one(maps::transpose(self.sizes(operand)?, attributes.ints("dimensions"))),
+            OpKind::Sort => one(maps::sort(self.context, output, *attributes.ints("dimensions").first()?)),
+            OpKind::Transpose => {
+                one(maps::transpose(self.context, self.sizes(operand)?, attributes.ints("dimensions")))
+            }
             OpKind::AllGatherDone | OpKind::CollectivePermuteDone | OpKind::CopyDone | OpKind::GetTupleElement => {
                 tuples::element_to_tuple(self, leaf)
             }
@@ -273,15 +293,19 @@ impl InstructionMaps<'_> {
     }
 
     /// The same index in each operand; scalars are used for all elements.
-    fn elementwise(&self, leaf: usize, operand: usize) -> Option<ValueIndexing> {
+    fn elementwise(&self, leaf: usize, operand: usize) -> Option<ValueIndexing<'c>> {
         let output = &self.output(leaf)?.dimensions;
         let is_scalar = self.sizes(operand)?.is_empty();
-        Some(ValueIndexing::of(if is_scalar { maps::scalar(output) } else { maps::identity(output) }))
+        Some(ValueIndexing::of(if is_scalar {
+            maps::scalar(self.context, output)
+        } else {
+            maps::identity(self.context, output)
+        }))
     }
 
     /// The same index in the operand with the number of the result's leaf, none in the others.
-    fn leafwise(&self, leaf: usize, operand: usize) -> Option<ValueIndexing> {
-        let identity = maps::identity(&self.output(leaf)?.dimensions);
+    fn leafwise(&self, leaf: usize, operand: usize) -> Option<ValueIndexing<'c>> {
+        let identity = maps::identity(self.context, &self.output(leaf)?.dimensions);
         // A single tuple-shaped operand has the leaves itself.
         if matches!(self.operand_shape(operand)?, Shape::Tuple(_)) {
             return Some(ValueIndexing::Known(vec![LeafMap { leaf, map: identity }]));
@@ -290,10 +314,10 @@ impl InstructionMaps<'_> {
     }
 
     /// all-gather: leaf `leaf`, which holds result number `result`.
-    fn gathered(&self, leaf: usize, operand: usize, result: usize) -> Option<ValueIndexing> {
+    fn gathered(&self, leaf: usize, operand: usize, result: usize) -> Option<ValueIndexing<'c>> {
         let used = if self.is_leafwise() { result } else { 0 };
         let dimension = *self.attributes().ints("dimensions").first()?;
-        let map = maps::all_gather(self.sizes(used)?, &self.output(leaf)?.dimensions, dimension).0;
+        let map = maps::all_gather(self.context, self.sizes(used)?, &self.output(leaf)?.dimensions, dimension).0;
         Some(ValueIndexing::used(operand == used, map))
     }
 
@@ -307,10 +331,10 @@ impl InstructionMaps<'_> {
 
 /// From an element of a normalised array to itself and to all with the same index along `feature`, from which
 /// mean and variance are computed.
-fn with_statistics(sizes: &[i64], feature: i64) -> ValueIndexing {
+fn with_statistics<'c>(context: &'c Context, sizes: &[i64], feature: i64) -> ValueIndexing<'c> {
     let others: Vec<i64> = (0..sizes.len() as i64).filter(|&d| d != feature).collect();
-    let mut indexing = ValueIndexing::of(maps::identity(sizes));
-    indexing.add(LeafMap { leaf: 0, map: maps::whole_along(sizes, &others) });
+    let mut indexing = ValueIndexing::of(maps::identity(context, sizes));
+    indexing.add(LeafMap { leaf: 0, map: maps::whole_along(context, sizes, &others) });
     indexing
 }
 

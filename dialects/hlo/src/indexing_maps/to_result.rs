@@ -2,15 +2,15 @@
 //!
 //! Most maps are the converse of those from the result. Here are the operations with arithmetic on indices.
 
-use indexing::{IndexingMap, maps};
+use indexing::IndexingMap;
 
 use super::instruction_maps::InstructionMaps;
-use super::{LeafMap, ValueIndexing, numbers, tuples};
+use super::{LeafMap, ValueIndexing, maps, numbers, tuples};
 use crate::op_kind::OpKind;
 
-impl InstructionMaps<'_> {
+impl<'c> InstructionMaps<'c, '_> {
     /// The maps from an operand to each leaf of the result; `None` if none is known.
-    pub(super) fn to_result(&self, operand: usize) -> Option<Vec<ValueIndexing>> {
+    pub(super) fn to_result(&self, operand: usize) -> Option<Vec<ValueIndexing<'c>>> {
         let kind = self.instruction.kind;
         if matches!(
             kind,
@@ -31,9 +31,9 @@ impl InstructionMaps<'_> {
     }
 
     /// The converse of the maps from a leaf.
-    fn converse(&self, leaf: usize, operand: usize) -> Option<ValueIndexing> {
+    fn converse(&self, leaf: usize, operand: usize) -> Option<ValueIndexing<'c>> {
         let ValueIndexing::Known(entries) = self.to_operand(leaf, operand)? else { return None };
-        let converse = |entry: LeafMap| {
+        let converse = |entry: LeafMap<'c>| {
             let map = entry.map.converse().or_else(|| self.collective_to_result(leaf, operand))?;
             Some(LeafMap { map, ..entry })
         };
@@ -41,18 +41,20 @@ impl InstructionMaps<'_> {
     }
 
     /// The map of a collective whose parts go to places that depend on the replica, to the leaf it goes to.
-    fn collective_to_result(&self, leaf: usize, operand: usize) -> Option<IndexingMap> {
+    fn collective_to_result(&self, leaf: usize, operand: usize) -> Option<IndexingMap<'c>> {
         let (from, sizes) = (self.sizes(operand)?, &self.output(leaf)?.dimensions);
         let dimension = *self.attributes().ints("dimensions").first()?;
         match self.instruction.kind {
-            OpKind::AllGather | OpKind::AllGatherStart => Some(maps::all_gather_to_output(from, sizes, dimension)),
-            OpKind::ReduceScatter => Some(maps::reduce_scatter_to_output(from, sizes, dimension)),
+            OpKind::AllGather | OpKind::AllGatherStart => {
+                Some(maps::all_gather_to_output(self.context, from, sizes, dimension))
+            }
+            OpKind::ReduceScatter => Some(maps::reduce_scatter_to_output(self.context, from, sizes, dimension)),
             _ => None,
         }
     }
 
     /// The map of an operation with one map from this operand that is no converse of a plain choice of indices.
-    fn indexed_to_result(&self, operand: usize) -> Option<IndexingMap> {
+    fn indexed_to_result(&self, operand: usize) -> Option<IndexingMap<'c>> {
         let attributes = self.attributes();
         let output = self.output(0)?;
         let (input, sizes) = (self.array(operand)?, output.dimensions.as_slice());
@@ -60,28 +62,35 @@ impl InstructionMaps<'_> {
         match self.instruction.kind {
             OpKind::Bitcast if input.element_type.bit_width() == output.element_type.bit_width() => {
                 Some(maps::bitcast(
+                    self.context,
                     sizes,
                     &output.layout_or_default().minor_to_major,
                     from,
                     &input.layout_or_default().minor_to_major,
                 ))
             }
-            OpKind::Bitcast | OpKind::BitcastConvert => Some(maps::bitcast_convert(sizes, from)),
+            OpKind::Bitcast | OpKind::BitcastConvert => Some(maps::bitcast_convert(self.context, sizes, from)),
             OpKind::Concatenate => {
                 let (parts, dimension) = self.concatenated();
-                Some(maps::concatenate_to_output(from, dimension, parts.iter().take(operand).sum()))
+                Some(maps::concatenate_to_output(self.context, from, dimension, parts.iter().take(operand).sum()))
             }
             OpKind::Convolution if operand < 2 => {
                 let dimensions = attributes.convolution_dimensions()?;
-                let window = numbers::convolution_window(attributes, dimensions);
-                let numbers = numbers::convolution(attributes, dimensions, &window);
-                let (input, kernel) = maps::convolution_to_output(self.sizes(0)?, self.sizes(1)?, sizes, &numbers)?;
+                let numbers = numbers::convolution(attributes, dimensions);
+                let (input, kernel) =
+                    maps::convolution_to_output(self.context, self.sizes(0)?, self.sizes(1)?, sizes, &numbers)?;
                 Some(if operand == 0 { input } else { kernel })
             }
             OpKind::Gather if operand < 2 => {
                 let numbers = numbers::gather(attributes);
-                let (source, indices) =
-                    maps::gather_to_output(self.sizes(0)?, self.sizes(1)?, sizes, &numbers, self.value(1));
+                let (source, indices) = maps::gather_to_output(
+                    self.context,
+                    self.sizes(0)?,
+                    self.sizes(1)?,
+                    sizes,
+                    &numbers,
+                    self.value(1),
+                );
                 Some(if operand == 0 { source } else { indices })
             }
             OpKind::Scatter => {
@@ -91,35 +100,39 @@ impl InstructionMaps<'_> {
                 }
                 let numbers = numbers::scatter(attributes);
                 let value = self.value(indices);
-                Some(maps::scatter_updates_to_output(sizes, self.sizes(indices)?, from, &numbers, value))
+                Some(maps::scatter_updates_to_output(self.context, sizes, self.sizes(indices)?, from, &numbers, value))
             }
             OpKind::AllToAll => {
                 let (dimension, replicas) = self.replicas_in_dimension()?;
-                Some(maps::all_to_all_to_output(from, dimension, dimension, replicas))
+                Some(maps::all_to_all_to_output(self.context, from, dimension, dimension, replicas))
             }
-            OpKind::DynamicSlice if operand == 0 => Some(maps::dynamic_slice_to_output(from, sizes, &self.offsets(1))),
+            OpKind::DynamicSlice if operand == 0 => {
+                Some(maps::dynamic_slice_to_output(self.context, from, sizes, &self.offsets(1)))
+            }
             // An element of the update goes where a dynamic slice of the result would have taken it.
-            OpKind::DynamicUpdateSlice if operand == 1 => Some(maps::dynamic_slice(sizes, from, &self.offsets(2))),
-            OpKind::DynamicReshape | OpKind::Reshape if operand == 0 => Some(maps::reshape(sizes, from)),
+            OpKind::DynamicUpdateSlice if operand == 1 => {
+                Some(maps::dynamic_slice(self.context, sizes, from, &self.offsets(2)))
+            }
+            OpKind::DynamicReshape | OpKind::Reshape if operand == 0 => Some(maps::reshape(self.context, sizes, from)),
             OpKind::Pad if operand == 0 => {
                 let (low, interior) = numbers::padding(attributes);
-                Some(maps::pad_to_output(from, sizes, &low, &interior))
+                Some(maps::pad_to_output(self.context, from, sizes, &low, &interior))
             }
             OpKind::ReduceWindow if operand < self.input_count() => {
-                Some(maps::reduce_window_to_output(from, sizes, &numbers::window(attributes.window())))
+                Some(maps::reduce_window_to_output(self.context, from, sizes, attributes.window()))
             }
-            OpKind::Reverse => Some(maps::reverse(sizes, attributes.ints("dimensions"))),
+            OpKind::Reverse => Some(maps::reverse(self.context, sizes, attributes.ints("dimensions"))),
             OpKind::SelectAndScatter if operand < 2 => {
-                let window = numbers::window(attributes.window());
+                let window = attributes.window();
                 // An element takes part where it shares a window, which goes both ways.
                 Some(match operand {
-                    0 => maps::select_and_scatter_operand(from, self.sizes(1)?, &window),
-                    _ => maps::select_and_scatter_source_to_output(sizes, from, &window),
+                    0 => maps::select_and_scatter_operand(self.context, from, self.sizes(1)?, window),
+                    _ => maps::select_and_scatter_source_to_output(self.context, sizes, from, window),
                 })
             }
             OpKind::Slice => {
                 let (starts, strides) = numbers::slice(attributes);
-                Some(maps::slice_to_output(from, sizes, &starts, &strides))
+                Some(maps::slice_to_output(self.context, from, sizes, &starts, &strides))
             }
             _ => None,
         }

@@ -42,10 +42,10 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         return Err(view.operand_error(Some("C2"), 0, message));
     }
     let declared = view.declared()?;
-    if let Some([_, Shape::Array(bits)]) = declared.as_tuple() {
-        if bits.element_type.is_integer() || bits.element_type.is_float() {
-            return Ok(Shape::Tuple(vec![state.clone().into(), bits.clone().into()]));
-        }
+    if let Some([_, Shape::Array(bits)]) = declared.as_tuple()
+        && (bits.element_type.is_integer() || bits.element_type.is_float())
+    {
+        return Ok(Shape::Tuple(vec![state.clone().into(), bits.clone().into()]));
     }
     let message = format!("the result must be a tuple of the state and an array of integers or floats, got {declared}");
     Err(view.error(Some("C3"), message))

@@ -58,7 +58,7 @@ impl OpView<'_> {
     /// The operands split into `inputs` and as many others (initial values, updates), `between` operands apart.
     pub fn paired_operands(&self, label: Label, between: usize) -> Result<usize, OpError> {
         let count = self.operands.len();
-        if count < between + 2 || (count - between) % 2 != 0 {
+        if count < between + 2 || !(count - between).is_multiple_of(2) {
             let message = format!("takes an even number of operands besides {between}, at least 2, got {count} in all");
             return Err(self.error(label, message));
         }

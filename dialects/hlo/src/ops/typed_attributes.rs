@@ -1,6 +1,6 @@
 //! Attributes of an operation as one typed struct, from which its forms in text and in MLIR are derived.
 //!
-//! [`attributes!`] declares the struct beside the operation's shape rule: a field for each attribute, in the order of
+//! `attributes!` declares the struct beside the operation's shape rule: a field for each attribute, in the order of
 //! XLA's text, with its Rust type and, where it may be absent, the value that it then has. It gives the
 //! [`AttributeTable`] that the text reader, the writer and the MLIR bridge walk, the reading of an instruction's values
 //! ([`OperationAttributes::read`]) and the values of an operation to be made (`Attributes::from`).

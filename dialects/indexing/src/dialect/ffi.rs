@@ -6,14 +6,13 @@ use std::sync::Once;
 use melior::dialect::DialectHandle;
 use melior::ir::attribute::{Attribute, AttributeLike};
 use melior::{Context, StringRef};
-use mlir_ext::raw::{MlirAttribute, MlirContext, MlirDialectHandle, MlirOperation, MlirStringCallback, MlirStringRef};
+use mlir_ext::raw::{MlirAttribute, MlirContext, MlirDialectHandle, MlirStringCallback, MlirStringRef};
 
 type NormalizeMap = unsafe extern "C" fn(MlirStringRef, MlirStringCallback, *mut c_void) -> bool;
-type VerifyOperation = unsafe extern "C" fn(MlirOperation) -> bool;
 
 unsafe extern "C" {
     fn mlirGetDialectHandle__indexing__() -> MlirDialectHandle;
-    fn haloIndexingSetCallbacks(normalize: NormalizeMap, verify: VerifyOperation);
+    fn haloIndexingSetNormalizeMap(normalize: NormalizeMap);
     fn haloIndexingMapGet(context: MlirContext, text: MlirStringRef) -> MlirAttribute;
     fn haloIndexingAttributeIsMap(attribute: MlirAttribute) -> bool;
     fn haloIndexingMapGetText(map: MlirAttribute) -> MlirStringRef;
@@ -25,11 +24,11 @@ pub(super) fn dialect_handle() -> DialectHandle {
     unsafe { DialectHandle::from_raw(mlirGetDialectHandle__indexing__()) }
 }
 
-/// Sets the callbacks of the process, once.
-pub(super) fn set_callbacks(normalize: NormalizeMap, verify: VerifyOperation) {
+/// Sets the callback of the process, once.
+pub(super) fn set_normalize_map(normalize: NormalizeMap) {
     static SET: Once = Once::new();
-    // SAFETY: both are plain functions, and nothing of the dialect exists before it is registered.
-    SET.call_once(|| unsafe { haloIndexingSetCallbacks(normalize, verify) });
+    // SAFETY: it is a plain function, and nothing of the dialect exists before it is registered.
+    SET.call_once(|| unsafe { haloIndexingSetNormalizeMap(normalize) });
 }
 
 /// `#indexing.map` of a map's text.

@@ -1,6 +1,7 @@
 //! Memory offsets of results and how they change along one variable (coalescing).
 
-use crate::expr::{Expr, Var};
+use mlir_ext::affine::{Expr, Var};
+
 use crate::interval::Interval;
 use crate::linear::Linear;
 use crate::map::{IndexingMap, Variable};
@@ -43,29 +44,29 @@ pub fn strides_of_layout(sizes: &[i64], minor_to_major: &[i64]) -> Vec<i64> {
 }
 
 /// The element offset `sum(result_i * strides[i])` of a map's results, simplified over its domain.
-pub fn linearize(map: &IndexingMap, strides: &[i64]) -> Expr {
+pub fn linearize<'c>(map: &IndexingMap<'c>, strides: &[i64]) -> Expr<'c> {
     let offset = map
         .results()
         .iter()
         .zip(strides)
-        .fold(Expr::constant(0), |sum, (result, &stride)| sum + result.clone() * stride);
-    map.simplify_expr(&offset)
+        .fold(Expr::constant(map.context(), 0), |sum, (&result, &stride)| sum + result * stride);
+    map.simplify_expr(offset)
 }
 
 /// How `expr` changes between the lanes of vectors of `width` consecutive values of `variable`, the first
 /// vector starting at the variable's lower bound. Only whole vectors are looked at; if there is none, the one
 /// that is cut short.
-pub fn stride_along(map: &IndexingMap, expr: &Expr, variable: Var, width: i64) -> Access {
+pub fn stride_along<'c>(map: &IndexingMap<'c>, expr: Expr<'c>, variable: Var, width: i64) -> Access {
     let (lanes, lane, form) = vectorised(map, expr, variable, width);
     if lanes.bounds(lane).as_point().is_some() {
         return if form.uses(lane) { Access::Irregular } else { Access::Broadcast };
     }
-    let Some(sum) = Linear::from_expr(&form) else { return Access::Irregular };
-    let lane_expr = Expr::variable(lane);
+    let Some(sum) = Linear::from_expr(form) else { return Access::Irregular };
+    let lane_expr = Expr::variable(map.context(), lane);
     if sum.terms.iter().any(|(atom, _)| *atom != lane_expr && atom.uses(lane)) {
         return Access::Irregular;
     }
-    match sum.coefficient(&lane_expr) {
+    match sum.coefficient(lane_expr) {
         0 => Access::Broadcast,
         1 => Access::Contiguous,
         c => Access::Strided(c),
@@ -73,21 +74,27 @@ pub fn stride_along(map: &IndexingMap, expr: &Expr, variable: Var, width: i64) -
 }
 
 /// The expression with `variable` replaced by `lower + width * q + lane`, simplified: the map it is over, the
-/// variable `lane` of that map, and the expression. `q` keeps the place of `variable`; `lane` is a new range
+/// variable `lane` of that map, and the expression. `q` keeps the place of `variable`; `lane` is a new dimension
 /// variable. Constraints of the map are not used, since they need not hold in every lane.
-pub fn vectorised(map: &IndexingMap, expr: &Expr, variable: Var, width: i64) -> (IndexingMap, Var, Expr) {
+pub fn vectorised<'c>(
+    map: &IndexingMap<'c>,
+    expr: Expr<'c>,
+    variable: Var,
+    width: i64,
+) -> (IndexingMap<'c>, Var, Expr<'c>) {
     let width = width.max(1);
     let bounds = map.bounds(variable);
     let count = bounds.len().map_or(i64::MAX, |n| i64::try_from(n).unwrap_or(i64::MAX));
-    let lane = Var::Range(map.ranges().len() as u32);
-    let value = Expr::variable(variable) * width + Expr::variable(lane) + bounds.lower;
+    let lane = Var::Dim(map.dims().len() as u32);
+    let leaf = |variable| Expr::variable(map.context(), variable);
+    let value = leaf(variable) * width + leaf(lane) + bounds.lower;
     let mut lanes = map.clone();
     lanes.constraints.clear();
-    lanes.ranges.push(Variable::new(Interval::new(0, width.min(count) - 1)));
+    lanes.dims.push(Variable::new(Interval::new(0, width.min(count) - 1)));
     if let Some(v) = lanes.variable_mut(variable) {
         v.bounds = Interval::new(0, (count / width).max(1) - 1);
     }
-    let expr = expr.substitute(&|v| (v == variable).then(|| value.clone()));
-    let expr = lanes.simplify_expr(&expr);
+    lanes.set_results(&[]);
+    let expr = lanes.simplify_expr(expr.substitute(&|v| (v == variable).then_some(value)));
     (lanes, lane, expr)
 }

@@ -1,6 +1,7 @@
 //! Where constraints hold: over a given box, and the box in which none needs a check.
 
-use crate::expr::Var;
+use mlir_ext::affine::Var;
+
 use crate::interval::{Interval, ceil_div, floor_div};
 use crate::linear::Linear;
 use crate::map::{Constraint, IndexingMap};
@@ -9,14 +10,14 @@ use crate::range::RangeEvaluator;
 /// Whether a constraint holds at every point (`Some(true)`) or at none (`Some(false)`) when the variables in
 /// `bounds` are restricted to the intervals there; `None` if it differs or is not known. Other constraints of
 /// the map are not used.
-pub fn truth(map: &IndexingMap, constraint: &Constraint, bounds: &[(Var, Interval)]) -> Option<bool> {
+pub fn truth<'c>(map: &IndexingMap<'c>, constraint: &Constraint<'c>, bounds: &[(Var, Interval)]) -> Option<bool> {
     let mut part = map.clone();
     for &(variable, interval) in bounds {
         if let Some(v) = part.variable_mut(variable) {
             v.bounds = v.bounds.intersect(interval);
         }
     }
-    let range = RangeEvaluator::without_constraints(&part).range(&constraint.expr);
+    let range = RangeEvaluator::without_constraints(&part).range(constraint.expr);
     if constraint.interval.contains_interval(range) {
         return Some(true);
     }
@@ -28,18 +29,20 @@ pub fn truth(map: &IndexingMap, constraint: &Constraint, bounds: &[(Var, Interva
 /// a constraint that narrowing cannot satisfy (a remainder), or the box would be empty.
 ///
 /// For each constraint the variable is narrowed that costs the fewest points.
-pub fn interior_box(map: &IndexingMap) -> Option<IndexingMap> {
+pub fn interior_box<'c>(map: &IndexingMap<'c>) -> Option<IndexingMap<'c>> {
     let mut inner = map.clone();
     inner.constraints.clear();
     for constraint in map.constraints() {
         let ranges = RangeEvaluator::without_constraints(&inner);
-        if constraint.interval.contains_interval(ranges.range(&constraint.expr)) {
+        if constraint.interval.contains_interval(ranges.range(constraint.expr)) {
             continue;
         }
-        let sum = Linear::from_expr(&constraint.expr)?;
+        let sum = Linear::from_expr(constraint.expr)?;
         let mut best: Option<(u64, Var, Interval)> = None;
         for (i, (atom, k)) in sum.terms.iter().enumerate() {
-            let Some(variable @ (Var::Dim(_) | Var::Range(_))) = atom.as_variable() else { continue };
+            let Some(variable) = atom.as_variable().filter(|&variable| map.as_runtime(variable).is_none()) else {
+                continue;
+            };
             let mut others = sum.clone();
             others.terms.remove(i);
             if others.terms.iter().any(|(other, _)| other.uses(variable)) {

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::expr::{Expr, Var};
+use melior::Context;
+use mlir_ext::affine::{Expr, Var};
+
 use crate::interval::Interval;
 use crate::inverse::digit;
 use crate::linear::Linear;
@@ -15,35 +17,35 @@ const MAX_TILES: usize = 64;
 /// The operand's tile for a tile of the result, where constraints hold.
 ///
 /// A tile has along each dimension the indices `offset + stride * k` for `k` in `[0, size)`. The variables of the map
-/// are, for a result of rank `r`, its tile's offsets `o0 …`, sizes `n0 …` and strides `t0 …`; its results are the
+/// are its tile's offsets `o0 …` as dimensions, sizes `n0 …` and strides `t0 …` as symbols; its results are the
 /// operand's offsets, sizes and strides; its domain are the tiles of the result it is right for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SymbolicTile {
-    map: IndexingMap,
+pub struct SymbolicTile<'c> {
+    map: IndexingMap<'c>,
 }
 
-impl SymbolicTile {
+impl<'c> SymbolicTile<'c> {
     /// All three, as a map from offsets, sizes and strides to offsets, sizes and strides.
-    pub fn map(&self) -> &IndexingMap {
+    pub fn map(&self) -> &IndexingMap<'c> {
         &self.map
     }
 
     /// First index along each dimension of the operand.
-    pub fn offsets(&self) -> &[Expr] {
+    pub fn offsets(&self) -> &'c [Expr<'c>] {
         self.part(0)
     }
 
     /// Number of indices along each dimension.
-    pub fn sizes(&self) -> &[Expr] {
+    pub fn sizes(&self) -> &'c [Expr<'c>] {
         self.part(1)
     }
 
     /// Distance of neighbouring indices; 1 where there is one index.
-    pub fn strides(&self) -> &[Expr] {
+    pub fn strides(&self) -> &'c [Expr<'c>] {
         self.part(2)
     }
 
-    fn part(&self, number: usize) -> &[Expr] {
+    fn part(&self, number: usize) -> &'c [Expr<'c>] {
         let rank = self.map.results().len() / 3;
         &self.map.results()[number * rank..(number + 1) * rank]
     }
@@ -54,18 +56,18 @@ impl SymbolicTile {
 ///
 /// All values of range variables are needed. Empty if the map has constraints, or its results are no sums of digits
 /// of its dimensions.
-pub fn symbolic_tiles(map: &IndexingMap) -> Vec<SymbolicTile> {
+pub fn symbolic_tiles<'c>(map: &IndexingMap<'c>) -> Vec<SymbolicTile<'c>> {
     cases_of(map).unwrap_or_default()
 }
 
-fn cases_of(map: &IndexingMap) -> Option<Vec<SymbolicTile>> {
-    let reads_at_index = |v: &Variable| v.source.as_ref().is_some_and(|source| !source.index.is_empty());
+fn cases_of<'c>(map: &IndexingMap<'c>) -> Option<Vec<SymbolicTile<'c>>> {
+    let reads_at_index = |v: &Variable<'_>| v.source.as_ref().is_some_and(|source| !source.index.is_empty());
     if map.is_known_empty() || !map.constraints().is_empty() || map.runtimes().iter().any(reads_at_index) {
         return None;
     }
     let rank = map.dims().len();
-    let sums: Vec<Linear> =
-        map.results().iter().map(|result| Linear::from_expr(&map.simplify_expr(result))).collect::<Option<_>>()?;
+    let sums: Vec<Linear<'c>> =
+        map.results().iter().map(|&result| Linear::from_expr(map.simplify_expr(result))).collect::<Option<_>>()?;
     let chains: Vec<Chain> = (0..rank).map(|i| Chain::new(&sums, i as u32)).collect::<Option<_>>()?;
     let domain = domain(map);
     let mut tiles = Vec::new();
@@ -83,17 +85,17 @@ fn cases_of(map: &IndexingMap) -> Option<Vec<SymbolicTile>> {
     for levels in choices {
         let mut constraints = Vec::new();
         for (i, (chain, &level)) in chains.iter().zip(&levels).enumerate() {
-            chain.constrain(level, &Symbols::new(rank, i), &mut constraints);
+            chain.constrain(level, &Symbols::new(map.context(), rank, i), &mut constraints);
         }
         // For each result, the ways in which its terms are one progression.
-        let mut partial: Vec<(Vec<Progression>, Vec<Constraint>)> = vec![(Vec::new(), constraints)];
+        let mut partial: Vec<(Vec<Progression<'c>>, Vec<Constraint<'c>>)> = vec![(Vec::new(), constraints)];
         for sum in &sums {
             let ways = progressions(map, sum, &chains, &levels)?;
             partial = partial
                 .into_iter()
                 .flat_map(|(done, constraints)| {
                     ways.iter().map(move |(progression, needed)| {
-                        let done = [done.clone(), vec![progression.clone()]].concat();
+                        let done = [done.clone(), vec![*progression]].concat();
                         (done, [constraints.clone(), needed.clone()].concat())
                     })
                 })
@@ -103,8 +105,8 @@ fn cases_of(map: &IndexingMap) -> Option<Vec<SymbolicTile>> {
             }
         }
         for (progressions, constraints) in partial {
-            let part = |read: fn(&Progression) -> &Expr| progressions.iter().map(read).cloned().collect::<Vec<_>>();
-            let results = [part(|p| &p.offset), part(|p| &p.size), part(|p| &p.stride)].concat();
+            let part = |read: fn(&Progression<'c>) -> Expr<'c>| progressions.iter().map(read).collect::<Vec<_>>();
+            let results = [part(|p| p.offset), part(|p| p.size), part(|p| p.stride)].concat();
             let mut tile = domain.with_results(results);
             constraints.into_iter().for_each(|constraint| tile.add_constraint(constraint.expr, constraint.interval));
             tile.simplify_with(PointVariables::Preserve);
@@ -118,42 +120,46 @@ fn cases_of(map: &IndexingMap) -> Option<Vec<SymbolicTile>> {
 }
 
 /// All tiles of the result.
-fn domain(map: &IndexingMap) -> IndexingMap {
+fn domain<'c>(map: &IndexingMap<'c>) -> IndexingMap<'c> {
     let rank = map.dims().len();
-    let extent = |v: &Variable| v.bounds.len().and_then(|n| i64::try_from(n).ok()).unwrap_or(i64::MAX);
+    let extent = |v: &Variable<'_>| v.bounds.len().and_then(|n| i64::try_from(n).ok()).unwrap_or(i64::MAX);
     let named = |letter: &str, i: usize, bounds| Variable::new(bounds).named(&format!("{letter}{i}"));
-    let mut dims = Vec::with_capacity(3 * rank);
-    dims.extend(map.dims().iter().enumerate().map(|(i, v)| named("o", i, v.bounds)));
-    for letter in ["n", "t"] {
-        dims.extend(map.dims().iter().enumerate().map(|(i, v)| named(letter, i, Interval::new(1, extent(v)))));
-    }
-    let mut domain = IndexingMap::new(dims, Vec::new(), map.runtimes().to_vec(), Vec::new(), Vec::new());
+    let dims = map.dims().iter().enumerate().map(|(i, v)| named("o", i, v.bounds)).collect();
+    let symbols =
+        |letter| map.dims().iter().enumerate().map(move |(i, v)| named(letter, i, Interval::new(1, extent(v))));
+    let ranges = symbols("n").chain(symbols("t")).collect();
+    let runtimes = map.runtimes().to_vec();
+    let mut domain = IndexingMap::new(map.context(), dims, ranges, runtimes, Vec::new(), Vec::new());
     for (i, v) in map.dims().iter().enumerate() {
-        let tile = Symbols::new(rank, i);
+        let tile = Symbols::new(map.context(), rank, i);
         domain.add_constraint(tile.last(), v.bounds);
     }
     domain
 }
 
 /// The variables of the result's tile along one dimension.
-struct Symbols {
-    offset: Expr,
-    size: Expr,
-    stride: Expr,
+struct Symbols<'c> {
+    offset: Expr<'c>,
+    size: Expr<'c>,
+    stride: Expr<'c>,
 }
 
-impl Symbols {
-    fn new(rank: usize, i: usize) -> Symbols {
-        Symbols { offset: Expr::dim(i), size: Expr::dim(rank + i), stride: Expr::dim(2 * rank + i) }
+impl<'c> Symbols<'c> {
+    fn new(context: &'c Context, rank: usize, i: usize) -> Self {
+        Symbols {
+            offset: Expr::dim(context, i),
+            size: Expr::symbol(context, i),
+            stride: Expr::symbol(context, rank + i),
+        }
     }
 
     /// The tile's last index, less its offset.
-    fn reach(&self) -> Expr {
-        (self.size.clone() - 1) * self.stride.clone()
+    fn reach(&self) -> Expr<'c> {
+        (self.size - 1) * self.stride
     }
 
-    fn last(&self) -> Expr {
-        self.offset.clone() + self.reach()
+    fn last(&self) -> Expr<'c> {
+        self.offset + self.reach()
     }
 }
 
@@ -176,11 +182,11 @@ struct Chain {
 
 impl Chain {
     /// The digits of dimension `dimension` that the sums have. `None` if they overlap.
-    fn new(sums: &[Linear], dimension: u32) -> Option<Chain> {
+    fn new(sums: &[Linear<'_>], dimension: u32) -> Option<Chain> {
         let mut divisors = BTreeSet::from([1i64]);
         let mut digits: BTreeMap<i64, Option<i64>> = BTreeMap::new();
         let mut shared = false;
-        for (atom, _) in sums.iter().flat_map(|sum| &sum.terms) {
+        for &(atom, _) in sums.iter().flat_map(|sum| &sum.terms) {
             if !atom.uses(Var::Dim(dimension)) {
                 continue;
             }
@@ -210,15 +216,15 @@ impl Chain {
     }
 
     /// The digit's value at the tile's offset.
-    fn at_offset(&self, number: usize, tile: &Symbols) -> Expr {
-        let quotient = tile.offset.clone().floordiv(self.divisors[number]);
-        self.modulus(number).map_or(quotient.clone(), |m| quotient.modulo(m))
+    fn at_offset<'c>(&self, number: usize, tile: &Symbols<'c>) -> Expr<'c> {
+        let quotient = tile.offset.floordiv(self.divisors[number]);
+        self.modulus(number).map_or(quotient, |m| quotient.modulo(m))
     }
 
     /// When exactly this digit varies.
-    fn constrain(&self, level: Level, tile: &Symbols, constraints: &mut Vec<Constraint>) {
+    fn constrain<'c>(&self, level: Level, tile: &Symbols<'c>, constraints: &mut Vec<Constraint<'c>>) {
         let number = match level {
-            Level::Single => return constraints.push(Constraint::new(tile.size.clone(), Interval::point(1))),
+            Level::Single => return constraints.push(Constraint::new(tile.size, Interval::point(1))),
             Level::Digit(number) => number,
         };
         let (divisor, modulus) = (self.divisors[number], self.modulus(number));
@@ -231,72 +237,80 @@ impl Chain {
             return;
         }
         // Whole periods of the digits below.
-        constraints.push(Constraint::new(tile.offset.clone().modulo(divisor), Interval::point(0)));
-        constraints.push(Constraint::new(tile.size.clone().modulo(divisor), Interval::point(0)));
-        constraints.push(Constraint::new(tile.stride.clone(), Interval::point(1)));
+        constraints.push(Constraint::new(tile.offset.modulo(divisor), Interval::point(0)));
+        constraints.push(Constraint::new(tile.size.modulo(divisor), Interval::point(0)));
+        constraints.push(Constraint::new(tile.stride, Interval::point(1)));
         if let Some(m) = modulus {
-            constraints.push(Constraint::new(start + tile.size.clone().floordiv(divisor), Interval::new(1, m)));
+            constraints.push(Constraint::new(start + tile.size.floordiv(divisor), Interval::new(1, m)));
         }
     }
 }
 
 /// The indices `offset + stride * k` for `k` in `[0, size)`.
-#[derive(Clone)]
-struct Progression {
-    offset: Expr,
-    size: Expr,
-    stride: Expr,
+#[derive(Clone, Copy)]
+struct Progression<'c> {
+    offset: Expr<'c>,
+    size: Expr<'c>,
+    stride: Expr<'c>,
 }
 
 /// The ways in which a sum is one progression, each with what it needs.
-fn progressions(
-    map: &IndexingMap,
-    sum: &Linear,
+fn progressions<'c>(
+    map: &IndexingMap<'c>,
+    sum: &Linear<'c>,
     chains: &[Chain],
     levels: &[Level],
-) -> Option<Vec<(Progression, Vec<Constraint>)>> {
+) -> Option<Vec<(Progression<'c>, Vec<Constraint<'c>>)>> {
     let rank = map.dims().len();
-    let mut offset = Expr::constant(sum.constant);
-    let mut moving: Vec<Progression> = Vec::new();
-    for (atom, k) in &sum.terms {
+    let constant = |value| Expr::constant(map.context(), value);
+    // The run-time variables of the tile come after its sizes and strides.
+    let runtimes: Vec<Expr<'c>> = map
+        .all_variables()
+        .filter_map(|variable| match (variable, map.as_runtime(variable)) {
+            (Var::Dim(_), _) => None,
+            (_, Some(i)) => Some(Expr::symbol(map.context(), 2 * rank + i)),
+            (_, None) => Some(constant(0)),
+        })
+        .collect();
+    let mut offset = constant(sum.constant);
+    let mut moving: Vec<Progression<'c>> = Vec::new();
+    for &(atom, k) in &sum.terms {
         let (start, size, stride) = match atom.as_variable() {
-            Some(Var::Runtime(_)) => {
-                offset = offset + atom.clone() * *k;
+            Some(variable) if map.as_runtime(variable).is_some() => {
+                offset = offset + atom.replace(&[], &runtimes) * k;
                 continue;
             }
-            Some(variable @ Var::Range(_)) => {
+            Some(variable @ Var::Symbol(_)) => {
                 let bounds = map.bounds(variable);
                 let count = i64::try_from(bounds.len()?).ok()?;
-                (Expr::constant(bounds.lower), Expr::constant(count), Expr::constant(1))
+                (constant(bounds.lower), constant(count), constant(1))
             }
             Some(Var::Dim(_)) | None => {
                 let (dimension, divisor, _) = digit(atom)?;
                 let chain = &chains[dimension as usize];
                 let number = chain.divisors.iter().position(|&d| d == divisor)?;
-                let tile = Symbols::new(rank, dimension as usize);
+                let tile = Symbols::new(map.context(), rank, dimension as usize);
                 let start = chain.at_offset(number, &tile);
                 match levels[dimension as usize] {
                     Level::Digit(varying) if varying == number && divisor == 1 => (start, tile.size, tile.stride),
-                    Level::Digit(varying) if varying == number => {
-                        (start, tile.size.floordiv(divisor), Expr::constant(1))
-                    }
+                    Level::Digit(varying) if varying == number => (start, tile.size.floordiv(divisor), constant(1)),
                     Level::Digit(varying) if varying > number => {
-                        (Expr::constant(0), Expr::constant(chain.modulus(number)?), Expr::constant(1))
+                        (constant(0), constant(chain.modulus(number)?), constant(1))
                     }
-                    Level::Digit(_) | Level::Single => (start, Expr::constant(1), Expr::constant(1)),
+                    Level::Digit(_) | Level::Single => (start, constant(1), constant(1)),
                 }
             }
         };
         // Downwards, the last value comes first.
-        let last = start.clone() + (size.clone() - 1) * stride.clone();
-        offset = offset + if *k > 0 { start } else { last } * *k;
+        let last = start + (size - 1) * stride;
+        offset = offset + if k > 0 { start } else { last } * k;
         if size.as_constant() != Some(1) {
-            moving.push(Progression { offset: Expr::constant(0), size, stride: stride * k.checked_abs()? });
+            moving.push(Progression { offset: constant(0), size, stride: stride * k.checked_abs()? });
         }
     }
     // The finest steps first, as far as they are known.
-    moving.sort_by_key(|p| Linear::from_expr(&p.stride).map_or(i64::MAX, |stride| stride.gcd().max(stride.constant)));
-    let nothing = Progression { offset: offset.clone(), size: Expr::constant(1), stride: Expr::constant(1) };
+    moving.sort_by_key(|p| Linear::from_expr(p.stride).map_or(i64::MAX, |stride| stride.gcd().max(stride.constant)));
+    let nothing = Progression { offset, size: constant(1), stride: constant(1) };
     let mut ways = vec![(nothing, Vec::new())];
     for next in moving {
         ways = ways.into_iter().flat_map(|(done, needed)| joined(&done, &needed, &next)).collect();
@@ -308,35 +322,39 @@ fn progressions(
 }
 
 /// The ways in which the sums of an index of `fine` and one of `coarse` are one progression.
-fn joined(fine: &Progression, needed: &[Constraint], coarse: &Progression) -> Vec<(Progression, Vec<Constraint>)> {
-    let offset = fine.offset.clone();
-    let one = |p: &Progression| Constraint::new(p.size.clone(), Interval::point(1));
-    let with = |more: Vec<Constraint>| [needed.to_vec(), more].concat();
-    let alone = Progression { offset: offset.clone(), ..coarse.clone() };
+fn joined<'c>(
+    fine: &Progression<'c>,
+    needed: &[Constraint<'c>],
+    coarse: &Progression<'c>,
+) -> Vec<(Progression<'c>, Vec<Constraint<'c>>)> {
+    let offset = fine.offset;
+    let one = |p: &Progression<'c>| Constraint::new(p.size, Interval::point(1));
+    let with = |more: Vec<Constraint<'c>>| [needed.to_vec(), more].concat();
+    let alone = Progression { offset, ..*coarse };
     if fine.size.as_constant() == Some(1) {
         return vec![(alone, needed.to_vec())];
     }
-    let mut ways = vec![(fine.clone(), with(vec![one(coarse)])), (alone, with(vec![one(fine)]))];
+    let mut ways = vec![(*fine, with(vec![one(coarse)])), (alone, with(vec![one(fine)]))];
     // The coarse steps are multiples of the fine ones, and begin at the latest where these end.
     let mut unit = Vec::new();
-    let step = match (fine.stride.as_constant(), Linear::from_expr(&fine.stride)) {
+    let step = match (fine.stride.as_constant(), Linear::from_expr(fine.stride)) {
         (Some(step), _) => Some(step),
         // A symbolic stride has to be 1.
         (None, Some(stride)) => match stride.terms.as_slice() {
-            [(symbol, k)] if stride.constant == 0 => {
-                unit.push(Constraint::new(symbol.clone(), Interval::point(1)));
-                Some(*k)
+            &[(symbol, k)] if stride.constant == 0 => {
+                unit.push(Constraint::new(symbol, Interval::point(1)));
+                Some(k)
             }
             _ => None,
         },
         (None, None) => None,
     };
     if let Some(step) = step {
-        let ratio = coarse.stride.clone().floordiv(step);
-        unit.push(Constraint::new(coarse.stride.clone().modulo(step), Interval::point(0)));
-        unit.push(Constraint::new(fine.size.clone() - ratio.clone(), Interval::new(0, i64::MAX)));
-        let size = (coarse.size.clone() - 1) * ratio + fine.size.clone();
-        ways.push((Progression { offset, size, stride: Expr::constant(step) }, with(unit)));
+        let ratio = coarse.stride.floordiv(step);
+        unit.push(Constraint::new(coarse.stride.modulo(step), Interval::point(0)));
+        unit.push(Constraint::new(fine.size - ratio, Interval::new(0, i64::MAX)));
+        let size = (coarse.size - 1) * ratio + fine.size;
+        ways.push((Progression { offset, size, stride: offset.constant_beside(step) }, with(unit)));
     }
     ways
 }

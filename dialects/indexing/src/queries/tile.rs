@@ -1,6 +1,7 @@
 //! Tile propagation: which tile of an operand a tile of the result needs.
 
-use crate::expr::{Expr, Var};
+use mlir_ext::affine::{Expr, Var};
+
 use crate::interval::Interval;
 use crate::linear::Linear;
 use crate::map::{IndexingMap, Variable};
@@ -8,9 +9,9 @@ use crate::map::{IndexingMap, Variable};
 /// A hyper-rectangular strided subset of an array: along dimension `i` the indices
 /// `offsets[i] + strides[i] * k` for `k` in `[0, sizes[i])`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tile {
+pub struct Tile<'c> {
     /// First index along each dimension, in the offsets `d_i` of the result's tile (and run-time variables).
-    pub offsets: Vec<Expr>,
+    pub offsets: Vec<Expr<'c>>,
     /// Number of indices along each dimension.
     pub sizes: Vec<i64>,
     /// Distance of neighbouring indices; 1 where there is one index.
@@ -22,13 +23,12 @@ pub struct Tile {
 /// `map` takes the result to the operand. The offsets take every value that keeps the tile inside the bounds
 /// of `map`'s dimensions. All values of range variables are needed. `None` if the elements do not form a tile
 /// for some offset, or constraints cut through.
-pub fn propagate_tile(map: &IndexingMap, sizes: &[i64], strides: &[i64]) -> Option<Tile> {
+pub fn propagate_tile<'c>(map: &IndexingMap<'c>, sizes: &[i64], strides: &[i64]) -> Option<Tile<'c>> {
     let dims = map.dims().len();
     if sizes.len() != dims || strides.len() != dims || map.is_known_empty() || !map.constraints().is_empty() {
         return None;
     }
-    // The place k inside the tile becomes a range variable after the map's own.
-    let ranges = map.ranges().len();
+    // The place k inside the tile becomes a dimension after the map's own.
     let mut tiled = map.clone();
     let mut indices = Vec::with_capacity(dims);
     for (i, (&size, &stride)) in sizes.iter().zip(strides).enumerate() {
@@ -41,18 +41,23 @@ pub fn propagate_tile(map: &IndexingMap, sizes: &[i64], strides: &[i64]) -> Opti
         if bounds.is_empty() {
             return None;
         }
-        tiled.ranges.push(Variable::new(Interval::of_size(size)));
-        indices.push(Expr::dim(i) + Expr::range(ranges + i) * stride);
+        tiled.dims.push(Variable::new(Interval::of_size(size)));
+        indices.push(Expr::dim(map.context(), i) + Expr::dim(map.context(), dims + i) * stride);
     }
+    tiled.set_results(&[]);
+    let moves = |variable: Var| match variable {
+        Var::Dim(i) => i as usize >= dims,
+        Var::Symbol(_) => map.as_runtime(variable).is_none(),
+    };
     let mut tile = Tile { offsets: Vec::new(), sizes: Vec::new(), strides: Vec::new() };
     let mut moving: Vec<Var> = Vec::new();
     for result in map.results() {
-        let expr = tiled.simplify_expr(&result.substitute_dims(&indices));
-        let (offset, size, stride) = progression(&tiled, &expr)?;
+        let expr = tiled.simplify_expr(result.replace(&indices, &[]));
+        let (offset, size, stride) = progression(&tiled, expr, &moves)?;
         for variable in expr.variables() {
             // Indices that move together fill no box.
-            let moves = matches!(variable, Var::Range(_)) && tiled.bounds(variable).as_point().is_none();
-            if moves && moving.contains(&variable) {
+            let varies = moves(variable) && tiled.bounds(variable).as_point().is_none();
+            if varies && moving.contains(&variable) {
                 return None;
             }
             moving.push(variable);
@@ -64,22 +69,21 @@ pub fn propagate_tile(map: &IndexingMap, sizes: &[i64], strides: &[i64]) -> Opti
     Some(tile)
 }
 
-/// Reads an expression as `offset + stride * k` with `k` in `[0, size)`, over all values of range variables.
-fn progression(map: &IndexingMap, expr: &Expr) -> Option<(Expr, i64, i64)> {
+/// Reads an expression as `offset + stride * k` with `k` in `[0, size)`, over all values of the variables that move.
+fn progression<'c>(map: &IndexingMap<'c>, expr: Expr<'c>, moves: &dyn Fn(Var) -> bool) -> Option<(Expr<'c>, i64, i64)> {
     let sum = Linear::from_expr(expr)?;
     let mut offset = Linear::constant(sum.constant);
     let mut steps: Vec<(i64, i64)> = Vec::new();
-    for (atom, k) in &sum.terms {
-        let moves = atom.variables().iter().any(|v| matches!(v, Var::Range(_)));
-        if !moves {
-            offset.add_atom(atom.clone(), *k)?;
+    for &(atom, k) in &sum.terms {
+        if !atom.variables().into_iter().any(moves) {
+            offset.add_atom(atom, k)?;
             continue;
         }
         let bounds = map.bounds(atom.as_variable()?);
         let last = bounds.upper.checked_sub(bounds.lower)?;
         // The first index is the one with the least value.
-        let first = if *k > 0 { bounds.lower } else { bounds.upper };
-        offset.constant = offset.constant.checked_add(first.checked_mul(*k)?)?;
+        let first = if k > 0 { bounds.lower } else { bounds.upper };
+        offset.constant = offset.constant.checked_add(first.checked_mul(k)?)?;
         if last > 0 {
             steps.push((k.checked_abs()?, last));
         }
@@ -94,5 +98,5 @@ fn progression(map: &IndexingMap, expr: &Expr) -> Option<(Expr, i64, i64)> {
         }
         last = last.checked_add((k / stride).checked_mul(n)?)?;
     }
-    Some((map.simplify_expr(&offset.to_expr()), last + 1, stride))
+    Some((map.simplify_expr(offset.to_expr(map.context())), last + 1, stride))
 }

@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::expr::{Expr, Operator, Var};
+use mlir_ext::affine::{Expr, Operator, Var};
+
 use crate::linear::Linear;
 use crate::map::IndexingMap;
 
@@ -31,9 +32,9 @@ impl Utilisation {
 ///
 /// Run-time variables have one value each time the program runs; those that are elements of an array, as the indices
 /// of a gather, one for each element read.
-pub fn utilisation(maps: &[IndexingMap], sizes: &[i64]) -> Utilisation {
+pub fn utilisation(maps: &[IndexingMap<'_>], sizes: &[i64]) -> Utilisation {
     let total = sizes.iter().fold(1u64, |n, &size| n.saturating_mul(size.max(0) as u64));
-    let known: Vec<&IndexingMap> = maps.iter().filter(|m| !m.is_known_empty()).collect();
+    let known: Vec<&IndexingMap<'_>> = maps.iter().filter(|m| !m.is_known_empty()).collect();
     if known.iter().any(|m| !m.runtimes().is_empty()) {
         let mut all = Utilisation { elements: 0, total, exact: known.len() == 1 };
         for map in known {
@@ -68,25 +69,25 @@ pub fn utilisation(maps: &[IndexingMap], sizes: &[i64]) -> Utilisation {
 }
 
 /// The number of different results for one choice of run-time values, and whether it is exact (else an upper bound).
-fn elements_in_one_run(map: &IndexingMap) -> (u64, bool) {
+fn elements_in_one_run(map: &IndexingMap<'_>) -> (u64, bool) {
     let mut fixed = map.clone();
     let mut exact = true;
     let mut per_element = false;
     for (i, variable) in map.runtimes().iter().enumerate() {
-        let runtime = Var::Runtime(i as u32);
+        let runtime = map.runtime(i);
         let index = variable.source.as_ref().map_or(&[][..], |source| &source.index);
         if index.iter().any(|expr| !expr.variables().is_empty()) {
             per_element = true;
             continue;
         }
         // An offset moves what is read without changing how much it is.
-        let only_moves = |expr: &Expr| {
+        let only_moves = |&expr: &Expr<'_>| {
             Linear::from_expr(expr).is_some_and(|sum| {
                 sum.terms.iter().all(|(atom, _)| atom.as_variable().is_some() || !atom.uses(runtime))
             })
         };
         exact &= map.results().iter().all(only_moves) && map.constraints().iter().all(|c| !c.expr.uses(runtime));
-        fixed.replace_runtime(i, &Expr::constant(variable.bounds.lower));
+        fixed.replace_runtime(i, Expr::constant(map.context(), variable.bounds.lower));
     }
     fixed.remove_unused_symbols();
     let (elements, precise) = image_size(&fixed);
@@ -99,7 +100,7 @@ fn elements_in_one_run(map: &IndexingMap) -> (u64, bool) {
 }
 
 /// The number of different results, and whether it is exact (else an upper bound).
-fn image_size(map: &IndexingMap) -> (u64, bool) {
+fn image_size(map: &IndexingMap<'_>) -> (u64, bool) {
     if map.is_known_empty() {
         return (0, true);
     }
@@ -108,7 +109,7 @@ fn image_size(map: &IndexingMap) -> (u64, bool) {
     let mut disjoint = map.constraints().is_empty() && map.runtimes().is_empty();
     let mut product = 1u64;
     let mut exact = true;
-    for result in map.results() {
+    for &result in map.results() {
         for variable in result.variables() {
             disjoint &= seen.insert(variable, ()).is_none();
         }
@@ -128,12 +129,12 @@ fn image_size(map: &IndexingMap) -> (u64, bool) {
 }
 
 /// The number of values of an expression over the variables' bounds.
-fn value_count(map: &IndexingMap, expr: &Expr) -> (u64, bool) {
+fn value_count<'c>(map: &IndexingMap<'c>, expr: Expr<'c>) -> (u64, bool) {
     let bound = map.range_of(expr).len().unwrap_or(u64::MAX);
     let Some(sum) = Linear::from_expr(expr) else { return (bound, false) };
     // c_0 * x_0 + c_1 * x_1 + … with each c_i a multiple of c_(i+1) and c_i <= c_(i+1) * (values below): no gaps.
     let mut parts: Vec<(i64, u64)> = Vec::new();
-    for (atom, k) in &sum.terms {
+    for &(atom, k) in &sum.terms {
         let single = atom.as_variable().is_some()
             || [Operator::FloorDiv, Operator::Mod].iter().any(|&operator| {
                 atom.as_binary_with_constant(operator).is_some_and(|(x, c)| x.as_variable().is_some() && c > 0)

@@ -1,8 +1,9 @@
 //! Simplification of the domain: constraints become bounds where they can, and vanish where they always hold.
 
+use mlir_ext::affine::{Expr, ExprKind, Operator};
+
 use super::division::common_divisors;
 use super::{PointVariables, Simplifier};
-use crate::expr::{Expr, ExprKind, Operator, Var};
 use crate::interval::{Interval, ceil_div, floor_div};
 use crate::linear::{Linear, gcd};
 use crate::map::{Constraint, IndexingMap};
@@ -11,7 +12,7 @@ use crate::range::RangeEvaluator;
 /// Rounds of narrowing after which bounds count as not converging and stay as they were.
 const MAX_ROUNDS: usize = 64;
 
-impl IndexingMap {
+impl<'c> IndexingMap<'c> {
     /// Simplifies the constraints and narrows the variables' bounds until nothing changes.
     pub(super) fn simplify_constraints(&mut self) {
         for _ in 0..MAX_ROUNDS {
@@ -34,7 +35,7 @@ impl IndexingMap {
         self.constraints.clear();
         for constraint in &domain.constraints {
             let simplified = simplifier.simplify_constraint(constraint);
-            let range = simplifier.ranges.range(&simplified.expr);
+            let range = simplifier.ranges.range(simplified.expr);
             if simplified.interval.is_empty() {
                 return self.reset_to_known_empty();
             }
@@ -63,7 +64,7 @@ impl IndexingMap {
                 match chinese_remainder((m, r), (n, s)) {
                     Merged::One(modulus, residue) => {
                         self.constraints.remove(j);
-                        self.constraints[i] = Constraint::new(x.clone().modulo(modulus), Interval::point(residue));
+                        self.constraints[i] = Constraint::new(x.modulo(modulus), Interval::point(residue));
                         continue;
                     }
                     Merged::None => return self.reset_to_known_empty(),
@@ -93,7 +94,7 @@ impl IndexingMap {
         for _ in 0..MAX_ROUNDS {
             let round = self.clone();
             for constraint in &round.constraints {
-                self.narrow(&constraint.expr, constraint.interval);
+                self.narrow(constraint.expr, constraint.interval);
                 if self.known_empty {
                     return;
                 }
@@ -106,14 +107,12 @@ impl IndexingMap {
     }
 
     /// Uses that `expr` lies in `interval`.
-    fn narrow(&mut self, expr: &Expr, interval: Interval) {
+    fn narrow(&mut self, expr: Expr<'c>, interval: Interval) {
         if self.known_empty || interval.is_empty() {
             return self.reset_to_known_empty();
         }
         match expr.kind() {
-            ExprKind::Variable(Var::Dim(_) | Var::Range(_)) => {
-                self.add_constraint(expr.clone(), interval);
-            }
+            ExprKind::Variable(variable) if self.as_runtime(variable).is_none() => self.add_constraint(expr, interval),
             ExprKind::Binary(Operator::FloorDiv, x, divisor) => {
                 if let Some(c) = divisor.as_constant().filter(|&c| c > 0) {
                     self.narrow(x, dividends(interval, c));
@@ -124,43 +123,42 @@ impl IndexingMap {
                 if sum.as_atom().is_some() {
                     return;
                 }
-                for (i, (term, k)) in sum.terms.iter().enumerate() {
+                for (i, &(term, k)) in sum.terms.iter().enumerate() {
                     let mut others = sum.clone();
                     others.terms.remove(i);
                     let rest = RangeEvaluator::without_constraints(self).range_of_sum(&others);
-                    self.narrow(term, factors(interval - rest, *k));
+                    self.narrow(term, factors(interval - rest, k));
                 }
             }
-            ExprKind::Constant(_)
-            | ExprKind::Variable(Var::Runtime(_))
-            | ExprKind::Binary(Operator::CeilDiv | Operator::Mod | Operator::Max | Operator::Min, ..) => {}
+            ExprKind::Constant(_) | ExprKind::Variable(_) | ExprKind::Binary(Operator::CeilDiv | Operator::Mod, ..) => {
+            }
         }
     }
 }
 
-impl Simplifier<'_> {
+impl<'c> Simplifier<'_, 'c> {
     /// Simplifies the expression and takes constants, factors and divisors off it into the interval.
-    fn simplify_constraint(&self, constraint: &Constraint) -> Constraint {
-        let mut expr = self.simplify(&constraint.expr);
+    fn simplify_constraint(&self, constraint: &Constraint<'c>) -> Constraint<'c> {
+        let mut expr = self.simplify(constraint.expr);
         let mut interval = constraint.interval;
-        while let Some((simpler, bounds)) = self.taken_apart(&expr, interval) {
+        while let Some((simpler, bounds)) = self.taken_apart(expr, interval) {
             // Arithmetic needs intervals that are not empty.
             if bounds.is_empty() {
                 return Constraint { expr: simpler, interval: bounds };
             }
-            expr = self.simplify(&simpler);
+            expr = self.simplify(simpler);
             interval = bounds;
         }
         Constraint { expr, interval }
     }
 
-    fn taken_apart(&self, expr: &Expr, interval: Interval) -> Option<(Expr, Interval)> {
+    fn taken_apart(&self, expr: Expr<'c>, interval: Interval) -> Option<(Expr<'c>, Interval)> {
         let mut sum = Linear::from_expr(expr)?;
         // x + c in [a, b] => x in [a - c, b - c]
         if sum.constant != 0 && !sum.terms.is_empty() {
             let shifted = interval - Interval::point(sum.constant);
             sum.constant = 0;
-            return Some((sum.to_expr(), shifted));
+            return Some((sum.to_expr(self.context()), shifted));
         }
         // x * c in [a, b] => x in [a ceildiv c, b floordiv c], also for a common factor of all terms
         let mut factor = sum.gcd();
@@ -168,17 +166,17 @@ impl Simplifier<'_> {
             factor = *k;
         }
         if factor != 0 && factor != 1 {
-            let terms = sum.terms.iter().map(|(term, k)| (term.clone(), k / factor)).collect();
+            let terms = sum.terms.iter().map(|&(term, k)| (term, k / factor)).collect();
             let sum = Linear { terms, constant: 0 };
-            return Some((sum.to_expr(), factors(interval, factor)));
+            return Some((sum.to_expr(self.context()), factors(interval, factor)));
         }
         if let Some((x, c)) = expr.as_binary_with_constant(Operator::FloorDiv) {
             // x floordiv c in [a, b] => x in [a * c, b * c + c - 1]; x floordiv -c is -x floordiv c
             if c > 0 {
-                return Some((x.clone(), dividends(interval, c)));
+                return Some((x, dividends(interval, c)));
             }
             if c < 0 && c != i64::MIN {
-                return Some((x.clone(), -dividends(interval, -c)));
+                return Some((x, -dividends(interval, -c)));
             }
         }
         if let Some((x, m)) = expr.as_binary_with_constant(Operator::Mod) {
@@ -190,13 +188,13 @@ impl Simplifier<'_> {
                     return None;
                 }
                 dividend.constant = 0;
-                return Some((dividend.to_expr().modulo(m), Interval::point(residue)));
+                return Some((dividend.to_expr(self.context()).modulo(m), Interval::point(residue)));
             }
         }
         // a <= g * x + y <= b => a' <= x <= b' if y cannot change which x are allowed
         for g in common_divisors(&sum, 0) {
             if let Some((multiple, bounds)) = self.split_constraint(&sum, interval, g)? {
-                return Some((multiple.to_expr(), bounds));
+                return Some((multiple.to_expr(self.context()), bounds));
             }
         }
         None
@@ -219,10 +217,10 @@ fn factors(interval: Interval, c: i64) -> Interval {
 }
 
 /// `(x, m, r)` if the constraint says `x mod m = r`.
-pub(crate) fn congruence(constraint: &Constraint) -> Option<(Expr, i64, i64)> {
+pub(crate) fn congruence<'c>(constraint: &Constraint<'c>) -> Option<(Expr<'c>, i64, i64)> {
     let (x, m) = constraint.expr.as_binary_with_constant(Operator::Mod)?;
     let r = constraint.interval.as_point()?;
-    (m > 0 && (0..m).contains(&r)).then(|| (x.clone(), m, r))
+    (m > 0 && (0..m).contains(&r)).then_some((x, m, r))
 }
 
 /// The least and greatest values of the interval that leave remainder `r`.

@@ -1,13 +1,14 @@
 //! Quotients and remainders of sums by positive constants.
 
-use super::{Simplifier, atom, common_quotient};
-use crate::expr::{Expr, ExprKind, Operator};
+use mlir_ext::affine::{Expr, ExprKind, Operator};
+
+use super::{Simplifier, common_quotient};
 use crate::interval::{Interval, floor_div};
 use crate::linear::{Linear, gcd};
 
-impl Simplifier<'_> {
+impl<'c> Simplifier<'_, 'c> {
     /// The normal form of `sum floordiv c`; `sum` is in normal form, `c > 0`.
-    pub(super) fn floor_div(&self, sum: Linear, c: i64) -> Option<Linear> {
+    pub(super) fn floor_div(&self, sum: Linear<'c>, c: i64) -> Option<Linear<'c>> {
         if c == 1 {
             return Some(sum);
         }
@@ -30,7 +31,7 @@ impl Simplifier<'_> {
     }
 
     /// As `floor_div`, for a sum in which no coefficient is a multiple of `c`.
-    fn floor_div_rest(&self, rest: Linear, c: i64) -> Option<Linear> {
+    fn floor_div_rest(&self, rest: Linear<'c>, c: i64) -> Option<Linear<'c>> {
         if let Some(q) = common_quotient(self.ranges.range_of_sum(&rest), c) {
             return Some(Linear::constant(q));
         }
@@ -56,22 +57,22 @@ impl Simplifier<'_> {
             }
         }
         // (x floordiv a + y) floordiv c => (x + a * y) floordiv (a * c); two quotients would round twice
-        let mut inner = rest.terms.iter().filter_map(|(term, k)| {
+        let mut inner = rest.terms.iter().filter_map(|&(term, k)| {
             let (x, a) = term.as_binary_with_constant(Operator::FloorDiv)?;
-            (*k == 1 && a > 0).then_some((term, x, a))
+            (k == 1 && a > 0).then_some((term, x, a))
         });
         if let (Some((term, x, a)), None) = (inner.next(), inner.next()) {
             let mut others = rest.clone();
-            others.add_atom(term.clone(), -1)?;
+            others.add_atom(term, -1)?;
             let mut dividend = Linear::from_expr(x)?;
             dividend.add_scaled(&others, a)?;
             return self.floor_div(self.combine(dividend)?, a.checked_mul(c)?);
         }
-        Some(atom(rest.to_expr().floordiv(c)))
+        Linear::from_expr(rest.to_expr(self.context()).floordiv(c))
     }
 
     /// The normal form of `sum mod m`; `sum` is in normal form, `m > 0`.
-    pub(super) fn modulo(&self, sum: Linear, m: i64) -> Option<Linear> {
+    pub(super) fn modulo(&self, sum: Linear<'c>, m: i64) -> Option<Linear<'c>> {
         if m == 1 {
             return Some(Linear::constant(0));
         }
@@ -114,11 +115,11 @@ impl Simplifier<'_> {
                 return self.combine(result);
             }
         }
-        Some(atom(rest.to_expr().modulo(m)))
+        Linear::from_expr(rest.to_expr(self.context()).modulo(m))
     }
 
     /// `x mod m => x - m * q` if `m * q <= x < m * (q + 1)` everywhere.
-    fn within_period(&self, sum: &Linear, m: i64) -> Option<Option<Linear>> {
+    fn within_period(&self, sum: &Linear<'c>, m: i64) -> Option<Option<Linear<'c>>> {
         let Some(q) = common_quotient(self.ranges.range_of_sum(sum), m) else {
             return Some(None);
         };
@@ -128,14 +129,14 @@ impl Simplifier<'_> {
     }
 
     /// Splits `sum` into `g * multiple + others` where `others floordiv g` is the same `q` everywhere.
-    fn split_by(&self, sum: &Linear, g: i64) -> Option<Option<(Linear, Linear, i64)>> {
+    fn split_by(&self, sum: &Linear<'c>, g: i64) -> Option<Option<(Linear<'c>, Linear<'c>, i64)>> {
         let mut multiple = Linear::default();
         let mut others = Linear::constant(sum.constant);
-        for (term, k) in &sum.terms {
+        for &(term, k) in &sum.terms {
             if k % g == 0 {
-                multiple.add_atom(term.clone(), k / g)?;
+                multiple.add_atom(term, k / g)?;
             } else {
-                others.add_atom(term.clone(), *k)?;
+                others.add_atom(term, k)?;
             }
         }
         if multiple.terms.is_empty() {
@@ -151,17 +152,17 @@ impl Simplifier<'_> {
     /// Whether `lower <= g * x + y <= upper` says nothing about `y`; then the bounds it puts on `x`.
     pub(super) fn split_constraint(
         &self,
-        sum: &Linear,
+        sum: &Linear<'c>,
         interval: Interval,
         g: i64,
-    ) -> Option<Option<(Linear, Interval)>> {
+    ) -> Option<Option<(Linear<'c>, Interval)>> {
         let mut multiple = Linear::default();
         let mut others = Linear::default();
-        for (term, k) in &sum.terms {
+        for &(term, k) in &sum.terms {
             if k % g == 0 {
-                multiple.add_atom(term.clone(), k / g)?;
+                multiple.add_atom(term, k / g)?;
             } else {
-                others.add_atom(term.clone(), *k)?;
+                others.add_atom(term, k)?;
             }
         }
         if multiple.terms.is_empty() || others.terms.is_empty() {
@@ -179,7 +180,7 @@ impl Simplifier<'_> {
 }
 
 /// The divisors greater than 1 that coefficients share with `c`, the greatest first.
-pub(super) fn common_divisors(sum: &Linear, c: i64) -> Vec<i64> {
+pub(super) fn common_divisors(sum: &Linear<'_>, c: i64) -> Vec<i64> {
     let mut divisors: Vec<i64> = sum.terms.iter().map(|(_, k)| gcd(*k, c)).filter(|&g| g > 1).collect();
     divisors.sort_unstable_by(|a, b| b.cmp(a));
     divisors.dedup();
@@ -187,6 +188,6 @@ pub(super) fn common_divisors(sum: &Linear, c: i64) -> Vec<i64> {
 }
 
 /// The sum divided by a common divisor of its coefficients and constant.
-fn divided(sum: &Linear, g: i64) -> Linear {
-    Linear { terms: sum.terms.iter().map(|(term, k)| (term.clone(), k / g)).collect(), constant: sum.constant / g }
+fn divided<'c>(sum: &Linear<'c>, g: i64) -> Linear<'c> {
+    Linear { terms: sum.terms.iter().map(|&(term, k)| (term, k / g)).collect(), constant: sum.constant / g }
 }

@@ -16,7 +16,13 @@ mod sum;
 
 pub(crate) use constraints::congruence;
 
-use crate::expr::{Expr, ExprKind, Operator};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use melior::Context;
+use mlir_ext::affine::{Expr, ExprKind, Operator};
+
 use crate::interval::Interval;
 use crate::linear::Linear;
 use crate::map::IndexingMap;
@@ -34,23 +40,28 @@ pub enum PointVariables {
     Preserve,
 }
 
-/// Simplifies expressions over the domain of one map.
-pub struct Simplifier<'a> {
-    ranges: RangeEvaluator<'a>,
+/// Simplifies expressions over the domain of one map. Each subexpression is looked at once.
+pub struct Simplifier<'a, 'c> {
+    ranges: RangeEvaluator<'a, 'c>,
     points: PointVariables,
+    known: RefCell<HashMap<Expr<'c>, Rc<Linear<'c>>>>,
 }
 
-impl<'a> Simplifier<'a> {
+impl<'a, 'c> Simplifier<'a, 'c> {
     /// A simplifier that knows what `ranges` knows.
-    pub fn new(ranges: RangeEvaluator<'a>, points: PointVariables) -> Simplifier<'a> {
-        Simplifier { ranges, points }
+    pub fn new(ranges: RangeEvaluator<'a, 'c>, points: PointVariables) -> Self {
+        Simplifier { ranges, points, known: RefCell::default() }
+    }
+
+    fn context(&self) -> &'c Context {
+        self.ranges.map().context()
     }
 
     /// The simplest form of `expr` this simplifier finds.
-    pub fn simplify(&self, expr: &Expr) -> Expr {
-        let mut current = self.normal(expr).to_expr();
+    pub fn simplify(&self, expr: Expr<'c>) -> Expr<'c> {
+        let mut current = self.normal(expr).to_expr(self.context());
         for _ in 0..MAX_ROUNDS {
-            let next = self.normal(&current).to_expr();
+            let next = self.normal(current).to_expr(self.context());
             if next == current {
                 break;
             }
@@ -60,14 +71,19 @@ impl<'a> Simplifier<'a> {
     }
 
     /// The normal form of `expr` as a sum. Where numbers would leave `i64`, `expr` is an atom as it stands.
-    fn normal(&self, expr: &Expr) -> Linear {
-        self.try_normal(expr).unwrap_or_else(|| Linear { terms: vec![(expr.clone(), 1)], constant: 0 })
+    fn normal(&self, expr: Expr<'c>) -> Rc<Linear<'c>> {
+        if let Some(known) = self.known.borrow().get(&expr) {
+            return Rc::clone(known);
+        }
+        let normal = Rc::new(self.try_normal(expr).unwrap_or_else(|| Linear::atom(expr)));
+        self.known.borrow_mut().insert(expr, Rc::clone(&normal));
+        normal
     }
 
-    fn try_normal(&self, expr: &Expr) -> Option<Linear> {
+    fn try_normal(&self, expr: Expr<'c>) -> Option<Linear<'c>> {
         let (operator, left, right) = match expr.kind() {
             ExprKind::Constant(value) => return Some(Linear::constant(value)),
-            ExprKind::Variable(_) => return Some(self.point_or(atom(expr.clone()))),
+            ExprKind::Variable(_) => return Some(self.point_or(Linear::atom(expr))),
             ExprKind::Binary(operator, left, right) => (operator, left, right),
         };
         let result = match operator {
@@ -81,11 +97,11 @@ impl<'a> Simplifier<'a> {
                 match (a.as_constant(), b.as_constant()) {
                     (_, Some(c)) => a.scaled(c)?,
                     (Some(c), None) => b.scaled(c)?,
-                    (None, None) => atom(a.to_expr() * b.to_expr()),
+                    (None, None) => Linear::from_expr(a.to_expr(self.context()) * b.to_expr(self.context()))?,
                 }
             }
             Operator::FloorDiv | Operator::CeilDiv | Operator::Mod => {
-                let mut dividend = self.normal(left);
+                let mut dividend = (*self.normal(left)).clone();
                 let divisor = self.normal(right);
                 match (operator, divisor.as_constant()) {
                     (Operator::FloorDiv, Some(c)) if c > 0 => self.floor_div(dividend, c)?,
@@ -95,23 +111,11 @@ impl<'a> Simplifier<'a> {
                         self.floor_div(dividend, c)?
                     }
                     (Operator::Mod, Some(m)) if m > 0 => self.modulo(dividend, m)?,
-                    _ => split(Expr::binary(operator, dividend.to_expr(), divisor.to_expr()))?,
-                }
-            }
-            Operator::Max | Operator::Min => {
-                let (a, b) = (self.normal(left), self.normal(right));
-                let mut difference = a.clone();
-                difference.add_scaled(&b, -1)?;
-                let range = self.ranges.range_of_sum(&difference);
-                // max(x, y) => x if x - y >= 0 everywhere, likewise for the other three.
-                let larger = if operator == Operator::Max { (a, b) } else { (b, a) };
-                if range.lower >= 0 {
-                    larger.0
-                } else if range.upper <= 0 {
-                    larger.1
-                } else {
-                    let (a, b) = if operator == Operator::Max { larger } else { (larger.1, larger.0) };
-                    atom(Expr::binary(operator, a.to_expr(), b.to_expr()))
+                    _ => {
+                        let (left, right) = (dividend.to_expr(self.context()), divisor.to_expr(self.context()));
+                        // The constructor may have folded.
+                        Linear::from_expr(Expr::binary(operator, left, right))?
+                    }
                 }
             }
         };
@@ -119,7 +123,7 @@ impl<'a> Simplifier<'a> {
     }
 
     /// Adds the normal forms of the summands of nested sums.
-    fn add_summands(&self, expr: &Expr, sum: &mut Linear) -> Option<()> {
+    fn add_summands(&self, expr: Expr<'c>, sum: &mut Linear<'c>) -> Option<()> {
         match expr.kind() {
             ExprKind::Binary(Operator::Add, left, right) => {
                 self.add_summands(left, sum)?;
@@ -130,23 +134,15 @@ impl<'a> Simplifier<'a> {
     }
 
     /// The only value of the sum, if points are to be replaced and there is only one; else the sum.
-    fn point_or(&self, sum: Linear) -> Linear {
-        if self.points == PointVariables::Replace && !sum.terms.is_empty() {
-            if let Some(value) = self.ranges.range_of_sum(&sum).as_point() {
-                return Linear::constant(value);
-            }
+    fn point_or(&self, sum: Linear<'c>) -> Linear<'c> {
+        if self.points == PointVariables::Replace
+            && !sum.terms.is_empty()
+            && let Some(value) = self.ranges.range_of_sum(&sum).as_point()
+        {
+            return Linear::constant(value);
         }
         sum
     }
-}
-
-fn atom(expr: Expr) -> Linear {
-    Linear { terms: vec![(expr, 1)], constant: 0 }
-}
-
-/// The terms of an expression the constructors may have folded.
-fn split(expr: Expr) -> Option<Linear> {
-    Linear::from_expr(&expr)
 }
 
 /// `floor(x / divisor)` of all values, if that is one number. Unbounded intervals have none.
@@ -157,7 +153,7 @@ fn common_quotient(range: Interval, divisor: i64) -> Option<i64> {
     range.floordiv(Interval::point(divisor)).as_point()
 }
 
-impl IndexingMap {
+impl<'c> IndexingMap<'c> {
     /// Simplifies domain and results; variables with a single value are replaced by it. Returns whether
     /// anything changed. No variable is removed.
     pub fn simplify(&mut self) -> bool {
@@ -174,27 +170,22 @@ impl IndexingMap {
         if !self.known_empty {
             let domain = self.clone();
             let simplifier = Simplifier::new(RangeEvaluator::new(&domain), points);
-            for expr in &mut self.results {
-                *expr = simplifier.simplify(expr);
-            }
+            let simplify = |expr: Expr<'c>| simplifier.simplify(expr);
+            self.set_results(&domain.results().iter().map(|&expr| simplify(expr)).collect::<Vec<_>>());
             for runtime in &mut self.runtimes {
-                if let Some(source) = &runtime.source {
-                    let index = source.index.iter().map(|e| simplifier.simplify(e)).collect();
-                    let value = source.value;
-                    runtime.source = Some(crate::map::RuntimeSource { value, index }.into());
-                }
+                *runtime = runtime.rewritten(&simplify);
             }
         }
         *self != before
     }
 
     /// The simplest form of an expression over this map's variables, valid on the map's domain.
-    pub fn simplify_expr(&self, expr: &Expr) -> Expr {
+    pub fn simplify_expr(&self, expr: Expr<'c>) -> Expr<'c> {
         Simplifier::new(RangeEvaluator::new(self), PointVariables::Replace).simplify(expr)
     }
 
     /// Bounds of the values an expression over this map's variables takes on the domain.
-    pub fn range_of(&self, expr: &Expr) -> Interval {
+    pub fn range_of(&self, expr: Expr<'c>) -> Interval {
         RangeEvaluator::new(self).range(expr)
     }
 }

@@ -16,6 +16,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Linear, Var};
+use melior::Context;
 
 use crate::contraction::contraction_maps;
 use crate::elemental::linear_address;
@@ -69,7 +70,12 @@ pub struct MatMul {
 }
 
 /// The kernel form of a dot or convolution, if it has one.
-pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bits: u32) -> Option<MatMul> {
+pub fn recognise(
+    context: &Context,
+    computation: &Computation,
+    instruction: &Instruction,
+    vector_bits: u32,
+) -> Option<MatMul> {
     if !matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
         return None;
     }
@@ -84,13 +90,13 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
     if !is_float || !is_read(lhs.element_type) || !is_read(rhs.element_type) {
         return None;
     }
-    let maps = contraction_maps(computation, instruction).ok()?;
+    let maps = contraction_maps(context, computation, instruction).ok()?;
     if !maps.lhs.conditions.is_empty() || maps.batch_group.is_some() {
         return None;
     }
     let addresses = [
-        Addresses::new(&linear_address(&lhs.dimensions, maps.lhs.map.results()))?,
-        Addresses::new(&linear_address(&rhs.dimensions, maps.rhs.results()))?,
+        Addresses::new(linear_address(context, &lhs.dimensions, maps.lhs.map.results()))?,
+        Addresses::new(linear_address(context, &rhs.dimensions, maps.rhs.results()))?,
     ];
     // The columns are those of the operand that gives the result's last dimension.
     let last = (0..output.rank()).rev().find(|&d| output.dimensions[d] != 1)?;
@@ -112,7 +118,7 @@ pub fn recognise(computation: &Computation, instruction: &Instruction, vector_bi
         }
     }
     let mut contracted: Vec<Axis> =
-        maps.ranges.iter().enumerate().map(|(r, &size)| axis(size, Var::Range(r as u32), 0)).collect();
+        maps.ranges.iter().enumerate().map(|(r, &size)| axis(size, Var::Symbol(r as u32), 0)).collect();
     let product =
         output.dimensions.iter().chain(&maps.ranges).fold(1i64, |product, &size| product.saturating_mul(size));
     let (most_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
@@ -151,7 +157,7 @@ struct Addresses {
 
 impl Addresses {
     /// `None` where the address is no such sum.
-    fn new(address: &Expr) -> Option<Self> {
+    fn new(address: Expr<'_>) -> Option<Self> {
         let sum = Linear::from_expr(address)?;
         let dims =
             sum.terms.iter().map(|(atom, factor)| Some((atom.as_variable()?, *factor))).collect::<Option<_>>()?;

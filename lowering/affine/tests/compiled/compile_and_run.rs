@@ -3,7 +3,9 @@
 use exec::Jit;
 use lowering_llvm::{CodeGenerationOptions, LoweringOptions, Target, cpu, generate_code};
 use mlir_ext::operations::parse_module;
+use std::ffi::c_void;
 use std::mem::transmute;
+use std::ptr::NonNull;
 
 use super::machine_code::{compile, context};
 
@@ -152,8 +154,12 @@ fn shards_call_each_other_and_the_runtime() {
         let (jit, objects) = load_in_shards(CALLS, operations_per_shard, &symbols);
         assert!(expected.contains(&objects), "{objects} objects, {operations_per_shard} operations each");
         // SAFETY: the signatures of `both` and `entry`.
-        let (both, entry): (extern "C" fn(i64) -> i64, unsafe extern "C" fn(*mut i64)) =
-            unsafe { (transmute(jit.lookup("both").unwrap()), transmute(jit.lookup("entry").unwrap())) };
+        let (both, entry): (extern "C" fn(i64) -> i64, unsafe extern "C" fn(*mut i64)) = unsafe {
+            (
+                transmute::<NonNull<c_void>, extern "C" fn(i64) -> i64>(jit.lookup("both").unwrap()),
+                transmute::<NonNull<c_void>, unsafe extern "C" fn(*mut i64)>(jit.lookup("entry").unwrap()),
+            )
+        };
         assert_eq!(both(3), 240);
         let mut x = 2;
         // SAFETY: it takes the address of one number.

@@ -312,7 +312,7 @@ fn real_inverse<T: Planned>(
             };
             // A real signal has none there, and the result does not depend on it.
             row[0].im = T::zero();
-            if real % 2 == 0 {
+            if real.is_multiple_of(2) {
                 row[half - 1].im = T::zero();
             }
             // Fails on wrong lengths only.

@@ -4,7 +4,8 @@ use std::error::Error;
 
 use hlo::graph::Computation;
 use hlo::indexing_maps::{Outside, RuntimeValue, fold_runtime_values};
-use indexing::{IndexingMap, Interval, PointVariables, RangeEvaluator, RuntimeSource, parse_expr};
+use indexing::{IndexingMap, Interval, PointVariables, RangeEvaluator, RuntimeSource};
+use melior::Context;
 use serde_json::{Value, json};
 
 use crate::Arguments;
@@ -21,7 +22,8 @@ pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     if let "equality_classes" | "interval_compare" | "interval_arith" = operation {
         return answer_about_list(operation, &text, &values);
     }
-    let mut map: IndexingMap = text.parse()?;
+    let context = Context::new_with_threading(false);
+    let mut map = IndexingMap::parse(&context, &text)?;
     let symbols = integers(&values["symbols"]);
     let (ranges, runtimes) = symbols.split_at(map.ranges().len().min(symbols.len()));
     let dims = integers(&values["dims"]);
@@ -34,7 +36,7 @@ pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
             map.simplify_with(if preserve { PointVariables::Preserve } else { PointVariables::Replace });
             return Ok(map.to_string());
         }
-        "compose" => return Ok(map.compose(&arguments.read("second")?.parse()?)?.to_string()),
+        "compose" => return Ok(map.compose(&IndexingMap::parse(&context, &arguments.read("second")?)?)?.to_string()),
         "remove_unused_symbols" => {
             map.remove_unused_symbols();
             return Ok(map.to_string());
@@ -60,11 +62,11 @@ pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
         "evaluate" => json!(map.evaluate(&dims, ranges, runtimes)),
         "constraints_satisfied" => json!(map.constraints_hold(&dims, ranges, runtimes)),
         "always_nonnegative" => {
-            let expr = parse_expr(values["expr"].as_str().unwrap_or_default(), &map)?;
-            json!(RangeEvaluator::new(&map).is_never_negative(&expr))
+            let expr = map.parse_expr(values["expr"].as_str().unwrap_or_default())?;
+            json!(RangeEvaluator::new(&map).is_never_negative(expr))
         }
-        "expr_range" => interval(map.range_of(&parse_expr(values["expr"].as_str().unwrap_or_default(), &map)?)),
-        "result_ranges" => map.results().iter().map(|e| interval(map.range_of(e))).collect(),
+        "expr_range" => interval(map.range_of(map.parse_expr(values["expr"].as_str().unwrap_or_default())?)),
+        "result_ranges" => map.results().iter().map(|&e| interval(map.range_of(e))).collect(),
         other => return Err(format!("unknown operation `{other}`").into()),
     };
     Ok(json.to_string())
@@ -73,7 +75,8 @@ pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
 fn answer_about_list(operation: &str, text: &str, values: &Value) -> Result<String, Box<dyn Error>> {
     if operation == "equality_classes" {
         let texts: Vec<String> = serde_json::from_str(text)?;
-        let maps = texts.iter().map(|text| text.parse()).collect::<Result<Vec<IndexingMap>, _>>()?;
+        let context = Context::new_with_threading(false);
+        let maps = texts.iter().map(|text| IndexingMap::parse(&context, text)).collect::<Result<Vec<_>, _>>()?;
         let mut classes: Vec<Vec<usize>> = Vec::new();
         for (i, map) in maps.iter().enumerate() {
             match classes.iter_mut().find(|class| class.first().is_some_and(|&first| maps[first] == *map)) {
@@ -101,7 +104,7 @@ fn answer_about_list(operation: &str, text: &str, values: &Value) -> Result<Stri
 }
 
 /// The symbols after the named range variables become run-time variables.
-fn with_names(map: &IndexingMap, names: &Value) -> IndexingMap {
+fn with_names<'c>(map: &IndexingMap<'c>, names: &Value) -> IndexingMap<'c> {
     let list = |key: &str| -> Vec<String> {
         let names = names[key].as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().filter_map(|name| Some(name.as_str()?.to_string())).collect()
@@ -114,12 +117,13 @@ fn with_names(map: &IndexingMap, names: &Value) -> IndexingMap {
 }
 
 /// Makes the run-time variable stand for an element of the root of a program, and folds it.
-fn fold_runtime(map: IndexingMap, values: &Value) -> Result<String, Box<dyn Error>> {
+fn fold_runtime(map: IndexingMap<'_>, values: &Value) -> Result<String, Box<dyn Error>> {
     let module = hlo_text::read(values["hlo"].as_str().unwrap_or_default()).map_err(|e| format!("{e:?}"))?;
     let entry: &Computation = module.entry();
     let mut map = map;
     for i in 0..map.runtimes().len() {
-        let index: IndexingMap = values["rt_vars"][format!("rt{i}")]["map"].as_str().unwrap_or("() -> ()").parse()?;
+        let index = values["rt_vars"][format!("rt{i}")]["map"].as_str().unwrap_or("() -> ()");
+        let index = IndexingMap::parse(map.context(), index)?;
         let value = RuntimeValue { computation: 0, instruction: entry.root }.into();
         map.set_runtime_source(i, RuntimeSource { value, index: index.results().to_vec() });
     }

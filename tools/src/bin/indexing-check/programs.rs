@@ -8,6 +8,7 @@ use hlo::indexing_maps::{Analysis, ValueIndexing, layouts};
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 use indexing::IndexingMap;
+use melior::Context;
 
 use crate::Arguments;
 
@@ -15,7 +16,8 @@ use crate::Arguments;
 pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
     let module: Module = hlo_text::read(&arguments.read("hlo")?).map_err(|e| format!("{e:?}"))?;
     let entry = module.entry();
-    let mut analysis = Analysis::new(entry);
+    let context = Context::new_with_threading(false);
+    let mut analysis = Analysis::new(&context, entry);
     let mut text = String::new();
     match arguments.get("kind")? {
         "indexing" => {
@@ -78,7 +80,7 @@ pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
 fn grouped<'a>(
     arguments: &Arguments,
     entry: &'a Computation,
-    analysis: &mut Analysis<'a>,
+    analysis: &mut Analysis<'_, 'a>,
     text: &mut String,
 ) -> Result<(), Box<dyn Error>> {
     let start = arguments.get("start")?;
@@ -125,13 +127,13 @@ fn array(shape: &Shape, leaf: usize) -> Option<&ArrayShape> {
     shape.leaves().get(leaf)?.as_array()
 }
 
-fn change(group: &mut ValueIndexing, change: impl Fn(&mut IndexingMap)) {
+fn change<'c>(group: &mut ValueIndexing<'c>, change: impl Fn(&mut IndexingMap<'c>)) {
     if let ValueIndexing::Known(entries) = group {
         entries.iter_mut().for_each(|entry| change(&mut entry.map));
     }
 }
 
-fn write(text: &mut String, analysis: &Analysis<'_>, title: &str, group: &ValueIndexing) -> std::fmt::Result {
+fn write(text: &mut String, analysis: &Analysis<'_, '_>, title: &str, group: &ValueIndexing<'_>) -> std::fmt::Result {
     writeln!(text, "{title}")?;
     if *group == ValueIndexing::Unknown {
         writeln!(text, "unknown indexing")?;

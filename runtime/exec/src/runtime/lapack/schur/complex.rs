@@ -75,10 +75,10 @@ fn make_real(mut h: MatMut<'_, c64>, z: MatMut<'_, c64>, row: usize) {
 fn shift(h: MatRef<'_, c64>, start: usize, end: usize, stalled: usize) -> c64 {
     let last = end - 1;
     let corner = h[(last, last)];
-    if stalled % (2 * STALLED) == 0 {
+    if stalled.is_multiple_of(2 * STALLED) {
         return corner + 0.75 * h[(last, last - 1)].re.abs();
     }
-    if stalled % STALLED == 0 {
+    if stalled.is_multiple_of(STALLED) {
         return h[(start, start)] + 0.75 * h[(start + 1, start)].re.abs();
     }
     let product = h[(last - 1, last)].sqrt() * h[(last, last - 1)].sqrt();

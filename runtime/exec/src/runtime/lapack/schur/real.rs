@@ -51,9 +51,9 @@ fn shifts(h: MatRef<'_, f64>, start: usize, end: usize, stalled: usize) -> [c64;
         let diagonal = 0.75 * scale + corner;
         [diagonal, -0.4375 * scale, scale, diagonal]
     };
-    let [a, b, c, d] = if stalled % (2 * STALLED) == 0 {
+    let [a, b, c, d] = if stalled.is_multiple_of(2 * STALLED) {
         exceptional(h[(last, last - 1)].abs() + h[(last - 1, last - 2)].abs(), h[(last, last)])
-    } else if stalled % STALLED == 0 {
+    } else if stalled.is_multiple_of(STALLED) {
         exceptional(h[(start + 1, start)].abs() + h[(start + 2, start + 1)].abs(), h[(start, start)])
     } else {
         [h[(last - 1, last - 1)], h[(last - 1, last)], h[(last, last - 1)], h[(last, last)]]

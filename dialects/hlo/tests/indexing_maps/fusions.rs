@@ -9,7 +9,9 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::indexing_maps::{Analysis, ValueIndexing};
 use hlo::op_kind::OpKind;
 use hlo::shape::Shape;
-use indexing::{IndexingMap, Var};
+use indexing::{Expr, IndexingMap, Interval, Var};
+
+use super::context;
 
 /// A small deterministic generator (xorshift64*), so that failures can be repeated.
 struct Random(u64);
@@ -336,15 +338,16 @@ fn trace(builder: &Builder, i: usize, index: &[i64], read: &mut Read) {
 }
 
 /// The results of a map at given dimensions, for all values of its range variables.
-fn image(map: &IndexingMap, dims: &[i64]) -> BTreeSet<Vec<i64>> {
+fn image(map: &IndexingMap<'_>, dims: &[i64]) -> BTreeSet<Vec<i64>> {
     let mut fixed = map.clone();
+    let mut fix = |variable: Var, value: i64| {
+        fixed.add_constraint(Expr::variable(map.context(), variable), Interval::point(value));
+    };
     for (i, &value) in dims.iter().enumerate() {
-        let variable = indexing::Expr::variable(Var::Dim(i as u32));
-        fixed.add_constraint(variable, indexing::Interval::point(value));
+        fix(Var::Dim(i as u32), value);
     }
     for (i, variable) in map.runtimes().iter().enumerate() {
-        let value = START.clamp(variable.bounds.lower, variable.bounds.upper);
-        fixed.add_constraint(indexing::Expr::runtime(i), indexing::Interval::point(value));
+        fix(map.runtime(i), START.clamp(variable.bounds.lower, variable.bounds.upper));
     }
     if fixed.is_known_empty() {
         return BTreeSet::new();
@@ -352,7 +355,7 @@ fn image(map: &IndexingMap, dims: &[i64]) -> BTreeSet<Vec<i64>> {
     fixed.points().map(|p| map.evaluate(&p.dims, &p.ranges, &p.runtimes).expect("in bounds")).collect()
 }
 
-fn images(indexing: &ValueIndexing, dims: &[i64]) -> BTreeSet<Vec<i64>> {
+fn images(indexing: &ValueIndexing<'_>, dims: &[i64]) -> BTreeSet<Vec<i64>> {
     let ValueIndexing::Known(entries) = indexing else { panic!("the maps are known") };
     entries.iter().flat_map(|entry| image(&entry.map, dims)).collect()
 }
@@ -393,7 +396,7 @@ fn composed_maps_agree_with_a_tracing_interpreter() {
             annotations: Vec::new(),
         };
 
-        let mut analysis = Analysis::new(&entry);
+        let mut analysis = Analysis::new(context(), &entry);
         let fusion = InstructionId(fusion as u32);
         let backwards = analysis.output_to_input(fusion, 0);
         several += u64::from(backwards.iter().any(|group| group.maps().len() > 1));

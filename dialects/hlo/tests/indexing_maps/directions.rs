@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use hlo::attributes::WindowDimension;
+use hlo::indexing_maps::maps::{self, Convolution, Dot, Gather, RaggedDot, Scatter};
 use indexing::IndexingMap;
-use indexing::maps::{self, Convolution, Dot, Gather, RaggedDot, Scatter, WindowDimension};
+
+use super::{context, map as parsed};
 
 /// A value in bounds for each element of the indices, the same whichever map asks.
 fn table(index: &[i64], upper: i64) -> i64 {
@@ -11,10 +14,10 @@ fn table(index: &[i64], upper: i64) -> i64 {
 }
 
 /// The pairs of source and target element, with run-time variables from the table.
-fn pairs(map: &IndexingMap) -> BTreeSet<(Vec<i64>, Vec<i64>)> {
+fn pairs(map: &IndexingMap<'static>) -> BTreeSet<(Vec<i64>, Vec<i64>)> {
     // Points of the box of dimensions and ranges; constraints are checked with the run-time values.
     let sizes: Vec<_> = map.dims().iter().chain(map.ranges()).cloned().collect();
-    let space = IndexingMap::new(sizes, Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let space = IndexingMap::new(context(), sizes, Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut found = BTreeSet::new();
     for point in space.points() {
         let (dims, ranges) = point.dims.split_at(map.dims().len());
@@ -24,7 +27,7 @@ fn pairs(map: &IndexingMap) -> BTreeSet<(Vec<i64>, Vec<i64>)> {
             .map(|variable| {
                 let source = variable.source.as_ref().expect("a source");
                 let index: Vec<i64> =
-                    source.index.iter().map(|e| e.evaluate(dims, ranges, &[]).expect("an index")).collect();
+                    source.index.iter().map(|e| e.evaluate(dims, ranges).expect("an index")).collect();
                 table(&index, variable.bounds.upper)
             })
             .collect();
@@ -35,7 +38,7 @@ fn pairs(map: &IndexingMap) -> BTreeSet<(Vec<i64>, Vec<i64>)> {
     found
 }
 
-fn check(backwards: &IndexingMap, forwards: &IndexingMap) {
+fn check(backwards: &IndexingMap<'static>, forwards: &IndexingMap<'static>) {
     let there = pairs(backwards);
     let back: BTreeSet<_> = pairs(forwards).into_iter().map(|(from, to)| (to, from)).collect();
     assert!(!there.is_empty());
@@ -44,22 +47,31 @@ fn check(backwards: &IndexingMap, forwards: &IndexingMap) {
 
 #[test]
 fn shape_operations() {
-    check_converse(&maps::broadcast(&[3, 4, 2], &[2, 0]), "(d0, d1)[s0] -> (d1, s0, d0)");
-    check(&maps::transpose(&[2, 3, 4], &[2, 0, 1]), &maps::transpose(&[4, 2, 3], &[1, 2, 0]));
-    check(&maps::reshape(&[4, 6], &[3, 8]), &maps::reshape(&[3, 8], &[4, 6]));
+    check_converse(&maps::broadcast(context(), &[3, 4, 2], &[2, 0]), "(d0, d1)[s0] -> (d1, s0, d0)");
+    check(&maps::transpose(context(), &[2, 3, 4], &[2, 0, 1]), &maps::transpose(context(), &[4, 2, 3], &[1, 2, 0]));
+    check(&maps::reshape(context(), &[4, 6], &[3, 8]), &maps::reshape(context(), &[3, 8], &[4, 6]));
     check(
-        &maps::bitcast(&[6, 5, 3], &[2, 1, 0], &[15, 6], &[0, 1]),
-        &maps::bitcast(&[15, 6], &[0, 1], &[6, 5, 3], &[2, 1, 0]),
+        &maps::bitcast(context(), &[6, 5, 3], &[2, 1, 0], &[15, 6], &[0, 1]),
+        &maps::bitcast(context(), &[15, 6], &[0, 1], &[6, 5, 3], &[2, 1, 0]),
     );
-    check(&maps::bitcast_convert(&[3, 4], &[3]), &maps::bitcast_convert(&[3], &[3, 4]));
-    check(&maps::slice(&[3, 2], &[1, 0], &[2, 3]), &maps::slice_to_output(&[7, 5], &[3, 2], &[1, 0], &[2, 3]));
-    check(&maps::pad(&[9, 3], &[4, 5], &[1, -1], &[1, 0]), &maps::pad_to_output(&[4, 5], &[9, 3], &[1, -1], &[1, 0]));
-    check(&maps::concatenate(&[2, 9], &[4, 5], 1, 1), &maps::concatenate_to_output(&[2, 5], 1, 4));
-    check_converse(&maps::reduce(&[3, 4, 2], &[0, 2]), "(d0, d1, d2) -> (d1)");
-    check_converse(&maps::sort(&[3, 4], 1), "(d0, d1)[s0] -> (d0, s0)");
+    check(&maps::bitcast_convert(context(), &[3, 4], &[3]), &maps::bitcast_convert(context(), &[3], &[3, 4]));
+    check(
+        &maps::slice(context(), &[3, 2], &[1, 0], &[2, 3]),
+        &maps::slice_to_output(context(), &[7, 5], &[3, 2], &[1, 0], &[2, 3]),
+    );
+    check(
+        &maps::pad(context(), &[9, 3], &[4, 5], &[1, -1], &[1, 0]),
+        &maps::pad_to_output(context(), &[4, 5], &[9, 3], &[1, -1], &[1, 0]),
+    );
+    check(
+        &maps::concatenate(context(), &[2, 9], &[4, 5], 1, 1),
+        &maps::concatenate_to_output(context(), &[2, 5], 1, 4),
+    );
+    check_converse(&maps::reduce(context(), &[3, 4, 2], &[0, 2]), "(d0, d1, d2) -> (d1)");
+    check_converse(&maps::sort(context(), &[3, 4], 1), "(d0, d1)[s0] -> (d0, s0)");
 }
 
-fn check_converse(map: &IndexingMap, signature: &str) {
+fn check_converse(map: &IndexingMap<'static>, signature: &str) {
     let converse = map.converse().expect("only chooses indices");
     assert_eq!(converse.signature().to_string(), signature);
     check(map, &converse);
@@ -67,12 +79,11 @@ fn check_converse(map: &IndexingMap, signature: &str) {
 
 #[test]
 fn what_has_no_converse() {
-    let parsed = |text: &str| text.parse::<IndexingMap>().expect("parses");
     assert!(parsed("(d0) -> (d0, d0), domain: d0 in [0, 9]").converse().is_none());
     assert!(parsed("(d0) -> (d0 + 1), domain: d0 in [0, 9]").converse().is_none());
     assert!(parsed("(d0, d1) -> (d0, d1), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 5]").converse().is_none());
     // An array without elements has no map either way.
-    let empty = maps::broadcast(&[0, 3], &[]).converse().expect("known empty");
+    let empty = maps::broadcast(context(), &[0, 3], &[]).converse().expect("known empty");
     assert!(empty.is_known_empty());
     assert_eq!((empty.dims().len(), empty.results().len()), (0, 2));
 }
@@ -80,21 +91,27 @@ fn what_has_no_converse() {
 #[test]
 fn collectives() {
     // The replica's place in its group is a run-time variable without a source: every place is looked at.
-    let every_place = |map: &IndexingMap| {
+    let every_place = |map: &IndexingMap<'static>| {
         let all = map.symbols_to_dims();
         let dims = map.dims().len();
         all.points()
             .map(|p| (p.dims[..dims].to_vec(), all.evaluate(&p.dims, &[], &[]).expect("in bounds")))
             .collect::<BTreeSet<_>>()
     };
-    let check = |backwards: &IndexingMap, forwards: &IndexingMap| {
+    let check = |backwards: &IndexingMap<'static>, forwards: &IndexingMap<'static>| {
         let back: BTreeSet<_> = every_place(forwards).into_iter().map(|(from, to)| (to, from)).collect();
         assert_eq!(every_place(backwards), back, "{backwards}\n{forwards}");
     };
-    check(&maps::all_gather(&[2, 3], &[2, 12], 1).0, &maps::all_gather_to_output(&[2, 3], &[2, 12], 1));
-    check(&maps::reduce_scatter(&[2, 3], 1, 4), &maps::reduce_scatter_to_output(&[2, 12], &[2, 3], 1));
-    check(&maps::all_to_all(&[2, 12], 1, 1, 4), &maps::all_to_all_to_output(&[2, 12], 1, 1, 4));
-    check(&maps::all_to_all(&[8, 3], 1, 0, 4), &maps::all_to_all_to_output(&[2, 12], 1, 0, 4));
+    check(
+        &maps::all_gather(context(), &[2, 3], &[2, 12], 1).0,
+        &maps::all_gather_to_output(context(), &[2, 3], &[2, 12], 1),
+    );
+    check(
+        &maps::reduce_scatter(context(), &[2, 3], 1, 4),
+        &maps::reduce_scatter_to_output(context(), &[2, 12], &[2, 3], 1),
+    );
+    check(&maps::all_to_all(context(), &[2, 12], 1, 1, 4), &maps::all_to_all_to_output(context(), &[2, 12], 1, 1, 4));
+    check(&maps::all_to_all(context(), &[8, 3], 1, 0, 4), &maps::all_to_all_to_output(context(), &[2, 12], 1, 0, 4));
 }
 
 const WINDOW: [WindowDimension; 2] = [
@@ -120,14 +137,19 @@ const WINDOW: [WindowDimension; 2] = [
 
 #[test]
 fn windows() {
-    check(&maps::reduce_window(&[8, 4], &[4, 7], &WINDOW), &maps::reduce_window_to_output(&[8, 4], &[4, 7], &WINDOW));
+    check(
+        &maps::reduce_window(context(), &[8, 4], &[4, 7], &WINDOW),
+        &maps::reduce_window_to_output(context(), &[8, 4], &[4, 7], &WINDOW),
+    );
     check(
         &maps::select_and_scatter_source(
+            context(),
             &[8, 4],
             &[4, 7],
             &[WINDOW[0], WindowDimension { base_dilation: 1, ..WINDOW[1] }],
         ),
         &maps::select_and_scatter_source_to_output(
+            context(),
             &[8, 4],
             &[4, 7],
             &[WINDOW[0], WindowDimension { base_dilation: 1, ..WINDOW[1] }],
@@ -138,7 +160,7 @@ fn windows() {
 #[test]
 fn contractions() {
     let numbers = Dot { lhs_batch: &[1], rhs_batch: &[0], lhs_contracting: &[2], rhs_contracting: &[1] };
-    let (lhs, rhs) = maps::dot(&[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
+    let (lhs, rhs) = maps::dot(context(), &[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
     check_converse(&lhs, "(d0, d1, d2)[s0] -> (d1, d0, s0)");
     check_converse(&rhs, "(d0, d1, d2)[s0] -> (d0, s0, d2)");
     // Rows in groups, each with a matrix of its own; and a contracted dimension in groups.
@@ -147,11 +169,11 @@ fn contractions() {
         ragged: 0,
         group: Some(0),
     };
-    let (lhs, rhs) = maps::ragged_dot(&[6, 4], &[3, 4, 5], &[6, 5], &rows);
+    let (lhs, rhs) = maps::ragged_dot(context(), &[6, 4], &[3, 4, 5], &[6, 5], &rows);
     check_converse(&lhs, "(d0, d1)[s0] -> (d0, s0)");
     check_converse(&rhs, "(d0, d1, d2)[s0] -> (s0, d2)");
     let columns = RaggedDot { dot: Dot { rhs_contracting: &[0], ..rows.dot.clone() }, ragged: 1, group: None };
-    let (lhs, rhs) = maps::ragged_dot(&[6, 4], &[4, 5], &[3, 6, 5], &columns);
+    let (lhs, rhs) = maps::ragged_dot(context(), &[6, 4], &[4, 5], &[3, 6, 5], &columns);
     check_converse(&lhs, "(d0, d1)[s0, s1] -> (s0, d0, s1)");
     check_converse(&rhs, "(d0, d1)[s0, s1] -> (s0, s1, d1)");
     for (groups, kernel) in [(1, [4, 3, 2, 6]), (2, [2, 3, 2, 6])] {
@@ -170,9 +192,9 @@ fn contractions() {
             batch_group_count: 1,
         };
         let (input_sizes, output_sizes) = ([2, 8, 4, 4], [2, 6, 4, 7]);
-        let (input, kernel_map) = maps::convolution(&input_sizes, &kernel, &output_sizes, &attributes);
+        let (input, kernel_map) = maps::convolution(context(), &input_sizes, &kernel, &output_sizes, &attributes);
         let (input_forwards, kernel_forwards) =
-            maps::convolution_to_output(&input_sizes, &kernel, &output_sizes, &attributes)
+            maps::convolution_to_output(context(), &input_sizes, &kernel, &output_sizes, &attributes)
                 .expect("valid dimension numbers");
         check(&input, &input_forwards);
         // The kernel's map does not leave out windows in the padding, as the reference's.
@@ -198,12 +220,12 @@ fn batch_groups() {
         batch_group_count: 3,
     };
     let (input_sizes, kernel_sizes, output_sizes) = ([6, 8, 2], [2, 3, 6], [6, 4, 2]);
-    let (input, _) = maps::convolution(&input_sizes, &kernel_sizes, &output_sizes, &attributes);
+    let (input, _) = maps::convolution(context(), &input_sizes, &kernel_sizes, &output_sizes, &attributes);
     let (forwards, _) =
-        maps::convolution_to_output(&input_sizes, &kernel_sizes, &output_sizes, &attributes).expect("valid");
+        maps::convolution_to_output(context(), &input_sizes, &kernel_sizes, &output_sizes, &attributes).expect("valid");
     // The map to the input names all groups; the group of an element is the last range variable's value.
-    let group = attributes.batch_group(&output_sizes).expect("several groups");
-    let used = input.points().filter(|p| p.ranges.last().copied() == group.evaluate(&p.dims, &[], &[]));
+    let group = attributes.batch_group(context(), &output_sizes).expect("several groups");
+    let used = input.points().filter(|p| p.ranges.last().copied() == group.evaluate(&p.dims, &[]));
     let there: BTreeSet<_> =
         used.map(|p| (p.dims.clone(), input.evaluate(&p.dims, &p.ranges, &[]).expect("in bounds"))).collect();
     let back: BTreeSet<_> = pairs(&forwards).into_iter().map(|(from, to)| (to, from)).collect();
@@ -222,9 +244,9 @@ fn gather_and_scatter() {
         slice_sizes: &[1, 4, 1, 2],
     };
     let (operand_sizes, indices_sizes, output_sizes) = ([5, 4, 3, 6], [2, 3, 2], [2, 4, 3, 2]);
-    let (operand, indices) = maps::gather(&operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
+    let (operand, indices) = maps::gather(context(), &operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
     let (operand_forwards, indices_forwards) =
-        maps::gather_to_output(&operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
+        maps::gather_to_output(context(), &operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
     check(&operand, &operand_forwards);
     check(&indices, &indices_forwards);
 
@@ -237,7 +259,8 @@ fn gather_and_scatter() {
         index_vector_dim: 2,
     };
     let (operand_sizes, indices_sizes, updates_sizes) = ([5, 6, 3], [3, 2, 2], [3, 4, 2]);
-    let (updates, _) = maps::scatter(&operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);
-    let forwards = maps::scatter_updates_to_output(&operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);
+    let (updates, _) = maps::scatter(context(), &operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);
+    let forwards =
+        maps::scatter_updates_to_output(context(), &operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);
     check(&updates, &forwards);
 }

@@ -1,11 +1,11 @@
 //! dot and convolution.
 
+use indexing::{Constraint, Expr, IndexingMap, Interval, PointVariables, Variable, variables_of_sizes};
+use melior::Context;
+
+use super::place;
 use super::window::{window_positions, windows_of};
-use super::{WindowDimension, place};
-use crate::expr::Expr;
-use crate::interval::Interval;
-use crate::map::{Constraint, IndexingMap, Variable, variables_of_sizes};
-use crate::simplify::PointVariables;
+use crate::attributes::WindowDimension;
 
 /// The dimension numbers of a dot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,12 +22,13 @@ pub struct Dot<'a> {
 
 /// dot, to the left and to the right operand. The result has the batch dimensions, then the other dimensions
 /// of the left, then those of the right operand. Contracted dimensions are range variables, in their order.
-pub fn dot(
+pub fn dot<'c>(
+    context: &'c Context,
     lhs_sizes: &[i64],
     rhs_sizes: &[i64],
     output_sizes: &[i64],
     numbers: &Dot<'_>,
-) -> (IndexingMap, IndexingMap) {
+) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let contracted: Vec<i64> =
         numbers.lhs_contracting.iter().map(|&d| place(d, lhs_sizes.len()).map_or(0, |d| lhs_sizes[d])).collect();
     let free = |rank: usize, batch: &[i64], contracting: &[i64]| {
@@ -40,16 +41,16 @@ pub fn dot(
         let results = (0..rank as i64)
             .map(|d| {
                 if let Some(i) = batch.iter().position(|&b| b == d) {
-                    Expr::dim(i)
+                    Expr::dim(context, i)
                 } else if let Some(i) = contracting.iter().position(|&c| c == d) {
-                    Expr::range(i)
+                    Expr::symbol(context, i)
                 } else {
                     next += 1;
-                    Expr::dim(next - 1)
+                    Expr::dim(context, next - 1)
                 }
             })
             .collect();
-        IndexingMap::from_sizes(output_sizes, &contracted, results)
+        IndexingMap::from_sizes(context, output_sizes, &contracted, results)
     };
     (
         operand(lhs_sizes.len(), numbers.lhs_batch, numbers.lhs_contracting, lhs_start),
@@ -72,12 +73,13 @@ pub struct RaggedDot<'a> {
 /// ragged-dot, to the left and to the right operand. Which group a row belongs to is a running sum of values of the
 /// program: all groups of the right operand are named, and with a contracted ragged dimension all of it. The result
 /// has the group first if the ragged dimension is contracted.
-pub fn ragged_dot(
+pub fn ragged_dot<'c>(
+    context: &'c Context,
     lhs_sizes: &[i64],
     rhs_sizes: &[i64],
     output_sizes: &[i64],
     numbers: &RaggedDot<'_>,
-) -> (IndexingMap, IndexingMap) {
+) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let leading = usize::from(numbers.dot.lhs_contracting.contains(&numbers.ragged)).min(output_sizes.len());
     let group = numbers.group.and_then(|d| place(d, rhs_sizes.len()));
     // The right operand without its group dimension.
@@ -90,16 +92,16 @@ pub fn ragged_dot(
         sizes.remove(group);
     }
     let inner = Dot { rhs_batch: &rhs_batch, rhs_contracting: &rhs_contracting, ..numbers.dot.clone() };
-    let (lhs, rhs) = dot(lhs_sizes, &sizes, &output_sizes[leading..], &inner);
-    let shifted: Vec<Expr> = (leading..output_sizes.len()).map(Expr::dim).collect();
-    let over_output = |map: &IndexingMap, group: Option<usize>| {
-        let mut results: Vec<Expr> = map.results().iter().map(|expr| expr.substitute_dims(&shifted)).collect();
+    let (lhs, rhs) = dot(context, lhs_sizes, &sizes, &output_sizes[leading..], &inner);
+    let shifted: Vec<Expr<'c>> = (leading..output_sizes.len()).map(|d| Expr::dim(context, d)).collect();
+    let over_output = |map: &IndexingMap<'c>, group: Option<usize>| {
+        let mut results: Vec<Expr<'c>> = map.results().iter().map(|expr| expr.replace(&shifted, &[])).collect();
         let mut ranges = map.ranges().to_vec();
         if let Some(group) = group {
-            results.insert(group, Expr::range(ranges.len()));
+            results.insert(group, Expr::symbol(context, ranges.len()));
             ranges.push(Variable::of_size(rhs_sizes[group]));
         }
-        IndexingMap::new(variables_of_sizes(output_sizes), ranges, Vec::new(), results, Vec::new())
+        IndexingMap::new(context, variables_of_sizes(output_sizes), ranges, Vec::new(), results, Vec::new())
     };
     (over_output(&lhs, None), over_output(&rhs, group))
 }
@@ -136,9 +138,9 @@ pub struct Convolution<'a> {
 impl Convolution<'_> {
     /// The batch group that an element of the result uses, as an expression of its index; `None` if there is one
     /// group. It is the value of the last range variable of the map to the input, see [`convolution`].
-    pub fn batch_group(&self, output_sizes: &[i64]) -> Option<Expr> {
+    pub fn batch_group<'c>(&self, context: &'c Context, output_sizes: &[i64]) -> Option<Expr<'c>> {
         let feature = place(self.output_feature, output_sizes.len()).filter(|_| self.batch_group_count > 1)?;
-        Some(Expr::dim(feature).floordiv((output_sizes[feature] / self.batch_group_count).max(1)))
+        Some(Expr::dim(context, feature).floordiv((output_sizes[feature] / self.batch_group_count).max(1)))
     }
 }
 
@@ -148,37 +150,39 @@ impl Convolution<'_> {
 ///
 /// With several batch groups an output feature uses the part of the batch of its own group; the map names all
 /// of them, as the reference does, so that it does not depend on how features are dealt to groups.
-pub fn convolution(
+pub fn convolution<'c>(
+    context: &'c Context,
     input_sizes: &[i64],
     kernel_sizes: &[i64],
     output_sizes: &[i64],
     attributes: &Convolution<'_>,
-) -> (IndexingMap, IndexingMap) {
+) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let rank = output_sizes.len();
     let pick = |sizes: &[i64], dimensions: &[i64]| -> Vec<i64> {
         dimensions.iter().map(|&d| place(d, sizes.len()).map_or(0, |d| sizes[d])).collect()
     };
     let size = |sizes: &[i64], dimension: i64| place(dimension, sizes.len()).map_or(0, |d| sizes[d]);
-    let dim = |dimension: i64| place(dimension, rank).map_or(Expr::constant(0), Expr::dim);
-    let set = |results: &mut Vec<Expr>, dimension: i64, expr: Expr| {
+    let dim = |dimension: i64| place(dimension, rank).map_or(Expr::constant(context, 0), |d| Expr::dim(context, d));
+    let set = |results: &mut Vec<Expr<'c>>, dimension: i64, expr: Expr<'c>| {
         if let Some(d) = place(dimension, rank) {
             results[d] = expr;
         }
     };
     let spatial = window_positions(
+        context,
         &pick(input_sizes, attributes.input_spatial),
         &pick(output_sizes, attributes.output_spatial),
         attributes.window,
     );
     let window_rank = attributes.window.len();
-    let in_output: Vec<Expr> = attributes.output_spatial.iter().map(|&d| dim(d)).collect();
+    let in_output: Vec<Expr<'c>> = attributes.output_spatial.iter().map(|&d| dim(d)).collect();
     let group_features = size(kernel_sizes, attributes.kernel_input_feature);
 
-    let mut input = vec![Expr::constant(0); rank];
+    let mut input = vec![Expr::constant(context, 0); rank];
     for (&dimension, expr) in attributes.input_spatial.iter().zip(spatial.results()) {
-        set(&mut input, dimension, expr.substitute_dims(&in_output));
+        set(&mut input, dimension, expr.replace(&in_output, &[]));
     }
-    let mut feature = Expr::range(window_rank);
+    let mut feature = Expr::symbol(context, window_rank);
     if attributes.feature_group_count > 1 {
         let outputs_per_group = (size(output_sizes, attributes.output_feature) / attributes.feature_group_count).max(1);
         feature = dim(attributes.output_feature).floordiv(outputs_per_group) * group_features + feature;
@@ -188,12 +192,12 @@ pub fn convolution(
     input_ranges.push(Variable::of_size(group_features));
     let mut batch = dim(attributes.output_batch);
     if attributes.batch_group_count > 1 {
-        batch = Expr::range(input_ranges.len()) * size(output_sizes, attributes.output_batch) + batch;
+        batch = Expr::symbol(context, input_ranges.len()) * size(output_sizes, attributes.output_batch) + batch;
         input_ranges.push(Variable::of_size(attributes.batch_group_count));
     }
     set(&mut input, attributes.input_batch, batch);
     let constraints =
-        spatial.constraints().iter().map(|c| Constraint::new(c.expr.substitute_dims(&in_output), c.interval)).collect();
+        spatial.constraints().iter().map(|c| Constraint::new(c.expr.replace(&in_output, &[]), c.interval)).collect();
     let mut dims = variables_of_sizes(output_sizes);
     for (&dimension, bounds) in attributes.output_spatial.iter().zip(spatial.dims()) {
         // A constraint on a single dimension has become its bounds.
@@ -201,18 +205,18 @@ pub fn convolution(
             dims[d].bounds = dims[d].bounds.intersect(bounds.bounds);
         }
     }
-    let mut input = IndexingMap::new(dims, input_ranges, Vec::new(), input, constraints);
+    let mut input = IndexingMap::new(context, dims, input_ranges, Vec::new(), input, constraints);
 
-    let mut kernel = vec![Expr::constant(0); rank];
+    let mut kernel = vec![Expr::constant(context, 0); rank];
     for (i, (&dimension, w)) in attributes.kernel_spatial.iter().zip(attributes.window).enumerate() {
-        let place = Expr::range(i);
+        let place = Expr::symbol(context, i);
         set(&mut kernel, dimension, if w.reversal { -place + (w.size - 1) } else { place });
     }
     set(&mut kernel, attributes.kernel_output_feature, dim(attributes.output_feature));
-    set(&mut kernel, attributes.kernel_input_feature, Expr::range(window_rank));
+    set(&mut kernel, attributes.kernel_input_feature, Expr::symbol(context, window_rank));
     let mut kernel_ranges: Vec<i64> = attributes.window.iter().map(|w| w.size).collect();
     kernel_ranges.push(group_features);
-    let mut kernel = IndexingMap::from_sizes(output_sizes, &kernel_ranges, kernel);
+    let mut kernel = IndexingMap::from_sizes(context, output_sizes, &kernel_ranges, kernel);
     for map in [&mut input, &mut kernel] {
         map.simplify_with(PointVariables::Preserve);
     }
@@ -223,12 +227,13 @@ pub fn convolution(
 ///
 /// From the input, range variables are the places in the window, then the output features of the group; from
 /// the kernel the spatial dimensions of the result, then its batch.
-pub fn convolution_to_output(
+pub fn convolution_to_output<'c>(
+    context: &'c Context,
     input_sizes: &[i64],
     kernel_sizes: &[i64],
     output_sizes: &[i64],
     attributes: &Convolution<'_>,
-) -> Option<(IndexingMap, IndexingMap)> {
+) -> Option<(IndexingMap<'c>, IndexingMap<'c>)> {
     let rank = output_sizes.len();
     let window = attributes.window;
     let pick = |sizes: &[i64], dimensions: &[i64]| -> Option<Vec<i64>> {
@@ -249,53 +254,53 @@ pub fn convolution_to_output(
     let kernel_spatial = places(attributes.kernel_spatial)?;
     let output_spatial_sizes = pick(output_sizes, attributes.output_spatial)?;
 
-    let windows = windows_of(&pick(input_sizes, attributes.input_spatial)?, &output_spatial_sizes, window);
-    let in_input: Vec<Expr> = input_spatial.iter().map(|&d| Expr::dim(d)).collect();
-    let mut results = vec![Expr::constant(0); rank];
+    let windows = windows_of(context, &pick(input_sizes, attributes.input_spatial)?, &output_spatial_sizes, window);
+    let in_input: Vec<Expr<'c>> = input_spatial.iter().map(|&d| Expr::dim(context, d)).collect();
+    let mut results = vec![Expr::constant(context, 0); rank];
     for (&d, expr) in output_spatial.iter().zip(windows.results()) {
-        results[d] = expr.substitute_dims(&in_input);
+        results[d] = expr.replace(&in_input, &[]);
     }
     // Features are split or the batch is, never both.
     let (batch_groups, feature_groups) = (attributes.batch_group_count.max(1), attributes.feature_group_count.max(1));
     let outputs_per_group = output_sizes[output_feature] / (batch_groups * feature_groups);
     let inputs_per_group = (input_sizes[input_feature] / feature_groups).max(1);
     let batch_of_group = (input_sizes[input_batch] / batch_groups).max(1);
-    results[output_batch] = Expr::dim(input_batch);
-    let mut group = Expr::constant(0);
+    results[output_batch] = Expr::dim(context, input_batch);
+    let mut group = Expr::constant(context, 0);
     if batch_groups > 1 {
-        results[output_batch] = Expr::dim(input_batch).modulo(batch_of_group);
-        group = Expr::dim(input_batch).floordiv(batch_of_group);
+        results[output_batch] = Expr::dim(context, input_batch).modulo(batch_of_group);
+        group = Expr::dim(context, input_batch).floordiv(batch_of_group);
     } else if feature_groups > 1 {
-        group = Expr::dim(input_feature).floordiv(inputs_per_group);
+        group = Expr::dim(context, input_feature).floordiv(inputs_per_group);
     }
-    results[output_feature] = group * outputs_per_group + Expr::range(window.len());
+    results[output_feature] = group * outputs_per_group + Expr::symbol(context, window.len());
     let mut ranges = windows.ranges().to_vec();
     ranges.push(Variable::of_size(outputs_per_group));
     let constraints =
-        windows.constraints().iter().map(|c| Constraint::new(c.expr.substitute_dims(&in_input), c.interval)).collect();
+        windows.constraints().iter().map(|c| Constraint::new(c.expr.replace(&in_input, &[]), c.interval)).collect();
     let mut dims = variables_of_sizes(input_sizes);
     for (&d, bounds) in input_spatial.iter().zip(windows.dims()) {
         dims[d].bounds = dims[d].bounds.intersect(bounds.bounds);
     }
-    let mut input = IndexingMap::new(dims, ranges, Vec::new(), results, constraints);
+    let mut input = IndexingMap::new(context, dims, ranges, Vec::new(), results, constraints);
 
-    let mut results = vec![Expr::constant(0); rank];
+    let mut results = vec![Expr::constant(context, 0); rank];
     for (i, &d) in output_spatial.iter().enumerate() {
-        results[d] = Expr::range(i);
+        results[d] = Expr::symbol(context, i);
     }
-    results[output_batch] = Expr::range(window.len());
-    results[output_feature] = Expr::dim(kernel_output);
+    results[output_batch] = Expr::symbol(context, window.len());
+    results[output_feature] = Expr::dim(context, kernel_output);
     let mut ranges = output_spatial_sizes;
     ranges.push(output_sizes[output_batch]);
-    let mut kernel = IndexingMap::from_sizes(kernel_sizes, &ranges, results);
+    let mut kernel = IndexingMap::from_sizes(context, kernel_sizes, &ranges, results);
     for (i, w) in window.iter().enumerate() {
         // Windows that have this place in the padding or between dilated elements do not use the kernel's element.
-        let reach = Expr::dim(kernel_spatial[i]);
+        let reach = Expr::dim(context, kernel_spatial[i]);
         let reach = if w.reversal { -reach + (w.size - 1) } else { reach };
-        let base = Expr::range(i) * w.stride + reach * w.window_dilation - w.padding_low;
+        let base = Expr::symbol(context, i) * w.stride + reach * w.window_dilation - w.padding_low;
         let dilation = w.base_dilation.max(1);
         let last = input_sizes[input_spatial[i]].saturating_sub(1).saturating_mul(dilation);
-        kernel.add_constraint(base.clone(), Interval::new(0, last));
+        kernel.add_constraint(base, Interval::new(0, last));
         kernel.add_constraint(base.modulo(dilation), Interval::point(0));
     }
     for map in [&mut input, &mut kernel] {

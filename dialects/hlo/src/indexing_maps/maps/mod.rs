@@ -1,7 +1,7 @@
 //! Maps of HLO operations, from sizes and attributes alone.
 //!
 //! A function named after an operation returns the map from the operation's result to an operand; the map in
-//! the other direction has the suffix `_to_output`, or is [`crate::IndexingMap::converse`] where indices are only
+//! the other direction has the suffix `_to_output`, or is [`IndexingMap::converse`](indexing::IndexingMap::converse) where indices are only
 //! chosen. Sources: document "Indexing analysis", section "Indexing
 //! maps for unfused ops", and "Operation semantics" for the operations it leaves out. Operations without an
 //! operand to index (constant, iota, parameter, rng) have no map.
@@ -33,15 +33,16 @@ pub use shape::{
 };
 pub use slicing::{concatenate, concatenate_to_output, pad, pad_to_output, reverse, slice, slice_to_output};
 pub use window::{
-    WindowDimension, reduce_window, reduce_window_in_order, reduce_window_to_output, select_and_scatter_operand,
+    reduce_window, reduce_window_in_order, reduce_window_to_output, select_and_scatter_operand,
     select_and_scatter_source, select_and_scatter_source_to_output,
 };
 
-use crate::expr::Expr;
+use indexing::Expr;
+use melior::Context;
 
 /// `d_0, d_1, …`
-fn dims(rank: usize) -> Vec<Expr> {
-    (0..rank).map(Expr::dim).collect()
+fn dims<'c>(context: &'c Context, rank: usize) -> Vec<Expr<'c>> {
+    (0..rank).map(|d| Expr::dim(context, d)).collect()
 }
 
 /// The dimension number as a place in a list of `rank`, if it is one.

@@ -3,10 +3,10 @@
 //! HLO clamps start indices so that the slice stays inside the operand; the bounds of the run-time variables
 //! are those of the clamped index, and whoever computes the variable's value clamps.
 
+use indexing::{Expr, IndexingMap, Interval, Variable, variables_of_sizes};
+use melior::Context;
+
 use super::place;
-use crate::expr::Expr;
-use crate::interval::Interval;
-use crate::map::{IndexingMap, Variable, variables_of_sizes};
 
 /// A start index along one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,60 +17,92 @@ pub enum Offset {
     Constant(i64),
 }
 
-/// The offset as an expression: a constant inside `bounds` itself, else a new run-time variable.
-fn offset(offset: Offset, bounds: Interval, index: Vec<Expr>, runtimes: &mut Vec<Variable>) -> Expr {
-    let value = match offset {
-        Offset::Constant(value) if bounds.contains(value) => return Expr::constant(value),
-        Offset::Constant(value) => {
-            // Clamped: the nearest value in bounds.
-            return Expr::constant(value.clamp(bounds.lower, bounds.upper.max(bounds.lower)));
+/// The run-time variables of a map, after `ranges` range variables.
+struct RuntimeVariables<'c> {
+    context: &'c Context,
+    ranges: usize,
+    variables: Vec<Variable<'c>>,
+}
+
+impl<'c> RuntimeVariables<'c> {
+    fn after(context: &'c Context, ranges: usize) -> Self {
+        RuntimeVariables { context, ranges, variables: Vec::new() }
+    }
+
+    /// The offset as an expression: a constant, clamped to `bounds`, or a new run-time variable.
+    fn offset(&mut self, offset: Offset, bounds: Interval, index: Vec<Expr<'c>>) -> Expr<'c> {
+        match offset {
+            Offset::Constant(value) => {
+                Expr::constant(self.context, value.clamp(bounds.lower, bounds.upper.max(bounds.lower)))
+            }
+            Offset::Value(value) => {
+                self.variables.push(Variable::runtime(bounds, value, index));
+                Expr::symbol(self.context, self.ranges + self.variables.len() - 1)
+            }
         }
-        Offset::Value(value) => value,
-    };
-    runtimes.push(Variable::runtime(bounds, value, index));
-    Expr::runtime(runtimes.len() - 1)
+    }
 }
 
 /// dynamic-slice, to the sliced operand. The map to each start index is [`super::scalar`].
-pub fn dynamic_slice(input_sizes: &[i64], slice_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
-    let mut runtimes = Vec::new();
+pub fn dynamic_slice<'c>(
+    context: &'c Context,
+    input_sizes: &[i64],
+    slice_sizes: &[i64],
+    offsets: &[Offset],
+) -> IndexingMap<'c> {
+    let mut runtimes = RuntimeVariables::after(context, 0);
     let results = input_sizes
         .iter()
         .zip(slice_sizes)
         .zip(offsets)
         .enumerate()
         .map(|(i, ((&size, &slice), &start))| {
-            Expr::dim(i) + offset(start, Interval::new(0, size.saturating_sub(slice)), Vec::new(), &mut runtimes)
+            Expr::dim(context, i) + runtimes.offset(start, Interval::new(0, size.saturating_sub(slice)), Vec::new())
         })
         .collect();
-    IndexingMap::new(variables_of_sizes(slice_sizes), Vec::new(), runtimes, results, Vec::new())
+    IndexingMap::new(context, variables_of_sizes(slice_sizes), Vec::new(), runtimes.variables, results, Vec::new())
 }
 
 /// dynamic-slice, from the sliced operand: the elements that are taken.
-pub fn dynamic_slice_to_output(input_sizes: &[i64], slice_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
-    dynamic_update_slice_window(input_sizes, slice_sizes, offsets)
+pub fn dynamic_slice_to_output<'c>(
+    context: &'c Context,
+    input_sizes: &[i64],
+    slice_sizes: &[i64],
+    offsets: &[Offset],
+) -> IndexingMap<'c> {
+    dynamic_update_slice_window(context, input_sizes, slice_sizes, offsets)
 }
 
 /// dynamic-update-slice, to the update. As in the document, the domain is the whole result; see
 /// [`dynamic_update_slice_window`] for the part that the update covers. The map to the operand is
 /// [`super::identity`], to each start index [`super::scalar`].
-pub fn dynamic_update_slice(output_sizes: &[i64], update_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
-    let mut runtimes = Vec::new();
+pub fn dynamic_update_slice<'c>(
+    context: &'c Context,
+    output_sizes: &[i64],
+    update_sizes: &[i64],
+    offsets: &[Offset],
+) -> IndexingMap<'c> {
+    let mut runtimes = RuntimeVariables::after(context, 0);
     let results = output_sizes
         .iter()
         .zip(update_sizes)
         .zip(offsets)
         .enumerate()
         .map(|(i, ((&size, &update), &start))| {
-            Expr::dim(i) - offset(start, Interval::new(0, size.saturating_sub(update)), Vec::new(), &mut runtimes)
+            Expr::dim(context, i) - runtimes.offset(start, Interval::new(0, size.saturating_sub(update)), Vec::new())
         })
         .collect();
-    IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, results, Vec::new())
+    IndexingMap::new(context, variables_of_sizes(output_sizes), Vec::new(), runtimes.variables, results, Vec::new())
 }
 
 /// As [`dynamic_update_slice`], with the constraints that the element lies in the update.
-pub fn dynamic_update_slice_window(output_sizes: &[i64], update_sizes: &[i64], offsets: &[Offset]) -> IndexingMap {
-    let mut map = dynamic_update_slice(output_sizes, update_sizes, offsets);
+pub fn dynamic_update_slice_window<'c>(
+    context: &'c Context,
+    output_sizes: &[i64],
+    update_sizes: &[i64],
+    offsets: &[Offset],
+) -> IndexingMap<'c> {
+    let mut map = dynamic_update_slice(context, output_sizes, update_sizes, offsets);
     for (result, &size) in map.results().to_vec().into_iter().zip(update_sizes) {
         map.add_constraint(result, Interval::of_size(size));
     }
@@ -97,91 +129,103 @@ pub struct Gather<'a> {
 }
 
 /// gather, to the operand and to the indices; `indices` is the caller's number for the latter.
-pub fn gather(
+pub fn gather<'c>(
+    context: &'c Context,
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     output_sizes: &[i64],
     numbers: &Gather<'_>,
     indices: u64,
-) -> (IndexingMap, IndexingMap) {
+) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let rank = output_sizes.len();
     // The other dimensions of the result run over the index vectors, in order.
-    let batch: Vec<Expr> = (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).map(Expr::dim).collect();
-    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let batch: Vec<Expr<'c>> =
+        (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).map(|d| Expr::dim(context, d)).collect();
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
 
-    let mut runtimes = Vec::new();
+    let mut runtimes = RuntimeVariables::after(context, 0);
     let mut offset_dims = numbers.offset_dims.iter();
     let mut results = Vec::with_capacity(operand_sizes.len());
     for (i, (&size, &slice)) in operand_sizes.iter().zip(numbers.slice_sizes).enumerate() {
         let dimension = i as i64;
-        let mut expr = Expr::constant(0);
+        let mut expr = Expr::constant(context, 0);
         let batching = numbers.operand_batching_dims.iter().position(|&d| d == dimension);
         if let Some(k) = batching {
             if let Some(&d) = numbers.start_indices_batching_dims.get(k) {
                 expr = vector.batch_index(d, &batch);
             }
-        } else if !numbers.collapsed_slice_dims.contains(&dimension) {
-            if let Some(d) = offset_dims.next().and_then(|&d| place(d, rank)) {
-                expr = Expr::dim(d);
-            }
+        } else if !numbers.collapsed_slice_dims.contains(&dimension)
+            && let Some(d) = offset_dims.next().and_then(|&d| place(d, rank))
+        {
+            expr = Expr::dim(context, d);
         }
         if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
             let bounds = Interval::new(0, size.saturating_sub(slice));
-            let index = vector.element(&batch, Expr::constant(component as i64));
-            expr = expr + offset(Offset::Value(indices), bounds, index, &mut runtimes);
+            let index = vector.element(&batch, Expr::constant(context, component as i64));
+            expr = expr + runtimes.offset(Offset::Value(indices), bounds, index);
         }
         results.push(expr);
     }
-    let operand = IndexingMap::new(variables_of_sizes(output_sizes), Vec::new(), runtimes, results, Vec::new());
+    let operand = IndexingMap::new(
+        context,
+        variables_of_sizes(output_sizes),
+        Vec::new(),
+        runtimes.variables,
+        results,
+        Vec::new(),
+    );
     let components: Vec<i64> = vector.components().into_iter().collect();
-    let indices = IndexingMap::from_sizes(output_sizes, &components, vector.element(&batch, Expr::range(0)));
+    let indices =
+        IndexingMap::from_sizes(context, output_sizes, &components, vector.element(&batch, Expr::symbol(context, 0)));
     (operand, indices)
 }
 
 /// gather, from the operand and from the indices. From the operand, range variables are the index vectors.
-pub fn gather_to_output(
+pub fn gather_to_output<'c>(
+    context: &'c Context,
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     output_sizes: &[i64],
     numbers: &Gather<'_>,
     indices: u64,
-) -> (IndexingMap, IndexingMap) {
+) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let rank = output_sizes.len();
     let batch_dims: Vec<usize> = (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).collect();
     let batch_sizes: Vec<i64> = batch_dims.iter().map(|&d| output_sizes[d]).collect();
-    let batch: Vec<Expr> = (0..batch_dims.len()).map(Expr::range).collect();
-    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let batch: Vec<Expr<'c>> = (0..batch_dims.len()).map(|i| Expr::symbol(context, i)).collect();
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
 
-    let mut results = vec![Expr::constant(0); rank];
+    let mut results = vec![Expr::constant(context, 0); rank];
     for (&d, expr) in batch_dims.iter().zip(&batch) {
-        results[d] = expr.clone();
+        results[d] = *expr;
     }
-    let mut runtimes = Vec::new();
+    let mut runtimes = RuntimeVariables::after(context, batch.len());
     let mut guards = Vec::new();
     let mut offset_dims = numbers.offset_dims.iter();
     for (i, (&size, &slice)) in operand_sizes.iter().zip(numbers.slice_sizes).enumerate() {
         let dimension = i as i64;
-        let mut place_in_slice = Expr::dim(i);
+        let mut place_in_slice = Expr::dim(context, i);
         if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
             let bounds = Interval::new(0, size.saturating_sub(slice));
-            let index = vector.element(&batch, Expr::constant(component as i64));
-            place_in_slice = place_in_slice - offset(Offset::Value(indices), bounds, index, &mut runtimes);
+            let index = vector.element(&batch, Expr::constant(context, component as i64));
+            place_in_slice = place_in_slice - runtimes.offset(Offset::Value(indices), bounds, index);
         }
         if let Some(k) = numbers.operand_batching_dims.iter().position(|&d| d == dimension) {
             if let Some(&d) = numbers.start_indices_batching_dims.get(k) {
                 place_in_slice = place_in_slice - vector.batch_index(d, &batch);
             }
-        } else if !numbers.collapsed_slice_dims.contains(&dimension) {
-            if let Some(d) = offset_dims.next().and_then(|&d| place(d, rank)) {
-                results[d] = place_in_slice.clone();
-            }
+        } else if !numbers.collapsed_slice_dims.contains(&dimension)
+            && let Some(d) = offset_dims.next().and_then(|&d| place(d, rank))
+        {
+            results[d] = place_in_slice;
         }
         guards.push((place_in_slice, Interval::of_size(slice)));
     }
     let mut operand = IndexingMap::new(
+        context,
         variables_of_sizes(operand_sizes),
         variables_of_sizes(&batch_sizes),
-        runtimes,
+        runtimes.variables,
         results,
         Vec::new(),
     );
@@ -191,35 +235,36 @@ pub fn gather_to_output(
 
     // An index vector selects a whole slice.
     let vector_dim = place(numbers.index_vector_dim, indices_sizes.len());
-    let mut batch = (0..indices_sizes.len()).filter(|&d| Some(d) != vector_dim).map(Expr::dim);
+    let mut batch = (0..indices_sizes.len()).filter(|&d| Some(d) != vector_dim).map(|d| Expr::dim(context, d));
     let mut slices = Vec::new();
     let results = (0..rank)
         .map(|d| {
             if batch_dims.contains(&d) {
-                return batch.next().unwrap_or(Expr::constant(0));
+                return batch.next().unwrap_or(Expr::constant(context, 0));
             }
             slices.push(output_sizes[d]);
-            Expr::range(slices.len() - 1)
+            Expr::symbol(context, slices.len() - 1)
         })
         .collect();
-    (operand, IndexingMap::from_sizes(indices_sizes, &slices, results))
+    (operand, IndexingMap::from_sizes(context, indices_sizes, &slices, results))
 }
 
 /// The index vectors inside an array of indices.
-struct IndexVectors<'a> {
+struct IndexVectors<'a, 'c> {
+    context: &'c Context,
     sizes: &'a [i64],
     dimension: i64,
 }
 
-impl IndexVectors<'_> {
+impl<'c> IndexVectors<'_, 'c> {
     /// The length of a vector, if vectors have a dimension of their own.
     fn components(&self) -> Option<i64> {
         place(self.dimension, self.sizes.len()).map(|d| self.sizes[d])
     }
 
     /// The index of a component of the vector at `batch`.
-    fn element(&self, batch: &[Expr], component: Expr) -> Vec<Expr> {
-        let mut index: Vec<Expr> = batch.to_vec();
+    fn element(&self, batch: &[Expr<'c>], component: Expr<'c>) -> Vec<Expr<'c>> {
+        let mut index: Vec<Expr<'c>> = batch.to_vec();
         if let Some(d) = place(self.dimension, self.sizes.len()) {
             index.insert(d.min(index.len()), component);
         }
@@ -227,9 +272,9 @@ impl IndexVectors<'_> {
     }
 
     /// The entry of `batch` that runs along dimension `d` of the indices.
-    fn batch_index(&self, d: i64, batch: &[Expr]) -> Expr {
+    fn batch_index(&self, d: i64, batch: &[Expr<'c>]) -> Expr<'c> {
         let before = if self.dimension < d { d - 1 } else { d };
-        place(before, batch.len()).map_or(Expr::constant(0), |i| batch[i].clone())
+        place(before, batch.len()).map_or(Expr::constant(self.context, 0), |i| batch[i])
     }
 }
 
@@ -255,29 +300,30 @@ pub struct Scatter<'a> {
 ///
 /// Range variables run over the index vectors; the run-time variables are the components of the vector they
 /// select. Updates outside the operand are skipped: the run-time variables are bounded by the operand.
-pub fn scatter(
+pub fn scatter<'c>(
+    context: &'c Context,
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     updates_sizes: &[i64],
     numbers: &Scatter<'_>,
     indices: u64,
-) -> (IndexingMap, IndexingMap) {
-    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
+) -> (IndexingMap<'c>, IndexingMap<'c>) {
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
     let scatter_dims: Vec<usize> =
         (0..updates_sizes.len()).filter(|&d| !numbers.update_window_dims.contains(&(d as i64))).collect();
-    let batch: Vec<Expr> = (0..scatter_dims.len()).map(Expr::range).collect();
+    let batch: Vec<Expr<'c>> = (0..scatter_dims.len()).map(|i| Expr::symbol(context, i)).collect();
     let batch_sizes: Vec<i64> = scatter_dims.iter().map(|&d| updates_sizes[d]).collect();
 
-    let mut results = vec![Expr::constant(0); updates_sizes.len()];
+    let mut results = vec![Expr::constant(context, 0); updates_sizes.len()];
     for (i, &d) in scatter_dims.iter().enumerate() {
-        results[d] = Expr::range(i);
+        results[d] = Expr::symbol(context, i);
     }
-    let mut runtimes = Vec::new();
+    let mut runtimes = RuntimeVariables::after(context, batch.len());
     let mut guards = Vec::new();
     let mut window_dims = numbers.update_window_dims.iter();
     for (i, &size) in operand_sizes.iter().enumerate() {
         let dimension = i as i64;
-        let mut place_in_window = Expr::dim(i);
+        let mut place_in_window = Expr::dim(context, i);
         if let Some(k) = numbers.input_batching_dims.iter().position(|&d| d == dimension) {
             if let Some(&d) = numbers.scatter_indices_batching_dims.get(k) {
                 place_in_window = place_in_window - vector.batch_index(d, &batch);
@@ -291,19 +337,20 @@ pub fn scatter(
         };
         let window_size = window.map_or(1, |d| updates_sizes[d]);
         if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
-            let index = vector.element(&batch, Expr::constant(component as i64));
+            let index = vector.element(&batch, Expr::constant(context, component as i64));
             let bounds = Interval::new(0, size.saturating_sub(window_size));
-            place_in_window = place_in_window - offset(Offset::Value(indices), bounds, index, &mut runtimes);
+            place_in_window = place_in_window - runtimes.offset(Offset::Value(indices), bounds, index);
         }
         if let Some(d) = window {
-            results[d] = place_in_window.clone();
+            results[d] = place_in_window;
         }
         guards.push((place_in_window, Interval::of_size(window_size)));
     }
     let mut updates = IndexingMap::new(
+        context,
         variables_of_sizes(operand_sizes),
         variables_of_sizes(&batch_sizes),
-        runtimes,
+        runtimes.variables,
         results,
         Vec::new(),
     );
@@ -312,46 +359,51 @@ pub fn scatter(
     }
     let mut index_sizes = batch_sizes.clone();
     index_sizes.extend(vector.components());
-    let indices =
-        IndexingMap::from_sizes(operand_sizes, &index_sizes, vector.element(&batch, Expr::range(batch_sizes.len())));
+    let indices = IndexingMap::from_sizes(
+        context,
+        operand_sizes,
+        &index_sizes,
+        vector.element(&batch, Expr::symbol(context, batch_sizes.len())),
+    );
     (updates, indices)
 }
 
 /// scatter, from the updates to the elements of the result they go to. Updates outside the operand are skipped:
 /// the run-time variables are bounded by the operand.
-pub fn scatter_updates_to_output(
+pub fn scatter_updates_to_output<'c>(
+    context: &'c Context,
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     updates_sizes: &[i64],
     numbers: &Scatter<'_>,
     indices: u64,
-) -> IndexingMap {
-    let vector = IndexVectors { sizes: indices_sizes, dimension: numbers.index_vector_dim };
-    let batch: Vec<Expr> = (0..updates_sizes.len())
+) -> IndexingMap<'c> {
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let batch: Vec<Expr<'c>> = (0..updates_sizes.len())
         .filter(|&d| !numbers.update_window_dims.contains(&(d as i64)))
-        .map(Expr::dim)
+        .map(|d| Expr::dim(context, d))
         .collect();
-    let mut runtimes = Vec::new();
+    let mut runtimes = RuntimeVariables::after(context, 0);
     let mut results = Vec::with_capacity(operand_sizes.len());
     let mut window_dims = numbers.update_window_dims.iter();
     for (i, &size) in operand_sizes.iter().enumerate() {
         let dimension = i as i64;
         if let Some(k) = numbers.input_batching_dims.iter().position(|&d| d == dimension) {
             let along = numbers.scatter_indices_batching_dims.get(k);
-            results.push(along.map_or(Expr::constant(0), |&d| vector.batch_index(d, &batch)));
+            results.push(along.map_or(Expr::constant(context, 0), |&d| vector.batch_index(d, &batch)));
             continue;
         }
         let window = match numbers.inserted_window_dims.contains(&dimension) {
             true => None,
             false => window_dims.next().and_then(|&d| place(d, updates_sizes.len())),
         };
-        let mut expr = window.map_or(Expr::constant(0), Expr::dim);
+        let mut expr = window.map_or(Expr::constant(context, 0), |d| Expr::dim(context, d));
         if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
-            let index = vector.element(&batch, Expr::constant(component as i64));
+            let index = vector.element(&batch, Expr::constant(context, component as i64));
             let last = size.saturating_sub(window.map_or(1, |d| updates_sizes[d]));
-            expr = expr + offset(Offset::Value(indices), Interval::new(0, last), index, &mut runtimes);
+            expr = expr + runtimes.offset(Offset::Value(indices), Interval::new(0, last), index);
         }
         results.push(expr);
     }
-    IndexingMap::new(variables_of_sizes(updates_sizes), Vec::new(), runtimes, results, Vec::new())
+    IndexingMap::new(context, variables_of_sizes(updates_sizes), Vec::new(), runtimes.variables, results, Vec::new())
 }

@@ -1,0 +1,135 @@
+//! Operations that take or place a strided part: slice, pad, concatenate, reverse.
+
+use indexing::{Expr, IndexingMap, Interval};
+use melior::Context;
+
+use super::dims;
+
+/// slice: result index `d` is operand index `start + d * stride`.
+pub fn slice<'c>(context: &'c Context, output_sizes: &[i64], starts: &[i64], strides: &[i64]) -> IndexingMap<'c> {
+    let results = dims(context, output_sizes.len())
+        .into_iter()
+        .zip(starts.iter().zip(strides))
+        .map(|(d, (&start, &stride))| d * stride + start)
+        .collect();
+    IndexingMap::from_sizes(context, output_sizes, &[], results)
+}
+
+/// slice, from the elements of the operand that are taken.
+pub fn slice_to_output<'c>(
+    context: &'c Context,
+    input_sizes: &[i64],
+    output_sizes: &[i64],
+    starts: &[i64],
+    strides: &[i64],
+) -> IndexingMap<'c> {
+    let results = dims(context, input_sizes.len())
+        .into_iter()
+        .zip(starts.iter().zip(strides))
+        .map(|(d, (&start, &stride))| (d - start).floordiv(stride))
+        .collect();
+    let mut map = IndexingMap::from_sizes(context, input_sizes, &[], results);
+    for (i, ((&start, &stride), &size)) in starts.iter().zip(strides).zip(output_sizes).enumerate() {
+        let last = size.saturating_sub(1).saturating_mul(stride).saturating_add(start);
+        map.add_constraint(Expr::dim(context, i), Interval::new(start, last));
+        map.add_constraint((Expr::dim(context, i) - start).modulo(stride), Interval::point(0));
+    }
+    map
+}
+
+/// pad, to the padded operand: `interior` elements lie between neighbours, `low` before the first; negative
+/// numbers cut off.
+pub fn pad<'c>(
+    context: &'c Context,
+    output_sizes: &[i64],
+    input_sizes: &[i64],
+    low: &[i64],
+    interior: &[i64],
+) -> IndexingMap<'c> {
+    let steps = || low.iter().zip(interior).map(|(&low, &interior)| (low, interior.saturating_add(1).max(1)));
+    let results = dims(context, output_sizes.len())
+        .into_iter()
+        .zip(steps())
+        .map(|(d, (low, step))| (d - low).floordiv(step))
+        .collect();
+    let mut map = IndexingMap::from_sizes(context, output_sizes, &[], results);
+    for (i, ((low, step), &size)) in steps().zip(input_sizes).enumerate() {
+        let last = size.saturating_sub(1).saturating_mul(step).saturating_add(low);
+        map.add_constraint(Expr::dim(context, i), Interval::new(low, last));
+        map.add_constraint((Expr::dim(context, i) - low).modulo(step), Interval::point(0));
+    }
+    map
+}
+
+/// pad, from the operand.
+pub fn pad_to_output<'c>(
+    context: &'c Context,
+    input_sizes: &[i64],
+    output_sizes: &[i64],
+    low: &[i64],
+    interior: &[i64],
+) -> IndexingMap<'c> {
+    let results: Vec<Expr<'c>> = dims(context, input_sizes.len())
+        .into_iter()
+        .zip(low.iter().zip(interior))
+        .map(|(d, (&low, &interior))| d * interior.saturating_add(1) + low)
+        .collect();
+    let mut map = IndexingMap::from_sizes(context, input_sizes, &[], results.clone());
+    for (result, &size) in results.into_iter().zip(output_sizes) {
+        // Only negative padding puts elements outside.
+        if !Interval::of_size(size).contains_interval(map.range_of(result)) {
+            map.add_constraint(result, Interval::of_size(size));
+        }
+    }
+    map
+}
+
+/// concatenate along `dimension`, to operand number `which` of those with the given sizes along it. The domain
+/// holds the part of the result that comes from this operand.
+pub fn concatenate<'c>(
+    context: &'c Context,
+    output_sizes: &[i64],
+    operand_sizes: &[i64],
+    dimension: i64,
+    which: usize,
+) -> IndexingMap<'c> {
+    let offset: i64 = operand_sizes.iter().take(which).sum();
+    let size = operand_sizes.get(which).copied().unwrap_or(0);
+    let mut results = dims(context, output_sizes.len());
+    let axis = super::place(dimension, output_sizes.len());
+    if let Some(axis) = axis {
+        results[axis] = Expr::dim(context, axis) - offset;
+    }
+    let mut map = IndexingMap::from_sizes(context, output_sizes, &[], results);
+    if let Some(axis) = axis {
+        map.add_constraint(Expr::dim(context, axis), Interval::new(offset, offset.saturating_add(size) - 1));
+    }
+    map
+}
+
+/// concatenate along `dimension`, from the operand that starts at `offset` of the result.
+pub fn concatenate_to_output<'c>(
+    context: &'c Context,
+    input_sizes: &[i64],
+    dimension: i64,
+    offset: i64,
+) -> IndexingMap<'c> {
+    let mut results = dims(context, input_sizes.len());
+    if let Some(axis) = super::place(dimension, input_sizes.len()) {
+        results[axis] = Expr::dim(context, axis) + offset;
+    }
+    IndexingMap::from_sizes(context, input_sizes, &[], results)
+}
+
+/// reverse, both ways.
+pub fn reverse<'c>(context: &'c Context, sizes: &[i64], dimensions: &[i64]) -> IndexingMap<'c> {
+    let results = sizes
+        .iter()
+        .enumerate()
+        .map(|(i, &size)| match dimensions.contains(&(i as i64)) {
+            true => -Expr::dim(context, i) + (size - 1),
+            false => Expr::dim(context, i),
+        })
+        .collect();
+    IndexingMap::from_sizes(context, sizes, &[], results)
+}
