@@ -10,14 +10,14 @@ use crate::elemental::{Elemental, linear_address};
 use crate::error::LoweringError;
 use crate::index::Place;
 use crate::memory::ArrayRef;
-use crate::scalar::{self, Lanes};
+use crate::scalar::{self, RegisterValue};
 use crate::scope::{LaneAccess, Scope};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 impl<'c> Elemental<'_, 'c> {
     /// Loads the element of an array at an index.
-    pub(crate) fn load(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+    pub(crate) fn load(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let lanes = self.scope.lanes();
         match (self.scope.lane_access(address), lanes) {
@@ -46,7 +46,7 @@ impl<'c> Elemental<'_, 'c> {
         index: &[Expr<'c>],
         address: Expr<'c>,
         offsets: &[i64],
-    ) -> Result<Vec<Lanes<'c>>> {
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let count = offsets.len() as u32;
         let lanes = |scope: &Scope<'c>, lane| index.iter().map(|&expr| scope.at_lane(expr, lane)).collect::<Vec<_>>();
         let indices: Vec<Vec<Expr<'c>>> = (0..count).map(|lane| lanes(&self.scope, lane)).collect();
@@ -61,7 +61,7 @@ impl<'c> Elemental<'_, 'c> {
         offsets.iter().map(|&offset| self.load_flat(array, base + offset, None)).collect()
     }
 
-    fn reversed(&self, value: &Lanes<'c>, lanes: u32) -> Lanes<'c> {
+    fn reversed(&self, value: &RegisterValue<'c>, lanes: u32) -> RegisterValue<'c> {
         let mask: Vec<u32> = (0..lanes).rev().collect();
         let parts: Vec<Value<'c>> =
             value.values().iter().map(|&part| self.builder.shuffle(part, part, &mask)).collect();
@@ -80,25 +80,31 @@ impl<'c> Elemental<'_, 'c> {
         index: &[Expr<'c>],
         address: Expr<'c>,
         lanes: Option<u32>,
-    ) -> Result<Lanes<'c>> {
+    ) -> Result<RegisterValue<'c>> {
         let (memref, place) = self.place(array, index, address, lanes.is_some())?;
         Ok(self.load_place(array, memref, &place, lanes))
     }
 
     /// Loads one element or consecutive elements from a lane-free address.
-    fn load_flat(&self, array: &ArrayRef<'c>, address: Expr<'c>, lanes: Option<u32>) -> Result<Lanes<'c>> {
+    fn load_flat(&self, array: &ArrayRef<'c>, address: Expr<'c>, lanes: Option<u32>) -> Result<RegisterValue<'c>> {
         let (memref, place) = self.flat_place(array, address)?;
         Ok(self.load_place(array, memref, &place, lanes))
     }
 
-    fn load_place(&self, array: &ArrayRef<'c>, memref: Value<'c>, place: &Place<'c>, lanes: Option<u32>) -> Lanes<'c> {
+    fn load_place(
+        &self,
+        array: &ArrayRef<'c>,
+        memref: Value<'c>,
+        place: &Place<'c>,
+        lanes: Option<u32>,
+    ) -> RegisterValue<'c> {
         let r#type = scalar::load_type(self.builder, array.element_type, lanes);
         let loaded = place.load(self.builder, memref, r#type);
         scalar::from_memory(self.builder, array.element_type, lanes, loaded)
     }
 
     /// Loads the elements at any addresses, one a lane.
-    fn gather(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<Lanes<'c>> {
+    fn gather(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<RegisterValue<'c>> {
         let builder = self.builder;
         let address = self.scope.simplify(address * array.parts());
         let addresses = self.scope.lane_values(builder, address, self.scope.lane_type(builder, address))?;
@@ -119,13 +125,13 @@ impl<'c> Elemental<'_, 'c> {
         }
         match parts[..] {
             [real] => Ok(scalar::from_memory(builder, array.element_type, lanes, real)),
-            [real, imaginary] => Ok(Lanes::complex(builder, array.element_type, real, imaginary)),
+            [real, imaginary] => Ok(RegisterValue::complex(builder, array.element_type, real, imaginary)),
             _ => Err(LoweringError::bug("an element of more than two parts")),
         }
     }
 
     /// Stores one element or a vector of elements at an index whose last variable is the lane, if any.
-    pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr<'c>], value: &Lanes<'c>) -> Result<()> {
+    pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr<'c>], value: &RegisterValue<'c>) -> Result<()> {
         let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let value = scalar::splat(self.builder, value, self.scope.lanes());
         match (self.scope.lanes(), self.scope.lane_access(address)) {
@@ -144,7 +150,7 @@ impl<'c> Elemental<'_, 'c> {
         Ok(())
     }
 
-    fn store_place(&self, memref: Value<'c>, place: &Place<'c>, value: &Lanes<'c>) {
+    fn store_place(&self, memref: Value<'c>, place: &Place<'c>, value: &RegisterValue<'c>) {
         place.store(self.builder, scalar::to_memory(self.builder, value), memref);
     }
 

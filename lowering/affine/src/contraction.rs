@@ -13,7 +13,7 @@ use mlir_ext::builder::Value;
 use crate::elemental::{Elemental, substitute};
 use crate::error::LoweringError;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape, result_shape};
-use crate::scalar::{self, Lanes};
+use crate::scalar::{self, RegisterValue};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -69,7 +69,7 @@ fn accumulator_type(operands: [ElementType; 2], result: ElementType) -> ElementT
 
 impl<'a, 'c> Elemental<'a, 'c> {
     /// dot or convolution at one index of its result.
-    pub(crate) fn contract(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+    pub(crate) fn contract(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         let maps = contraction_maps(self.scope.context(), self.computation, instruction)?;
         let result = result_shape(instruction)?.element_type;
         let operands = [
@@ -97,7 +97,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         maps: &ContractionMaps<'c>,
         lhs_sizes: &[i64],
         ranges: &[Expr<'c>],
-        like: Lanes<'c>,
+        like: RegisterValue<'c>,
         state: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         if let Some(&size) = maps.ranges.get(ranges.len()) {
@@ -122,16 +122,16 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn multiply_add(
         &self,
         instruction: &Instruction,
-        lhs: &Lanes<'c>,
-        rhs: &Lanes<'c>,
-        total: &Lanes<'c>,
-    ) -> Result<Lanes<'c>> {
+        lhs: &RegisterValue<'c>,
+        rhs: &RegisterValue<'c>,
+        total: &RegisterValue<'c>,
+    ) -> Result<RegisterValue<'c>> {
         let accumulator = total.element_type;
-        let widen = |value: &Lanes<'c>| {
+        let widen = |value: &RegisterValue<'c>| {
             scalar::convert::convert(self.builder, value, accumulator)
                 .ok_or_else(|| LoweringError::bug(format!("{} as {accumulator}", value.element_type)))
         };
-        let operation = |kind, a: Lanes<'c>, b: Lanes<'c>| {
+        let operation = |kind, a: RegisterValue<'c>, b: RegisterValue<'c>| {
             scalar::elementwise(self.builder, kind, &instruction.attributes, &[a, b], accumulator).map_err(|error| {
                 LoweringError::Unsupported {
                     op: instruction.kind,

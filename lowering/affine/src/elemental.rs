@@ -12,6 +12,9 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId, SourceTables};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
+use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use hlo::ops::iota::IotaAttributes;
 use indexing::{Constraint, Expr, Interval};
 use melior::Context;
 use melior::ir::{Location, Type};
@@ -20,13 +23,13 @@ use mlir_ext::builder::{OpBuilder, Value};
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{operand_map, operand_shape, result_shape};
-use crate::scalar::{self, Lanes};
+use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Values by instruction and index, for one level of nesting.
-type Values<'c> = HashMap<(InstructionId, Vec<Expr<'c>>), Vec<Lanes<'c>>>;
+type Values<'c> = HashMap<(InstructionId, Vec<Expr<'c>>), Vec<RegisterValue<'c>>>;
 
 /// Emits elements of one fused computation.
 pub struct Elemental<'a, 'c> {
@@ -78,7 +81,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// The element of an array-shaped instruction at an index.
-    pub fn evaluate(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+    pub fn evaluate(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         self.evaluate_all(id, index)?
             .first()
             .copied()
@@ -86,7 +89,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// The elements of all results of an instruction (one, except for variadic reductions).
-    pub fn evaluate_all(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
+    pub fn evaluate_all(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>> {
         let key = (id, index.to_vec());
         if let Some(known) = self.values.iter().rev().find_map(|level| level.get(&key)) {
             return Ok(known.clone());
@@ -102,7 +105,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Notes the results of an instruction at an index.
-    pub(crate) fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<Lanes<'c>>) {
+    pub(crate) fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<RegisterValue<'c>>) {
         if let Some(level) = self.values.last_mut() {
             level.insert((id, index.to_vec()), values);
         }
@@ -113,7 +116,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         id: InstructionId,
         instruction: &'a Instruction,
         index: &[Expr<'c>],
-    ) -> Result<Vec<Lanes<'c>>> {
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let one = |value| Ok(vec![value]);
         match instruction.kind {
             OpKind::Parameter => {
@@ -123,8 +126,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
             OpKind::Constant => one(self.constant(instruction)?),
             OpKind::Iota => {
                 let element_type = result_shape(instruction)?.element_type;
-                let dimension = instruction.attributes.int("iota_dimension").and_then(|d| index.get(d as usize));
-                let position = dimension.ok_or_else(|| LoweringError::bug("an iota without its dimension"))?;
+                let IotaAttributes { iota_dimension } = instruction.attributes()?;
+                let position = index.get(iota_dimension as usize);
+                let position = position.ok_or_else(|| LoweringError::bug("an iota without its dimension"))?;
                 one(self.index_value(*position, element_type)?)
             }
             OpKind::Broadcast
@@ -164,7 +168,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Operands of an elementwise instruction: at the same index, scalars at none.
-    fn operands_at(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
+    fn operands_at(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>> {
         let mut operands = Vec::with_capacity(instruction.operands.len());
         for (number, &operand) in instruction.operands.iter().enumerate() {
             let is_scalar = operand_shape(self.computation, instruction, number)?.rank() == 0;
@@ -173,7 +177,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         Ok(operands)
     }
 
-    fn elementwise(&self, instruction: &Instruction, operands: &[Lanes<'c>], result: ElementType) -> Result<Lanes<'c>> {
+    fn elementwise(
+        &self,
+        instruction: &Instruction,
+        operands: &[RegisterValue<'c>],
+        result: ElementType,
+    ) -> Result<RegisterValue<'c>> {
         scalar::elementwise(self.builder, instruction.kind, &instruction.attributes, operands, result).map_err(
             |error| LoweringError::Unsupported {
                 op: instruction.kind,
@@ -184,7 +193,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         )
     }
 
-    fn constant(&self, instruction: &Instruction) -> Result<Lanes<'c>> {
+    fn constant(&self, instruction: &Instruction) -> Result<RegisterValue<'c>> {
         match instruction.literal() {
             Some(Literal::Array(array)) if array.shape().rank() == 0 => {
                 Ok(scalar::constant(self.builder, array.element_type(), array.bytes(), None))
@@ -217,7 +226,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// A value of an integer or float type that equals an index expression.
-    fn index_value(&self, expr: Expr<'c>, element_type: ElementType) -> Result<Lanes<'c>> {
+    fn index_value(&self, expr: Expr<'c>, element_type: ElementType) -> Result<RegisterValue<'c>> {
         let builder = self.builder;
         let lane = self.scope.uses_lane(expr).then(|| self.scope.lane_type(builder, expr));
         let (value, own) = match lane {
@@ -230,13 +239,13 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 (builder.value("arith.index_cast", &[value], builder.integer_type(64), &[]), ElementType::S64)
             }
         };
-        let value = Lanes::real(builder, own, value);
+        let value = RegisterValue::real(builder, own, value);
         scalar::convert::convert(builder, &value, element_type)
             .ok_or_else(|| LoweringError::bug(format!("iota of {element_type}")))
     }
 
     /// pad: the operand's element where the conditions hold, the padding value elsewhere.
-    fn pad(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+    fn pad(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         let map = operand_map(self.scope.context(), self.computation, instruction, 0)?;
         let conditions = self.conditions(&map.conditions, index, &[]);
         let (operand, padding) = (instruction.operands[0], instruction.operands[1]);
@@ -260,7 +269,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         index: &[Expr<'c>],
         dimension: usize,
         parts: &[ConcatenatedPart],
-    ) -> Result<Lanes<'c>> {
+    ) -> Result<RegisterValue<'c>> {
         let position =
             *index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
         let (left, right) = parts.split_at(parts.len() / 2);
@@ -313,9 +322,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         element_type: ElementType,
         index: &[Expr<'c>],
         sizes: &[i64],
-        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Lanes<'c>>,
-        outside: &mut dyn FnMut(&mut Self) -> Result<Lanes<'c>>,
-    ) -> Result<Lanes<'c>> {
+        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<RegisterValue<'c>>,
+        outside: &mut dyn FnMut(&mut Self) -> Result<RegisterValue<'c>>,
+    ) -> Result<RegisterValue<'c>> {
         let part = scalar::register_type(self.builder, element_type, self.scope.lanes());
         let values = self.choose_all(
             conditions,
@@ -334,9 +343,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         conditions: &[Constraint<'c>],
         index: &[Expr<'c>],
         sizes: &[i64],
-        accumulators: &[Lanes<'c>],
-        step: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<Lanes<'c>>>,
-    ) -> Result<Vec<Lanes<'c>>> {
+        accumulators: &[RegisterValue<'c>],
+        step: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let types: Vec<(ElementType, Type<'c>)> =
             accumulators.iter().map(|value| (value.element_type, value.value.r#type())).collect();
         self.choose_all(conditions, &types, index, sizes, step, &mut |_| Ok(accumulators.to_vec()))
@@ -352,9 +361,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         types: &[(ElementType, Type<'c>)],
         index: &[Expr<'c>],
         sizes: &[i64],
-        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<Lanes<'c>>>,
-        outside: &mut dyn FnMut(&mut Self) -> Result<Vec<Lanes<'c>>>,
-    ) -> Result<Vec<Lanes<'c>>> {
+        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>>,
+        outside: &mut dyn FnMut(&mut Self) -> Result<Vec<RegisterValue<'c>>>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let truths: Vec<Option<bool>> = conditions.iter().map(|condition| self.scope.truth(condition)).collect();
         if truths.contains(&Some(false)) || sizes.contains(&0) {
             return outside(self);
@@ -375,7 +384,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let clamped: Vec<Expr<'c>> = clamped.collect::<Result<_>>()?;
             let inside_values = inside(self, &clamped)?;
             let outside_values = outside(self)?;
-            let select = |(inside, outside): (&Lanes<'c>, &Lanes<'c>)| {
+            let select = |(inside, outside): (&RegisterValue<'c>, &RegisterValue<'c>)| {
                 let inside = scalar::splat(self.builder, inside, lanes);
                 let outside = scalar::splat(self.builder, outside, lanes);
                 let parts: Vec<Value<'c>> = inside
@@ -405,7 +414,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             .filter_map(|&(element_type, _)| {
                 let value = rest.next()?;
                 let imaginary = if element_type.is_complex() { rest.next() } else { None };
-                Some(Lanes { element_type, lanes, value, imaginary })
+                Some(RegisterValue { element_type, lanes, value, imaginary })
             })
             .collect())
     }
@@ -450,7 +459,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// dynamic-slice and gather: the operand's element at a start read from memory plus an offset.
-    fn lookup(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Lanes<'c>> {
+    fn lookup(
+        &mut self,
+        id: InstructionId,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+    ) -> Result<RegisterValue<'c>> {
         let map = operand_map(self.scope.context(), self.computation, instruction, 0)?.map;
         let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
         if sizes.contains(&0) {
@@ -502,7 +516,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// A start index as a variable, clamped to its bounds.
-    pub fn clamped_start(&mut self, value: &Lanes<'c>, bounds: Interval) -> Result<Expr<'c>> {
+    pub fn clamped_start(&mut self, value: &RegisterValue<'c>, bounds: Interval) -> Result<Expr<'c>> {
         if bounds.lower >= bounds.upper {
             return Ok(self.scope.constant(bounds.lower));
         }
@@ -514,7 +528,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// As [`Self::clamped_start`], of a vector.
-    fn clamped_starts(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr<'c> {
+    fn clamped_starts(&mut self, value: &RegisterValue<'c>, bounds: Interval) -> Expr<'c> {
         let is_small = value.element_type.class() != ElementClass::Unsigned && value.element_type.bit_width() <= 32;
         let bits = if is_small { 32 } else { 64 };
         let range = Interval::new(i64::MIN >> (64 - bits), i64::MAX >> (64 - bits));
@@ -523,7 +537,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// A single integer element as an index variable; unsigned values beyond `i64` saturate.
-    pub fn index_variable(&mut self, value: &Lanes<'c>, bounds: Interval) -> Expr<'c> {
+    pub fn index_variable(&mut self, value: &RegisterValue<'c>, bounds: Interval) -> Expr<'c> {
         let builder = self.builder;
         let signed = self.signed_integer(value, builder.integer_type(64));
         let start = builder.value("arith.index_cast", &[signed], builder.index_type, &[]);
@@ -531,7 +545,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Integer elements as signed ones of a type that is no narrower; unsigned values beyond `i64` saturate.
-    fn signed_integer(&self, value: &Lanes<'c>, element: Type<'c>) -> Value<'c> {
+    fn signed_integer(&self, value: &RegisterValue<'c>, element: Type<'c>) -> Value<'c> {
         let builder = self.builder;
         let own = builder.element_type_of(value.value.r#type());
         match (value.element_type.class(), own == element) {
@@ -545,13 +559,17 @@ impl<'a, 'c> Elemental<'a, 'c> {
         }
     }
 
-    fn zeros(&self, element_type: ElementType) -> Lanes<'c> {
+    fn zeros(&self, element_type: ElementType) -> RegisterValue<'c> {
         scalar::constant(self.builder, element_type, &[], None)
     }
 
     /// Emits a computation on single elements (of `map`, `reduce`, `sort` …) with its arguments in registers.
-    pub fn scalar_computation(&mut self, computation: &Computation, arguments: &[Lanes<'c>]) -> Result<Vec<Lanes<'c>>> {
-        let mut values: Vec<Vec<Lanes<'c>>> = Vec::with_capacity(computation.instructions.len());
+    pub fn scalar_computation(
+        &mut self,
+        computation: &Computation,
+        arguments: &[RegisterValue<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let mut values: Vec<Vec<RegisterValue<'c>>> = Vec::with_capacity(computation.instructions.len());
         for instruction in &computation.instructions {
             let operand = |number: usize| values[instruction.operands[number].index()].clone();
             let value = match instruction.kind {
@@ -562,22 +580,22 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 OpKind::Constant => vec![self.constant(instruction)?],
                 OpKind::Tuple => (0..instruction.operands.len()).flat_map(operand).collect(),
                 OpKind::GetTupleElement => {
-                    let operand = operand(0);
-                    let element = instruction.attributes.int("index").and_then(|index| operand.get(index as usize));
+                    let (operand, GetTupleElementAttributes { index }) = (operand(0), instruction.attributes()?);
+                    let element = operand.get(index as usize);
                     vec![*element.ok_or_else(|| LoweringError::bug("missing tuple element"))?]
                 }
                 // Everything here is rank 0, where these change nothing.
                 OpKind::Broadcast | OpKind::Reshape | OpKind::Copy | OpKind::Transpose => operand(0),
                 OpKind::Map => {
-                    let arguments: Vec<Lanes<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
+                    let arguments: Vec<RegisterValue<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
                     self.scalar_computation(&instruction.computations[0], &arguments)?
                 }
                 OpKind::Fusion => {
-                    let arguments: Vec<Lanes<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
+                    let arguments: Vec<RegisterValue<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
                     self.scalar_computation(&instruction.computations[0], &arguments)?
                 }
                 _ => {
-                    let operands: Vec<Lanes<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
+                    let operands: Vec<RegisterValue<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
                     vec![self.elementwise(instruction, &operands, result_shape(instruction)?.element_type)?]
                 }
             };
@@ -599,8 +617,7 @@ pub(crate) fn concatenated(
     computation: &Computation,
     instruction: &Instruction,
 ) -> Result<(usize, Vec<ConcatenatedPart>)> {
-    let dimension = instruction.attributes.ints("dimensions").first().copied();
-    let dimension = dimension.ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))? as usize;
+    let dimension = instruction.attributes::<ConcatenateAttributes>()?.dimensions.index();
     let mut parts = Vec::with_capacity(instruction.operands.len());
     let mut start = 0i64;
     for operand in 0..instruction.operands.len() {

@@ -2,6 +2,7 @@
 
 use hlo::dialect::DialectError;
 use hlo::op_kind::OpKind;
+use hlo::ops::OpError;
 use mlir_ext::rewrite::RewriteError;
 
 /// A program that cannot be lowered.
@@ -28,6 +29,9 @@ pub enum LoweringError {
     /// A broken invariant of the compiler.
     #[error("internal error in lowering: {0}")]
     Bug(String),
+    /// Attributes that the verifier should have refused.
+    #[error("internal error in lowering: {0}")]
+    Attributes(#[from] OpError),
     /// A rewrite would have broken the module: a bug of the pass.
     #[error("internal error in lowering: {0}")]
     Rewrite(#[from] RewriteError),

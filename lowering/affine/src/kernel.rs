@@ -337,8 +337,7 @@ fn is_vectorised<'c>(
     lanes: u32,
 ) -> bool {
     let Some(last) = loops.last() else { return false };
-    let longest = last.pieces.iter().map(|piece| piece.upper - piece.lower + 1).max().unwrap_or(0);
-    if longest < i64::from(lanes) || lanes < 2 {
+    if lanes < 2 || last.pieces.iter().all(|piece| piece.upper - piece.lower + 1 < i64::from(lanes)) {
         return false;
     }
     let Some(variable) = symbols.last().and_then(|expr| expr.as_variable()) else { return true };

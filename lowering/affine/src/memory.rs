@@ -49,7 +49,7 @@ impl<'c> ArrayRef<'c> {
             return self.memref;
         }
         *self.flat.get_or_init(|| {
-            let size = self.dimensions.iter().product::<i64>() * self.parts();
+            let size = array_sizes(self.element_type, &self.dimensions).iter().product();
             let r#type = builder.memref_type(&[size], scalar::memory_type(builder, self.element_type));
             let integers = |values: &[i64]| DenseI64ArrayAttribute::new(builder.context(), values).into();
             let groups = DenseI32ArrayAttribute::new(builder.context(), &[1, 0, 0, 0]).into();
@@ -292,16 +292,22 @@ pub fn pointer_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) 
 
 /// Type of the memref of an array.
 pub fn array_type<'c>(builder: &OpBuilder<'c>, shape: &ArrayShape) -> Type<'c> {
-    let mut dimensions = shape.dimensions.clone();
-    if shape.element_type.is_complex() {
-        match dimensions.last_mut() {
+    let sizes = array_sizes(shape.element_type, &shape.dimensions);
+    builder.memref_type(&sizes, scalar::memory_type(builder, shape.element_type))
+}
+
+/// Sizes of the memref of an array.
+fn array_sizes(element_type: ElementType, dimensions: &[i64]) -> Vec<i64> {
+    let mut sizes = dimensions.to_vec();
+    if element_type.is_complex() {
+        match sizes.last_mut() {
             Some(last) => *last *= 2,
-            None => dimensions.push(2),
+            None => sizes.push(2),
         }
     }
     // MLIR passes a memref without elements as a descriptor, others as a pointer; its memory is not accessed in either case.
-    dimensions.iter_mut().for_each(|size| *size = (*size).max(1));
-    builder.memref_type(&dimensions, scalar::memory_type(builder, shape.element_type))
+    sizes.iter_mut().for_each(|size| *size = (*size).max(1));
+    sizes
 }
 
 /// `!llvm.ptr`.
@@ -326,7 +332,7 @@ pub fn load_scalar_at<'c>(
     table: Value<'c>,
     position: i64,
     element_type: ElementType,
-) -> scalar::Lanes<'c> {
+) -> scalar::RegisterValue<'c> {
     let place = pointer_offset(builder, table, position);
     let address = builder.value("llvm.load", &[place], pointer_type(builder), &[]);
     let width = builder.integer_attribute(builder.integer_type(64), element_type.real_part().byte_width() as i64);

@@ -13,6 +13,8 @@ use std::fmt::Write;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::parameter::ParameterAttributes;
+use hlo::ops::{Lowering, definition};
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
 use melior::ir::{Location, Module};
@@ -101,52 +103,26 @@ fn check_supported(computation: &Computation, options: &LoopOptions) -> Result<(
         if instruction.shape.leaves().iter().any(|leaf| leaf.as_array().is_some_and(ArrayShape::is_dynamic)) {
             return unsupported("dynamic dimensions");
         }
-        match step_of(instruction) {
-            Step::Nothing => {}
-            Step::Kernel => library_calls::check(computation, instruction, options)?,
-            Step::Control => {
+        match lowering_of(instruction) {
+            Lowering::None | Lowering::Kernel => {}
+            Lowering::Call => library_calls::check(computation, instruction, options)?,
+            Lowering::Branches => {
                 instruction.computations.iter().try_for_each(|nested| check_supported(nested, options))?;
             }
-            Step::Unsupported => return unsupported("no lowering yet"),
+            Lowering::Loops | Lowering::Replaced => return unsupported("no lowering yet"),
         }
     }
     Ok(())
 }
 
-/// What an instruction contributes to the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Nothing,
-    Kernel,
-    Control,
-    Unsupported,
-}
-
 /// Whether an instruction needs no code: its value is its operands', or comes from outside.
 pub fn is_free(instruction: &Instruction) -> bool {
-    step_of(instruction) == Step::Nothing
+    lowering_of(instruction) == Lowering::None
 }
 
-fn step_of(instruction: &Instruction) -> Step {
-    if is_alias(instruction) {
-        return Step::Nothing;
-    }
-    match instruction.kind {
-        OpKind::Parameter
-        | OpKind::Constant
-        | OpKind::Tuple
-        | OpKind::GetTupleElement
-        | OpKind::OptimizationBarrier
-        | OpKind::Domain
-        | OpKind::AddDependency
-        | OpKind::AfterAll
-        | OpKind::Recv
-        | OpKind::SendDone => Step::Nothing,
-        OpKind::While | OpKind::Conditional => Step::Control,
-        OpKind::Fusion | OpKind::Dot | OpKind::Convolution | OpKind::Scatter => Step::Kernel,
-        kind if library_calls::is_library_call(kind) => Step::Kernel,
-        _ => Step::Unsupported,
-    }
+/// How an instruction that is in no fusion becomes code.
+fn lowering_of(instruction: &Instruction) -> Lowering {
+    if is_alias(instruction) { Lowering::None } else { definition(instruction.kind).lowering }
 }
 
 /// What a kernel's code is.
@@ -305,8 +281,8 @@ impl<'c> Program<'_, 'c> {
         buffers: &ComputationBuffers,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
-        let kernels =
-            computation.instructions.iter().filter(|instruction| step_of(instruction) == Step::Kernel).count();
+        let is_kernel = |lowering| matches!(lowering, Lowering::Kernel | Lowering::Call);
+        let kernels = computation.instructions.iter().filter(|own| is_kernel(lowering_of(own))).count();
         let mut pending: Vec<InstructionId> = Vec::new();
         let flush = |pending: &mut Vec<InstructionId>| -> Result<()> {
             let group = std::mem::take(pending);
@@ -324,15 +300,18 @@ impl<'c> Program<'_, 'c> {
             Ok(())
         };
         for (id, instruction) in computation.iter() {
-            match step_of(instruction) {
-                Step::Nothing | Step::Unsupported => {}
-                Step::Kernel => {
+            match lowering_of(instruction) {
+                Lowering::None => {}
+                Lowering::Loops | Lowering::Replaced => {
+                    return Err(LoweringError::bug(format!("`{}` was not refused", instruction.name)));
+                }
+                Lowering::Kernel | Lowering::Call => {
                     pending.push(id);
                     if pending.len() == KERNELS_PER_FUNCTION {
                         flush(&mut pending)?;
                     }
                 }
-                Step::Control => {
+                Lowering::Branches => {
                     flush(&mut pending)?;
                     match instruction.kind {
                         OpKind::While => self.while_loop(instruction, id, buffers, memory)?,
@@ -371,7 +350,7 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let instruction = computation.get(id);
-        if library_calls::is_library_call(instruction.kind) {
+        if lowering_of(instruction) == Lowering::Call {
             return self.library_call(computation, buffers, id, memory);
         }
         let output_slices = &buffers.values[id.index()];
@@ -623,7 +602,6 @@ fn overlap(a: Slice, b: Slice) -> bool {
 
 /// An instruction as a computation of its own, its operands as parameters.
 pub(crate) fn single_instruction(computation: &Computation, instruction: &Instruction) -> Computation {
-    use hlo::attributes::{AttributeValue, Attributes};
     let mut single = Computation {
         name: instruction.name.clone(),
         instructions: Vec::new(),
@@ -639,7 +617,7 @@ pub(crate) fn single_instruction(computation: &Computation, instruction: &Instru
             kind: OpKind::Parameter,
             shape: source.shape.clone(),
             operands: Vec::new(),
-            attributes: Attributes::new().with("parameter_number", AttributeValue::Int(number as i64)),
+            attributes: ParameterAttributes { parameter_number: number as i64 }.into(),
             computations: Vec::new(),
             callee: None,
             annotations: Vec::new(),

@@ -6,6 +6,7 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
 use indexing::{Expr, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
@@ -14,7 +15,7 @@ use crate::elemental::{Elemental, substitute};
 use crate::error::LoweringError;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
-use crate::scalar::{self, Lanes};
+use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::trace::{merged_dimensions, split_merged, trace};
 
@@ -43,7 +44,8 @@ pub fn input_map<'c>(
     let map = maps.window_in_order().ok_or_else(|| no_map(instruction))?;
     let results = instruction.shape.leaves();
     let output = results.first().and_then(|leaf| leaf.as_array()).map_or(&[][..], |array| &array.dimensions);
-    let window: Vec<i64> = instruction.attributes.window().iter().map(|dimension| dimension.size).collect();
+    let ReduceWindowAttributes { window } = instruction.attributes()?;
+    let window: Vec<i64> = window.iter().map(|dimension| dimension.size).collect();
     Ok(OperandMap::new(map, output, &window))
 }
 
@@ -57,7 +59,7 @@ struct CombineLoop {
 /// Sums of floats that are made side by side, and can each be split into parts.
 struct PartialSums<'c> {
     combiner: Combiner,
-    zeros: Vec<Lanes<'c>>,
+    zeros: Vec<RegisterValue<'c>>,
 }
 
 impl<'c> PartialSums<'c> {
@@ -68,7 +70,7 @@ impl<'c> PartialSums<'c> {
     }
 
     fn zero(&self) -> Vec<Value<'c>> {
-        self.zeros.iter().flat_map(Lanes::values).collect()
+        self.zeros.iter().flat_map(RegisterValue::values).collect()
     }
 
     fn plus(&self, emitter: &Elemental<'_, 'c>, total: &[Value<'c>], partial: &[Value<'c>]) -> Vec<Value<'c>> {
@@ -79,7 +81,11 @@ impl<'c> PartialSums<'c> {
 
 impl<'a, 'c> Elemental<'a, 'c> {
     /// reduce at one index of its result.
-    pub(crate) fn reduce(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
+    pub(crate) fn reduce(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let inputs = instruction.operands.len() / 2;
         let map = input_map(self.scope.context(), self.computation, instruction)?.map;
         let sizes: Vec<i64> = map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect();
@@ -116,11 +122,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
         })
     }
 
-    fn initial_values(&mut self, instruction: &'a Instruction, inputs: usize) -> Result<Vec<Lanes<'c>>> {
+    fn initial_values(&mut self, instruction: &'a Instruction, inputs: usize) -> Result<Vec<RegisterValue<'c>>> {
         instruction.operands[inputs..].iter().map(|&operand| self.evaluate(operand, &[])).collect()
     }
 
-    pub(crate) fn in_lanes(&self, value: &Lanes<'c>) -> Lanes<'c> {
+    pub(crate) fn in_lanes(&self, value: &RegisterValue<'c>) -> RegisterValue<'c> {
         scalar::splat(self.builder, value, self.scope.lanes())
     }
 
@@ -229,12 +235,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         instruction: &'a Instruction,
         index: &[Expr<'c>],
         loops: &[CombineLoop],
-        start: Vec<Lanes<'c>>,
+        start: Vec<RegisterValue<'c>>,
         combiner: Option<&Combiner>,
-    ) -> Result<Vec<Lanes<'c>>> {
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let map = input_map(self.scope.context(), self.computation, instruction)?.map;
         let inputs = instruction.operands.len() / 2;
-        let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
+        let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let mut step = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
             let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
             let accumulators = unpack(&start, &state);
@@ -244,7 +250,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 elements.push(emitter.in_lanes(&element));
             }
             let next = emitter.combine_step(&instruction.computations[0], combiner, &accumulators, &elements)?;
-            Ok(next.iter().flat_map(Lanes::values).collect())
+            Ok(next.iter().flat_map(RegisterValue::values).collect())
         };
         let result = match combiner.and_then(|combiner| PartialSums::of(self, combiner, self.scope.lanes(), 1)) {
             Some(sums) => self.sum_over(loops, Vec::new(), state, &sums, &mut step),
@@ -325,13 +331,13 @@ impl<'a, 'c> Elemental<'a, 'c> {
         &mut self,
         computation: &Computation,
         combiner: Option<&Combiner>,
-        accumulators: &[Lanes<'c>],
-        elements: &[Lanes<'c>],
-    ) -> Result<Vec<Lanes<'c>>> {
+        accumulators: &[RegisterValue<'c>],
+        elements: &[RegisterValue<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
         if let (Some(combiner), [accumulator], [element]) = (combiner, accumulators, elements) {
             return Ok(vec![combiner.combine(self.builder, accumulator, element)]);
         }
-        let arguments: Vec<Lanes<'c>> = accumulators.iter().chain(elements).copied().collect();
+        let arguments: Vec<RegisterValue<'c>> = accumulators.iter().chain(elements).copied().collect();
         let next = self.scalar_computation(computation, &arguments)?;
         Ok(next.iter().map(|value| self.in_lanes(value)).collect())
     }
@@ -344,7 +350,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         loops: &[CombineLoop],
         combiner: &Combiner,
         lanes: u32,
-    ) -> Result<Lanes<'c>> {
+    ) -> Result<RegisterValue<'c>> {
         let map = input_map(self.scope.context(), self.computation, instruction)?.map;
         let (Some(last), outer) = (loops.last(), &loops[..loops.len().saturating_sub(1)]) else {
             return Err(LoweringError::bug("vector reduction without loops"));
@@ -355,14 +361,14 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let accumulators = if vectors >= ACCUMULATORS { ACCUMULATORS } else { 1 };
         let identity = combiner.identity(self.builder, Some(lanes));
         let start = vec![identity; accumulators as usize];
-        let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
+        let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
 
         // One vector of elements, the first at `position`, into accumulator `number`.
         let step = |emitter: &mut Self,
                     ranges: &[Expr<'c>],
                     position: Expr<'c>,
-                    accumulator: &Lanes<'c>|
-         -> Result<Lanes<'c>> {
+                    accumulator: &RegisterValue<'c>|
+         -> Result<RegisterValue<'c>> {
             emitter.nested(|emitter| {
                 let lane = emitter.scope.add_lanes(lanes);
                 let mut ranges = ranges.to_vec();
@@ -393,7 +399,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let mut accumulator = unpack(&start, &state);
                 let position = emitter.scope.constant(vector * width);
                 accumulator[number] = step(emitter, &ranges, position, &accumulator[number])?;
-                state = accumulator.iter().flat_map(Lanes::values).collect();
+                state = accumulator.iter().flat_map(RegisterValue::values).collect();
             }
             Ok(state)
         };
@@ -432,17 +438,21 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// reduce-window at one index of its result: positions outside the operand are left out.
-    pub(crate) fn reduce_window(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<Lanes<'c>>> {
+    pub(crate) fn reduce_window(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let inputs = instruction.operands.len() / 2;
         let map = input_map(self.scope.context(), self.computation, instruction)?;
-        let window = instruction.attributes.window();
+        let ReduceWindowAttributes { window } = instruction.attributes()?;
         let initial = self.initial_values(instruction, inputs)?;
         let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
         if sizes.contains(&0) || window.iter().any(|dimension| dimension.size == 0) {
             return Ok(initial);
         }
         let combiner = if inputs == 1 { combiner::recognise(&instruction.computations[0]) } else { None };
-        let start: Vec<Lanes<'c>> = match &combiner {
+        let start: Vec<RegisterValue<'c>> = match &combiner {
             Some(combiner) => vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))],
             None => initial.iter().map(|value| self.in_lanes(value)).collect(),
         };
@@ -450,7 +460,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             .iter()
             .map(|dimension| CombineLoop { extent: dimension.size, sizes: vec![dimension.size] })
             .collect();
-        let state: Vec<Value<'c>> = start.iter().flat_map(Lanes::values).collect();
+        let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let result = self.outer_combine_loops(&loops, Vec::new(), state, &mut |emitter, ranges, state| {
             let accumulators = unpack(&start, &state);
             let conditions = emitter.conditions(&map.conditions, index, &ranges);
@@ -469,7 +479,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                     emitter.combine_step(&instruction.computations[0], combiner.as_ref(), &accumulators, &elements)
                 },
             )?;
-            Ok(next.iter().flat_map(Lanes::values).collect())
+            Ok(next.iter().flat_map(RegisterValue::values).collect())
         })?;
         let result = unpack(&start, &result);
         Ok(match &combiner {
@@ -480,7 +490,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
 }
 
 /// Registers of carried values, grouped as in `like`.
-pub(crate) fn unpack<'c>(like: &[Lanes<'c>], values: &[Value<'c>]) -> Vec<Lanes<'c>> {
+pub(crate) fn unpack<'c>(like: &[RegisterValue<'c>], values: &[Value<'c>]) -> Vec<RegisterValue<'c>> {
     let mut rest = values;
     like.iter()
         .map(|lanes| {

@@ -136,7 +136,9 @@ impl From<LoweringError> for PassFailure {
             LoweringError::Unsupported { instruction, .. } => (FailureKind::Unsupported, Some(instruction.clone())),
             LoweringError::Elided(instruction) => (FailureKind::Invalid, Some(instruction.clone())),
             LoweringError::Dialect(_) => (FailureKind::Invalid, None),
-            LoweringError::Rewrite(_) | LoweringError::Bug(_) => (FailureKind::Bug, None),
+            LoweringError::Rewrite(_) | LoweringError::Attributes(_) | LoweringError::Bug(_) => {
+                (FailureKind::Bug, None)
+            }
         };
         PassFailure::new(kind, error.to_string()).at(instruction)
     }

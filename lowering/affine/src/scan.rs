@@ -6,6 +6,7 @@
 use hlo::attributes::WindowDimension;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
 use indexing::{Expr, Interval};
 
 use crate::elemental::Elemental;
@@ -98,7 +99,7 @@ fn cumulative_dimension(computation: &Computation, instruction: &Instruction) ->
         return None;
     }
     let sizes = &operand_shape(computation, instruction, 0).ok()?.dimensions;
-    let window = instruction.attributes.window();
+    let ReduceWindowAttributes { window } = instruction.attributes().ok()?;
     let is_single = |dimension: &WindowDimension| *dimension == WindowDimension::new(1);
     let mut long = window.iter().enumerate().filter(|(_, dimension)| !is_single(dimension));
     let (dimension, whole) = long.next()?;

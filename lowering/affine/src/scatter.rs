@@ -4,6 +4,7 @@
 //! the loops run in order.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::ops::scatter::ScatterAttributes;
 use indexing::{Expr, IndexingMap, Interval};
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
@@ -12,7 +13,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map, operand_shape};
-use crate::scalar::Lanes;
+use crate::scalar::RegisterValue;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -32,7 +33,8 @@ pub fn emit_scatter<'c>(
         return Ok(());
     }
     let updates = operand_shape(computation, instruction, count + 1)?.dimensions.clone();
-    let is_window = |d: &usize| instruction.attributes.ints("update_window_dims").contains(&(*d as i64));
+    let ScatterAttributes { update_window_dims, .. } = instruction.attributes()?;
+    let is_window = |d: &usize| update_window_dims.contains(&(*d as i64));
     let (window_dims, scatter_dims) = (0..updates.len()).partition(is_window);
     let scatter = Scatter { instruction, map, updates, scatter_dims, window_dims, count, outputs };
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
@@ -102,7 +104,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
             return Ok(());
         }
         let place = emitter.apply(self.map.results(), index, starts)?;
-        let mut arguments: Vec<Lanes<'c>> =
+        let mut arguments: Vec<RegisterValue<'c>> =
             self.outputs.iter().map(|output| emitter.load(output, &place)).collect::<Result<_>>()?;
         for number in 0..self.count {
             let update = InstructionId((self.count + 1 + number) as u32);

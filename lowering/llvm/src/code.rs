@@ -20,11 +20,34 @@ pub struct Code {
 /// Those of each phase.
 pub fn generate(module: OperationRef, target: &Target, kind: Emit, verify: bool) -> Result<Code, Error> {
     let mut timings = Timings::default();
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(module, target))?;
-    if verify {
-        llvm.verify()?;
-    }
-    timed(&mut timings.optimize, || llvm.optimize(KERNEL_PASSES))?;
-    let bytes = timed(&mut timings.emit, || llvm.emit(kind))?;
+    let llvm = translate(module, target, verify, &mut timings)?;
+    let bytes = optimize_and_emit(&llvm, KERNEL_PASSES, kind, &mut timings)?;
     Ok(Code { bytes, timings })
+}
+
+/// LLVM IR of a module of the llvm dialect, checked by LLVM's verifier with `verify`.
+pub(crate) fn translate(
+    module: OperationRef,
+    target: &Target,
+    verify: bool,
+    timings: &mut Timings,
+) -> Result<LlvmModule, Error> {
+    timed(&mut timings.translate, || {
+        let llvm = LlvmModule::translate(module, target)?;
+        if verify {
+            llvm.verify()?;
+        }
+        Ok(llvm)
+    })
+}
+
+/// Code of a kind from LLVM IR, by some of LLVM's passes.
+pub(crate) fn optimize_and_emit(
+    llvm: &LlvmModule,
+    passes: &str,
+    kind: Emit,
+    timings: &mut Timings,
+) -> Result<Vec<u8>, Error> {
+    timed(&mut timings.optimize, || llvm.optimize(passes))?;
+    timed(&mut timings.emit, || llvm.emit(kind))
 }

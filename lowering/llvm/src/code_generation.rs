@@ -10,11 +10,12 @@
 
 use crate::{
     Emit, Error, LlvmModule, Target,
+    code::{Code, generate, optimize_and_emit, translate},
     llvm_module::KERNEL_PASSES,
     partition::{OPERATIONS_PER_SHARD, Shard, partition},
     timing::{Timings, timed},
 };
-use melior::ir::{Module, OperationRef};
+use melior::ir::Module;
 use std::{
     num::NonZero,
     sync::{Mutex, PoisonError, mpsc},
@@ -59,8 +60,9 @@ pub fn generate_code(module: &Module, target: &Target, options: CodeGenerationOp
     let mut timings = Timings::default();
     let shards = timed(&mut timings.translate, || partition(module, options.operations_per_shard))?;
     let Some(shards) = shards else {
-        let llvm = timed(&mut timings.translate, || translate(module.as_operation(), target, options.verify))?;
-        return Ok(GeneratedCode { objects: vec![object(&llvm, &mut timings)?], threads: 1, timings });
+        let Code { bytes, timings: own } = generate(module.as_operation(), target, Emit::Object, options.verify)?;
+        timings.add(&own);
+        return Ok(GeneratedCode { objects: vec![bytes], threads: 1, timings });
     };
     let threads = match options.threads {
         0 => thread::available_parallelism().map_or(1, NonZero::get),
@@ -69,19 +71,6 @@ pub fn generate_code(module: &Module, target: &Target, options: CodeGenerationOp
     .min(shards.len());
     let objects = generate_shards(shards, target, options.verify, threads, &mut timings)?;
     Ok(GeneratedCode { objects, threads, timings })
-}
-
-fn translate(module: OperationRef, target: &Target, verify: bool) -> Result<LlvmModule, Error> {
-    let llvm = LlvmModule::translate(module, target)?;
-    if verify {
-        llvm.verify()?;
-    }
-    Ok(llvm)
-}
-
-fn object(llvm: &LlvmModule, timings: &mut Timings) -> Result<Vec<u8>, Error> {
-    timed(&mut timings.optimize, || llvm.optimize(KERNEL_PASSES))?;
-    timed(&mut timings.emit, || llvm.emit(Emit::Object))
 }
 
 /// The object of a shard, by its number, and its timings.
@@ -102,20 +91,18 @@ fn generate_shards(
         std::iter::from_fn(|| next().ok())
             .map(|(number, llvm)| {
                 let mut timings = Timings::default();
-                let object = object(&llvm, &mut timings);
+                let object = optimize_and_emit(&llvm, KERNEL_PASSES, Emit::Object, &mut timings);
                 (number, object, timings)
             })
             .collect()
     };
     let (translated, mut generated, elapsed) = thread::scope(|scope| {
         let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let translated = timed(&mut timings.translate, || {
-            shards.into_iter().enumerate().try_for_each(|(number, shard)| {
-                let target = target.clone().with_effort(shard.effort);
-                let llvm = translate(shard.module.as_operation(), &target, verify)?;
-                // The receiver lives longer than this scope.
-                sender.send((number, llvm)).map_err(|_| Error::Emit("no thread takes shards".into()))
-            })
+        let translated = shards.into_iter().enumerate().try_for_each(|(number, shard)| {
+            let target = target.clone().with_effort(shard.effort);
+            let llvm = translate(shard.module.as_operation(), &target, verify, timings)?;
+            // The receiver lives longer than this scope.
+            sender.send((number, llvm)).map_err(|_| Error::Emit("no thread takes shards".into()))
         });
         drop(sender);
         let start = Instant::now();

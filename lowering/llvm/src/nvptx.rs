@@ -5,7 +5,9 @@
 //! pointers. Vector loads become vector instructions where they carry their alignment.
 
 use crate::{
-    Emit, Error, LlvmModule, LoweringOptions, Target, libdevice,
+    Emit, Error, LoweringOptions, Target,
+    code::{optimize_and_emit, translate},
+    libdevice,
     timing::{Timings, timed},
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
@@ -57,13 +59,9 @@ pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions
 pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, Error> {
     let mut timings = Timings::default();
     let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
-    let llvm = timed(&mut timings.translate, || LlvmModule::translate(kernels, target))?;
-    if verify {
-        llvm.verify()?;
-    }
+    let llvm = translate(kernels, target, verify, &mut timings)?;
     libdevice::bind_instructions(&llvm)?;
-    timed(&mut timings.optimize, || llvm.optimize(PASSES))?;
-    let text = timed(&mut timings.emit, || llvm.emit(Emit::Assembly))?;
+    let text = optimize_and_emit(&llvm, PASSES, Emit::Assembly, &mut timings)?;
     let text = String::from_utf8(text).map_err(|error| Error::Emit(error.to_string()))?;
     Ok(Ptx { text, timings })
 }

@@ -25,6 +25,14 @@ impl Timings {
         self.lower + self.translate + self.optimize + self.emit
     }
 
+    /// Adds the times of another piece of work.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.lower += other.lower;
+        self.translate += other.translate;
+        self.optimize += other.optimize;
+        self.emit += other.emit;
+    }
+
     /// Adds what threads did in the time that `elapsed` on the calling thread.
     pub(crate) fn add_parallel<'t>(&mut self, elapsed: Duration, threads: impl Iterator<Item = &'t Self>) {
         let (mut optimize, mut emit) = (Duration::ZERO, Duration::ZERO);

@@ -1,10 +1,10 @@
 //! custom-call: functions that the runtime knows by name.
 
-use hlo::attributes::AttributeValue;
 use hlo::graph::{Computation, Instruction};
+use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::shape::{ArrayShape, Shape};
 
-use super::{Argument, Call, array_operands, arrays, shape_words, sort};
+use super::{Argument, Call, array_operands, arrays, attributes_of, shape_words, sort};
 use crate::program::LoopOptions;
 
 /// Descriptor: bytes of the name and of the configuration, operands, results, whether the result is a tuple; of each
@@ -15,7 +15,8 @@ pub(super) fn custom_call(
     instruction: &Instruction,
     options: &LoopOptions,
 ) -> Result<Call, String> {
-    let target = instruction.attributes.word("custom_call_target").unwrap_or_default();
+    let attributes: CustomCallAttributes = attributes_of(instruction)?;
+    let target = attributes.custom_call_target;
     if !(options.custom_calls)(target) {
         if target == "TopK" {
             return sort::top_k(computation, instruction, true);
@@ -31,10 +32,8 @@ pub(super) fn custom_call(
         results.len() as i64,
         matches!(instruction.shape, Shape::Tuple(_)).into(),
     ];
-    let constraints = match instruction.attributes.get("operand_layout_constraints") {
-        Some(AttributeValue::Shapes(shapes)) => shapes.iter().flat_map(arrays).collect(),
-        _ => Vec::new(),
-    };
+    let constraints: Vec<&ArrayShape> =
+        attributes.operand_layout_constraints.into_iter().flatten().flat_map(arrays).collect();
     for (number, operand) in operands.into_iter().enumerate() {
         descriptor.extend(array_words(operand, constraints.get(number).copied()));
     }

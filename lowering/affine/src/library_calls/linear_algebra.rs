@@ -2,23 +2,25 @@
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction};
+use hlo::ops::cholesky::CholeskyAttributes;
 use hlo::ops::enumerations::{FftType, TransposeKind};
+use hlo::ops::fft::FftAttributes;
+use hlo::ops::triangular_solve::TriangularSolveAttributes;
 use hlo::shape::ArrayShape;
 
-use super::{Argument, Call, array_operands, primitive_type};
+use super::{Argument, Call, array_operands, attributes_of, primitive_type};
 
 /// Descriptor: kind, whether f64, batch, dimensions, their three sizes (of the real side).
 pub(super) fn fft(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
     let operand = operand(computation, instruction, 0)?;
-    let attributes = &instruction.attributes;
-    let kind = attributes.word("fft_type").and_then(|word| word.parse().ok()).ok_or("fft without a type")?;
-    let kind = match kind {
+    let attributes: FftAttributes = attributes_of(instruction)?;
+    let kind = match attributes.fft_type {
         FftType::Fft => 0,
         FftType::Ifft => 1,
         FftType::Rfft => 2,
         FftType::Irfft => 3,
     };
-    let lengths = attributes.ints("fft_length");
+    let lengths = attributes.fft_length;
     let is_double = match operand.element_type.real_part() {
         ElementType::F32 => false,
         ElementType::F64 => true,
@@ -26,7 +28,7 @@ pub(super) fn fft(computation: &Computation, instruction: &Instruction) -> Resul
     };
     let batch: i64 = operand.dimensions[..operand.rank().saturating_sub(lengths.len())].iter().product();
     let mut descriptor = vec![kind, is_double.into(), batch, lengths.len() as i64];
-    descriptor.extend((0..3).map(|number| lengths.get(number).copied().unwrap_or(1)));
+    descriptor.extend(lengths.iter().copied().chain([1; 3]).take(3));
     Ok(Call { symbol: "halo_fft", descriptor, arguments: vec![Argument::Operand(0), Argument::Result(0)] })
 }
 
@@ -34,24 +36,23 @@ pub(super) fn fft(computation: &Computation, instruction: &Instruction) -> Resul
 pub(super) fn cholesky(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
     let matrices = operand(computation, instruction, 0)?;
     let [batch, size, _] = matrix_sizes(matrices)?;
-    let descriptor = vec![matrix_type(matrices)?, batch, size, instruction.attributes.flag("lower").into()];
+    let descriptor =
+        vec![matrix_type(matrices)?, batch, size, attributes_of::<CholeskyAttributes>(instruction)?.lower.into()];
     Ok(Call { symbol: "halo_cholesky", descriptor, arguments: vec![Argument::Operand(0), Argument::Result(0)] })
 }
 
 /// Descriptor: element type, batch, rows, columns, left side, lower, unit diagonal, transposition.
 pub(super) fn triangular_solve(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
-    let attributes = &instruction.attributes;
+    let attributes: TriangularSolveAttributes = attributes_of(instruction)?;
     let b = operand(computation, instruction, 1)?;
     let [batch, rows, columns] = matrix_sizes(b)?;
-    let transpose = attributes.word("transpose_a").and_then(|word| word.parse().ok());
-    let transpose = match transpose.ok_or("triangular-solve without transpose_a")? {
+    let transpose = match attributes.transpose_a {
         TransposeKind::NoTranspose => 0,
         TransposeKind::Transpose => 1,
         TransposeKind::Adjoint => 2,
     };
-    let flag = |name: &str| i64::from(attributes.flag(name));
-    let descriptor =
-        vec![matrix_type(b)?, batch, rows, columns, flag("left_side"), flag("lower"), flag("unit_diagonal"), transpose];
+    let flags = [attributes.left_side, attributes.lower, attributes.unit_diagonal].map(i64::from);
+    let descriptor = [&[matrix_type(b)?, batch, rows, columns][..], &flags, &[transpose]].concat();
     let arguments = vec![Argument::Operand(0), Argument::Operand(1), Argument::Result(0)];
     Ok(Call { symbol: "halo_triangular_solve", descriptor, arguments })
 }

@@ -18,6 +18,8 @@ mod sort;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::top_k::TopKAttributes;
+use hlo::ops::typed_attributes::OperationAttributes;
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::Attribute;
 use melior::ir::attribute::{FlatSymbolRefAttribute, TypeAttribute};
@@ -60,6 +62,11 @@ enum Argument {
     Text(String),
 }
 
+/// The attributes of an instruction, which its verifier has seen.
+fn attributes_of<'a, T: OperationAttributes<'a>>(instruction: &'a Instruction) -> std::result::Result<T, String> {
+    instruction.attributes().map_err(|error| error.to_string())
+}
+
 /// What an instruction calls; `None` if its operation calls nothing, an explanation if this use of it cannot be called.
 fn call_of(
     computation: &Computation,
@@ -68,18 +75,18 @@ fn call_of(
 ) -> std::result::Result<Option<Call>, String> {
     let call = match instruction.kind {
         OpKind::Sort => sort::sort(computation, instruction)?,
-        OpKind::TopK => sort::top_k(computation, instruction, instruction.attributes.get("largest").is_none())?,
+        OpKind::TopK => sort::top_k(computation, instruction, attributes_of::<TopKAttributes>(instruction)?.largest)?,
         OpKind::Fft => linear_algebra::fft(computation, instruction)?,
         OpKind::Cholesky => linear_algebra::cholesky(computation, instruction)?,
         OpKind::TriangularSolve => linear_algebra::triangular_solve(computation, instruction)?,
         OpKind::CustomCall => custom_call::custom_call(computation, instruction, options)?,
         OpKind::Rng => random::rng(instruction)?,
         OpKind::RngBitGenerator => random::bit_generator(computation, instruction)?,
-        OpKind::RngGetAndUpdateState => random::get_and_update_state(instruction),
+        OpKind::RngGetAndUpdateState => random::get_and_update_state(instruction)?,
         OpKind::Infeed => feeds::infeed(instruction),
         OpKind::Outfeed => feeds::outfeed(computation, instruction),
-        OpKind::Send => feeds::send(computation, instruction),
-        OpKind::RecvDone => feeds::receive(instruction),
+        OpKind::Send => feeds::send(computation, instruction)?,
+        OpKind::RecvDone => feeds::receive(instruction)?,
         _ => return Ok(None),
     };
     let addresses = array_operands(computation, instruction).len() + arrays(&instruction.shape).len();
@@ -87,26 +94,6 @@ fn call_of(
         return Err(format!("{addresses} arrays, more than {MAX_ARGUMENTS}"));
     }
     Ok(Some(call))
-}
-
-/// Whether an operation calls the runtime.
-pub(crate) fn is_library_call(kind: OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Sort
-            | OpKind::TopK
-            | OpKind::Fft
-            | OpKind::Cholesky
-            | OpKind::TriangularSolve
-            | OpKind::CustomCall
-            | OpKind::Rng
-            | OpKind::RngBitGenerator
-            | OpKind::RngGetAndUpdateState
-            | OpKind::Infeed
-            | OpKind::Outfeed
-            | OpKind::Send
-            | OpKind::RecvDone
-    )
 }
 
 /// Rejects calls that the runtime does not have; other operations pass.
@@ -172,7 +159,7 @@ fn shape_words(shape: &ArrayShape) -> impl Iterator<Item = i64> + '_ {
 }
 
 impl<'c> Program<'_, 'c> {
-    /// Emits the call of an instruction for which [`is_library_call`] holds.
+    /// Emits the call of an instruction whose operation is lowered to one.
     pub(crate) fn library_call(
         &self,
         computation: &Computation,

@@ -3,13 +3,15 @@
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction};
 use hlo::ops::enumerations::{RandomDistribution, RngAlgorithm};
+use hlo::ops::rng::RngAttributes;
+use hlo::ops::rng_bit_generator::RngBitGeneratorAttributes;
+use hlo::ops::rng_get_and_update_state::RngGetAndUpdateStateAttributes;
 
-use super::{Argument, Call, array_operands, arrays, primitive_type, shape_words};
+use super::{Argument, Call, array_operands, arrays, attributes_of, primitive_type, shape_words};
 
 /// Descriptor: distribution (0 uniform, 1 normal), element type, number of elements.
 pub(super) fn rng(instruction: &Instruction) -> Result<Call, String> {
-    let distribution = instruction.attributes.word("distribution").and_then(|word| word.parse().ok());
-    let distribution = match distribution.ok_or("rng without a distribution")? {
+    let distribution = match attributes_of::<RngAttributes>(instruction)?.distribution {
         RandomDistribution::Uniform => 0,
         RandomDistribution::Normal => 1,
     };
@@ -26,8 +28,7 @@ pub(super) fn rng(instruction: &Instruction) -> Result<Call, String> {
 /// Descriptor: algorithm (0 Philox, 1 Threefry), 64-bit words of the state, then element type, rank and dimensions of
 /// the bits.
 pub(super) fn bit_generator(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
-    let algorithm = instruction.attributes.word("algorithm").and_then(|word| word.parse().ok());
-    let algorithm = match algorithm.ok_or("rng-bit-generator without an algorithm")? {
+    let algorithm = match attributes_of::<RngBitGeneratorAttributes>(instruction)?.algorithm {
         // XLA:CPU's default.
         RngAlgorithm::Default | RngAlgorithm::Philox => 0,
         RngAlgorithm::ThreeFry => 1,
@@ -47,7 +48,7 @@ pub(super) fn bit_generator(computation: &Computation, instruction: &Instruction
 }
 
 /// Descriptor: what the state grows by.
-pub(super) fn get_and_update_state(instruction: &Instruction) -> Call {
-    let descriptor = vec![instruction.attributes.int("delta").unwrap_or(0)];
-    Call { symbol: "halo_rng_get_and_update_state", descriptor, arguments: vec![Argument::Result(0)] }
+pub(super) fn get_and_update_state(instruction: &Instruction) -> Result<Call, String> {
+    let descriptor = vec![attributes_of::<RngGetAndUpdateStateAttributes>(instruction)?.delta];
+    Ok(Call { symbol: "halo_rng_get_and_update_state", descriptor, arguments: vec![Argument::Result(0)] })
 }

@@ -5,9 +5,10 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::sort::SortAttributes;
 use mlir_ext::builder::Value;
 
-use super::{Argument, Call, array_operands, primitive_type};
+use super::{Argument, Call, array_operands, attributes_of, primitive_type};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{load_scalar_at, pointer_type};
@@ -41,10 +42,12 @@ pub(super) fn sort(computation: &Computation, instruction: &Instruction) -> Resu
     let (Some(first), [comparator]) = (operands.first(), &instruction.computations[..]) else {
         return Err("a sort without operands or comparator".into());
     };
-    let along = instruction.attributes.ints("dimensions").first().copied().unwrap_or(0) as usize;
+    let along = attributes_of::<SortAttributes>(instruction)?.dimensions.index();
     let size = |dimensions: &[i64]| dimensions.iter().product::<i64>();
-    let (outer, rest) = first.dimensions.split_at(along.min(first.dimensions.len()));
-    let (length, inner) = rest.split_first().map_or((1, 1), |(&length, inner)| (length, size(inner)));
+    let outer = first.dimensions.get(..along).ok_or("a sort beyond its dimensions")?;
+    // A scalar is a row of one.
+    let (length, inner) =
+        first.dimensions[along..].split_first().map_or((1, 1), |(&length, inner)| (length, size(inner)));
     let key = key_order(comparator).filter(|key| key.operand < operands.len());
     let order = key.map_or(Order::Comparator, |key| key.order);
     let needs_comparator = matches!(order, Order::Comparator | Order::Less);
@@ -78,15 +81,10 @@ pub(super) fn top_k(computation: &Computation, instruction: &Instruction, larges
     if operand.element_type.is_complex() || indices.element_type != ElementType::S32 {
         return Err(format!("topk of {operand} with indices {indices}"));
     }
-    let (&length, rows) = operand.dimensions.split_last().ok_or("topk of a scalar")?;
-    let k = values.dimensions.last().copied().unwrap_or(0);
-    let descriptor = vec![
-        primitive_type(operand.element_type),
-        rows.iter().product(),
-        length,
-        k,
-        (largest || instruction.attributes.flag("largest")).into(),
-    ];
+    let (Some((&length, rows)), Some(&k)) = (operand.dimensions.split_last(), values.dimensions.last()) else {
+        return Err("topk of a scalar".into());
+    };
+    let descriptor = vec![primitive_type(operand.element_type), rows.iter().product(), length, k, largest.into()];
     let arguments = vec![Argument::Operand(0), Argument::Result(0), Argument::Result(1)];
     Ok(Call { symbol: "halo_top_k", descriptor, arguments })
 }

@@ -8,7 +8,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use super::convert::convert;
 use super::small_float::Format;
-use super::{Lanes, register_type, registers, table};
+use super::{RegisterValue, register_type, registers, table};
 
 /// An associative and commutative operation on elements of one type.
 ///
@@ -73,7 +73,7 @@ impl Combiner {
     }
 
     /// The accumulator that changes nothing, in every lane.
-    pub fn identity<'c>(&self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> Lanes<'c> {
+    pub fn identity<'c>(&self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> RegisterValue<'c> {
         let r#type = register_type(builder, self.accumulator, lanes);
         let name = self.reduction().unwrap_or_default();
         let width = self.accumulator.bit_width();
@@ -102,28 +102,33 @@ impl Combiner {
         };
         let imaginary = if name == "mul" { 0.0 } else { -0.0 };
         let imaginary = self.accumulator.is_complex().then(|| builder.constant_float(r#type, imaginary));
-        Lanes { element_type: self.accumulator, lanes, value, imaginary }
+        RegisterValue { element_type: self.accumulator, lanes, value, imaginary }
     }
 
     /// An element, or an accumulator, as an accumulator.
-    pub fn widen<'c>(&self, builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Lanes<'c> {
+    pub fn widen<'c>(&self, builder: &OpBuilder<'c>, value: &RegisterValue<'c>) -> RegisterValue<'c> {
         convert(builder, value, self.accumulator).unwrap_or(*value)
     }
 
     /// An accumulator as an element.
-    pub fn finish<'c>(&self, builder: &OpBuilder<'c>, accumulator: &Lanes<'c>) -> Lanes<'c> {
+    pub fn finish<'c>(&self, builder: &OpBuilder<'c>, accumulator: &RegisterValue<'c>) -> RegisterValue<'c> {
         convert(builder, accumulator, self.element_type).unwrap_or(*accumulator)
     }
 
     /// Combines lane by lane, to an accumulator.
-    pub fn combine<'c>(&self, builder: &OpBuilder<'c>, a: &Lanes<'c>, b: &Lanes<'c>) -> Lanes<'c> {
+    pub fn combine<'c>(
+        &self,
+        builder: &OpBuilder<'c>,
+        a: &RegisterValue<'c>,
+        b: &RegisterValue<'c>,
+    ) -> RegisterValue<'c> {
         let (a, b) = (self.widen(builder, a), self.widen(builder, b));
         // Recognised combiners are rows of the table.
         table::emit(builder, self.kind, &[a, b]).unwrap_or(a)
     }
 
     /// Combines the lanes of a vector of accumulators to a single one, in any order.
-    pub fn horizontal<'c>(&self, builder: &OpBuilder<'c>, vector: &Lanes<'c>) -> Lanes<'c> {
+    pub fn horizontal<'c>(&self, builder: &OpBuilder<'c>, vector: &RegisterValue<'c>) -> RegisterValue<'c> {
         let Some(lanes) = vector.lanes else { return *vector };
         let name = self.reduction().unwrap_or_default();
         let reduce = |value: Value<'c>| {
@@ -140,10 +145,10 @@ impl Combiner {
         match vector.imaginary {
             None => {
                 let value = table::bring_into_type(builder, self.accumulator, reduce(vector.value));
-                Lanes::real(builder, self.accumulator, value)
+                RegisterValue::real(builder, self.accumulator, value)
             }
             Some(imaginary) if name == "add" => {
-                Lanes::complex(builder, self.accumulator, reduce(vector.value), reduce(imaginary))
+                RegisterValue::complex(builder, self.accumulator, reduce(vector.value), reduce(imaginary))
             }
             Some(_) => (1..lanes).fold(registers::extract(builder, vector, 0), |product, lane| {
                 self.combine(builder, &product, &registers::extract(builder, vector, lane))

@@ -2,13 +2,16 @@
 
 use hlo::attributes::Attributes;
 use hlo::element_type::{ElementClass, ElementType};
+use hlo::op_kind::OpKind;
+use hlo::ops::compare::CompareAttributes;
 use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
+use hlo::ops::typed_attributes::OperationAttributes;
 use melior::ir::Type;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::complex::{self, Complex};
-use super::{Lanes, table};
+use super::{RegisterValue, table};
 
 /// What a comparison asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +25,21 @@ pub struct Comparison {
 impl Comparison {
     /// The comparison of an instruction's attributes `direction` and `type`.
     pub fn from_attributes(attributes: &Attributes) -> Option<Self> {
-        let direction = attributes.word("direction")?.parse().ok()?;
-        let total_order = attributes.word("type") == Some(ComparisonType::TotalOrder.text());
-        Some(Comparison { direction, total_order })
+        let compare = CompareAttributes::read(OpKind::Compare, attributes).ok()?;
+        Some(Comparison {
+            direction: compare.direction,
+            total_order: compare.r#type == Some(ComparisonType::TotalOrder),
+        })
     }
 }
 
 /// Compares elements of one type; the result is `pred`. Complex numbers are only equal or not.
-pub fn compare<'c>(builder: &OpBuilder<'c>, comparison: Comparison, a: &Lanes<'c>, b: &Lanes<'c>) -> Option<Lanes<'c>> {
+pub fn compare<'c>(
+    builder: &OpBuilder<'c>,
+    comparison: Comparison,
+    a: &RegisterValue<'c>,
+    b: &RegisterValue<'c>,
+) -> Option<RegisterValue<'c>> {
     if a.element_type != b.element_type {
         return None;
     }
@@ -48,7 +58,7 @@ pub fn compare<'c>(builder: &OpBuilder<'c>, comparison: Comparison, a: &Lanes<'c
             complex::compare(builder, signed_predicate(comparison.direction), operands[0], operands[1])?
         }
     };
-    Some(Lanes::real(builder, ElementType::Pred, result))
+    Some(RegisterValue::real(builder, ElementType::Pred, result))
 }
 
 /// Signed integers in the total order of the floats: the bits, all but the sign inverted for negative ones.

@@ -10,10 +10,10 @@ use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::small_float::Format;
-use super::{Lanes, from_memory, integer, memory_type, registers, table, to_memory};
+use super::{RegisterValue, from_memory, integer, memory_type, registers, table, to_memory};
 
 /// The value of each element in another type; `None` from complex to real numbers.
-pub fn convert<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, to: ElementType) -> Option<Lanes<'c>> {
+pub fn convert<'c>(builder: &OpBuilder<'c>, value: &RegisterValue<'c>, to: ElementType) -> Option<RegisterValue<'c>> {
     let from = value.element_type;
     if from == to {
         return Some(*value);
@@ -27,20 +27,20 @@ pub fn convert<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, to: ElementType) 
     }
     let part = |value: Value<'c>| {
         let element_type = from.real_part();
-        convert_real(builder, &Lanes::real(builder, element_type, value), to.real_part()).value
+        convert_real(builder, &RegisterValue::real(builder, element_type, value), to.real_part()).value
     };
-    Some(Lanes::complex(builder, to, part(value.value), part(imaginary)))
+    Some(RegisterValue::complex(builder, to, part(value.value), part(imaginary)))
 }
 
 /// As [`convert`], of elements that are not complex.
-fn convert_real<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, to: ElementType) -> Lanes<'c> {
+fn convert_real<'c>(builder: &OpBuilder<'c>, value: &RegisterValue<'c>, to: ElementType) -> RegisterValue<'c> {
     let from = value.element_type;
     if from == to {
         return *value;
     }
     if to.is_complex() {
         let re = convert_real(builder, value, to.real_part()).value;
-        return Lanes::complex(builder, to, re, builder.float_like(re, 0.0));
+        return RegisterValue::complex(builder, to, re, builder.float_like(re, 0.0));
     }
     let element = registers::scalar_type(builder, to);
     let result = match (from.class(), to.class()) {
@@ -52,10 +52,10 @@ fn convert_real<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, to: ElementType)
         (_, ElementClass::Float) => table::bring_into_type(builder, to, builder.uitofp(value.value, element)),
         _ => integer::wrap(builder, to, convert_integer(builder, from, to, value.value)),
     };
-    Lanes::real(builder, to, result)
+    RegisterValue::real(builder, to, result)
 }
 
-fn is_not_zero<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Lanes<'c> {
+fn is_not_zero<'c>(builder: &OpBuilder<'c>, value: &RegisterValue<'c>) -> RegisterValue<'c> {
     let is_float = matches!(value.element_type.class(), ElementClass::Float | ElementClass::Complex);
     let is_not_zero = |part| match is_float {
         true => builder.cmpf(CmpfPredicate::Une, part, builder.float_like(part, 0.0)),
@@ -63,7 +63,7 @@ fn is_not_zero<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Lanes<'c> {
     };
     let result = is_not_zero(value.value);
     let result = value.imaginary.map_or(result, |imaginary| builder.ori(result, is_not_zero(imaginary)));
-    Lanes::real(builder, ElementType::Pred, result)
+    RegisterValue::real(builder, ElementType::Pred, result)
 }
 
 /// Width of the register of an integer or `pred` type.
@@ -151,7 +151,11 @@ fn float_to_integer<'c>(builder: &OpBuilder<'c>, from: ElementType, to: ElementT
 }
 
 /// The bits of each element as another type of the same width.
-pub fn bitcast_convert<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, to: ElementType) -> Option<Lanes<'c>> {
+pub fn bitcast_convert<'c>(
+    builder: &OpBuilder<'c>,
+    value: &RegisterValue<'c>,
+    to: ElementType,
+) -> Option<RegisterValue<'c>> {
     let from = value.element_type;
     if from == to {
         return Some(*value);

@@ -1,6 +1,6 @@
 //! Register values and the emission of elementwise operations on them.
 //!
-//! A [`Lanes`] holds one element or a vector of elements. Registers hold `pred` as `i1`, integers of 8 bits and
+//! A [`RegisterValue`] holds one element or a vector of elements. Registers hold `pred` as `i1`, integers of 8 bits and
 //! more as their own width, 2- and 4-bit integers as `i8` (kept in range after each operation), `f32`/`f64` as
 //! themselves, every smaller float as an `f32` that is exactly a value of its type, complex numbers as two values.
 //!
@@ -39,7 +39,7 @@ pub use registers::{constant, from_elements, from_memory, load_type, memory_type
 
 /// One element or a vector of elements in registers.
 #[derive(Clone, Copy, Debug)]
-pub struct Lanes<'c> {
+pub struct RegisterValue<'c> {
     /// Type of the elements in HLO.
     pub element_type: ElementType,
     /// Number of lanes; `None` for a single element that is not a vector.
@@ -50,15 +50,15 @@ pub struct Lanes<'c> {
     pub imaginary: Option<Value<'c>>,
 }
 
-impl<'c> Lanes<'c> {
+impl<'c> RegisterValue<'c> {
     /// Real (not complex) elements in a register of [`register_type`].
     pub fn real(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Self {
-        Lanes { element_type, lanes: builder.lanes_of(value.r#type()), value, imaginary: None }
+        RegisterValue { element_type, lanes: builder.lanes_of(value.r#type()), value, imaginary: None }
     }
 
     /// Elements with real and imaginary parts.
     pub fn complex(builder: &OpBuilder<'c>, element_type: ElementType, re: Value<'c>, im: Value<'c>) -> Self {
-        Lanes { element_type, lanes: builder.lanes_of(re.r#type()), value: re, imaginary: Some(im) }
+        RegisterValue { element_type, lanes: builder.lanes_of(re.r#type()), value: re, imaginary: Some(im) }
     }
 
     /// The value and, of complex elements, the imaginary part: what a loop carries.
@@ -68,7 +68,7 @@ impl<'c> Lanes<'c> {
 
     /// Elements of the same type and number in other registers, the inverse of [`Self::values`].
     pub fn with_values(&self, values: &[Value<'c>]) -> Self {
-        Lanes {
+        RegisterValue {
             value: values.first().copied().unwrap_or(self.value),
             imaginary: self.imaginary.map(|imaginary| values.get(1).copied().unwrap_or(imaginary)),
             ..*self
@@ -87,7 +87,7 @@ pub struct Unsupported {
 }
 
 impl Unsupported {
-    fn new(kind: OpKind, operands: &[Lanes]) -> Self {
+    fn new(kind: OpKind, operands: &[RegisterValue]) -> Self {
         let types: Vec<&str> = operands.iter().map(|operand| operand.element_type.name()).collect();
         Unsupported { kind, operands: format!("({})", types.join(", ")) }
     }
@@ -109,11 +109,11 @@ pub fn elementwise<'c>(
     builder: &OpBuilder<'c>,
     kind: OpKind,
     attributes: &Attributes,
-    operands: &[Lanes<'c>],
+    operands: &[RegisterValue<'c>],
     result: ElementType,
-) -> Result<Lanes<'c>, Unsupported> {
+) -> Result<RegisterValue<'c>, Unsupported> {
     let lanes = operands.iter().find_map(|operand| operand.lanes);
-    let operands: Vec<Lanes> = operands.iter().map(|operand| splat(builder, operand, lanes)).collect();
+    let operands: Vec<RegisterValue> = operands.iter().map(|operand| splat(builder, operand, lanes)).collect();
     match special::find(kind) {
         Some(emit) => emit(builder, attributes, &operands, result),
         None => table::emit(builder, kind, &operands),

@@ -5,7 +5,7 @@ use melior::ir::Type;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::OpBuilder;
 
-use super::{Lanes, registers, table};
+use super::{RegisterValue, registers, table};
 
 /// Rounds to nearest, ties to even, with `mantissa_bits`; then values whose exponent does not fit `exponent_bits`
 /// become infinity or zero of their sign. There are no subnormal results unless the type has no more exponent bits
@@ -15,10 +15,10 @@ use super::{Lanes, registers, table};
 /// `f32`. `None` for element types that are not floats and formats without exponent or with negative mantissa bits.
 pub fn reduce_precision<'c>(
     builder: &OpBuilder<'c>,
-    value: &Lanes<'c>,
+    value: &RegisterValue<'c>,
     exponent_bits: i64,
     mantissa_bits: i64,
-) -> Option<Lanes<'c>> {
+) -> Option<RegisterValue<'c>> {
     if value.element_type.class() != ElementClass::Float || exponent_bits < 1 || mantissa_bits < 0 {
         return None;
     }
@@ -56,5 +56,5 @@ pub fn reduce_precision<'c>(
     let reduced = if half.is_some() { builder.extf(reduced, register) } else { reduced };
     let result = builder.select(is_nan, value.value, reduced);
     let result = table::bring_into_type(builder, value.element_type, result);
-    Some(Lanes::real(builder, value.element_type, result))
+    Some(RegisterValue::real(builder, value.element_type, result))
 }

@@ -8,7 +8,7 @@ use melior::ir::Type;
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 
-use super::Lanes;
+use super::RegisterValue;
 use super::small_float::{self, Format};
 
 /// Type of the registers that hold one element (of complex types: one part), without vector lanes.
@@ -46,7 +46,7 @@ pub fn memory_type<'c>(builder: &OpBuilder<'c>, element_type: ElementType) -> Ty
 pub fn load_type<'c>(builder: &OpBuilder<'c>, element_type: ElementType, lanes: Option<u32>) -> Type<'c> {
     let memory = memory_type(builder, element_type);
     match element_type.is_complex() {
-        true => builder.vector_type(2 * lanes.unwrap_or(1), memory),
+        true => builder.vector_type(lanes.map_or(2, |lanes| 2 * lanes), memory),
         false => with_lanes(builder, memory, lanes),
     }
 }
@@ -57,8 +57,8 @@ pub fn from_memory<'c>(
     element_type: ElementType,
     lanes: Option<u32>,
     loaded: Value<'c>,
-) -> Lanes<'c> {
-    let real = |value| Lanes { element_type, lanes, value, imaginary: None };
+) -> RegisterValue<'c> {
+    let real = |value| RegisterValue { element_type, lanes, value, imaginary: None };
     match element_type.class() {
         ElementClass::Predicate => real(builder.cmpi(CmpiPredicate::Ne, loaded, builder.integer_like(loaded, 0))),
         ElementClass::Signed | ElementClass::Unsigned => real(loaded),
@@ -74,13 +74,13 @@ pub fn from_memory<'c>(
                     (builder.shuffle(loaded, loaded, &part(0)), builder.shuffle(loaded, loaded, &part(1)))
                 }
             };
-            Lanes { element_type, lanes, value: re, imaginary: Some(im) }
+            RegisterValue { element_type, lanes, value: re, imaginary: Some(im) }
         }
     }
 }
 
 /// The value of [`load_type`] to store for registers, which hold values of their type exactly.
-pub fn to_memory<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Value<'c> {
+pub fn to_memory<'c>(builder: &OpBuilder<'c>, value: &RegisterValue<'c>) -> Value<'c> {
     let element_type = value.element_type;
     match (element_type.class(), value.imaginary) {
         (ElementClass::Predicate, _) => builder.extui(value.value, memory_type(builder, element_type)),
@@ -100,12 +100,17 @@ pub fn to_memory<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>) -> Value<'c> {
 }
 
 /// Every lane the element whose literal bytes are given; missing bytes count as zero.
-pub fn constant<'c>(builder: &OpBuilder<'c>, element_type: ElementType, bytes: &[u8], lanes: Option<u32>) -> Lanes<'c> {
+pub fn constant<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    bytes: &[u8],
+    lanes: Option<u32>,
+) -> RegisterValue<'c> {
     let width = element_type.byte_width();
     let r#type = register_type(builder, element_type, lanes);
     let bits = |first: usize, width: usize| {
-        (0..width)
-            .fold(0u64, |bits, byte| bits | u64::from(bytes.get(first + byte).copied().unwrap_or(0)) << (8 * byte))
+        let bytes = bytes.iter().skip(first).take(width);
+        bytes.zip(0..).fold(0u64, |bits, (&byte, place)| bits | u64::from(byte) << (8 * place))
     };
     let (value, imaginary) = match element_type.class() {
         ElementClass::Predicate => (builder.constant_integer(r#type, i64::from(bits(0, 1) != 0)), None),
@@ -123,7 +128,7 @@ pub fn constant<'c>(builder: &OpBuilder<'c>, element_type: ElementType, bytes: &
             Some(float_constant(builder, r#type, bits(width / 2, width / 2))),
         ),
     };
-    Lanes { element_type, lanes, value, imaginary }
+    RegisterValue { element_type, lanes, value, imaginary }
 }
 
 /// Constant of an f32 or f64 type (or vector of it) with the given bits.
@@ -140,31 +145,31 @@ fn float_constant<'c>(builder: &OpBuilder<'c>, r#type: Type<'c>, bits: u64) -> V
 }
 
 /// The single element in `lanes` lanes; the value itself when it is a vector or `lanes` is `None`.
-pub fn splat<'c>(builder: &OpBuilder<'c>, value: &Lanes<'c>, lanes: Option<u32>) -> Lanes<'c> {
+pub fn splat<'c>(builder: &OpBuilder<'c>, value: &RegisterValue<'c>, lanes: Option<u32>) -> RegisterValue<'c> {
     if value.lanes.is_some() {
         return *value;
     }
-    Lanes {
+    RegisterValue {
         lanes,
         ..value.with_values(&value.values().iter().map(|&part| builder.broadcast(part, lanes)).collect::<Vec<_>>())
     }
 }
 
 /// One element of a vector; the value itself when it is a single element.
-pub fn extract<'c>(builder: &OpBuilder<'c>, vector: &Lanes<'c>, lane: u32) -> Lanes<'c> {
+pub fn extract<'c>(builder: &OpBuilder<'c>, vector: &RegisterValue<'c>, lane: u32) -> RegisterValue<'c> {
     if vector.lanes.is_none() {
         return *vector;
     }
     let parts: Vec<Value> = vector.values().iter().map(|&part| builder.extract_lane(part, lane)).collect();
-    Lanes { lanes: None, ..vector.with_values(&parts) }
+    RegisterValue { lanes: None, ..vector.with_values(&parts) }
 }
 
 /// A vector of single elements of one type; `None` without elements.
-pub fn from_elements<'c>(builder: &OpBuilder<'c>, elements: &[Lanes<'c>]) -> Option<Lanes<'c>> {
+pub fn from_elements<'c>(builder: &OpBuilder<'c>, elements: &[RegisterValue<'c>]) -> Option<RegisterValue<'c>> {
     let first = elements.first()?;
     let values: Vec<Value> = elements.iter().map(|element| element.value).collect();
     let imaginaries: Vec<Value> = elements.iter().filter_map(|element| element.imaginary).collect();
-    Some(Lanes {
+    Some(RegisterValue {
         element_type: first.element_type,
         lanes: Some(elements.len() as u32),
         value: builder.from_elements(&values),

@@ -5,7 +5,7 @@ use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::OpBuilder;
 
 use super::convert::convert;
-use super::{Lanes, registers};
+use super::{RegisterValue, registers};
 
 /// Truncates the magnitude and adds one where the fractional part, times 2^width, is above the random integer.
 ///
@@ -13,10 +13,10 @@ use super::{Lanes, registers};
 /// integer of its width make an integer, the only conversion XLA defines.
 pub(super) fn stochastic_convert<'c>(
     builder: &OpBuilder<'c>,
-    value: &Lanes<'c>,
-    random: &Lanes<'c>,
+    value: &RegisterValue<'c>,
+    random: &RegisterValue<'c>,
     to: ElementType,
-) -> Option<Lanes<'c>> {
+) -> Option<RegisterValue<'c>> {
     let from = value.element_type;
     if from.class() != ElementClass::Float
         || !random.element_type.is_unsigned_integer()
@@ -27,7 +27,7 @@ pub(super) fn stochastic_convert<'c>(
     }
     let width = random.element_type.bit_width();
     let saturated = convert(builder, value, to)?;
-    let absolute = Lanes { value: builder.absf(value.value), ..*value };
+    let absolute = RegisterValue { value: builder.absf(value.value), ..*value };
     let truncated = convert(builder, &absolute, to)?;
     let whole = builder.floor(absolute.value);
     let fraction = builder.subf(absolute.value, whole);
@@ -52,5 +52,5 @@ pub(super) fn stochastic_convert<'c>(
     let is_below = builder.cmpf(CmpfPredicate::Olt, value.value, builder.float_like(whole, highest));
     let is_inside = builder.andi(is_above, is_below);
     let result = builder.select(is_inside, rounded, saturated.value);
-    Some(Lanes::real(builder, to, result))
+    Some(RegisterValue::real(builder, to, result))
 }

@@ -8,7 +8,7 @@ use super::complex::{self, Complex};
 use super::complex_functions;
 use super::small_float::{self, Format};
 use super::transcendental::{self, Function};
-use super::{Lanes, float, integer};
+use super::{RegisterValue, float, integer};
 use crate::math::{Binary, Unary};
 
 type RealEmission = for<'c> fn(&OpBuilder<'c>, ElementType, &[Value<'c>]) -> Value<'c>;
@@ -131,7 +131,11 @@ fn find(kind: OpKind) -> Option<&'static Row> {
 }
 
 /// Emits an operation of the table on operands of one element type; `None` when it is not defined for them.
-pub(super) fn emit<'c>(builder: &OpBuilder<'c>, kind: OpKind, operands: &[Lanes<'c>]) -> Option<Lanes<'c>> {
+pub(super) fn emit<'c>(
+    builder: &OpBuilder<'c>,
+    kind: OpKind,
+    operands: &[RegisterValue<'c>],
+) -> Option<RegisterValue<'c>> {
     let row = find(kind)?;
     let element_type = operands.first()?.element_type;
     if operands.len() != row.operands || operands.iter().any(|operand| operand.element_type != element_type) {
@@ -145,7 +149,8 @@ pub(super) fn emit<'c>(builder: &OpBuilder<'c>, kind: OpKind, operands: &[Lanes<
         ElementClass::Complex => row.complex,
     };
     let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
-    let finish = |value| Some(Lanes::real(builder, element_type, bring_into_type(builder, element_type, value)));
+    let finish =
+        |value| Some(RegisterValue::real(builder, element_type, bring_into_type(builder, element_type, value)));
     match rule {
         Undefined => None,
         Single(name) => finish(builder.value(name, &values, values[0].r#type(), &[])),
@@ -158,24 +163,24 @@ pub(super) fn emit<'c>(builder: &OpBuilder<'c>, kind: OpKind, operands: &[Lanes<
             let value = builder.value(name, &values, values[0].r#type(), &[]);
             match Format::of(element_type) {
                 Some(format) if !format.is_closed() => finish(value),
-                _ => Some(Lanes::real(builder, element_type, value)),
+                _ => Some(RegisterValue::real(builder, element_type, value)),
             }
         }
         Several(emit) => finish(emit(builder, element_type, &values)),
         Transcendental(function) => finish(transcendental::emit(builder, function, &values)),
         Rule::Complex(emit) => {
             let result = emit(builder, &complex_operands(operands)?);
-            Some(Lanes::complex(builder, element_type, result.re, result.im))
+            Some(RegisterValue::complex(builder, element_type, result.re, result.im))
         }
         Magnitude(emit) => {
             let result = emit(builder, &complex_operands(operands)?);
-            Some(Lanes::real(builder, element_type.real_part(), result))
+            Some(RegisterValue::real(builder, element_type.real_part(), result))
         }
     }
 }
 
 /// The parts of complex operands.
-pub(super) fn complex_operands<'c>(operands: &[Lanes<'c>]) -> Option<Vec<Complex<'c>>> {
+pub(super) fn complex_operands<'c>(operands: &[RegisterValue<'c>]) -> Option<Vec<Complex<'c>>> {
     operands.iter().map(|operand| Some(Complex { re: operand.value, im: operand.imaginary? })).collect()
 }
 

@@ -6,7 +6,7 @@ use std::mem::transmute;
 use exec::Jit;
 use hlo::element_type::ElementType;
 use hlo::literal::{ALIGNMENT, AlignedBytes, Literal};
-use lowering_affine::scalar::{self, Lanes};
+use lowering_affine::scalar::{self, RegisterValue};
 use lowering_llvm::Target;
 use melior::ir::TypeLike;
 use mlir_ext::builder::{Machine, OpBuilder, Value};
@@ -115,7 +115,7 @@ fn emit(builder: &OpBuilder, name: &str, case: &Case, lanes: Option<u32>) -> boo
                 let loaded: Value = builder.value(name, &operands, r#type, &[]);
                 scalar::from_memory(builder, element_type, lanes, loaded)
             };
-            let operands: Vec<Lanes> = (0..case.operands.len()).map(load).collect();
+            let operands: Vec<RegisterValue> = (0..case.operands.len()).map(load).collect();
             match scalar::elementwise(builder, case.kind, &case.attributes, &operands, case.result) {
                 Ok(result) => {
                     assert_eq!(result.element_type, case.result, "{case}");
