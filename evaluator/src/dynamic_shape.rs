@@ -196,7 +196,7 @@ fn share_sizes(
             every_dimension(bounds.len(), Some(dimensions.index()))
         }
         OpKind::Dot => paired(&instruction.attributes::<DotAttributes>()?.dimensions()),
-        OpKind::RaggedDot => paired(&instruction.attributes::<RaggedDotAttributes>()?.dimensions()),
+        OpKind::RaggedDot => paired(&instruction.attributes::<RaggedDotAttributes>()?.dot().dimensions()),
         OpKind::BatchNormTraining | OpKind::BatchNormInference | OpKind::BatchNormGrad => {
             let BatchNormAttributes { feature_index, .. } = instruction.attributes()?;
             let feature = usize::try_from(feature_index).ok();

@@ -90,7 +90,7 @@ pub(super) fn ragged_dot(
     attributes: &RaggedDotAttributes<'_>,
     result: &ArrayShape,
 ) -> Result<ArrayLiteral, Failure> {
-    let numbers = attributes.dimensions();
+    let numbers = attributes.dot().dimensions();
     let ragged = attributes.lhs_ragged_dims.index();
     if ragged >= lhs.shape().rank() {
         return Err(Failure::malformed("the ragged dimension does not exist"));

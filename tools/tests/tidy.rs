@@ -181,9 +181,6 @@ fn matches_on_operations_are_exhaustive() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Folders whose code still reads attributes by their names. None may be added.
-const READS_ATTRIBUTES_BY_NAME: [&str; 2] = ["passes/src/assign_buffers/", "dialects/hlo/src/indexing_maps/"];
-
 /// Methods that read an attribute by its name.
 const BY_NAME: [&str; 5] = ["int", "ints", "flag", "float", "word"];
 
@@ -258,10 +255,8 @@ fn sources() -> impl Iterator<Item = PathBuf> {
 fn attributes_are_read_from_typed_structs() {
     let mut faults = Vec::new();
     for path in sources() {
-        if !READS_ATTRIBUTES_BY_NAME.iter().any(|folder| name(&path).starts_with(folder)) {
-            let lines = shortcuts(&path).names;
-            faults.extend(lines.iter().map(|line| format!("{}:{line}: an attribute by its name", name(&path))));
-        }
+        let lines = shortcuts(&path).names;
+        faults.extend(lines.iter().map(|line| format!("{}:{line}: an attribute by its name", name(&path))));
     }
     assert!(faults.is_empty(), "{}\nread `instruction.attributes::<…Attributes>()` instead", faults.join("\n"));
 }
@@ -276,7 +271,7 @@ fn no_literal_default_hides_a_case_that_cannot_happen() {
     for path in sources() {
         let name = name(&path);
         let is_read = WITHOUT_LITERAL_DEFAULTS.iter().any(|folder| name.starts_with(folder));
-        if is_read && !name.starts_with("dialects/hlo/src/indexing_maps/") {
+        if is_read {
             faults.extend(shortcuts(&path).defaults.iter().map(|line| format!("{name}:{line}: a literal default")));
         }
     }

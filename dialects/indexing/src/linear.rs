@@ -112,19 +112,11 @@ impl<'c> Linear<'c> {
         self.terms.len() == other.terms.len() && self.terms.iter().all(|&(atom, c)| other.coefficient(atom) == c)
     }
 
-    /// The sum as an expression, the constant last: variables in their order if there is nothing else, else
-    /// summands in the order of expressions; those without dimensions at the end, where MLIR puts them.
+    /// The sum as an expression, the constant last: summands in the order of expressions; those without dimensions at
+    /// the end, where MLIR puts them.
     pub fn to_expr(&self, context: &'c Context) -> Expr<'c> {
-        let only_variables = self.terms.iter().all(|(atom, _)| atom.as_variable().is_some());
-        let mut summands: Vec<Expr<'c>> = if only_variables {
-            let mut terms = self.terms.clone();
-            terms.sort_unstable_by_key(|(atom, _)| *atom);
-            terms.into_iter().map(|(atom, c)| atom * c).collect()
-        } else {
-            let mut summands: Vec<Expr<'c>> = self.terms.iter().map(|&(atom, c)| atom * c).collect();
-            summands.sort_unstable();
-            summands
-        };
+        let mut summands: Vec<Expr<'c>> = self.terms.iter().map(|&(atom, c)| atom * c).collect();
+        summands.sort_unstable();
         summands.sort_by_key(|summand| summand.is_symbolic());
         match summands.into_iter().reduce(|sum, summand| sum + summand) {
             Some(sum) => sum + self.constant,

@@ -53,3 +53,30 @@ fn minima_and_maxima_are_what_the_domain_decides() {
     let message = read("(d0) -> (d0 + min(d0, 3)), domain: d0 in [0, 9]").expect_err("is not affine").to_string();
     assert!(message.ends_with("that its domain does not decide at byte 14"), "{message}");
 }
+
+#[test]
+fn summands_have_one_order() {
+    let context = &Context::new_with_threading(false);
+    let printed = |text| IndexingMap::parse(context, text).map(|map| map.to_string());
+    let simplified = |text| {
+        let mut map = IndexingMap::parse(context, text).expect("parses");
+        map.simplify();
+        map.to_string()
+    };
+    // Written as read: a symbolic summand stays before the dimensions that follow it.
+    for text in [
+        "(d0, d1)[s0] -> (s0 * 4 + d0 + d1 - 42)",
+        "(d0, d1)[s0] -> (d0 + d1 + s0 * 4)",
+        "(d0)[s0, s1] -> (d0 * 4 + s0 + s1 - 42)",
+        "(d0)[s0] -> (d0 + s0)",
+        "(d0)[s0, s1] -> (d0 + (s0 - s1))",
+    ] {
+        assert_eq!(printed(text).as_deref(), Ok(text));
+    }
+    assert_eq!(printed("(d0)[s0] -> (s0 + d0)").as_deref(), Ok("(d0)[s0] -> (d0 + s0)"));
+    // Simplified: products before variables, dimensions before symbols.
+    assert_eq!(
+        simplified("()[s0, s1, s2] -> (s0 * 8 + s1 + s2 * 4), domain: s0 in [0, 9], s1 in [0, 3], s2 in [0, 1]"),
+        "()[s0, s1, s2] -> (s0 * 8 + s2 * 4 + s1), domain: s0 in [0, 9], s1 in [0, 3], s2 in [0, 1]"
+    );
+}

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::shape::Shape;
 
 use crate::fuse::is_alias;
@@ -41,7 +42,7 @@ impl TupleElements {
             return None;
         }
         let tuple = *instruction.operands.first()?;
-        let index = usize::try_from(instruction.attributes.int("index")?).ok()?;
+        let index = usize::try_from(instruction.attributes::<GetTupleElementAttributes>().ok()?.index).ok()?;
         let starts = self.starts.get(&tuple)?;
         Some((tuple, *starts.get(index)?..*starts.get(index + 1)?))
     }

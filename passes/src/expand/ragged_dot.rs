@@ -34,7 +34,7 @@ pub(super) fn expand(
         rhs_contracting_dims: rhs_contracting,
         ..DotAttributes::new()
     };
-    let sides = attributes.dimensions();
+    let sides = attributes.dot().dimensions();
     let mode = ragged_mode(&sides.lhs_batch, &sides.lhs_contracting, ragged);
     if mode == RaggedMode::Batch {
         return Some(builder.add(OpKind::Dot, result, &[lhs, rhs], numbers));

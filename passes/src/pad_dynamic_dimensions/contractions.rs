@@ -130,7 +130,7 @@ impl Site<'_> {
         let attributes: RaggedDotAttributes = self.attributes()?;
         let ragged = attributes.lhs_ragged_dims.index();
         let group_dims = indices(attributes.rhs_group_dims);
-        let DotDimensions { lhs_batch, lhs_contracting, rhs_batch, rhs_contracting } = attributes.dimensions();
+        let DotDimensions { lhs_batch, lhs_contracting, rhs_batch, rhs_contracting } = attributes.dot().dimensions();
         self.mask_contracted(&lhs_contracting, &rhs_contracting);
         let [lhs, rhs, groups] = [0, 1, 2].map(|operand| self.sizes_of(operand));
         self.operands[2] = zeroed(self.builder, self.operands[2], &groups);

@@ -196,11 +196,7 @@ impl<'c> Analysis<'c, '_> {
 
     /// The second map after the first, simplified.
     fn composed(&self, first: &IndexingMap<'c>, second: &IndexingMap<'c>) -> Option<IndexingMap<'c>> {
-        let mut map = first.compose(second).ok()?;
-        if self.simplify {
-            map.simplify();
-            map.remove_unused_symbols();
-        }
-        Some(map)
+        let map = first.compose(second).ok()?;
+        Some(if self.simplify { map.simplified() } else { map })
     }
 }

@@ -5,11 +5,13 @@
 use indexing::{Expr, IndexingMap};
 use melior::Context;
 
-use super::maps::{self, Offset, RaggedDot};
-use super::{RuntimeValue, ValueIndexing, leaf_array, numbers};
-use crate::attributes::Attributes;
+use super::maps::{self, Offset};
+use super::{RuntimeValue, ValueIndexing, leaf_array};
 use crate::graph::{Computation, Instruction};
 use crate::op_kind::OpKind;
+use crate::ops::concatenate::ConcatenateAttributes;
+use crate::ops::reduce_window::ReduceWindowAttributes;
+use crate::ops::typed_attributes::{Dimension, OperationAttributes};
 use crate::shape::{ArrayShape, Shape};
 
 /// How run-time variables name the operand whose elements they are, in [`indexing::RuntimeSource::value`].
@@ -67,7 +69,12 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
     /// which its elements are combined.
     pub fn window_in_order(&self) -> Option<IndexingMap<'c>> {
         let (input, output) = (self.sizes(0)?, &self.output(0)?.dimensions);
-        Some(maps::reduce_window_in_order(self.context, input, output, self.attributes().window()))
+        Some(maps::reduce_window_in_order(
+            self.context,
+            input,
+            output,
+            self.attributes::<ReduceWindowAttributes>()?.window,
+        ))
     }
 
     /// The maps of a dot or convolution; `None` for other operations.
@@ -75,14 +82,13 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
         let (lhs, rhs, output) = (self.sizes(0)?, self.sizes(1)?, &self.output(0)?.dimensions);
         match self.instruction.kind {
             OpKind::Dot => {
-                let (lhs, rhs) = maps::dot(self.context, lhs, rhs, output, &numbers::dot(self.attributes()));
+                let (lhs, rhs) = maps::dot(self.context, lhs, rhs, output, &self.attributes()?);
                 Some(ContractionMaps { lhs, rhs, batch_group: None })
             }
             OpKind::Convolution => {
-                let dimensions = self.attributes().convolution_dimensions()?;
-                let numbers = numbers::convolution(self.attributes(), dimensions);
-                let batch_group = numbers.batch_group(self.context, output);
-                let (lhs, rhs) = maps::convolution(self.context, lhs, rhs, output, &numbers);
+                let attributes = self.attributes()?;
+                let batch_group = maps::batch_group(self.context, output, &attributes);
+                let (lhs, rhs) = maps::convolution(self.context, lhs, rhs, output, &attributes);
                 Some(ContractionMaps { lhs, rhs, batch_group })
             }
             _ => None,
@@ -92,13 +98,7 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
     /// ragged-dot, to an operand.
     pub(super) fn ragged_dot(&self, operand: usize) -> Option<IndexingMap<'c>> {
         let output = &self.output(0)?.dimensions;
-        let attributes = self.attributes();
-        let numbers = RaggedDot {
-            dot: numbers::dot(attributes),
-            ragged: *attributes.ints("lhs_ragged_dims").first()?,
-            group: attributes.ints("rhs_group_dims").first().copied(),
-        };
-        let (lhs, rhs) = maps::ragged_dot(self.context, self.sizes(0)?, self.sizes(1)?, output, &numbers);
+        let (lhs, rhs) = maps::ragged_dot(self.context, self.sizes(0)?, self.sizes(1)?, output, &self.attributes()?);
         Some(match operand {
             0 => lhs,
             1 => rhs,
@@ -107,8 +107,9 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
         })
     }
 
-    pub(super) fn attributes(&self) -> &'a Attributes {
-        &self.instruction.attributes
+    /// The attributes of the instruction, which has been checked.
+    pub(super) fn attributes<T: OperationAttributes<'a>>(&self) -> Option<T> {
+        self.instruction.attributes().ok()
     }
 
     pub(super) fn operand_shape(&self, operand: usize) -> Option<&'a Shape> {
@@ -148,12 +149,13 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
         matches!(self.instruction.shape, Shape::Tuple(_))
     }
 
-    /// Sizes of the operands of a concatenate along its dimension, and the dimension.
-    pub(super) fn concatenated(&self) -> (Vec<i64>, i64) {
-        let dimension = self.attributes().ints("dimensions").first().copied().unwrap_or(0);
-        let place = usize::try_from(dimension).unwrap_or(usize::MAX);
-        let size = |operand| self.sizes(operand).and_then(|sizes| sizes.get(place).copied()).unwrap_or(0);
-        ((0..self.operand_count()).map(size).collect(), dimension)
+    /// Where an operand of a concatenate is in the result: the dimension, and start and size along it.
+    pub(super) fn concatenated(&self, operand: usize) -> Option<(i64, i64, i64)> {
+        let Dimension(dimension) = self.attributes::<ConcatenateAttributes>()?.dimensions;
+        let place = usize::try_from(dimension).ok()?;
+        let size = |operand| self.sizes(operand)?.get(place).copied();
+        let start = (0..operand).map(size).sum::<Option<i64>>()?;
+        Some((dimension, start, size(operand)?))
     }
 
     /// What a run-time variable that is an element of an operand stands for.

@@ -13,10 +13,7 @@ pub fn physical<'c>(map: &IndexingMap<'c>, from: &ArrayShape, to: &ArrayShape) -
     let after = maps::logical_to_physical(map.context(), &to.dimensions, &to.layout_or_default().minor_to_major);
     let composed = before.compose(map).and_then(|first| first.compose(&after));
     // Ranks that do not agree cannot come from a checked instruction; the map is left as it is.
-    let mut physical = composed.unwrap_or_else(|_| map.clone());
-    physical.simplify();
-    physical.remove_unused_symbols();
-    physical
+    composed.unwrap_or_else(|_| map.clone()).simplified()
 }
 
 /// How `width` elements of `from` that follow each other in memory lie in `to`: whether they can be loaded at once.

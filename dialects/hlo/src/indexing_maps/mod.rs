@@ -10,7 +10,6 @@ mod fusion;
 mod instruction_maps;
 pub mod layouts;
 pub mod maps;
-mod numbers;
 mod runtime_values;
 mod to_operand;
 mod to_result;

@@ -8,6 +8,7 @@ use crate::element_type::ElementType;
 use crate::graph::{Computation, InstructionId};
 use crate::literal::ArrayLiteral;
 use crate::op_kind::OpKind;
+use crate::ops::iota::IotaAttributes;
 use crate::shape::ArrayShape;
 
 /// What became of an element of the program.
@@ -85,8 +86,8 @@ fn follow<'c>(
                 };
             }
             OpKind::Iota => {
-                let dimension = instruction.attributes.int("iota_dimension").and_then(|d| usize::try_from(d).ok());
-                return match dimension.and_then(|d| index.get(d)) {
+                let dimension = instruction.attributes::<IotaAttributes>().map(|attributes| attributes.iota_dimension);
+                return match dimension.ok().and_then(|d| index.get(usize::try_from(d).ok()?)) {
                     Some(&value) => Folded::Value(value),
                     None => Folded::Element(id, index),
                 };

@@ -6,8 +6,24 @@ use indexing::IndexingMap;
 use melior::Context;
 
 use super::instruction_maps::InstructionMaps;
-use super::{LeafMap, ValueIndexing, maps, numbers, tuples};
+use super::{LeafMap, ValueIndexing, maps, tuples};
 use crate::op_kind::OpKind;
+use crate::ops::all_gather::AllGatherAttributes;
+use crate::ops::all_to_all::AllToAllAttributes;
+use crate::ops::batch_norm::BatchNormAttributes;
+use crate::ops::broadcast::BroadcastAttributes;
+use crate::ops::collective_permute::CollectivePermuteAttributes;
+use crate::ops::fft::FftAttributes;
+use crate::ops::pad::PadAttributes;
+use crate::ops::reduce::ReduceAttributes;
+use crate::ops::reduce_scatter::ReduceScatterAttributes;
+use crate::ops::reduce_window::ReduceWindowAttributes;
+use crate::ops::reverse::ReverseAttributes;
+use crate::ops::select_and_scatter::SelectAndScatterAttributes;
+use crate::ops::slice::SliceAttributes;
+use crate::ops::sort::SortAttributes;
+use crate::ops::transpose::TransposeAttributes;
+use crate::ops::typed_attributes::Dimension;
 use crate::shape::Shape;
 
 impl<'c> InstructionMaps<'c, '_> {
@@ -15,7 +31,6 @@ impl<'c> InstructionMaps<'c, '_> {
     pub(super) fn to_operand(&self, leaf: usize, operand: usize) -> Option<ValueIndexing<'c>> {
         let array = self.output(leaf)?;
         let output = array.dimensions.as_slice();
-        let attributes = self.attributes();
         let one = |map: IndexingMap<'c>| Some(ValueIndexing::of(map));
         let scalar = || one(maps::scalar(self.context, output));
         match self.instruction.kind {
@@ -83,7 +98,7 @@ impl<'c> InstructionMaps<'c, '_> {
             | OpKind::CollectiveBroadcast
             | OpKind::OptimizationBarrier => self.leafwise(leaf, operand),
             // With slices, where they are is a value of the program.
-            OpKind::CollectivePermute if attributes.get("slice_sizes").is_none() => self.leafwise(leaf, operand),
+            OpKind::CollectivePermute if self.permutes_whole()? => self.leafwise(leaf, operand),
             OpKind::AddDependency if operand == 0 => one(maps::identity(self.context, output)),
             OpKind::AddDependency => Some(ValueIndexing::none()),
             OpKind::AllGather => self.gathered(leaf, operand, leaf),
@@ -92,7 +107,7 @@ impl<'c> InstructionMaps<'c, '_> {
                 None => self.leafwise(leaf, operand),
                 Some(result) => self.gathered(leaf, operand, result),
             },
-            OpKind::CollectivePermuteStart if attributes.get("slice_sizes").is_none() => {
+            OpKind::CollectivePermuteStart if self.permutes_whole()? => {
                 let count = self.operand_count();
                 if leaf >= 2 * count {
                     return Some(ValueIndexing::none());
@@ -102,7 +117,7 @@ impl<'c> InstructionMaps<'c, '_> {
             OpKind::CopyStart => Some(ValueIndexing::used(leaf < 2, maps::identity(self.context, output))),
             OpKind::ReduceScatter => {
                 let used = if self.is_leafwise() { leaf } else { 0 };
-                let dimension = usize::try_from(*attributes.ints("dimensions").first()?).ok()?;
+                let dimension = self.attributes::<ReduceScatterAttributes>()?.dimensions.index();
                 let replicas = self.sizes(used)?.get(dimension)? / (*output.get(dimension)?).max(1);
                 let map = maps::reduce_scatter(self.context, output, dimension as i64, replicas);
                 Some(ValueIndexing::used(operand == used, map))
@@ -115,7 +130,7 @@ impl<'c> InstructionMaps<'c, '_> {
                 None => one(maps::identity(self.context, output)),
             },
             OpKind::BatchNormInference => {
-                let feature = attributes.int("feature_index")?;
+                let feature = self.attributes::<BatchNormAttributes>()?.feature_index;
                 one(if operand == 0 {
                     maps::identity(self.context, output)
                 } else {
@@ -123,7 +138,7 @@ impl<'c> InstructionMaps<'c, '_> {
                 })
             }
             OpKind::BatchNormTraining => {
-                let feature = attributes.int("feature_index")?;
+                let feature = self.attributes::<BatchNormAttributes>()?.feature_index;
                 Some(match (leaf, operand) {
                     (0, 0) => with_statistics(self.context, output, feature),
                     (0, _) => ValueIndexing::of(maps::one_dimension(self.context, output, feature)),
@@ -132,7 +147,7 @@ impl<'c> InstructionMaps<'c, '_> {
                 })
             }
             OpKind::BatchNormGrad => {
-                let feature = attributes.int("feature_index")?;
+                let feature = self.attributes::<BatchNormAttributes>()?.feature_index;
                 let reduced =
                     || Some(ValueIndexing::of(maps::reduced_keeping(self.context, self.sizes(0)?, &[feature])));
                 // Operands: operand, scale, mean, variance, gradient of the output. Leaves: their gradients.
@@ -158,11 +173,16 @@ impl<'c> InstructionMaps<'c, '_> {
                 ))
             }
             OpKind::BitcastConvert => one(maps::bitcast_convert(self.context, self.sizes(operand)?, output)),
-            OpKind::Broadcast => one(maps::broadcast(self.context, output, attributes.ints("dimensions"))),
+            OpKind::Broadcast => {
+                one(maps::broadcast(self.context, output, self.attributes::<BroadcastAttributes>()?.dimensions))
+            }
             OpKind::Cholesky => one(maps::whole_along(self.context, output, &last_dimensions(output, 2))),
             OpKind::Fft | OpKind::TopK => {
                 let input = self.sizes(operand)?;
-                let count = if self.instruction.kind == OpKind::Fft { attributes.ints("fft_length").len() } else { 1 };
+                let count = match self.instruction.kind {
+                    OpKind::Fft => self.attributes::<FftAttributes>()?.fft_length.len(),
+                    _ => 1,
+                };
                 // Real transforms and top-k change the size of the last dimension: all of the operand's is needed.
                 let transformed = last_dimensions(input, count);
                 let mut map = maps::whole_along(self.context, output, &transformed);
@@ -172,8 +192,8 @@ impl<'c> InstructionMaps<'c, '_> {
                 one(map)
             }
             OpKind::Concatenate => {
-                let (sizes, dimension) = self.concatenated();
-                one(maps::concatenate(self.context, output, &sizes, dimension, operand))
+                let (dimension, start, size) = self.concatenated(operand)?;
+                one(maps::concatenate(self.context, output, dimension, start, size))
             }
             OpKind::Convolution | OpKind::Dot => {
                 let maps = self.contraction()?;
@@ -205,33 +225,41 @@ impl<'c> InstructionMaps<'c, '_> {
             // The size is no element.
             OpKind::GetDimensionSize => Some(ValueIndexing::none()),
             OpKind::Gather => {
-                let numbers = numbers::gather(attributes);
-                let (source, indices) =
-                    maps::gather(self.context, self.sizes(0)?, self.sizes(1)?, output, &numbers, self.value(1));
+                let (source, indices) = maps::gather(
+                    self.context,
+                    self.sizes(0)?,
+                    self.sizes(1)?,
+                    output,
+                    &self.attributes()?,
+                    self.value(1),
+                );
                 one(if operand == 0 { source } else { indices })
             }
             OpKind::Pad if operand == 0 => {
-                let (low, interior) = numbers::padding(attributes);
+                let (low, interior) = self.attributes::<PadAttributes>()?.low_and_interior();
                 one(maps::pad(self.context, output, self.sizes(0)?, &low, &interior))
             }
             OpKind::Reduce if operand < self.input_count() => {
-                one(maps::reduce(self.context, self.sizes(operand)?, attributes.ints("dimensions")))
+                let dimensions = self.attributes::<ReduceAttributes>()?.dimensions;
+                one(maps::reduce(self.context, self.sizes(operand)?, dimensions))
             }
             OpKind::ReduceWindow if operand < self.input_count() => {
-                one(maps::reduce_window(self.context, self.sizes(operand)?, output, attributes.window()))
+                let window = self.attributes::<ReduceWindowAttributes>()?.window;
+                one(maps::reduce_window(self.context, self.sizes(operand)?, output, window))
             }
             OpKind::Pad | OpKind::Reduce | OpKind::ReduceWindow => scalar(),
-            OpKind::Reverse => one(maps::reverse(self.context, output, attributes.ints("dimensions"))),
+            OpKind::Reverse => {
+                one(maps::reverse(self.context, output, self.attributes::<ReverseAttributes>()?.dimensions))
+            }
             OpKind::RngBitGenerator => one(maps::all_of(self.context, output, self.sizes(operand)?)),
             OpKind::Scatter => {
                 let (indices, updates) = self.scatter_operands()?;
-                let numbers = numbers::scatter(attributes);
                 let (from_updates, from_indices) = maps::scatter(
                     self.context,
                     output,
                     self.sizes(indices)?,
                     self.sizes(updates)?,
-                    &numbers,
+                    &self.attributes()?,
                     self.value(indices),
                 );
                 one(match operand.cmp(&indices) {
@@ -241,7 +269,7 @@ impl<'c> InstructionMaps<'c, '_> {
                 })
             }
             OpKind::SelectAndScatter => {
-                let window = attributes.window();
+                let window = self.attributes::<SelectAndScatterAttributes>()?.window;
                 let source = self.sizes(1)?;
                 one(match operand {
                     0 => maps::select_and_scatter_operand(self.context, output, source, window),
@@ -250,12 +278,13 @@ impl<'c> InstructionMaps<'c, '_> {
                 })
             }
             OpKind::Slice => {
-                let (starts, strides) = numbers::slice(attributes);
+                let (starts, strides) = self.attributes::<SliceAttributes>()?.starts_and_strides();
                 one(maps::slice(self.context, output, &starts, &strides))
             }
-            OpKind::Sort => one(maps::sort(self.context, output, *attributes.ints("dimensions").first()?)),
+            OpKind::Sort => one(maps::sort(self.context, output, self.attributes::<SortAttributes>()?.dimensions.0)),
             OpKind::Transpose => {
-                one(maps::transpose(self.context, self.sizes(operand)?, attributes.ints("dimensions")))
+                let permutation = self.attributes::<TransposeAttributes>()?.dimensions;
+                one(maps::transpose(self.context, self.sizes(operand)?, permutation))
             }
             OpKind::AllGatherDone | OpKind::CollectivePermuteDone | OpKind::CopyDone | OpKind::GetTupleElement => {
                 tuples::element_to_tuple(self, leaf)
@@ -313,19 +342,23 @@ impl<'c> InstructionMaps<'c, '_> {
         Some(ValueIndexing::used(!self.is_leafwise() || leaf == operand, identity))
     }
 
+    /// Whether a collective-permute sends whole arrays, not slices of them.
+    fn permutes_whole(&self) -> Option<bool> {
+        Some(self.attributes::<CollectivePermuteAttributes>()?.slice_sizes.is_none())
+    }
+
     /// all-gather: leaf `leaf`, which holds result number `result`.
     fn gathered(&self, leaf: usize, operand: usize, result: usize) -> Option<ValueIndexing<'c>> {
         let used = if self.is_leafwise() { result } else { 0 };
-        let dimension = *self.attributes().ints("dimensions").first()?;
+        let Dimension(dimension) = self.attributes::<AllGatherAttributes>()?.dimensions;
         let map = maps::all_gather(self.context, self.sizes(used)?, &self.output(leaf)?.dimensions, dimension).0;
         Some(ValueIndexing::used(operand == used, map))
     }
 
     /// Dimension and number of parts of an all-to-all of one array.
     pub(super) fn replicas_in_dimension(&self) -> Option<(i64, i64)> {
-        let dimension = *self.attributes().ints("dimensions").first()?;
-        let groups = self.attributes().replica_groups().map(|groups| groups.groups());
-        Some((dimension, groups?.first()?.len() as i64))
+        let attributes: AllToAllAttributes = self.attributes()?;
+        Some((attributes.dimensions?.0, attributes.replica_groups?.groups().first()?.len() as i64))
     }
 }
 

@@ -5,8 +5,16 @@
 use indexing::IndexingMap;
 
 use super::instruction_maps::InstructionMaps;
-use super::{LeafMap, ValueIndexing, maps, numbers, tuples};
+use super::{LeafMap, ValueIndexing, maps, tuples};
 use crate::op_kind::OpKind;
+use crate::ops::all_gather::AllGatherAttributes;
+use crate::ops::pad::PadAttributes;
+use crate::ops::reduce_scatter::ReduceScatterAttributes;
+use crate::ops::reduce_window::ReduceWindowAttributes;
+use crate::ops::reverse::ReverseAttributes;
+use crate::ops::select_and_scatter::SelectAndScatterAttributes;
+use crate::ops::slice::SliceAttributes;
+use crate::ops::typed_attributes::Dimension;
 
 impl<'c> InstructionMaps<'c, '_> {
     /// The maps from an operand to each leaf of the result; `None` if none is known.
@@ -43,19 +51,21 @@ impl<'c> InstructionMaps<'c, '_> {
     /// The map of a collective whose parts go to places that depend on the replica, to the leaf it goes to.
     fn collective_to_result(&self, leaf: usize, operand: usize) -> Option<IndexingMap<'c>> {
         let (from, sizes) = (self.sizes(operand)?, &self.output(leaf)?.dimensions);
-        let dimension = *self.attributes().ints("dimensions").first()?;
         match self.instruction.kind {
             OpKind::AllGather | OpKind::AllGatherStart => {
+                let Dimension(dimension) = self.attributes::<AllGatherAttributes>()?.dimensions;
                 Some(maps::all_gather_to_output(self.context, from, sizes, dimension))
             }
-            OpKind::ReduceScatter => Some(maps::reduce_scatter_to_output(self.context, from, sizes, dimension)),
+            OpKind::ReduceScatter => {
+                let Dimension(dimension) = self.attributes::<ReduceScatterAttributes>()?.dimensions;
+                Some(maps::reduce_scatter_to_output(self.context, from, sizes, dimension))
+            }
             _ => None,
         }
     }
 
     /// The map of an operation with one map from this operand that is no converse of a plain choice of indices.
     fn indexed_to_result(&self, operand: usize) -> Option<IndexingMap<'c>> {
-        let attributes = self.attributes();
         let output = self.output(0)?;
         let (input, sizes) = (self.array(operand)?, output.dimensions.as_slice());
         let from = input.dimensions.as_slice();
@@ -71,24 +81,22 @@ impl<'c> InstructionMaps<'c, '_> {
             }
             OpKind::Bitcast | OpKind::BitcastConvert => Some(maps::bitcast_convert(self.context, sizes, from)),
             OpKind::Concatenate => {
-                let (parts, dimension) = self.concatenated();
-                Some(maps::concatenate_to_output(self.context, from, dimension, parts.iter().take(operand).sum()))
+                let (dimension, start, _) = self.concatenated(operand)?;
+                Some(maps::concatenate_to_output(self.context, from, dimension, start))
             }
             OpKind::Convolution if operand < 2 => {
-                let dimensions = attributes.convolution_dimensions()?;
-                let numbers = numbers::convolution(attributes, dimensions);
+                let (from, kernel) = (self.sizes(0)?, self.sizes(1)?);
                 let (input, kernel) =
-                    maps::convolution_to_output(self.context, self.sizes(0)?, self.sizes(1)?, sizes, &numbers)?;
+                    maps::convolution_to_output(self.context, from, kernel, sizes, &self.attributes()?)?;
                 Some(if operand == 0 { input } else { kernel })
             }
             OpKind::Gather if operand < 2 => {
-                let numbers = numbers::gather(attributes);
                 let (source, indices) = maps::gather_to_output(
                     self.context,
                     self.sizes(0)?,
                     self.sizes(1)?,
                     sizes,
-                    &numbers,
+                    &self.attributes()?,
                     self.value(1),
                 );
                 Some(if operand == 0 { source } else { indices })
@@ -98,9 +106,9 @@ impl<'c> InstructionMaps<'c, '_> {
                 if operand < updates {
                     return None;
                 }
-                let numbers = numbers::scatter(attributes);
-                let value = self.value(indices);
-                Some(maps::scatter_updates_to_output(self.context, sizes, self.sizes(indices)?, from, &numbers, value))
+                let attributes = self.attributes()?;
+                let (value, indices) = (self.value(indices), self.sizes(indices)?);
+                Some(maps::scatter_updates_to_output(self.context, sizes, indices, from, &attributes, value))
             }
             OpKind::AllToAll => {
                 let (dimension, replicas) = self.replicas_in_dimension()?;
@@ -115,15 +123,18 @@ impl<'c> InstructionMaps<'c, '_> {
             }
             OpKind::DynamicReshape | OpKind::Reshape if operand == 0 => Some(maps::reshape(self.context, sizes, from)),
             OpKind::Pad if operand == 0 => {
-                let (low, interior) = numbers::padding(attributes);
+                let (low, interior) = self.attributes::<PadAttributes>()?.low_and_interior();
                 Some(maps::pad_to_output(self.context, from, sizes, &low, &interior))
             }
             OpKind::ReduceWindow if operand < self.input_count() => {
-                Some(maps::reduce_window_to_output(self.context, from, sizes, attributes.window()))
+                let window = self.attributes::<ReduceWindowAttributes>()?.window;
+                Some(maps::reduce_window_to_output(self.context, from, sizes, window))
             }
-            OpKind::Reverse => Some(maps::reverse(self.context, sizes, attributes.ints("dimensions"))),
+            OpKind::Reverse => {
+                Some(maps::reverse(self.context, sizes, self.attributes::<ReverseAttributes>()?.dimensions))
+            }
             OpKind::SelectAndScatter if operand < 2 => {
-                let window = attributes.window();
+                let window = self.attributes::<SelectAndScatterAttributes>()?.window;
                 // An element takes part where it shares a window, which goes both ways.
                 Some(match operand {
                     0 => maps::select_and_scatter_operand(self.context, from, self.sizes(1)?, window),
@@ -131,7 +142,7 @@ impl<'c> InstructionMaps<'c, '_> {
                 })
             }
             OpKind::Slice => {
-                let (starts, strides) = numbers::slice(attributes);
+                let (starts, strides) = self.attributes::<SliceAttributes>()?.starts_and_strides();
                 Some(maps::slice_to_output(self.context, from, sizes, &starts, &strides))
             }
             _ => None,

@@ -3,6 +3,7 @@
 use super::instruction_maps::InstructionMaps;
 use super::{LeafMap, ValueIndexing, leaf_array, leaves_before, maps};
 use crate::op_kind::OpKind;
+use crate::ops::get_tuple_element::GetTupleElementAttributes;
 
 /// tuple: from a leaf of the result to each operand, all but one of which it does not use.
 pub(super) fn to_operands<'c>(instruction: &InstructionMaps<'c, '_>, leaf: usize) -> Option<Vec<ValueIndexing<'c>>> {
@@ -55,6 +56,6 @@ fn element(instruction: &InstructionMaps<'_, '_>) -> Option<usize> {
     match instruction.instruction.kind {
         OpKind::AllGatherDone | OpKind::CollectivePermuteDone => Some(1),
         OpKind::CopyDone => Some(0),
-        _ => usize::try_from(instruction.attributes().int("index")?).ok(),
+        _ => usize::try_from(instruction.attributes::<GetTupleElementAttributes>()?.index).ok(),
     }
 }

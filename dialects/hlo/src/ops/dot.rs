@@ -50,7 +50,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (lhs, rhs) = (view.array(0)?, view.array(1)?);
     let attributes: DotAttributes = view.attributes()?;
-    let sides = DotDimensions::checked(view, attributes.lists(), Some("C1"), Some("C2"))?;
+    let sides = DotDimensions::checked(view, &attributes, Some("C1"), Some("C2"))?;
     sides.check_pairs(view, [Some("C3"), Some("C4")], &[])?;
     let mut result = ArrayShape::new(view.contraction_element_type(Some("C5"))?, []);
     for &dimension in &sides.lhs_batch {
@@ -74,40 +74,15 @@ pub(super) fn push_dimension(result: &mut ArrayShape, source: &ArrayShape, dimen
     }
 }
 
-/// Dimension numbers of a dot or ragged-dot, as its attributes have them.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DimensionLists<'a> {
-    pub lhs_batch: &'a [i64],
-    pub lhs_contracting: &'a [i64],
-    pub rhs_batch: &'a [i64],
-    pub rhs_contracting: &'a [i64],
-}
-
-impl<'a> DotAttributes<'a> {
-    fn lists(&self) -> DimensionLists<'a> {
-        DimensionLists {
-            lhs_batch: self.lhs_batch_dims,
-            lhs_contracting: self.lhs_contracting_dims,
-            rhs_batch: self.rhs_batch_dims,
-            rhs_contracting: self.rhs_contracting_dims,
-        }
-    }
-
+impl DotAttributes<'_> {
     /// The dimension numbers of a verified dot.
     pub fn dimensions(&self) -> DotDimensions {
-        self.lists().into()
-    }
-}
-
-impl From<DimensionLists<'_>> for DotDimensions {
-    /// The lists of a verified operation.
-    fn from(lists: DimensionLists<'_>) -> Self {
         let indices = |list: &[i64]| list.iter().map(|&dimension| dimension as usize).collect();
         DotDimensions {
-            lhs_batch: indices(lists.lhs_batch),
-            lhs_contracting: indices(lists.lhs_contracting),
-            rhs_batch: indices(lists.rhs_batch),
-            rhs_contracting: indices(lists.rhs_contracting),
+            lhs_batch: indices(self.lhs_batch_dims),
+            lhs_contracting: indices(self.lhs_contracting_dims),
+            rhs_batch: indices(self.rhs_batch_dims),
+            rhs_contracting: indices(self.rhs_contracting_dims),
         }
     }
 }
@@ -129,7 +104,7 @@ impl DotDimensions {
     /// The dimension numbers of a dot or ragged-dot, with their ranges (first label) and repeats (second) checked.
     pub(super) fn checked(
         view: &OpView<'_>,
-        lists: DimensionLists<'_>,
+        attributes: &DotAttributes<'_>,
         range: Label,
         repeats: Label,
     ) -> Result<Self, OpError> {
@@ -137,13 +112,23 @@ impl DotDimensions {
             view.dimension_indices(range, attribute, values, view.array(operand)?.rank())
         };
         let dimensions = DotDimensions {
-            lhs_batch: list("lhs_batch_dims", lists.lhs_batch, 0)?,
-            lhs_contracting: list("lhs_contracting_dims", lists.lhs_contracting, 0)?,
-            rhs_batch: list("rhs_batch_dims", lists.rhs_batch, 1)?,
-            rhs_contracting: list("rhs_contracting_dims", lists.rhs_contracting, 1)?,
+            lhs_batch: list("lhs_batch_dims", attributes.lhs_batch_dims, 0)?,
+            lhs_contracting: list("lhs_contracting_dims", attributes.lhs_contracting_dims, 0)?,
+            rhs_batch: list("rhs_batch_dims", attributes.rhs_batch_dims, 1)?,
+            rhs_contracting: list("rhs_contracting_dims", attributes.rhs_contracting_dims, 1)?,
         };
-        view.distinct(repeats, "lhs_contracting_dims", &[lists.lhs_batch, lists.lhs_contracting].concat(), false)?;
-        view.distinct(repeats, "rhs_contracting_dims", &[lists.rhs_batch, lists.rhs_contracting].concat(), false)?;
+        view.distinct(
+            repeats,
+            "lhs_contracting_dims",
+            &[attributes.lhs_batch_dims, attributes.lhs_contracting_dims].concat(),
+            false,
+        )?;
+        view.distinct(
+            repeats,
+            "rhs_contracting_dims",
+            &[attributes.rhs_batch_dims, attributes.rhs_contracting_dims].concat(),
+            false,
+        )?;
         Ok(dimensions)
     }
 

@@ -18,6 +18,13 @@ attributes! {
     }
 }
 
+impl PadAttributes<'_> {
+    /// Elements added before the first and between neighbours, by dimension.
+    pub fn low_and_interior(&self) -> (Vec<i64>, Vec<i64>) {
+        self.padding.iter().map(|dimension| (dimension.low, dimension.interior)).unzip()
+    }
+}
+
 /// Definition of `pad`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::Pad,

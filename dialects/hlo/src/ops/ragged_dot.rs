@@ -4,7 +4,7 @@
 //! (the result gets a leading group dimension), batch (the groups only cut work off).
 //! Source: XLA's shape inference (`InferRaggedDotOpShape`).
 
-use super::dot::{DimensionLists, DotDimensions, push_dimension};
+use super::dot::{DotAttributes, DotDimensions, push_dimension};
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, Precisions, attributes};
 use super::view::counted;
@@ -66,7 +66,7 @@ pub enum RaggedMode {
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (lhs, rhs, sizes) = (view.array(0)?, view.array(1)?, view.array(2)?);
     let attributes: RaggedDotAttributes = view.attributes()?;
-    let sides = DotDimensions::checked(view, attributes.lists(), Some("C1"), Some("C2"))?;
+    let sides = DotDimensions::checked(view, &attributes.dot(), Some("C1"), Some("C2"))?;
     sides.check_pairs(view, [Some("C3"), Some("C4")], &[])?;
     let ragged = view.dimension_index(Some("C1"), "lhs_ragged_dims", attributes.lhs_ragged_dims.0, lhs.rank())?;
     let mode = ragged_mode(&sides.lhs_batch, &sides.lhs_contracting, ragged);
@@ -121,18 +121,16 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
 }
 
 impl<'a> RaggedDotAttributes<'a> {
-    fn lists(&self) -> DimensionLists<'a> {
-        DimensionLists {
-            lhs_batch: self.lhs_batch_dims,
-            lhs_contracting: self.lhs_contracting_dims,
-            rhs_batch: self.rhs_batch_dims,
-            rhs_contracting: self.rhs_contracting_dims,
+    /// The dot that this is of each group.
+    pub fn dot(&self) -> DotAttributes<'a> {
+        DotAttributes {
+            lhs_batch_dims: self.lhs_batch_dims,
+            lhs_contracting_dims: self.lhs_contracting_dims,
+            rhs_batch_dims: self.rhs_batch_dims,
+            rhs_contracting_dims: self.rhs_contracting_dims,
+            operand_precision: self.operand_precision,
+            algorithm: None,
         }
-    }
-
-    /// The dimension numbers of a verified ragged-dot.
-    pub fn dimensions(&self) -> DotDimensions {
-        self.lists().into()
     }
 }
 

@@ -17,6 +17,13 @@ attributes! {
     }
 }
 
+impl SliceAttributes<'_> {
+    /// First indices and strides, by dimension.
+    pub fn starts_and_strides(&self) -> (Vec<i64>, Vec<i64>) {
+        self.slice.iter().map(|dimension| (dimension.start, dimension.stride)).unzip()
+    }
+}
+
 /// Definition of `slice`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::Slice,

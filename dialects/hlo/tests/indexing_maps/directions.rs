@@ -2,8 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use hlo::attributes::WindowDimension;
-use hlo::indexing_maps::maps::{self, Convolution, Dot, Gather, RaggedDot, Scatter};
+use hlo::attributes::{ConvolutionDimensions, WindowDimension};
+use hlo::indexing_maps::maps;
+use hlo::ops::convolution::ConvolutionAttributes;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::gather::GatherAttributes;
+use hlo::ops::ragged_dot::RaggedDotAttributes;
+use hlo::ops::scatter::ScatterAttributes;
+use hlo::ops::typed_attributes::Dimension;
 use indexing::IndexingMap;
 
 use super::{context, map as parsed};
@@ -63,10 +69,7 @@ fn shape_operations() {
         &maps::pad(context(), &[9, 3], &[4, 5], &[1, -1], &[1, 0]),
         &maps::pad_to_output(context(), &[4, 5], &[9, 3], &[1, -1], &[1, 0]),
     );
-    check(
-        &maps::concatenate(context(), &[2, 9], &[4, 5], 1, 1),
-        &maps::concatenate_to_output(context(), &[2, 5], 1, 4),
-    );
+    check(&maps::concatenate(context(), &[2, 9], 1, 4, 5), &maps::concatenate_to_output(context(), &[2, 5], 1, 4));
     check_converse(&maps::reduce(context(), &[3, 4, 2], &[0, 2]), "(d0, d1, d2) -> (d1)");
     check_converse(&maps::sort(context(), &[3, 4], 1), "(d0, d1)[s0] -> (d0, s0)");
 }
@@ -159,37 +162,50 @@ fn windows() {
 
 #[test]
 fn contractions() {
-    let numbers = Dot { lhs_batch: &[1], rhs_batch: &[0], lhs_contracting: &[2], rhs_contracting: &[1] };
+    let numbers = DotAttributes {
+        lhs_batch_dims: &[1],
+        lhs_contracting_dims: &[2],
+        rhs_batch_dims: &[0],
+        rhs_contracting_dims: &[1],
+        ..DotAttributes::new()
+    };
     let (lhs, rhs) = maps::dot(context(), &[3, 2, 4], &[2, 4, 5], &[2, 3, 5], &numbers);
     check_converse(&lhs, "(d0, d1, d2)[s0] -> (d1, d0, s0)");
     check_converse(&rhs, "(d0, d1, d2)[s0] -> (d0, s0, d2)");
     // Rows in groups, each with a matrix of its own; and a contracted dimension in groups.
-    let rows = RaggedDot {
-        dot: Dot { lhs_contracting: &[1], rhs_contracting: &[1], ..Dot::default() },
-        ragged: 0,
-        group: Some(0),
+    let rows = RaggedDotAttributes {
+        lhs_contracting_dims: &[1],
+        rhs_contracting_dims: &[1],
+        rhs_group_dims: &[0],
+        ..RaggedDotAttributes::new(Dimension(0))
     };
     let (lhs, rhs) = maps::ragged_dot(context(), &[6, 4], &[3, 4, 5], &[6, 5], &rows);
     check_converse(&lhs, "(d0, d1)[s0] -> (d0, s0)");
     check_converse(&rhs, "(d0, d1, d2)[s0] -> (s0, d2)");
-    let columns = RaggedDot { dot: Dot { rhs_contracting: &[0], ..rows.dot.clone() }, ragged: 1, group: None };
+    let columns = RaggedDotAttributes {
+        lhs_contracting_dims: &[1],
+        rhs_contracting_dims: &[0],
+        ..RaggedDotAttributes::new(Dimension(1))
+    };
     let (lhs, rhs) = maps::ragged_dot(context(), &[6, 4], &[4, 5], &[3, 6, 5], &columns);
     check_converse(&lhs, "(d0, d1)[s0, s1] -> (s0, d0, s1)");
     check_converse(&rhs, "(d0, d1)[s0, s1] -> (s0, s1, d1)");
     for (groups, kernel) in [(1, [4, 3, 2, 6]), (2, [2, 3, 2, 6])] {
-        let attributes = Convolution {
-            window: &WINDOW,
+        let labels = ConvolutionDimensions {
             input_batch: 0,
             input_feature: 3,
-            input_spatial: &[1, 2],
+            input_spatial: vec![1, 2],
             kernel_input_feature: 0,
             kernel_output_feature: 3,
-            kernel_spatial: &[1, 2],
+            kernel_spatial: vec![1, 2],
             output_batch: 0,
             output_feature: 1,
-            output_spatial: &[2, 3],
+            output_spatial: vec![2, 3],
+        };
+        let attributes = ConvolutionAttributes {
+            window: &WINDOW,
             feature_group_count: groups,
-            batch_group_count: 1,
+            ..ConvolutionAttributes::new(&labels)
         };
         let (input_sizes, output_sizes) = ([2, 8, 4, 4], [2, 6, 4, 7]);
         let (input, kernel_map) = maps::convolution(context(), &input_sizes, &kernel, &output_sizes, &attributes);
@@ -205,26 +221,25 @@ fn contractions() {
 
 #[test]
 fn batch_groups() {
-    let attributes = Convolution {
-        window: &WINDOW[..1],
+    let labels = ConvolutionDimensions {
         input_batch: 0,
         input_feature: 2,
-        input_spatial: &[1],
+        input_spatial: vec![1],
         kernel_input_feature: 0,
         kernel_output_feature: 2,
-        kernel_spatial: &[1],
+        kernel_spatial: vec![1],
         output_batch: 2,
         output_feature: 0,
-        output_spatial: &[1],
-        feature_group_count: 1,
-        batch_group_count: 3,
+        output_spatial: vec![1],
     };
+    let attributes =
+        ConvolutionAttributes { window: &WINDOW[..1], batch_group_count: 3, ..ConvolutionAttributes::new(&labels) };
     let (input_sizes, kernel_sizes, output_sizes) = ([6, 8, 2], [2, 3, 6], [6, 4, 2]);
     let (input, _) = maps::convolution(context(), &input_sizes, &kernel_sizes, &output_sizes, &attributes);
     let (forwards, _) =
         maps::convolution_to_output(context(), &input_sizes, &kernel_sizes, &output_sizes, &attributes).expect("valid");
     // The map to the input names all groups; the group of an element is the last range variable's value.
-    let group = attributes.batch_group(context(), &output_sizes).expect("several groups");
+    let group = maps::batch_group(context(), &output_sizes, &attributes).expect("several groups");
     let used = input.points().filter(|p| p.ranges.last().copied() == group.evaluate(&p.dims, &[]));
     let there: BTreeSet<_> =
         used.map(|p| (p.dims.clone(), input.evaluate(&p.dims, &p.ranges, &[]).expect("in bounds"))).collect();
@@ -234,14 +249,10 @@ fn batch_groups() {
 
 #[test]
 fn gather_and_scatter() {
-    let numbers = Gather {
-        offset_dims: &[1, 3],
-        collapsed_slice_dims: &[0],
+    let numbers = GatherAttributes {
         operand_batching_dims: &[2],
         start_indices_batching_dims: &[1],
-        start_index_map: &[3, 0],
-        index_vector_dim: 2,
-        slice_sizes: &[1, 4, 1, 2],
+        ..GatherAttributes::new(&[1, 3], &[0], &[3, 0], 2, &[1, 4, 1, 2])
     };
     let (operand_sizes, indices_sizes, output_sizes) = ([5, 4, 3, 6], [2, 3, 2], [2, 4, 3, 2]);
     let (operand, indices) = maps::gather(context(), &operand_sizes, &indices_sizes, &output_sizes, &numbers, 0);
@@ -250,13 +261,10 @@ fn gather_and_scatter() {
     check(&operand, &operand_forwards);
     check(&indices, &indices_forwards);
 
-    let numbers = Scatter {
-        update_window_dims: &[1],
-        inserted_window_dims: &[0],
+    let numbers = ScatterAttributes {
         input_batching_dims: &[2],
         scatter_indices_batching_dims: &[0],
-        scatter_dims_to_operand_dims: &[0, 1],
-        index_vector_dim: 2,
+        ..ScatterAttributes::new(&[1], &[0], &[0, 1], 2)
     };
     let (operand_sizes, indices_sizes, updates_sizes) = ([5, 6, 3], [3, 2, 2], [3, 4, 2]);
     let (updates, _) = maps::scatter(context(), &operand_sizes, &indices_sizes, &updates_sizes, &numbers, 0);

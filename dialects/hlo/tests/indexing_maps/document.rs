@@ -11,7 +11,9 @@
 //! Examples of whole programs, fusions among them, are tests of the crate `hlo-text`.
 
 use hlo::attributes::WindowDimension;
-use hlo::indexing_maps::maps::{self, Dot, Gather, Offset};
+use hlo::indexing_maps::maps::{self, Offset};
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::gather::GatherAttributes;
 use indexing::{IndexingMap, PointVariables};
 
 use super::{context, map as parsed};
@@ -88,15 +90,7 @@ fn dynamic_update_slice() {
 
 #[test]
 fn gather() {
-    let numbers = Gather {
-        offset_dims: &[1, 2, 3],
-        collapsed_slice_dims: &[],
-        operand_batching_dims: &[],
-        start_indices_batching_dims: &[],
-        start_index_map: &[0, 1],
-        index_vector_dim: 1,
-        slice_sizes: &[7, 8, 4],
-    };
+    let numbers = GatherAttributes::new(&[1, 2, 3], &[], &[0, 1], 1, &[7, 8, 4]);
     let (operand, indices) = maps::gather(context(), &[33, 76, 70], &[1806, 2], &[1806, 7, 8, 4], &numbers, 1);
     let index = |i: usize| {
         let source = operand.runtimes()[i].source.as_ref().expect("a run-time variable of an instruction");
@@ -213,7 +207,7 @@ fn concatenate() {
         [("d1", "[0, 4]"), ("d1 - 5", "[5, 15]"), ("d1 - 16", "[16, 32]")].into_iter().enumerate()
     {
         check(
-            maps::concatenate(context(), &output, &sizes, 1, which),
+            maps::concatenate(context(), &output, 1, sizes[..which].iter().sum(), sizes[which]),
             &format!("(d0, d1, d2) -> (d0, {expr}, d2), domain: d0 in [0, 1], d1 in {bounds}, d2 in [0, 6]"),
         );
     }
@@ -228,7 +222,13 @@ fn concatenate() {
 
 #[test]
 fn dot() {
-    let numbers = Dot { lhs_batch: &[0], rhs_batch: &[0], lhs_contracting: &[2], rhs_contracting: &[1] };
+    let numbers = DotAttributes {
+        lhs_batch_dims: &[0],
+        lhs_contracting_dims: &[2],
+        rhs_batch_dims: &[0],
+        rhs_contracting_dims: &[1],
+        ..DotAttributes::new()
+    };
     let (lhs, rhs) = maps::dot(context(), &[4, 128, 256], &[4, 256, 64], &[4, 128, 64], &numbers);
     let domain = "domain: d0 in [0, 3], d1 in [0, 127], d2 in [0, 63], s0 in [0, 255]";
     check(lhs.clone(), &format!("(d0, d1, d2)[s0] -> (d0, d1, s0), {domain}"));

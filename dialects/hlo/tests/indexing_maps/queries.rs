@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use hlo::attributes::WindowDimension;
-use hlo::indexing_maps::maps::{self, Gather, Offset};
+use hlo::indexing_maps::maps::{self, Offset};
+use hlo::ops::gather::GatherAttributes;
 use indexing::queries::{
     Access, SymbolicTile, interior_box, linearize, propagate_tile, row_major_strides, stride_along, strides_of_layout,
     symbolic_tiles, truth, utilisation,
@@ -132,15 +133,7 @@ fn utilisation_of_operands() {
     // A slice at an offset that is known when the program runs; which rows a gather reads is not.
     let offsets = [Offset::Value(0), Offset::Value(1)];
     assert_eq!(fraction(&[maps::dynamic_slice(context(), &[100, 20], &[10, 20], &offsets)], &[100, 20]), 0.1);
-    let rows = Gather {
-        offset_dims: &[1],
-        collapsed_slice_dims: &[0],
-        operand_batching_dims: &[],
-        start_indices_batching_dims: &[],
-        start_index_map: &[0],
-        index_vector_dim: 1,
-        slice_sizes: &[1, 64],
-    };
+    let rows = GatherAttributes::new(&[1], &[0], &[0], 1, &[1, 64]);
     let (table, _) = maps::gather(context(), &[50000, 64], &[8, 1], &[8, 64], &rows, 0);
     let used = utilisation(&[table], &[50000, 64]);
     assert_eq!((used.elements, used.exact), (8 * 64, false));

@@ -179,6 +179,19 @@ impl<'c> IndexingMap<'c> {
         *self != before
     }
 
+    /// The map simplified, without the symbols that it then does not use.
+    pub fn simplified(mut self) -> Self {
+        self.simplify();
+        self.remove_unused_symbols();
+        self
+    }
+
+    /// The map simplified, with all of its variables: those with a single value stay where they are used.
+    pub fn simplified_in_all_variables(mut self) -> Self {
+        self.simplify_with(PointVariables::Preserve);
+        self
+    }
+
     /// The simplest form of an expression over this map's variables, valid on the map's domain.
     pub fn simplify_expr(&self, expr: Expr<'c>) -> Expr<'c> {
         Simplifier::new(RangeEvaluator::new(self), PointVariables::Replace).simplify(expr)

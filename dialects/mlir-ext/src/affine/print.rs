@@ -20,7 +20,7 @@ impl<'c> Named<'_, 'c> {
         match expr.kind() {
             ExprKind::Constant(value) => write!(f, "{value}"),
             ExprKind::Variable(variable) => (self.name)(variable, f),
-            ExprKind::Binary(Operator::Add, left, right) => self.sum(left, right, f),
+            ExprKind::Binary(Operator::Add, ..) => self.sum(expr, f),
             ExprKind::Binary(Operator::Mul, left, right) if right.as_constant() == Some(-1) => {
                 f.write_str("-")?;
                 self.operand(left, f)
@@ -32,9 +32,35 @@ impl<'c> Named<'_, 'c> {
         }
     }
 
+    // MLIR moves a symbolic summand behind the dimension that it meets first. Where more dimensions follow, it is
+    // written before all of them: s0 * 4 + d0 + d1, which reads as the same expression.
+    fn sum(&self, expr: Expr<'c>, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut summands = Vec::new();
+        let mut first = expr;
+        while let ExprKind::Binary(Operator::Add, left, right) = first.kind() {
+            summands.push(right);
+            first = left;
+        }
+        summands.push(first);
+        summands.reverse();
+        let among_dimensions = |summands: &[Expr<'c>]| match summands {
+            [before, symbolic, after, ..] => {
+                let is_sum = matches!(symbolic.kind(), ExprKind::Binary(Operator::Add, ..));
+                !before.is_symbolic() && symbolic.is_symbolic() && !is_sum && !after.is_symbolic()
+            }
+            _ => false,
+        };
+        if among_dimensions(&summands) {
+            summands.swap(0, 1);
+        }
+        for (i, &summand) in summands.iter().enumerate() {
+            if i == 0 { self.of(summand, f)? } else { self.later_summand(summand, f)? }
+        }
+        Ok(())
+    }
+
     // a + -5 is written a - 5, and a + b * -5 is written a - b * 5.
-    fn sum(&self, left: Expr<'c>, right: Expr<'c>, f: &mut Formatter<'_>) -> fmt::Result {
-        self.of(left, f)?;
+    fn later_summand(&self, right: Expr<'c>, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(value) = right.as_constant() {
             return match value {
                 i64::MIN => write!(f, " + {value}"),

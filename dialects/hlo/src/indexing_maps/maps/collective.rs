@@ -1,6 +1,6 @@
 //! Collectives within one replica group. The other operations among replicas are elementwise per replica.
 
-use indexing::{Expr, IndexingMap, Interval, PointVariables, Variable, variables_of_sizes};
+use indexing::{Expr, IndexingMap, Interval, Variable, variables_of_sizes};
 use melior::Context;
 
 use super::{dims, place};
@@ -18,8 +18,7 @@ pub fn all_gather<'c>(
         index[d] = Expr::dim(context, d).modulo(input_sizes[d]);
         replica = Expr::dim(context, d).floordiv(input_sizes[d]);
     }
-    let mut map = IndexingMap::from_sizes(context, output_sizes, &[], index);
-    map.simplify_with(PointVariables::Preserve);
+    let map = IndexingMap::from_sizes(context, output_sizes, &[], index).simplified_in_all_variables();
     (map, IndexingMap::from_sizes(context, output_sizes, &[], vec![replica]))
 }
 

@@ -1,24 +1,14 @@
 //! dot and convolution.
 
-use indexing::{Constraint, Expr, IndexingMap, Interval, PointVariables, Variable, variables_of_sizes};
+use indexing::{Constraint, Expr, IndexingMap, Interval, Variable, variables_of_sizes};
 use melior::Context;
 
 use super::place;
 use super::window::{window_positions, windows_of};
 use crate::attributes::WindowDimension;
-
-/// The dimension numbers of a dot.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Dot<'a> {
-    /// Batch dimensions of the left operand.
-    pub lhs_batch: &'a [i64],
-    /// Batch dimensions of the right operand, in the order of those of the left.
-    pub rhs_batch: &'a [i64],
-    /// Contracted dimensions of the left operand.
-    pub lhs_contracting: &'a [i64],
-    /// Contracted dimensions of the right operand, in the order of those of the left.
-    pub rhs_contracting: &'a [i64],
-}
+use crate::ops::convolution::ConvolutionAttributes;
+use crate::ops::dot::DotAttributes;
+use crate::ops::ragged_dot::RaggedDotAttributes;
 
 /// dot, to the left and to the right operand. The result has the batch dimensions, then the other dimensions
 /// of the left, then those of the right operand. Contracted dimensions are range variables, in their order.
@@ -27,15 +17,18 @@ pub fn dot<'c>(
     lhs_sizes: &[i64],
     rhs_sizes: &[i64],
     output_sizes: &[i64],
-    numbers: &Dot<'_>,
+    attributes: &DotAttributes<'_>,
 ) -> (IndexingMap<'c>, IndexingMap<'c>) {
-    let contracted: Vec<i64> =
-        numbers.lhs_contracting.iter().map(|&d| place(d, lhs_sizes.len()).map_or(0, |d| lhs_sizes[d])).collect();
+    let contracted: Vec<i64> = attributes
+        .lhs_contracting_dims
+        .iter()
+        .map(|&d| place(d, lhs_sizes.len()).map_or(0, |d| lhs_sizes[d]))
+        .collect();
     let free = |rank: usize, batch: &[i64], contracting: &[i64]| {
         (0..rank as i64).filter(|d| !batch.contains(d) && !contracting.contains(d)).count()
     };
-    let lhs_start = numbers.lhs_batch.len();
-    let rhs_start = lhs_start + free(lhs_sizes.len(), numbers.lhs_batch, numbers.lhs_contracting);
+    let lhs_start = attributes.lhs_batch_dims.len();
+    let rhs_start = lhs_start + free(lhs_sizes.len(), attributes.lhs_batch_dims, attributes.lhs_contracting_dims);
     let operand = |rank: usize, batch: &[i64], contracting: &[i64], start: usize| {
         let mut next = start;
         let results = (0..rank as i64)
@@ -53,21 +46,9 @@ pub fn dot<'c>(
         IndexingMap::from_sizes(context, output_sizes, &contracted, results)
     };
     (
-        operand(lhs_sizes.len(), numbers.lhs_batch, numbers.lhs_contracting, lhs_start),
-        operand(rhs_sizes.len(), numbers.rhs_batch, numbers.rhs_contracting, rhs_start),
+        operand(lhs_sizes.len(), attributes.lhs_batch_dims, attributes.lhs_contracting_dims, lhs_start),
+        operand(rhs_sizes.len(), attributes.rhs_batch_dims, attributes.rhs_contracting_dims, rhs_start),
     )
-}
-
-/// The dimension numbers of a ragged dot.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RaggedDot<'a> {
-    /// Those of the dot that each group is. The ragged dimension is in neither list of the left operand if it is
-    /// free.
-    pub dot: Dot<'a>,
-    /// The ragged dimension of the left operand.
-    pub ragged: i64,
-    /// The dimension of the right operand that runs over the groups, if the ragged dimension is free.
-    pub group: Option<i64>,
 }
 
 /// ragged-dot, to the left and to the right operand. Which group a row belongs to is a running sum of values of the
@@ -78,20 +59,23 @@ pub fn ragged_dot<'c>(
     lhs_sizes: &[i64],
     rhs_sizes: &[i64],
     output_sizes: &[i64],
-    numbers: &RaggedDot<'_>,
+    attributes: &RaggedDotAttributes<'_>,
 ) -> (IndexingMap<'c>, IndexingMap<'c>) {
-    let leading = usize::from(numbers.dot.lhs_contracting.contains(&numbers.ragged)).min(output_sizes.len());
-    let group = numbers.group.and_then(|d| place(d, rhs_sizes.len()));
+    let leading =
+        usize::from(attributes.lhs_contracting_dims.contains(&attributes.lhs_ragged_dims.0)).min(output_sizes.len());
+    let group = attributes.rhs_group_dims.first().and_then(|&d| place(d, rhs_sizes.len()));
     // The right operand without its group dimension.
     let mut sizes = rhs_sizes.to_vec();
     let renumbered = |dimensions: &[i64]| -> Vec<i64> {
         dimensions.iter().map(|&d| d - i64::from(group.is_some_and(|group| d > group as i64))).collect()
     };
-    let (rhs_batch, rhs_contracting) = (renumbered(numbers.dot.rhs_batch), renumbered(numbers.dot.rhs_contracting));
+    let (rhs_batch, rhs_contracting) =
+        (renumbered(attributes.rhs_batch_dims), renumbered(attributes.rhs_contracting_dims));
     if let Some(group) = group {
         sizes.remove(group);
     }
-    let inner = Dot { rhs_batch: &rhs_batch, rhs_contracting: &rhs_contracting, ..numbers.dot.clone() };
+    let inner =
+        DotAttributes { rhs_batch_dims: &rhs_batch, rhs_contracting_dims: &rhs_contracting, ..attributes.dot() };
     let (lhs, rhs) = dot(context, lhs_sizes, &sizes, &output_sizes[leading..], &inner);
     let shifted: Vec<Expr<'c>> = (leading..output_sizes.len()).map(|d| Expr::dim(context, d)).collect();
     let over_output = |map: &IndexingMap<'c>, group: Option<usize>| {
@@ -106,42 +90,23 @@ pub fn ragged_dot<'c>(
     (over_output(&lhs, None), over_output(&rhs, group))
 }
 
-/// The attributes of a convolution. Spatial dimensions are in the order of `window`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Convolution<'a> {
-    /// The window over the spatial dimensions.
-    pub window: &'a [WindowDimension],
-    /// Batch dimension of the input.
-    pub input_batch: i64,
-    /// Feature dimension of the input.
-    pub input_feature: i64,
-    /// Spatial dimensions of the input.
-    pub input_spatial: &'a [i64],
-    /// Dimension of the kernel that is contracted with the input's features.
-    pub kernel_input_feature: i64,
-    /// Dimension of the kernel that becomes the result's features.
-    pub kernel_output_feature: i64,
-    /// Spatial dimensions of the kernel.
-    pub kernel_spatial: &'a [i64],
-    /// Batch dimension of the result.
-    pub output_batch: i64,
-    /// Feature dimension of the result.
-    pub output_feature: i64,
-    /// Spatial dimensions of the result.
-    pub output_spatial: &'a [i64],
-    /// Number of groups the features are split into.
-    pub feature_group_count: i64,
-    /// Number of groups the batch is split into.
-    pub batch_group_count: i64,
+/// The batch group of a convolution that an element of the result uses, as an expression of its index; `None` if there
+/// is one group. It is the value of the last range variable of the map to the input, see [`convolution`].
+pub fn batch_group<'c>(
+    context: &'c Context,
+    output_sizes: &[i64],
+    attributes: &ConvolutionAttributes<'_>,
+) -> Option<Expr<'c>> {
+    let groups = attributes.batch_group_count;
+    let feature = place(attributes.dim_labels.output_feature, output_sizes.len()).filter(|_| groups > 1)?;
+    Some(Expr::dim(context, feature).floordiv((output_sizes[feature] / groups).max(1)))
 }
 
-impl Convolution<'_> {
-    /// The batch group that an element of the result uses, as an expression of its index; `None` if there is one
-    /// group. It is the value of the last range variable of the map to the input, see [`convolution`].
-    pub fn batch_group<'c>(&self, context: &'c Context, output_sizes: &[i64]) -> Option<Expr<'c>> {
-        let feature = place(self.output_feature, output_sizes.len()).filter(|_| self.batch_group_count > 1)?;
-        Some(Expr::dim(context, feature).floordiv((output_sizes[feature] / self.batch_group_count).max(1)))
-    }
+/// The window of a convolution: a verified one has an entry for each spatial dimension, and without such dimensions
+/// may have any that has no effect.
+fn spatial_window<'a>(attributes: &ConvolutionAttributes<'a>) -> &'a [WindowDimension] {
+    let spatial = attributes.dim_labels.input_spatial.len();
+    &attributes.window[..attributes.window.len().min(spatial)]
 }
 
 /// convolution, to the input and to the kernel. Range variables: the places in the window, then the input
@@ -155,9 +120,10 @@ pub fn convolution<'c>(
     input_sizes: &[i64],
     kernel_sizes: &[i64],
     output_sizes: &[i64],
-    attributes: &Convolution<'_>,
+    attributes: &ConvolutionAttributes<'_>,
 ) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let rank = output_sizes.len();
+    let (labels, window) = (attributes.dim_labels, spatial_window(attributes));
     let pick = |sizes: &[i64], dimensions: &[i64]| -> Vec<i64> {
         dimensions.iter().map(|&d| place(d, sizes.len()).map_or(0, |d| sizes[d])).collect()
     };
@@ -170,57 +136,54 @@ pub fn convolution<'c>(
     };
     let spatial = window_positions(
         context,
-        &pick(input_sizes, attributes.input_spatial),
-        &pick(output_sizes, attributes.output_spatial),
-        attributes.window,
+        &pick(input_sizes, &labels.input_spatial),
+        &pick(output_sizes, &labels.output_spatial),
+        window,
     );
-    let window_rank = attributes.window.len();
-    let in_output: Vec<Expr<'c>> = attributes.output_spatial.iter().map(|&d| dim(d)).collect();
-    let group_features = size(kernel_sizes, attributes.kernel_input_feature);
+    let window_rank = window.len();
+    let in_output: Vec<Expr<'c>> = labels.output_spatial.iter().map(|&d| dim(d)).collect();
+    let group_features = size(kernel_sizes, labels.kernel_input_feature);
 
     let mut input = vec![Expr::constant(context, 0); rank];
-    for (&dimension, expr) in attributes.input_spatial.iter().zip(spatial.results()) {
+    for (&dimension, expr) in labels.input_spatial.iter().zip(spatial.results()) {
         set(&mut input, dimension, expr.replace(&in_output, &[]));
     }
     let mut feature = Expr::symbol(context, window_rank);
     if attributes.feature_group_count > 1 {
-        let outputs_per_group = (size(output_sizes, attributes.output_feature) / attributes.feature_group_count).max(1);
-        feature = dim(attributes.output_feature).floordiv(outputs_per_group) * group_features + feature;
+        let outputs_per_group = (size(output_sizes, labels.output_feature) / attributes.feature_group_count).max(1);
+        feature = dim(labels.output_feature).floordiv(outputs_per_group) * group_features + feature;
     }
-    set(&mut input, attributes.input_feature, feature);
+    set(&mut input, labels.input_feature, feature);
     let mut input_ranges = spatial.ranges().to_vec();
     input_ranges.push(Variable::of_size(group_features));
-    let mut batch = dim(attributes.output_batch);
+    let mut batch = dim(labels.output_batch);
     if attributes.batch_group_count > 1 {
-        batch = Expr::symbol(context, input_ranges.len()) * size(output_sizes, attributes.output_batch) + batch;
+        batch = Expr::symbol(context, input_ranges.len()) * size(output_sizes, labels.output_batch) + batch;
         input_ranges.push(Variable::of_size(attributes.batch_group_count));
     }
-    set(&mut input, attributes.input_batch, batch);
+    set(&mut input, labels.input_batch, batch);
     let constraints =
         spatial.constraints().iter().map(|c| Constraint::new(c.expr.replace(&in_output, &[]), c.interval)).collect();
     let mut dims = variables_of_sizes(output_sizes);
-    for (&dimension, bounds) in attributes.output_spatial.iter().zip(spatial.dims()) {
+    for (&dimension, bounds) in labels.output_spatial.iter().zip(spatial.dims()) {
         // A constraint on a single dimension has become its bounds.
         if let Some(d) = place(dimension, rank) {
             dims[d].bounds = dims[d].bounds.intersect(bounds.bounds);
         }
     }
-    let mut input = IndexingMap::new(context, dims, input_ranges, Vec::new(), input, constraints);
+    let input = IndexingMap::new(context, dims, input_ranges, Vec::new(), input, constraints);
 
     let mut kernel = vec![Expr::constant(context, 0); rank];
-    for (i, (&dimension, w)) in attributes.kernel_spatial.iter().zip(attributes.window).enumerate() {
+    for (i, (&dimension, w)) in labels.kernel_spatial.iter().zip(window).enumerate() {
         let place = Expr::symbol(context, i);
         set(&mut kernel, dimension, if w.reversal { -place + (w.size - 1) } else { place });
     }
-    set(&mut kernel, attributes.kernel_output_feature, dim(attributes.output_feature));
-    set(&mut kernel, attributes.kernel_input_feature, Expr::symbol(context, window_rank));
-    let mut kernel_ranges: Vec<i64> = attributes.window.iter().map(|w| w.size).collect();
+    set(&mut kernel, labels.kernel_output_feature, dim(labels.output_feature));
+    set(&mut kernel, labels.kernel_input_feature, Expr::symbol(context, window_rank));
+    let mut kernel_ranges: Vec<i64> = window.iter().map(|w| w.size).collect();
     kernel_ranges.push(group_features);
-    let mut kernel = IndexingMap::from_sizes(context, output_sizes, &kernel_ranges, kernel);
-    for map in [&mut input, &mut kernel] {
-        map.simplify_with(PointVariables::Preserve);
-    }
-    (input, kernel)
+    let kernel = IndexingMap::from_sizes(context, output_sizes, &kernel_ranges, kernel);
+    (input.simplified_in_all_variables(), kernel.simplified_in_all_variables())
 }
 
 /// convolution, from the input and from the kernel. Simplified. `None` if a dimension number is none.
@@ -232,29 +195,29 @@ pub fn convolution_to_output<'c>(
     input_sizes: &[i64],
     kernel_sizes: &[i64],
     output_sizes: &[i64],
-    attributes: &Convolution<'_>,
+    attributes: &ConvolutionAttributes<'_>,
 ) -> Option<(IndexingMap<'c>, IndexingMap<'c>)> {
     let rank = output_sizes.len();
-    let window = attributes.window;
+    let (labels, window) = (attributes.dim_labels, spatial_window(attributes));
     let pick = |sizes: &[i64], dimensions: &[i64]| -> Option<Vec<i64>> {
         dimensions.iter().map(|&d| Some(sizes[place(d, sizes.len())?])).collect()
     };
     let places = |dimensions: &[i64]| -> Option<Vec<usize>> { dimensions.iter().map(|&d| place(d, rank)).collect() };
     let [input_batch, input_feature, output_batch, output_feature, kernel_output] = places(&[
-        attributes.input_batch,
-        attributes.input_feature,
-        attributes.output_batch,
-        attributes.output_feature,
-        attributes.kernel_output_feature,
+        labels.input_batch,
+        labels.input_feature,
+        labels.output_batch,
+        labels.output_feature,
+        labels.kernel_output_feature,
     ])?[..] else {
         return None;
     };
-    let input_spatial = places(attributes.input_spatial)?;
-    let output_spatial = places(attributes.output_spatial)?;
-    let kernel_spatial = places(attributes.kernel_spatial)?;
-    let output_spatial_sizes = pick(output_sizes, attributes.output_spatial)?;
+    let input_spatial = places(&labels.input_spatial)?;
+    let output_spatial = places(&labels.output_spatial)?;
+    let kernel_spatial = places(&labels.kernel_spatial)?;
+    let output_spatial_sizes = pick(output_sizes, &labels.output_spatial)?;
 
-    let windows = windows_of(context, &pick(input_sizes, attributes.input_spatial)?, &output_spatial_sizes, window);
+    let windows = windows_of(context, &pick(input_sizes, &labels.input_spatial)?, &output_spatial_sizes, window);
     let in_input: Vec<Expr<'c>> = input_spatial.iter().map(|&d| Expr::dim(context, d)).collect();
     let mut results = vec![Expr::constant(context, 0); rank];
     for (&d, expr) in output_spatial.iter().zip(windows.results()) {
@@ -282,7 +245,7 @@ pub fn convolution_to_output<'c>(
     for (&d, bounds) in input_spatial.iter().zip(windows.dims()) {
         dims[d].bounds = dims[d].bounds.intersect(bounds.bounds);
     }
-    let mut input = IndexingMap::new(context, dims, ranges, Vec::new(), results, constraints);
+    let input = IndexingMap::new(context, dims, ranges, Vec::new(), results, constraints);
 
     let mut results = vec![Expr::constant(context, 0); rank];
     for (i, &d) in output_spatial.iter().enumerate() {
@@ -303,9 +266,5 @@ pub fn convolution_to_output<'c>(
         kernel.add_constraint(base, Interval::new(0, last));
         kernel.add_constraint(base.modulo(dilation), Interval::point(0));
     }
-    for map in [&mut input, &mut kernel] {
-        map.simplify();
-        map.remove_unused_symbols();
-    }
-    Some((input, kernel))
+    Some((input.simplified(), kernel.simplified()))
 }

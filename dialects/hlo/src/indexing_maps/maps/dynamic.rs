@@ -7,6 +7,8 @@ use indexing::{Expr, IndexingMap, Interval, Variable, variables_of_sizes};
 use melior::Context;
 
 use super::place;
+use crate::ops::gather::GatherAttributes;
+use crate::ops::scatter::ScatterAttributes;
 
 /// A start index along one dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,57 +111,38 @@ pub fn dynamic_update_slice_window<'c>(
     map
 }
 
-/// The dimension numbers of a gather.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gather<'a> {
-    /// Dimensions of the result that index into a slice.
-    pub offset_dims: &'a [i64],
-    /// Dimensions of the operand of which a slice has one element, absent from the result.
-    pub collapsed_slice_dims: &'a [i64],
-    /// Batch dimensions of the operand.
-    pub operand_batching_dims: &'a [i64],
-    /// Dimensions of the indices that go with `operand_batching_dims`.
-    pub start_indices_batching_dims: &'a [i64],
-    /// Operand dimension that each component of an index vector addresses.
-    pub start_index_map: &'a [i64],
-    /// Dimension of the indices that holds index vectors; their rank if each scalar is one.
-    pub index_vector_dim: i64,
-    /// Size of a slice along each dimension of the operand.
-    pub slice_sizes: &'a [i64],
-}
-
 /// gather, to the operand and to the indices; `indices` is the caller's number for the latter.
 pub fn gather<'c>(
     context: &'c Context,
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     output_sizes: &[i64],
-    numbers: &Gather<'_>,
+    attributes: &GatherAttributes<'_>,
     indices: u64,
 ) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let rank = output_sizes.len();
     // The other dimensions of the result run over the index vectors, in order.
     let batch: Vec<Expr<'c>> =
-        (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).map(|d| Expr::dim(context, d)).collect();
-    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
+        (0..rank).filter(|&d| !attributes.offset_dims.contains(&(d as i64))).map(|d| Expr::dim(context, d)).collect();
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: attributes.index_vector_dim };
 
     let mut runtimes = RuntimeVariables::after(context, 0);
-    let mut offset_dims = numbers.offset_dims.iter();
+    let mut offset_dims = attributes.offset_dims.iter();
     let mut results = Vec::with_capacity(operand_sizes.len());
-    for (i, (&size, &slice)) in operand_sizes.iter().zip(numbers.slice_sizes).enumerate() {
+    for (i, (&size, &slice)) in operand_sizes.iter().zip(attributes.slice_sizes).enumerate() {
         let dimension = i as i64;
         let mut expr = Expr::constant(context, 0);
-        let batching = numbers.operand_batching_dims.iter().position(|&d| d == dimension);
+        let batching = attributes.operand_batching_dims.iter().position(|&d| d == dimension);
         if let Some(k) = batching {
-            if let Some(&d) = numbers.start_indices_batching_dims.get(k) {
+            if let Some(&d) = attributes.start_indices_batching_dims.get(k) {
                 expr = vector.batch_index(d, &batch);
             }
-        } else if !numbers.collapsed_slice_dims.contains(&dimension)
+        } else if !attributes.collapsed_slice_dims.contains(&dimension)
             && let Some(d) = offset_dims.next().and_then(|&d| place(d, rank))
         {
             expr = Expr::dim(context, d);
         }
-        if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
+        if let Some(component) = attributes.start_index_map.iter().position(|&d| d == dimension) {
             let bounds = Interval::new(0, size.saturating_sub(slice));
             let index = vector.element(&batch, Expr::constant(context, component as i64));
             expr = expr + runtimes.offset(Offset::Value(indices), bounds, index);
@@ -186,14 +169,14 @@ pub fn gather_to_output<'c>(
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     output_sizes: &[i64],
-    numbers: &Gather<'_>,
+    attributes: &GatherAttributes<'_>,
     indices: u64,
 ) -> (IndexingMap<'c>, IndexingMap<'c>) {
     let rank = output_sizes.len();
-    let batch_dims: Vec<usize> = (0..rank).filter(|&d| !numbers.offset_dims.contains(&(d as i64))).collect();
+    let batch_dims: Vec<usize> = (0..rank).filter(|&d| !attributes.offset_dims.contains(&(d as i64))).collect();
     let batch_sizes: Vec<i64> = batch_dims.iter().map(|&d| output_sizes[d]).collect();
     let batch: Vec<Expr<'c>> = (0..batch_dims.len()).map(|i| Expr::symbol(context, i)).collect();
-    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: attributes.index_vector_dim };
 
     let mut results = vec![Expr::constant(context, 0); rank];
     for (&d, expr) in batch_dims.iter().zip(&batch) {
@@ -201,20 +184,20 @@ pub fn gather_to_output<'c>(
     }
     let mut runtimes = RuntimeVariables::after(context, batch.len());
     let mut guards = Vec::new();
-    let mut offset_dims = numbers.offset_dims.iter();
-    for (i, (&size, &slice)) in operand_sizes.iter().zip(numbers.slice_sizes).enumerate() {
+    let mut offset_dims = attributes.offset_dims.iter();
+    for (i, (&size, &slice)) in operand_sizes.iter().zip(attributes.slice_sizes).enumerate() {
         let dimension = i as i64;
         let mut place_in_slice = Expr::dim(context, i);
-        if let Some(component) = numbers.start_index_map.iter().position(|&d| d == dimension) {
+        if let Some(component) = attributes.start_index_map.iter().position(|&d| d == dimension) {
             let bounds = Interval::new(0, size.saturating_sub(slice));
             let index = vector.element(&batch, Expr::constant(context, component as i64));
             place_in_slice = place_in_slice - runtimes.offset(Offset::Value(indices), bounds, index);
         }
-        if let Some(k) = numbers.operand_batching_dims.iter().position(|&d| d == dimension) {
-            if let Some(&d) = numbers.start_indices_batching_dims.get(k) {
+        if let Some(k) = attributes.operand_batching_dims.iter().position(|&d| d == dimension) {
+            if let Some(&d) = attributes.start_indices_batching_dims.get(k) {
                 place_in_slice = place_in_slice - vector.batch_index(d, &batch);
             }
-        } else if !numbers.collapsed_slice_dims.contains(&dimension)
+        } else if !attributes.collapsed_slice_dims.contains(&dimension)
             && let Some(d) = offset_dims.next().and_then(|&d| place(d, rank))
         {
             results[d] = place_in_slice;
@@ -234,7 +217,7 @@ pub fn gather_to_output<'c>(
     }
 
     // An index vector selects a whole slice.
-    let vector_dim = place(numbers.index_vector_dim, indices_sizes.len());
+    let vector_dim = place(attributes.index_vector_dim, indices_sizes.len());
     let mut batch = (0..indices_sizes.len()).filter(|&d| Some(d) != vector_dim).map(|d| Expr::dim(context, d));
     let mut slices = Vec::new();
     let results = (0..rank)
@@ -278,23 +261,6 @@ impl<'c> IndexVectors<'_, 'c> {
     }
 }
 
-/// The dimension numbers of a scatter.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scatter<'a> {
-    /// Dimensions of the updates that index into a window.
-    pub update_window_dims: &'a [i64],
-    /// Dimensions of the operand of which a window has one element, absent from the updates.
-    pub inserted_window_dims: &'a [i64],
-    /// Batch dimensions of the operand.
-    pub input_batching_dims: &'a [i64],
-    /// Dimensions of the indices that go with `input_batching_dims`.
-    pub scatter_indices_batching_dims: &'a [i64],
-    /// Operand dimension that each component of an index vector addresses.
-    pub scatter_dims_to_operand_dims: &'a [i64],
-    /// Dimension of the indices that holds index vectors; their rank if each scalar is one.
-    pub index_vector_dim: i64,
-}
-
 /// scatter, from the result to the updates that may reach an element, and to the indices. The map to the
 /// operand is [`super::identity`].
 ///
@@ -305,12 +271,12 @@ pub fn scatter<'c>(
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     updates_sizes: &[i64],
-    numbers: &Scatter<'_>,
+    attributes: &ScatterAttributes<'_>,
     indices: u64,
 ) -> (IndexingMap<'c>, IndexingMap<'c>) {
-    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: attributes.index_vector_dim };
     let scatter_dims: Vec<usize> =
-        (0..updates_sizes.len()).filter(|&d| !numbers.update_window_dims.contains(&(d as i64))).collect();
+        (0..updates_sizes.len()).filter(|&d| !attributes.update_window_dims.contains(&(d as i64))).collect();
     let batch: Vec<Expr<'c>> = (0..scatter_dims.len()).map(|i| Expr::symbol(context, i)).collect();
     let batch_sizes: Vec<i64> = scatter_dims.iter().map(|&d| updates_sizes[d]).collect();
 
@@ -320,23 +286,23 @@ pub fn scatter<'c>(
     }
     let mut runtimes = RuntimeVariables::after(context, batch.len());
     let mut guards = Vec::new();
-    let mut window_dims = numbers.update_window_dims.iter();
+    let mut window_dims = attributes.update_window_dims.iter();
     for (i, &size) in operand_sizes.iter().enumerate() {
         let dimension = i as i64;
         let mut place_in_window = Expr::dim(context, i);
-        if let Some(k) = numbers.input_batching_dims.iter().position(|&d| d == dimension) {
-            if let Some(&d) = numbers.scatter_indices_batching_dims.get(k) {
+        if let Some(k) = attributes.input_batching_dims.iter().position(|&d| d == dimension) {
+            if let Some(&d) = attributes.scatter_indices_batching_dims.get(k) {
                 place_in_window = place_in_window - vector.batch_index(d, &batch);
             }
             guards.push((place_in_window, Interval::point(0)));
             continue;
         }
-        let window = match numbers.inserted_window_dims.contains(&dimension) {
+        let window = match attributes.inserted_window_dims.contains(&dimension) {
             true => None,
             false => window_dims.next().and_then(|&d| place(d, updates_sizes.len())),
         };
         let window_size = window.map_or(1, |d| updates_sizes[d]);
-        if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
+        if let Some(component) = attributes.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
             let index = vector.element(&batch, Expr::constant(context, component as i64));
             let bounds = Interval::new(0, size.saturating_sub(window_size));
             place_in_window = place_in_window - runtimes.offset(Offset::Value(indices), bounds, index);
@@ -375,30 +341,30 @@ pub fn scatter_updates_to_output<'c>(
     operand_sizes: &[i64],
     indices_sizes: &[i64],
     updates_sizes: &[i64],
-    numbers: &Scatter<'_>,
+    attributes: &ScatterAttributes<'_>,
     indices: u64,
 ) -> IndexingMap<'c> {
-    let vector = IndexVectors { context, sizes: indices_sizes, dimension: numbers.index_vector_dim };
+    let vector = IndexVectors { context, sizes: indices_sizes, dimension: attributes.index_vector_dim };
     let batch: Vec<Expr<'c>> = (0..updates_sizes.len())
-        .filter(|&d| !numbers.update_window_dims.contains(&(d as i64)))
+        .filter(|&d| !attributes.update_window_dims.contains(&(d as i64)))
         .map(|d| Expr::dim(context, d))
         .collect();
     let mut runtimes = RuntimeVariables::after(context, 0);
     let mut results = Vec::with_capacity(operand_sizes.len());
-    let mut window_dims = numbers.update_window_dims.iter();
+    let mut window_dims = attributes.update_window_dims.iter();
     for (i, &size) in operand_sizes.iter().enumerate() {
         let dimension = i as i64;
-        if let Some(k) = numbers.input_batching_dims.iter().position(|&d| d == dimension) {
-            let along = numbers.scatter_indices_batching_dims.get(k);
+        if let Some(k) = attributes.input_batching_dims.iter().position(|&d| d == dimension) {
+            let along = attributes.scatter_indices_batching_dims.get(k);
             results.push(along.map_or(Expr::constant(context, 0), |&d| vector.batch_index(d, &batch)));
             continue;
         }
-        let window = match numbers.inserted_window_dims.contains(&dimension) {
+        let window = match attributes.inserted_window_dims.contains(&dimension) {
             true => None,
             false => window_dims.next().and_then(|&d| place(d, updates_sizes.len())),
         };
         let mut expr = window.map_or(Expr::constant(context, 0), |d| Expr::dim(context, d));
-        if let Some(component) = numbers.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
+        if let Some(component) = attributes.scatter_dims_to_operand_dims.iter().position(|&d| d == dimension) {
             let index = vector.element(&batch, Expr::constant(context, component as i64));
             let last = size.saturating_sub(window.map_or(1, |d| updates_sizes[d]));
             expr = expr + runtimes.offset(Offset::Value(indices), Interval::new(0, last), index);

@@ -21,10 +21,10 @@ mod window;
 pub use collective::{
     all_gather, all_gather_to_output, all_to_all, all_to_all_to_output, reduce_scatter, reduce_scatter_to_output,
 };
-pub use contraction::{Convolution, Dot, RaggedDot, convolution, convolution_to_output, dot, ragged_dot};
+pub use contraction::{batch_group, convolution, convolution_to_output, dot, ragged_dot};
 pub use dynamic::{
-    Gather, Offset, Scatter, dynamic_slice, dynamic_slice_to_output, dynamic_update_slice, dynamic_update_slice_window,
-    gather, gather_to_output, scatter, scatter_updates_to_output,
+    Offset, dynamic_slice, dynamic_slice_to_output, dynamic_update_slice, dynamic_update_slice_window, gather,
+    gather_to_output, scatter, scatter_updates_to_output,
 };
 pub use elementwise::{all_of, identity, one_dimension, scalar, whole};
 pub use reduction::{reduce, reduced_keeping, sort, whole_along};

@@ -1,7 +1,7 @@
 //! Operations that change the shape and no value: broadcast, transpose, reshape, bitcast, layouts.
 
 use indexing::queries::row_major_strides;
-use indexing::{Expr, IndexingMap, PointVariables};
+use indexing::{Expr, IndexingMap};
 use melior::Context;
 
 use super::{dims, place};
@@ -31,10 +31,8 @@ pub fn transpose<'c>(context: &'c Context, input_sizes: &[i64], permutation: &[i
 /// reshape, from an array of `output_sizes` to one of `input_sizes` with as many elements; swap them for the
 /// other direction. Simplified; variables of size-1 dimensions stay.
 pub fn reshape<'c>(context: &'c Context, input_sizes: &[i64], output_sizes: &[i64]) -> IndexingMap<'c> {
-    let mut map =
-        IndexingMap::from_sizes(context, output_sizes, &[], reshape_indices(context, input_sizes, output_sizes));
-    map.simplify_with(PointVariables::Preserve);
-    map
+    IndexingMap::from_sizes(context, output_sizes, &[], reshape_indices(context, input_sizes, output_sizes))
+        .simplified_in_all_variables()
 }
 
 /// The index into `input_sizes` for the index `d_0, d_1, …` into `output_sizes`.
@@ -107,9 +105,9 @@ pub fn bitcast<'c>(
         reshape(context, &physical_sizes(input_sizes, input_layout), &physical_sizes(output_sizes, output_layout));
     let to_logical = physical_to_logical(context, input_sizes, input_layout);
     let composed = to_physical.compose(&physical).and_then(|map| map.compose(&to_logical));
-    let mut map = composed.unwrap_or_else(|_| IndexingMap::from_sizes(context, output_sizes, &[], Vec::new()));
-    map.simplify_with(PointVariables::Preserve);
-    map
+    composed
+        .unwrap_or_else(|_| IndexingMap::from_sizes(context, output_sizes, &[], Vec::new()))
+        .simplified_in_all_variables()
 }
 
 /// bitcast-convert. Between element types of different width the array of narrower elements has one more

@@ -84,17 +84,15 @@ pub fn pad_to_output<'c>(
     map
 }
 
-/// concatenate along `dimension`, to operand number `which` of those with the given sizes along it. The domain
-/// holds the part of the result that comes from this operand.
+/// concatenate along `dimension`, to the operand of the given size along it that starts at `offset` of the result. The
+/// domain holds the part of the result that comes from this operand.
 pub fn concatenate<'c>(
     context: &'c Context,
     output_sizes: &[i64],
-    operand_sizes: &[i64],
     dimension: i64,
-    which: usize,
+    offset: i64,
+    size: i64,
 ) -> IndexingMap<'c> {
-    let offset: i64 = operand_sizes.iter().take(which).sum();
-    let size = operand_sizes.get(which).copied().unwrap_or(0);
     let mut results = dims(context, output_sizes.len());
     let axis = super::place(dimension, output_sizes.len());
     if let Some(axis) = axis {

@@ -1,6 +1,6 @@
 //! Operations that slide a window: reduce-window, select-and-scatter, and the spatial part of convolution.
 
-use indexing::{Expr, IndexingMap, Interval, PointVariables, variables_of_sizes};
+use indexing::{Expr, IndexingMap, Interval, variables_of_sizes};
 use melior::Context;
 
 use super::dims;
@@ -14,10 +14,7 @@ pub fn reduce_window<'c>(
     output_sizes: &[i64],
     window: &[WindowDimension],
 ) -> IndexingMap<'c> {
-    let mut map = window_positions(context, input_sizes, output_sizes, window);
-    map.simplify();
-    map.remove_unused_symbols();
-    map
+    window_positions(context, input_sizes, output_sizes, window).simplified()
 }
 
 /// As [`reduce_window`], with one range variable for each window dimension, in the order in which the window's
@@ -28,12 +25,11 @@ pub fn reduce_window_in_order<'c>(
     output_sizes: &[i64],
     window: &[WindowDimension],
 ) -> IndexingMap<'c> {
-    let mut map = positions(context, input_sizes, output_sizes, window, |i, w| match w.reversal {
+    let element = |i, w: &WindowDimension| match w.reversal {
         true => Expr::constant(context, w.size - 1) - Expr::symbol(context, i),
         false => Expr::symbol(context, i),
-    });
-    map.simplify_with(PointVariables::Preserve);
-    map
+    };
+    positions(context, input_sizes, output_sizes, window, element).simplified_in_all_variables()
 }
 
 /// As [`reduce_window`], not simplified: one range variable for each window dimension.
@@ -85,10 +81,7 @@ pub fn reduce_window_to_output<'c>(
     output_sizes: &[i64],
     window: &[WindowDimension],
 ) -> IndexingMap<'c> {
-    let mut map = windows_of(context, input_sizes, output_sizes, window);
-    map.simplify();
-    map.remove_unused_symbols();
-    map
+    windows_of(context, input_sizes, output_sizes, window).simplified()
 }
 
 /// As [`reduce_window_to_output`], not simplified: one range variable for each window dimension.
@@ -164,10 +157,7 @@ pub fn select_and_scatter_source<'c>(
     source_sizes: &[i64],
     window: &[WindowDimension],
 ) -> IndexingMap<'c> {
-    let mut map = windows_over(context, operand_sizes, source_sizes, window);
-    map.simplify();
-    map.remove_unused_symbols();
-    map
+    windows_over(context, operand_sizes, source_sizes, window).simplified()
 }
 
 /// select-and-scatter, to the operand: all elements of the windows that hold the element of the result, since
@@ -180,10 +170,8 @@ pub fn select_and_scatter_operand<'c>(
 ) -> IndexingMap<'c> {
     let windows = windows_over(context, operand_sizes, source_sizes, window);
     let elements = window_positions(context, operand_sizes, source_sizes, window);
-    let mut map = windows
+    windows
         .compose(&elements)
-        .unwrap_or_else(|_| IndexingMap::from_sizes(context, operand_sizes, &[], dims(context, operand_sizes.len())));
-    map.simplify();
-    map.remove_unused_symbols();
-    map
+        .unwrap_or_else(|_| IndexingMap::from_sizes(context, operand_sizes, &[], dims(context, operand_sizes.len())))
+        .simplified()
 }
