@@ -1,12 +1,11 @@
-//! The pipeline of passes on HLO programs, and pipelines on programs in graph form.
+//! The pipeline of passes on HLO programs.
 
-use hlo::{dialect, graph};
 use melior::ir::Module;
 use mlir_ext::pass::PassRun;
 use mlir_ext::pass_pipeline::{PassPipeline, PipelineError};
 use mlir_ext::pipeline_text::PipelineText;
 
-use crate::registry::{self, Anchor, PassError};
+use crate::registry::{self, Anchor};
 
 /// The passes that compilation runs before fusion.
 pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
@@ -39,15 +38,4 @@ pub fn run(module: &Module<'_>, pipeline: &PipelineText, verify: bool) -> Result
     let pipeline = PassPipeline::parse(module.context(), &pipeline.to_string())?;
     pipeline.enable_verifier(verify);
     pipeline.run(module.as_operation())
-}
-
-/// Runs a pipeline on a program in graph form, verifying after each pass.
-///
-/// # Errors
-/// Those of the passes, and of the conversions between graph and MLIR.
-pub fn run_on_graph(program: &graph::Module, pipeline: &PipelineText) -> Result<(graph::Module, PassRun), PassError> {
-    let context = dialect::context();
-    let module = dialect::graph_to_mlir(&context, program)?;
-    let report = run(&module, pipeline, true)?;
-    Ok((dialect::mlir_to_graph(&module)?, report))
 }

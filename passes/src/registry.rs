@@ -7,10 +7,9 @@ use std::sync::Once;
 use hlo::dialect::DialectError;
 use melior::ir::OperationRef;
 use mlir_ext::pass::{self, PassDefinition};
-use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::rewrite::RewriteError;
 
-pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, PassFailure, PassOptions, PassStatistics};
+pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, OptionKind, PassFailure, PassOptions, PassStatistics};
 
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
@@ -79,8 +78,8 @@ static PASSES: &[Pass] = &[
         name: "hlo-canonicalize",
         description: "rewrites operations to simpler equal ones and evaluates small constant ones",
         anchor: Anchor::Function,
-        options: &[],
-        body: |root, _, statistics| canonicalize::run(root, statistics),
+        options: canonicalize::OPTIONS,
+        body: |root, options, statistics| canonicalize::run(root, options.integer("max-iterations")?, statistics),
     },
     Pass {
         name: "hlo-canonicalize-convolutions",
@@ -178,9 +177,6 @@ pub enum PassError {
     /// The module is no HLO program.
     #[error(transparent)]
     Dialect(#[from] DialectError),
-    /// A pass of MLIR failed.
-    #[error(transparent)]
-    Pipeline(#[from] PipelineError),
     /// A program too large once inlined.
     #[error(transparent)]
     Inline(#[from] InlineError),
@@ -190,6 +186,9 @@ pub enum PassError {
     /// A rewrite would have broken the program: a bug of the pass.
     #[error(transparent)]
     Rewrite(#[from] RewriteError),
+    /// An option that the pass does not declare.
+    #[error(transparent)]
+    Option(#[from] PassFailure),
     /// A broken promise of a pass.
     #[error("{0}")]
     Bug(String),
@@ -205,9 +204,10 @@ impl PassError {
 impl From<PassError> for PassFailure {
     fn from(error: PassError) -> Self {
         let kind = match &error {
+            PassError::Option(failure) => return failure.clone(),
             PassError::Dialect(_) => FailureKind::Invalid,
             PassError::Inline(_) | PassError::Dynamic(_) => FailureKind::Unsupported,
-            PassError::Pipeline(_) | PassError::Rewrite(_) | PassError::Bug(_) => FailureKind::Bug,
+            PassError::Rewrite(_) | PassError::Bug(_) => FailureKind::Bug,
         };
         let instruction = match &error {
             PassError::Dynamic(

@@ -113,8 +113,10 @@ fn passes_keep_what_programs_compute() {
         let graph = read(&path);
         let passes = pipeline::parse("hlo-inline-calls,hlo-canonicalize,cse,hlo-canonicalize,hlo-dce");
         let start = Instant::now();
-        let (after, run) =
-            pipeline::run_on_graph(&graph, &passes).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let context = dialect::context();
+        let module = graph_to_mlir(&context, &graph).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let run = pipeline::run(&module, &passes, true).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let after = mlir_to_graph(&module).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let lines: Vec<String> =
             run.reports.iter().map(|report| format!("\n  {}: {}", report.pass, report.statistics)).collect();
         let report = lines.concat();

@@ -15,6 +15,7 @@ use hlo::graph;
 use lowering_affine::registry::LAUNCHES;
 use lowering_llvm::{Target, code, nvptx};
 use melior::ir::Module;
+use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
 use mlir_ext::{attributes, operations};
 
@@ -185,11 +186,13 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let context = dialect::context();
     let mut input = input::read(source_text, &context)?;
     let graph = input.graph.take();
-    let failed = |error: halo::Error| match &graph {
-        Some(graph) => ToolError::compiled(source_text, graph, error),
-        None => error.into(),
-    };
     let plan = plan(&input, options)?;
+    let is_users = input.phase > Phase::Input || chooses_passes_of_mlir(options);
+    let failed = |error: halo::Error| match (error, &graph) {
+        (halo::Error::Pass(error @ PipelineError::Failed { .. }), _) if is_users => ToolError::UserPipeline(error),
+        (error, Some(graph)) => ToolError::compiled(source_text, graph, error),
+        (error, None) => error.into(),
+    };
     if options.output.phase() > Phase::Input
         && let Some(graph) = &graph
     {
@@ -200,6 +203,13 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     // What no pass changed is shown as it was read.
     input.graph = graph.filter(|_| plan.passes.steps.is_empty());
     show(input, &plan.target, options)
+}
+
+/// Whether the user's own pipeline has passes that are not halo's, which may refuse a program for reasons of theirs.
+fn chooses_passes_of_mlir(options: &EmitOptions) -> bool {
+    let own = mlir_ext::pass::registered();
+    let is_own = |name: &str| own.iter().any(|pass| pass.argument == name);
+    passes::pipeline::parse(&options.passes).steps.iter().any(|step| !is_own(step.name()))
 }
 
 fn plan(input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {

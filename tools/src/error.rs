@@ -7,6 +7,7 @@ use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
 use hlo_text::source::{Location, Source};
+use mlir_ext::pass_pipeline::PipelineError;
 
 use crate::module_file::SourceText;
 use crate::outer_boundary;
@@ -82,6 +83,9 @@ pub enum ToolError {
         /// Where the instruction that it is about stands, if it is about one of a text.
         place: Option<(SourceText, TextPosition)>,
     },
+    /// A pass of MLIR's own failed, of a pipeline that the user chose or on IR that the user wrote.
+    #[error(transparent)]
+    UserPipeline(PipelineError),
     /// Data that does not fit its shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),

@@ -54,7 +54,16 @@ fn phase_of(module: &Module<'_>) -> Phase {
     let rewriter = Rewriter::new(module.as_operation());
     let operations = rewriter.operations();
     let mut names = operations.iter().map(|operation| attributes::identifier_text(operation.name()));
-    if names.clone().any(|name| name.starts_with("hlo.")) || dialect::mlir_to_graph(module).is_ok() {
+    // A program may do nothing with its arrays; those of later phases have buffers instead.
+    let takes_arrays = || {
+        let entry = dialect::entry_function(module.as_operation()).ok()?;
+        let signature = attributes::r#type(operations::attribute(&entry, "function_type")?)?;
+        dialect::signature_of(signature).ok()
+    };
+    if names.clone().any(|name| name.starts_with("hlo."))
+        || names.clone().all(|name| name.starts_with("func.") || name.starts_with("builtin."))
+            && takes_arrays().is_some()
+    {
         Phase::Input
     } else if names.all(|name| name.starts_with("llvm.") || name.starts_with("builtin.")) {
         Phase::Llvm
@@ -65,9 +74,7 @@ fn phase_of(module: &Module<'_>) -> Phase {
 
 /// Notes on a module what a dump needs to be compiled further.
 pub fn set_state(module: &mut Module<'_>, rest: &PipelineText, target: &Target) {
-    let context = module.context();
-    // SAFETY: the reference lives in this frame only, and the module keeps its context alive.
-    let context = unsafe { context.to_ref() };
+    let context = operations::context(module.context());
     let text = |text: &str| StringAttribute::new(context, text).into();
     let parts = [target.triple(), target.cpu_name(), target.features()].map(text);
     let mut operation = module.as_operation_mut();

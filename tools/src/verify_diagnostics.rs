@@ -4,6 +4,7 @@
 //! other lines, `@unknown` about errors without a place.
 
 use halo::Error;
+use mlir_ext::pass_pipeline::PipelineError;
 use regex::Regex;
 
 use crate::error::ToolError;
@@ -62,17 +63,21 @@ fn errors_of(error: &ToolError) -> Vec<(Line, String)> {
         ToolError::Instruction { position, message, .. } => vec![(Some(position.line as usize), message.clone())],
         ToolError::Compiled { error, place } => {
             let line = place.as_ref().map(|(_, position)| position.line as usize);
-            let diagnostics = match &**error {
-                Error::Pass(error) => error.diagnostics(),
-                _ => &[],
-            };
-            if line.is_some() || diagnostics.is_empty() {
-                return vec![(line, error.to_string())];
+            match &**error {
+                Error::Pass(error) if line.is_none() => errors_of_passes(error),
+                error => vec![(line, error.to_string())],
             }
-            diagnostics.iter().map(|diagnostic| (line_of(&diagnostic.location), diagnostic.message.clone())).collect()
         }
+        ToolError::UserPipeline(error) => errors_of_passes(error),
         other => vec![(None, other.to_string())],
     }
+}
+
+fn errors_of_passes(error: &PipelineError) -> Vec<(Line, String)> {
+    let diagnostics = error.diagnostics().iter();
+    let errors: Vec<_> =
+        diagnostics.map(|diagnostic| (line_of(&diagnostic.location), diagnostic.message.clone())).collect();
+    if errors.is_empty() { vec![(None, error.to_string())] } else { errors }
 }
 
 /// The line in a location's text: the first `:line:column`.

@@ -14,6 +14,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use crate::operations;
+
 /// How serious a [`Diagnostic`] is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -101,8 +103,7 @@ fn location_text(location: Location) -> String {
 
 /// [`collect`] for the context of a module, type or value.
 pub fn collect_in<T>(context: ContextRef, call: impl FnOnce() -> T) -> (T, Vec<Diagnostic>) {
-    // SAFETY: the reference lives in this frame only, and the caller's `ContextRef` keeps the context alive meanwhile.
-    collect(unsafe { context.to_ref() }, call)
+    collect(operations::context(context), call)
 }
 
 /// Runs `call` and returns its result with every diagnostic that `context` emitted meanwhile.

@@ -26,21 +26,27 @@ pub fn attribute<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>, name: &str)
 }
 
 /// The context of an operation, for as long as the context lives.
+pub fn context_of<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>) -> &'c Context {
+    // SAFETY: the operation is live, and its context lives for `'c`.
+    context(unsafe { ContextRef::from_raw(mlirOperationGetContext(operation.to_raw())) })
+}
+
+/// The context that a module, type, value or location names, for as long as the context lives.
 ///
 /// melior's own conversion of a [`ContextRef`] refers to the place where that reference is kept, such as a local
 /// variable, instead of the context.
-pub fn context_of<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>) -> &'c Context {
+pub fn context<'c>(reference: ContextRef<'c>) -> &'c Context {
     // Addresses of references, by the address of the context.
     static PLACES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
-    // SAFETY: the operation is live, and so its context.
-    let raw = unsafe { mlirOperationGetContext(operation.to_raw()) };
+    // SAFETY: the place that the reference is kept in is this frame's, and used here only.
+    let raw = unsafe { reference.to_ref() }.to_raw();
     let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
     let place = *places.entry(raw.ptr as usize).or_insert_with(|| {
         // SAFETY: the context is live; one that is made at the same address later has the same reference.
         let reference: &ContextRef = Box::leak(Box::new(unsafe { ContextRef::from_raw(raw) }));
         std::ptr::from_ref(reference) as usize
     });
-    // SAFETY: the place holds a reference and is never freed, and the operation's context lives for `'c`.
+    // SAFETY: the place holds a reference and is never freed, and the context lives for `'c`.
     unsafe { (*(place as *const ContextRef<'c>)).to_ref() }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::attributes;
 use crate::diagnostics::{self, Diagnostic};
-use crate::operations::{PrintOptions, printing_flags};
+use crate::operations::{self, PrintOptions, printing_flags};
 use crate::pass::{self, PassFailure, PassRun};
 use crate::pipeline_text::PipelineText;
 use melior::ir::operation::{OperationLike, OperationPrintingFlags};
@@ -88,12 +88,10 @@ impl<'c> PassPipeline<'c> {
     /// [`PipelineError::Malformed`].
     pub fn parse(context: ContextRef<'c>, text: &str) -> Result<Self, PipelineError> {
         let text = PipelineText::parse(text);
-        // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
-        let loaded = unsafe { context.to_ref() };
         // A pipeline on operations of a dialect that is loaded later would never run: their names would differ.
         for anchor in text.steps.iter().flat_map(|step| &step.anchors) {
             if let Some((dialect, _)) = anchor.split_once('.') {
-                loaded.get_or_load_dialect(dialect);
+                operations::context(context).get_or_load_dialect(dialect);
             }
         }
         Self::parse_on(context, "builtin.module", &text.elements())
@@ -106,8 +104,7 @@ impl<'c> PassPipeline<'c> {
     pub fn parse_on(context: ContextRef<'c>, anchor: &str, text: &str) -> Result<Self, PipelineError> {
         static MLIR_PASSES: Once = Once::new();
         MLIR_PASSES.call_once(|| pass::change_registry(register_all_passes));
-        // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
-        let context = unsafe { context.to_ref() };
+        let context = operations::context(context);
         let mut message = Vec::<u8>::new();
         let registry = pass::registry();
         // SAFETY: the context is live, anchor and text outlive the calls (MLIR copies both), the callback gets the

@@ -8,10 +8,10 @@ use melior::ir::attribute::{ArrayAttribute, StringAttribute};
 use melior::ir::operation::OperationMutLike;
 use melior::ir::{Attribute, Module};
 use mlir_ext::builder::Machine;
-use mlir_ext::modules;
 use mlir_ext::pass::{
     self, Anchor, FailureKind, OptionDefinition, OptionKind, PassDefinition, PassFailure, PassOptions, PassStatistics,
 };
+use mlir_ext::{modules, operations};
 
 use crate::error::LoweringError;
 use crate::gpu;
@@ -118,9 +118,7 @@ fn entry_of(module: &Module<'_>) -> Result<Computation, PassFailure> {
 
 fn to_gpu(module: &Module<'_>, excess_precision: bool, statistics: &mut PassStatistics) -> Result<(), PassFailure> {
     let entry = entry_of(module)?;
-    let context = module.context();
-    // SAFETY: the module keeps the context alive, and the reference does not leave this function.
-    let context = unsafe { context.to_ref() };
+    let context = operations::context(module.context());
     let (mut lowered, launches) = gpu::lower_kernels(context, &entry, excess_precision)?;
     statistics.add("kernels", launches.len() as u64);
     let lines: Vec<Attribute> =

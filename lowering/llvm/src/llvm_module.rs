@@ -13,6 +13,7 @@ use llvm_sys::{
     prelude::LLVMDiagnosticInfoRef,
 };
 use melior::ir::{OperationRef, operation::OperationLike};
+use mlir_ext::operations;
 use std::{
     ffi::{CStr, c_void},
     ptr::NonNull,
@@ -91,9 +92,9 @@ impl LlvmModule {
     pub fn translate(module: OperationRef, target: &Target) -> Result<Self, Error> {
         let machine = target.machine()?;
         let context = LlvmContext::new();
+        mlir_ext::llvm_translation::register_translations(operations::context(module.context()));
         // SAFETY: the context is this function's own; the module is owned by nothing else and dropped before it.
         let module = unsafe {
-            mlir_ext::llvm_translation::register_translations(module.context().to_ref());
             let raw_context = NonNull::new(context.context.raw().cast()).ok_or_else(|| Error::Translate(Vec::new()))?;
             let raw = mlir_ext::llvm_translation::translate(module, raw_context).map_err(Error::Translate)?;
             Module::new(raw.as_ptr().cast())

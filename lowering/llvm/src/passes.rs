@@ -5,8 +5,8 @@ use std::sync::Once;
 use melior::ir::attribute::StringAttribute;
 use melior::ir::operation::{OperationLike, OperationMutLike};
 use melior::ir::{Attribute, BlockLike, Module, RegionLike};
-use mlir_ext::modules;
 use mlir_ext::pass::{self, Anchor, PassDefinition, PassFailure, PassStatistics};
+use mlir_ext::{modules, operations};
 
 use crate::unsigned_divisions;
 
@@ -45,9 +45,7 @@ pub fn register() {
 /// Gives private functions internal linkage, so that several modules may each define one of the same name; MLIR's own
 /// visibility is lost in LLVM IR.
 fn internalize_functions(module: &Module, statistics: &mut PassStatistics) -> Result<(), PassFailure> {
-    let context = module.context();
-    // SAFETY: the reference lives in this frame only, and the module keeps its context alive.
-    let context = unsafe { context.to_ref() };
+    let context = operations::context(module.context());
     let internal = Attribute::parse(context, "#llvm.linkage<internal>")
         .ok_or_else(|| PassFailure::bug("the llvm dialect has no internal linkage"))?;
     let private = StringAttribute::new(context, "private");

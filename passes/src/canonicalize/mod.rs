@@ -3,7 +3,8 @@
 //! Rules are conservative: every one gives the same bits (signalling NaNs aside), none duplicates work, and
 //! `opt-barrier` is a wall. Each rule has a name, its equation above it, and is counted. The driver keeps a worklist:
 //! an operation is looked at again when one of its operands was replaced. It stops at a fixpoint, or at a limit that
-//! only a pair of rules undoing each other could reach. Arrays with dynamic dimensions are left alone.
+//! only a pair of rules undoing each other could reach. With `max-iterations` an operation is
+//! looked at again only as many rounds after the first look: a round is what the rewrites of the one before touched. Arrays with dynamic dimensions are left alone.
 //!
 //! Deliberately absent: rules that look into loops or branches, and rules that reorder arithmetic.
 
@@ -23,7 +24,7 @@ use mlir_ext::rewrite::Rewriter;
 
 use self::site::{Site, Surroundings};
 use crate::effects::has_effect;
-use crate::registry::{PassError, PassStatistics};
+use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 
 /// A rewrite rule.
 struct Rule {
@@ -39,18 +40,27 @@ fn rules() -> impl Iterator<Item = &'static Rule> {
     [structure::RULES, algebra::RULES, movement::RULES, constants::RULES].into_iter().flatten()
 }
 
-/// Runs the pass.
+/// The options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "max-iterations",
+    description: "rounds of rewrites, each on what the rewrites of the one before touched; 0 for all that it takes",
+    kind: OptionKind::Integer,
+    default: "0",
+}];
+
+/// Runs the pass, in at most `max_iterations` rounds unless that is 0.
 ///
 /// # Errors
 /// None but internal ones.
-pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(root: OperationRef<'_, '_>, max_iterations: u64, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     let surroundings = Surroundings::new(&rewriter);
     let by_kind: Vec<Vec<&Rule>> = OpKind::ALL
         .iter()
         .map(|kind| rules().filter(|rule| rule.kinds.is_empty() || rule.kinds.contains(kind)).collect())
         .collect();
-    let mut worklist = Worklist::default();
+    let last_round = max_iterations.checked_sub(1).unwrap_or(u64::MAX);
+    let mut worklist = Worklist { last_round, ..Worklist::default() };
     let operations = rewriter.operations();
     let limit = 8 * operations.len() as u64 + 10_000;
     for operation in operations.into_iter().rev() {
@@ -112,20 +122,26 @@ fn erase_if_dead<'c, 'r>(
 /// Operations to look at, each once.
 #[derive(Default)]
 struct Worklist<'c, 'r> {
-    stack: Vec<OperationRef<'c, 'r>>,
+    /// The operations and their rounds.
+    stack: Vec<(OperationRef<'c, 'r>, u64)>,
     waiting: HashSet<usize>,
+    /// The round of operations that are queued now: one after that of the operation that is looked at.
+    round: u64,
+    /// Operations of later rounds are not queued.
+    last_round: u64,
 }
 
 impl<'c, 'r> Worklist<'c, 'r> {
     fn push(&mut self, operation: OperationRef<'c, 'r>) {
-        if self.waiting.insert(operation.to_raw().ptr as usize) {
-            self.stack.push(operation);
+        if self.round <= self.last_round && self.waiting.insert(operation.to_raw().ptr as usize) {
+            self.stack.push((operation, self.round));
         }
     }
 
     fn pop(&mut self) -> Option<OperationRef<'c, 'r>> {
-        let operation = self.stack.pop()?;
+        let (operation, round) = self.stack.pop()?;
         self.waiting.remove(&(operation.to_raw().ptr as usize));
+        self.round = round + 1;
         Some(operation)
     }
 }

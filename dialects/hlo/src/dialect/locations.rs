@@ -7,7 +7,7 @@
 use melior::Context;
 use melior::ir::attribute::StringAttribute;
 use melior::ir::{Attribute, Location};
-use mlir_ext::{attributes, locations};
+use mlir_ext::{attributes, locations, operations};
 
 use super::annotations::METADATA;
 use crate::graph::{Instruction, SourceTables, TextPosition};
@@ -50,9 +50,7 @@ pub(super) fn location_of<'c>(
 /// A location under another name.
 pub fn renamed<'c>(location: Location<'c>, name: &str) -> Location<'c> {
     let inner = locations::name(location).map_or(location, |(_, inner)| inner);
-    let context = location.context();
-    // SAFETY: the reference lives in this frame only; `'c` keeps the context alive.
-    if name.is_empty() { inner } else { Location::name(unsafe { context.to_ref() }, name, inner) }
+    if name.is_empty() { inner } else { Location::name(operations::context(location.context()), name, inner) }
 }
 
 /// Name of the instruction at a location.

@@ -7,7 +7,7 @@ use melior::Context;
 use melior::ir::attribute::{Attribute, DenseI64ArrayAttribute, StringAttribute};
 use melior::ir::r#type::{DimSize, FunctionType, IntegerType, RankedTensorType, TupleType};
 use melior::ir::{ShapedTypeLike, Type, TypeLike};
-use mlir_ext::{attributes, types};
+use mlir_ext::{attributes, operations, types};
 
 use super::error::DialectError;
 use super::ffi::{self, LayoutParameters};
@@ -236,9 +236,7 @@ fn element_of(value: Type<'_>) -> Option<ElementType> {
     if let Some(part) = types::complex_part(value) {
         return element_of(part)?.complex_of();
     }
-    let context = value.context();
-    // SAFETY: the reference lives in this frame only; the type keeps the context alive.
-    let context = unsafe { context.to_ref() };
+    let context = operations::context(value.context());
     ElementType::all().find(|&element| element.is_float() && element_type(context, element) == value)
 }
 
