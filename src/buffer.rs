@@ -13,7 +13,7 @@ use hlo::shape::{ArrayShape, Shape};
 
 use crate::argument::{Argument, ArrayRef, Leaf, Sizes};
 use crate::error::Error;
-use crate::results::{Place, ResultPlace, Target};
+use crate::results::{Place, ResultPlace, ResultTarget};
 
 /// An array in the device's memory.
 #[derive(Clone)]
@@ -120,7 +120,7 @@ unsafe impl ResultPlace for Buffer {
                 let address = bytes.as_mut_ptr();
                 let sizes = Sizes::Signed(&shape.dimensions);
                 let array = ArrayRef { element_type: shape.element_type, sizes, address };
-                visit(Place::Array(Target { array, address }));
+                visit(Place::Array(ResultTarget { array, address }));
             }
             None => visit(Place::Unusable("another clone of the buffer is in use")),
         }

@@ -13,7 +13,6 @@
 //! });
 //! ```
 
-use std::ffi::c_void;
 use std::slice;
 
 use exec::runtime::custom_call as runtime;
@@ -22,9 +21,7 @@ use hlo::literal::NativeElement;
 use hlo::shape::ArrayShape;
 use lowering_affine::library_calls::primitive_type;
 
-/// A function with the C signature of the operation's documentation: `out` is the result's buffer, or an array of buffers
-/// if the result is a tuple; `ins` is an array of the operands' buffers.
-pub type CFunction = unsafe extern "C" fn(out: *mut c_void, ins: *const *const c_void);
+pub use exec::runtime::custom_call::CFunction;
 
 /// A call: what was called, and the operands. Tuples among them are flattened.
 #[derive(Clone, Copy, Debug)]

@@ -117,5 +117,5 @@ pub use ndarray_arrays::literal_view;
 pub use passes::cost::Cost;
 pub use pending::Pending;
 pub use pipeline::CompileOptions;
-pub use results::{Place, ResultPlace, Results, Target};
+pub use results::{Place, ResultPlace, ResultTarget, Results};
 pub use source::Source;

@@ -7,7 +7,7 @@ use ndarray::{ArrayBase, ArrayViewD, Data, DataMut, Dimension, IxDyn};
 
 use crate::argument::{Argument, ArrayRef, Leaf, Sizes};
 use crate::buffer::Buffer;
-use crate::results::{Place, ResultPlace, Target};
+use crate::results::{Place, ResultPlace, ResultTarget};
 
 const NOT_STANDARD: &str = "the array is not in standard layout (row-major without gaps)";
 
@@ -32,7 +32,7 @@ unsafe impl<T: NativeElement, S: DataMut<Elem = T>, D: Dimension> ResultPlace fo
             return visit(Place::Unusable(NOT_STANDARD));
         };
         let array = ArrayRef { element_type: T::ELEMENT_TYPE, sizes: Sizes::Unsigned(self.shape()), address };
-        visit(Place::Array(Target { array, address }));
+        visit(Place::Array(ResultTarget { array, address }));
     }
 }
 

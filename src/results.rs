@@ -6,7 +6,7 @@ use crate::argument::{ArrayRef, Sizes};
 
 /// One array to be written.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct ResultTarget<'a> {
     /// Type and sizes.
     pub array: ArrayRef<'a>,
     /// The first byte.
@@ -17,7 +17,7 @@ pub struct Target<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// An array.
-    Array(Target<'a>),
+    Array(ResultTarget<'a>),
     /// A token: nothing in memory.
     Token,
     /// Something that cannot be written, for this reason.
@@ -40,7 +40,7 @@ unsafe impl ResultPlace for ArrayLiteral {
         let address = self.bytes_mut().as_mut_ptr();
         let sizes = Sizes::Signed(&self.shape().dimensions);
         let array = ArrayRef { element_type: self.element_type(), sizes, address };
-        visit(Place::Array(Target { array, address }));
+        visit(Place::Array(ResultTarget { array, address }));
     }
 }
 
@@ -61,7 +61,7 @@ unsafe impl<T: NativeElement> ResultPlace for [T] {
     fn for_each_place(&mut self, visit: &mut dyn FnMut(Place<'_>)) {
         let address = self.as_mut_ptr().cast::<u8>();
         let array = ArrayRef { element_type: T::ELEMENT_TYPE, sizes: Sizes::Unsigned(&[self.len()]), address };
-        visit(Place::Array(Target { array, address }));
+        visit(Place::Array(ResultTarget { array, address }));
     }
 }
 

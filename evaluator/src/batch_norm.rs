@@ -1,6 +1,6 @@
 //! Batch normalisation: training, inference, gradient. Computed in double precision.
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::{build, row_major_strides, sizes};
 use hlo::literal::ArrayLiteral;
 use hlo::ops::batch_norm::BatchNormAttributes;
@@ -16,9 +16,9 @@ struct Features {
 }
 
 impl Features {
-    fn new(operand: &ArrayShape, attributes: &BatchNormAttributes) -> Result<Features, Failure> {
+    fn new(operand: &ArrayShape, attributes: &BatchNormAttributes) -> Result<Features, EvalFailure> {
         let dimension = usize::try_from(attributes.feature_index).ok().filter(|&d| d < operand.rank());
-        let dimension = dimension.ok_or_else(|| Failure::malformed("the feature dimension does not exist"))?;
+        let dimension = dimension.ok_or_else(|| EvalFailure::malformed("the feature dimension does not exist"))?;
         let sizes = sizes(&operand.dimensions);
         Ok(Features {
             element_count: sizes.iter().product(),
@@ -51,16 +51,16 @@ fn values(array: &ArrayLiteral) -> Vec<f64> {
     (0..count).map(|index| load(array.element_type(), array.bytes(), index).to_float()).collect()
 }
 
-fn stored(shape: &ArrayShape, values: impl Iterator<Item = f64>) -> Result<ArrayLiteral, Failure> {
+fn stored(shape: &ArrayShape, values: impl Iterator<Item = f64>) -> Result<ArrayLiteral, EvalFailure> {
     build::<u8>(shape, |target| {
         values.enumerate().for_each(|(index, value)| store(shape.element_type, target, index, Scalar::Float(value)));
         Ok(())
     })
 }
 
-fn check(inputs: &[Vec<f64>], features: &Features) -> Result<(), Failure> {
+fn check(inputs: &[Vec<f64>], features: &Features) -> Result<(), EvalFailure> {
     if inputs.iter().any(|input| input.len() != features.feature_count) {
-        return Err(Failure::malformed(
+        return Err(EvalFailure::malformed(
             "scale, offset, mean or variance does not have the size of the feature dimension",
         ));
     }
@@ -72,9 +72,9 @@ pub(super) fn training(
     operands: &[&ArrayLiteral],
     attributes: &BatchNormAttributes,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let ([operand, scale, offset], [result, mean_shape, variance_shape]) = (operands, results) else {
-        return Err(Failure::malformed("batch-norm-training has three operands and three results"));
+        return Err(EvalFailure::malformed("batch-norm-training has three operands and three results"));
     };
     let features = Features::new(operand.shape(), attributes)?;
     let (x, scale, offset) = (values(operand), values(scale), values(offset));
@@ -99,9 +99,9 @@ pub(super) fn inference(
     operands: &[&ArrayLiteral],
     attributes: &BatchNormAttributes,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let [operand, scale, offset, mean, variance] = operands else {
-        return Err(Failure::malformed("batch-norm-inference has five operands"));
+        return Err(EvalFailure::malformed("batch-norm-inference has five operands"));
     };
     let features = Features::new(operand.shape(), attributes)?;
     let x = values(operand);
@@ -119,16 +119,16 @@ pub(super) fn gradient(
     operands: &[&ArrayLiteral],
     attributes: &BatchNormAttributes,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let ([operand, scale, mean, variance, output], [result, scale_shape, offset_shape]) = (operands, results) else {
-        return Err(Failure::malformed("batch-norm-grad has five operands and three results"));
+        return Err(EvalFailure::malformed("batch-norm-grad has five operands and three results"));
     };
     let features = Features::new(operand.shape(), attributes)?;
     let (x, dy) = (values(operand), values(output));
     let [scale, mean, variance] = [values(scale), values(mean), values(variance)];
     check(&[scale.clone(), mean.clone(), variance.clone()], &features)?;
     if dy.len() != x.len() {
-        return Err(Failure::malformed("the output's gradient does not have the operand's size"));
+        return Err(EvalFailure::malformed("the output's gradient does not have the operand's size"));
     }
     let count = features.group_size();
     let deviation = |f: usize| (variance[f] + features.epsilon).sqrt();

@@ -5,7 +5,7 @@
 
 use num_complex::Complex64;
 
-use super::Failure;
+use super::EvalFailure;
 use super::complex;
 use super::element_loops::{self, BinaryFunction};
 use hlo::element_type::{ElementClass, ElementType};
@@ -20,11 +20,11 @@ pub(super) fn evaluate(
     lhs: &ArrayLiteral,
     rhs: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     if let Some(array) = element_loops::native_binary(kind, lhs, rhs, result)? {
         return Ok(array);
     }
-    let function = function(kind, lhs.element_type()).ok_or_else(|| Failure::type_mismatch(lhs.element_type()))?;
+    let function = function(kind, lhs.element_type()).ok_or_else(|| EvalFailure::type_mismatch(lhs.element_type()))?;
     element_loops::binary(function, lhs, rhs, result)
 }
 

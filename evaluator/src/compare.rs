@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Failure;
+use super::EvalFailure;
 use super::binary::{maximum, minimum};
 use super::data::{build, view, with_width};
 use super::element_loops::zip;
@@ -65,7 +65,7 @@ impl Comparison {
         lhs: &ArrayLiteral,
         rhs: &ArrayLiteral,
         result: &ArrayShape,
-    ) -> Result<ArrayLiteral, Failure> {
+    ) -> Result<ArrayLiteral, EvalFailure> {
         macro_rules! native {
             ($t:ty) => {
                 match self.direction {
@@ -109,7 +109,7 @@ pub(super) fn select(
     on_true: &ArrayLiteral,
     on_false: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let predicates = predicate.bytes();
     with_width!(result.element_type.byte_width(), T => {
         let (on_true, on_false) = (view::<T>(on_true), view::<T>(on_false));
@@ -142,7 +142,7 @@ pub(super) fn clamp(
     operand: &ArrayLiteral,
     high: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let element_type = operand.element_type();
     let count = operand.shape().element_count() as usize;
     let bound = |array: &ArrayLiteral, index: usize| {

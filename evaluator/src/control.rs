@@ -3,8 +3,8 @@
 use super::data::build;
 use super::execute::nested;
 use super::scalar_function::ScalarFunction;
-use super::value::Value;
-use super::{Evaluator, Failure};
+use super::value::EvalValue;
+use super::{EvalFailure, Evaluator};
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
@@ -13,42 +13,43 @@ use hlo::scalar::{Scalar, load, store};
 use hlo::shape::{ArrayShape, Shape};
 
 /// An element of a tuple; the others are dropped, which frees what only they hold.
-pub(super) fn element(value: Value, index: usize) -> Result<Value, Failure> {
+pub(super) fn element(value: EvalValue, index: usize) -> Result<EvalValue, EvalFailure> {
     match value {
-        Value::Tuple(mut elements) if index < elements.len() => Ok(elements.swap_remove(index)),
-        Value::Tuple(elements) => {
-            Err(Failure::malformed(format!("there is no element {index} in a tuple of {}", elements.len())))
+        EvalValue::Tuple(mut elements) if index < elements.len() => Ok(elements.swap_remove(index)),
+        EvalValue::Tuple(elements) => {
+            Err(EvalFailure::malformed(format!("there is no element {index} in a tuple of {}", elements.len())))
         }
-        Value::Array(_) | Value::Token => Err(Failure::malformed("the operand is not a tuple")),
+        EvalValue::Array(_) | EvalValue::Token => Err(EvalFailure::malformed("the operand is not a tuple")),
     }
 }
 
 /// `get-tuple-element`.
-pub(super) fn get_tuple_element(instruction: &Instruction, operand: Value) -> Result<Value, Failure> {
+pub(super) fn get_tuple_element(instruction: &Instruction, operand: EvalValue) -> Result<EvalValue, EvalFailure> {
     let GetTupleElementAttributes { index } = instruction.attributes()?;
-    let position = usize::try_from(index).map_err(|_| Failure::malformed(format!("there is no element {index}")))?;
+    let position =
+        usize::try_from(index).map_err(|_| EvalFailure::malformed(format!("there is no element {index}")))?;
     element(operand, position)
 }
 
-fn scalar_of(value: &Value) -> Result<Scalar, Failure> {
+fn scalar_of(value: &EvalValue) -> Result<Scalar, EvalFailure> {
     match value {
-        Value::Array(array) if !array.literal.bytes().is_empty() => {
+        EvalValue::Array(array) if !array.literal.bytes().is_empty() => {
             Ok(load(array.literal.element_type(), array.literal.bytes(), 0))
         }
-        _ => Err(Failure::malformed("expected a scalar")),
+        _ => Err(EvalFailure::malformed("expected a scalar")),
     }
 }
 
 /// `select` between tuples ("Select": tuples count as scalars, so the predicate is one).
-pub(super) fn select_tuple(operands: Vec<Value>) -> Result<Value, Failure> {
-    match <[Value; 3]>::try_from(operands) {
+pub(super) fn select_tuple(operands: Vec<EvalValue>) -> Result<EvalValue, EvalFailure> {
+    match <[EvalValue; 3]>::try_from(operands) {
         Ok([predicate, on_true, on_false]) => Ok(if scalar_of(&predicate)?.is_true() { on_true } else { on_false }),
-        Err(_) => Err(Failure::malformed("a select has three operands")),
+        Err(_) => Err(EvalFailure::malformed("a select has three operands")),
     }
 }
 
 /// Zeros of a shape; NaN in the type that has no zero.
-pub(super) fn zeros(shape: &Shape) -> Result<Value, Failure> {
+pub(super) fn zeros(shape: &Shape) -> Result<EvalValue, EvalFailure> {
     Ok(match shape {
         Shape::Array(array) => {
             let mut literal = ArrayLiteral::zeros(array.clone())?;
@@ -58,50 +59,54 @@ pub(super) fn zeros(shape: &Shape) -> Result<Value, Failure> {
                     store(array.element_type, literal.bytes_mut(), index, nan);
                 }
             }
-            Value::array(literal)
+            EvalValue::array(literal)
         }
-        Shape::Tuple(elements) => Value::Tuple(elements.iter().map(zeros).collect::<Result<_, _>>()?),
-        Shape::Token | Shape::Opaque => Value::Token,
+        Shape::Tuple(elements) => EvalValue::Tuple(elements.iter().map(zeros).collect::<Result<_, _>>()?),
+        Shape::Token | Shape::Opaque => EvalValue::Token,
     })
 }
 
 /// Shape of element `index` of a tuple shape.
-fn element_shape(shape: &Shape, index: usize) -> Result<&Shape, Failure> {
+fn element_shape(shape: &Shape, index: usize) -> Result<&Shape, EvalFailure> {
     shape
         .as_tuple()
         .and_then(|elements| elements.get(index))
-        .ok_or_else(|| Failure::malformed(format!("the result has no element {index}")))
+        .ok_or_else(|| EvalFailure::malformed(format!("the result has no element {index}")))
 }
 
 /// A tuple of the given shape that begins with the given values; contexts after them are zeros.
-fn with_contexts(values: Vec<Value>, shape: &Shape) -> Result<Value, Failure> {
+fn with_contexts(values: Vec<EvalValue>, shape: &Shape) -> Result<EvalValue, EvalFailure> {
     let mut elements = values;
     for context in shape.as_tuple().unwrap_or(&[]).iter().skip(elements.len()) {
         elements.push(zeros(context)?);
     }
-    Ok(Value::Tuple(elements))
+    Ok(EvalValue::Tuple(elements))
 }
 
 /// The channel of a send or receive; those without one share one.
-fn channel(instruction: &Instruction) -> Result<Option<i64>, Failure> {
+fn channel(instruction: &Instruction) -> Result<Option<i64>, EvalFailure> {
     let ChannelAttributes { channel_id, .. } = instruction.attributes()?;
     Ok(channel_id)
 }
 
 /// `copy-start`: (destination, source, context).
-pub(super) fn copy_start(instruction: &Instruction, operand: Value) -> Result<Value, Failure> {
+pub(super) fn copy_start(instruction: &Instruction, operand: EvalValue) -> Result<EvalValue, EvalFailure> {
     let destination = operand.clone().with_shape(element_shape(&instruction.shape, 0)?)?;
     with_contexts(vec![destination, operand], &instruction.shape)
 }
 
 /// `recv`: (buffer, request, token); the data comes with `recv-done`.
-pub(super) fn receive(instruction: &Instruction) -> Result<Value, Failure> {
+pub(super) fn receive(instruction: &Instruction) -> Result<EvalValue, EvalFailure> {
     zeros(&instruction.shape)
 }
 
 impl Evaluator<'_, '_, '_> {
     /// `while`: the body until the condition fails.
-    pub(super) fn while_loop(&mut self, instruction: &Instruction, initial: Value) -> Result<Value, Failure> {
+    pub(super) fn while_loop(
+        &mut self,
+        instruction: &Instruction,
+        initial: EvalValue,
+    ) -> Result<EvalValue, EvalFailure> {
         let (condition, body) = (nested(instruction, 0)?, nested(instruction, 1)?);
         let mut state = initial.with_shape(&instruction.shape)?;
         while scalar_of(&self.run(condition, vec![state.clone()])?)?.is_true() {
@@ -112,10 +117,14 @@ impl Evaluator<'_, '_, '_> {
 
     /// `conditional`: true and false computation by a `pred`, or branches by an s32 index, the last one also for
     /// indices out of range.
-    pub(super) fn conditional(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
+    pub(super) fn conditional(
+        &mut self,
+        instruction: &Instruction,
+        operands: Vec<EvalValue>,
+    ) -> Result<EvalValue, EvalFailure> {
         let branches = instruction.computations.len();
         let mut operands = operands.into_iter();
-        let selector = operands.next().ok_or_else(|| Failure::malformed("the branch index is missing"))?;
+        let selector = operands.next().ok_or_else(|| EvalFailure::malformed("the branch index is missing"))?;
         let branch = match scalar_of(&selector)? {
             Scalar::Predicate(predicate) => usize::from(!predicate),
             index => {
@@ -123,14 +132,18 @@ impl Evaluator<'_, '_, '_> {
                 usize::try_from(index.to_index()).map_or(last, |index| index.min(last))
             }
         };
-        let argument = operands.nth(branch).ok_or_else(|| Failure::malformed("a branch has no operand"))?;
+        let argument = operands.nth(branch).ok_or_else(|| EvalFailure::malformed("a branch has no operand"))?;
         Ok(self.run(nested(instruction, branch)?, vec![argument])?)
     }
 
     /// `async-start`: runs the computation at once; (operands, result, contexts).
-    pub(super) fn async_start(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
+    pub(super) fn async_start(
+        &mut self,
+        instruction: &Instruction,
+        operands: Vec<EvalValue>,
+    ) -> Result<EvalValue, EvalFailure> {
         let result = self.run(nested(instruction, 0)?, operands.clone())?;
-        with_contexts(vec![Value::Tuple(operands), result], &instruction.shape)
+        with_contexts(vec![EvalValue::Tuple(operands), result], &instruction.shape)
     }
 
     /// `map`: a function of the operands' elements at each index ("Map").
@@ -139,7 +152,7 @@ impl Evaluator<'_, '_, '_> {
         computation: &Computation,
         operands: &[&ArrayLiteral],
         result: &ArrayShape,
-    ) -> Result<ArrayLiteral, Failure> {
+    ) -> Result<ArrayLiteral, EvalFailure> {
         let mut function = ScalarFunction::new(self.module, computation);
         let (mut arguments, mut values) = (Vec::new(), Vec::new());
         let count = result.element_count() as usize;
@@ -148,7 +161,7 @@ impl Evaluator<'_, '_, '_> {
                 arguments.clear();
                 arguments.extend(operands.iter().map(|array| load(array.element_type(), array.bytes(), index)));
                 function.call(self, &arguments, &mut values)?;
-                let value = values.first().ok_or_else(|| Failure::malformed("the function has no result"))?;
+                let value = values.first().ok_or_else(|| EvalFailure::malformed("the function has no result"))?;
                 store(result.element_type, target, index, *value);
             }
             Ok(())
@@ -156,40 +169,45 @@ impl Evaluator<'_, '_, '_> {
     }
 
     /// `infeed`: (data, token). An empty tuple is read without touching the queue.
-    pub(super) fn infeed(&mut self, instruction: &Instruction) -> Result<Value, Failure> {
+    pub(super) fn infeed(&mut self, instruction: &Instruction) -> Result<EvalValue, EvalFailure> {
         let shape = element_shape(&instruction.shape, 0)?;
         if matches!(shape, Shape::Tuple(elements) if elements.is_empty()) {
-            return Ok(Value::Tuple(vec![Value::Tuple(Vec::new()), Value::Token]));
+            return Ok(EvalValue::Tuple(vec![EvalValue::Tuple(Vec::new()), EvalValue::Token]));
         }
-        let literal = self.environment.infeed.pop_front().ok_or_else(|| Failure::Empty("the infeed queue".into()))?;
-        Ok(Value::Tuple(vec![Value::from_literal(&literal)?.with_shape(shape)?, Value::Token]))
+        let literal =
+            self.environment.infeed.pop_front().ok_or_else(|| EvalFailure::Empty("the infeed queue".into()))?;
+        Ok(EvalValue::Tuple(vec![EvalValue::from_literal(&literal)?.with_shape(shape)?, EvalValue::Token]))
     }
 
     /// `outfeed`: queues the operand.
-    pub(super) fn outfeed(&mut self, operands: Vec<Value>) -> Result<Value, Failure> {
-        let data = operands.into_iter().next().ok_or_else(|| Failure::malformed("an operand is missing"))?;
+    pub(super) fn outfeed(&mut self, operands: Vec<EvalValue>) -> Result<EvalValue, EvalFailure> {
+        let data = operands.into_iter().next().ok_or_else(|| EvalFailure::malformed("an operand is missing"))?;
         self.environment.outfeed.push_back(data.zeroed()?.to_literal());
-        Ok(Value::Token)
+        Ok(EvalValue::Token)
     }
 
     /// `send`: (operand, request, token); the data waits in its channel.
-    pub(super) fn send(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
-        let data = operands.into_iter().next().ok_or_else(|| Failure::malformed("an operand is missing"))?;
+    pub(super) fn send(
+        &mut self,
+        instruction: &Instruction,
+        operands: Vec<EvalValue>,
+    ) -> Result<EvalValue, EvalFailure> {
+        let data = operands.into_iter().next().ok_or_else(|| EvalFailure::malformed("an operand is missing"))?;
         let channel = channel(instruction)?;
         self.environment.channels.entry(channel).or_default().push_back(data.clone().zeroed()?.to_literal());
         with_contexts(vec![data], &instruction.shape)
     }
 
     /// `recv-done`: (data, token).
-    pub(super) fn receive_done(&mut self, instruction: &Instruction) -> Result<Value, Failure> {
+    pub(super) fn receive_done(&mut self, instruction: &Instruction) -> Result<EvalValue, EvalFailure> {
         let channel = channel(instruction)?;
         let queue = self.environment.channels.entry(channel).or_default();
         let data: Literal = queue.pop_front().ok_or_else(|| {
-            Failure::Empty(
+            EvalFailure::Empty(
                 channel.map_or("the channel without a number".into(), |channel| format!("channel {channel}")),
             )
         })?;
-        let data = Value::from_literal(&data)?.with_shape(element_shape(&instruction.shape, 0)?)?;
-        Ok(Value::Tuple(vec![data, Value::Token]))
+        let data = EvalValue::from_literal(&data)?.with_shape(element_shape(&instruction.shape, 0)?)?;
+        Ok(EvalValue::Tuple(vec![data, EvalValue::Token]))
     }
 }

@@ -3,7 +3,7 @@
 //! Float to integer truncates, saturates and takes NaN to 0, as XLA:CPU does; integers of another width wrap
 //! around; anything not zero (NaN too) is true; a complex number gives its real part.
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::build;
 use super::element_loops::map;
 use hlo::element_type::{ElementClass, ElementType};
@@ -61,7 +61,7 @@ fn exact_enough(magnitude: u64) -> f64 {
 }
 
 /// Converts each element to the result's type.
-pub(super) fn convert(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn convert(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let (from, to) = (operand.element_type(), result.element_type);
     match (from, to) {
         (from, to) if from == to => Ok(operand.with_shape(result.clone())?),
@@ -143,7 +143,7 @@ pub(super) fn reduce_precision(
     exponent_bits: i64,
     mantissa_bits: i64,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let element_type = operand.element_type();
     let count = operand.shape().element_count() as usize;
     build::<u8>(result, |target| {
@@ -161,10 +161,10 @@ pub(super) fn stochastic_convert(
     operand: &ArrayLiteral,
     random: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let to = result.element_type;
     if !to.is_integer() {
-        return Err(Failure::Unsupported("stochastic-convert to a type that is not an integer".into()));
+        return Err(EvalFailure::Unsupported("stochastic-convert to a type that is not an integer".into()));
     }
     let random_width = random.element_type().bit_width();
     let count = operand.shape().element_count() as usize;

@@ -1,7 +1,7 @@
 //! `convolution` ("ConvWithGeneralPadding"): any dimension numbers, strides, padding, dilations, window reversal,
 //! feature and batch groups.
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::{for_each_index, row_major_strides, sizes};
 use super::dot::{Accumulator, load_all, store_all, with_accumulator};
 use super::movement::transpose;
@@ -24,12 +24,12 @@ struct Groups {
 }
 
 /// Operand with its dimensions in the given order.
-fn in_order(operand: &ArrayLiteral, order: &[i64]) -> Result<ArrayLiteral, Failure> {
+fn in_order(operand: &ArrayLiteral, order: &[i64]) -> Result<ArrayLiteral, EvalFailure> {
     let shape = operand.shape();
     let mut dimensions = Vec::with_capacity(order.len());
     for &d in order {
         let size = usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d));
-        dimensions.push(*size.ok_or_else(|| Failure::malformed(format!("the operand has no dimension {d}")))?);
+        dimensions.push(*size.ok_or_else(|| EvalFailure::malformed(format!("the operand has no dimension {d}")))?);
     }
     transpose(operand, order, &ArrayShape::new(shape.element_type, dimensions))
 }
@@ -40,7 +40,7 @@ pub(super) fn convolution(
     rhs: &ArrayLiteral,
     attributes: &ConvolutionAttributes<'_>,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let numbers = attributes.dim_labels;
     let order = |first: i64, spatial: &[i64], last: i64| -> Vec<i64> {
         std::iter::once(first).chain(spatial.iter().copied()).chain([last]).collect()
@@ -58,7 +58,7 @@ pub(super) fn convolution(
     let mut output_sizes = Vec::new();
     for &d in &output_order {
         let size = usize::try_from(d).ok().and_then(|d| result.dimensions.get(d));
-        output_sizes.push(*size.ok_or_else(|| Failure::malformed(format!("the result has no dimension {d}")))?);
+        output_sizes.push(*size.ok_or_else(|| EvalFailure::malformed(format!("the result has no dimension {d}")))?);
     }
     let ordered = ArrayShape::new(result.element_type, output_sizes);
     let types = [lhs.element_type(), rhs.element_type(), result.element_type];
@@ -75,12 +75,12 @@ fn convolve<A: Accumulator>(
     rhs: &ArrayLiteral,
     attributes: &ConvolutionAttributes<'_>,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let (lhs_sizes, rhs_sizes) = (sizes(&lhs.shape().dimensions), sizes(&rhs.shape().dimensions));
     let output_sizes = sizes(&result.dimensions);
     let spatial = lhs_sizes.len().saturating_sub(2);
     if rhs_sizes.len() != spatial + 2 || output_sizes.len() != spatial + 2 {
-        return Err(Failure::malformed("the operands and the result differ in rank"));
+        return Err(EvalFailure::malformed("the operands and the result differ in rank"));
     }
     let feature_groups = attributes.feature_group_count.max(1) as usize;
     let batch_groups = attributes.batch_group_count.max(1) as usize;
@@ -100,11 +100,11 @@ fn convolve<A: Accumulator>(
         || lhs_channels != input_channels * feature_groups
         || lhs_sizes[0] != batch * batch_groups
     {
-        return Err(Failure::malformed("the sizes of batch or features do not fit the groups"));
+        return Err(EvalFailure::malformed("the sizes of batch or features do not fit the groups"));
     }
     let windows = Windows::new(attributes.window, lhs_sizes[1..=spatial].to_vec())?;
     if windows.window_sizes[..] != rhs_sizes[..spatial] {
-        return Err(Failure::malformed("the window does not have the kernel's size"));
+        return Err(EvalFailure::malformed("the window does not have the kernel's size"));
     }
     let (a, b) = (load_all::<A>(lhs), load_all::<A>(rhs));
     let lhs_strides = row_major_strides(&lhs_sizes);

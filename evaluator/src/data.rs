@@ -2,7 +2,7 @@
 
 use bytemuck::Pod;
 
-use super::Failure;
+use super::EvalFailure;
 use hlo::literal::{self, ArrayLiteral};
 use hlo::shape::ArrayShape;
 
@@ -14,9 +14,9 @@ pub(super) fn view<T: Pod>(array: &ArrayLiteral) -> &[T] {
 /// New array of zero bytes, filled by `fill` through a view of a Rust type of the element's width.
 pub(super) fn build<T: Pod>(
     shape: &ArrayShape,
-    fill: impl FnOnce(&mut [T]) -> Result<(), Failure>,
-) -> Result<ArrayLiteral, Failure> {
-    let size = shape.checked_byte_size().ok_or_else(|| Failure::TooLarge(Box::new(shape.clone())))? as usize;
+    fill: impl FnOnce(&mut [T]) -> Result<(), EvalFailure>,
+) -> Result<ArrayLiteral, EvalFailure> {
+    let size = shape.checked_byte_size().ok_or_else(|| EvalFailure::TooLarge(Box::new(shape.clone())))? as usize;
     let mut bytes = literal::zeroed(size)?;
     fill(bytemuck::cast_slice_mut(&mut bytes))?;
     Ok(ArrayLiteral::new(shape.clone(), bytes)?)
@@ -39,8 +39,8 @@ pub(super) fn row_major_strides(sizes: &[usize]) -> Vec<usize> {
 /// Calls `visit` with every index of an array of the given sizes, in row-major order.
 pub(super) fn for_each_index(
     sizes: &[usize],
-    mut visit: impl FnMut(&[usize]) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+    mut visit: impl FnMut(&[usize]) -> Result<(), EvalFailure>,
+) -> Result<(), EvalFailure> {
     if sizes.contains(&0) {
         return Ok(());
     }

@@ -6,7 +6,7 @@
 use bytemuck::Pod;
 use num_complex::Complex64;
 
-use super::Failure;
+use super::EvalFailure;
 use super::complex;
 use super::data::{build, view};
 use super::movement::transpose;
@@ -109,7 +109,7 @@ pub(super) fn load_all<A: Accumulator>(array: &ArrayLiteral) -> Vec<A> {
 }
 
 /// Array of the given values, rounded to the result's type.
-pub(super) fn store_all<A: Accumulator>(values: &[A], result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn store_all<A: Accumulator>(values: &[A], result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let element_type = result.element_type;
     build::<u8>(result, |target| {
         for (index, value) in values.iter().enumerate() {
@@ -156,7 +156,7 @@ impl Matrices {
         batch: &[usize],
         contracted: &[usize],
         contracted_last: bool,
-    ) -> Result<Matrices, Failure> {
+    ) -> Result<Matrices, EvalFailure> {
         let shape = operand.shape();
         let free: Vec<usize> = (0..shape.rank()).filter(|d| !batch.contains(d) && !contracted.contains(d)).collect();
         let order: Vec<usize> = if contracted_last {
@@ -167,10 +167,10 @@ impl Matrices {
         let mut sizes = Vec::new();
         for &d in &order {
             let size = shape.dimensions.get(d);
-            sizes.push(*size.ok_or_else(|| Failure::malformed(format!("the operand has no dimension {d}")))?);
+            sizes.push(*size.ok_or_else(|| EvalFailure::malformed(format!("the operand has no dimension {d}")))?);
         }
         if sizes.len() != shape.rank() {
-            return Err(Failure::malformed("the dimension numbers do not fit the operand"));
+            return Err(EvalFailure::malformed("the dimension numbers do not fit the operand"));
         }
         let numbers: Vec<i64> = order.iter().map(|&d| d as i64).collect();
         Ok(Matrices {
@@ -188,14 +188,14 @@ pub(super) fn dot(
     rhs: &ArrayLiteral,
     dimensions: &DotDimensions,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let lhs = Matrices::new(lhs, &dimensions.lhs_batch, &dimensions.lhs_contracting, true)?;
     let rhs = Matrices::new(rhs, &dimensions.rhs_batch, &dimensions.rhs_contracting, false)?;
     if lhs.batch != rhs.batch || lhs.contracted != rhs.contracted {
-        return Err(Failure::malformed("batch or contracted sizes differ"));
+        return Err(EvalFailure::malformed("batch or contracted sizes differ"));
     }
     if lhs.batch * lhs.free * rhs.free != result.element_count() as usize {
-        return Err(Failure::malformed("the result does not have the size of the product"));
+        return Err(EvalFailure::malformed("the result does not have the size of the product"));
     }
     let types = [lhs.array.element_type(), rhs.array.element_type(), result.element_type];
     with_accumulator!(types, A => {

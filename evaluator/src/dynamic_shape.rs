@@ -8,8 +8,8 @@ use super::control::zeros;
 use super::data::sizes;
 use super::execute::ArrayFunction;
 use super::movement;
-use super::value::{ArrayValue, Value};
-use super::{Evaluator, Failure};
+use super::value::{ArrayValue, EvalValue};
+use super::{EvalFailure, Evaluator};
 use hlo::attributes::{SliceDimension, WindowDimension};
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::ArrayLiteral;
@@ -34,33 +34,33 @@ use hlo::ops::{self, OpClass, OpView};
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::{ArrayShape, Shape};
 
-fn array(operands: &[Value], number: usize) -> Result<&ArrayValue, Failure> {
+fn array(operands: &[EvalValue], number: usize) -> Result<&ArrayValue, EvalFailure> {
     match operands.get(number) {
-        Some(Value::Array(array)) => Ok(array),
-        _ => Err(Failure::malformed(format!("operand {number} is not an array"))),
+        Some(EvalValue::Array(array)) => Ok(array),
+        _ => Err(EvalFailure::malformed(format!("operand {number} is not an array"))),
     }
 }
 
-fn scalar(operands: &[Value], number: usize) -> Result<i64, Failure> {
+fn scalar(operands: &[EvalValue], number: usize) -> Result<i64, EvalFailure> {
     let literal = &array(operands, number)?.literal;
     if literal.bytes().is_empty() {
-        return Err(Failure::malformed(format!("operand {number} is not a scalar")));
+        return Err(EvalFailure::malformed(format!("operand {number} is not a scalar")));
     }
     Ok(load(literal.element_type(), literal.bytes(), 0).to_index())
 }
 
-fn dimension(dimension: Dimension, rank: usize) -> Result<usize, Failure> {
-    Some(dimension.index()).filter(|&d| d < rank).ok_or_else(|| Failure::malformed("the dimension does not exist"))
+fn dimension(dimension: Dimension, rank: usize) -> Result<usize, EvalFailure> {
+    Some(dimension.index()).filter(|&d| d < rank).ok_or_else(|| EvalFailure::malformed("the dimension does not exist"))
 }
 
 /// `get-dimension-size`: the run-time size.
-pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[EvalValue]) -> Result<EvalValue, EvalFailure> {
     let operand = array(operands, 0)?;
     let GetDimensionSizeAttributes { dimensions } = instruction.attributes()?;
     let dimension = dimension(dimensions, operand.literal.shape().rank())?;
-    let size = operand.size(dimension).ok_or_else(|| Failure::malformed("the dimension does not exist"))?;
+    let size = operand.size(dimension).ok_or_else(|| EvalFailure::malformed("the dimension does not exist"))?;
     let mut result = zeros(&instruction.shape)?;
-    if let Value::Array(result) = &mut result {
+    if let EvalValue::Array(result) = &mut result {
         let element_type = result.literal.element_type();
         store(element_type, result.literal.bytes_mut(), 0, Scalar::Signed(size));
     }
@@ -68,7 +68,10 @@ pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[Value]) 
 }
 
 /// `set-dimension-size`: the operand with another run-time size; the data stays.
-pub(super) fn set_dimension_size(instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
+pub(super) fn set_dimension_size(
+    instruction: &Instruction,
+    operands: Vec<EvalValue>,
+) -> Result<EvalValue, EvalFailure> {
     let size = scalar(&operands, 1)?;
     let operand = array(&operands, 0)?.clone();
     let bounds = operand.literal.shape().dimensions.clone();
@@ -77,38 +80,38 @@ pub(super) fn set_dimension_size(instruction: &Instruction, operands: Vec<Value>
     let mut sizes = operand.sizes.unwrap_or_else(|| bounds.clone());
     sizes[dimension] = size.clamp(0, bounds[dimension]);
     let sizes = (sizes != bounds).then_some(sizes);
-    Value::Array(ArrayValue { literal: operand.literal, sizes }).with_shape(&instruction.shape)
+    EvalValue::Array(ArrayValue { literal: operand.literal, sizes }).with_shape(&instruction.shape)
 }
 
 /// `dynamic-reshape`: the existing elements, in order, under run-time sizes.
-pub(super) fn dynamic_reshape(instruction: &Instruction, operands: &[Value]) -> Result<Value, Failure> {
+pub(super) fn dynamic_reshape(instruction: &Instruction, operands: &[EvalValue]) -> Result<EvalValue, EvalFailure> {
     let compact = array(operands, 0)?.compacted()?;
     let sizes = (1..operands.len()).map(|number| scalar(operands, number)).collect::<Result<Vec<i64>, _>>()?;
     let shape = ArrayShape::new(compact.element_type(), sizes);
     if shape.dimensions.iter().any(|&size| size < 0) || shape.element_count() != compact.shape().element_count() {
-        return Err(Failure::malformed(format!("{} cannot be reshaped to {shape}", compact.shape())));
+        return Err(EvalFailure::malformed(format!("{} cannot be reshaped to {shape}", compact.shape())));
     }
     let reshaped = compact.with_shape(shape)?;
-    expand(Value::array(reshaped), &instruction.shape)
+    expand(EvalValue::array(reshaped), &instruction.shape)
 }
 
 /// Puts arrays of run-time sizes into arrays of the declared bounds.
-fn expand(value: Value, declared: &Shape) -> Result<Value, Failure> {
+fn expand(value: EvalValue, declared: &Shape) -> Result<EvalValue, EvalFailure> {
     match (value, declared) {
-        (Value::Array(array), Shape::Array(declared)) => {
+        (EvalValue::Array(array), Shape::Array(declared)) => {
             let sizes = array.literal.shape().dimensions.clone();
             if sizes == declared.dimensions {
-                return Ok(Value::array(array.literal.with_shape(declared.clone())?));
+                return Ok(EvalValue::array(array.literal.with_shape(declared.clone())?));
             }
             if sizes.len() != declared.rank()
                 || sizes.iter().zip(&declared.dimensions).any(|(size, bound)| size > bound)
             {
-                return Err(Failure::malformed(format!("a result of sizes {sizes:?} does not fit {declared}")));
+                return Err(EvalFailure::malformed(format!("a result of sizes {sizes:?} does not fit {declared}")));
             }
             let literal = movement::resize(&array.literal, declared)?;
-            Ok(Value::Array(ArrayValue { literal, sizes: Some(sizes) }))
+            Ok(EvalValue::Array(ArrayValue { literal, sizes: Some(sizes) }))
         }
-        (Value::Tuple(elements), Shape::Tuple(shapes)) => Ok(Value::Tuple(
+        (EvalValue::Tuple(elements), Shape::Tuple(shapes)) => Ok(EvalValue::Tuple(
             elements.into_iter().zip(shapes).map(|(value, shape)| expand(value, shape)).collect::<Result<_, _>>()?,
         )),
         (other, _) => Ok(other),
@@ -121,15 +124,15 @@ impl Evaluator<'_, '_, '_> {
         &mut self,
         function: ArrayFunction,
         instruction: &Instruction,
-        operands: &[Value],
-    ) -> Result<Value, Failure> {
+        operands: &[EvalValue],
+    ) -> Result<EvalValue, EvalFailure> {
         let class = ops::definition(instruction.kind).class;
         if class == OpClass::Elementwise && instruction.kind != OpKind::BatchNormInference {
             return self.execute_elementwise(function, instruction, operands);
         }
         let bound: Vec<&ArrayShape> = (0..operands.len())
             .map(|number| Ok(array(operands, number)?.literal.shape()))
-            .collect::<Result<_, Failure>>()?;
+            .collect::<Result<_, EvalFailure>>()?;
         let mut sizes: Vec<Option<Vec<i64>>> = Vec::with_capacity(operands.len());
         for number in 0..operands.len() {
             sizes.push(array(operands, number)?.sizes.clone());
@@ -144,7 +147,7 @@ impl Evaluator<'_, '_, '_> {
         let shapes: Vec<&ArrayShape> = compact.iter().map(ArrayLiteral::shape).collect();
         adjust_attributes(&mut instruction, &bound, &shapes)?;
         let result = run_time_shape(&instruction, &bound, &shapes)?;
-        let values = compact.iter().cloned().map(Value::array).collect();
+        let values = compact.iter().cloned().map(EvalValue::array).collect();
         let value = self.execute_static(function, &instruction, values, &result)?;
         expand(value, &instruction.shape)
     }
@@ -156,22 +159,22 @@ impl Evaluator<'_, '_, '_> {
         &mut self,
         function: ArrayFunction,
         instruction: &Instruction,
-        operands: &[Value],
-    ) -> Result<Value, Failure> {
+        operands: &[EvalValue],
+    ) -> Result<EvalValue, EvalFailure> {
         let mut sizes: Option<Vec<i64>> = None;
         let mut arrays = Vec::with_capacity(operands.len());
         for number in 0..operands.len() {
             let operand = array(operands, number)?;
             if operand.sizes.is_some() {
                 if sizes.is_some() && sizes != operand.sizes {
-                    return Err(Failure::malformed("the operands' run-time sizes differ"));
+                    return Err(EvalFailure::malformed("the operands' run-time sizes differ"));
                 }
                 sizes = operand.sizes.clone();
             }
-            arrays.push(Value::array(operand.literal.clone()));
+            arrays.push(EvalValue::array(operand.literal.clone()));
         }
         match self.execute_static(function, instruction, arrays, &instruction.shape)? {
-            Value::Array(result) => Ok(Value::Array(ArrayValue { literal: result.literal, sizes })),
+            EvalValue::Array(result) => Ok(EvalValue::Array(ArrayValue { literal: result.literal, sizes })),
             other => Ok(other),
         }
     }
@@ -182,7 +185,7 @@ fn share_sizes(
     instruction: &Instruction,
     bounds: &[&ArrayShape],
     operand_sizes: &mut [Option<Vec<i64>>],
-) -> Result<(), Failure> {
+) -> Result<(), EvalFailure> {
     let every_dimension = |count: usize, except: Option<usize>| -> Vec<Vec<(usize, usize)>> {
         let rank = bounds.first().map_or(0, |bound| bound.rank());
         let dimensions = (0..rank).filter(|&d| Some(d) != except);
@@ -249,7 +252,7 @@ fn adjust_attributes(
     instruction: &mut Instruction,
     bounds: &[&ArrayShape],
     shapes: &[&ArrayShape],
-) -> Result<(), Failure> {
+) -> Result<(), EvalFailure> {
     if instruction.kind == OpKind::Slice {
         let SliceAttributes { slice } = instruction.attributes()?;
         let slices: Vec<SliceDimension> = slice
@@ -271,11 +274,15 @@ fn adjust_attributes(
 }
 
 /// Shape of the result for operands of the given run-time shapes.
-fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&ArrayShape]) -> Result<Shape, Failure> {
+fn run_time_shape(
+    instruction: &Instruction,
+    bounds: &[&ArrayShape],
+    shapes: &[&ArrayShape],
+) -> Result<Shape, EvalFailure> {
     let declared = &instruction.shape;
-    let first = *shapes.first().ok_or_else(|| Failure::malformed("an operand is missing"))?;
+    let first = *shapes.first().ok_or_else(|| EvalFailure::malformed("an operand is missing"))?;
     let with = |dimensions: Vec<i64>| -> Shape { with_dimensions(declared, &dimensions) };
-    let unsupported = || Failure::Unsupported(format!("{} of operands with run-time sizes", instruction.kind));
+    let unsupported = || EvalFailure::Unsupported(format!("{} of operands with run-time sizes", instruction.kind));
     match instruction.kind {
         OpKind::DynamicUpdateSlice => check_window(first, &shapes[1].dimensions)?,
         OpKind::Gather => {
@@ -373,7 +380,7 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
             let rank = declared_dimensions(declared)?.len();
             let sizes = (0..rank).map(|d| if offset.contains(&d) { offsets.next() } else { batch.next() });
             let sizes: Option<Vec<i64>> = sizes.collect();
-            with(sizes.ok_or_else(|| Failure::malformed("the dimension numbers do not fit the result"))?)
+            with(sizes.ok_or_else(|| EvalFailure::malformed("the dimension numbers do not fit the result"))?)
         }
         OpKind::Reshape => with(reshaped(&bounds[0].dimensions, &first.dimensions, declared).ok_or_else(unsupported)?),
         OpKind::BitcastConvert => {
@@ -391,16 +398,16 @@ fn run_time_shape(instruction: &Instruction, bounds: &[&ArrayShape], shapes: &[&
                 computations: &instruction.computations.iter().map(Computation::program_shape).collect::<Vec<_>>(),
                 result: None,
             };
-            ops::infer_shape(&view).map_err(|error| Failure::malformed(error.to_string()))?
+            ops::infer_shape(&view).map_err(|error| EvalFailure::malformed(error.to_string()))?
         }
     })
 }
 
 /// A window must fit the elements that exist.
-fn check_window(operand: &ArrayShape, window: &[i64]) -> Result<(), Failure> {
+fn check_window(operand: &ArrayShape, window: &[i64]) -> Result<(), EvalFailure> {
     match operand.dimensions.iter().zip(window).position(|(size, window)| window > size) {
         None => Ok(()),
-        Some(dimension) => Err(Failure::malformed(format!(
+        Some(dimension) => Err(EvalFailure::malformed(format!(
             "a window of {} elements in dimension {dimension}, of which {} exist",
             window[dimension], operand.dimensions[dimension]
         ))),
@@ -424,10 +431,10 @@ impl DivideUp for i64 {
     }
 }
 
-fn declared_dimensions(declared: &Shape) -> Result<Vec<i64>, Failure> {
+fn declared_dimensions(declared: &Shape) -> Result<Vec<i64>, EvalFailure> {
     match declared {
         Shape::Array(array) => Ok(array.dimensions.clone()),
-        _ => Err(Failure::malformed("the result is not an array")),
+        _ => Err(EvalFailure::malformed("the result is not an array")),
     }
 }
 

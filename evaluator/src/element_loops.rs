@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use num_complex::{Complex32, Complex64};
 
-use super::Failure;
+use super::EvalFailure;
 use super::binary::{maximum, minimum};
 use super::complex;
 use super::data::{build, view};
@@ -76,7 +76,7 @@ pub(super) fn unary(
     function: UnaryFunction,
     operand: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     match (function, operand.element_type()) {
         (UnaryFunction::Float(f), ElementType::F32) => map::<f32, f32>(operand, result, |x| f(x.into()) as f32),
         (UnaryFunction::Float(f), ElementType::F64) => map::<f64, f64>(operand, result, f),
@@ -104,10 +104,10 @@ pub(super) fn binary(
     lhs: &ArrayLiteral,
     rhs: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let operand_type = lhs.element_type();
     if lhs.bytes().len() != rhs.bytes().len() {
-        return Err(Failure::malformed("the operands differ in size"));
+        return Err(EvalFailure::malformed("the operands differ in size"));
     }
     match (function, operand_type) {
         (BinaryFunction::Float(f), ElementType::F32) => {
@@ -135,7 +135,7 @@ pub(super) fn map<T: Pod, U: Pod>(
     operand: &ArrayLiteral,
     result: &ArrayShape,
     function: impl Fn(T) -> U,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     build::<U>(result, |target| {
         for (target, &x) in target.iter_mut().zip(view::<T>(operand)) {
             *target = function(x);
@@ -150,7 +150,7 @@ pub(super) fn zip<T: Pod, U: Pod>(
     rhs: &ArrayLiteral,
     result: &ArrayShape,
     function: impl Fn(T, T) -> U,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     build::<U>(result, |target| {
         for ((target, &a), &b) in target.iter_mut().zip(view::<T>(lhs)).zip(view::<T>(rhs)) {
             *target = function(a, b);
@@ -170,7 +170,7 @@ pub(super) fn native_binary(
     lhs: &ArrayLiteral,
     rhs: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<Option<ArrayLiteral>, Failure> {
+) -> Result<Option<ArrayLiteral>, EvalFailure> {
     macro_rules! float {
         ($t:ty) => {
             match kind {

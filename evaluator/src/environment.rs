@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::EvalError;
-use super::random::RandomState;
+use super::random::GeneratorState;
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
 
@@ -35,7 +35,7 @@ pub struct Environment<'a> {
     /// Bytes that one result may have; 4 GiB by default.
     pub memory_limit: u64,
     /// State of `rng` and `rng-get-and-update-state`.
-    pub random: RandomState,
+    pub random: GeneratorState,
     steps: u64,
 }
 
@@ -49,7 +49,7 @@ impl Default for Environment<'_> {
             observer: None,
             step_limit: None,
             memory_limit: 4 << 30,
-            random: RandomState::default(),
+            random: GeneratorState::default(),
             steps: 0,
         }
     }

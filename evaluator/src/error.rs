@@ -33,7 +33,7 @@ pub enum EvalError {
         /// Where it stands in its text, if it was read from one.
         position: Option<TextPosition>,
         /// Why it failed.
-        failure: Failure,
+        failure: EvalFailure,
     },
     /// More instructions were executed than the environment allows.
     #[error("stopped after {0} instructions")]
@@ -58,9 +58,9 @@ impl EvalError {
     }
 
     /// Names the instruction that failed; a failure inside a nested computation already has a name.
-    pub(super) fn at(instruction: &Instruction, failure: Failure) -> EvalError {
+    pub(super) fn at(instruction: &Instruction, failure: EvalFailure) -> EvalError {
         match failure {
-            Failure::Nested(error) => *error,
+            EvalFailure::Nested(error) => *error,
             failure => EvalError::Instruction {
                 instruction: instruction.name.clone(),
                 kind: instruction.kind,
@@ -85,7 +85,7 @@ impl From<GraphError> for EvalError {
 
 /// Why one operation could not be evaluated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Failure {
+pub enum EvalFailure {
     /// The constant's value was left out of the text.
     #[error("the constant's value was left out of the text (`{{...}}`); XLA prints it with print_large_constants=True")]
     Elided,
@@ -112,30 +112,30 @@ pub enum Failure {
     Nested(Box<EvalError>),
 }
 
-impl Failure {
-    pub(super) fn malformed(text: impl Into<String>) -> Failure {
-        Failure::Malformed(text.into())
+impl EvalFailure {
+    pub(super) fn malformed(text: impl Into<String>) -> EvalFailure {
+        EvalFailure::Malformed(text.into())
     }
 
-    pub(super) fn type_mismatch(element_type: ElementType) -> Failure {
-        Failure::Malformed(format!("the operation is not defined on {element_type}"))
+    pub(super) fn type_mismatch(element_type: ElementType) -> EvalFailure {
+        EvalFailure::Malformed(format!("the operation is not defined on {element_type}"))
     }
 }
 
-impl From<LiteralError> for Failure {
+impl From<LiteralError> for EvalFailure {
     fn from(error: LiteralError) -> Self {
-        Failure::Literal(Box::new(error))
+        EvalFailure::Literal(Box::new(error))
     }
 }
 
-impl From<OpError> for Failure {
+impl From<OpError> for EvalFailure {
     fn from(error: OpError) -> Self {
-        Failure::Malformed(error.to_string())
+        EvalFailure::Malformed(error.to_string())
     }
 }
 
-impl From<EvalError> for Failure {
+impl From<EvalError> for EvalFailure {
     fn from(error: EvalError) -> Self {
-        Failure::Nested(Box::new(error))
+        EvalFailure::Nested(Box::new(error))
     }
 }

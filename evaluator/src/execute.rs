@@ -2,9 +2,9 @@
 
 use super::compare::{self, Comparison};
 use super::scalar_function::ScalarFunction;
-use super::value::Value;
+use super::value::EvalValue;
 use super::{
-    Evaluator, Failure, batch_norm, binary, control, convert, convolution, dot, dynamic_shape, fft, indexed,
+    EvalFailure, Evaluator, batch_norm, binary, control, convert, convolution, dot, dynamic_shape, fft, indexed,
     linear_algebra, movement, ragged, random, reduce, scatter, sort, unary, window,
 };
 use hlo::graph::{Computation, Instruction};
@@ -39,7 +39,7 @@ const WIDEST: usize = 16;
 /// How an operation is evaluated.
 pub(super) enum Execution {
     /// On any values, by a function of its own.
-    Values(fn(&mut Evaluator<'_, '_, '_>, &Instruction, Vec<Value>) -> Result<Value, Failure>),
+    Values(fn(&mut Evaluator<'_, '_, '_>, &Instruction, Vec<EvalValue>) -> Result<EvalValue, EvalFailure>),
     /// As the only replica and partition.
     Collective,
     /// On arrays all of whose elements exist; others are compacted before.
@@ -50,11 +50,11 @@ pub(super) enum Execution {
 #[derive(Clone, Copy)]
 pub(super) enum ArrayFunction {
     /// With one result.
-    One(fn(&mut Evaluator<'_, '_, '_>, &Call<'_>) -> Result<ArrayLiteral, Failure>),
+    One(fn(&mut Evaluator<'_, '_, '_>, &Call<'_>) -> Result<ArrayLiteral, EvalFailure>),
     /// With one result or, as a tuple, several.
-    Several(fn(&mut Evaluator<'_, '_, '_>, &Call<'_>) -> Result<Vec<ArrayLiteral>, Failure>),
+    Several(fn(&mut Evaluator<'_, '_, '_>, &Call<'_>) -> Result<Vec<ArrayLiteral>, EvalFailure>),
     /// With one result, made in the memory of the first operand if nobody else holds that.
-    InPlace(fn(ArrayLiteral, &Call<'_>) -> Result<ArrayLiteral, Failure>),
+    InPlace(fn(ArrayLiteral, &Call<'_>) -> Result<ArrayLiteral, EvalFailure>),
 }
 
 /// What a function of arrays is called with.
@@ -67,40 +67,44 @@ pub(super) struct Call<'c> {
 }
 
 impl<'c> Call<'c> {
-    fn operand(&self, number: usize) -> Result<&'c ArrayLiteral, Failure> {
-        self.operands.get(number).copied().ok_or_else(|| Failure::malformed(format!("operand {number} is missing")))
+    fn operand(&self, number: usize) -> Result<&'c ArrayLiteral, EvalFailure> {
+        self.operands.get(number).copied().ok_or_else(|| EvalFailure::malformed(format!("operand {number} is missing")))
     }
 
-    fn attributes<T: OperationAttributes<'c>>(&self) -> Result<T, Failure> {
+    fn attributes<T: OperationAttributes<'c>>(&self) -> Result<T, EvalFailure> {
         Ok(self.instruction.attributes()?)
     }
 
-    fn shape(&self) -> Result<&'c ArrayShape, Failure> {
+    fn shape(&self) -> Result<&'c ArrayShape, EvalFailure> {
         array_shape(self.result)
     }
 
-    fn shapes(&self) -> Result<Vec<&'c ArrayShape>, Failure> {
+    fn shapes(&self) -> Result<Vec<&'c ArrayShape>, EvalFailure> {
         array_shapes(self.result)
     }
 
-    fn nested(&self, number: usize) -> Result<&'c Computation, Failure> {
+    fn nested(&self, number: usize) -> Result<&'c Computation, EvalFailure> {
         nested(self.instruction, number)
     }
 }
 
 impl Evaluator<'_, '_, '_> {
     /// Executes one instruction on its operands' values.
-    pub(super) fn execute(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
+    pub(super) fn execute(
+        &mut self,
+        instruction: &Instruction,
+        operands: Vec<EvalValue>,
+    ) -> Result<EvalValue, EvalFailure> {
         self.check_memory(instruction, &operands)?;
         match (instruction.kind, &operands[..]) {
-            (OpKind::Copy, [Value::Tuple(_)]) => return one(operands)?.with_shape(&instruction.shape),
-            (OpKind::Select, [_, Value::Tuple(_), ..]) => return control::select_tuple(operands),
+            (OpKind::Copy, [EvalValue::Tuple(_)]) => return one(operands)?.with_shape(&instruction.shape),
+            (OpKind::Select, [_, EvalValue::Tuple(_), ..]) => return control::select_tuple(operands),
             _ => {}
         }
         match execution(instruction.kind) {
             Execution::Values(function) => function(self, instruction, operands),
             Execution::Collective => self.collective(instruction, operands, &instruction.shape),
-            Execution::Arrays(function) if operands.iter().any(Value::is_dynamic) => {
+            Execution::Arrays(function) if operands.iter().any(EvalValue::is_dynamic) => {
                 self.execute_dynamic(function, instruction, &operands)
             }
             Execution::Arrays(function) => self.execute_static(function, instruction, operands, &instruction.shape),
@@ -108,13 +112,13 @@ impl Evaluator<'_, '_, '_> {
     }
 
     /// Refuses instructions beyond the memory limit before anything is allocated.
-    fn check_memory(&self, instruction: &Instruction, operands: &[Value]) -> Result<(), Failure> {
+    fn check_memory(&self, instruction: &Instruction, operands: &[EvalValue]) -> Result<(), EvalFailure> {
         match definition(instruction.kind).class {
             // These hold operands and results in the widest type.
             OpClass::Contraction | OpClass::Library => {
                 operands.iter().try_for_each(|operand| match operand {
-                    Value::Array(array) => self.check_array(array.literal.shape(), WIDEST),
-                    Value::Tuple(_) | Value::Token => Ok(()),
+                    EvalValue::Array(array) => self.check_array(array.literal.shape(), WIDEST),
+                    EvalValue::Tuple(_) | EvalValue::Token => Ok(()),
                 })?;
                 self.check_size(&instruction.shape, WIDEST)
             }
@@ -123,7 +127,7 @@ impl Evaluator<'_, '_, '_> {
     }
 
     /// Checks a value whose elements take at least `width` bytes while it is made.
-    fn check_size(&self, shape: &Shape, width: usize) -> Result<(), Failure> {
+    fn check_size(&self, shape: &Shape, width: usize) -> Result<(), EvalFailure> {
         match shape {
             Shape::Array(array) => self.check_array(array, width),
             Shape::Tuple(elements) => elements.iter().try_for_each(|element| self.check_size(element, width)),
@@ -131,11 +135,11 @@ impl Evaluator<'_, '_, '_> {
         }
     }
 
-    fn check_array(&self, array: &ArrayShape, width: usize) -> Result<(), Failure> {
+    fn check_array(&self, array: &ArrayShape, width: usize) -> Result<(), EvalFailure> {
         let widening = width.div_ceil(array.element_type.byte_width()) as i64;
         match array.checked_byte_size().and_then(|size| size.checked_mul(widening)) {
             Some(size) if size as u64 <= self.environment.memory_limit => Ok(()),
-            _ => Err(Failure::TooLarge(Box::new(array.clone()))),
+            _ => Err(EvalFailure::TooLarge(Box::new(array.clone()))),
         }
     }
 
@@ -144,9 +148,9 @@ impl Evaluator<'_, '_, '_> {
         &mut self,
         function: ArrayFunction,
         instruction: &Instruction,
-        operands: Vec<Value>,
+        operands: Vec<EvalValue>,
         result: &Shape,
-    ) -> Result<Value, Failure> {
+    ) -> Result<EvalValue, EvalFailure> {
         if is_empty(result) {
             // Also where a dimension beside the empty one is too large to walk.
             return control::zeros(result);
@@ -157,11 +161,11 @@ impl Evaluator<'_, '_, '_> {
         let operands: Vec<&ArrayLiteral> = rest.iter().collect();
         let call = Call { instruction, operands: &operands, result };
         Ok(match function {
-            ArrayFunction::One(function) => Value::array(function(self, &call)?),
+            ArrayFunction::One(function) => EvalValue::array(function(self, &call)?),
             ArrayFunction::Several(function) => pack(function(self, &call)?, result),
             ArrayFunction::InPlace(function) => {
-                let first = first.ok_or_else(|| Failure::malformed("operand 0 is missing"))?;
-                Value::array(function(first, &call)?)
+                let first = first.ok_or_else(|| EvalFailure::malformed("operand 0 is missing"))?;
+                EvalValue::array(function(first, &call)?)
             }
         })
     }
@@ -175,9 +179,9 @@ fn execution(kind: OpKind) -> Execution {
         OpKind::Parameter => Values(|_, instruction, operands| one(operands)?.with_shape(&instruction.shape)),
         OpKind::Constant => Values(|_, instruction, _| {
             let ConstantAttributes { value } = instruction.attributes()?;
-            Value::from_literal(value)?.with_shape(&instruction.shape)
+            EvalValue::from_literal(value)?.with_shape(&instruction.shape)
         }),
-        OpKind::Tuple => Values(|_, _, operands| Ok(Value::Tuple(operands))),
+        OpKind::Tuple => Values(|_, _, operands| Ok(EvalValue::Tuple(operands))),
         OpKind::GetTupleElement => {
             Values(|_, instruction, operands| control::get_tuple_element(instruction, one(operands)?))
         }
@@ -185,10 +189,10 @@ fn execution(kind: OpKind) -> Execution {
         OpKind::OptimizationBarrier | OpKind::AsyncUpdate | OpKind::AllReduceDone => {
             Values(|_, _, operands| one(operands))
         }
-        OpKind::AfterAll | OpKind::SendDone => Values(|_, _, _| Ok(Value::Token)),
+        OpKind::AfterAll | OpKind::SendDone => Values(|_, _, _| Ok(EvalValue::Token)),
         OpKind::Call => Values(|evaluator, instruction, operands| {
             let callee = instruction.callee.and_then(|callee| evaluator.module?.functions.get(callee.index()));
-            let callee = callee.ok_or_else(|| Failure::malformed("the called function does not exist"))?;
+            let callee = callee.ok_or_else(|| EvalFailure::malformed("the called function does not exist"))?;
             Ok(evaluator.run(callee, operands)?)
         }),
         OpKind::Fusion => {
@@ -433,40 +437,40 @@ fn is_empty(shape: &Shape) -> bool {
 }
 
 /// The single operand.
-pub(super) fn one(operands: Vec<Value>) -> Result<Value, Failure> {
+pub(super) fn one(operands: Vec<EvalValue>) -> Result<EvalValue, EvalFailure> {
     let count = operands.len();
     match operands.into_iter().next() {
         Some(operand) if count == 1 => Ok(operand),
-        _ => Err(Failure::malformed(format!("expected one operand, got {count}"))),
+        _ => Err(EvalFailure::malformed(format!("expected one operand, got {count}"))),
     }
 }
 
-fn first(operands: Vec<Value>) -> Result<Value, Failure> {
-    operands.into_iter().next().ok_or_else(|| Failure::malformed("an operand is missing"))
+fn first(operands: Vec<EvalValue>) -> Result<EvalValue, EvalFailure> {
+    operands.into_iter().next().ok_or_else(|| EvalFailure::malformed("an operand is missing"))
 }
 
 /// The arrays of static values.
-pub(super) fn arrays(operands: Vec<Value>) -> Result<Vec<ArrayLiteral>, Failure> {
+pub(super) fn arrays(operands: Vec<EvalValue>) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     operands
         .into_iter()
         .map(|operand| match operand {
-            Value::Array(array) => Ok(array.literal),
-            Value::Tuple(_) | Value::Token => Err(Failure::malformed("an operand is not an array")),
+            EvalValue::Array(array) => Ok(array.literal),
+            EvalValue::Tuple(_) | EvalValue::Token => Err(EvalFailure::malformed("an operand is not an array")),
         })
         .collect()
 }
 
 /// A nested computation of an instruction.
-pub(super) fn nested(instruction: &Instruction, number: usize) -> Result<&Computation, Failure> {
-    instruction.computations.get(number).ok_or_else(|| Failure::malformed("a nested computation is missing"))
+pub(super) fn nested(instruction: &Instruction, number: usize) -> Result<&Computation, EvalFailure> {
+    instruction.computations.get(number).ok_or_else(|| EvalFailure::malformed("a nested computation is missing"))
 }
 
-pub(super) fn array_shape(shape: &Shape) -> Result<&ArrayShape, Failure> {
-    shape.as_array().ok_or_else(|| Failure::malformed("the result is not an array"))
+pub(super) fn array_shape(shape: &Shape) -> Result<&ArrayShape, EvalFailure> {
+    shape.as_array().ok_or_else(|| EvalFailure::malformed("the result is not an array"))
 }
 
 /// Shapes of the results of an operation that has one, or a tuple of several.
-pub(super) fn array_shapes(shape: &Shape) -> Result<Vec<&ArrayShape>, Failure> {
+pub(super) fn array_shapes(shape: &Shape) -> Result<Vec<&ArrayShape>, EvalFailure> {
     match shape {
         Shape::Tuple(elements) => elements.iter().map(array_shape).collect(),
         single => Ok(vec![array_shape(single)?]),
@@ -474,11 +478,11 @@ pub(super) fn array_shapes(shape: &Shape) -> Result<Vec<&ArrayShape>, Failure> {
 }
 
 /// One array, or the tuple of several.
-fn pack(results: Vec<ArrayLiteral>, shape: &Shape) -> Value {
-    let mut values: Vec<Value> = results.into_iter().map(Value::array).collect();
+fn pack(results: Vec<ArrayLiteral>, shape: &Shape) -> EvalValue {
+    let mut values: Vec<EvalValue> = results.into_iter().map(EvalValue::array).collect();
     match shape {
-        Shape::Tuple(_) => Value::Tuple(values),
+        Shape::Tuple(_) => EvalValue::Tuple(values),
         _ if values.len() == 1 => values.remove(0),
-        _ => Value::Tuple(values),
+        _ => EvalValue::Tuple(values),
     }
 }

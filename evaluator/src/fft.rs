@@ -3,7 +3,7 @@
 use num_complex::Complex64;
 use rustfft::{FftDirection, FftPlanner};
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::{row_major_strides, sizes};
 use super::dot::{load_all, store_all};
 use hlo::literal::ArrayLiteral;
@@ -54,11 +54,11 @@ pub(super) fn fft(
     operand: &ArrayLiteral,
     attributes: &FftAttributes<'_>,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let lengths = sizes(attributes.fft_length);
     let rank = operand.shape().rank();
     if lengths.is_empty() || lengths.len() > rank {
-        return Err(Failure::malformed("`fft_length` does not fit the operand"));
+        return Err(EvalFailure::malformed("`fft_length` does not fit the operand"));
     }
     let (last, inner) = (rank - 1, rank - lengths.len());
     let length = lengths[lengths.len() - 1];
@@ -70,14 +70,14 @@ pub(super) fn fft(
         FftType::Rfft => {
             grid.transform(last, FftDirection::Forward);
             if grid.sizes[last] < half {
-                return Err(Failure::malformed("the last dimension does not have the length of `fft_length`"));
+                return Err(EvalFailure::malformed("the last dimension does not have the length of `fft_length`"));
             }
             grid.resize_last(if length == 0 { 0 } else { half }, |line, i| line[i]);
             (inner..last).rev().for_each(|d| grid.transform(d, FftDirection::Forward));
         }
         FftType::Irfft => {
             if grid.sizes[last] < half && length > 0 {
-                return Err(Failure::malformed("the last dimension is not half of `fft_length`"));
+                return Err(EvalFailure::malformed("the last dimension is not half of `fft_length`"));
             }
             (inner..last).rev().for_each(|d| grid.transform(d, FftDirection::Inverse));
             // The part beyond the Nyquist frequency is the reverse conjugate; the first and, of an even length,
@@ -91,7 +91,7 @@ pub(super) fn fft(
         }
     }
     if grid.data.len() != result.element_count() as usize {
-        return Err(Failure::malformed("the result does not have the size of the transform"));
+        return Err(EvalFailure::malformed("the result does not have the size of the transform"));
     }
     store_all(&grid.data, result)
 }

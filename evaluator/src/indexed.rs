@@ -1,6 +1,6 @@
 //! Operations that read or write at positions found in other operands: dynamic slices and gather.
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::{advance, build, row_major_strides, sizes};
 use super::movement::read_strided;
 use super::strided::{self, Side};
@@ -10,7 +10,11 @@ use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 
 /// Start indices given as scalars, or as one rank-1 array (2017 edition), clamped so that the box lies inside.
-fn clamped_starts(starts: &[&ArrayLiteral], operand: &ArrayShape, box_sizes: &[usize]) -> Result<Vec<usize>, Failure> {
+fn clamped_starts(
+    starts: &[&ArrayLiteral],
+    operand: &ArrayShape,
+    box_sizes: &[usize],
+) -> Result<Vec<usize>, EvalFailure> {
     let values: Vec<i64> = match starts {
         [vector] if vector.shape().rank() == 1 => (0..vector.shape().element_count() as usize)
             .map(|index| load(vector.element_type(), vector.bytes(), index).to_index())
@@ -18,7 +22,7 @@ fn clamped_starts(starts: &[&ArrayLiteral], operand: &ArrayShape, box_sizes: &[u
         _ => starts.iter().map(|start| load(start.element_type(), start.bytes(), 0).to_index()).collect(),
     };
     if values.len() != operand.rank() || box_sizes.len() != operand.rank() {
-        return Err(Failure::malformed(format!("{} start indices for rank {}", values.len(), operand.rank())));
+        return Err(EvalFailure::malformed(format!("{} start indices for rank {}", values.len(), operand.rank())));
     }
     Ok(values
         .iter()
@@ -37,7 +41,7 @@ pub(super) fn dynamic_slice(
     operand: &ArrayLiteral,
     starts: &[&ArrayLiteral],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let starts = clamped_starts(starts, operand.shape(), &sizes(&result.dimensions))?;
     let mut from = Side::dense(&sizes(&operand.shape().dimensions));
     offset_by(&mut from, &starts);
@@ -50,7 +54,7 @@ pub(super) fn dynamic_update_slice(
     mut operand: ArrayLiteral,
     update: &ArrayLiteral,
     starts: &[&ArrayLiteral],
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let box_sizes = sizes(&update.shape().dimensions);
     let starts = clamped_starts(starts, operand.shape(), &box_sizes)?;
     let mut to = Side::dense(&sizes(&operand.shape().dimensions));
@@ -110,14 +114,14 @@ impl<'a> IndexVectors<'a> {
     }
 
     /// Start index in the operand ("S_in" of the document) of the slice at a batch index.
-    pub(super) fn start(&self, batch: &[usize], rank: usize) -> Result<Vec<i64>, Failure> {
+    pub(super) fn start(&self, batch: &[usize], rank: usize) -> Result<Vec<i64>, EvalFailure> {
         let base: usize = self.batch_dimensions.iter().zip(batch).map(|(&d, &i)| self.strides[d] * i).sum();
         let mut start = vec![0i64; rank];
         for (component, &dimension) in self.map.iter().enumerate().take(self.vector_size) {
             let value = load(self.indices.element_type(), self.indices.bytes(), base + component * self.vector_stride);
             *start
                 .get_mut(dimension as usize)
-                .ok_or_else(|| Failure::malformed(format!("the operand has no dimension {dimension}")))? =
+                .ok_or_else(|| EvalFailure::malformed(format!("the operand has no dimension {dimension}")))? =
                 value.to_index();
         }
         for &(dimension, position) in &self.batching {
@@ -135,7 +139,7 @@ pub(super) fn gather(
     indices: &ArrayLiteral,
     attributes: &GatherAttributes<'_>,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let operand_sizes = sizes(&operand.shape().dimensions);
     let operand_strides = row_major_strides(&operand_sizes);
     let result_sizes = sizes(&result.dimensions);
@@ -161,7 +165,7 @@ pub(super) fn gather(
         || batch_dims.len() != vectors.batch_sizes.len()
         || offset_dims.iter().any(|&d| d < 0 || d as usize >= result_sizes.len())
     {
-        return Err(Failure::malformed("the dimension numbers do not fit the operands"));
+        return Err(EvalFailure::malformed("the dimension numbers do not fit the operands"));
     }
     let box_sizes: Vec<usize> = offset_operand_dims.iter().map(|&d| slice_sizes[d]).collect();
     let mut from =

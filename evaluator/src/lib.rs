@@ -39,9 +39,9 @@ mod value;
 mod window;
 
 pub use environment::{CustomCalls, Environment, Observer};
-pub use error::{EvalError, Failure};
+pub use error::{EvalError, EvalFailure};
 pub use movement::reshape_in_order;
-pub use value::{ArrayValue, Value};
+pub use value::{ArrayValue, EvalValue};
 
 use hlo::devices::check_one_device;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
@@ -57,7 +57,7 @@ pub fn evaluate(
     arguments: &[Literal],
     environment: &mut Environment<'_>,
 ) -> Result<Literal, EvalError> {
-    let arguments = arguments.iter().map(Value::from_literal).collect::<Result<_, _>>();
+    let arguments = arguments.iter().map(EvalValue::from_literal).collect::<Result<_, _>>();
     let arguments = arguments.map_err(|failure| EvalError::Arguments(failure.to_string()))?;
     let value = evaluate_values(module, arguments, environment)?;
     let zeroed = value.zeroed().map_err(|failure| EvalError::Arguments(failure.to_string()))?;
@@ -67,9 +67,9 @@ pub fn evaluate(
 /// Evaluates a module's entry computation on values that may carry run-time sizes.
 pub fn evaluate_values(
     module: &Module,
-    arguments: Vec<Value>,
+    arguments: Vec<EvalValue>,
     environment: &mut Environment<'_>,
-) -> Result<Value, EvalError> {
+) -> Result<EvalValue, EvalError> {
     module.check()?;
     check_one_device(module)?;
     check_length(module)?;
@@ -84,7 +84,7 @@ pub fn evaluate_computation(
     arguments: &[Literal],
     environment: &mut Environment<'_>,
 ) -> Result<Literal, EvalError> {
-    let arguments = arguments.iter().map(Value::from_literal).collect::<Result<_, _>>();
+    let arguments = arguments.iter().map(EvalValue::from_literal).collect::<Result<_, _>>();
     let arguments = arguments.map_err(|failure| EvalError::Arguments(failure.to_string()))?;
     Ok(Evaluator::new(module, environment).run(computation, arguments)?.to_literal())
 }
@@ -98,7 +98,7 @@ pub fn evaluate_instruction(
     environment: &mut Environment<'_>,
 ) -> Result<Literal, EvalError> {
     let mut evaluator = Evaluator::new(module, environment);
-    let operands: Result<Vec<Value>, Failure> = operands.iter().map(Value::from_literal).collect();
+    let operands: Result<Vec<EvalValue>, EvalFailure> = operands.iter().map(EvalValue::from_literal).collect();
     operands
         .and_then(|operands| evaluator.execute(instruction, operands))
         .map(|value| value.to_literal())
@@ -149,7 +149,7 @@ impl<'m, 'e, 'o> Evaluator<'m, 'e, 'o> {
     }
 
     /// Evaluates a computation.
-    fn run(&mut self, computation: &Computation, arguments: Vec<Value>) -> Result<Value, EvalError> {
+    fn run(&mut self, computation: &Computation, arguments: Vec<EvalValue>) -> Result<EvalValue, EvalError> {
         if self.depth >= DEPTH_LIMIT {
             return Err(EvalError::TooDeep(DEPTH_LIMIT));
         }
@@ -159,7 +159,11 @@ impl<'m, 'e, 'o> Evaluator<'m, 'e, 'o> {
         result
     }
 
-    fn run_instructions(&mut self, computation: &Computation, arguments: Vec<Value>) -> Result<Value, EvalError> {
+    fn run_instructions(
+        &mut self,
+        computation: &Computation,
+        arguments: Vec<EvalValue>,
+    ) -> Result<EvalValue, EvalError> {
         if arguments.len() != computation.parameters.len() {
             return Err(EvalError::Arguments(format!(
                 "computation `{}` takes {} arguments, got {}",
@@ -168,12 +172,12 @@ impl<'m, 'e, 'o> Evaluator<'m, 'e, 'o> {
                 arguments.len()
             )));
         }
-        let mut arguments: Vec<Option<Value>> = arguments.into_iter().map(Some).collect();
+        let mut arguments: Vec<Option<EvalValue>> = arguments.into_iter().map(Some).collect();
         let mut uses = computation.use_counts();
         if let Some(uses) = uses.get_mut(computation.root.index()) {
             *uses += 1;
         }
-        let mut slots: Vec<Option<Value>> = vec![None; computation.instructions.len()];
+        let mut slots: Vec<Option<EvalValue>> = vec![None; computation.instructions.len()];
         for (id, instruction) in computation.iter() {
             self.environment.count_step()?;
             let value = self
@@ -194,13 +198,13 @@ impl<'m, 'e, 'o> Evaluator<'m, 'e, 'o> {
     fn operands(
         &self,
         instruction: &Instruction,
-        slots: &mut [Option<Value>],
+        slots: &mut [Option<EvalValue>],
         uses: &mut [u32],
-        arguments: &mut [Option<Value>],
-    ) -> Result<Vec<Value>, Failure> {
+        arguments: &mut [Option<EvalValue>],
+    ) -> Result<Vec<EvalValue>, EvalFailure> {
         if instruction.kind == OpKind::Parameter {
             let argument = instruction.parameter_number().and_then(|number| arguments.get_mut(number)?.take());
-            return Ok(vec![argument.ok_or_else(|| Failure::malformed("the parameter has no argument"))?]);
+            return Ok(vec![argument.ok_or_else(|| EvalFailure::malformed("the parameter has no argument"))?]);
         }
         let mut take = |operand: InstructionId| {
             let slot = slots.get_mut(operand.index())?;
@@ -211,16 +215,16 @@ impl<'m, 'e, 'o> Evaluator<'m, 'e, 'o> {
         instruction
             .operands
             .iter()
-            .map(|&operand| take(operand).ok_or_else(|| Failure::malformed("an operand has no value")))
+            .map(|&operand| take(operand).ok_or_else(|| EvalFailure::malformed("an operand has no value")))
             .collect()
     }
 
     /// Executes an instruction and shows it to the observer, if there is one.
-    fn observed(&mut self, instruction: &Instruction, operands: Vec<Value>) -> Result<Value, Failure> {
+    fn observed(&mut self, instruction: &Instruction, operands: Vec<EvalValue>) -> Result<EvalValue, EvalFailure> {
         if self.environment.observer.is_none() {
             return self.execute(instruction, operands);
         }
-        let literals: Vec<Literal> = operands.iter().map(Value::to_literal).collect();
+        let literals: Vec<Literal> = operands.iter().map(EvalValue::to_literal).collect();
         let value = self.execute(instruction, operands)?;
         if let Some(observer) = &mut self.environment.observer {
             observer(instruction, &literals, &value.to_literal());

@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::Failure;
+use super::EvalFailure;
 use super::complex;
 use super::dot::{load_all, store_all};
 use hlo::literal::ArrayLiteral;
@@ -13,19 +13,19 @@ use hlo::shape::ArrayShape;
 const ZERO: Complex64 = Complex64::new(0.0, 0.0);
 
 /// Rows and columns of the matrices in the two last dimensions.
-pub(super) fn matrix_size(shape: &ArrayShape) -> Result<(usize, usize), Failure> {
+pub(super) fn matrix_size(shape: &ArrayShape) -> Result<(usize, usize), EvalFailure> {
     match shape.dimensions[..] {
         [.., rows, columns] => Ok((rows.max(0) as usize, columns.max(0) as usize)),
-        _ => Err(Failure::malformed(format!("{shape} is not a batch of matrices"))),
+        _ => Err(EvalFailure::malformed(format!("{shape} is not a batch of matrices"))),
     }
 }
 
 /// Factor l (or u) with a = l lᴴ (uᴴ u), read from and written to one triangle, zeros in the other ("Cholesky").
 /// A matrix that is not positive definite gives NaN everywhere, as in XLA.
-pub(super) fn cholesky(operand: &ArrayLiteral, lower: bool, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn cholesky(operand: &ArrayLiteral, lower: bool, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let (n, columns) = matrix_size(operand.shape())?;
     if n != columns {
-        return Err(Failure::malformed("the matrices are not square"));
+        return Err(EvalFailure::malformed("the matrices are not square"));
     }
     let mut data = load_all::<Complex64>(operand);
     for matrix in data.chunks_mut((n * n).max(1)) {
@@ -122,7 +122,7 @@ pub(super) fn triangular_solve(
     a: &ArrayLiteral,
     b: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let TriangularSolveAttributes { left_side, lower, unit_diagonal, transpose_a } = attributes;
     let system = TriangularSystem { left_side, lower, unit_diagonal, transposition: transpose_a };
     solve_batches(system, a, b, result)
@@ -134,10 +134,10 @@ pub(super) fn solve_batches(
     a: &ArrayLiteral,
     b: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let ((m, m2), (rows, columns)) = (matrix_size(a.shape())?, matrix_size(b.shape())?);
     if m != m2 || m != if system.left_side { rows } else { columns } {
-        return Err(Failure::malformed("the coefficient matrix does not fit the right-hand side"));
+        return Err(EvalFailure::malformed("the coefficient matrix does not fit the right-hand side"));
     }
     let coefficients = load_all::<Complex64>(a);
     let mut data = load_all::<Complex64>(b);

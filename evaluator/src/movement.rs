@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::{build, row_major_strides, sizes};
 use super::strided::{self, Side};
 use hlo::attributes::{PaddingDimension, SliceDimension};
@@ -12,7 +12,11 @@ use hlo::scalar::{Scalar, store};
 use hlo::shape::{ArrayShape, Layout};
 
 /// Array of the result's shape whose element at each index is the operand's element found by walking with `from`.
-pub(super) fn read_strided(operand: &ArrayLiteral, from: &Side, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn read_strided(
+    operand: &ArrayLiteral,
+    from: &Side,
+    result: &ArrayShape,
+) -> Result<ArrayLiteral, EvalFailure> {
     let result_sizes = sizes(&result.dimensions);
     build::<u8>(result, |target| {
         let width = result.element_type.byte_width();
@@ -25,11 +29,11 @@ fn strides_of(shape: &ArrayShape) -> Vec<isize> {
     Side::dense(&sizes(&shape.dimensions)).strides
 }
 
-fn dimension(value: i64, rank: usize) -> Result<usize, Failure> {
+fn dimension(value: i64, rank: usize) -> Result<usize, EvalFailure> {
     usize::try_from(value)
         .ok()
         .filter(|&dimension| dimension < rank)
-        .ok_or_else(|| Failure::malformed(format!("there is no dimension {value} of {rank}")))
+        .ok_or_else(|| EvalFailure::malformed(format!("there is no dimension {value} of {rank}")))
 }
 
 /// Operand dimension `i` becomes result dimension `dimensions[i]`; others (and size 1) repeat ("BroadcastInDim").
@@ -37,7 +41,7 @@ pub(super) fn broadcast(
     operand: &ArrayLiteral,
     dimensions: &[i64],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let mut from = Side { base: 0, strides: vec![0; result.rank()] };
     for ((&target, stride), &size) in
         dimensions.iter().zip(strides_of(operand.shape())).zip(&operand.shape().dimensions)
@@ -54,15 +58,15 @@ pub(super) fn transpose(
     operand: &ArrayLiteral,
     permutation: &[i64],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let strides = strides_of(operand.shape());
     let permuted =
-        permutation.iter().map(|&d| Ok(strides[dimension(d, strides.len())?])).collect::<Result<_, Failure>>()?;
+        permutation.iter().map(|&d| Ok(strides[dimension(d, strides.len())?])).collect::<Result<_, EvalFailure>>()?;
     read_strided(operand, &Side { base: 0, strides: permuted }, result)
 }
 
 /// Same elements in row-major order under another shape ("Reshape").
-pub(super) fn reshape(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn reshape(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     Ok(operand.with_shape(result.clone())?)
 }
 
@@ -71,7 +75,7 @@ pub(super) fn reverse(
     operand: &ArrayLiteral,
     dimensions: &[i64],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let mut from = Side { base: 0, strides: strides_of(operand.shape()) };
     for &reversed in dimensions {
         let reversed = dimension(reversed, from.strides.len())?;
@@ -86,7 +90,7 @@ pub(super) fn slice(
     operand: &ArrayLiteral,
     slices: &[SliceDimension],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let mut from = Side { base: 0, strides: strides_of(operand.shape()) };
     for (stride, slice) in from.strides.iter_mut().zip(slices) {
         from.base += *stride * slice.start as isize;
@@ -101,7 +105,7 @@ pub(super) fn pad(
     value: &ArrayLiteral,
     padding: &[PaddingDimension],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let width = result.element_type.byte_width();
     let result_sizes = sizes(&result.dimensions);
     let result_strides = row_major_strides(&result_sizes);
@@ -136,7 +140,7 @@ pub(super) fn concatenate(
     operands: &[&ArrayLiteral],
     along: i64,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let along = dimension(along, result.rank())?;
     let width = result.element_type.byte_width();
     let mut to = Side::dense(&sizes(&result.dimensions));
@@ -151,7 +155,7 @@ pub(super) fn concatenate(
 }
 
 /// The index along a dimension, as a number of the result's type ("Iota").
-pub(super) fn iota(along: i64, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn iota(along: i64, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let along = dimension(along, result.rank())?;
     let result_sizes = sizes(&result.dimensions);
     let count = result_sizes[along];
@@ -176,13 +180,13 @@ pub(super) fn iota(along: i64, result: &ArrayShape) -> Result<ArrayLiteral, Fail
 }
 
 /// Reads the operand's memory, ordered by its layout, as an array of the result's shape and layout.
-pub(super) fn bitcast(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn bitcast(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let is_row_major = |layout: &Option<Layout>| layout.as_ref().is_none_or(Layout::is_row_major);
     let source = operand.shape();
     if is_row_major(&source.layout) && is_row_major(&result.layout) {
         return bitcast_convert(operand, result);
     }
-    let physical = |shape: &ArrayShape| -> Result<Vec<i64>, Failure> {
+    let physical = |shape: &ArrayShape| -> Result<Vec<i64>, EvalFailure> {
         shape.layout_or_default().minor_to_major.iter().rev().map(|&d| Ok(dimension(d, shape.rank())? as i64)).collect()
     };
     // Logical to physical order of the operand, a reinterpretation, and physical to logical order of the result.
@@ -201,7 +205,7 @@ pub(super) fn bitcast(operand: &ArrayLiteral, result: &ArrayShape) -> Result<Arr
 
 /// The same bits as elements of another type ("BitcastConvertType"); 2- and 4-bit elements are packed first
 /// and unpacked afterwards, lowest bits first.
-pub(super) fn bitcast_convert(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn bitcast_convert(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let (from, to) = (operand.element_type(), result.element_type);
     if from.bit_width() >= 8 && to.bit_width() >= 8 {
         if to == ElementType::Pred && from != ElementType::Pred {
@@ -212,7 +216,7 @@ pub(super) fn bitcast_convert(operand: &ArrayLiteral, result: &ArrayShape) -> Re
     bitcast_bits(operand, result)
 }
 
-fn bitcast_bits(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+fn bitcast_bits(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let (from, to) = (operand.element_type(), result.element_type);
     let mut bits = Vec::new();
     for element in operand.bytes().chunks(from.byte_width()) {
@@ -236,19 +240,19 @@ fn bitcast_bits(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLite
 
 /// Reshape with an order of the operand's dimensions ("Reshape(operand, dimensions, new_sizes)"): the operand is
 /// flattened with `order` from the slowest to the fastest dimension.
-pub fn reshape_in_order(operand: &ArrayLiteral, order: &[i64], new_sizes: &[i64]) -> Result<ArrayLiteral, Failure> {
+pub fn reshape_in_order(operand: &ArrayLiteral, order: &[i64], new_sizes: &[i64]) -> Result<ArrayLiteral, EvalFailure> {
     let shape = operand.shape();
     let permuted = order
         .iter()
         .map(|&d| Ok(shape.dimensions[dimension(d, shape.rank())?]))
-        .collect::<Result<Vec<i64>, Failure>>()?;
+        .collect::<Result<Vec<i64>, EvalFailure>>()?;
     let transposed = transpose(operand, order, &ArrayShape::new(shape.element_type, permuted))?;
     reshape(&transposed, &ArrayShape::new(shape.element_type, new_sizes))
 }
 
 /// Copies the elements with indices below `kept` of each dimension between arrays of different sizes; the rest
 /// of the result is zero.
-pub(super) fn resize(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn resize(operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let (from, to) = (sizes(&operand.shape().dimensions), sizes(&result.dimensions));
     let kept: Vec<usize> = from.iter().zip(&to).map(|(&a, &b)| a.min(b)).collect();
     build::<u8>(result, |target| {

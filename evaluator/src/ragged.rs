@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Failure;
+use super::EvalFailure;
 use super::convert::convert;
 use super::data::{build, for_each_index, row_major_strides, sizes};
 use super::dot::dot;
@@ -16,7 +16,7 @@ use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 
 /// One index of a dimension, which disappears.
-fn without(operand: &ArrayLiteral, along: usize, index: i64) -> Result<ArrayLiteral, Failure> {
+fn without(operand: &ArrayLiteral, along: usize, index: i64) -> Result<ArrayLiteral, EvalFailure> {
     let mut from = Side::dense(&sizes(&operand.shape().dimensions));
     from.base = from.strides.remove(along) * index as isize;
     let mut dimensions = operand.shape().dimensions.clone();
@@ -61,7 +61,7 @@ impl Groups {
     }
 
     /// The operand, whose dimensions `dimensions` are those of the groups, with zeros outside of a group.
-    fn part(&self, operand: &ArrayLiteral, dimensions: &[usize], group: usize) -> Result<ArrayLiteral, Failure> {
+    fn part(&self, operand: &ArrayLiteral, dimensions: &[usize], group: usize) -> Result<ArrayLiteral, EvalFailure> {
         let width = operand.element_type().byte_width();
         build::<u8>(operand.shape(), |target| {
             let mut elements = target.chunks_exact_mut(width).zip(operand.bytes().chunks_exact(width));
@@ -77,7 +77,7 @@ impl Groups {
 }
 
 /// The same numbers in a type that has a zero.
-fn with_zero(operand: &ArrayLiteral) -> Result<Cow<'_, ArrayLiteral>, Failure> {
+fn with_zero(operand: &ArrayLiteral) -> Result<Cow<'_, ArrayLiteral>, EvalFailure> {
     if operand.element_type().has_zero() {
         return Ok(Cow::Borrowed(operand));
     }
@@ -89,11 +89,11 @@ pub(super) fn ragged_dot(
     [lhs, rhs, group_sizes]: [&ArrayLiteral; 3],
     attributes: &RaggedDotAttributes<'_>,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let numbers = attributes.dot().dimensions();
     let ragged = attributes.lhs_ragged_dims.index();
     if ragged >= lhs.shape().rank() {
-        return Err(Failure::malformed("the ragged dimension does not exist"));
+        return Err(EvalFailure::malformed("the ragged dimension does not exist"));
     }
     let mode = ragged_mode(&numbers.lhs_batch, &numbers.lhs_contracting, ragged);
     if mode == RaggedMode::Batch {
@@ -112,7 +112,7 @@ pub(super) fn ragged_dot(
             pairs.into_iter().flat_map(|(lhs, rhs)| lhs.iter().copied().zip(rhs.iter().copied())).collect();
         let rhs_dimensions = dimensions.iter().map(|d| rhs_of.iter().find(|pair| pair.0 == *d).map(|pair| pair.1));
         let rhs_dimensions: Option<Vec<usize>> = rhs_dimensions.collect();
-        let rhs_dimensions = rhs_dimensions.ok_or_else(|| Failure::malformed("a dimension without a partner"))?;
+        let rhs_dimensions = rhs_dimensions.ok_or_else(|| EvalFailure::malformed("a dimension without a partner"))?;
         let shape = ArrayShape::new(result.element_type, result.dimensions.get(1..).unwrap_or(&[]));
         let (lhs, rhs) = (&with_zero(lhs)?, &with_zero(rhs)?);
         return build::<u8>(result, |target| {
@@ -126,7 +126,7 @@ pub(super) fn ragged_dot(
     }
     // Each group has its own right matrix. The dimensions of the groups come first in the result.
     let &[group_dim] = &sizes(attributes.rhs_group_dims)[..] else {
-        return Err(Failure::malformed("the group dimension is missing"));
+        return Err(EvalFailure::malformed("the group dimension is missing"));
     };
     let numbers = DotDimensions {
         rhs_batch: renumbered(&numbers.rhs_batch, group_dim),

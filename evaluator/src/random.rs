@@ -3,7 +3,7 @@
 //! Philox4x32-10 and Threefry2x32-20 are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3";
 //! how counters are numbered over an array follows XLA, whose bits these are. `rng_default` is Philox, as on XLA:CPU.
 
-use super::Failure;
+use super::EvalFailure;
 use super::data::{advance, build, row_major_strides, sizes, view};
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
@@ -114,19 +114,19 @@ pub(super) fn bit_generator(
     algorithm: RngAlgorithm,
     state: &ArrayLiteral,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let [state_shape, result] = results else {
-        return Err(Failure::malformed("rng-bit-generator has two results"));
+        return Err(EvalFailure::malformed("rng-bit-generator has two results"));
     };
     if result.element_type.is_complex() || result.element_type == ElementType::Pred {
-        return Err(Failure::type_mismatch(result.element_type));
+        return Err(EvalFailure::type_mismatch(result.element_type));
     }
     let words: Vec<u64> = match state.element_type() {
         ElementType::U64 => view::<u64>(state).to_vec(),
         ElementType::U32 => {
             view::<u32>(state).chunks(2).map(|pair| join([pair[0], *pair.get(1).unwrap_or(&0)])).collect()
         }
-        other => return Err(Failure::type_mismatch(other)),
+        other => return Err(EvalFailure::type_mismatch(other)),
     };
     let width = result.element_type.bit_width();
     let dimensions = sizes(&result.dimensions);
@@ -151,7 +151,7 @@ pub(super) fn bit_generator(
             next[1] = low.wrapping_add(bits.blocks);
             bits
         }
-        _ => return Err(Failure::malformed(format!("algorithm {algorithm} with a state of {}", state.shape()))),
+        _ => return Err(EvalFailure::malformed(format!("algorithm {algorithm} with a state of {}", state.shape()))),
     };
     let new_state = build::<u8>(state_shape, |target| {
         let bytes: Vec<u8> = match state.element_type() {
@@ -179,15 +179,15 @@ pub(super) fn bit_generator(
 
 /// State of the generator behind `rng` and `rng-get-and-update-state`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RandomState {
+pub struct GeneratorState {
     key: u64,
     counter: u128,
 }
 
-impl RandomState {
+impl GeneratorState {
     /// A generator whose numbers depend on the seed alone.
     pub fn with_seed(seed: u64) -> Self {
-        RandomState { key: seed, counter: 0 }
+        GeneratorState { key: seed, counter: 0 }
     }
 
     /// `count` numbers uniform over 64 bits.
@@ -198,9 +198,9 @@ impl RandomState {
     }
 }
 
-impl Default for RandomState {
+impl Default for GeneratorState {
     fn default() -> Self {
-        RandomState::with_seed(0x7012_395A_7012_395A)
+        GeneratorState::with_seed(0x7012_395A_7012_395A)
     }
 }
 
@@ -212,12 +212,12 @@ fn unit(bits: u64) -> f64 {
 /// `rng`: "RngUniform" over [a, b), "RngNormal" with mean a and deviation b. The 2017 edition's RngBernoulli
 /// arrives as a uniform number compared with the mean.
 pub(super) fn rng(
-    state: &mut RandomState,
+    state: &mut GeneratorState,
     distribution: RandomDistribution,
     a: &ArrayLiteral,
     b: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let element_type = result.element_type;
     let count = result.element_count() as usize;
     let (a, b) = (load(a.element_type(), a.bytes(), 0), load(b.element_type(), b.bytes(), 0));
@@ -264,10 +264,10 @@ fn uniform(bits: u64, a: Scalar, b: Scalar, element_type: ElementType) -> Scalar
 
 /// `rng-get-and-update-state`: the 128-bit state, low word first, which then grows by `delta`.
 pub(super) fn get_and_update_state(
-    state: &mut RandomState,
+    state: &mut GeneratorState,
     delta: i64,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let old = state.counter;
     state.counter = old.wrapping_add_signed(delta.into());
     build::<u8>(result, |target| {
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn distributions_have_their_moments() {
-        let mut state = RandomState::with_seed(1);
+        let mut state = GeneratorState::with_seed(1);
         let shape = ArrayShape::new(ElementType::F32, [20_000]);
         let (a, b) = (ArrayLiteral::scalar(2f32), ArrayLiteral::scalar(4f32));
         let moments = |array: &ArrayLiteral| {

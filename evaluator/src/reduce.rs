@@ -3,7 +3,7 @@
 use super::data::{build, row_major_strides, sizes, view};
 use super::element_loops::BinaryFunction;
 use super::scalar_function::ScalarFunction;
-use super::{Evaluator, Failure, binary};
+use super::{EvalFailure, Evaluator, binary};
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
@@ -34,8 +34,8 @@ impl Plan {
     /// Calls `visit(first operand position, first result position, count, result stride)` for each row of the operand.
     fn for_each_row(
         &self,
-        mut visit: impl FnMut(usize, usize, usize, usize) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut visit: impl FnMut(usize, usize, usize, usize) -> Result<(), EvalFailure>,
+    ) -> Result<(), EvalFailure> {
         if self.sizes.contains(&0) {
             return Ok(());
         }
@@ -72,7 +72,7 @@ impl Plan {
         initial: A,
         element: impl Fn(usize) -> A,
         combine: impl Fn(A, A) -> A,
-    ) -> Result<Vec<A>, Failure> {
+    ) -> Result<Vec<A>, EvalFailure> {
         let mut results = vec![initial; self.result_count];
         self.for_each_row(|position, target, count, stride| {
             if stride == 0 {
@@ -97,9 +97,9 @@ pub(super) fn reduce(
     dimensions: &[i64],
     function: &mut ScalarFunction<'_>,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let Some(first) = operands.first() else {
-        return Err(Failure::malformed("a reduction needs an operand"));
+        return Err(EvalFailure::malformed("a reduction needs an operand"));
     };
     let plan = Plan::new(first.shape(), dimensions);
     if let ([operand], [initial], [result], Some(kind)) = (operands, initial, results, function.single_operation())
@@ -134,7 +134,7 @@ pub(super) fn reduce(
         .collect()
 }
 
-fn store_all(result: &ArrayShape, values: impl Iterator<Item = Scalar>) -> Result<ArrayLiteral, Failure> {
+fn store_all(result: &ArrayShape, values: impl Iterator<Item = Scalar>) -> Result<ArrayLiteral, EvalFailure> {
     build::<u8>(result, |target| {
         for (index, value) in values.enumerate() {
             store(result.element_type, target, index, value);
@@ -150,7 +150,7 @@ fn fold_single(
     operand: &ArrayLiteral,
     initial: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let element_type = operand.element_type();
     macro_rules! float {
         ($t:ty) => {{
@@ -178,7 +178,7 @@ fn fold_single(
         _ => {}
     }
     let function: BinaryFunction =
-        binary::function(kind, element_type).ok_or_else(|| Failure::type_mismatch(element_type))?;
+        binary::function(kind, element_type).ok_or_else(|| EvalFailure::type_mismatch(element_type))?;
     let width = element_type.bit_width();
     let folded = plan.fold(
         load(element_type, initial.bytes(), 0),

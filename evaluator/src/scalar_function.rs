@@ -7,8 +7,8 @@ use super::compare::{Comparison, clamp_scalar};
 use super::convert::{convert_scalar, reduce_precision_scalar};
 use super::data::build;
 use super::element_loops::{BinaryFunction, UnaryFunction};
-use super::value::Value;
-use super::{Evaluator, Failure, binary, unary};
+use super::value::EvalValue;
+use super::{EvalFailure, Evaluator, binary, unary};
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
@@ -50,7 +50,7 @@ impl<'a> ScalarFunction<'a> {
         evaluator: &mut Evaluator<'_, '_, '_>,
         arguments: &[Scalar],
         results: &mut Vec<Scalar>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), EvalFailure> {
         if let Some(program) = &mut self.program {
             program.run(arguments, results);
             return Ok(());
@@ -58,14 +58,14 @@ impl<'a> ScalarFunction<'a> {
         let mut values = Vec::with_capacity(arguments.len());
         for (&parameter, &argument) in self.computation.parameters.iter().zip(arguments) {
             let Shape::Array(shape) = &self.computation.get(parameter).shape else {
-                return Err(Failure::malformed("a parameter is not a scalar"));
+                return Err(EvalFailure::malformed("a parameter is not a scalar"));
             };
             values.push(to_value(argument, shape.element_type)?);
         }
         let result = evaluator.run(self.computation, values)?;
         results.clear();
         match &result {
-            Value::Tuple(elements) => {
+            EvalValue::Tuple(elements) => {
                 for element in elements {
                     results.push(from_value(element)?);
                 }
@@ -81,26 +81,26 @@ impl<'a> ScalarFunction<'a> {
         evaluator: &mut Evaluator<'_, '_, '_>,
         arguments: &[Scalar],
         results: &mut Vec<Scalar>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, EvalFailure> {
         self.call(evaluator, arguments, results)?;
         Ok(results.first().is_some_and(|result| result.is_true()))
     }
 }
 
-fn to_value(scalar: Scalar, element_type: ElementType) -> Result<Value, Failure> {
+fn to_value(scalar: Scalar, element_type: ElementType) -> Result<EvalValue, EvalFailure> {
     let array = build::<u8>(&ArrayShape::new(element_type, []), |bytes| {
         store(element_type, bytes, 0, scalar);
         Ok(())
     })?;
-    Ok(Value::array(array))
+    Ok(EvalValue::array(array))
 }
 
-fn from_value(value: &Value) -> Result<Scalar, Failure> {
+fn from_value(value: &EvalValue) -> Result<Scalar, EvalFailure> {
     match value {
-        Value::Array(array) if array.literal.shape().element_count() == 1 => {
+        EvalValue::Array(array) if array.literal.shape().element_count() == 1 => {
             Ok(load(array.literal.element_type(), array.literal.bytes(), 0))
         }
-        _ => Err(Failure::malformed("the computation's result is not a scalar")),
+        _ => Err(EvalFailure::malformed("the computation's result is not a scalar")),
     }
 }
 

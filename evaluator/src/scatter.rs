@@ -5,7 +5,7 @@
 use super::data::{advance, row_major_strides, sizes, view};
 use super::indexed::IndexVectors;
 use super::scalar_function::ScalarFunction;
-use super::{Evaluator, Failure};
+use super::{EvalFailure, Evaluator};
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
 use hlo::op_kind::OpKind;
@@ -20,12 +20,12 @@ pub(super) fn scatter(
     attributes: &ScatterAttributes<'_>,
     function: &mut ScalarFunction<'_>,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let count = operands.len().saturating_sub(1) / 2;
     let (inputs, rest) = operands.split_at(count);
     let (Some(input), Some((indices, updates)), true) = (inputs.first(), rest.split_first(), count == results.len())
     else {
-        return Err(Failure::malformed("a scatter has operands, indices and updates"));
+        return Err(EvalFailure::malformed("a scatter has operands, indices and updates"));
     };
     let input_sizes = sizes(&input.shape().dimensions);
     let input_strides = row_major_strides(&input_sizes);
@@ -49,7 +49,7 @@ pub(super) fn scatter(
         || scatter_dims.len() != vectors.batch_sizes.len()
         || window_dims.iter().any(|&d| d < 0 || d as usize >= update_sizes.len())
     {
-        return Err(Failure::malformed("the dimension numbers do not fit the operands"));
+        return Err(EvalFailure::malformed("the dimension numbers do not fit the operands"));
     }
     let mut outputs = Vec::with_capacity(count);
     for (input, result) in inputs.iter().zip(results) {

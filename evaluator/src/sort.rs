@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use super::compare::Comparison;
 use super::data::{build, row_major_strides, sizes};
 use super::scalar_function::ScalarFunction;
-use super::{Evaluator, Failure};
+use super::{EvalFailure, Evaluator};
 use hlo::literal::ArrayLiteral;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
@@ -19,14 +19,14 @@ pub(super) fn sort(
     along: i64,
     comparator: &mut ScalarFunction<'_>,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let Some(first) = operands.first() else {
-        return Err(Failure::malformed("a sort needs an operand"));
+        return Err(EvalFailure::malformed("a sort needs an operand"));
     };
     let array_sizes = sizes(&first.shape().dimensions);
     let strides = row_major_strides(&array_sizes);
     let along = usize::try_from(along).ok().filter(|&d| d < array_sizes.len());
-    let along = along.ok_or_else(|| Failure::malformed("the sorted dimension does not exist"))?;
+    let along = along.ok_or_else(|| EvalFailure::malformed("the sorted dimension does not exist"))?;
     let (length, stride) = (array_sizes[along], strides[along]);
     let mut outputs: Vec<Vec<usize>> = Vec::new();
     let rows: usize = array_sizes.iter().enumerate().filter(|&(d, _)| d != along).map(|(_, &size)| size).product();
@@ -70,8 +70,8 @@ pub(super) fn sort(
 /// The positions 0..count in an order where no element is before one that is less; equal ones keep their order.
 fn merge_sort(
     count: usize,
-    mut less: impl FnMut(usize, usize) -> Result<bool, Failure>,
-) -> Result<Vec<usize>, Failure> {
+    mut less: impl FnMut(usize, usize) -> Result<bool, EvalFailure>,
+) -> Result<Vec<usize>, EvalFailure> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut merged = Vec::with_capacity(count);
     let mut run = 1;
@@ -103,9 +103,9 @@ pub(super) fn top_k(
     operand: &ArrayLiteral,
     largest: bool,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (&length, [values, indices]) = (operand.shape().dimensions.last().unwrap_or(&1), results) else {
-        return Err(Failure::malformed("topk has two results"));
+        return Err(EvalFailure::malformed("topk has two results"));
     };
     let length = length.max(0) as usize;
     let k = values.dimensions.last().map_or(1, |&k| k.max(0) as usize);
@@ -115,7 +115,7 @@ pub(super) fn top_k(
         length => operand.shape().element_count() as usize / length,
     };
     if k > length || values.element_count() as usize != rows * k {
-        return Err(Failure::malformed("k is larger than the dimension"));
+        return Err(EvalFailure::malformed("k is larger than the dimension"));
     }
     let mut chosen = Vec::with_capacity(rows * k);
     for row in 0..rows {

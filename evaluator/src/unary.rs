@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::Failure;
+use super::EvalFailure;
 use super::complex;
 use super::element_loops::{self, UnaryFunction};
 use hlo::element_type::{ElementClass, ElementType};
@@ -12,9 +12,9 @@ use hlo::scalar::wrap_unsigned;
 use hlo::shape::ArrayShape;
 
 /// Applies an elementwise function to each element.
-pub(super) fn evaluate(kind: OpKind, operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn evaluate(kind: OpKind, operand: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let function =
-        function(kind, operand.element_type()).ok_or_else(|| Failure::type_mismatch(operand.element_type()))?;
+        function(kind, operand.element_type()).ok_or_else(|| EvalFailure::type_mismatch(operand.element_type()))?;
     element_loops::unary(function, operand, result)
 }
 

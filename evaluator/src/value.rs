@@ -1,6 +1,6 @@
 //! Run-time values: literals whose bounded dynamic dimensions carry their run-time sizes.
 
-use super::Failure;
+use super::EvalFailure;
 use super::movement;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
@@ -16,7 +16,7 @@ pub struct ArrayValue {
 
 impl ArrayValue {
     /// The elements that exist, as an array of static shape.
-    pub fn compacted(&self) -> Result<ArrayLiteral, Failure> {
+    pub fn compacted(&self) -> Result<ArrayLiteral, EvalFailure> {
         match &self.sizes {
             None => Ok(self.literal.clone()),
             Some(sizes) => {
@@ -36,50 +36,52 @@ impl ArrayValue {
 
 /// A value while a program runs.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum EvalValue {
     /// An array.
     Array(ArrayValue),
     /// A tuple.
-    Tuple(Vec<Value>),
+    Tuple(Vec<EvalValue>),
     /// A token.
     Token,
 }
 
-impl Value {
+impl EvalValue {
     /// An array all of whose elements exist.
-    pub fn array(literal: ArrayLiteral) -> Value {
-        Value::Array(ArrayValue { literal, sizes: None })
+    pub fn array(literal: ArrayLiteral) -> EvalValue {
+        EvalValue::Array(ArrayValue { literal, sizes: None })
     }
 
     /// The value of a literal; elided constants have none.
-    pub fn from_literal(literal: &Literal) -> Result<Value, Failure> {
+    pub fn from_literal(literal: &Literal) -> Result<EvalValue, EvalFailure> {
         Ok(match literal {
-            Literal::Array(array) => Value::array(array.clone()),
+            Literal::Array(array) => EvalValue::array(array.clone()),
             Literal::Tuple(elements) => {
-                Value::Tuple(elements.iter().map(Value::from_literal).collect::<Result<_, _>>()?)
+                EvalValue::Tuple(elements.iter().map(EvalValue::from_literal).collect::<Result<_, _>>()?)
             }
-            Literal::Token => Value::Token,
-            Literal::Elided(_) => return Err(Failure::Elided),
+            Literal::Token => EvalValue::Token,
+            Literal::Elided(_) => return Err(EvalFailure::Elided),
         })
     }
 
     /// The literal; run-time sizes are lost, padding stays.
     pub fn to_literal(&self) -> Literal {
         match self {
-            Value::Array(array) => Literal::Array(array.literal.clone()),
-            Value::Tuple(elements) => Literal::Tuple(elements.iter().map(Value::to_literal).collect()),
-            Value::Token => Literal::Token,
+            EvalValue::Array(array) => Literal::Array(array.literal.clone()),
+            EvalValue::Tuple(elements) => Literal::Tuple(elements.iter().map(EvalValue::to_literal).collect()),
+            EvalValue::Token => Literal::Token,
         }
     }
 
     /// The value with zeros for the elements that do not exist.
-    pub fn zeroed(self) -> Result<Value, Failure> {
+    pub fn zeroed(self) -> Result<EvalValue, EvalFailure> {
         Ok(match self {
-            Value::Array(array) if array.sizes.is_some() => {
+            EvalValue::Array(array) if array.sizes.is_some() => {
                 let literal = movement::resize(&array.compacted()?, array.literal.shape())?;
-                Value::Array(ArrayValue { literal, sizes: array.sizes })
+                EvalValue::Array(ArrayValue { literal, sizes: array.sizes })
             }
-            Value::Tuple(elements) => Value::Tuple(elements.into_iter().map(Value::zeroed).collect::<Result<_, _>>()?),
+            EvalValue::Tuple(elements) => {
+                EvalValue::Tuple(elements.into_iter().map(EvalValue::zeroed).collect::<Result<_, _>>()?)
+            }
             other => other,
         })
     }
@@ -87,37 +89,41 @@ impl Value {
     /// Whether any array in the value has run-time sizes.
     pub fn is_dynamic(&self) -> bool {
         match self {
-            Value::Array(array) => array.sizes.is_some(),
-            Value::Tuple(elements) => elements.iter().any(Value::is_dynamic),
-            Value::Token => false,
+            EvalValue::Array(array) => array.sizes.is_some(),
+            EvalValue::Tuple(elements) => elements.iter().any(EvalValue::is_dynamic),
+            EvalValue::Token => false,
         }
     }
 
     /// Gives the value's arrays the layouts and dynamism of a shape with the same sizes and element types.
-    pub(super) fn with_shape(self, shape: &Shape) -> Result<Value, Failure> {
+    pub(super) fn with_shape(self, shape: &Shape) -> Result<EvalValue, EvalFailure> {
         match (self, shape) {
-            (Value::Array(array), Shape::Array(shape)) => {
+            (EvalValue::Array(array), Shape::Array(shape)) => {
                 if array.literal.element_type() != shape.element_type
                     || array.literal.shape().dimensions != shape.dimensions
                 {
-                    return Err(Failure::malformed(format!("expected {shape}, got {}", array.literal.shape())));
+                    return Err(EvalFailure::malformed(format!("expected {shape}, got {}", array.literal.shape())));
                 }
                 let literal = if array.literal.shape() == shape {
                     array.literal
                 } else {
                     array.literal.with_shape(shape.clone())?
                 };
-                Ok(Value::Array(ArrayValue { literal, sizes: array.sizes }))
+                Ok(EvalValue::Array(ArrayValue { literal, sizes: array.sizes }))
             }
-            (Value::Tuple(elements), Shape::Tuple(shapes)) if elements.len() == shapes.len() => Ok(Value::Tuple(
-                elements
-                    .into_iter()
-                    .zip(shapes)
-                    .map(|(value, shape)| value.with_shape(shape))
-                    .collect::<Result<_, _>>()?,
-            )),
-            (Value::Token, Shape::Token) => Ok(Value::Token),
-            (value, shape) => Err(Failure::malformed(format!("expected {shape}, got {}", value.to_literal().shape()))),
+            (EvalValue::Tuple(elements), Shape::Tuple(shapes)) if elements.len() == shapes.len() => {
+                Ok(EvalValue::Tuple(
+                    elements
+                        .into_iter()
+                        .zip(shapes)
+                        .map(|(value, shape)| value.with_shape(shape))
+                        .collect::<Result<_, _>>()?,
+                ))
+            }
+            (EvalValue::Token, Shape::Token) => Ok(EvalValue::Token),
+            (value, shape) => {
+                Err(EvalFailure::malformed(format!("expected {shape}, got {}", value.to_literal().shape())))
+            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::binary;
 use super::data::{advance, build, for_each_index, row_major_strides, sizes};
 use super::scalar_function::ScalarFunction;
-use super::{Evaluator, Failure};
+use super::{EvalFailure, Evaluator};
 use hlo::attributes::WindowDimension;
 use hlo::literal::ArrayLiteral;
 use hlo::scalar::{Scalar, load, store};
@@ -18,9 +18,9 @@ pub(super) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    pub(super) fn new(window: &'a [WindowDimension], base_sizes: Vec<usize>) -> Result<Windows<'a>, Failure> {
+    pub(super) fn new(window: &'a [WindowDimension], base_sizes: Vec<usize>) -> Result<Windows<'a>, EvalFailure> {
         if window.len() != base_sizes.len() {
-            return Err(Failure::malformed(format!(
+            return Err(EvalFailure::malformed(format!(
                 "a window of {} dimensions over an array of {}",
                 window.len(),
                 base_sizes.len()
@@ -56,8 +56,8 @@ impl<'a> Windows<'a> {
         strides: &[usize],
         outside: &[usize],
         scratch: &mut Vec<usize>,
-        mut visit: impl FnMut(usize) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        mut visit: impl FnMut(usize) -> Result<(), EvalFailure>,
+    ) -> Result<(), EvalFailure> {
         if self.window_sizes.contains(&0) {
             return Ok(());
         }
@@ -84,9 +84,9 @@ pub(super) fn reduce_window(
     window: &[WindowDimension],
     function: &mut ScalarFunction<'_>,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (Some(first), Some(result)) = (operands.first(), results.first()) else {
-        return Err(Failure::malformed("a reduction needs an operand"));
+        return Err(EvalFailure::malformed("a reduction needs an operand"));
     };
     let base_sizes = sizes(&first.shape().dimensions);
     let strides = row_major_strides(&base_sizes);
@@ -148,7 +148,7 @@ pub(super) fn select_and_scatter(
     select: &mut ScalarFunction<'_>,
     scatter: &mut ScalarFunction<'_>,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let base_sizes = sizes(&operand.shape().dimensions);
     let strides = row_major_strides(&base_sizes);
     let windows = Windows::new(window, base_sizes)?;

@@ -16,7 +16,7 @@ use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 
@@ -111,7 +111,7 @@ impl<'s> Site<'s> {
             self.input = self.builder.convert(self.input, ElementType::F32);
             shape = shape.with_element_type(ElementType::F32);
         }
-        let zero = self.builder.scalar(shape.element_type, Number::Integer(0));
+        let zero = self.builder.scalar(shape.element_type, ConstantNumber::Integer(0));
         let attributes = PadAttributes { padding: &padding };
         self.input = self.builder.add(OpKind::Pad, shape, &[self.input, zero], attributes);
     }

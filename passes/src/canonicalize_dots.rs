@@ -13,7 +13,7 @@ use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::widen_contractions::widen_operands;
@@ -206,6 +206,6 @@ impl VectorDot {
         let vector = dot.operands[1 - self.matrix];
         let vector = builder.broadcast(vector, &self.dimensions, &self.vector_dimensions);
         let product = builder.binary(OpKind::Multiply, dot.operands[self.matrix], vector);
-        builder.reduce(product, Number::Integer(0), &self.contracted, OpKind::Add)
+        builder.reduce(product, ConstantNumber::Integer(0), &self.contracted, OpKind::Add)
     }
 }

@@ -33,7 +33,7 @@ use crate::registry::PassError;
 
 /// A number for a constant of any element type.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Number {
+pub enum ConstantNumber {
     /// An integer; `pred` is 0 or 1.
     Integer(i64),
     /// A float.
@@ -213,7 +213,7 @@ impl GraphBuilder {
     }
 
     /// A scalar constant.
-    pub fn scalar(&mut self, element_type: ElementType, value: Number) -> InstructionId {
+    pub fn scalar(&mut self, element_type: ElementType, value: ConstantNumber) -> InstructionId {
         let literal = scalar_literal(element_type, value);
         self.literal(literal)
     }
@@ -221,7 +221,7 @@ impl GraphBuilder {
     /// A constant of any shape: every element, of every array in it, is zero.
     pub fn zeros(&mut self, shape: &Shape) -> InstructionId {
         match shape {
-            Shape::Array(array) => self.filled(array, Number::Integer(0)),
+            Shape::Array(array) => self.filled(array, ConstantNumber::Integer(0)),
             Shape::Tuple(elements) => {
                 let elements: Vec<InstructionId> = elements.iter().map(|element| self.zeros(element)).collect();
                 self.tuple(&elements)
@@ -231,7 +231,7 @@ impl GraphBuilder {
     }
 
     /// An array of one value.
-    pub fn filled(&mut self, shape: &ArrayShape, value: Number) -> InstructionId {
+    pub fn filled(&mut self, shape: &ArrayShape, value: ConstantNumber) -> InstructionId {
         let scalar = self.scalar(shape.element_type, value);
         self.broadcast(scalar, &shape.dimensions, &[])
     }
@@ -386,7 +386,7 @@ impl GraphBuilder {
     pub fn reduce(
         &mut self,
         operand: InstructionId,
-        initial: Number,
+        initial: ConstantNumber,
         dimensions: &[i64],
         kind: OpKind,
     ) -> InstructionId {
@@ -452,18 +452,18 @@ pub fn binary_computation(name: &str, element_type: ElementType, kind: OpKind) -
 }
 
 /// A scalar of an element type with the value of a number, rounded.
-pub fn scalar_literal(element_type: ElementType, value: Number) -> Literal {
+pub fn scalar_literal(element_type: ElementType, value: ConstantNumber) -> Literal {
     let value = match (element_type.class(), value) {
-        (ElementClass::Predicate, Number::Integer(value)) => Scalar::Predicate(value != 0),
-        (ElementClass::Predicate, Number::Float(value)) => Scalar::Predicate(value != 0.0),
-        (ElementClass::Signed, Number::Integer(value)) => Scalar::Signed(value),
-        (ElementClass::Unsigned, Number::Integer(value)) => Scalar::Unsigned(value as u64),
-        (ElementClass::Signed, Number::Float(value)) => Scalar::Signed(value as i64),
-        (ElementClass::Unsigned, Number::Float(value)) => Scalar::Unsigned(value as u64),
-        (ElementClass::Float, Number::Integer(value)) => Scalar::Float(value as f64),
-        (ElementClass::Float, Number::Float(value)) => Scalar::Float(value),
-        (ElementClass::Complex, Number::Integer(value)) => Scalar::Complex((value as f64).into()),
-        (ElementClass::Complex, Number::Float(value)) => Scalar::Complex(value.into()),
+        (ElementClass::Predicate, ConstantNumber::Integer(value)) => Scalar::Predicate(value != 0),
+        (ElementClass::Predicate, ConstantNumber::Float(value)) => Scalar::Predicate(value != 0.0),
+        (ElementClass::Signed, ConstantNumber::Integer(value)) => Scalar::Signed(value),
+        (ElementClass::Unsigned, ConstantNumber::Integer(value)) => Scalar::Unsigned(value as u64),
+        (ElementClass::Signed, ConstantNumber::Float(value)) => Scalar::Signed(value as i64),
+        (ElementClass::Unsigned, ConstantNumber::Float(value)) => Scalar::Unsigned(value as u64),
+        (ElementClass::Float, ConstantNumber::Integer(value)) => Scalar::Float(value as f64),
+        (ElementClass::Float, ConstantNumber::Float(value)) => Scalar::Float(value),
+        (ElementClass::Complex, ConstantNumber::Integer(value)) => Scalar::Complex((value as f64).into()),
+        (ElementClass::Complex, ConstantNumber::Float(value)) => Scalar::Complex(value.into()),
     };
     let mut bytes = vec![0; element_type.byte_width()];
     store(element_type, &mut bytes, 0, value);

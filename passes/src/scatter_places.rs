@@ -7,7 +7,7 @@ use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::scatter::ScatterAttributes;
 use hlo::shape::ArrayShape;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Arrays of the updates' dimensions.
 pub(crate) struct ScatterPlaces {
@@ -38,9 +38,9 @@ impl ScatterPlaces {
         // Dimensions of the updates that stand for those of the indices, in order.
         let scatter_dims: Vec<i64> = (0..update_sizes.len() as i64).filter(|d| !window_dims.contains(d)).collect();
         let shape = ArrayShape::new(ElementType::S64, update_sizes.clone());
-        let zero = builder.filled(&shape, Number::Integer(0));
+        let zero = builder.filled(&shape, ConstantNumber::Integer(0));
         let mut place = zero;
-        let mut fits = builder.filled(&shape.with_element_type(ElementType::Pred), Number::Integer(1));
+        let mut fits = builder.filled(&shape.with_element_type(ElementType::Pred), ConstantNumber::Integer(1));
         let mut windows = window_dims.iter();
         for (d, &size) in input.iter().enumerate() {
             let d = d as i64;
@@ -66,22 +66,22 @@ impl ScatterPlaces {
             let size_or = |builder: &mut GraphBuilder, sizes: &[Option<InstructionId>], d: usize, bound: i64| {
                 match sizes.get(d) {
                     Some(&Some(size)) => builder.convert(size, ElementType::S64),
-                    Some(None) | None => builder.scalar(ElementType::S64, Number::Integer(bound)),
+                    Some(None) | None => builder.scalar(ElementType::S64, ConstantNumber::Integer(bound)),
                 }
             };
             let end = size_or(builder, input_ends, d as usize, size);
             let extent = match window {
                 Some(window) => size_or(builder, update_ends, window, update_sizes[window]),
-                None => builder.scalar(ElementType::S64, Number::Integer(1)),
+                None => builder.scalar(ElementType::S64, ConstantNumber::Integer(1)),
             };
-            let first = builder.scalar(ElementType::S64, Number::Integer(0));
+            let first = builder.scalar(ElementType::S64, ConstantNumber::Integer(0));
             let last = builder.binary(OpKind::Subtract, end, extent);
             for (direction, bound) in [(ComparisonDirection::Ge, first), (ComparisonDirection::Le, last)] {
                 let bound = builder.broadcast(bound, &update_sizes, &[]);
                 let holds = builder.compare(direction, start, bound);
                 fits = builder.binary(OpKind::And, fits, holds);
             }
-            let step = builder.filled(&shape, Number::Integer(size));
+            let step = builder.filled(&shape, ConstantNumber::Integer(size));
             place = builder.binary(OpKind::Multiply, place, step);
             place = builder.binary(OpKind::Add, place, start);
             if let Some(window) = window {

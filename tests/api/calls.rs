@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use halo::builder::{CustomCall, HloBuilder};
+use halo::builder::{CustomCallOptions, HloBuilder};
 use halo::{CompileOptions, Literal, Shape, custom_call};
 use hlo::element_type::ElementType;
 
@@ -49,7 +49,11 @@ fn closures_get_operands_results_and_configuration() {
     });
     let b = HloBuilder::new("split");
     let x = b.parameter(0, Shape::of::<i32>([4]), "x");
-    let call = CustomCall { target: "test.split".to_string(), configuration: "3".to_string(), ..CustomCall::default() };
+    let call = CustomCallOptions {
+        target: "test.split".to_string(),
+        configuration: "3".to_string(),
+        ..CustomCallOptions::default()
+    };
     let shape = Shape::Tuple(vec![Shape::of::<i32>([4]), Shape::of::<u64>([])]);
     let result = b.custom_call_with(&call, &[x * 2], shape);
     let program = compile(&b.build(b.tuple(&[result.get(0) + 1, result.get(1)])).unwrap());
@@ -65,7 +69,8 @@ fn functions_with_an_effect_are_called() {
         CALLS.fetch_add(call.operand::<i32>(0)?[0] as usize, Ordering::Relaxed);
         Ok(())
     });
-    let call = CustomCall { target: "test.count".to_string(), has_side_effect: true, ..CustomCall::default() };
+    let call =
+        CustomCallOptions { target: "test.count".to_string(), has_side_effect: true, ..CustomCallOptions::default() };
     let b = HloBuilder::new("count");
     b.custom_call_with(&call, &[b.constant([100i32])], Shape::of::<i32>([1]));
     b.while_(

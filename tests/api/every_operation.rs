@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use halo::builder::{
-    Convolution, CustomCall, GatherDimensions, HloBuilder, Op, Padding, ScatterDimensions, TriangularSolve,
+    Convolution, CustomCallOptions, GatherDimensions, HloBuilder, Op, Padding, ScatterDimensions, TriangularSolve,
 };
 use halo::{Module, Shape};
 use hlo::attributes::{ConvolutionDimensions, PaddingDimension, WindowDimension};
@@ -231,7 +231,7 @@ fn random(b: &HloBuilder) -> Op<'_> {
 fn control(b: &HloBuilder) -> Op<'_> {
     let x = b.constant(3f32);
     let square = b.function("square", &[Shape::scalar(F32)], |_, values| values[0] * values[0]);
-    let call = CustomCall { target: "every.unknown".to_string(), ..CustomCall::default() };
+    let call = CustomCallOptions { target: "every.unknown".to_string(), ..CustomCallOptions::default() };
     let token = b.after_all(&[]);
     b.tuple(&[
         b.call(&square, &[x]),

@@ -67,7 +67,7 @@ pub struct WorstElement {
 
 /// Outcome of comparing one array.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Comparison {
+pub struct ArrayComparison {
     /// Elements compared.
     pub compared: usize,
     /// Elements out of tolerance.
@@ -84,10 +84,10 @@ pub struct Comparison {
     pub note: Option<String>,
 }
 
-impl Comparison {
+impl ArrayComparison {
     /// A comparison that failed before any element.
     pub fn mismatch(message: impl Into<String>) -> Self {
-        Comparison { mismatch: Some(message.into()), ..Comparison::default() }
+        ArrayComparison { mismatch: Some(message.into()), ..ArrayComparison::default() }
     }
 
     /// Whether everything agrees.
@@ -175,13 +175,13 @@ pub fn compare_arrays(
     expected: &ArrayLiteral,
     tolerance: Tolerance,
     movement: Option<&Movement>,
-) -> Comparison {
+) -> ArrayComparison {
     let shapes_agree =
         found.element_type() == expected.element_type() && found.shape().dimensions == expected.shape().dimensions;
     if !shapes_agree {
-        return Comparison::mismatch(format!("expected an array of {}, got {}", expected.shape(), found.shape()));
+        return ArrayComparison::mismatch(format!("expected an array of {}, got {}", expected.shape(), found.shape()));
     }
-    let mut comparison = Comparison::default();
+    let mut comparison = ArrayComparison::default();
     // Equal bytes agree whatever they mean; most integer outputs end here.
     if found.bytes() == expected.bytes() {
         comparison.compared = found.shape().element_count() as usize;
@@ -202,17 +202,21 @@ pub fn compare_literals(
     found: &Literal,
     expected: &Literal,
     tolerance: impl Fn(ElementType) -> Tolerance,
-) -> Comparison {
+) -> ArrayComparison {
     let (found_leaves, expected_leaves) = (found.leaves(), expected.leaves());
     if !found.shape().compatible(&expected.shape()) {
-        return Comparison::mismatch(format!("expected a value of shape {}, got {}", expected.shape(), found.shape()));
+        return ArrayComparison::mismatch(format!(
+            "expected a value of shape {}, got {}",
+            expected.shape(),
+            found.shape()
+        ));
     }
-    let mut total = Comparison::default();
+    let mut total = ArrayComparison::default();
     for (found, expected) in found_leaves.into_iter().zip(expected_leaves) {
         if let (Some(found), Some(expected)) = (found.as_array(), expected.as_array()) {
             let comparison = compare_arrays(found, expected, tolerance(expected.element_type()), None);
             let earlier = total.worst;
-            total = Comparison {
+            total = ArrayComparison {
                 compared: total.compared + comparison.compared,
                 wrong: total.wrong + comparison.wrong,
                 moved: total.moved + comparison.moved,
@@ -226,7 +230,7 @@ pub fn compare_literals(
     total
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for ArrayComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(mismatch) = &self.mismatch {
             return f.write_str(mismatch);
@@ -244,7 +248,7 @@ impl fmt::Display for Comparison {
 mod tests {
     use super::*;
 
-    fn compare(found: &[f32], expected: &[f32]) -> Comparison {
+    fn compare(found: &[f32], expected: &[f32]) -> ArrayComparison {
         let array = |values: &[f32]| ArrayLiteral::from_slice([values.len() as i64], values).unwrap();
         compare_arrays(&array(found), &array(expected), Tolerance::default_for(ElementType::F32), None)
     }

@@ -23,11 +23,11 @@ use crate::error::ToolError;
 use crate::indexing_report::{self, ReportOptions};
 use crate::input::{self, Input};
 use crate::module_file::SourceText;
-use crate::pass_run::{PassRunner, Trace};
+use crate::pass_run::{PassRunner, PassTrace};
 
 /// A stage to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub enum Emit {
+pub enum Stage {
     /// HLO text.
     Hlo,
     /// The hlo dialect.
@@ -57,22 +57,22 @@ pub enum Emit {
     Ptx,
 }
 
-impl Emit {
+impl Stage {
     /// The phase of the program that the stage shows, or is made from.
     pub fn phase(self) -> Phase {
         match self {
-            Emit::Hlo | Emit::Mlir | Emit::Indexing | Emit::IndexingMap => Phase::Input,
-            Emit::Fusions => Phase::Fused,
-            Emit::Buffers => Phase::Buffers,
-            Emit::Affine => Phase::Affine,
-            Emit::Scf => Phase::Scf,
-            Emit::LlvmDialect | Emit::Llvm | Emit::Asm | Emit::Obj | Emit::Ptx => Phase::Llvm,
+            Stage::Hlo | Stage::Mlir | Stage::Indexing | Stage::IndexingMap => Phase::Input,
+            Stage::Fusions => Phase::Fused,
+            Stage::Buffers => Phase::Buffers,
+            Stage::Affine => Phase::Affine,
+            Stage::Scf => Phase::Scf,
+            Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx => Phase::Llvm,
         }
     }
 
     /// Whether the stage is shown as MLIR.
     pub fn is_mlir(self) -> bool {
-        matches!(self, Emit::Mlir | Emit::Buffers | Emit::Affine | Emit::Scf | Emit::LlvmDialect)
+        matches!(self, Stage::Mlir | Stage::Buffers | Stage::Affine | Stage::Scf | Stage::LlvmDialect)
     }
 
     /// Name in command lines.
@@ -97,7 +97,7 @@ pub enum Output {
     /// The program as it is after the passes asked for: HLO text if it is an HLO program, else MLIR.
     Program,
     /// A stage.
-    Stage(Emit),
+    Stage(Stage),
     /// MLIR of a phase.
     Phase(Phase),
 }
@@ -132,14 +132,14 @@ pub struct EmitOptions {
     /// How MLIR is printed.
     pub print: PrintOptions,
     /// What is shown while passes run.
-    pub trace: Trace,
+    pub trace: PassTrace,
     /// Which indexing maps to show.
     pub indexing: ReportOptions,
 }
 
 impl EmitOptions {
     /// A stage of a whole program, as it is without further wishes.
-    pub fn new(emit: Emit, platform: Platform, target: Target) -> Self {
+    pub fn new(emit: Stage, platform: Platform, target: Target) -> Self {
         EmitOptions {
             output: Output::Stage(emit),
             passes: String::new(),
@@ -149,7 +149,7 @@ impl EmitOptions {
             parallel: false,
             excess_precision: true,
             print: PrintOptions::default(),
-            trace: Trace::default(),
+            trace: PassTrace::default(),
             indexing: ReportOptions::default(),
         }
     }
@@ -286,15 +286,17 @@ fn show(input: Input<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<
         Output::Stage(emit) => emit,
     };
     let kind = match emit {
-        Emit::Hlo => return Ok(hlo_text::print(&graph_of(input)?).into_bytes()),
-        Emit::Mlir | Emit::Buffers | Emit::Affine | Emit::Scf | Emit::LlvmDialect => return Ok(mlir(&input.module)),
-        Emit::Indexing => return Ok(indexing_report::report(&graph_of(input)?, &options.indexing)?.into_bytes()),
-        Emit::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
-        Emit::Fusions => return Ok(fusions(graph_of(input)?).into_bytes()),
-        Emit::Ptx => return ptx(&input.module, target, options),
-        Emit::Llvm => lowering_llvm::Emit::Llvm,
-        Emit::Asm => lowering_llvm::Emit::Assembly,
-        Emit::Obj => lowering_llvm::Emit::Object,
+        Stage::Hlo => return Ok(hlo_text::print(&graph_of(input)?).into_bytes()),
+        Stage::Mlir | Stage::Buffers | Stage::Affine | Stage::Scf | Stage::LlvmDialect => {
+            return Ok(mlir(&input.module));
+        }
+        Stage::Indexing => return Ok(indexing_report::report(&graph_of(input)?, &options.indexing)?.into_bytes()),
+        Stage::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
+        Stage::Fusions => return Ok(fusions(graph_of(input)?).into_bytes()),
+        Stage::Ptx => return ptx(&input.module, target, options),
+        Stage::Llvm => lowering_llvm::Emit::Llvm,
+        Stage::Asm => lowering_llvm::Emit::Assembly,
+        Stage::Obj => lowering_llvm::Emit::Object,
     };
     if options.platform == Platform::Cuda {
         return Err(ToolError::Usage("the platform cuda has the stages affine, llvm-dialect and ptx".into()));

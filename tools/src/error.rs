@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
-use hlo_text::source::{Location, Source};
+use hlo_text::source::{Location, SourceLines};
 use mlir_ext::pass_pipeline::PipelineError;
 
 use crate::module_file::SourceText;
@@ -220,5 +220,5 @@ fn instruction_location(text: &str, position: TextPosition) -> Location {
     let line = text[start..].lines().next().unwrap_or("");
     let skipped: usize = line.chars().take(position.column.saturating_sub(1) as usize).map(char::len_utf8).sum();
     let name = line[skipped..].split_whitespace().next().unwrap_or("");
-    Source::new(text).location(start + skipped..start + skipped + name.len())
+    SourceLines::new(text).location(start + skipped..start + skipped + name.len())
 }

@@ -15,7 +15,7 @@ use num_complex::Complex;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::compare::{self, Comparison, Tolerance};
+use crate::compare::{self, ArrayComparison, Tolerance};
 use crate::error::ToolError;
 use crate::fill::{self, FillRange};
 use crate::sensitivity::Movement;
@@ -23,7 +23,7 @@ use crate::sensitivity::Movement;
 /// What a sum of integers may be off by, as a part of itself, in a program that computes in floating point. Samples are
 /// compared exactly, and so are the sums of all other programs. But an integer may hang on the rounding of a float, such
 /// as the number of steps until a bound is passed: correct compilers differ there in an element here and there, XLA with
-/// itself from host to host. A sum that is used this way is reported as [`Comparison::note`].
+/// itself from host to host. A sum that is used this way is reported as [`ArrayComparison::note`].
 const SUM_TOLERANCE: f64 = 1e-4;
 
 /// Description of a model program.
@@ -127,7 +127,7 @@ impl ModelSpec {
         found: &[&ArrayLiteral],
         tolerance: impl Fn(ElementType) -> Tolerance,
         movements: &[Movement],
-    ) -> Result<Vec<Comparison>, ToolError> {
+    ) -> Result<Vec<ArrayComparison>, ToolError> {
         if found.len() != self.outputs.len() {
             let (described, given) = (counted(self.outputs.len(), "output"), found.len());
             let message = format!("the description has {described}, the program gives {given}");
@@ -159,22 +159,27 @@ impl OutputSpec {
         tolerance: impl Fn(ElementType) -> Tolerance,
         movement: Option<&Movement>,
         sum_tolerance: f64,
-    ) -> Comparison {
+    ) -> ArrayComparison {
         let element_type = found.element_type();
         if self.shape != found.shape().dimensions || self.dtype != element_type.name() {
-            return Comparison::mismatch(format!("expected {}{:?}, got {}", self.dtype, self.shape, found.shape()));
+            return ArrayComparison::mismatch(format!(
+                "expected {}{:?}, got {}",
+                self.dtype,
+                self.shape,
+                found.shape()
+            ));
         }
         let tolerance = tolerance(element_type);
         let mut samples = Vec::with_capacity(self.samples.len());
         for sample in &self.samples {
             match read_sample(sample, element_type) {
                 Some(sample) if sample.0 < found.shape().element_count() as usize => samples.push(sample),
-                _ => return Comparison::mismatch(format!("the description has an unreadable sample {sample:?}")),
+                _ => return ArrayComparison::mismatch(format!("the description has an unreadable sample {sample:?}")),
             }
         }
         let magnitude =
             self.rms.unwrap_or_else(|| compare::root_mean_square(samples.iter().map(|(_, expected)| *expected)));
-        let mut comparison = Comparison::default();
+        let mut comparison = ArrayComparison::default();
         for (position, expected) in samples {
             let found = hlo::scalar::load(element_type, found.bytes(), position);
             comparison.add(position, element_type, [found, expected], magnitude, tolerance.at(movement, position));
@@ -277,7 +282,7 @@ mod tests {
         spec.check(&module, &[&floats, &bytes], Tolerance::default_for, &[])
             .unwrap()
             .iter()
-            .map(Comparison::agrees)
+            .map(ArrayComparison::agrees)
             .collect()
     }
 

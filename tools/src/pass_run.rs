@@ -14,7 +14,7 @@ use crate::input;
 
 /// What is shown while passes run.
 #[derive(Clone, Debug)]
-pub struct Trace {
+pub struct PassTrace {
     /// What MLIR itself shows.
     pub instrumentation: Instrumentation,
     /// Folder for a tree of files with the IR after each pass.
@@ -27,9 +27,9 @@ pub struct Trace {
     pub verify_each: bool,
 }
 
-impl Default for Trace {
+impl Default for PassTrace {
     fn default() -> Self {
-        Trace {
+        PassTrace {
             instrumentation: Instrumentation::default(),
             tree: None,
             dump: None,
@@ -42,7 +42,7 @@ impl Default for Trace {
 /// Runs passes.
 pub struct PassRunner<'a> {
     /// What is shown meanwhile.
-    pub trace: &'a Trace,
+    pub trace: &'a PassTrace,
     /// The processor, for dumps.
     pub target: &'a Target,
     /// Passes of compilation after those that run, for dumps.

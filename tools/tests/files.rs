@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use tools::conformance::report::Report;
+use tools::conformance::report::ConformanceReport;
 use tools::engine::Engine;
-use tools::file_test::{self, Outcome};
-use tools::mutations::{self, Stage};
+use tools::file_test::{self, FileOutcome};
+use tools::mutations::{self, MutantStage};
 use tools::random_programs;
-use tools::run::{self, Case, Settings};
+use tools::run::{self, RunCase, Settings};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     trials.extend(random_programs());
     trials.extend(dumps::trials(&root));
     trials.extend(mutations(sources));
-    let report = Arc::new(Mutex::new(Report::default()));
+    let report = Arc::new(Mutex::new(ConformanceReport::default()));
     trials.extend(conformance::trials(&report, bless));
     let conclusion = libtest_mimic::run(&arguments, trials);
     let report = report.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,7 +96,7 @@ fn mutations(sources: Arc<[String]>) -> impl Iterator<Item = Trial> {
                 }
                 failures.extend(mutations::files::check(seed).err());
                 match mutations::check(seed, &sources, &client) {
-                    Ok(stage) => ran += u64::from(stage == Stage::Ran),
+                    Ok(stage) => ran += u64::from(stage == MutantStage::Ran),
                     Err(failure) => failures.push(failure.to_string()),
                 }
             }
@@ -137,18 +137,18 @@ fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
             .collect();
     }
     let trial = Trial::test(name, move || match file_test::run_file(&path, bless) {
-        Outcome::Passed => Ok(()),
-        Outcome::Skipped(reason) => {
+        FileOutcome::Passed => Ok(()),
+        FileOutcome::Skipped(reason) => {
             println!("skipped in part: {reason}");
             Ok(())
         }
-        Outcome::Failed(message) => Err(Failed::from(message)),
+        FileOutcome::Failed(message) => Err(Failed::from(message)),
     });
     vec![trial]
 }
 
 fn run_model(module: PathBuf, spec: PathBuf, engine: Engine) -> Result<(), Failed> {
-    let case = Case { module, spec: Some(spec), ..Case::default() };
+    let case = RunCase { module, spec: Some(spec), ..RunCase::default() };
     let settings =
         Settings { engine, threads: None, repeat: 1, check_nans: false, fill_elided: false, sensitivity_runs: 0 };
     let report = run::run_case(&case, &settings).map_err(|error| error.render())?;

@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use lowering_llvm::Target;
-use tools::emit::{self, Emit, EmitOptions, Platform};
+use tools::emit::{self, EmitOptions, Platform, Stage};
 use tools::module_file::SourceText;
 
 /// A fusion of elementwise operations into a reduction, and one that moves elements.
@@ -52,8 +52,16 @@ ENTRY e {
 ";
 
 /// The stages whose text is halo's and MLIR's, not that of LLVM's optimizer and code generators.
-const STAGES: [Emit; 8] =
-    [Emit::Hlo, Emit::Mlir, Emit::Indexing, Emit::Fusions, Emit::Buffers, Emit::Affine, Emit::Scf, Emit::LlvmDialect];
+const STAGES: [Stage; 8] = [
+    Stage::Hlo,
+    Stage::Mlir,
+    Stage::Indexing,
+    Stage::Fusions,
+    Stage::Buffers,
+    Stage::Affine,
+    Stage::Scf,
+    Stage::LlvmDialect,
+];
 
 fn snapshot(name: &str, text: &str) {
     let mut settings = insta::Settings::clone_current();

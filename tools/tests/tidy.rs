@@ -300,6 +300,48 @@ fn a_pass_its_file_and_its_file_test_have_one_name() {
     }
 }
 
+/// Names of public types that several crates have, and why.
+const NAMES_OF_SEVERAL_TYPES: [(&str, &str); 4] = [
+    ("Error", "a crate with one error enum calls it so; others say which crate they mean"),
+    ("ArrayRef", "an argument of a call, and an array in the memory of a kernel"),
+    ("Buffer", "an array of the user's, the memory behind it, and a buffer of a buffer assignment"),
+    ("Place", "a place for a result, and a place in an array"),
+];
+
+/// The names of public types that are declared outside of tests.
+fn public_types(path: &Path) -> Vec<String> {
+    let file = syn::parse_file(&read(path)).unwrap_or_else(|error| panic!("{}: {error}", name(path)));
+    let declared = file.items.into_iter().filter_map(|item| match item {
+        syn::Item::Struct(item) => Some((item.vis, item.ident)),
+        syn::Item::Enum(item) => Some((item.vis, item.ident)),
+        syn::Item::Union(item) => Some((item.vis, item.ident)),
+        syn::Item::Trait(item) => Some((item.vis, item.ident)),
+        syn::Item::Type(item) => Some((item.vis, item.ident)),
+        _ => None,
+    });
+    let is_public = |visibility: &syn::Visibility| matches!(visibility, syn::Visibility::Public(_));
+    declared.filter(|(visibility, _)| is_public(visibility)).map(|(_, name)| name.to_string()).collect()
+}
+
+#[test]
+fn public_type_names_are_unique() {
+    let mut places: HashMap<String, Vec<String>> = HashMap::new();
+    for path in sources().filter(|path| !path.components().any(|part| part.as_os_str() == "benches")) {
+        for declared in public_types(&path) {
+            places.entry(declared).or_default().push(name(&path));
+        }
+    }
+    let several = |name: &str| NAMES_OF_SEVERAL_TYPES.iter().any(|(known, _)| *known == name);
+    let mut faults: Vec<String> = places
+        .iter()
+        .filter(|(name, places)| places.len() > 1 && !several(name))
+        .map(|(name, places)| format!("`{name}` is declared in {}", places.join(", ")))
+        .collect();
+    let unused = NAMES_OF_SEVERAL_TYPES.iter().filter(|(name, _)| places.get(*name).is_none_or(|at| at.len() < 2));
+    faults.extend(unused.map(|(name, _)| format!("`{name}` is unique: NAMES_OF_SEVERAL_TYPES can lose it")));
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 /// Crates that may depend on the evaluator: tools and tests compare with it, a pass folds constants by it.
 const MAY_EVALUATE: [&str; 2] = ["halo-passes", "halo-tools"];
 

@@ -1,6 +1,6 @@
 //! The syntax tree of a module: names resolved, values still text.
 //!
-//! Everything borrows from the text that was read; [`crate::source::Source::span_of`] tells where a slice stands.
+//! Everything borrows from the text that was read; [`crate::source::SourceLines::span_of`] tells where a slice stands.
 //! Invariants: an operand stands before its user in the same computation; called computations exist and form no
 //! cycle; parameters are numbered 0..n; each computation has a root, and exactly one is the entry.
 
@@ -10,7 +10,7 @@ use hlo::shape::Shape;
 
 /// A module.
 #[derive(Debug)]
-pub struct Module<'t> {
+pub struct ModuleNode<'t> {
     /// Name after `HloModule`; empty when the text has no such line.
     pub name: &'t str,
     /// Attributes after the name.
@@ -18,7 +18,7 @@ pub struct Module<'t> {
     /// Source tables, in the order of the text.
     pub tables: Vec<Table<'t>>,
     /// Computations, in the order in which their texts end; a computation written inside an instruction is one too.
-    pub computations: Vec<Computation<'t>>,
+    pub computations: Vec<ComputationNode<'t>>,
     /// Position of the entry computation.
     pub entry: usize,
 }
@@ -56,11 +56,11 @@ pub struct Table<'t> {
 
 /// A computation.
 #[derive(Debug)]
-pub struct Computation<'t> {
+pub struct ComputationNode<'t> {
     /// Name without `%`; empty for one written inside an instruction.
     pub name: &'t str,
     /// Instructions, operands before users.
-    pub instructions: Vec<Instruction<'t>>,
+    pub instructions: Vec<InstructionNode<'t>>,
     /// Positions of the parameters, by number.
     pub parameters: Vec<u32>,
     /// Position of the root.
@@ -71,7 +71,7 @@ pub struct Computation<'t> {
 
 /// An instruction.
 #[derive(Debug)]
-pub struct Instruction<'t> {
+pub struct InstructionNode<'t> {
     /// Name without `%`; empty for one written as an operand of another.
     pub name: &'t str,
     /// Shape of the result, if the text has it; one for all instructions that write it the same way.
@@ -79,7 +79,7 @@ pub struct Instruction<'t> {
     /// Opcode.
     pub opcode: &'t str,
     /// Operands.
-    pub operands: Box<[Operand<'t>]>,
+    pub operands: Box<[OperandNode<'t>]>,
     /// Text between the parentheses of a `constant` (its literal) or of a `parameter` (its number).
     pub payload: Option<&'t str>,
     /// Attributes but those that name computations.
@@ -92,7 +92,7 @@ pub struct Instruction<'t> {
 
 /// An operand.
 #[derive(Clone, Copy, Debug)]
-pub struct Operand<'t> {
+pub struct OperandNode<'t> {
     /// Its name, or its opcode when it has none.
     pub text: &'t str,
     /// Position of its instruction in the computation.
@@ -106,14 +106,14 @@ pub struct Called<'t> {
     pub key: &'t str,
     /// Name of the computation, or the brace that opens its text.
     pub text: &'t str,
-    /// Position in [`Module::computations`].
+    /// Position in [`ModuleNode::computations`].
     pub computation: u32,
 }
 
-impl<'t> Instruction<'t> {
+impl<'t> InstructionNode<'t> {
     /// An instruction without a name, operands and attributes.
     pub(crate) fn nameless(opcode: &'t str, shape: Option<Rc<Shape>>) -> Self {
-        Instruction {
+        InstructionNode {
             name: "",
             shape,
             opcode,

@@ -6,9 +6,9 @@
 use hlo::op_kind::OpKind;
 use hlo::ops;
 
-use crate::ast::{Called, Instruction, Module};
+use crate::ast::{Called, InstructionNode, ModuleNode};
 use crate::error::Error;
-use crate::source::Source;
+use crate::source::SourceLines;
 
 /// Bytes that the copies of nested computations may take, roughly.
 pub const EXPANSION_LIMIT: u64 = 512 << 20;
@@ -27,12 +27,12 @@ pub(crate) struct Plan {
 }
 
 /// Whether an instruction calls a function, which is not nested in it.
-pub(crate) fn calls_function(instruction: &Instruction<'_>) -> bool {
+pub(crate) fn calls_function(instruction: &InstructionNode<'_>) -> bool {
     instruction.opcode == "call"
 }
 
 /// Plans the graph of a module.
-pub(crate) fn plan(module: &Module<'_>, source: Source<'_>) -> Result<Plan, Error> {
+pub(crate) fn plan(module: &ModuleNode<'_>, source: SourceLines<'_>) -> Result<Plan, Error> {
     let count = module.computations.len();
     let order = callees_first(module);
     let mut nested_uses = vec![0usize; count];
@@ -79,7 +79,7 @@ pub(crate) fn plan(module: &Module<'_>, source: Source<'_>) -> Result<Plan, Erro
 ///
 /// It depends on the calls alone, not on where computations stand in the text: written and read again, a module has
 /// its functions in the same order. Computations that nothing calls come first, the entry last.
-fn callees_first(module: &Module<'_>) -> Vec<usize> {
+fn callees_first(module: &ModuleNode<'_>) -> Vec<usize> {
     let count = module.computations.len();
     let mut is_called = vec![false; count];
     let callees: Vec<Vec<usize>> = module
@@ -119,7 +119,7 @@ fn callees_first(module: &Module<'_>) -> Vec<usize> {
 }
 
 /// The computations that an instruction calls, in the order in which they are written (see `computation_order.rs`).
-fn called_in_order<'a, 't>(instruction: &'a Instruction<'t>) -> Vec<&'a Called<'t>> {
+fn called_in_order<'a, 't>(instruction: &'a InstructionNode<'t>) -> Vec<&'a Called<'t>> {
     let mut called: Vec<&Called<'t>> = instruction.called.iter().collect();
     if called.len() > 1
         && let Ok(kind) = instruction.opcode.parse()

@@ -20,7 +20,7 @@ use crate::literal;
 
 /// What a text holds. Every form reads back to the module, but for what it leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PrintOptions {
+pub struct TextOptions {
     /// `%` before names, and the signature of each computation.
     pub percent: bool,
     /// `metadata` of instructions and the source tables.
@@ -33,9 +33,9 @@ pub struct PrintOptions {
     pub large_literals: bool,
 }
 
-impl PrintOptions {
+impl TextOptions {
     /// All there is, as XLA's dumps have it.
-    pub const LONG: PrintOptions = PrintOptions {
+    pub const LONG: TextOptions = TextOptions {
         percent: true,
         metadata: true,
         backend_config: true,
@@ -44,12 +44,12 @@ impl PrintOptions {
     };
 
     /// For people: no `%`, no metadata.
-    pub const SHORT: PrintOptions = PrintOptions { percent: false, metadata: false, ..PrintOptions::LONG };
+    pub const SHORT: TextOptions = TextOptions { percent: false, metadata: false, ..TextOptions::LONG };
 }
 
-impl Default for PrintOptions {
+impl Default for TextOptions {
     fn default() -> Self {
-        PrintOptions::LONG
+        TextOptions::LONG
     }
 }
 
@@ -58,11 +58,11 @@ const SMALL_LITERAL: i64 = 10;
 
 /// Writes a module in XLA's long form.
 pub fn print(module: &Module) -> String {
-    print_with(module, PrintOptions::LONG)
+    print_with(module, TextOptions::LONG)
 }
 
 /// Writes a module.
-pub fn print_with(module: &Module, options: PrintOptions) -> String {
+pub fn print_with(module: &Module, options: TextOptions) -> String {
     let order = ComputationOrder::new(module);
     let mut printer = Printer { module, options, order: &order, out: String::new() };
     header::write(&mut printer.out, module, &identifier(&module.name));
@@ -93,7 +93,7 @@ pub(crate) fn identifier(name: &str) -> Cow<'_, str> {
 
 struct Printer<'m> {
     module: &'m Module,
-    options: PrintOptions,
+    options: TextOptions,
     order: &'m ComputationOrder<'m>,
     out: String,
 }

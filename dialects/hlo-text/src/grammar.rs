@@ -30,7 +30,7 @@ pub(crate) fn read<'t>(rule: Rule, cursor: &mut Cursor<'t>) -> Result<Pair<'t, R
 /// Reads `rule` from all of `slice`; blanks and comments may follow.
 pub(crate) fn read_all<'t>(
     rule: Rule,
-    source: crate::source::Source<'t>,
+    source: crate::source::SourceLines<'t>,
     slice: &str,
 ) -> Result<Pair<'t, Rule>, Error> {
     let mut cursor = Cursor::at(source, slice);

@@ -10,11 +10,11 @@ use crate::attributes::{all_shapes, first_shape, integers};
 use crate::error::Error;
 use crate::grammar::{self, Rule};
 use crate::shapes;
-use crate::source::Source;
+use crate::source::SourceLines;
 use crate::strings;
 
 /// Fills the header of `module` from its syntax.
-pub(crate) fn import(module: &mut Module, ast: &ast::Module<'_>, source: Source<'_>) -> Result<(), Error> {
+pub(crate) fn import(module: &mut Module, ast: &ast::ModuleNode<'_>, source: SourceLines<'_>) -> Result<(), Error> {
     for attribute in &ast.attributes {
         match attribute.key {
             "entry_computation_layout" => module.entry_layout = Some(entry_layout(source, attribute.value)?),
@@ -26,7 +26,7 @@ pub(crate) fn import(module: &mut Module, ast: &ast::Module<'_>, source: Source<
     Ok(())
 }
 
-fn entry_layout(source: Source<'_>, text: &str) -> Result<ProgramShape, Error> {
+fn entry_layout(source: SourceLines<'_>, text: &str) -> Result<ProgramShape, Error> {
     let pair = grammar::read_all(Rule::entry_layout, source, text)?;
     let mut parameters = Vec::new();
     for inner in pair.clone().into_inner() {
@@ -37,7 +37,7 @@ fn entry_layout(source: Source<'_>, text: &str) -> Result<ProgramShape, Error> {
     Ok(ProgramShape { parameters, result: first_shape(source, pair)? })
 }
 
-fn aliases(source: Source<'_>, text: &str) -> Result<Vec<InputOutputAlias>, Error> {
+fn aliases(source: SourceLines<'_>, text: &str) -> Result<Vec<InputOutputAlias>, Error> {
     let pair = grammar::read_all(Rule::aliases, source, text)?;
     let mut aliases = Vec::new();
     for entry in pair.into_inner().filter(|inner| inner.as_rule() == Rule::alias) {
@@ -60,7 +60,7 @@ fn aliases(source: Source<'_>, text: &str) -> Result<Vec<InputOutputAlias>, Erro
     Ok(aliases)
 }
 
-fn source_tables(ast: &ast::Module<'_>, source: Source<'_>) -> Result<SourceTables, Error> {
+fn source_tables(ast: &ast::ModuleNode<'_>, source: SourceLines<'_>) -> Result<SourceTables, Error> {
     let mut tables = SourceTables { present: !ast.tables.is_empty(), ..SourceTables::default() };
     for table in &ast.tables {
         for (position, &(number, value)) in table.rows.iter().enumerate() {
@@ -83,7 +83,7 @@ fn source_tables(ast: &ast::Module<'_>, source: Source<'_>) -> Result<SourceTabl
 }
 
 /// The fields of a row as (name, value).
-fn fields<'t>(source: Source<'t>, text: &str) -> Result<Vec<(&'t str, u32)>, Error> {
+fn fields<'t>(source: SourceLines<'t>, text: &str) -> Result<Vec<(&'t str, u32)>, Error> {
     let pair = grammar::read_all(Rule::table_fields, source, text)?;
     let mut fields = Vec::new();
     for field in pair.into_inner().filter(|inner| inner.as_rule() == Rule::table_field) {
@@ -107,11 +107,11 @@ fn fields<'t>(source: Source<'t>, text: &str) -> Result<Vec<(&'t str, u32)>, Err
     Ok(fields)
 }
 
-fn unknown_field(source: Source<'_>, name: &str) -> Error {
+fn unknown_field(source: SourceLines<'_>, name: &str) -> Error {
     Error::Syntax { at: source.location_of(name), expected: "a field of this table".into(), found: format!("`{name}`") }
 }
 
-fn file_location(source: Source<'_>, text: &str) -> Result<FileLocation, Error> {
+fn file_location(source: SourceLines<'_>, text: &str) -> Result<FileLocation, Error> {
     let mut row = FileLocation::default();
     for (name, value) in fields(source, text)? {
         match name {
@@ -127,7 +127,7 @@ fn file_location(source: Source<'_>, text: &str) -> Result<FileLocation, Error> 
     Ok(row)
 }
 
-fn stack_frame(source: Source<'_>, text: &str) -> Result<StackFrame, Error> {
+fn stack_frame(source: SourceLines<'_>, text: &str) -> Result<StackFrame, Error> {
     let mut row = StackFrame::default();
     for (name, value) in fields(source, text)? {
         match name {

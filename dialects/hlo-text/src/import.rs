@@ -17,22 +17,22 @@ use crate::expansion::{self, Plan};
 use crate::header;
 use crate::literal;
 use crate::shapes;
-use crate::source::Source;
+use crate::source::SourceLines;
 use crate::suggestion;
 
 /// Bytes that constants written as one value may fill, all together.
 const MOST_FILLED_BYTES: i64 = 1 << 30;
 
 /// Makes the graph of a module. Every instruction is verified against its operation's rules.
-pub fn import(ast: ast::Module<'_>, source: Source<'_>) -> Result<Module, Errors> {
+pub fn import(ast: ast::ModuleNode<'_>, source: SourceLines<'_>) -> Result<Module, Errors> {
     import_with_faults(ast, source, Vec::new())
 }
 
 /// As [`import`], for a module of which some faults are known. All faulty instructions are reported, up to a limit; where a
 /// fault leaves the shape of a value unknown, nothing is said about what uses it.
 pub(crate) fn import_with_faults(
-    ast: ast::Module<'_>,
-    source: Source<'_>,
+    ast: ast::ModuleNode<'_>,
+    source: SourceLines<'_>,
     mut faults: Vec<Error>,
 ) -> Result<Module, Errors> {
     let mut importer = Importer {
@@ -56,7 +56,7 @@ fn line_starts(text: &str) -> Vec<usize> {
 }
 
 struct Importer<'t, 'f> {
-    source: Source<'t>,
+    source: SourceLines<'t>,
     lines: Vec<usize>,
     /// Names of computations, those of the text and those given here.
     taken: HashSet<String>,
@@ -87,7 +87,7 @@ impl Made {
 }
 
 impl<'t> Importer<'t, '_> {
-    fn module(&mut self, mut ast: ast::Module<'t>) -> Result<Module, Error> {
+    fn module(&mut self, mut ast: ast::ModuleNode<'t>) -> Result<Module, Error> {
         let plan = expansion::plan(&ast, self.source)?;
         let count = ast.computations.len();
         let order = plan.order.clone();
@@ -146,7 +146,11 @@ impl<'t> Importer<'t, '_> {
 
     /// Takes the instructions out of the tree: it shrinks while the graph grows. Also says whether the shape of the root or
     /// of a parameter is unknown.
-    fn computation(&mut self, ast: &mut ast::Computation<'t>, made: &mut Made) -> Result<(Computation, bool), Error> {
+    fn computation(
+        &mut self,
+        ast: &mut ast::ComputationNode<'t>,
+        made: &mut Made,
+    ) -> Result<(Computation, bool), Error> {
         let mut computation = Computation {
             name: ast.name.to_string(),
             instructions: Vec::with_capacity(ast.instructions.len()),
@@ -183,7 +187,7 @@ impl<'t> Importer<'t, '_> {
 
     fn instruction(
         &mut self,
-        ast: &ast::Instruction<'t>,
+        ast: &ast::InstructionNode<'t>,
         name: String,
         computation: &Computation,
         made: &mut Made,
@@ -208,7 +212,7 @@ impl<'t> Importer<'t, '_> {
     /// Gives the instruction its shape, declared or inferred, and verifies it.
     fn finish(
         &mut self,
-        ast: &ast::Instruction<'t>,
+        ast: &ast::InstructionNode<'t>,
         mut instruction: Instruction,
         shape: Option<&Shape>,
         computation: &Computation,
@@ -241,7 +245,7 @@ impl<'t> Importer<'t, '_> {
     }
 
     /// A broken rule, at the attribute or operand at fault if the rule names one.
-    fn op_error(&self, ast: &ast::Instruction<'t>, error: OpError) -> Error {
+    fn op_error(&self, ast: &ast::InstructionNode<'t>, error: OpError) -> Error {
         let attribute = error.attribute.and_then(|key| ast.attributes.iter().find(|attribute| attribute.key == key));
         let at = match (attribute, error.operand.and_then(|operand| ast.operands.get(operand))) {
             (Some(attribute), _) => {
@@ -267,7 +271,7 @@ impl<'t> Importer<'t, '_> {
 
     fn attributes(
         &mut self,
-        ast: &ast::Instruction<'t>,
+        ast: &ast::InstructionNode<'t>,
         definition: &'static OpDefinition,
         instruction: &mut Instruction,
     ) -> Result<(), Error> {
@@ -356,7 +360,7 @@ impl<'t> Importer<'t, '_> {
     /// Nests the computations that the instruction calls, in the definition's order, or sets its callee.
     fn called(
         &mut self,
-        ast: &ast::Instruction<'t>,
+        ast: &ast::InstructionNode<'t>,
         definition: &'static OpDefinition,
         instruction: &mut Instruction,
         made: &mut Made,
@@ -390,7 +394,7 @@ impl<'t> Importer<'t, '_> {
     /// A predicate chooses between a true and a false computation, an index between a list of them.
     fn check_branches(
         &self,
-        ast: &ast::Instruction<'t>,
+        ast: &ast::InstructionNode<'t>,
         instruction: &Instruction,
         computation: &Computation,
     ) -> Result<(), Error> {
@@ -412,7 +416,7 @@ impl<'t> Importer<'t, '_> {
     /// one `add`; `add-update` and `add-done` are `async-update` and `async-done`.
     fn asynchronous(
         &mut self,
-        ast: &ast::Instruction<'t>,
+        ast: &ast::InstructionNode<'t>,
         name: String,
         computation: &Computation,
         made: &mut Made,
@@ -466,13 +470,13 @@ impl<'t> Importer<'t, '_> {
             let parameter = Instruction::parameter(format!("param_{number}"), shape, number);
             body.instructions.push(Instruction { position: instruction.position, ..parameter });
         }
-        let root = ast::Instruction {
+        let root = ast::InstructionNode {
             name: "",
             shape: Some(Rc::new(result.clone())),
             opcode: wrapped,
             operands: (0u32..)
                 .zip(&ast.operands)
-                .map(|(number, operand)| ast::Operand { instruction: number, ..*operand })
+                .map(|(number, operand)| ast::OperandNode { instruction: number, ..*operand })
                 .collect(),
             payload: None,
             attributes: inner,
@@ -518,14 +522,14 @@ fn placeholder(name: String, shape: Option<&Shape>) -> Instruction {
     Instruction::new(name, OpKind::Tuple, shape.cloned().unwrap_or(Shape::Token), Vec::new())
 }
 
-fn missing_shape(source: Source<'_>, ast: &ast::Instruction<'_>) -> Error {
+fn missing_shape(source: SourceLines<'_>, ast: &ast::InstructionNode<'_>) -> Error {
     Error::Shape {
         at: source.location_of(ast.opcode),
         reason: format!("the shape of a `{}` must be written", ast.opcode),
     }
 }
 
-fn check_unique(source: Source<'_>, attributes: &[ast::Attribute<'_>]) -> Result<(), Error> {
+fn check_unique(source: SourceLines<'_>, attributes: &[ast::Attribute<'_>]) -> Result<(), Error> {
     for (position, attribute) in attributes.iter().enumerate() {
         if let Some(first) = attributes[..position].iter().find(|first| first.key == attribute.key) {
             return Err(Error::Duplicate {
@@ -551,13 +555,13 @@ struct Namer<'t> {
 }
 
 impl<'t> Namer<'t> {
-    fn new(instructions: &[ast::Instruction<'t>]) -> Self {
+    fn new(instructions: &[ast::InstructionNode<'t>]) -> Self {
         let is_needed = instructions.iter().any(|instruction| instruction.name.is_empty());
         let taken = if is_needed { instructions } else { &[] };
         Namer { taken: taken.iter().map(|instruction| instruction.name).collect(), next: HashMap::new() }
     }
 
-    fn name(&mut self, instruction: &ast::Instruction<'t>) -> String {
+    fn name(&mut self, instruction: &ast::InstructionNode<'t>) -> String {
         if !instruction.name.is_empty() {
             return instruction.name.to_string();
         }

@@ -22,7 +22,7 @@ mod suggestion;
 
 pub use error::{Error, Errors};
 pub use expansion::{COMPUTATION_DEPTH_LIMIT, EXPANSION_LIMIT};
-pub use export::{PrintOptions, print, print_with};
+pub use export::{TextOptions, print, print_with};
 pub use import::import;
 pub use parse::parse;
 pub use scan::NESTING_LIMIT;
@@ -31,7 +31,7 @@ pub use scan::NESTING_LIMIT;
 pub fn read(text: &str) -> Result<hlo::graph::Module, Errors> {
     let mut faults = Vec::new();
     match parse::parse_collecting(text, &mut faults) {
-        Ok(module) => import::import_with_faults(module, source::Source::new(text), faults),
+        Ok(module) => import::import_with_faults(module, source::SourceLines::new(text), faults),
         Err(error) => {
             faults.push(error);
             Err(Errors::in_order(faults))

@@ -11,16 +11,16 @@ use hlo::ops;
 use hlo::shape::Shape;
 use pest::iterators::Pair;
 
-use crate::ast::{Attribute, Called, Computation, Instruction, Module, Operand, Table, TableKind};
+use crate::ast::{Attribute, Called, ComputationNode, InstructionNode, ModuleNode, OperandNode, Table, TableKind};
 use crate::error::{Error, Errors, Faults};
 use crate::grammar::{self, Rule};
 use crate::resolve;
 use crate::scan::{self, Cursor};
 use crate::shapes;
-use crate::source::Source;
+use crate::source::SourceLines;
 
 /// Reads a module; an error is the first one of the text.
-pub fn parse(text: &str) -> Result<Module<'_>, Error> {
+pub fn parse(text: &str) -> Result<ModuleNode<'_>, Error> {
     let mut faults = Vec::new();
     let module = parse_collecting(text, &mut faults);
     match Errors::in_order(faults).0.into_iter().next() {
@@ -30,8 +30,8 @@ pub fn parse(text: &str) -> Result<Module<'_>, Error> {
 }
 
 /// Reads a module. Faults that leave the rest readable are collected, and mark their instructions; others are errors.
-pub(crate) fn parse_collecting<'t>(text: &'t str, faults: &mut Vec<Error>) -> Result<Module<'t>, Error> {
-    let source = Source::new(text);
+pub(crate) fn parse_collecting<'t>(text: &'t str, faults: &mut Vec<Error>) -> Result<ModuleNode<'t>, Error> {
+    let source = SourceLines::new(text);
     scan::check_nesting(source)?;
     let mut parser = Parser {
         cursor: Cursor::new(source),
@@ -46,7 +46,7 @@ pub(crate) fn parse_collecting<'t>(text: &'t str, faults: &mut Vec<Error>) -> Re
 
 /// The shapes of the text, each read once: a program has many instructions and few shapes.
 struct SharedShapes<'t> {
-    source: Source<'t>,
+    source: SourceLines<'t>,
     known: HashMap<&'t str, Rc<Shape>>,
 }
 
@@ -66,7 +66,7 @@ impl<'t> SharedShapes<'t> {
 struct Body<'t> {
     name: &'t str,
     result: Option<Rc<Shape>>,
-    instructions: Vec<Instruction<'t>>,
+    instructions: Vec<InstructionNode<'t>>,
     positions: HashMap<&'t str, u32>,
     root: Option<u32>,
     attributes: Vec<Attribute<'t>>,
@@ -85,7 +85,7 @@ struct Caller<'t> {
 enum Argument<'t> {
     /// The number of a parameter.
     Number(&'t str),
-    Operand(Operand<'t>),
+    Operand(OperandNode<'t>),
 }
 
 /// What follows an instruction's operands and attributes so far.
@@ -97,18 +97,18 @@ enum Next {
 struct Parser<'t, 'f> {
     cursor: Cursor<'t>,
     shapes: SharedShapes<'t>,
-    computations: Vec<Computation<'t>>,
+    computations: Vec<ComputationNode<'t>>,
     entry: Option<(usize, &'t str)>,
     open: Vec<Body<'t>>,
     faults: Faults<'f>,
 }
 
 impl<'t> Parser<'t, '_> {
-    fn source(&self) -> Source<'t> {
+    fn source(&self) -> SourceLines<'t> {
         self.cursor.source
     }
 
-    fn module(&mut self) -> Result<Module<'t>, Error> {
+    fn module(&mut self) -> Result<ModuleNode<'t>, Error> {
         let mut name = "";
         let mut attributes = Vec::new();
         self.cursor.skip_blank()?;
@@ -134,7 +134,7 @@ impl<'t> Parser<'t, '_> {
             return Err(end.expected("a computation marked `ENTRY`"));
         };
         let mut module =
-            Module { name, attributes, tables, computations: std::mem::take(&mut self.computations), entry };
+            ModuleNode { name, attributes, tables, computations: std::mem::take(&mut self.computations), entry };
         resolve::resolve(&mut module, end.source, &mut self.faults)?;
         Ok(module)
     }
@@ -269,7 +269,7 @@ impl<'t> Parser<'t, '_> {
         let source = self.source();
         let pair = grammar::read(Rule::instruction, &mut self.cursor)?;
         let Some(body) = self.open.last_mut() else { return Ok(()) };
-        let mut instruction = Instruction::nameless("", None);
+        let mut instruction = InstructionNode::nameless("", None);
         let mut operands = Vec::new();
         let (mut is_root, mut literal_follows) = (false, false);
         for part in pair.into_inner() {
@@ -346,7 +346,7 @@ impl<'t> Parser<'t, '_> {
         Ok(Next::Statement)
     }
 
-    fn last_instruction(&mut self, change: impl FnOnce(&mut Instruction<'t>)) {
+    fn last_instruction(&mut self, change: impl FnOnce(&mut InstructionNode<'t>)) {
         if let Some(instruction) = self.open.last_mut().and_then(|body| body.instructions.last_mut()) {
             change(instruction);
         }
@@ -434,7 +434,7 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-fn duplicate(source: Source<'_>, what: &'static str, name: &str, first: &str) -> Error {
+fn duplicate(source: SourceLines<'_>, what: &'static str, name: &str, first: &str) -> Error {
     Error::Duplicate { at: source.location_of(name), what, name: name.to_string(), first: source.location_of(first) }
 }
 
@@ -456,7 +456,7 @@ impl<'t> Body<'t> {
     /// Reads an operand. One that is itself an instruction is added to the body first.
     fn operand(
         &mut self,
-        source: Source<'t>,
+        source: SourceLines<'t>,
         shapes: &mut SharedShapes<'t>,
         pair: Pair<'t, Rule>,
     ) -> Result<Argument<'t>, Error> {
@@ -496,19 +496,19 @@ impl<'t> Body<'t> {
                 position
             }
         };
-        Ok(Argument::Operand(Operand { text, instruction }))
+        Ok(Argument::Operand(OperandNode { text, instruction }))
     }
 
     /// Adds an instruction written as an operand, and its operands; recursion is bounded by the nesting of brackets.
     fn nameless_instruction(
         &mut self,
-        source: Source<'t>,
+        source: SourceLines<'t>,
         shapes: &mut SharedShapes<'t>,
         shape: Option<Rc<Shape>>,
         opcode: &'t str,
         arguments: Pair<'t, Rule>,
     ) -> Result<u32, Error> {
-        let mut instruction = Instruction::nameless(opcode, shape);
+        let mut instruction = InstructionNode::nameless(opcode, shape);
         if opcode == "constant" {
             let text = arguments.as_str();
             instruction.payload = Some(text[1..text.len() - 1].trim());
@@ -531,7 +531,7 @@ impl<'t> Body<'t> {
     }
 
     /// The computation, once its last brace is read; `end` is behind that.
-    fn finish(self, end: Cursor<'t>, faults: &mut Faults<'_>) -> Result<Computation<'t>, Error> {
+    fn finish(self, end: Cursor<'t>, faults: &mut Faults<'_>) -> Result<ComputationNode<'t>, Error> {
         let source = end.source;
         let fault = |slice: &str, reason: String| Error::Computation { at: source.location_of(slice), reason };
         let Some(last) = self.instructions.len().checked_sub(1) else {
@@ -573,7 +573,7 @@ impl<'t> Body<'t> {
                 break;
             }
         }
-        Ok(Computation {
+        Ok(ComputationNode {
             name: self.name,
             parameters: numbered.into_iter().map(|(_, position)| position).collect(),
             instructions: self.instructions,
@@ -584,7 +584,7 @@ impl<'t> Body<'t> {
 }
 
 /// Whether an instruction called `name` is defined somewhere behind its use.
-fn defined_later(source: Source<'_>, name: &str) -> bool {
+fn defined_later(source: SourceLines<'_>, name: &str) -> bool {
     let rest = source.text().get(source.span_of(name).end..).unwrap_or_default();
     memchr::memmem::find_iter(rest.as_bytes(), name.as_bytes()).any(|found| {
         rest.as_bytes()[found + name.len()..].starts_with(b" = ")

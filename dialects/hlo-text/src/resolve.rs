@@ -2,12 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::ast::Module;
+use crate::ast::ModuleNode;
 use crate::error::{Error, Faults};
-use crate::source::Source;
+use crate::source::SourceLines;
 
 /// Fills [`crate::ast::Called::computation`] everywhere.
-pub(crate) fn resolve(module: &mut Module<'_>, source: Source<'_>, faults: &mut Faults<'_>) -> Result<(), Error> {
+pub(crate) fn resolve(
+    module: &mut ModuleNode<'_>,
+    source: SourceLines<'_>,
+    faults: &mut Faults<'_>,
+) -> Result<(), Error> {
     let mut positions: HashMap<&str, u32> = HashMap::with_capacity(module.computations.len());
     for (position, computation) in module.computations.iter().enumerate() {
         if computation.name.is_empty() {
@@ -53,7 +57,7 @@ enum State {
 }
 
 /// Depth-first search over calls, with its own stack.
-fn check_cycles(module: &Module<'_>, source: Source<'_>) -> Result<(), Error> {
+fn check_cycles(module: &ModuleNode<'_>, source: SourceLines<'_>) -> Result<(), Error> {
     let calls: Vec<Vec<(u32, &str)>> = module
         .computations
         .iter()

@@ -3,7 +3,7 @@
 //! Nothing here recurses, and every function is linear in the bytes it passes over.
 
 use crate::error::Error;
-use crate::source::Source;
+use crate::source::SourceLines;
 
 /// Brackets may nest this deep, which bounds the recursion of everything that reads or walks what they hold.
 pub const NESTING_LIMIT: usize = 200;
@@ -11,7 +11,7 @@ pub const NESTING_LIMIT: usize = 200;
 /// A place in a text, moving forward.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'t> {
-    pub(crate) source: Source<'t>,
+    pub(crate) source: SourceLines<'t>,
     pub(crate) position: usize,
 }
 
@@ -22,12 +22,12 @@ pub(crate) fn is_name_byte(byte: u8) -> bool {
 
 impl<'t> Cursor<'t> {
     /// The start of a text.
-    pub(crate) fn new(source: Source<'t>) -> Self {
+    pub(crate) fn new(source: SourceLines<'t>) -> Self {
         Cursor { source, position: 0 }
     }
 
     /// The start of `slice`, a part of the source; reading on goes past its end.
-    pub(crate) fn at(source: Source<'t>, slice: &str) -> Self {
+    pub(crate) fn at(source: SourceLines<'t>, slice: &str) -> Self {
         Cursor { source, position: source.span_of(slice).start }
     }
 
@@ -231,7 +231,7 @@ fn closing(opening: u8) -> u8 {
 }
 
 /// Checks that brackets outside strings and comments nest no deeper than [`NESTING_LIMIT`].
-pub(crate) fn check_nesting(source: Source<'_>) -> Result<(), Error> {
+pub(crate) fn check_nesting(source: SourceLines<'_>) -> Result<(), Error> {
     let bytes = source.text().as_bytes();
     let mut depth = 0usize;
     let mut position = 0;

@@ -6,11 +6,11 @@ use pest::iterators::Pair;
 
 use crate::error::Error;
 use crate::grammar::Rule;
-use crate::source::Source;
+use crate::source::SourceLines;
 use crate::suggestion;
 
 /// The shape of an `array`, `array_of_literal` or `tuple` pair. Recursion is bounded by [`crate::scan::NESTING_LIMIT`].
-pub(crate) fn shape(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
+pub(crate) fn shape(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
     if pair.as_rule() != Rule::tuple {
         return array(source, pair);
     }
@@ -23,7 +23,7 @@ pub(crate) fn shape(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, E
     Ok(Shape::Tuple(elements))
 }
 
-fn array(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
+fn array(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
     let text = pair.as_str();
     let error = |slice: &str, reason: String| Error::Shape { at: source.location_of(slice), reason };
     let mut name = "";
@@ -107,7 +107,7 @@ fn unknown_element_type(name: &str) -> String {
     format!("unknown element type `{name}`{suggestion}")
 }
 
-fn read_layout(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Layout, Error> {
+fn read_layout(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Layout, Error> {
     let mut layout = Layout::default();
     for inner in pair.into_inner() {
         match inner.as_rule() {
@@ -122,7 +122,7 @@ fn read_layout(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Layout, Error
 }
 
 /// The value of an integer.
-pub(crate) fn integer(source: Source<'_>, text: &str) -> Result<i64, Error> {
+pub(crate) fn integer(source: SourceLines<'_>, text: &str) -> Result<i64, Error> {
     text.parse().map_err(|_| Error::Syntax {
         at: source.location_of(text),
         expected: "a 64-bit integer".into(),

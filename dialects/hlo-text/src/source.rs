@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A text being read.
 #[derive(Clone, Copy, Debug)]
-pub struct Source<'t> {
+pub struct SourceLines<'t> {
     text: &'t str,
 }
 
@@ -26,10 +26,10 @@ pub struct Location {
 /// The longest part of a line an excerpt shows, in characters.
 const EXCERPT_WIDTH: usize = 160;
 
-impl<'t> Source<'t> {
+impl<'t> SourceLines<'t> {
     /// The source made of `text`.
     pub fn new(text: &'t str) -> Self {
-        Source { text }
+        SourceLines { text }
     }
 
     /// The whole text.
@@ -86,7 +86,7 @@ impl Location {
     ///
     /// `label` stands behind the carets and may be empty. Of a very long line only the part round the span is shown.
     pub fn render(&self, file: &str, text: &str, message: &str, label: &str) -> String {
-        let source = Source::new(text);
+        let source = SourceLines::new(text);
         let start = source.floor_boundary(self.span.start);
         let end = source.floor_boundary(self.span.end).max(start);
         let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn renders_the_format_of_messages() {
         let text = "HloModule m\n\n  %t = f32[4] transpose(%p), dimensions={0,0}\n";
-        let source = Source::new(text);
+        let source = SourceLines::new(text);
         let at = text.find("dimensions").expect("present");
         let location = source.location(at..at + "dimensions={0,0}".len());
         assert_eq!((location.line, location.column), (3, 30));
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn clips_a_long_line() {
         let text = format!("{}X{}", "a".repeat(10_000), "b".repeat(10_000));
-        let location = Source::new(&text).location(10_000..10_001);
+        let location = SourceLines::new(&text).location(10_000..10_001);
         assert_eq!(location.column, 10_001);
         let shown = location.render("f", &text, "m", "");
         assert!(shown.lines().all(|line| line.len() < 200), "{shown}");
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn a_location_past_the_end_is_clipped() {
-        let location = Source::new("é").location(1..50);
+        let location = SourceLines::new("é").location(1..50);
         assert_eq!((location.span, location.line, location.column), (0..2, 1, 1));
-        let end = Source::new("ab\n").location(3..3);
+        let end = SourceLines::new("ab\n").location(3..3);
         assert_eq!((end.line, end.column), (2, 1));
         assert!(end.render("f", "ab\n", "m", "").ends_with("^\n"));
     }

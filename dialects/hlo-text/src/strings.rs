@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use crate::error::Error;
-use crate::source::Source;
+use crate::source::SourceLines;
 
 /// The value of a quoted string.
-pub(crate) fn unquote(source: Source<'_>, text: &str) -> Result<String, Error> {
+pub(crate) fn unquote(source: SourceLines<'_>, text: &str) -> Result<String, Error> {
     let inner = ['"', '\''].iter().find_map(|&quote| text.strip_prefix(quote)?.strip_suffix(quote));
     let Some(inner) = inner else {
         return Err(Error::Syntax {
@@ -85,13 +85,13 @@ mod tests {
             (r#""\303\251""#, "é"),
             (r#""\001a""#, "\u{1}a"),
         ] {
-            let read = unquote(Source::new(text), text).expect("a string");
+            let read = unquote(SourceLines::new(text), text).expect("a string");
             assert_eq!(read, value);
             let mut written = String::new();
             quote(&mut written, value);
             assert_eq!(written, text);
         }
-        assert_eq!(unquote(Source::new("'a'"), "'a'").expect("a string"), "a");
-        assert!(unquote(Source::new("a"), "a").is_err());
+        assert_eq!(unquote(SourceLines::new("'a'"), "'a'").expect("a string"), "a");
+        assert!(unquote(SourceLines::new("a"), "a").is_err());
     }
 }

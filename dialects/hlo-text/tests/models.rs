@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hlo_text::{PrintOptions, print, print_with, read};
+use hlo_text::{TextOptions, print, print_with, read};
 
 fn models() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../test-files/models");
@@ -50,7 +50,7 @@ fn models_survive() {
                 assert_eq!(*ours, theirs, "{name}");
             }
         }
-        let short = print_with(&module, PrintOptions::SHORT);
+        let short = print_with(&module, TextOptions::SHORT);
         let short = read(&short).unwrap_or_else(|errors| panic!("{}", errors.render("short", &short)));
         assert_eq!(short.functions.len(), module.functions.len(), "{name}");
     }

@@ -3,7 +3,7 @@
 use hlo::attributes::{AttributeValue, PaddingDimension, ReplicaGroups, SliceDimension, WindowDimension};
 use hlo::graph::{Instruction, Module};
 use hlo::op_kind::OpKind;
-use hlo_text::{PrintOptions, print, print_with, read};
+use hlo_text::{TextOptions, print, print_with, read};
 
 fn module(text: &str) -> Module {
     read(text).unwrap_or_else(|errors| panic!("{}", errors.render("test.hlo", text)))
@@ -67,7 +67,7 @@ ENTRY e {
   ROOT sum = f32[] reduce(x, zero), dimensions={0}, to_apply=add
 }
 ";
-    assert_eq!(print_with(&module(text), PrintOptions::SHORT).trim(), text.trim());
+    assert_eq!(print_with(&module(text), TextOptions::SHORT).trim(), text.trim());
 }
 
 #[test]
@@ -79,7 +79,7 @@ ENTRY %e (p: (f32[2], s32[])) -> f32[2] {
   ROOT %g = f32[2]{0} get-tuple-element((f32[2]{0}, s32[]) %p), index=0
 }
 ";
-    let options = PrintOptions { operand_shapes: true, ..PrintOptions::LONG };
+    let options = TextOptions { operand_shapes: true, ..TextOptions::LONG };
     assert_eq!(print_with(&module(text), options).trim(), text.trim());
 }
 
@@ -113,7 +113,7 @@ ENTRY %c () -> pred[] {
     assert_eq!(module.sources.file_locations[1].end_column, 24);
     assert_eq!(module.sources.stack_frames[1].parent, 1);
     assert_eq!(root(&module).annotation("backend_config"), Some(r#""foo\" } bar""#));
-    let short = print_with(&module, PrintOptions::SHORT);
+    let short = print_with(&module, TextOptions::SHORT);
     assert!(!short.contains("FileNames") && !short.contains("metadata"), "{short}");
 }
 
@@ -539,7 +539,7 @@ fn one_value_fills_a_constant() {
 fn large_literals_can_be_left_out() {
     let numbers: Vec<String> = (0..11).map(|number| number.to_string()).collect();
     let text = format!("HloModule m\n\nENTRY e {{ ROOT c = s32[11]{{0}} constant({{{}}}) }}", numbers.join(", "));
-    let options = PrintOptions { large_literals: false, ..PrintOptions::LONG };
+    let options = TextOptions { large_literals: false, ..TextOptions::LONG };
     let printed = print_with(&module(&text), options);
     assert!(printed.contains("constant({...})"), "{printed}");
     let again = module(&printed);

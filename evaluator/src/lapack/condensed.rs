@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::super::Failure;
+use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::orthogonal::reflection;
@@ -55,14 +55,14 @@ pub(super) fn hessenberg(
     result: &ArrayShape,
     tau: &ArrayShape,
     info: &ArrayShape,
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (n, columns) = matrix_size(a.shape())?;
     if n != columns {
-        return Err(Failure::malformed("the matrices are not square"));
+        return Err(EvalFailure::malformed("the matrices are not square"));
     }
     let is_bound = |name: &str, whole: usize| integer(instruction, name).is_none_or(|value| value == whole as i64);
     if !is_bound("low", 1) || !is_bound("high", n) {
-        return Err(Failure::malformed("only whole matrices are reduced"));
+        return Err(EvalFailure::malformed("only whole matrices are reduced"));
     }
     let mut data = load_all::<Complex64>(a);
     let mut taus = Vec::new();
@@ -77,10 +77,10 @@ pub(super) fn tridiagonal(
     instruction: &Instruction,
     a: &ArrayLiteral,
     [result, diagonal, beside, tau, info]: [&ArrayShape; 5],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (n, columns) = matrix_size(a.shape())?;
     if n != columns {
-        return Err(Failure::malformed("the matrices are not square"));
+        return Err(EvalFailure::malformed("the matrices are not square"));
     }
     // The upper triangle is the lower one of the matrix read from its end; so are the results.
     let backwards = letter(instruction, "uplo")? != b'L';

@@ -11,7 +11,7 @@ mod spectral;
 mod triangular;
 mod tridiagonal;
 
-use super::Failure;
+use super::EvalFailure;
 use super::dot::store_all;
 use super::execute::array_shapes;
 use hlo::graph::Instruction;
@@ -19,10 +19,10 @@ use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
 
 /// A character option such as `uplo = 76 : ui8` of the instruction's `backend_config`.
-pub(super) fn letter(instruction: &Instruction, name: &str) -> Result<u8, Failure> {
+pub(super) fn letter(instruction: &Instruction, name: &str) -> Result<u8, EvalFailure> {
     let value = option_text(instruction, name).unwrap_or_default();
     let digits = &value[..value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len())];
-    digits.parse().map_err(|_| Failure::Malformed(format!("`backend_config` has no `{name}`")))
+    digits.parse().map_err(|_| EvalFailure::Malformed(format!("`backend_config` has no `{name}`")))
 }
 
 /// An integer option such as `low = 1 : i32`.
@@ -32,11 +32,11 @@ pub(super) fn integer(instruction: &Instruction, name: &str) -> Option<i64> {
 }
 
 /// Whether an option such as `left = true` is true.
-pub(super) fn flag(instruction: &Instruction, name: &str) -> Result<bool, Failure> {
+pub(super) fn flag(instruction: &Instruction, name: &str) -> Result<bool, EvalFailure> {
     match option_text(instruction, name) {
         Some(value) if value.starts_with("true") => Ok(true),
         Some(value) if value.starts_with("false") => Ok(false),
-        _ => Err(Failure::Malformed(format!("`backend_config` has no `{name}`"))),
+        _ => Err(EvalFailure::Malformed(format!("`backend_config` has no `{name}`"))),
     }
 }
 
@@ -60,7 +60,7 @@ pub(super) fn call(
     target: &str,
     instruction: &Instruction,
     operands: &[&ArrayLiteral],
-) -> Result<Option<Vec<ArrayLiteral>>, Failure> {
+) -> Result<Option<Vec<ArrayLiteral>>, EvalFailure> {
     if target == "tridiagonal_solve_perturbed_ffi" {
         return match (operands, &array_shapes(&instruction.shape)?[..]) {
             ([below, diagonal, above, b], [result]) => {
@@ -106,7 +106,7 @@ pub(super) fn call(
 }
 
 /// Integers of a result such as `info`; zeros where there are too few.
-fn integers(mut values: Vec<i64>, shape: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+fn integers(mut values: Vec<i64>, shape: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     values.resize(shape.element_count() as usize, 0);
     store_all(&values, shape)
 }

@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::super::Failure;
+use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::schur::Schur;
@@ -19,19 +19,19 @@ const MISSING: Complex64 = Complex64::new(f64::NAN, f64::NAN);
 const NOT_FINITE: i64 = -4;
 
 /// Eigenvalues in the results for them: one of complex numbers, or one of real and one of imaginary parts.
-fn store_eigenvalues(values: &[Complex64], results: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, Failure> {
+fn store_eigenvalues(values: &[Complex64], results: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let imaginary: Vec<f64> = values.iter().map(|value| value.im).collect();
     match results {
         [whole] => Ok(vec![store_all(values, whole)?]),
         [real, imaginary_part] => Ok(vec![store_all(values, real)?, store_all(&imaginary, imaginary_part)?]),
-        _ => Err(Failure::malformed("eigenvalues have one part or two")),
+        _ => Err(EvalFailure::malformed("eigenvalues have one part or two")),
     }
 }
 
-fn square_size(a: &ArrayLiteral) -> Result<usize, Failure> {
+fn square_size(a: &ArrayLiteral) -> Result<usize, EvalFailure> {
     match matrix_size(a.shape())? {
         (rows, columns) if rows == columns => Ok(rows),
-        _ => Err(Failure::malformed("the matrices are not square")),
+        _ => Err(EvalFailure::malformed("the matrices are not square")),
     }
 }
 
@@ -40,12 +40,12 @@ pub(super) fn schur_form(
     instruction: &Instruction,
     a: &ArrayLiteral,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let [form, vectors, eigenvalues @ .., selected, info] = results else {
-        return Err(Failure::malformed("gees has at least five results"));
+        return Err(EvalFailure::malformed("gees has at least five results"));
     };
     if letter(instruction, "sort")? != b'N' {
-        return Err(Failure::malformed("gees does not sort eigenvalues"));
+        return Err(EvalFailure::malformed("gees does not sort eigenvalues"));
     }
     let n = square_size(a)?;
     let data = load_all::<Complex64>(a);
@@ -82,9 +82,9 @@ pub(super) fn eigen(
     instruction: &Instruction,
     a: &ArrayLiteral,
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let [eigenvalues @ .., left, right, info] = results else {
-        return Err(Failure::malformed("geev has at least four results"));
+        return Err(EvalFailure::malformed("geev has at least four results"));
     };
     let n = square_size(a)?;
     let is_real = !a.element_type().is_complex();

@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::super::Failure;
+use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::flag;
@@ -84,7 +84,7 @@ pub(super) fn householder(
     a: &ArrayLiteral,
     result: &ArrayShape,
     tau: &ArrayShape,
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (rows, columns) = matrix_size(a.shape())?;
     let mut data = load_all::<Complex64>(a);
     let mut taus = Vec::new();
@@ -101,13 +101,13 @@ pub(super) fn householder_with_exchanges(
     a: &ArrayLiteral,
     fixed: &ArrayLiteral,
     [result, order, tau]: [&ArrayShape; 3],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (rows, columns) = matrix_size(a.shape())?;
     let mut data = load_all::<Complex64>(a);
     let fixed = load_all::<i64>(fixed);
     let (mut taus, mut orders) = (Vec::new(), Vec::new());
     if fixed.len() * rows != data.len() {
-        return Err(Failure::malformed("the permutation does not fit the matrices"));
+        return Err(EvalFailure::malformed("the permutation does not fit the matrices"));
     }
     for (data, fixed) in data.chunks_mut((rows * columns).max(1)).zip(fixed.chunks(columns.max(1))) {
         let mut matrix = Matrix { data, rows, columns };
@@ -135,11 +135,11 @@ pub(super) fn householder_with_exchanges(
 }
 
 /// `orgqr`: the first columns of the product of the reflections.
-pub(super) fn product(a: &ArrayLiteral, tau: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, Failure> {
+pub(super) fn product(a: &ArrayLiteral, tau: &ArrayLiteral, result: &ArrayShape) -> Result<ArrayLiteral, EvalFailure> {
     let (rows, columns) = matrix_size(a.shape())?;
     let count = tau.shape().dimensions.last().map_or(0, |&count| count.max(0) as usize);
     if count > columns || columns > rows {
-        return Err(Failure::malformed("more reflections than columns, or more columns than rows"));
+        return Err(EvalFailure::malformed("more reflections than columns, or more columns than rows"));
     }
     let mut data = load_all::<Complex64>(a);
     let taus = load_all::<Complex64>(tau);
@@ -166,12 +166,12 @@ pub(super) fn apply(
     instruction: &Instruction,
     [a, tau, c]: [&ArrayLiteral; 3],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let (left, adjoint) = (flag(instruction, "left")?, flag(instruction, "transpose")?);
     let ((order, stored), (rows, columns)) = (matrix_size(a.shape())?, matrix_size(c.shape())?);
     let count = tau.shape().dimensions.last().map_or(0, |&count| count.max(0) as usize);
     if order != if left { rows } else { columns } || count > stored.min(order) {
-        return Err(Failure::malformed("the reflections do not fit the matrices"));
+        return Err(EvalFailure::malformed("the reflections do not fit the matrices"));
     }
     let (packed, taus) = (load_all::<Complex64>(a), load_all::<Complex64>(tau));
     let mut data = load_all::<Complex64>(c);

@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::super::Failure;
+use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::{integers, letter};
@@ -120,10 +120,10 @@ pub(super) fn hermitian_eigenvalues(
     vectors: &ArrayShape,
     values: &ArrayShape,
     info: &ArrayShape,
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (n, columns) = matrix_size(a.shape())?;
     if n != columns {
-        return Err(Failure::malformed("the matrices are not square"));
+        return Err(EvalFailure::malformed("the matrices are not square"));
     }
     let lower = letter(instruction, "uplo")? == b'L';
     let mut data = load_all::<Complex64>(a);
@@ -194,7 +194,7 @@ pub(super) fn singular_values(
     instruction: &Instruction,
     a: &ArrayLiteral,
     [overwritten, values, left, right, info]: [&ArrayShape; 5],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (rows, columns) = matrix_size(a.shape())?;
     let ((_, left_columns), (right_rows, _)) = (matrix_size(left)?, matrix_size(right)?);
     let mode = letter(instruction, "mode")?;
@@ -202,10 +202,10 @@ pub(super) fn singular_values(
         b'A' => (left_columns, right_rows) == (rows, columns),
         b'S' => left_columns == right_rows && right_rows == rows.min(columns),
         b'N' => true,
-        _ => return Err(Failure::Malformed(format!("there is no mode {mode}"))),
+        _ => return Err(EvalFailure::Malformed(format!("there is no mode {mode}"))),
     };
     if !fits {
-        return Err(Failure::malformed("the singular vectors do not fit the mode"));
+        return Err(EvalFailure::malformed("the singular vectors do not fit the mode"));
     }
     let data = load_all::<Complex64>(a);
     let (mut singular, mut lefts, mut rights) = (Vec::new(), Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::super::Failure;
+use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::{TriangularSystem, factor, matrix_size, solve_batches};
 use super::{integers, letter};
@@ -17,10 +17,10 @@ pub(super) fn cholesky(
     a: &ArrayLiteral,
     result: &ArrayShape,
     info: &ArrayShape,
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (n, columns) = matrix_size(a.shape())?;
     if n != columns {
-        return Err(Failure::malformed("the matrices are not square"));
+        return Err(EvalFailure::malformed("the matrices are not square"));
     }
     let lower = letter(instruction, "uplo")? == b'L';
     let mut data = load_all::<Complex64>(a);
@@ -55,7 +55,7 @@ pub(super) fn solve(
     a: &ArrayLiteral,
     b: &ArrayLiteral,
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let system = TriangularSystem {
         left_side: letter(instruction, "side")? == b'L',
         lower: letter(instruction, "uplo")? == b'L',
@@ -75,7 +75,7 @@ pub(super) fn lu(
     result: &ArrayShape,
     pivots: &ArrayShape,
     info: &ArrayShape,
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let (rows, columns) = matrix_size(a.shape())?;
     let mut data = load_all::<Complex64>(a);
     let (mut chosen, mut infos) = (Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 
 use num_complex::Complex64;
 
-use super::super::Failure;
+use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::integers;
@@ -32,16 +32,16 @@ fn whole_matrix([below, diagonal, above]: [&[Complex64]; 3]) -> Vec<Complex64> {
 pub(super) fn solve(
     [below, diagonal, above, b]: [&ArrayLiteral; 4],
     results: &[&ArrayShape],
-) -> Result<Vec<ArrayLiteral>, Failure> {
+) -> Result<Vec<ArrayLiteral>, EvalFailure> {
     let [below_shape, diagonal_shape, above_shape, x, info] = results else {
-        return Err(Failure::malformed("gtsv has five results"));
+        return Err(EvalFailure::malformed("gtsv has five results"));
     };
     let (n, columns) = matrix_size(b.shape())?;
     let [lower, middle, upper] = [below, diagonal, above].map(load_all::<Complex64>);
     let mut right = load_all::<Complex64>(b);
     let mut infos = Vec::new();
     if [&lower, &middle, &upper].iter().any(|band| band.len() * columns != right.len()) {
-        return Err(Failure::malformed("the diagonals do not fit the right-hand sides"));
+        return Err(EvalFailure::malformed("the diagonals do not fit the right-hand sides"));
     }
     for (number, b) in right.chunks_mut((n * columns).max(1)).enumerate() {
         let mut matrix = whole_matrix([&lower, &middle, &upper].map(|band| &band[number * n..][..n]));
@@ -93,12 +93,12 @@ fn eliminate(matrix: &mut [Complex64], b: &mut [Complex64], n: usize, columns: u
 pub(super) fn solve_perturbed(
     [below, diagonal, above, b]: [&ArrayLiteral; 4],
     result: &ArrayShape,
-) -> Result<ArrayLiteral, Failure> {
+) -> Result<ArrayLiteral, EvalFailure> {
     let (n, columns) = matrix_size(b.shape())?;
     let bands = [below, diagonal, above].map(load_all::<Complex64>);
     let mut right = load_all::<Complex64>(b);
     if bands.iter().any(|band| band.len() * columns != right.len()) {
-        return Err(Failure::malformed("the diagonals do not fit the right-hand sides"));
+        return Err(EvalFailure::malformed("the diagonals do not fit the right-hand sides"));
     }
     // Relative precision and least positive number of the type.
     let (epsilon, least) = match b.element_type() {

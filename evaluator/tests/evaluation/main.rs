@@ -5,7 +5,7 @@ mod builder;
 use std::collections::VecDeque;
 
 use evaluator::{
-    CustomCalls, Environment, EvalError, Failure, Value, evaluate, evaluate_instruction, evaluate_values,
+    CustomCalls, Environment, EvalError, EvalFailure, EvalValue, evaluate, evaluate_instruction, evaluate_values,
     reshape_in_order,
 };
 use hlo::graph::{Instruction, Module};
@@ -33,7 +33,7 @@ fn run(module: &Module, arguments: &[Literal], environment: &mut Environment<'_>
     evaluate(module, arguments, environment).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn failure(module: &Module, arguments: &[Literal], environment: &mut Environment<'_>) -> (String, Failure) {
+fn failure(module: &Module, arguments: &[Literal], environment: &mut Environment<'_>) -> (String, EvalFailure) {
     match evaluate(module, arguments, environment) {
         Err(EvalError::Instruction { instruction, failure, .. }) => (instruction, failure),
         other => panic!("{other:?}"),
@@ -71,7 +71,7 @@ fn infeed_and_outfeed_are_queues() {
     assert_eq!(run(&module, &[], &mut environment), Literal::scalar(7i32));
     assert_eq!(environment.outfeed.len(), 1);
     assert_eq!(environment.outfeed[0].as_array().unwrap().as_slice::<f32>().unwrap(), [2.0, 4.0]);
-    assert_eq!(failure(&module, &[], &mut environment), ("i".into(), Failure::Empty("the infeed queue".into())));
+    assert_eq!(failure(&module, &[], &mut environment), ("i".into(), EvalFailure::Empty("the infeed queue".into())));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn custom_call_example_of_the_document() {
     let mut environment = Environment::new();
     assert_eq!(
         failure(&module, &[], &mut environment),
-        ("z".into(), Failure::Unsupported("custom call `myfunc`".into()))
+        ("z".into(), EvalFailure::Unsupported("custom call `myfunc`".into()))
     );
     environment.custom_calls = Some(&functions);
     let result = run(&module, &[], &mut environment);
@@ -158,7 +158,7 @@ fn limits_stop_what_would_not_end_or_not_fit() {
     environment.step_limit = Some(1000);
     assert_eq!(evaluate(&forever, &[], &mut environment), Err(EvalError::StepLimit(1000)));
     let huge = entry("", "z = f32[] constant(0)\n ROOT b = f32[1000000,1000000,1000] broadcast(z), dimensions={}");
-    assert!(matches!(failure(&huge, &[], &mut Environment::new()), (name, Failure::TooLarge(_)) if name == "b"));
+    assert!(matches!(failure(&huge, &[], &mut Environment::new()), (name, EvalFailure::TooLarge(_)) if name == "b"));
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn empty_arrays_are_not_walked() {
 fn elided_constants_are_not_executed() {
     let module = entry("", "c = f32[3] constant({...})\n ROOT n = f32[3] negate(c)");
     let (name, failure) = failure(&module, &[], &mut Environment::new());
-    assert_eq!((name.as_str(), failure), ("c", Failure::Elided));
+    assert_eq!((name.as_str(), failure), ("c", EvalFailure::Elided));
 }
 
 #[test]
@@ -233,11 +233,11 @@ fn run_time_sizes_travel_through_operations() {
          ROOT r = (f32[2], s32[], f32[<=8,2]) tuple(s, g, c)",
     );
     let argument = ArrayLiteral::from_slice([2, 4], &[1f32, 2.0, 3.0, 100.0, 4.0, 5.0, 6.0, 100.0]).unwrap();
-    let result = evaluate_values(&module, vec![Value::array(argument)], &mut Environment::new()).unwrap();
-    let Value::Tuple(elements) = result else { panic!("not a tuple") };
+    let result = evaluate_values(&module, vec![EvalValue::array(argument)], &mut Environment::new()).unwrap();
+    let EvalValue::Tuple(elements) = result else { panic!("not a tuple") };
     assert_eq!(elements[0].to_literal().as_array().unwrap().as_slice::<f32>().unwrap(), [6.0, 15.0]);
     assert_eq!(elements[1].to_literal(), Literal::scalar(3i32));
-    let Value::Array(concatenated) = &elements[2] else { panic!("not an array") };
+    let EvalValue::Array(concatenated) = &elements[2] else { panic!("not an array") };
     assert_eq!(concatenated.sizes.as_deref(), Some(&[6i64, 2][..]));
     let compact = concatenated.compacted().unwrap();
     assert_eq!(compact.as_slice::<f32>().unwrap(), [1., 4., 2., 5., 3., 6., 1., 4., 2., 5., 3., 6.]);

@@ -183,7 +183,7 @@ fn divide_by_power_of_two<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, '
     if !is_power || divisor.abs() < least || reciprocal.abs() < least {
         return None;
     }
-    let Literal::Array(factor) = scalar_literal(element_type, graph_builder::Number::Float(reciprocal)) else {
+    let Literal::Array(factor) = scalar_literal(element_type, graph_builder::ConstantNumber::Float(reciprocal)) else {
         return None;
     };
     let factor = site.create_splat(factor, site.r#type)?;

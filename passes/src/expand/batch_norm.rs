@@ -6,7 +6,7 @@ use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::batch_norm::BatchNormAttributes;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Which elements of the operand count, where not all do.
 #[derive(Clone, Copy, Debug)]
@@ -72,12 +72,12 @@ impl<'b> Normalisation<'b> {
         let others: Vec<i64> = (0..self.sizes.len() as i64).filter(|&d| d != self.feature).collect();
         let value = match self.counted {
             Some(Counted { exists, .. }) => {
-                let zero = self.builder.filled(&self.builder.array(value), Number::Integer(0));
+                let zero = self.builder.filled(&self.builder.array(value), ConstantNumber::Integer(0));
                 self.builder.select(exists, value, zero)
             }
             None => value,
         };
-        self.builder.reduce(value, Number::Integer(0), &others, OpKind::Add)
+        self.builder.reduce(value, ConstantNumber::Integer(0), &others, OpKind::Add)
     }
 
     /// The sum over each feature divided by the number of its elements.
@@ -92,7 +92,7 @@ impl<'b> Normalisation<'b> {
             None => {
                 let others = (0..self.sizes.len()).filter(|&d| d as i64 != self.feature);
                 let count: f64 = others.map(|d| self.sizes[d] as f64).product();
-                self.builder.filled(&shape, Number::Float(count))
+                self.builder.filled(&shape, ConstantNumber::Float(count))
             }
         };
         self.builder.binary(OpKind::Divide, sums, count)
@@ -105,7 +105,7 @@ impl<'b> Normalisation<'b> {
     /// variance + epsilon
     fn with_epsilon(&mut self, variance: InstructionId) -> InstructionId {
         let shape = self.builder.array(variance);
-        let epsilon = self.builder.filled(&shape, Number::Float(self.epsilon));
+        let epsilon = self.builder.filled(&shape, ConstantNumber::Float(self.epsilon));
         self.binary(OpKind::Add, variance, epsilon)
     }
 

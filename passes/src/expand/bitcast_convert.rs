@@ -6,7 +6,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// The unsigned type of a width.
 fn unsigned(width: u32) -> Option<ElementType> {
@@ -41,7 +41,7 @@ pub(super) fn between_widths(
 fn shifts(builder: &mut GraphBuilder, wide: ElementType, sizes: &[i64], narrow_width: u32) -> InstructionId {
     let place = builder.iota(wide, sizes, sizes.len().saturating_sub(1));
     let shape = builder.array(place);
-    let width = builder.filled(&shape, Number::Integer(i64::from(narrow_width)));
+    let width = builder.filled(&shape, ConstantNumber::Integer(i64::from(narrow_width)));
     builder.binary(OpKind::Multiply, place, width)
 }
 
@@ -70,7 +70,7 @@ fn join(builder: &mut GraphBuilder, operand: InstructionId, to: ElementType) -> 
     let shifts = shifts(builder, wide, &sizes, from.bit_width());
     let moved = builder.binary(OpKind::ShiftLeft, parts, shifts);
     let last = sizes.len() as i64 - 1;
-    let joined = builder.reduce(moved, Number::Integer(0), &[last], OpKind::Or);
+    let joined = builder.reduce(moved, ConstantNumber::Integer(0), &[last], OpKind::Or);
     Some(builder.bitcast(joined, to))
 }
 

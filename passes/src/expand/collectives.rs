@@ -9,7 +9,7 @@ use hlo::ops::gather::GatherAttributes;
 use hlo::shape::Shape;
 
 use super::asynchronous::with_contexts;
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// The operands bare or as a tuple, as the shape says; `None` where its sizes show several replicas.
 fn as_shape(builder: &mut GraphBuilder, operands: &[InstructionId], shape: &Shape) -> Option<InstructionId> {
@@ -115,7 +115,7 @@ pub(super) fn ragged_all_to_all(
     });
     let row = builder.iota(ElementType::S64, &[rows], 0);
     let number = builder.binary(OpKind::Subtract, row, first_written);
-    let zero = builder.filled(&builder.array(number), Number::Integer(0));
+    let zero = builder.filled(&builder.array(number), ConstantNumber::Integer(0));
     let is_after = builder.compare(ComparisonDirection::Ge, number, zero);
     let is_before = builder.compare(ComparisonDirection::Lt, number, count);
     let is_sent = builder.binary(OpKind::And, is_after, is_before);

@@ -10,7 +10,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::scalar;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 pub(super) fn expand(
     builder: &mut GraphBuilder,
@@ -81,7 +81,7 @@ fn constant(builder: &GraphBuilder, id: InstructionId) -> Option<f64> {
 
 fn filled_like(builder: &mut GraphBuilder, value: InstructionId, number: f64) -> InstructionId {
     let shape = builder.array(value);
-    builder.filled(&shape, Number::Float(number))
+    builder.filled(&shape, ConstantNumber::Float(number))
 }
 
 fn reciprocal(builder: &mut GraphBuilder, value: InstructionId) -> InstructionId {

@@ -10,7 +10,7 @@ use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::ragged_dot::{RaggedDotAttributes, RaggedMode, group_sizes_prefix, ragged_mode};
 use hlo::shape::ArrayShape;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 pub(super) fn expand(
     builder: &mut GraphBuilder,
@@ -80,11 +80,11 @@ pub(super) fn expand(
     let products = builder.add(OpKind::Dot, all.clone(), &[lhs, rhs], numbers);
     let places: Vec<i64> = [group_place].into_iter().chain(0..deciding.len() as i64).collect();
     let in_group = builder.broadcast_in_dim(in_group, &all.dimensions, &places);
-    let zero = builder.filled(&all, Number::Integer(0));
+    let zero = builder.filled(&all, ConstantNumber::Integer(0));
     let kept = builder.select(in_group, products, zero);
     let is_predicate = result.element_type == ElementType::Pred;
     let sum = if is_predicate { OpKind::Or } else { OpKind::Add };
-    Some(builder.reduce(kept, Number::Integer(0), &[group_place], sum))
+    Some(builder.reduce(kept, ConstantNumber::Integer(0), &[group_place], sum))
 }
 
 /// In f32, where the result's type has no zero for what other groups have.
@@ -107,7 +107,7 @@ fn membership(builder: &mut GraphBuilder, group_sizes: InstructionId, extents: &
     let shape = builder.dimensions(group_sizes);
     let groups = *shape.last()?;
     let sizes = builder.convert(group_sizes, ElementType::S64);
-    let zero = builder.filled(&builder.array(sizes), Number::Integer(0));
+    let zero = builder.filled(&builder.array(sizes), ConstantNumber::Integer(0));
     let sizes = builder.binary(OpKind::Maximum, sizes, zero);
     // ends[…, i] = the sum of the sizes up to i
     let rank = shape.len();
@@ -117,9 +117,9 @@ fn membership(builder: &mut GraphBuilder, group_sizes: InstructionId, extents: &
     let counts = builder.compare(ComparisonDirection::Le, column, row);
     let others: Vec<i64> = (0..rank as i64 - 1).chain([rank as i64]).collect();
     let copies = builder.broadcast(sizes, &square, &others);
-    let nothing = builder.filled(&ArrayShape::new(ElementType::S64, square), Number::Integer(0));
+    let nothing = builder.filled(&ArrayShape::new(ElementType::S64, square), ConstantNumber::Integer(0));
     let counted = builder.select(counts, copies, nothing);
-    let ends = builder.reduce(counted, Number::Integer(0), &[rank as i64], OpKind::Add);
+    let ends = builder.reduce(counted, ConstantNumber::Integer(0), &[rank as i64], OpKind::Add);
     let starts = builder.binary(OpKind::Subtract, ends, sizes);
     let all: Vec<i64> = [groups].into_iter().chain(extents.iter().copied()).collect();
     let position = builder.iota(ElementType::S64, &all, extents.len());
@@ -148,6 +148,6 @@ fn masked(
     let copies = builder.broadcast(operand, &shape.dimensions, &kept);
     let places: Vec<i64> = [0].into_iter().chain(dimensions.iter().map(|d| d + 1)).collect();
     let in_group = builder.broadcast_in_dim(in_group, &shape.dimensions, &places);
-    let zero = builder.filled(&shape, Number::Integer(0));
+    let zero = builder.filled(&shape, ConstantNumber::Integer(0));
     builder.select(in_group, copies, zero)
 }

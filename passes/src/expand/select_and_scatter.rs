@@ -10,7 +10,7 @@ use hlo::ops::scatter::ScatterAttributes;
 use hlo::ops::select_and_scatter::SelectAndScatterAttributes;
 use hlo::shape::{ArrayShape, Shape};
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// `exists`, where given: `pred` of the dimensions of operand and source, false for what is to be left out.
 pub(crate) fn expand(
@@ -34,8 +34,8 @@ pub(crate) fn expand(
     let places = builder.iota(place_type, &[count], 0);
     let places = builder.reshape(places, &shape.dimensions);
     let places = without_some(builder, places, exists[0]);
-    let zero = builder.scalar(shape.element_type, Number::Integer(0));
-    let none = builder.scalar(place_type, Number::Integer(-1));
+    let zero = builder.scalar(shape.element_type, ConstantNumber::Integer(0));
+    let none = builder.scalar(place_type, ConstantNumber::Integer(-1));
     let chosen = Shape::Tuple(vec![
         ArrayShape::new(shape.element_type, windows.clone()).into(),
         ArrayShape::new(place_type, windows.clone()).into(),
@@ -59,7 +59,7 @@ pub(crate) fn expand(
 /// Places, -1 where nothing exists.
 fn without_some(builder: &mut GraphBuilder, places: InstructionId, exists: Option<InstructionId>) -> InstructionId {
     let Some(exists) = exists else { return places };
-    let none = builder.filled(&builder.array(places), Number::Integer(-1));
+    let none = builder.filled(&builder.array(places), ConstantNumber::Integer(-1));
     builder.select(exists, places, none)
 }
 
@@ -70,7 +70,7 @@ fn selection(name: &str, select: &Computation, value: ElementType, place: Elemen
     let mut number = 0..;
     let [first, first_place, second, second_place] =
         shapes.map(|shape| builder.parameter(number.next().unwrap_or_default(), shape));
-    let zero = builder.scalar(place, Number::Integer(0));
+    let zero = builder.scalar(place, ConstantNumber::Integer(0));
     let exists = builder.compare(ComparisonDirection::Ge, first_place, zero);
     let alone = builder.compare(ComparisonDirection::Lt, second_place, zero);
     let selected = builder.splice(select, &[first, second]);

@@ -23,7 +23,7 @@ use melior::ir::{BlockLike, BlockRef, OperationRef, Type, ValueLike};
 use mlir_ext::attributes;
 use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 
@@ -129,7 +129,7 @@ fn select_between_branches(builder: &mut GraphBuilder, instruction: &Instruction
         let is_chosen = match builder.element_type(selector) {
             ElementType::Pred => selector,
             element_type => {
-                let number = builder.scalar(element_type, Number::Integer(number as i64));
+                let number = builder.scalar(element_type, ConstantNumber::Integer(number as i64));
                 builder.compare(ComparisonDirection::Eq, selector, number)
             }
         };
@@ -166,7 +166,7 @@ fn counted_loop(
         return variables.to_vec();
     }
     let element_type = index_type(count);
-    let zero = builder.scalar(element_type, Number::Integer(0));
+    let zero = builder.scalar(element_type, ConstantNumber::Integer(0));
     let state = [&[zero], constants, variables].concat();
     let state = builder.tuple(&state);
     let shape = builder.shape(state).clone();
@@ -175,7 +175,7 @@ fn counted_loop(
     let mut condition = GraphBuilder::new(&format!("{name}.condition"));
     let parameter = condition.parameter(0, shape.clone());
     let index = condition.element(parameter, 0);
-    let end = condition.scalar(element_type, Number::Integer(count));
+    let end = condition.scalar(element_type, ConstantNumber::Integer(count));
     let goes_on = condition.compare(ComparisonDirection::Lt, index, end);
     let condition = condition.finish(format!("{name}.condition"), goes_on, Vec::new());
 
@@ -186,7 +186,7 @@ fn counted_loop(
     let (fixed, changing) = values[1..].split_at(constants.len());
     let iteration = Iteration { index: values[0], constants: fixed, variables: changing };
     let next = body(&mut inner, &iteration);
-    let one = inner.scalar(element_type, Number::Integer(1));
+    let one = inner.scalar(element_type, ConstantNumber::Integer(1));
     let index = inner.binary(OpKind::Add, values[0], one);
     let root = inner.tuple(&[&[index], fixed, &next].concat());
     let body = inner.finish(format!("{name}.body"), root, Vec::new());
@@ -197,7 +197,7 @@ fn counted_loop(
 
 /// A value and a number, combined.
 fn with_number(builder: &mut GraphBuilder, kind: OpKind, value: InstructionId, number: i64) -> InstructionId {
-    let number = builder.scalar(builder.element_type(value), Number::Integer(number));
+    let number = builder.scalar(builder.element_type(value), ConstantNumber::Integer(number));
     builder.binary(kind, value, number)
 }
 

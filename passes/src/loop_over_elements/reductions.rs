@@ -9,7 +9,7 @@ use hlo::ops::reduce_window::ReduceWindowAttributes;
 use hlo::shape::ArrayShape;
 
 use super::{as_declared, call, counted_loop, element_at, elements_at, flat, with_element, with_number};
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Element by element.
 pub(super) fn map(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
@@ -17,7 +17,7 @@ pub(super) fn map(builder: &mut GraphBuilder, instruction: &Instruction) -> Opti
     let result = instruction.shape.as_array()?;
     let operands: Vec<InstructionId> = instruction.operands.iter().map(|&operand| flat(builder, operand)).collect();
     let count = result.element_count();
-    let start = builder.filled(&ArrayShape::new(result.element_type, [count]), Number::Integer(0));
+    let start = builder.filled(&ArrayShape::new(result.element_type, [count]), ConstantNumber::Integer(0));
     let mapped = counted_loop(builder, count, &operands, &[start], |builder, at| {
         let arguments = elements_at(builder, at.constants, at.index);
         let results = call(builder, function, &arguments);
@@ -56,13 +56,13 @@ pub(super) fn reduce_window(builder: &mut GraphBuilder, instruction: &Instructio
     // Dimensions: the windows', then those inside of a window.
     let all = [&outside[..], &inside].concat();
     let places = ArrayShape::new(ElementType::S64, all.clone());
-    let mut place = builder.filled(&places, Number::Integer(0));
-    let mut exists = builder.filled(&places.with_element_type(ElementType::Pred), Number::Integer(1));
+    let mut place = builder.filled(&places, ConstantNumber::Integer(0));
+    let mut exists = builder.filled(&places.with_element_type(ElementType::Pred), ConstantNumber::Integer(1));
     for (d, w) in window.iter().enumerate() {
         let number = builder.iota(ElementType::S64, &all, d);
         let mut offset = builder.iota(ElementType::S64, &all, base.len() + d);
         if w.reversal {
-            let last = builder.filled(&places, Number::Integer(w.size - 1));
+            let last = builder.filled(&places, ConstantNumber::Integer(w.size - 1));
             offset = builder.binary(OpKind::Subtract, last, offset);
         }
         let start = spread(builder, OpKind::Multiply, number, w.stride);
@@ -77,7 +77,7 @@ pub(super) fn reduce_window(builder: &mut GraphBuilder, instruction: &Instructio
             (ComparisonDirection::Lt, index, base[d]),
             (ComparisonDirection::Eq, hole, 0),
         ] {
-            let bound = builder.filled(&places, Number::Integer(bound));
+            let bound = builder.filled(&places, ConstantNumber::Integer(bound));
             let holds = builder.compare(direction, value, bound);
             exists = builder.binary(OpKind::And, exists, holds);
         }
@@ -104,7 +104,7 @@ pub(super) fn reduce_window(builder: &mut GraphBuilder, instruction: &Instructio
 /// An array and a number, combined element by element.
 fn spread(builder: &mut GraphBuilder, kind: OpKind, array: InstructionId, number: i64) -> InstructionId {
     let shape = builder.array(array);
-    let number = builder.filled(&shape, Number::Integer(number));
+    let number = builder.filled(&shape, ConstantNumber::Integer(number));
     builder.binary(kind, array, number)
 }
 
@@ -151,7 +151,7 @@ mod tests {
     fn an_empty_reduction_is_its_initial_value() {
         let mut builder = GraphBuilder::new("test");
         let input = builder.parameter(0, Shape::array(ElementType::F32, [0]));
-        let initial = builder.scalar(ElementType::F32, Number::Integer(3));
+        let initial = builder.scalar(ElementType::F32, ConstantNumber::Integer(3));
         let function = crate::graph_builder::binary_computation("f", ElementType::F32, OpKind::Add);
         let folded = fold(&mut builder, &function, &[input], &[initial], 1, None);
         assert_eq!(builder.get(folded[0]).kind, OpKind::Broadcast);

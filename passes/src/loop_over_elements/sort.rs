@@ -6,7 +6,7 @@ use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::sort::SortAttributes;
 
 use super::{as_declared, call, counted_loop, element_at, elements_at, flat, index_type, with_element, with_number};
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 pub(super) fn sort(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
     let along = instruction.attributes::<SortAttributes>().ok()?.dimensions.0;
@@ -29,7 +29,7 @@ pub(super) fn sort(builder: &mut GraphBuilder, instruction: &Instruction) -> Opt
         .collect();
     let places = builder.iota(index_type(count), &[count], 0);
     let passes = if count == 0 { 0 } else { i64::from(u64::BITS - ((length - 1) as u64).leading_zeros()) };
-    let width = builder.scalar(index_type(count), Number::Integer(1));
+    let width = builder.scalar(index_type(count), ConstantNumber::Integer(1));
     let sorted = counted_loop(builder, passes, &rows, &[places, width], |builder, at| {
         let &[places, width] = at.variables else { return at.variables.to_vec() };
         let merged = merged(builder, comparator, at.constants, places, width, length);
@@ -58,7 +58,7 @@ fn merged(
 ) -> InstructionId {
     let count = builder.array(places).element_count();
     let element_type = builder.element_type(places);
-    let zero = builder.scalar(element_type, Number::Integer(0));
+    let zero = builder.scalar(element_type, ConstantNumber::Integer(0));
     let constants = [&[places, width], rows].concat();
     // Variables: the merged places, and what comes next in the left and the right run.
     let variables = [places, zero, zero];
@@ -78,7 +78,7 @@ fn merged(
             builder.binary(OpKind::Minimum, end, row_end)
         };
         let (left_end, right_end) = (end_after(width), end_after(pair));
-        let zero = builder.scalar(element_type, Number::Integer(0));
+        let zero = builder.scalar(element_type, ConstantNumber::Integer(0));
         let begins = builder.compare(ComparisonDirection::Eq, offset, zero);
         let left = builder.select(begins, start, left);
         let right = builder.select(begins, left_end, right);
@@ -95,7 +95,7 @@ fn merged(
         let place = builder.select(takes_right, right_place, left_place);
         let taken = builder.convert(takes_right, element_type);
         let right = builder.binary(OpKind::Add, right, taken);
-        let one = builder.scalar(element_type, Number::Integer(1));
+        let one = builder.scalar(element_type, ConstantNumber::Integer(1));
         let kept = builder.binary(OpKind::Subtract, one, taken);
         let left = builder.binary(OpKind::Add, left, kept);
         vec![with_element(builder, result, at.index, place), left, right]

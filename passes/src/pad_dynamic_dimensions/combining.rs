@@ -12,7 +12,7 @@ use hlo::shape::Shape;
 
 use super::sizes::{Arithmetic, ArraySizes, Sizes, bounded, existing, indices, masked};
 use super::{Site, Value};
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 impl Site<'_> {
     /// Sizes that the operands of a reduction share.
@@ -37,7 +37,7 @@ impl Site<'_> {
             self.operands[0] = masked(self.builder, self.operands[0], sizes, neutral);
             return Some(self.results(result_sizes));
         }
-        let yes = self.builder.scalar(ElementType::Pred, Number::Integer(1));
+        let yes = self.builder.scalar(ElementType::Pred, ConstantNumber::Integer(1));
         let (values, initial) = self.operands.split_at(inputs);
         let operands = [values, &[exists], initial, &[yes]].concat();
         let mut shapes: Vec<Shape> = bounded(&self.instruction.shape).leaves().into_iter().cloned().collect();
@@ -190,14 +190,14 @@ fn neutral_element(
     }
     let element_type = builder.element_type(operand);
     let number = match (root.kind, element_type) {
-        (OpKind::Add | OpKind::Or | OpKind::Xor, _) => Number::Integer(0),
-        (OpKind::Multiply, _) | (OpKind::And, ElementType::Pred) => Number::Integer(1),
-        (OpKind::And, _) => Number::Integer(-1),
+        (OpKind::Add | OpKind::Or | OpKind::Xor, _) => ConstantNumber::Integer(0),
+        (OpKind::Multiply, _) | (OpKind::And, ElementType::Pred) => ConstantNumber::Integer(1),
+        (OpKind::And, _) => ConstantNumber::Integer(-1),
         (OpKind::Maximum, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64) => {
-            Number::Float(f64::NEG_INFINITY)
+            ConstantNumber::Float(f64::NEG_INFINITY)
         }
         (OpKind::Minimum, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64) => {
-            Number::Float(f64::INFINITY)
+            ConstantNumber::Float(f64::INFINITY)
         }
         _ => return None,
     };

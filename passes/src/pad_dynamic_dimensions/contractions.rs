@@ -12,7 +12,7 @@ use hlo::shape::ArrayShape;
 
 use super::Site;
 use super::sizes::{Arithmetic, ArraySizes, indices, zeroed};
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 impl Site<'_> {
     pub(super) fn dot(&mut self) -> Option<(InstructionId, ArraySizes)> {
@@ -112,7 +112,7 @@ impl Site<'_> {
         let length = Arithmetic(builder).divided(size, groups);
         let shape = ArrayShape::new(ElementType::S32, [bounds[dimension]]);
         let position = builder.iota(ElementType::S32, &shape.dimensions, 0);
-        let room = builder.filled(&shape, Number::Integer(room));
+        let room = builder.filled(&shape, ConstantNumber::Integer(room));
         let length = builder.broadcast(length, &shape.dimensions, &[]);
         let group = builder.binary(OpKind::Divide, position, room);
         let inside = builder.binary(OpKind::Remainder, position, room);
@@ -121,7 +121,7 @@ impl Site<'_> {
         let exists = builder.compare(ComparisonDirection::Lt, inside, length);
         let moved = slices_at(builder, self.operands[operand], dimension, place);
         let exists = builder.broadcast(exists, &bounds, &[dimension as i64]);
-        let zero = builder.filled(&builder.array(moved), Number::Integer(0));
+        let zero = builder.filled(&builder.array(moved), ConstantNumber::Integer(0));
         self.operands[operand] = builder.select(exists, moved, zero);
     }
 
@@ -162,7 +162,7 @@ fn closed_up(
     // A length of zero leaves nothing to find, but is no divisor.
     let length = Arithmetic(builder).at_least(length, 1);
     let length = builder.broadcast(length, &shape.dimensions, &[]);
-    let room = builder.filled(&shape, Number::Integer(bound / groups));
+    let room = builder.filled(&shape, ConstantNumber::Integer(bound / groups));
     let group = builder.binary(OpKind::Divide, position, length);
     let inside = builder.binary(OpKind::Remainder, position, length);
     let start = builder.binary(OpKind::Multiply, group, room);

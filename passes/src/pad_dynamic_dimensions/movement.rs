@@ -18,7 +18,7 @@ use hlo::shape::{ArrayShape, Shape};
 
 use super::sizes::{Arithmetic, ArraySizes, Sizes, existing, indices, masked};
 use super::{Site, Value};
-use crate::graph_builder::Number;
+use crate::graph_builder::ConstantNumber;
 use crate::scatter_places::ScatterPlaces;
 
 type Moved = Option<(InstructionId, ArraySizes)>;
@@ -55,7 +55,7 @@ impl Site<'_> {
     fn without_first(&mut self, value: InstructionId, dimension: usize, size: InstructionId) -> InstructionId {
         let dimensions = self.builder.dimensions(value);
         let bound = dimensions[dimension];
-        let zero = self.builder.scalar(self.builder.element_type(value), Number::Integer(0));
+        let zero = self.builder.scalar(self.builder.element_type(value), ConstantNumber::Integer(0));
         let longer = self.builder.pad_high(value, zero, dimension, bound);
         let mut arithmetic = Arithmetic(self.builder);
         let bound = arithmetic.constant(bound);
@@ -131,7 +131,7 @@ impl Site<'_> {
         if let Some(exists) = existing(self.builder, &bounds, &update_sizes) {
             let (operand, update) = (self.operands[0], self.operands[1]);
             // A window at the end may reach beyond the bound: it is written into a longer array.
-            let zero = self.builder.scalar(self.builder.element_type(operand), Number::Integer(0));
+            let zero = self.builder.scalar(self.builder.element_type(operand), ConstantNumber::Integer(0));
             let mut longer = operand;
             for (dimension, &bound) in bounds.iter().enumerate() {
                 if update_sizes[dimension].is_some() {
@@ -195,7 +195,7 @@ impl Site<'_> {
             return Some((self.unchanged(), sizes));
         }
         let shape = ArrayShape::new(self.instruction.shape.as_array()?.element_type, self.result_dimensions());
-        let mut result = self.builder.filled(&shape, Number::Integer(0));
+        let mut result = self.builder.filled(&shape, ConstantNumber::Integer(0));
         let mut end = Arithmetic(self.builder).constant(0);
         for (operand, length) in lengths.into_iter().enumerate() {
             let bound = self.dimensions_of(operand)[along];
@@ -274,7 +274,7 @@ impl Site<'_> {
         let element_type = self.builder.element_type(self.operands[0]);
         let count: i64 = bounds.iter().product();
         if count == 0 {
-            let zero = self.builder.scalar(element_type, Number::Integer(0));
+            let zero = self.builder.scalar(element_type, ConstantNumber::Integer(0));
             return self.builder.broadcast(zero, &dimensions, &[]);
         }
         let spread = |site: &mut Self, size: Option<InstructionId>, bound: i64| {
@@ -285,7 +285,7 @@ impl Site<'_> {
         };
         // Number of the element among those that exist, from its index in the result.
         let shape = ArrayShape::new(ElementType::S32, dimensions.clone());
-        let mut rest = self.builder.filled(&shape, Number::Integer(0));
+        let mut rest = self.builder.filled(&shape, ConstantNumber::Integer(0));
         for (d, &size) in sizes.iter().enumerate() {
             let size = spread(self, size, dimensions[d]);
             let index = self.builder.iota(ElementType::S32, &dimensions, d);
@@ -293,13 +293,13 @@ impl Site<'_> {
             rest = self.builder.binary(OpKind::Add, scaled, index);
         }
         // Its place in the operand's data.
-        let mut place = self.builder.filled(&shape, Number::Integer(0));
+        let mut place = self.builder.filled(&shape, ConstantNumber::Integer(0));
         let mut stride = 1;
         for d in (0..bounds.len()).rev() {
             let size = spread(self, operand_sizes[d], bounds[d]);
             let index = self.builder.binary(OpKind::Remainder, rest, size);
             rest = self.builder.binary(OpKind::Divide, rest, size);
-            let step = self.builder.filled(&shape, Number::Integer(stride));
+            let step = self.builder.filled(&shape, ConstantNumber::Integer(stride));
             let offset = self.builder.binary(OpKind::Multiply, index, step);
             place = self.builder.binary(OpKind::Add, place, offset);
             stride *= bounds[d];
@@ -354,7 +354,7 @@ impl Site<'_> {
             return changed;
         }
         let number = self.builder.iota(ElementType::S32, &shape.dimensions, vector_dim);
-        let wanted = self.builder.filled(&self.builder.array(number), Number::Integer(component as i64));
+        let wanted = self.builder.filled(&self.builder.array(number), ConstantNumber::Integer(component as i64));
         let is_component = self.builder.compare(ComparisonDirection::Eq, number, wanted);
         self.builder.select(is_component, changed, indices)
     }
@@ -387,7 +387,7 @@ impl Site<'_> {
         if let Some(exists) = existing(self.builder, &self.builder.dimensions(operands[2]), &update_sizes) {
             fits = self.builder.binary(OpKind::And, fits, exists);
         }
-        let nowhere = self.builder.filled(&self.builder.array(place), Number::Integer(-1));
+        let nowhere = self.builder.filled(&self.builder.array(place), ConstantNumber::Integer(-1));
         let place = self.builder.select(fits, place, nowhere);
         let updates: i64 = self.builder.array(place).element_count();
         let place = self.builder.reshape(place, &[updates, 1]);

@@ -6,7 +6,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::shape::{ArrayShape, Shape};
 
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Sizes of an array: an `s32` scalar for each dimension whose size is less than its bound at run time.
 pub(super) type ArraySizes = Vec<Option<InstructionId>>;
@@ -62,7 +62,9 @@ impl Sizes {
                 for (dimension, size) in sizes.iter().enumerate() {
                     if array.is_dynamic_dimension(dimension) {
                         let bound = array.dimensions[dimension];
-                        declared.push(size.unwrap_or_else(|| builder.scalar(ElementType::S32, Number::Integer(bound))));
+                        declared.push(
+                            size.unwrap_or_else(|| builder.scalar(ElementType::S32, ConstantNumber::Integer(bound))),
+                        );
                     }
                 }
             }
@@ -115,7 +117,7 @@ pub(super) struct Arithmetic<'b>(pub(super) &'b mut GraphBuilder);
 
 impl Arithmetic<'_> {
     pub(super) fn constant(&mut self, value: i64) -> InstructionId {
-        self.0.scalar(ElementType::S32, Number::Integer(value))
+        self.0.scalar(ElementType::S32, ConstantNumber::Integer(value))
     }
 
     /// The size, or the bound where there is none.
@@ -204,7 +206,7 @@ pub(super) fn zeroed(
     if sizes.iter().all(Option::is_none) {
         return operand;
     }
-    let zero = builder.scalar(builder.element_type(operand), Number::Integer(0));
+    let zero = builder.scalar(builder.element_type(operand), ConstantNumber::Integer(0));
     masked(builder, operand, sizes, zero)
 }
 

@@ -8,11 +8,11 @@ use halo::pipeline::Phase;
 use hlo::dialect::PrintOptions;
 use lowering_llvm::Target;
 use mlir_ext::pass_pipeline::Instrumentation;
-use tools::emit::{self, DEFAULT_PTX, Emit, EmitOptions, Output, Platform};
+use tools::emit::{self, DEFAULT_PTX, EmitOptions, Output, Platform, Stage};
 use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
-use tools::pass_run::Trace;
+use tools::pass_run::PassTrace;
 use tools::{outer_boundary, verify_diagnostics};
 
 /// Runs passes on a program and shows it at any stage of compilation.
@@ -26,7 +26,7 @@ struct Options {
     file: PathBuf,
     /// Stage to show; without it the program as it is after the passes.
     #[arg(long, value_enum)]
-    emit: Option<Emit>,
+    emit: Option<Stage>,
     /// Passes to run first: a pipeline in which passes on functions need no func.func(…) around them.
     #[arg(long, value_name = "PASS,…", default_value = "", conflicts_with = "pass_pipeline")]
     passes: String,
@@ -190,11 +190,11 @@ impl Options {
     /// Refuses flags that would have no effect.
     fn check(&self) -> Result<(), ToolError> {
         let refuse = |flag: &str, needs: &str| Err(ToolError::Usage(format!("{flag} needs {needs}")));
-        let emits = |stages: &[Emit]| self.emit.is_some_and(|emit| stages.contains(&emit));
-        if self.map.is_some() && !emits(&[Emit::IndexingMap]) {
+        let emits = |stages: &[Stage]| self.emit.is_some_and(|emit| stages.contains(&emit));
+        if self.map.is_some() && !emits(&[Stage::IndexingMap]) {
             return refuse("--map", "--emit=indexing-map");
         }
-        if emits(&[Emit::IndexingMap]) && self.map.is_none() {
+        if emits(&[Stage::IndexingMap]) && self.map.is_none() {
             return refuse("--emit=indexing-map", "--map");
         }
         let of_indexing = [
@@ -202,13 +202,13 @@ impl Options {
             ("--direction", self.direction.is_some()),
             ("--json", self.json),
         ];
-        if let Some((flag, _)) = of_indexing.into_iter().find(|(_, given)| *given && !emits(&[Emit::Indexing])) {
+        if let Some((flag, _)) = of_indexing.into_iter().find(|(_, given)| *given && !emits(&[Stage::Indexing])) {
             return refuse(flag, "--emit=indexing");
         }
-        if self.no_simplify && !emits(&[Emit::Indexing, Emit::IndexingMap]) {
+        if self.no_simplify && !emits(&[Stage::Indexing, Stage::IndexingMap]) {
             return refuse("--no-simplify", "--emit=indexing or --emit=indexing-map");
         }
-        let phase = self.compile_to.or(self.emit.map(Emit::phase)).unwrap_or(Phase::Input);
+        let phase = self.compile_to.or(self.emit.map(Stage::phase)).unwrap_or(Phase::Input);
         let compiles = phase > Phase::Input;
         let of_compilation = [
             ("--strict", self.strict),
@@ -225,7 +225,7 @@ impl Options {
             return refuse("--target-cpu", "a stage of compilation from affine on");
         }
         let prints_mlir = self.compile_to.is_some()
-            || self.emit.is_none_or(Emit::is_mlir)
+            || self.emit.is_none_or(Stage::is_mlir)
             || self.dump_to.is_some()
             || self.print_ir_tree_dir.is_some()
             || !self.instrumentation().print_before.is_empty()
@@ -237,7 +237,7 @@ impl Options {
         {
             return refuse(flag, "a stage that is printed as MLIR");
         }
-        if self.split_input_file && emits(&[Emit::Obj]) && !self.verify_diagnostics {
+        if self.split_input_file && emits(&[Stage::Obj]) && !self.verify_diagnostics {
             return Err(ToolError::Usage("--split-input-file makes several object files, which have no place".into()));
         }
         if self.split_input_file && (self.dump_to.is_some() || self.print_ir_tree_dir.is_some()) {
@@ -297,7 +297,7 @@ impl Options {
             parallel: self.parallel,
             excess_precision: !self.strict,
             print: self.print_options(),
-            trace: Trace {
+            trace: PassTrace {
                 instrumentation: self.instrumentation(),
                 tree: self.print_ir_tree_dir.clone(),
                 dump: self.dump_to.clone(),

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use tools::engine::Engine;
 use tools::error::ToolError;
 use tools::outer_boundary::{self, DIFFERS};
-use tools::run::{self, Case, InputFiles, Settings};
+use tools::run::{self, InputFiles, RunCase, Settings};
 use tools::time_limit;
 
 /// Runs an HLO program on data, times it, and checks its results.
@@ -118,7 +118,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
             |answer| outer_boundary::print(format!("{answer}\n")),
         );
     }
-    let case = Case {
+    let case = RunCase {
         module: options.module.unwrap_or_default(),
         spec: options.spec,
         inputs: match options.inputs {

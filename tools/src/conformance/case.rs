@@ -22,7 +22,7 @@ struct Line {
     #[serde(rename = "type")]
     element_type: String,
     what: String,
-    source: Source,
+    source: ResultSource,
     hlo: String,
     inputs: Vec<String>,
     results: Vec<String>,
@@ -35,7 +35,7 @@ struct Line {
 /// Where the expected results come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Source {
+pub enum ResultSource {
     /// XLA:CPU ran the program.
     Xla,
     /// The operation computed in more bits and rounded once, where XLA:CPU has no code or flushes denormals.
@@ -46,7 +46,7 @@ pub enum Source {
 
 /// One program with inputs and expected results.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct ConformanceCase {
     /// The operation it is about.
     pub op: OpKind,
     /// The element type it is about.
@@ -54,7 +54,7 @@ pub struct Case {
     /// What is special about it.
     pub what: String,
     /// Where the results come from.
-    pub source: Source,
+    pub source: ResultSource,
     text: SourceText,
     inputs: Vec<String>,
     results: Vec<String>,
@@ -81,16 +81,16 @@ pub struct LoadedCase {
 ///
 /// # Errors
 /// For files that cannot be read, lines that are no cases, and names of no operation or element type.
-pub fn read_family(path: &Path) -> Result<BTreeMap<OpKind, Vec<Arc<Case>>>, ToolError> {
+pub fn read_family(path: &Path) -> Result<BTreeMap<OpKind, Vec<Arc<ConformanceCase>>>, ToolError> {
     let file = SourceText::read(path)?;
-    let mut cases: BTreeMap<OpKind, Vec<Arc<Case>>> = BTreeMap::new();
+    let mut cases: BTreeMap<OpKind, Vec<Arc<ConformanceCase>>> = BTreeMap::new();
     for (number, line) in file.text.lines().enumerate() {
         let located = |message: String| ToolError::data(path, format!("line {}: {message}", number + 1));
         let line: Line = serde_json::from_str(line).map_err(|error| located(error.to_string()))?;
         let op: OpKind = line.op.parse().map_err(|error| located(format!("{error}")))?;
         let element_type: ElementType = line.element_type.parse().map_err(|error| located(format!("{error}")))?;
         let text = SourceText { path: path.to_path_buf(), text: line.hlo.into() };
-        let case = Case {
+        let case = ConformanceCase {
             op,
             element_type,
             what: line.what,
@@ -106,7 +106,7 @@ pub fn read_family(path: &Path) -> Result<BTreeMap<OpKind, Vec<Arc<Case>>>, Tool
     Ok(cases)
 }
 
-impl Case {
+impl ConformanceCase {
     /// Its name: the operation, the element type and what is special.
     pub fn name(&self) -> String {
         format!("{} {} {}", self.op, self.element_type, self.what)

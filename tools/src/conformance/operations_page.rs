@@ -12,14 +12,14 @@ use hlo::ops;
 use lowering_llvm::Target;
 use melior::Context;
 
-use super::case::Case;
+use super::case::ConformanceCase;
 use super::gaps::Gaps;
-use crate::emit::{self, Emit, EmitOptions, Platform};
+use crate::emit::{self, EmitOptions, Platform, Stage};
 
 /// What the page is made from.
 pub struct Sources<'a> {
     /// The conformance cases of every family.
-    pub cases: &'a BTreeMap<OpKind, Vec<Arc<Case>>>,
+    pub cases: &'a BTreeMap<OpKind, Vec<Arc<ConformanceCase>>>,
     /// The files of `dialects/hlo/tests/op_rules`: lines `rule: operation` are refused.
     pub rules: &'a str,
     /// Operations without compiled code.
@@ -85,18 +85,18 @@ fn refused_programs(rules: &str) -> BTreeMap<&str, usize> {
 }
 
 /// A few cases that stand for the others: the first ones, and the first in `f32`.
-fn representatives(cases: &[Arc<Case>]) -> impl Iterator<Item = &Case> {
+fn representatives(cases: &[Arc<ConformanceCase>]) -> impl Iterator<Item = &ConformanceCase> {
     let single = cases.iter().filter(|case| case.element_type == ElementType::F32);
     cases.iter().take(2).chain(single.take(2)).map(Arc::as_ref)
 }
 
-fn lowers_to_ptx(case: &Case) -> bool {
-    let options = EmitOptions::new(Emit::Affine, Platform::Cuda, Target::nvptx("sm_90", "+ptx80"));
+fn lowers_to_ptx(case: &ConformanceCase) -> bool {
+    let options = EmitOptions::new(Stage::Affine, Platform::Cuda, Target::nvptx("sm_90", "+ptx80"));
     emit::emit(case.source_text(), &options).is_ok()
 }
 
 /// Whether the maps from each instruction of the kind to its operands are known.
-fn has_maps(kind: OpKind, case: &Case) -> bool {
+fn has_maps(kind: OpKind, case: &ConformanceCase) -> bool {
     let Ok(module) = case.source_text().module() else { return false };
     module.functions.iter().any(|function| maps_are_known(kind, function))
 }

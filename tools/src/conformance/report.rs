@@ -6,12 +6,12 @@ use std::fmt;
 use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
 
-use super::case::{Case, Source};
+use super::case::{ConformanceCase, ResultSource};
 use super::tolerance;
 
 /// How a case came out on one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CaseOutcome {
     /// The results agree.
     Agrees,
     /// It has no compiled code; the compiler's message.
@@ -32,10 +32,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &CaseOutcome) {
         self.cases += 1;
-        self.agree += usize::from(*outcome == Outcome::Agrees);
-        self.unsupported += usize::from(matches!(outcome, Outcome::Unsupported(_)));
+        self.agree += usize::from(*outcome == CaseOutcome::Agrees);
+        self.unsupported += usize::from(matches!(outcome, CaseOutcome::Unsupported(_)));
     }
 }
 
@@ -52,16 +52,16 @@ impl fmt::Display for Counts {
 
 /// The counts of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct ConformanceReport {
     total: BTreeMap<&'static str, Counts>,
     by_op: BTreeMap<(OpKind, &'static str), Counts>,
     by_type: BTreeMap<(ElementType, &'static str), Counts>,
-    by_source: BTreeMap<(Source, &'static str), Counts>,
+    by_source: BTreeMap<(ResultSource, &'static str), Counts>,
 }
 
-impl Report {
+impl ConformanceReport {
     /// Counts a case that ran on an engine.
-    pub fn add(&mut self, engine: &'static str, case: &Case, outcome: &Outcome) {
+    pub fn add(&mut self, engine: &'static str, case: &ConformanceCase, outcome: &CaseOutcome) {
         self.total.entry(engine).or_default().add(outcome);
         self.by_op.entry((case.op, engine)).or_default().add(outcome);
         self.by_type.entry((case.element_type, engine)).or_default().add(outcome);
@@ -74,7 +74,7 @@ impl Report {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for ConformanceReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "conformance: cases that agree, by engine")?;
         for (engine, counts) in &self.total {

@@ -10,31 +10,31 @@ use hlo::literal::{ArrayLiteral, Literal};
 use lowering_affine::error::LoweringError;
 use lowering_affine::library_calls::primitive_type;
 
-use super::case::{Case, LoadedCase};
+use super::case::{ConformanceCase, LoadedCase};
 use super::difference::difference;
 use super::joined::{join, member_of};
-use super::report::Outcome;
+use super::report::CaseOutcome;
 use super::tolerance;
 
 /// Cases that are compiled as one program.
 const JOINED: usize = 48;
 
 /// Prints each program and reads it back: both modules must be equal.
-pub fn parse(cases: &[Arc<Case>]) -> Vec<Outcome> {
+pub fn parse(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     each(cases, |case| {
         let module = case.load()?.module;
         let printed = hlo_text::print(&module);
         let again = hlo_text::read(&printed).map_err(|error| format!("{error:?}"))?;
         Ok(if again == module {
-            Outcome::Agrees
+            CaseOutcome::Agrees
         } else {
-            Outcome::Fails(format!("reads as another module:\n{printed}"))
+            CaseOutcome::Fails(format!("reads as another module:\n{printed}"))
         })
     })
 }
 
 /// Verifies each program in the `hlo` dialect and brings it back: both graphs must be equal.
-pub fn verify(cases: &[Arc<Case>]) -> Vec<Outcome> {
+pub fn verify(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     let context = dialect::context();
     each(cases, |case| {
         let module = case.load()?.module;
@@ -42,20 +42,27 @@ pub fn verify(cases: &[Arc<Case>]) -> Vec<Outcome> {
             .and_then(|mlir| dialect::verify(&mlir).map(|()| mlir))
             .and_then(|mlir| dialect::mlir_to_graph(&mlir))
             .map_err(|error| error.to_string())?;
-        Ok(if bridged == module { Outcome::Agrees } else { Outcome::Fails("comes back as another module".into()) })
+        Ok(if bridged == module {
+            CaseOutcome::Agrees
+        } else {
+            CaseOutcome::Fails("comes back as another module".into())
+        })
     })
 }
 
-fn each(cases: &[Arc<Case>], run: impl Fn(&Case) -> Result<Outcome, String>) -> Vec<Outcome> {
-    cases.iter().map(|case| run(case).unwrap_or_else(Outcome::Fails)).collect()
+fn each(
+    cases: &[Arc<ConformanceCase>],
+    run: impl Fn(&ConformanceCase) -> Result<CaseOutcome, String>,
+) -> Vec<CaseOutcome> {
+    cases.iter().map(|case| run(case).unwrap_or_else(CaseOutcome::Fails)).collect()
 }
 
 /// Evaluates each case.
-pub fn evaluate(cases: &[Arc<Case>]) -> Vec<Outcome> {
+pub fn evaluate(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     each(cases, evaluate_one)
 }
 
-fn evaluate_one(case: &Case) -> Result<Outcome, String> {
+fn evaluate_one(case: &ConformanceCase) -> Result<CaseOutcome, String> {
     let loaded = case.load()?;
     let mut environment = Environment::default();
     environment.infeed.extend(loaded.fed.iter().map(|arrays| match arrays.as_slice() {
@@ -70,18 +77,18 @@ fn evaluate_one(case: &Case) -> Result<Outcome, String> {
 }
 
 /// Compiles and runs the cases, many in one program.
-pub fn execute(cases: &[Arc<Case>]) -> Vec<Outcome> {
+pub fn execute(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
     cases.chunks(size).flat_map(execute_together).collect()
 }
 
-fn execute_together(cases: &[Arc<Case>]) -> Vec<Outcome> {
-    let mut outcomes: Vec<Option<Outcome>> = vec![None; cases.len()];
+fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
+    let mut outcomes: Vec<Option<CaseOutcome>> = vec![None; cases.len()];
     let mut loaded: Vec<(usize, LoadedCase)> = Vec::new();
     for (number, case) in cases.iter().enumerate() {
         match case.load() {
             Ok(case) => loaded.push((number, case)),
-            Err(message) => outcomes[number] = Some(Outcome::Fails(message)),
+            Err(message) => outcomes[number] = Some(CaseOutcome::Fails(message)),
         }
     }
     while !loaded.is_empty() {
@@ -115,7 +122,7 @@ fn execute_together(cases: &[Arc<Case>]) -> Vec<Outcome> {
             }
         }
     }
-    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| Outcome::Fails("it did not run".into()))).collect()
+    outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| CaseOutcome::Fails("it did not run".into()))).collect()
 }
 
 /// Results of a joined program, one for each member, and the bytes of the arrays that it wrote to its `outfeed`.
@@ -126,14 +133,14 @@ fn compile_and_run<'f>(
     module: &Module,
     inputs: &[Literal],
     fed: impl Iterator<Item = &'f Vec<ArrayLiteral>>,
-) -> Result<Ran, (Outcome, Option<usize>)> {
+) -> Result<Ran, (CaseOutcome, Option<usize>)> {
     let failed = |error: halo::Error| {
         let member = match &error {
             halo::Error::Lowering(LoweringError::Unsupported { instruction, .. }) => member_of(instruction),
             _ => None,
         };
         let text = error.to_string();
-        (if error.is_unsupported() { Outcome::Unsupported(text) } else { Outcome::Fails(text) }, member)
+        (if error.is_unsupported() { CaseOutcome::Unsupported(text) } else { CaseOutcome::Fails(text) }, member)
     };
     let executable = halo::Client::with_threads(1)
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
@@ -154,7 +161,7 @@ fn compile_and_run<'f>(
     }
     match result {
         Literal::Tuple(results) => Ok((results, written)),
-        _ => Err((Outcome::Fails("the joined program gave no tuple".into()), None)),
+        _ => Err((CaseOutcome::Fails("the joined program gave no tuple".into()), None)),
     }
 }
 
@@ -164,14 +171,14 @@ fn arrays_of(value: &Literal) -> Vec<ArrayLiteral> {
 }
 
 /// Compares the results of a case, and what it wrote, with what is expected.
-fn compare(case: &Case, loaded: &LoadedCase, found: &[ArrayLiteral]) -> Outcome {
+fn compare(case: &ConformanceCase, loaded: &LoadedCase, found: &[ArrayLiteral]) -> CaseOutcome {
     let expected: Vec<&ArrayLiteral> = loaded.results.iter().chain(&loaded.written).collect();
     if found.len() != expected.len() {
-        return Outcome::Fails(format!("expected {} arrays, got {}", expected.len(), found.len()));
+        return CaseOutcome::Fails(format!("expected {} arrays, got {}", expected.len(), found.len()));
     }
     let mut differences = found.iter().zip(expected).filter_map(|(found, expected)| {
         let measure = tolerance::measure(case.op, case.element_type);
         difference(found, expected, measure, tolerance::flushes_denormals(case.source))
     });
-    differences.next().map_or(Outcome::Agrees, Outcome::Fails)
+    differences.next().map_or(CaseOutcome::Agrees, CaseOutcome::Fails)
 }

@@ -4,7 +4,7 @@ use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, ElementCost};
 
-use super::case::Source;
+use super::case::ResultSource;
 
 /// How far a result may be from the expected one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -131,8 +131,8 @@ pub fn rows() -> impl Iterator<Item = String> {
 }
 
 /// Whether a result may be denormal where zero is expected: XLA:CPU flushes denormals to zero, halo keeps them.
-pub fn flushes_denormals(source: Source) -> bool {
-    source == Source::Xla
+pub fn flushes_denormals(source: ResultSource) -> bool {
+    source == ResultSource::Xla
 }
 
 /// Distance from 1 to the next value of a float or of the parts of a complex number.

@@ -23,4 +23,4 @@ mod patterns;
 mod run_line;
 mod runner;
 
-pub use runner::{Outcome, run_file};
+pub use runner::{FileOutcome, run_file};

@@ -11,7 +11,7 @@ use super::case::{Case, ExpectedError, TestLine, read_cases};
 use super::expectation;
 use super::patterns::check_output;
 use super::run_line::ExpectedRun;
-use crate::emit::{self, Emit, EmitOptions, Platform};
+use crate::emit::{self, EmitOptions, Platform, Stage};
 use crate::engine::{Engine, LoadOptions, LoadedProgram};
 use crate::error::ToolError;
 use crate::indexing_report::{self, Direction, ReportOptions};
@@ -22,7 +22,7 @@ const GPU: &str = "sm_90";
 
 /// How a file came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FileOutcome {
     /// Every case passed.
     Passed,
     /// A part of it cannot run on this machine.
@@ -32,11 +32,11 @@ pub enum Outcome {
 }
 
 /// Runs a file. With `bless`, `expect` blocks are rewritten and the comparison with them passes.
-pub fn run_file(path: &Path, bless: bool) -> Outcome {
+pub fn run_file(path: &Path, bless: bool) -> FileOutcome {
     match run_cases(path, bless) {
-        Ok(None) => Outcome::Passed,
-        Ok(Some(reason)) => Outcome::Skipped(reason),
-        Err(message) => Outcome::Failed(message),
+        Ok(None) => FileOutcome::Passed,
+        Ok(Some(reason)) => FileOutcome::Skipped(reason),
+        Err(message) => FileOutcome::Failed(message),
     }
 }
 
@@ -126,11 +126,11 @@ impl CommandResult {
 
 fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let arguments: Vec<&str> = test.arguments.iter().map(String::as_str).collect();
-    let emitted = |passes: &str, stage: Emit| {
+    let emitted = |passes: &str, stage: Stage| {
         emit_text(source_text, passes, stage, Platform::Cpu).map(CommandResult::text).map_err(|error| error.render())
     };
     // MLIR must read back; that alone checks something.
-    let emitted_mlir = |stage: Emit| {
+    let emitted_mlir = |stage: Stage| {
         let result = emitted("", stage)?;
         let text = result.output.as_deref().unwrap_or_default();
         emit::check_mlir_text(text).map_err(|error| error.render())?;
@@ -141,14 +141,14 @@ fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result
         ("verify", []) => verify(case, source_text),
         ("interpret", []) => interpret(case, source_text),
         ("run", ["cpu"]) => run(case, source_text),
-        ("pass", [passes]) => emitted(passes, Emit::Hlo),
-        ("buffers", []) => emitted_mlir(Emit::Buffers),
-        ("dialect", []) => emitted_mlir(Emit::Mlir),
+        ("pass", [passes]) => emitted(passes, Stage::Hlo),
+        ("buffers", []) => emitted_mlir(Stage::Buffers),
+        ("dialect", []) => emitted_mlir(Stage::Mlir),
         ("indexing", directions) => indexing(source_text, directions).map(CommandResult::text),
-        ("fusions", []) => emitted("", Emit::Fusions),
-        ("lower", []) => emitted_mlir(Emit::Affine),
-        ("llvm-dialect", []) => emitted_mlir(Emit::LlvmDialect),
-        ("llvm", []) => emitted("", Emit::Llvm),
+        ("fusions", []) => emitted("", Stage::Fusions),
+        ("lower", []) => emitted_mlir(Stage::Affine),
+        ("llvm-dialect", []) => emitted_mlir(Stage::LlvmDialect),
+        ("llvm", []) => emitted("", Stage::Llvm),
         ("nvptx", []) => nvptx(case, source_text),
         (command, _) => Err(format!("no such command: `{command} {}`", arguments.join(" "))),
     }
@@ -257,7 +257,7 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
 
 /// The PTX; assembled too where `ptxas` is installed.
 fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
-    match emit_text(source_text, "", Emit::Ptx, Platform::Cuda) {
+    match emit_text(source_text, "", Stage::Ptx, Platform::Cuda) {
         Ok(text) => {
             let assembled = ptxas::assemble(&text, GPU).map_err(|error| error.to_string())?;
             let skipped = assembled.is_none().then(|| "ptxas is not installed".to_string());
@@ -271,7 +271,7 @@ fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String>
 }
 
 /// A stage for a processor that does not depend on the host, with AVX2.
-fn emit_text(source_text: &SourceText, passes: &str, stage: Emit, platform: Platform) -> Result<String, ToolError> {
+fn emit_text(source_text: &SourceText, passes: &str, stage: Stage, platform: Platform) -> Result<String, ToolError> {
     let target = match platform {
         Platform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
         Platform::Cuda => Target::nvptx(GPU, "+ptx80"),

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use evaluator::{Environment, EvalError, Failure};
+use evaluator::{Environment, EvalError, EvalFailure};
 use halo::{Client, CompileOptions};
 use hlo::graph::{Computation, Module};
 use hlo::literal::Literal;
@@ -16,7 +16,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
 use hlo::shape::Shape;
 
-use super::Stage;
+use super::MutantStage;
 use crate::compare::{self, Tolerance};
 use crate::fill::{self, FillRange};
 use crate::value_text;
@@ -27,12 +27,12 @@ const MOST_ELEMENTS: i64 = 1 << 14;
 const MOST_STEPS: u64 = 20_000;
 
 /// Judges a text; an error is what is wrong with halo.
-pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<Stage, String> {
+pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<MutantStage, String> {
     let module = match hlo_text::read(text) {
         Ok(module) => module,
         Err(errors) => {
             errors.render("mutant.hlo", text);
-            return Ok(Stage::Invalid);
+            return Ok(MutantStage::Invalid);
         }
     };
     let printed = hlo_text::print(&module);
@@ -45,19 +45,19 @@ pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<Stage, Str
     }
     let traits = Traits::of(&module);
     if traits.is_large {
-        return Ok(Stage::NotRun);
+        return Ok(MutantStage::NotRun);
     }
-    let Some(arguments) = arguments(seed, &module) else { return Ok(Stage::NotRun) };
+    let Some(arguments) = arguments(seed, &module) else { return Ok(MutantStage::NotRun) };
     let mut environment = Environment::new();
     environment.step_limit = Some(MOST_STEPS);
     environment.memory_limit = 1 << 26;
     let expected = evaluator::evaluate(&module, &arguments, &mut environment);
     if matches!(expected, Err(EvalError::StepLimit(_) | EvalError::TooLong(_) | EvalError::TooDeep(_))) {
-        return Ok(Stage::NotRun);
+        return Ok(MutantStage::NotRun);
     }
     if expected.is_err() && traits.has_loops {
         // Nobody knows whether it ends.
-        return Ok(Stage::NotRun);
+        return Ok(MutantStage::NotRun);
     }
     let options = CompileOptions { excess_precision: false, verify: true, ..CompileOptions::default() };
     let executable = match client.compile(&module, &options) {
@@ -65,15 +65,15 @@ pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<Stage, Str
         Err(error) if error.is_bug() => return Err(format!("a mistake of the compiler: {error}")),
         Err(error) if error.is_unsupported() || expected.is_err() => {
             let _ = error.to_string();
-            return Ok(Stage::NotRun);
+            return Ok(MutantStage::NotRun);
         }
         Err(error) => return Err(format!("evaluated, but not compiled: {error}")),
     };
     match (executable.execute(&arguments), expected) {
         (Err(error), _) if error.is_bug() => Err(format!("a mistake of the compiler: {error}")),
-        (Err(_), Err(_)) => Ok(Stage::Ran),
+        (Err(_), Err(_)) => Ok(MutantStage::Ran),
         (Err(error), Ok(_)) => Err(format!("evaluated, but compiled code says: {error}")),
-        (Ok(_), Err(error)) if is_limit(&error) => Ok(Stage::NotRun),
+        (Ok(_), Err(error)) if is_limit(&error) => Ok(MutantStage::NotRun),
         (Ok(found), Err(error)) => {
             Err(format!("compiled code gives {}, evaluated: {error}", value_text::shortened(&found)))
         }
@@ -83,17 +83,17 @@ pub(super) fn judge(seed: u64, text: &str, client: &Client) -> Result<Stage, Str
 
 fn is_limit(error: &EvalError) -> bool {
     let EvalError::Instruction { failure, .. } = error else { return false };
-    matches!(failure, Failure::TooLarge(_) | Failure::Unsupported(_) | Failure::Elided)
+    matches!(failure, EvalFailure::TooLarge(_) | EvalFailure::Unsupported(_) | EvalFailure::Elided)
 }
 
-fn compare_results(found: &Literal, expected: &Literal, traits: &Traits) -> Result<Stage, String> {
+fn compare_results(found: &Literal, expected: &Literal, traits: &Traits) -> Result<MutantStage, String> {
     if traits.is_free {
-        return Ok(Stage::Ran);
+        return Ok(MutantStage::Ran);
     }
     let tolerance = |element_type| Tolerance::default_for(element_type);
     let comparison = compare::compare_literals(found, expected, tolerance);
     if comparison.agrees() || traits.is_sensitive && comparison.mismatch.is_none() {
-        return Ok(Stage::Ran);
+        return Ok(MutantStage::Ran);
     }
     let text = value_text::shortened;
     Err(format!("{comparison}\n    compiled  {}\n    evaluated {}", text(found), text(expected)))

@@ -16,7 +16,7 @@ pub use text::mutant;
 
 /// A mutant on which something went wrong.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct MutantFailure {
     /// The mutant's seed.
     pub seed: u64,
     /// What went wrong.
@@ -25,7 +25,7 @@ pub struct Failure {
     pub text: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for MutantFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "mutant {}: {}\n{}", self.seed, self.message, self.text)
     }
@@ -33,7 +33,7 @@ impl fmt::Display for Failure {
 
 /// How far a mutant came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum MutantStage {
     /// It is no program.
     Invalid,
     /// It is a program that is too large or too long to run here, or that one of the engines has no code for.
@@ -46,9 +46,9 @@ pub enum Stage {
 ///
 /// # Errors
 /// For a panic, a mistake of the compiler, and results that differ.
-pub fn check(seed: u64, sources: &[String], client: &Client) -> Result<Stage, Failure> {
+pub fn check(seed: u64, sources: &[String], client: &Client) -> Result<MutantStage, MutantFailure> {
     let text = mutant(seed, sources);
-    let failure = |message: String| Failure { seed, message, text: text.clone() };
+    let failure = |message: String| MutantFailure { seed, message, text: text.clone() };
     match panic::catch_unwind(AssertUnwindSafe(|| judge::judge(seed, &text, client))) {
         Ok(judgement) => judgement.map_err(failure),
         Err(payload) => Err(failure(format!("panic: {}", text_of_panic(&*payload)))),

@@ -1,6 +1,6 @@
 //! Random programs: compiled and evaluated, they must give the same.
 //!
-//! [`generate`] makes a program from a seed, [`Failure`] is one on which the two engines differ, shrunk to the few
+//! [`generate`] makes a program from a seed, [`RandomFailure`] is one on which the two engines differ, shrunk to the few
 //! instructions that matter. How far two correct engines may be apart is derived while the program is made: most
 //! operations round as IEEE 754 says and are compared bit by bit; for the others (`tanh`, sums of floats, …) each
 //! value carries a bound of its error, see `accuracy`. Operations that would blow a small error up, such as
@@ -44,14 +44,14 @@ pub struct RandomProgram {
 
 /// A program on which the engines differ.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct RandomFailure {
     /// What is wrong.
     pub message: String,
     /// The smallest program found on which it is; none if no valid program was made.
     pub program: Option<Box<RandomProgram>>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RandomFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.message)?;
         let Some(program) = &self.program else { return Ok(()) };
@@ -67,8 +67,8 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// The failure, shrunk.
-pub fn check(seed: u64, client: &Client) -> Result<(), Failure> {
-    let failure = |message: String, program| Failure { message: format!("seed {seed}: {message}"), program };
+pub fn check(seed: u64, client: &Client) -> Result<(), RandomFailure> {
+    let failure = |message: String, program| RandomFailure { message: format!("seed {seed}: {message}"), program };
     let program = generate(seed).map_err(|message| failure(message, None))?;
     let Some(difference) = differs(&program, client) else { return Ok(()) };
     let program = shrink::shrink(program, difference.output, |smaller| differs(smaller, client));

@@ -8,14 +8,14 @@ use hlo::ops::view::counted;
 use hlo::shape::{ArrayShape, Shape};
 use serde_json::json;
 
-use super::case::{Case, InputFiles};
+use super::case::{InputFiles, RunCase};
 use crate::error::ToolError;
 use crate::fill::{self, FillRange};
 use crate::model_spec::ModelSpec;
 use crate::npy::{self, NpzFile};
 
 /// The entry parameters' values: tuples are put together from the arrays that stand for their leaves.
-pub(super) fn inputs(case: &Case, spec: Option<&ModelSpec>, module: &Module) -> Result<Vec<Literal>, ToolError> {
+pub(super) fn inputs(case: &RunCase, spec: Option<&ModelSpec>, module: &Module) -> Result<Vec<Literal>, ToolError> {
     let parameters = module.entry().program_shape().parameters;
     let shapes: Vec<&ArrayShape> = parameters.iter().flat_map(Shape::leaves).filter_map(Shape::as_array).collect();
     let arrays = match (&case.inputs, case.random_inputs, spec) {

@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{Case, Settings, run_case};
+use super::{RunCase, Settings, run_case};
 use crate::error::ToolError;
 use crate::module_file::SourceText;
 use crate::outer_boundary;
@@ -56,7 +56,7 @@ pub fn serve(settings: &Settings) -> Result<u8, ToolError> {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|source| ToolError::read(Path::new("-"), source))?;
         let report = outer_boundary::catch(|| {
-            let case: Case = serde_json::from_str(&line)
+            let case: RunCase = serde_json::from_str(&line)
                 .map_err(|error| ToolError::Usage(format!("not a case of a batch: {}", text_of(&error))))?;
             run_case(&case, settings)
         });

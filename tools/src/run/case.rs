@@ -7,7 +7,7 @@ use serde::Deserialize;
 /// One execution, from the command line or a line of a batch file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Case {
+pub struct RunCase {
     /// The program.
     pub module: PathBuf,
     /// Description that fills the inputs and checks the outputs.

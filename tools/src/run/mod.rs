@@ -13,11 +13,11 @@ use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::ArrayShape;
 
-pub use case::{Case, InputFiles};
-pub use report::{Report, median};
+pub use case::{InputFiles, RunCase};
+pub use report::{RunReport, median};
 
 use crate::check_nans;
-use crate::compare::{Comparison, Tolerance, compare_arrays};
+use crate::compare::{ArrayComparison, Tolerance, compare_arrays};
 use crate::engine::{Engine, LoadOptions, LoadedProgram};
 use crate::error::ToolError;
 use crate::model_spec::ModelSpec;
@@ -28,7 +28,7 @@ use crate::value_text;
 
 /// The entry parameters' values as a model description has them.
 pub fn spec_inputs(spec: &Path, module: &Module) -> Result<Vec<Literal>, ToolError> {
-    arrays::inputs(&Case::default(), Some(&ModelSpec::read(spec)?), module)
+    arrays::inputs(&RunCase::default(), Some(&ModelSpec::read(spec)?), module)
 }
 
 /// How cases are run.
@@ -49,7 +49,7 @@ pub struct Settings {
 }
 
 /// Runs one case.
-pub fn run_case(case: &Case, settings: &Settings) -> Result<Report, ToolError> {
+pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolError> {
     let spec = case.spec.as_deref().map(ModelSpec::read).transpose()?;
     let spinner = progress::spinner(format!("compiling {}", case.module.display()));
     let options = LoadOptions { threads: settings.threads, fill_elided: settings.fill_elided };
@@ -57,11 +57,11 @@ pub fn run_case(case: &Case, settings: &Settings) -> Result<Report, ToolError> {
     spinner.finish_and_clear();
     let arguments = arrays::inputs(case, spec.as_ref(), &program.module)?;
 
-    let mut report = Report {
+    let mut report = RunReport {
         module: case.module.display().to_string(),
         phases: program.phases.clone(),
         arena_bytes: program.arena_bytes,
-        ..Report::default()
+        ..RunReport::default()
     };
     if settings.check_nans {
         report.checked_nans = true;
@@ -80,7 +80,7 @@ pub fn run_case(case: &Case, settings: &Settings) -> Result<Report, ToolError> {
     let Some(result) = result else { return Err(ToolError::Bug("no execution".into())) };
     write_result(case, &result)?;
     compare_result(case, spec.as_ref(), &program.module, &result, &[], &mut report)?;
-    if settings.sensitivity_runs > 0 && !report.comparisons.iter().all(Comparison::agrees) {
+    if settings.sensitivity_runs > 0 && !report.comparisons.iter().all(ArrayComparison::agrees) {
         let bar = progress::bar(settings.sensitivity_runs as u64, "running with moved inputs");
         let movements = sensitivity::movements(&arguments, &result, settings.sensitivity_runs, |arguments| {
             bar.inc(1);
@@ -100,7 +100,7 @@ fn shape_text(shape: &ArrayShape) -> String {
     ArrayShape { layout: None, ..shape.clone() }.to_string()
 }
 
-fn write_result(case: &Case, result: &Literal) -> Result<(), ToolError> {
+fn write_result(case: &RunCase, result: &Literal) -> Result<(), ToolError> {
     match &case.output_dir {
         Some(folder) => arrays::write_outputs(folder, &output_arrays(result)),
         None => Ok(()),
@@ -114,12 +114,12 @@ fn output_arrays(result: &Literal) -> Vec<&ArrayLiteral> {
 /// Compares the outputs with what is expected of them, where something is. `movements` are those of the outputs, where
 /// they were measured.
 fn compare_result(
-    case: &Case,
+    case: &RunCase,
     spec: Option<&ModelSpec>,
     module: &Module,
     result: &Literal,
     movements: &[Movement],
-    report: &mut Report,
+    report: &mut RunReport,
 ) -> Result<(), ToolError> {
     let outputs = output_arrays(result);
     report.shapes = outputs.iter().map(|array| shape_text(array.shape())).collect();

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::check_nans::Culprit;
-use crate::compare::Comparison;
+use crate::compare::ArrayComparison;
 
 /// Outcome of one case.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct RunReport {
     /// The program's file.
     pub module: String,
     /// Phases of compilation.
@@ -22,7 +22,7 @@ pub struct Report {
     /// Shape of each output array.
     pub shapes: Vec<String>,
     /// Comparison of each output with its expected values, where there are some.
-    pub comparisons: Vec<Comparison>,
+    pub comparisons: Vec<ArrayComparison>,
     /// The result as text, when nothing else was done with it.
     pub values: Vec<String>,
     /// Where the first NaN or infinity came from.
@@ -33,10 +33,10 @@ pub struct Report {
     pub special_inputs: Vec<(String, &'static str)>,
 }
 
-impl Report {
+impl RunReport {
     /// Whether every comparison agrees.
     pub fn agrees(&self) -> bool {
-        self.comparisons.iter().all(Comparison::agrees) && self.culprit.is_none()
+        self.comparisons.iter().all(ArrayComparison::agrees) && self.culprit.is_none()
     }
 
     /// The report for people; `timed` adds the times.

@@ -8,14 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
 use libtest_mimic::{Failed, Trial};
-use tools::conformance::case::{Case, read_family};
+use tools::conformance::case::{ConformanceCase, read_family};
 use tools::conformance::gaps::Gaps;
 use tools::conformance::operations_page::{self, Sources};
-use tools::conformance::report::{Outcome, Report};
+use tools::conformance::report::{CaseOutcome, ConformanceReport};
 use tools::conformance::{evaluate, execute, parse, verify};
 
 /// What is done with the cases, by the name in tests and counts.
-type Run = fn(&[Arc<Case>]) -> Vec<Outcome>;
+type Run = fn(&[Arc<ConformanceCase>]) -> Vec<CaseOutcome>;
 const ENGINES: [(&str, Run); 4] =
     [("parsed", parse), ("verified", verify), ("evaluated", evaluate), ("compiled", execute)];
 
@@ -24,12 +24,12 @@ fn root() -> PathBuf {
 }
 
 /// One test for each operation of each family and each engine; they count their cases in the report.
-pub fn trials(report: &Arc<Mutex<Report>>, bless: bool) -> Vec<Trial> {
+pub fn trials(report: &Arc<Mutex<ConformanceReport>>, bless: bool) -> Vec<Trial> {
     let folder = root().join("conformance");
     let gaps = std::fs::read_to_string(folder.join("gaps.txt")).map_err(|error| error.to_string());
     let gaps = Arc::new(gaps.and_then(|text| Gaps::read(&text)).unwrap_or_else(|error| panic!("gaps.txt: {error}")));
     let mut trials = Vec::new();
-    let mut all: BTreeMap<OpKind, Vec<Arc<Case>>> = BTreeMap::new();
+    let mut all: BTreeMap<OpKind, Vec<Arc<ConformanceCase>>> = BTreeMap::new();
     for path in files(&folder.join("data")) {
         let family = path.file_name().unwrap_or_default().to_string_lossy().replace(".jsonl.gz", "");
         let cases = read_family(&path).unwrap_or_else(|error| panic!("{}", error.render()));
@@ -57,9 +57,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn run_cases(
     engine: &'static str,
     run: Run,
-    cases: &[Arc<Case>],
+    cases: &[Arc<ConformanceCase>],
     gaps: &Gaps,
-    report: &Mutex<Report>,
+    report: &Mutex<ConformanceReport>,
 ) -> Result<(), Failed> {
     let outcomes = run(cases);
     let mut report = report.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,9 +67,9 @@ fn run_cases(
     for (case, outcome) in cases.iter().zip(&outcomes) {
         report.add(engine, case, outcome);
         match outcome {
-            Outcome::Agrees => {}
-            Outcome::Unsupported(_) if gaps.contains(case.op) => {}
-            Outcome::Unsupported(message) | Outcome::Fails(message) => {
+            CaseOutcome::Agrees => {}
+            CaseOutcome::Unsupported(_) if gaps.contains(case.op) => {}
+            CaseOutcome::Unsupported(message) | CaseOutcome::Fails(message) => {
                 failures.push_str(&format!("{}: {message}\n", case.name()));
             }
         }
@@ -78,7 +78,11 @@ fn run_cases(
 }
 
 /// Every operation and every element type has cases, and the page says so.
-fn operations_page(cases: &BTreeMap<OpKind, Vec<Arc<Case>>>, gaps: &Gaps, bless: bool) -> Result<(), Failed> {
+fn operations_page(
+    cases: &BTreeMap<OpKind, Vec<Arc<ConformanceCase>>>,
+    gaps: &Gaps,
+    bless: bool,
+) -> Result<(), Failed> {
     let has_case = |element_type: &ElementType| cases.values().flatten().any(|case| case.element_type == *element_type);
     if let Some(missing) = ElementType::all().find(|element_type| !has_case(element_type)) {
         return Err(format!("no conformance case is about {missing}").into());

@@ -11,11 +11,15 @@ use crate::ast::Attribute;
 use crate::error::Error;
 use crate::grammar::{self, Rule};
 use crate::shapes;
-use crate::source::Source;
+use crate::source::SourceLines;
 use crate::strings;
 
 /// Reads the value of an attribute of the given form.
-pub(crate) fn read(source: Source<'_>, attribute: Attribute<'_>, form: AttributeForm) -> Result<AttributeValue, Error> {
+pub(crate) fn read(
+    source: SourceLines<'_>,
+    attribute: Attribute<'_>,
+    form: AttributeForm,
+) -> Result<AttributeValue, Error> {
     let text = attribute.value;
     let reader = Reader { source, attribute };
     Ok(match form {
@@ -55,7 +59,7 @@ pub(crate) fn read(source: Source<'_>, attribute: Attribute<'_>, form: Attribute
 }
 
 struct Reader<'t> {
-    source: Source<'t>,
+    source: SourceLines<'t>,
     attribute: Attribute<'t>,
 }
 
@@ -286,7 +290,7 @@ impl<'t> Reader<'t> {
 const MOST_DEVICES: i64 = 1 << 24;
 
 /// The integers right inside a pair.
-pub(crate) fn integers(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Vec<i64>, Error> {
+pub(crate) fn integers(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Vec<i64>, Error> {
     let integers = pair.into_inner().filter(|inner| inner.as_rule() == Rule::integer);
     integers.map(|integer| shapes::integer(source, integer.as_str())).collect()
 }
@@ -296,12 +300,12 @@ fn is_shape(pair: &Pair<'_, Rule>) -> bool {
 }
 
 /// The shapes right inside a pair.
-pub(crate) fn all_shapes(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Vec<Shape>, Error> {
+pub(crate) fn all_shapes(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Vec<Shape>, Error> {
     pair.into_inner().filter(is_shape).map(|inner| shapes::shape(source, inner)).collect()
 }
 
 /// The first shape right inside a pair.
-pub(crate) fn first_shape(source: Source<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
+pub(crate) fn first_shape(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Shape, Error> {
     let text = pair.as_str();
     match pair.into_inner().find(is_shape) {
         Some(inner) => shapes::shape(source, inner),

@@ -23,17 +23,17 @@ mod tests {
     use crate::error::Error;
     use crate::grammar::{self, Rule};
     use crate::scan::Cursor;
-    use crate::source::Source;
+    use crate::source::SourceLines;
 
     fn shape(text: &str) -> Shape {
-        let source = Source::new(text);
+        let source = SourceLines::new(text);
         let rule = if text.starts_with('(') { Rule::tuple } else { Rule::array };
         let pair = grammar::read(rule, &mut Cursor::new(source)).expect("a shape");
         crate::shapes::shape(source, pair).expect("a shape")
     }
 
     fn parse(shape_text: &str, text: &str) -> Result<Literal, Error> {
-        read(Source::new(text), &shape(shape_text), text)
+        read(SourceLines::new(text), &shape(shape_text), text)
     }
 
     fn print(literal: &Literal) -> String {
@@ -131,7 +131,7 @@ mod tests {
             let array_shape = ArrayShape::new(element_type, [patterns as i64]);
             let literal = Literal::Array(ArrayLiteral::from_bytes(array_shape.clone(), &bytes).expect("data"));
             let text = print(&literal);
-            let again = match read(Source::new(&text), &Shape::Array(array_shape), &text) {
+            let again = match read(SourceLines::new(&text), &Shape::Array(array_shape), &text) {
                 Ok(again) => again,
                 Err(error) => panic!("{}", error.render(element_type.name(), &text)),
             };
@@ -154,7 +154,7 @@ mod tests {
             Literal::Array(ArrayLiteral::from_slice([20_000], &single).expect("data")),
         ] {
             let text = print(&literal);
-            let again = read(Source::new(&text), &literal.shape(), &text).expect("what was written");
+            let again = read(SourceLines::new(&text), &literal.shape(), &text).expect("what was written");
             // NaN is not equal to itself, but its bytes are.
             assert_eq!(again.as_array().map(|array| array.bytes()), literal.as_array().map(|array| array.bytes()));
         }

@@ -9,15 +9,15 @@ use crate::error::Error;
 use crate::grammar::{self, Rule};
 use crate::scan::Cursor;
 use crate::shapes;
-use crate::source::Source;
+use crate::source::SourceLines;
 
 /// Reads a text that holds nothing but a literal of the given shape.
 pub fn parse_literal(text: &str, shape: &Shape) -> Result<Literal, Error> {
-    read(Source::new(text), shape, text)
+    read(SourceLines::new(text), shape, text)
 }
 
 /// Reads all of `text` as a literal of the given shape. `{...}` gives a literal without values.
-pub(crate) fn read(source: Source<'_>, shape: &Shape, text: &str) -> Result<Literal, Error> {
+pub(crate) fn read(source: SourceLines<'_>, shape: &Shape, text: &str) -> Result<Literal, Error> {
     let cursor = Cursor::at(source, text);
     let mut reader = Reader { end: cursor.position + text.len(), cursor };
     let literal = reader.literal(shape)?;

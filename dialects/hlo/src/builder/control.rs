@@ -11,7 +11,7 @@ pub type Branch<'a> = &'a dyn for<'s> Fn(&'s HloBuilder, Op<'s>) -> Op<'s>;
 
 /// What a custom call is besides its operands.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct CustomCall {
+pub struct CustomCallOptions {
     /// Name of the function.
     pub target: String,
     /// Text that the function gets.
@@ -104,13 +104,18 @@ impl HloBuilder {
     /// The result, of the given shape, of the function registered as `target`.
     #[track_caller]
     pub fn custom_call<'b>(&'b self, target: &str, operands: &[Op<'b>], shape: impl Into<Shape>) -> Op<'b> {
-        let call = CustomCall { target: target.to_string(), ..CustomCall::default() };
+        let call = CustomCallOptions { target: target.to_string(), ..CustomCallOptions::default() };
         self.custom_call_with(&call, operands, shape)
     }
 
     /// [`custom_call`](Self::custom_call) with everything that may be said of one.
     #[track_caller]
-    pub fn custom_call_with<'b>(&'b self, call: &CustomCall, operands: &[Op<'b>], shape: impl Into<Shape>) -> Op<'b> {
+    pub fn custom_call_with<'b>(
+        &'b self,
+        call: &CustomCallOptions,
+        operands: &[Op<'b>],
+        shape: impl Into<Shape>,
+    ) -> Op<'b> {
         let attributes = CustomCallAttributes {
             custom_call_has_side_effect: call.has_side_effect,
             api_version: call.api_version,

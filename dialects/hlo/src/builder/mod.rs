@@ -44,7 +44,7 @@ use std::panic::Location;
 use std::rc::Rc;
 
 pub use contraction::Convolution;
-pub use control::{Branch, CustomCall};
+pub use control::{Branch, CustomCallOptions};
 pub use error::{BuildError, BuildErrors, Fault};
 pub use indexed::{GatherDimensions, ScatterDimensions};
 pub use libraries::TriangularSolve;

@@ -34,7 +34,7 @@ pub struct InstructionMaps<'c, 'a> {
 
 /// The maps from the result of a dot or convolution to its two operands.
 #[derive(Clone, Debug)]
-pub struct ContractionMaps<'c> {
+pub struct ContractionIndexing<'c> {
     /// To the left operand or the input.
     pub lhs: IndexingMap<'c>,
     /// To the right operand or the kernel. Its range variables are the first of the left map's.
@@ -78,18 +78,18 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
     }
 
     /// The maps of a dot or convolution; `None` for other operations.
-    pub fn contraction(&self) -> Option<ContractionMaps<'c>> {
+    pub fn contraction(&self) -> Option<ContractionIndexing<'c>> {
         let (lhs, rhs, output) = (self.sizes(0)?, self.sizes(1)?, &self.output(0)?.dimensions);
         match self.instruction.kind {
             OpKind::Dot => {
                 let (lhs, rhs) = maps::dot(self.context, lhs, rhs, output, &self.attributes()?);
-                Some(ContractionMaps { lhs, rhs, batch_group: None })
+                Some(ContractionIndexing { lhs, rhs, batch_group: None })
             }
             OpKind::Convolution => {
                 let attributes = self.attributes()?;
                 let batch_group = maps::batch_group(self.context, output, &attributes);
                 let (lhs, rhs) = maps::convolution(self.context, lhs, rhs, output, &attributes);
-                Some(ContractionMaps { lhs, rhs, batch_group })
+                Some(ContractionIndexing { lhs, rhs, batch_group })
             }
             _ => None,
         }

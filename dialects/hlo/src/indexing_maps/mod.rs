@@ -22,7 +22,7 @@ use crate::graph::{Computation, Instruction, InstructionId};
 use crate::op_kind::OpKind;
 use crate::shape::{ArrayShape, Shape};
 
-pub use instruction_maps::{ContractionMaps, InstructionMaps, Numbering};
+pub use instruction_maps::{ContractionIndexing, InstructionMaps, Numbering};
 pub use runtime_values::{Outside, fold_runtime_values};
 
 /// Different accesses to one value that are kept apart. Real fusions have a few; sums of shifted copies of
