@@ -32,7 +32,7 @@ pub struct CompilationCache {
 }
 
 impl CompilationCache {
-    /// A cache in a folder, made if it is not there, of at most so many bytes.
+    /// A cache in a folder, made if it is not there, of at most this many bytes.
     ///
     /// The files hold machine code: nobody who is not trusted may write to the folder. A new one is its owner's only.
     ///

@@ -18,7 +18,7 @@ use crate::source::Source;
 /// How a device works.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// Threads that a program runs on; 0 for as many as the machine runs at once.
+    /// Threads that a program runs on; 0 for the number of hardware threads.
     pub threads: usize,
     /// Where compiled programs are kept on disk; nowhere by default.
     pub cache: Option<CompilationCache>,
@@ -49,7 +49,7 @@ impl Client {
         Self::with_options(ClientOptions::default())
     }
 
-    /// The host's CPU, with so many threads; 0 for as many as it runs at once.
+    /// The host's CPU, with this many threads; 0 for the number of hardware threads.
     ///
     /// # Errors
     /// [`Error::Threads`].

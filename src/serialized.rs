@@ -1,4 +1,4 @@
-//! Executables as bytes: object code, interface, and what they were made by and for.
+//! Executables as bytes: object code, interface, and the compiler version and target.
 //!
 //! A file starts with what it is, ends with a checksum, and names the compiler (by its sources) and the machine. Code runs
 //! with the runtime it was compiled against and on a CPU that has every feature it uses, and nowhere else.

@@ -11,7 +11,7 @@ use hlo::ops::custom_call_targets::is_annotation;
 use hlo::shape::Shape;
 
 impl Evaluator<'_, '_, '_> {
-    /// Calls the function that the instruction names. It sees zeros where nothing exists of an operand.
+    /// Calls the function that the instruction names. It sees zeros in the padding of an operand.
     pub(super) fn custom_call(
         &mut self,
         instruction: &Instruction,

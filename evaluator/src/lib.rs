@@ -1,6 +1,6 @@
 //! The evaluator: what every operation means, in plain Rust, straight from the operation semantics.
 //!
-//! It is the judge of compiled programs, so it shares no code with indexing maps or lowering. Instructions are
+//! It is the reference that compiled programs are compared with, so it shares no code with indexing maps or lowering. Instructions are
 //! executed in order and a value is freed after its last use; only nested computations recurse. Elements are
 //! computed in the widest type of their class and rounded once per operation (see [`hlo::scalar`]).
 //!

@@ -56,7 +56,7 @@ pub(crate) fn expand(
     Some(builder.reshape(combined, &shape.dimensions))
 }
 
-/// Places, -1 where nothing exists.
+/// Places, -1 in the padding.
 fn without_some(builder: &mut GraphBuilder, places: InstructionId, exists: Option<InstructionId>) -> InstructionId {
     let Some(exists) = exists else { return places };
     let none = builder.filled(&builder.array(places), ConstantNumber::Integer(-1));

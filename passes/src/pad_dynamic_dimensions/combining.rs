@@ -26,7 +26,7 @@ impl Site<'_> {
         sizes
     }
 
-    /// The reduction of what exists. What does not is neutral, or, where no element is known to be, passed over.
+    /// The reduction of the valid elements. Padding is neutral, or, where no element is known to be, passed over.
     fn reduced(&mut self, sizes: &[Option<InstructionId>], result_sizes: ArraySizes) -> Option<Value> {
         let inputs = self.operands.len() / 2;
         let dimensions = self.dimensions_of(0);
@@ -112,7 +112,7 @@ impl Site<'_> {
     }
 }
 
-/// The operands sorted along a dimension of a run-time size: what exists of it comes first.
+/// The operands sorted along a dimension of a run-time size: the valid elements come first.
 pub(super) fn sorted_existing(
     builder: &mut GraphBuilder,
     operands: &[InstructionId],
@@ -158,7 +158,7 @@ fn of_existing(computation: &Computation) -> Computation {
     builder.finish(computation.name.clone(), root, Vec::new())
 }
 
-/// The comparator with a further pair of `pred`: what exists precedes what does not.
+/// The comparator with a further pair of `pred`: valid elements precede padding.
 fn existing_first(comparator: &Computation, operands: usize) -> Computation {
     let mut builder = GraphBuilder::new(&comparator.name);
     let mut arguments: Vec<InstructionId> = Vec::with_capacity(2 * operands);

@@ -1,4 +1,4 @@
-//! Operations that are made of others or of library calls: each on what exists.
+//! Operations that are made of others or of library calls: restricted to the valid elements.
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, InstructionId};
@@ -23,7 +23,7 @@ use crate::expand::select_and_scatter;
 use crate::graph_builder::GraphBuilder;
 
 impl Site<'_> {
-    /// `batch-norm-training` and `batch-norm-grad`: means over what exists; `batch-norm-inference`.
+    /// `batch-norm-training` and `batch-norm-grad`: means over the valid elements; `batch-norm-inference`.
     pub(super) fn batch_norm(&mut self) -> Option<Value> {
         let BatchNormAttributes { feature_index, .. } = self.attributes()?;
         let feature = usize::try_from(feature_index).ok()?;
@@ -63,7 +63,7 @@ impl Site<'_> {
         Some((value, self.sizes_of(0)))
     }
 
-    /// Matrices that end in an identity where nothing exists: their factor does, too.
+    /// Padding rows of matrices become identity rows: those of their factor are, too.
     pub(super) fn cholesky(&mut self) -> Option<(InstructionId, ArraySizes)> {
         let mut sizes = self.sizes_of(0);
         let columns = sizes.len().checked_sub(1)?;
@@ -111,7 +111,7 @@ impl Site<'_> {
         is_fixed.then(|| (self.unchanged(), sizes))
     }
 
-    /// The largest of what exists: along a dimension of a run-time size, by a sort.
+    /// The largest of the valid elements: along a dimension of a run-time size, by a sort.
     pub(super) fn top_k(&mut self) -> Option<Value> {
         let mut sizes = self.sizes_of(0);
         let along = sizes.len().checked_sub(1)?;
@@ -139,7 +139,7 @@ impl Site<'_> {
         Some((value, Sizes::Tuple(vec![Sizes::Array(sizes); 2])))
     }
 
-    /// An annotation is its operand. Functions see zeros where nothing exists, and give whole arrays.
+    /// An annotation is its operand. Functions see zeros in the padding, and give whole arrays.
     pub(super) fn custom_call(&mut self) -> Option<Value> {
         let CustomCallAttributes { custom_call_target: target, .. } = self.attributes()?;
         if is_annotation(target) {

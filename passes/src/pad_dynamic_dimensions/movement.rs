@@ -100,7 +100,7 @@ impl Site<'_> {
         Some((self.unchanged(), sizes))
     }
 
-    /// Start indices so that a window of the given sizes lies in the part of operand 0 that exists.
+    /// Start indices so that a window of the given sizes lies in the valid part of operand 0.
     fn clamp_starts(&mut self, first: usize, window: &[Option<InstructionId>], window_bounds: &[i64]) {
         let bounds = self.dimensions_of(0);
         for (dimension, size) in self.sizes_of(0).into_iter().enumerate() {
@@ -242,7 +242,7 @@ impl Site<'_> {
                 return None;
             }
             sizes[chosen] = Some(arithmetic.divided(count, others));
-            // Where only the first dimension varies, what exists is a prefix of the group on both sides.
+            // Where only the first dimension varies, the valid elements are a prefix of the group on both sides.
             let first = |group: &[usize], sizes: &[i64]| group.iter().copied().find(|&d| sizes[d] != 1);
             let first_from = first(from, &bounds);
             let varies_first = from.iter().all(|&d| operand_sizes[d].is_none() || first_from == Some(d));
@@ -359,7 +359,7 @@ impl Site<'_> {
         self.builder.select(is_component, changed, indices)
     }
 
-    /// Element by element: those that do not exist, or whose window leaves what exists of the operand, go nowhere.
+    /// Element by element: padding, and updates whose window leaves the valid part of the operand, go nowhere.
     pub(super) fn scatter(&mut self) -> Option<Value> {
         let count = self.operands.len() / 2;
         let [indices, update] = [count, count + 1];

@@ -64,7 +64,7 @@ impl Resolver {
                 };
                 (self.unchanged(instruction, operands), sizes)
             }
-            // The host sees zeros where nothing exists.
+            // The host sees zeros in the padding.
             OpKind::Outfeed | OpKind::Send => {
                 let data = zeroed_value(&mut self.builder, operands[0], &sizes[0]);
                 let id = self.unchanged(instruction, &[data, operands[1]]);

@@ -248,7 +248,7 @@ impl HloBuilder {
     }
 
     /// Elements of `on_true` where `predicate` is true, else of `on_false`. A scalar predicate chooses whole values, tuples
-    /// too; a scalar choice stands for an array of it.
+    /// too; scalars are broadcast.
     #[track_caller]
     pub fn select<'b>(&'b self, predicate: Op<'b>, on_true: Op<'b>, on_false: Op<'b>) -> Op<'b> {
         let mut operands = [predicate, on_true, on_false];
@@ -301,7 +301,7 @@ impl HloBuilder {
         }
     }
 
-    /// The elements rounded to a format of so many exponent and mantissa bits, in their own type.
+    /// The elements rounded to a format of this many exponent and mantissa bits, in their own type.
     #[track_caller]
     pub fn reduce_precision<'b>(&'b self, operand: Op<'b>, exponent_bits: i64, mantissa_bits: i64) -> Op<'b> {
         let attributes = ReducePrecisionAttributes { exponent_bits, mantissa_bits };

@@ -127,9 +127,9 @@ pub struct OpError {
 /// How many operands an operation takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Exactly so many.
+    /// Exactly this many.
     Exactly(usize),
-    /// At least so many.
+    /// At least this many.
     AtLeast(usize),
     /// Between the two, inclusive.
     Between(usize, usize),

@@ -133,7 +133,7 @@ pub fn merge_dimensions(merged: &mut ArrayShape, shape: &ArrayShape) -> bool {
 }
 
 impl<'a> OpView<'a> {
-    /// Operand that must be a tuple of at least so many elements.
+    /// Operand that must be a tuple of at least this many elements.
     pub fn tuple(&self, label: Label, index: usize, least: usize) -> Result<&'a [Shape], OpError> {
         let shape = self.operand(index)?;
         shape.as_tuple().filter(|elements| elements.len() >= least).ok_or_else(|| {
@@ -143,7 +143,7 @@ impl<'a> OpView<'a> {
         })
     }
 
-    /// Elements of the declared result, which must be a tuple of at least so many.
+    /// Elements of the declared result, which must be a tuple of at least this many.
     pub fn declared_tuple(&self, label: Label, least: usize) -> Result<&'a [Shape], OpError> {
         let shape = self.declared()?;
         shape.as_tuple().filter(|elements| elements.len() >= least).ok_or_else(|| {
