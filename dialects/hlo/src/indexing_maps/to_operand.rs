@@ -177,20 +177,11 @@ impl<'c> InstructionMaps<'c, '_> {
                 one(maps::broadcast(self.context, output, self.attributes::<BroadcastAttributes>()?.dimensions))
             }
             OpKind::Cholesky => one(maps::whole_along(self.context, output, &last_dimensions(output, 2))),
-            OpKind::Fft | OpKind::TopK => {
-                let input = self.sizes(operand)?;
-                let count = match self.instruction.kind {
-                    OpKind::Fft => self.attributes::<FftAttributes>()?.fft_length.len(),
-                    _ => 1,
-                };
-                // Real transforms and top-k change the size of the last dimension: all of the operand's is needed.
-                let transformed = last_dimensions(input, count);
-                let mut map = maps::whole_along(self.context, output, &transformed);
-                for (i, &dimension) in transformed.iter().enumerate() {
-                    map.set_range_size(i, input[dimension as usize]);
-                }
-                one(map)
+            OpKind::Fft => {
+                let transformed = self.attributes::<FftAttributes>()?.fft_length.len();
+                one(self.whole_last_dimensions(output, operand, transformed)?)
             }
+            OpKind::TopK => one(self.whole_last_dimensions(output, operand, 1)?),
             OpKind::Concatenate => {
                 let (dimension, start, size) = self.concatenated(operand)?;
                 one(maps::concatenate(self.context, output, dimension, start, size))
@@ -340,6 +331,17 @@ impl<'c> InstructionMaps<'c, '_> {
             return Some(ValueIndexing::Known(vec![LeafMap { leaf, map: identity }]));
         }
         Some(ValueIndexing::used(!self.is_leafwise() || leaf == operand, identity))
+    }
+
+    /// All of the operand along its last dimensions: real transforms and top-k change the size of the last one.
+    fn whole_last_dimensions(&self, output: &[i64], operand: usize, count: usize) -> Option<IndexingMap<'c>> {
+        let input = self.sizes(operand)?;
+        let dimensions = last_dimensions(input, count);
+        let mut map = maps::whole_along(self.context, output, &dimensions);
+        for (i, &dimension) in dimensions.iter().enumerate() {
+            map.set_range_size(i, input[dimension as usize]);
+        }
+        Some(map)
     }
 
     /// Whether a collective-permute sends whole arrays, not slices of them.
