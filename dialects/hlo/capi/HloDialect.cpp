@@ -103,15 +103,11 @@ MlirAttribute haloHloElidedElementsGet(MlirType tensor) {
   auto type = llvm::cast<mlir::ShapedType>(unwrap(tensor));
   auto &interface = mlir::DenseResourceElementsHandle::getManagerInterface(
       type.getContext());
-  constexpr llvm::StringLiteral name("__elided__");
-  auto *entry = interface.getBlobManager().lookup(name);
-  auto handle = entry ? mlir::DenseResourceElementsHandle(
-                            entry, llvm::cast<mlir::BuiltinDialect>(
-                                       interface.getDialect()))
-                      : interface.getBlobManager()
-                            .insert<mlir::DenseResourceElementsHandle>(
-                                llvm::cast<mlir::BuiltinDialect>(
-                                    interface.getDialect()),
-                                name);
+  using Handle = mlir::DenseResourceElementsHandle;
+  auto *dialect = llvm::cast<mlir::BuiltinDialect>(interface.getDialect());
+  auto &manager = interface.getBlobManager();
+  auto *entry = manager.lookup("__elided__");
+  Handle handle = entry ? Handle(entry, dialect)
+                        : manager.insert<Handle>(dialect, "__elided__");
   return wrap(mlir::DenseResourceElementsAttr::get(type, handle));
 }

@@ -6,14 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HALO_HLO_CAPI_HLODIALECT_H
-#define HALO_HLO_CAPI_HLODIALECT_H
+#pragma once
 
 #include "mlir-c/IR.h"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 
 MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Hlo, hlo);
 
@@ -60,8 +57,4 @@ bool haloHloElementsGetData(MlirAttribute attribute, const char **data,
 /// which was left out: `dense_resource<__elided__>`.
 MlirAttribute haloHloElidedElementsGet(MlirType tensor);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif // HALO_HLO_CAPI_HLODIALECT_H
+} // extern "C"

@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HALO_HLO_CAPI_HLOTYPES_H
-#define HALO_HLO_CAPI_HLOTYPES_H
+#pragma once
 
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
@@ -17,5 +16,3 @@
 #include "Hlo_typedef.h.inc"
 #define GET_ATTRDEF_CLASSES
 #include "Hlo_attrdef.h.inc"
-
-#endif // HALO_HLO_CAPI_HLOTYPES_H

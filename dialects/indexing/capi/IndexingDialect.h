@@ -5,14 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef HALO_INDEXING_CAPI_INDEXINGDIALECT_H
-#define HALO_INDEXING_CAPI_INDEXINGDIALECT_H
+#pragma once
 
 #include "mlir-c/IR.h"
 
-#ifdef __cplusplus
 extern "C" {
-#endif
 
 MLIR_DECLARE_CAPI_DIALECT_REGISTRATION(Indexing, indexing);
 
@@ -30,8 +27,4 @@ MlirAttribute haloIndexingMapGet(MlirContext context, MlirStringRef text);
 bool haloIndexingAttributeIsMap(MlirAttribute attribute);
 MlirStringRef haloIndexingMapGetText(MlirAttribute map);
 
-#ifdef __cplusplus
-}
-#endif
-
-#endif // HALO_INDEXING_CAPI_INDEXINGDIALECT_H
+} // extern "C"

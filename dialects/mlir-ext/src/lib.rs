@@ -12,6 +12,7 @@ pub mod attributes;
 pub mod builder;
 pub mod control;
 pub mod diagnostics;
+pub mod dialects;
 pub mod llvm_translation;
 pub mod locations;
 pub mod modules;

@@ -5,17 +5,11 @@
 
 use crate::diagnostics::{self, Diagnostic};
 use melior::{
-    Context, StringRef,
+    StringRef,
     ir::{OperationRef, operation::OperationLike},
-    utility::register_all_llvm_translations,
 };
 use mlir_sys::{LLVMContextRef, MlirStringRef, mlirTranslateModuleToLLVMIR};
 use std::{ffi::c_void, ptr::NonNull};
-
-/// Lets `context` translate modules; needed once for each context, before [`translate`]. Idempotent.
-pub fn register_translations(context: &Context) {
-    register_all_llvm_translations(context);
-}
 
 /// Whether LLVM knows a processor (or, if `is_processor` is false, a feature) of a target machine's target.
 ///
@@ -30,7 +24,8 @@ unsafe extern "C" {
     fn haloTargetKnows(machine: *const c_void, name: MlirStringRef, is_processor: bool) -> bool;
 }
 
-/// Translates a builtin or GPU module of the LLVM dialect into a new module of the LLVM context `llvm_context` (an
+/// Translates a builtin or GPU module of the LLVM dialect, whose context was made with
+/// [`dialects::registry`](crate::dialects::registry), into a new module of the LLVM context `llvm_context` (an
 /// `LLVMContextRef`). The result is an `LLVMModuleRef` that the caller owns.
 ///
 /// # Safety

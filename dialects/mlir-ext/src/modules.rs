@@ -67,13 +67,11 @@ pub fn replace_contents<'c>(module: &Module<'c>, contents: Module<'c>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use melior::{Context, dialect::DialectRegistry, utility::register_all_dialects};
+    use melior::Context;
 
     #[test]
     fn contents_and_attributes_change_hands() {
-        let registry = DialectRegistry::new();
-        register_all_dialects(&registry);
-        let context = Context::new_with_registry(&registry, false);
+        let context = Context::new_with_registry(&crate::dialects::registry(), false);
         let module =
             Module::parse(&context, "module @a attributes {test.x = 1} { func.func @f() { return } }").unwrap();
         let text = "module @b attributes {test.y = 2} { func.func @g() { return } func.func @h() { return } }";

@@ -463,7 +463,7 @@ mod tests {
     use super::*;
     use crate::pass_pipeline::{PassPipeline, PipelineError};
     use melior::ir::Module;
-    use melior::{Context, dialect::DialectRegistry, utility::register_all_dialects};
+    use melior::Context;
 
     const OPTIONS: &[OptionDefinition] = &[
         OptionDefinition { name: "times", description: "hits", kind: OptionKind::Integer, default: "1" },
@@ -495,9 +495,7 @@ mod tests {
 
     fn context() -> Context {
         register_tests();
-        let registry = DialectRegistry::new();
-        register_all_dialects(&registry);
-        Context::new_with_registry(&registry, false)
+        Context::new_with_registry(&crate::dialects::registry(), false)
     }
 
     fn run(pipeline: &str) -> Result<PassRun, PipelineError> {

@@ -2,12 +2,13 @@
 
 use crate::attributes;
 use crate::diagnostics::{self, Diagnostic};
+use crate::dialects;
 use crate::operations::{self, PrintOptions, printing_flags};
 use crate::pass::{self, PassFailure, PassRun};
 use crate::pipeline_text::PipelineText;
 use melior::ir::operation::{OperationLike, OperationPrintingFlags};
 use melior::ir::{Module, OperationRef};
-use melior::{ContextRef, StringRef, pass::PassManager, utility::register_all_passes};
+use melior::{ContextRef, StringRef, pass::PassManager};
 use mlir_sys::{
     MlirOpPrintingFlags, MlirPassManager, MlirStringRef, mlirOpPassManagerAddPipeline,
     mlirPassManagerCreateOnOperation, mlirPassManagerEnableIRPrinting, mlirPassManagerEnableTiming,
@@ -103,7 +104,7 @@ impl<'c> PassPipeline<'c> {
     /// [`PipelineError::Malformed`].
     pub fn parse_on(context: ContextRef<'c>, anchor: &str, text: &str) -> Result<Self, PipelineError> {
         static MLIR_PASSES: Once = Once::new();
-        MLIR_PASSES.call_once(|| pass::change_registry(register_all_passes));
+        MLIR_PASSES.call_once(|| pass::change_registry(dialects::register_passes));
         let context = operations::context(context);
         let mut message = Vec::<u8>::new();
         let registry = pass::registry();
@@ -255,12 +256,10 @@ unsafe extern "C" fn append_message(text: MlirStringRef, message: *mut c_void) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use melior::{Context, dialect::DialectRegistry, ir::operation::OperationLike, utility::register_all_dialects};
+    use melior::{Context, ir::operation::OperationLike};
 
     fn context() -> Context {
-        let registry = DialectRegistry::new();
-        register_all_dialects(&registry);
-        Context::new_with_registry(&registry, false)
+        Context::new_with_registry(&dialects::registry(), false)
     }
 
     #[test]

@@ -440,9 +440,7 @@ impl Drop for Rewriter<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use melior::dialect::DialectRegistry;
     use melior::ir::Module;
-    use melior::utility::register_all_dialects;
 
     const TEXT: &str = "func.func @f(%a: i32, %b: i64) -> i32 {
         %0 = arith.addi %a, %a : i32
@@ -452,9 +450,7 @@ mod tests {
     }";
 
     fn with_module(test: impl FnOnce(&Rewriter)) -> String {
-        let registry = DialectRegistry::new();
-        register_all_dialects(&registry);
-        let context = Context::new_with_registry(&registry, false);
+        let context = Context::new_with_registry(&crate::dialects::registry(), false);
         let module = Module::parse(&context, TEXT).unwrap();
         test(&Rewriter::new(module.as_operation()));
         assert!(module.as_operation().verify());

@@ -12,8 +12,7 @@ use llvm_sys::{
     core::{LLVMContextSetDiagnosticHandler, LLVMDisposeMessage, LLVMGetDiagInfoDescription, LLVMGetDiagInfoSeverity},
     prelude::LLVMDiagnosticInfoRef,
 };
-use melior::ir::{OperationRef, operation::OperationLike};
-use mlir_ext::operations;
+use melior::ir::OperationRef;
 use std::{
     ffi::{CStr, c_void},
     ptr::NonNull,
@@ -92,7 +91,6 @@ impl LlvmModule {
     pub fn translate(module: OperationRef, target: &Target) -> Result<Self, Error> {
         let machine = target.machine()?;
         let context = LlvmContext::new();
-        mlir_ext::llvm_translation::register_translations(operations::context(module.context()));
         // SAFETY: the context is this function's own; the module is owned by nothing else and dropped before it.
         let module = unsafe {
             let raw_context = NonNull::new(context.context.raw().cast()).ok_or_else(|| Error::Translate(Vec::new()))?;

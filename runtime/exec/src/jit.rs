@@ -191,8 +191,8 @@ fn check(error: LLVMErrorRef) -> Result<(), String> {
 fn plain_machine() -> Result<TargetMachine, Error> {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Fails only where LLVM was built without this CPU; making the machine then says so.
-        let _ = Target::initialize_native(&InitializationConfig::default());
+        let config = InitializationConfig { disassembler: false, ..InitializationConfig::default() };
+        Target::initialize_x86(&config);
     });
     let triple = TargetMachine::get_default_triple();
     let target = Target::from_triple(&triple).map_err(|reason| Error::Load(reason.to_string_lossy().into_owned()))?;

@@ -18,10 +18,9 @@ mod types;
 mod verifier;
 
 use melior::Context;
-use melior::dialect::{DialectHandle, DialectRegistry};
+use melior::dialect::DialectHandle;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, BlockLike, Module, OperationRef, RegionLike, Type, ValueLike};
-use melior::utility::register_all_dialects;
 use mlir_ext::{attributes as builtin, operations};
 
 pub use mlir_ext::operations::PrintOptions;
@@ -53,10 +52,9 @@ pub const PROGRAM_SHAPE: &str = "hlo.program_shape";
 /// How deep computations may nest.
 const NESTING_LIMIT: usize = 200;
 
-/// A context with the dialects `hlo` and `func` loaded, `indexing` and MLIR's own registered. It does not use threads.
+/// A context with the dialects `hlo` and `func` loaded, `indexing` and those of [`mlir_ext::dialects`] registered. It does not use threads.
 pub fn context() -> Context {
-    let registry = DialectRegistry::new();
-    register_all_dialects(&registry);
+    let registry = mlir_ext::dialects::registry();
     ffi::dialect_handle().insert_dialect(&registry);
     indexing::dialect::register(&registry);
     let context = Context::new_with_registry(&registry, false);

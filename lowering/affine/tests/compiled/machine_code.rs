@@ -4,17 +4,13 @@ use exec::Jit;
 use lowering_llvm::{CodeGenerationOptions, GeneratedCode, LoweringOptions, Target, cpu, generate_code};
 use melior::{
     Context,
-    dialect::DialectRegistry,
     ir::{Location, Module, operation::OperationLike},
-    utility::register_all_dialects,
 };
 use mlir_ext::builder::OpBuilder;
 
 /// A context with the dialects that loops are made of.
 pub fn context() -> Context {
-    let registry = DialectRegistry::new();
-    register_all_dialects(&registry);
-    let context = Context::new_with_registry(&registry, false);
+    let context = Context::new_with_registry(&mlir_ext::dialects::registry(), false);
     for dialect in ["arith", "func", "llvm", "math", "memref", "scf", "vector"] {
         context.get_or_load_dialect(dialect);
     }

@@ -3,11 +3,9 @@
 mod nvptx;
 mod unsigned_divisions;
 
-use melior::{Context, dialect::DialectRegistry, utility::register_all_dialects};
+use melior::Context;
 
-/// A context with every upstream dialect.
+/// A context with the upstream dialects.
 fn upstream_context() -> Context {
-    let registry = DialectRegistry::new();
-    register_all_dialects(&registry);
-    Context::new_with_registry(&registry, false)
+    Context::new_with_registry(&mlir_ext::dialects::registry(), false)
 }
