@@ -64,6 +64,11 @@ impl Buffer {
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), bytes.len() / size_of::<T>()) })
     }
 
+    /// A copy of the elements, if the element type is `T`'s.
+    pub fn to_vec<T: NativeElement>(&self) -> Option<Vec<T>> {
+        self.as_slice().map(<[T]>::to_vec)
+    }
+
     /// The bytes for writing, if no other clone of the buffer is left.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.memory {
@@ -91,6 +96,17 @@ impl Buffer {
 impl From<ArrayLiteral> for Buffer {
     fn from(literal: ArrayLiteral) -> Self {
         Buffer { shape: Arc::new(literal.shape().clone()), memory: Memory::Literal(literal) }
+    }
+}
+
+impl TryFrom<Literal> for Buffer {
+    type Error = Error;
+
+    fn try_from(literal: Literal) -> Result<Self, Error> {
+        match literal {
+            Literal::Array(array) => Ok(array.into()),
+            other => Err(Error::NoArray(other.shape())),
+        }
     }
 }
 

@@ -1,19 +1,16 @@
 //! The device that programs are compiled for and run on.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use exec::runtime::feeds::Channels;
 use exec::{BufferPool, ThreadPool};
-use hlo::graph::Module;
-use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
+#[cfg(feature = "compiler")]
+use lowering_llvm::Target;
 
-use crate::cache::{CompilationCache, Key};
+#[cfg(feature = "compiler")]
+use crate::cache::CompilationCache;
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Interface, Origin};
 use crate::pending::Queue;
-use crate::pipeline::{self, CompileOptions, CompilePipeline};
-use crate::source::Source;
 
 /// How a device works.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +18,7 @@ pub struct ClientOptions {
     /// Threads that a program runs on; 0 for the number of hardware threads.
     pub threads: usize,
     /// Where compiled programs are kept on disk; nowhere by default.
+    #[cfg(feature = "compiler")]
     pub cache: Option<CompilationCache>,
 }
 
@@ -36,8 +34,10 @@ pub(crate) struct ClientInner {
     pub(crate) queue: Queue,
     /// What programs send each other, and themselves.
     pub(crate) channels: Arc<Channels>,
-    target: Target,
-    cache: Option<CompilationCache>,
+    #[cfg(feature = "compiler")]
+    pub(crate) target: Target,
+    #[cfg(feature = "compiler")]
+    pub(crate) cache: Option<CompilationCache>,
 }
 
 impl Client {
@@ -72,15 +72,12 @@ impl Client {
             memory: BufferPool::new(),
             queue: Queue::default(),
             channels: Arc::default(),
+            #[cfg(feature = "compiler")]
             target: Target::host(),
+            #[cfg(feature = "compiler")]
             cache: options.cache,
         };
         Ok(Client { inner: Arc::new(inner) })
-    }
-
-    /// The target that code is made for.
-    pub fn target(&self) -> &Target {
-        &self.inner.target
     }
 
     /// Threads that a program runs on.
@@ -91,55 +88,5 @@ impl Client {
     /// Gives memory that no buffer uses back to the system.
     pub fn release_unused_memory(&self) {
         self.inner.memory.release_unused();
-    }
-
-    /// Compiles a module, HLO text, or a file.
-    ///
-    /// # Errors
-    /// For invalid programs, operations without a lowering, and constants without a value.
-    pub fn compile<'a>(&self, source: impl Into<Source<'a>>, options: &CompileOptions) -> Result<Executable, Error> {
-        let module = source.into().module()?;
-        let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
-        let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
-        if let Some(bytes) = cache.get(&key) {
-            // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
-            match unsafe { self.deserialize(&bytes) } {
-                Ok(executable) => return Ok(executable),
-                Err(_) => cache.remove(&key),
-            }
-        }
-        let executable = self.compile_module(&module, options)?;
-        cache.put(&key, &executable.serialize());
-        Ok(executable)
-    }
-
-    fn compile_module(&self, module: &Module, options: &CompileOptions) -> Result<Executable, Error> {
-        let mut timings = CompileTimings::default();
-        let start = Instant::now();
-        let context = hlo::dialect::context();
-        timings.context = start.elapsed();
-        let start = Instant::now();
-        let target = &self.inner.target;
-        let program = pipeline::import(&context, module)?;
-        let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
-        let run = pipeline::run(&program, &pipeline.text(), options.verify)?;
-        let all = start.elapsed();
-        timings.loops = run.elapsed_in(pipeline::TO_AFFINE);
-        timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);
-        timings.lower = all.saturating_sub(timings.passes + timings.loops);
-        let code_options = CodeGenerationOptions {
-            threads: options.compile_threads,
-            verify: options.verify,
-            ..CodeGenerationOptions::default()
-        };
-        let code = generate_code(&program, target, code_options)?;
-        timings.translate = code.timings.translate;
-        timings.optimize = code.timings.optimize;
-        timings.emit = code.timings.emit;
-
-        let interface = Interface::read(&program)?;
-        let origin = Origin { timings, is_from_cache: false };
-        // SAFETY: the objects were compiled from this program, for the host.
-        unsafe { Executable::load(self.clone(), code.objects, interface, origin) }
     }
 }

@@ -19,7 +19,6 @@ use exec::runtime::custom_call as runtime;
 use hlo::element_type::ElementType;
 use hlo::literal::NativeElement;
 use hlo::shape::ArrayShape;
-use lowering_affine::library_calls::primitive_type;
 
 pub use exec::runtime::custom_call::CFunction;
 
@@ -39,7 +38,7 @@ pub struct ResultArray<'a> {
 /// Type and dimensions of a buffer.
 fn shape_of(buffer: &runtime::CallBuffer<'_>) -> Result<ArrayShape, String> {
     ElementType::all()
-        .find(|&element_type| primitive_type(element_type) == buffer.element_type)
+        .find(|&element_type| element_type.primitive_type() == buffer.element_type)
         .map(|element_type| ArrayShape::new(element_type, buffer.dimensions))
         .ok_or_else(|| format!("there is no element type {}", buffer.element_type))
 }

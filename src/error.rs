@@ -4,12 +4,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use hlo::graph::GraphError;
+#[cfg(feature = "compiler")]
 use lowering_affine::error::LoweringError;
-use mlir_ext::pass::FailureKind;
-use mlir_ext::pass_pipeline::PipelineError;
+#[cfg(feature = "compiler")]
+use mlir_ext::{pass::FailureKind, pass_pipeline::PipelineError};
 
 /// Why a program was not compiled or run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The program breaks a rule.
     #[error(transparent)]
@@ -18,12 +20,15 @@ pub enum Error {
     #[error("unsupported: {0}")]
     SeveralDevices(#[from] hlo::devices::SeveralDevices),
     /// A pass could not run on it.
+    #[cfg(feature = "compiler")]
     #[error(transparent)]
     Pass(#[from] PipelineError),
     /// It uses something that has no lowering.
+    #[cfg(feature = "compiler")]
     #[error(transparent)]
     Lowering(#[from] LoweringError),
     /// Making machine code failed: a bug of the compiler.
+    #[cfg(feature = "compiler")]
     #[error(transparent)]
     CodeGeneration(#[from] lowering_llvm::Error),
     /// Loading or running code failed.
@@ -33,8 +38,14 @@ pub enum Error {
     #[error("constant `{0}` has no value: its text says `{{...}}`; XLA prints values with print_large_constants=True")]
     Elided(String),
     /// Text that is no program.
-    #[error(transparent)]
-    Text(#[from] hlo_text::Errors),
+    #[cfg(feature = "compiler")]
+    #[error("{excerpt}")]
+    Text {
+        /// What is wrong with it.
+        errors: hlo_text::Errors,
+        /// The same as text, with excerpts of the program.
+        excerpt: String,
+    },
     /// A file that cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     File {
@@ -44,11 +55,15 @@ pub enum Error {
         error: io::Error,
     },
     /// MLIR that is no program.
+    #[cfg(feature = "compiler")]
     #[error(transparent)]
     Dialect(#[from] hlo::dialect::DialectError),
     /// Data that do not fit a shape.
     #[error(transparent)]
     Literal(#[from] hlo::literal::LiteralError),
+    /// A value that is no array, where a buffer should be made of it.
+    #[error("a buffer holds one array, not {0}")]
+    NoArray(hlo::shape::Shape),
     /// A saved executable that cannot be loaded here.
     #[error("the saved executable cannot be loaded: {0}")]
     Saved(String),
@@ -113,6 +128,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Errors in a text, which a reader knows by a name.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn text(errors: hlo_text::Errors, name: &str, text: &str) -> Self {
+        let excerpt = errors.render(name, text).trim_end().to_string();
+        Error::Text { errors, excerpt }
+    }
+
+    #[cfg(feature = "compiler")]
     pub(crate) fn file(path: &Path, error: io::Error) -> Self {
         Error::File { path: path.to_path_buf(), error }
     }
@@ -120,9 +143,13 @@ impl Error {
     /// Whether this is a mistake of the compiler, not of the program.
     pub fn is_bug(&self) -> bool {
         match self {
+            #[cfg(feature = "compiler")]
             Error::Lowering(error) => matches!(error, LoweringError::Bug(_) | LoweringError::Rewrite(_)),
+            #[cfg(feature = "compiler")]
             Error::Pass(PipelineError::Pass { failure, .. }) => failure.kind == FailureKind::Bug,
+            #[cfg(feature = "compiler")]
             Error::Pass(error) => matches!(error, PipelineError::Failed { .. }),
+            #[cfg(feature = "compiler")]
             Error::CodeGeneration(error) => !matches!(error, lowering_llvm::Error::Target { .. }),
             Error::Execution(error) => !matches!(error, exec::Error::OutOfMemory { .. }),
             _ => false,
@@ -132,9 +159,12 @@ impl Error {
     /// Name of the instruction that this is about, if it is about one.
     pub fn instruction(&self) -> Option<&str> {
         match self {
-            Error::Invalid(GraphError::Op { instruction, .. })
-            | Error::Lowering(LoweringError::Unsupported { instruction, .. } | LoweringError::Elided(instruction))
-            | Error::Elided(instruction) => Some(instruction),
+            Error::Invalid(GraphError::Op { instruction, .. }) | Error::Elided(instruction) => Some(instruction),
+            #[cfg(feature = "compiler")]
+            Error::Lowering(LoweringError::Unsupported { instruction, .. } | LoweringError::Elided(instruction)) => {
+                Some(instruction)
+            }
+            #[cfg(feature = "compiler")]
             Error::Pass(PipelineError::Pass { failure, .. }) => failure.instruction.as_deref(),
             Error::SeveralDevices(error) => Some(&error.instruction),
             _ => None,
@@ -144,7 +174,10 @@ impl Error {
     /// Whether the program is valid but uses something that has no lowering yet.
     pub fn is_unsupported(&self) -> bool {
         match self {
-            Error::SeveralDevices(_) | Error::Lowering(LoweringError::Unsupported { .. }) => true,
+            Error::SeveralDevices(_) => true,
+            #[cfg(feature = "compiler")]
+            Error::Lowering(LoweringError::Unsupported { .. }) => true,
+            #[cfg(feature = "compiler")]
             Error::Pass(PipelineError::Pass { failure, .. }) => failure.kind == FailureKind::Unsupported,
             _ => false,
         }

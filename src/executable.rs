@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use exec::Jit;
 use exec::runtime::ProgramState;
-use hlo::literal::{ArrayLiteral, Literal};
+use hlo::ENTRY_SYMBOL;
+use hlo::cost::Cost;
+use hlo::literal::ArrayLiteral;
 use hlo::shape::{ArrayShape, ProgramShape};
-use lowering_affine::program::ENTRY;
-use passes::cost::Cost;
 
 use crate::client::Client;
 use crate::error::Error;
@@ -90,6 +90,7 @@ pub(crate) struct Interface {
     pub cost: Cost,
 }
 
+#[cfg(feature = "compiler")]
 impl Interface {
     /// The interface that `hlo-to-affine` noted on a module.
     ///
@@ -100,7 +101,7 @@ impl Interface {
         let mut constants = Vec::with_capacity(interface.constants.len());
         for literal in interface.constants {
             match literal {
-                Literal::Array(array) => constants.push(array),
+                hlo::literal::Literal::Array(array) => constants.push(array),
                 other => return Err(Error::Elided(other.shape().to_string())),
             }
         }
@@ -135,12 +136,22 @@ pub(crate) struct ExecutableInner {
     /// Memory of earlier calls, for later ones.
     pub(crate) frames: Mutex<Vec<FrameMemory>>,
     pub(crate) state: ProgramState,
+    pub(crate) machine: Machine,
     timings: CompileTimings,
     is_from_cache: bool,
 }
 
+/// The machine that code was made for, in LLVM's words.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub triple: String,
+    /// As in `+avx2,-sse4a`.
+    pub features: String,
+}
+
 /// Where an executable came from.
 pub(crate) struct Origin {
+    pub machine: Machine,
     /// What making it cost.
     pub timings: CompileTimings,
     /// Whether it was compiled earlier.
@@ -164,15 +175,25 @@ impl Executable {
         let start = std::time::Instant::now();
         // SAFETY: the caller answers for the objects; the symbols are the runtime's own and live as long as the process.
         let jit = unsafe { Jit::load(&objects, exec::runtime::symbols())? };
-        let address = jit.lookup(ENTRY)?;
+        let address = jit.lookup(ENTRY_SYMBOL)?;
         // SAFETY: the symbol is the entry function, which the lowering gives this type.
         let entry = unsafe { std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr()) };
-        let Origin { mut timings, is_from_cache } = origin;
+        let Origin { machine, mut timings, is_from_cache } = origin;
         timings.load = start.elapsed();
         let frames = Mutex::new(Vec::new());
         let state = ProgramState::with_channels(Arc::clone(&client.inner.channels));
-        let inner =
-            ExecutableInner { client, _jit: jit, entry, interface, objects, frames, state, timings, is_from_cache };
+        let inner = ExecutableInner {
+            client,
+            _jit: jit,
+            entry,
+            interface,
+            objects,
+            frames,
+            state,
+            machine,
+            timings,
+            is_from_cache,
+        };
         Ok(Executable { inner: Arc::new(inner) })
     }
 

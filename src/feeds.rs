@@ -10,7 +10,6 @@ use exec::runtime::feeds::{Feed, FeedArray, FeedSender, FeedValue};
 use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::ArrayShape;
-use lowering_affine::library_calls::primitive_type;
 
 use crate::client::Client;
 use crate::error::Error;
@@ -62,7 +61,7 @@ impl Infeed {
         for leaf in value.leaves() {
             match leaf {
                 Literal::Array(array) => arrays.push(FeedArray {
-                    element_type: primitive_type(array.element_type()),
+                    element_type: array.element_type().primitive_type(),
                     dimensions: array.shape().dimensions.clone(),
                     bytes: array.bytes().to_vec(),
                 }),
@@ -96,7 +95,7 @@ impl Outfeed {
 /// A value of a queue. Compiled code writes arrays whose bytes fit their shapes.
 fn literal(mut value: FeedValue) -> Option<Literal> {
     let array = |array: FeedArray| {
-        let element_type = ElementType::all().find(|&other| primitive_type(other) == array.element_type)?;
+        let element_type = ElementType::all().find(|&other| other.primitive_type() == array.element_type)?;
         let shape = ArrayShape::new(element_type, array.dimensions);
         ArrayLiteral::from_bytes(shape, &array.bytes).ok().map(Literal::Array)
     };

@@ -69,6 +69,11 @@
 //! A program calls functions of the process by name ([`custom_call`]), reads values that the host puts into its [`Infeed`], and
 //! hands values to the host through its [`Outfeed`].
 //!
+//! # Features
+//!
+//! `compiler` and `ndarray` are on by default. Without `compiler` there is neither MLIR nor LLVM: a program loads and runs what
+//! [`Executable::serialize`] gave elsewhere.
+//!
 //! # Keeping compiled programs
 //!
 //! [`Executable::serialize`] gives bytes that [`Client::deserialize`] loads on a machine with the same features. A
@@ -84,8 +89,11 @@
 
 mod argument;
 mod buffer;
+#[cfg(feature = "compiler")]
 mod cache;
 pub mod client;
+#[cfg(feature = "compiler")]
+mod compile;
 pub mod custom_call;
 mod encoding;
 pub mod error;
@@ -95,27 +103,44 @@ mod feeds;
 #[cfg(feature = "ndarray")]
 mod ndarray_arrays;
 mod pending;
+// For the tools: it shows types of MLIR.
+#[cfg(feature = "compiler")]
+#[doc(hidden)]
 pub mod pipeline;
 mod results;
 mod serialized;
+#[cfg(feature = "compiler")]
 mod source;
 
 pub use argument::{Argument, Arguments, ArrayRef, Leaf, Sizes, View};
 pub use buffer::Buffer;
+#[cfg(feature = "compiler")]
 pub use cache::CompilationCache;
 pub use client::{Client, ClientOptions};
 pub use error::Error;
 pub use executable::{CompileTimings, Executable, MemoryUse};
 pub use feeds::{Infeed, Outfeed};
 pub use hlo::builder;
+pub use hlo::cost::Cost;
 pub use hlo::element_type::ElementType;
 pub use hlo::graph::Module;
-pub use hlo::literal::{ArrayLiteral, Literal, NativeElement};
-pub use hlo::shape::{ArrayShape, Shape};
+/// HLO text: read into modules, and written.
+#[cfg(feature = "compiler")]
+pub mod text {
+    pub use hlo_text::{Error, Errors, PrintOptions, print, print_with, read};
+}
+pub use exec::runtime::ProgramState;
+pub use half::{bf16, f16};
+pub use hlo::literal::{ArrayLiteral, Literal, LiteralError, NativeElement};
+pub use hlo::shape::{ArrayShape, Layout, ProgramShape, Shape};
+#[cfg(feature = "compiler")]
+pub use lowering_llvm::Target;
 #[cfg(feature = "ndarray")]
 pub use ndarray_arrays::literal_view;
-pub use passes::cost::Cost;
+pub use num_complex::Complex;
 pub use pending::Pending;
+#[cfg(feature = "compiler")]
 pub use pipeline::CompileOptions;
 pub use results::{Place, ResultPlace, ResultTarget, Results};
+#[cfg(feature = "compiler")]
 pub use source::Source;

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use passes::cost::Cost;
+use hlo::cost::Cost;
 use sha2::{Digest, Sha256};
 
 use crate::client::Client;
 use crate::encoding::{Malformed, Reader, Writer};
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Interface, Origin};
+use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
 
 /// First bytes of a saved executable.
 const MAGIC: &[u8; 8] = b"halo-exe";
@@ -31,9 +31,8 @@ impl Executable {
         writer.bytes.extend(MAGIC);
         writer.number(FORMAT);
         writer.text(COMPILER);
-        let target = self.client().target();
-        writer.text(target.triple());
-        writer.text(target.features());
+        writer.text(&self.inner.machine.triple);
+        writer.text(&self.inner.machine.features);
         let interface = &self.inner.interface;
         writer.program_shape(&interface.program_shape);
         writer.list(&interface.parameters, |writer, shape| {
@@ -64,20 +63,23 @@ impl Client {
     /// [`Error::Saved`] for bytes that are damaged, come from another version of halo, or hold code for another kind of
     /// machine.
     pub unsafe fn deserialize(&self, bytes: &[u8]) -> Result<Executable, Error> {
-        let (interface, objects) = self.read(bytes).map_err(Error::Saved)?;
+        let Saved { interface, objects, machine } = Saved::read(bytes).map_err(Error::Saved)?;
+        let origin = Origin { machine, timings: CompileTimings::default(), is_from_cache: true };
         // SAFETY: the caller's promise; compiler and CPU were checked.
-        unsafe { self.load_saved(interface, objects) }
-    }
-
-    /// # Safety
-    /// As for [`Client::deserialize`].
-    unsafe fn load_saved(&self, interface: Interface, objects: Vec<Vec<u8>>) -> Result<Executable, Error> {
-        let origin = Origin { timings: CompileTimings::default(), is_from_cache: true };
-        // SAFETY: the caller's promise.
         unsafe { Executable::load(self.clone(), objects, interface, origin) }
     }
+}
 
-    fn read(&self, bytes: &[u8]) -> Result<(Interface, Vec<Vec<u8>>), Malformed> {
+/// What the bytes hold.
+struct Saved {
+    interface: Interface,
+    objects: Vec<Vec<u8>>,
+    machine: Machine,
+}
+
+impl Saved {
+    /// Reads the bytes, of a program that runs here.
+    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let content = bytes.len().checked_sub(CHECKSUM_BYTES).and_then(|length| bytes.split_at_checked(length));
         let (content, checksum) = content.ok_or("it is no saved executable: too short")?;
         let mut reader = Reader::new(content);
@@ -95,8 +97,8 @@ impl Client {
         if compiler != COMPILER {
             return Err(format!("another version of halo made it ({compiler}, this is {COMPILER})"));
         }
-        let (triple, features) = (reader.text()?, reader.text()?);
-        self.check_machine(triple, features)?;
+        let machine = Machine { triple: reader.text()?.to_string(), features: reader.text()?.to_string() };
+        exec::host::obstacle(&machine.triple, &machine.features).map_or(Ok(()), Err)?;
         let program_shape = reader.program_shape()?;
         let optional = |reader: &mut Reader<'_>| Ok(reader.list(16, Reader::array_shape)?.pop());
         let parameters = reader.list(8, optional)?;
@@ -107,21 +109,7 @@ impl Client {
             Cost { flops: reader.number()?, transcendentals: reader.number()?, bytes_accessed: reader.number()? };
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
-        Ok((Interface { program_shape, parameters, outputs, arena_size, constants, cost }, objects))
-    }
-
-    /// Code runs on a machine of the same kind with all the features that it was made for.
-    fn check_machine(&self, triple: &str, features: &str) -> Result<(), Malformed> {
-        let target = self.target();
-        if triple != target.triple() {
-            return Err(format!("it was made for {triple}, this machine is {}", target.triple()));
-        }
-        let needed = features.split(',').filter_map(|feature| feature.strip_prefix('+'));
-        let missing: Vec<&str> = needed.filter(|feature| !target.has_feature(feature)).collect();
-        if missing.is_empty() {
-            Ok(())
-        } else {
-            Err(format!("it needs features that this CPU lacks: {}", missing.join(", ")))
-        }
+        let interface = Interface { program_shape, parameters, outputs, arena_size, constants, cost };
+        Ok(Saved { interface, objects, machine })
     }
 }

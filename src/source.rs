@@ -57,7 +57,7 @@ impl<'a> Source<'a> {
     pub fn module(&self) -> Result<Cow<'a, Module>, Error> {
         match self {
             Source::Module(module) => Ok(Cow::Borrowed(module)),
-            Source::Text(text) => Ok(Cow::Owned(hlo_text::read(text)?)),
+            Source::Text(text) => read(text, "text"),
             Source::Path(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
                 if path.extension().is_some_and(|extension| extension == "mlir") {
@@ -65,8 +65,13 @@ impl<'a> Source<'a> {
                     let module = dialect::parse(&context, &text)?;
                     return Ok(Cow::Owned(dialect::mlir_to_graph(&module)?));
                 }
-                Ok(Cow::Owned(hlo_text::read(&text)?))
+                read(&text, &path.display().to_string())
             }
         }
     }
+}
+
+/// Reads a text that errors call `name`.
+fn read(text: &str, name: &str) -> Result<Cow<'static, Module>, Error> {
+    hlo_text::read(text).map(Cow::Owned).map_err(|errors| Error::text(errors, name, text))
 }

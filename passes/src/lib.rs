@@ -6,7 +6,6 @@ pub mod assign_buffers;
 pub mod canonicalize;
 pub mod canonicalize_convolutions;
 pub mod canonicalize_dots;
-pub mod cost;
 pub mod dce;
 mod effects;
 pub mod expand;

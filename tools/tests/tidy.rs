@@ -8,7 +8,8 @@ use serde_json::Value;
 use syn::visit::{self, Visit};
 
 /// The crates; each may depend on those above it only.
-const CRATES: [&str; 12] = [
+const CRATES: [&str; 13] = [
+    "halo-mlir-build",
     "halo-mlir-ext",
     "halo-indexing",
     "halo-hlo",
@@ -89,6 +90,21 @@ fn crates_depend_only_on_those_above_them() {
             if let Some(below) = position.get(dependency) {
                 assert!(below < place, "`{name}` must not depend on `{dependency}`, which comes later");
             }
+        }
+    }
+}
+
+/// What crates.io and whoever packages need: `./x package` makes the packages.
+#[test]
+fn crates_can_be_packaged() {
+    for package in metadata()["packages"].as_array().expect("packages") {
+        let name = package["name"].as_str().unwrap_or_default();
+        for key in ["description", "license", "readme"] {
+            assert!(package[key].is_string(), "`{name}` has no {key}");
+        }
+        assert!(package["keywords"].as_array().is_some_and(|words| !words.is_empty()), "`{name}` has no keywords");
+        for dependency in package["dependencies"].as_array().into_iter().flatten() {
+            assert!(dependency["req"] != "*", "`{name}` depends on {} of no version", dependency["name"]);
         }
     }
 }

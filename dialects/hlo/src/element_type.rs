@@ -166,6 +166,40 @@ impl ElementType {
             _ => None,
         }
     }
+
+    /// Number in XLA's `PrimitiveType` (`xla_data.proto`).
+    pub fn primitive_type(self) -> i64 {
+        match self {
+            Pred => 1,
+            S8 => 2,
+            S16 => 3,
+            S32 => 4,
+            S64 => 5,
+            U8 => 6,
+            U16 => 7,
+            U32 => 8,
+            U64 => 9,
+            F16 => 10,
+            F32 => 11,
+            F64 => 12,
+            C64 => 15,
+            BF16 => 16,
+            C128 => 18,
+            F8E5M2 => 19,
+            F8E4M3FN => 20,
+            S4 => 21,
+            U4 => 22,
+            F8E4M3B11FNUZ => 23,
+            F8E5M2FNUZ => 24,
+            F8E4M3FNUZ => 25,
+            S2 => 26,
+            U2 => 27,
+            F8E4M3 => 28,
+            F8E3M4 => 29,
+            F4E2M1FN => 32,
+            F8E8M0FNU => 33,
+        }
+    }
 }
 
 impl fmt::Display for ElementType {

@@ -9,9 +9,13 @@
 //! several devices ([`devices::SeveralDevices`]), a call of the builder and its place in Rust ([`builder::BuildError`]),
 //! MLIR that is no HLO and its location (`dialect::DialectError`). A later layer holds the earlier one's error.
 
+/// Symbol of the entry function of a program, in MLIR and in machine code.
+pub const ENTRY_SYMBOL: &str = "main";
+
 pub mod attributes;
 pub mod buffers;
 pub mod builder;
+pub mod cost;
 pub mod devices;
 #[cfg(feature = "mlir")]
 pub mod dialect;
@@ -21,6 +25,7 @@ pub mod graph;
 #[cfg(feature = "mlir")]
 pub mod indexing_maps;
 pub mod literal;
+pub mod literal_text;
 pub mod op_kind;
 pub mod ops;
 pub mod scalar;

@@ -30,7 +30,7 @@ pub enum Literal {
 }
 
 /// Array data with its shape; see the module documentation for the representation.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ArrayLiteral {
     shape: ArrayShape,
     bytes: Arc<AlignedBytes>,
@@ -184,6 +184,11 @@ impl ArrayLiteral {
         Some(unsafe { std::slice::from_raw_parts(self.bytes.as_ptr().cast::<T>(), self.bytes.len() / size_of::<T>()) })
     }
 
+    /// A copy of the elements, if the element type is `T`'s.
+    pub fn to_vec<T: NativeElement>(&self) -> Option<Vec<T>> {
+        self.as_slice().map(<[T]>::to_vec)
+    }
+
     /// Same data under another shape of the same element width and count.
     pub fn with_shape(&self, shape: ArrayShape) -> Result<Self, LiteralError> {
         if shape.checked_byte_size() != Some(self.bytes.len() as i64) {
@@ -227,6 +232,11 @@ impl Literal {
     /// The elements as native values, if this is an array of `T`'s element type.
     pub fn as_slice<T: NativeElement>(&self) -> Option<&[T]> {
         self.as_array().and_then(ArrayLiteral::as_slice)
+    }
+
+    /// A copy of the elements, if this is an array of `T`'s element type.
+    pub fn to_vec<T: NativeElement>(&self) -> Option<Vec<T>> {
+        self.as_array().and_then(ArrayLiteral::to_vec)
     }
 
     /// The array, if this is one with data.
@@ -332,6 +342,18 @@ mod tests {
         assert_eq!(Literal::from([[[0f64; 0]; 3]; 2]).shape(), Shape::of::<f64>([2, 3, 0]));
         assert_eq!(Literal::from(true), Literal::pred(true));
         assert_eq!(Literal::from(2.5f32), Literal::scalar(2.5f32));
+    }
+
+    #[test]
+    fn literals_have_a_text() {
+        let matrix = Literal::from([[1f32, 2.5], [-3., 4.]]);
+        assert_eq!(matrix.to_string(), "{ { 1, 2.5 }, { -3, 4 } }");
+        assert_eq!(Literal::Tuple(vec![1i32.into(), Literal::Token]).to_string(), "( 1, token )");
+        assert_eq!(format!("{:?}", matrix.as_array().unwrap()), "f32[2,2] { { 1, 2.5 }, { -3, 4 } }");
+        let long = ArrayLiteral::from_slice([65], &[0i8; 65]).unwrap();
+        assert_eq!(format!("{long:?}"), "s8[65] …");
+        assert_eq!(matrix.to_vec::<f32>(), Some(vec![1., 2.5, -3., 4.]));
+        assert_eq!(matrix.to_vec::<f64>(), None);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use mlir_sys::{
     mlirRegisterConversionConvertVectorToLLVMPass, mlirRegisterConversionConvertVectorToSCF,
     mlirRegisterConversionFinalizeMemRefToLLVMConversionPass, mlirRegisterConversionLowerAffinePass,
     mlirRegisterConversionReconcileUnrealizedCastsPass, mlirRegisterConversionSCFToControlFlowPass,
-    mlirRegisterConversionUBToLLVMConversionPass, mlirRegisterFuncPasses, mlirRegisterGPUPasses,
-    mlirRegisterLLVMPasses, mlirRegisterMathPasses, mlirRegisterMemRefPasses, mlirRegisterSCFPasses,
-    mlirRegisterTransformsPasses, mlirRegisterVectorPasses,
+    mlirRegisterConversionUBToLLVMConversionPass, mlirRegisterFuncPasses, mlirRegisterGPUGpuKernelOutliningPass,
+    mlirRegisterGPUGpuLaunchSinkIndexComputationsPass, mlirRegisterLLVMPasses, mlirRegisterMathPasses,
+    mlirRegisterMemRefPasses, mlirRegisterSCFPasses, mlirRegisterTransformsPasses, mlirRegisterVectorPasses,
 };
 
 /// Handles that melior has no name for.
@@ -26,13 +26,15 @@ const HANDLES: [unsafe extern "C" fn() -> MlirDialectHandle; 4] = [
     mlirGetDialectHandle__vector__,
 ];
 
-/// Passes of dialects, and those conversions that lead to the llvm dialect.
-const PASSES: [unsafe extern "C" fn(); 25] = [
+/// Passes of dialects, and those conversions that lead to the llvm dialect. Those of GPUs are few: the others need the
+/// dialects of every maker of GPUs.
+const PASSES: [unsafe extern "C" fn(); 26] = [
     mlirRegisterTransformsPasses,
     mlirRegisterAffinePasses,
     mlirRegisterArithPasses,
     mlirRegisterFuncPasses,
-    mlirRegisterGPUPasses,
+    mlirRegisterGPUGpuKernelOutliningPass,
+    mlirRegisterGPUGpuLaunchSinkIndexComputationsPass,
     mlirRegisterLLVMPasses,
     mlirRegisterMathPasses,
     mlirRegisterMemRefPasses,

@@ -462,8 +462,8 @@ unsafe extern "C" fn check_option(
 mod tests {
     use super::*;
     use crate::pass_pipeline::{PassPipeline, PipelineError};
-    use melior::ir::Module;
     use melior::Context;
+    use melior::ir::Module;
 
     const OPTIONS: &[OptionDefinition] = &[
         OptionDefinition { name: "times", description: "hits", kind: OptionKind::Integer, default: "1" },

@@ -2,6 +2,7 @@
 //!
 //! `hlo-to-affine` writes it, the passes after it leave it alone, and whoever loads the code reads it.
 
+use hlo::cost::Cost;
 use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, GraphError};
 use hlo::literal::Literal;
@@ -12,7 +13,6 @@ use melior::ir::{AttributeLike, Identifier, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::BufferAssignment;
-use passes::cost::Cost;
 
 /// Name of the module attribute.
 pub const INTERFACE: &str = "hlo.interface";

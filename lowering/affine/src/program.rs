@@ -41,7 +41,7 @@ const KERNELS_PER_FUNCTION: usize = 64;
 const PROGRAM: &str = "program";
 
 /// Name of the function that runs the program; it takes the table of buffer addresses.
-pub const ENTRY: &str = "main";
+pub const ENTRY: &str = hlo::ENTRY_SYMBOL;
 
 /// What the loops are made for.
 #[derive(Clone, Copy, Debug)]

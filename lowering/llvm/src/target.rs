@@ -3,7 +3,12 @@
 use crate::Error;
 use inkwell::{
     OptimizationLevel,
-    targets::{CodeModel, InitializationConfig, RelocMode, TargetMachine, TargetTriple},
+    targets::{CodeModel, RelocMode, TargetMachine, TargetTriple},
+};
+use llvm_sys::target::{
+    LLVMInitializeNVPTXAsmPrinter, LLVMInitializeNVPTXTarget, LLVMInitializeNVPTXTargetInfo,
+    LLVMInitializeNVPTXTargetMC, LLVMInitializeX86AsmPrinter, LLVMInitializeX86Target, LLVMInitializeX86TargetInfo,
+    LLVMInitializeX86TargetMC,
 };
 use mlir_ext::llvm_translation;
 use std::{
@@ -186,9 +191,18 @@ unsafe impl Sync for Machine {}
 fn initialize() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let config = InitializationConfig { disassembler: false, ..InitializationConfig::default() };
-        inkwell::targets::Target::initialize_x86(&config);
-        inkwell::targets::Target::initialize_nvptx(&config);
+        // Not through inkwell, whose functions link the disassemblers and the readers of assembly too.
+        // SAFETY: registration, which nothing else does meanwhile.
+        unsafe {
+            LLVMInitializeX86TargetInfo();
+            LLVMInitializeX86Target();
+            LLVMInitializeX86TargetMC();
+            LLVMInitializeX86AsmPrinter();
+            LLVMInitializeNVPTXTargetInfo();
+            LLVMInitializeNVPTXTarget();
+            LLVMInitializeNVPTXTargetMC();
+            LLVMInitializeNVPTXAsmPrinter();
+        }
         // Kernels come with explicit index arithmetic: loop strength reduction costs a fifth of code generation and
         // gains nothing. It can only be switched off for the whole process.
         let arguments = [c"halo".as_ptr(), c"-disable-lsr".as_ptr()];

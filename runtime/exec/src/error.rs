@@ -5,15 +5,15 @@ use thiserror::Error;
 /// Why code could not be loaded or run.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// LLVM's loader refused an object file or could not resolve its symbols.
+    /// An object file could not be loaded.
     #[error("loading machine code failed: {0}")]
     Load(String),
-    /// A symbol is not in the loaded objects.
-    #[error("no symbol `{name}` in the loaded code: {reason}")]
+    /// A symbol that nothing defines.
+    #[error("no symbol `{name}`: {reason}")]
     NoSymbol {
         /// The symbol.
         name: String,
-        /// The loader's explanation.
+        /// Where it was looked for.
         reason: String,
     },
     /// Memory for a buffer could not be had.

@@ -1,7 +1,8 @@
-//! The runtime: loaded code and what it needs while it runs.
+//! The runtime: loaded code and what it needs while it runs. Nothing of MLIR or LLVM.
 
 pub mod buffer_pool;
 mod error;
+pub mod host;
 pub mod jit;
 pub mod runtime;
 pub mod thread_pool;

@@ -8,7 +8,6 @@ use hlo::dialect;
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use lowering_affine::error::LoweringError;
-use lowering_affine::library_calls::primitive_type;
 
 use super::case::{ConformanceCase, LoadedCase};
 use super::difference::difference;
@@ -148,7 +147,7 @@ fn compile_and_run<'f>(
     let feeds = &executable.state().feeds;
     for arrays in fed {
         let arrays = arrays.iter().map(|array| FeedArray {
-            element_type: primitive_type(array.element_type()),
+            element_type: array.element_type().primitive_type(),
             dimensions: array.shape().dimensions.clone(),
             bytes: array.bytes().to_vec(),
         });

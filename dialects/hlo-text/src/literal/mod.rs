@@ -2,12 +2,11 @@
 
 mod number;
 mod read;
-mod write;
 
+pub(crate) use hlo::literal_text::write_float;
+pub use hlo::literal_text::write_literal;
 pub use read::parse_literal;
 pub(crate) use read::read;
-pub(crate) use write::write_float;
-pub use write::write_literal;
 
 /// The number that a text is.
 pub(crate) fn float(text: &str) -> Option<f64> {

@@ -52,6 +52,13 @@ pub use number::{Number, Operand};
 pub use op::Op;
 pub use windows::Padding;
 
+// What the methods take.
+pub use crate::attributes::{ConvolutionDimensions, PaddingDimension, ReplicaGroups, WindowDimension};
+pub use crate::ops::dot::DotDimensions;
+pub use crate::ops::enumerations::{
+    ComparisonDirection, ComparisonType, CustomCallApiVersion, FftType, RandomDistribution, RngAlgorithm, TransposeKind,
+};
+
 use crate::attributes::Attributes;
 use crate::graph::{Computation, FunctionId, InputOutputAlias, Instruction, InstructionId, Module, SourceTables};
 use crate::op_kind::OpKind;

@@ -42,8 +42,7 @@ use crate::literal::{ArrayLiteral, Literal};
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
 
-/// Symbol of the entry function.
-pub const ENTRY_SYMBOL: &str = "main";
+pub use crate::ENTRY_SYMBOL;
 
 /// Attribute of a module whose entry's signature passes may change: the type of the signature that the program
 /// declares.

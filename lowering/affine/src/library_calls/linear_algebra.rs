@@ -8,7 +8,7 @@ use hlo::ops::fft::FftAttributes;
 use hlo::ops::triangular_solve::TriangularSolveAttributes;
 use hlo::shape::ArrayShape;
 
-use super::{Argument, Call, array_operands, attributes_of, primitive_type};
+use super::{Argument, Call, array_operands, attributes_of};
 
 /// Descriptor: kind, whether f64, batch, dimensions, their three sizes (of the real side).
 pub(super) fn fft(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
@@ -78,7 +78,7 @@ fn matrix_sizes(shape: &ArrayShape) -> Result<[i64; 3], String> {
 fn matrix_type(shape: &ArrayShape) -> Result<i64, String> {
     match shape.element_type {
         ElementType::F32 | ElementType::F64 | ElementType::C64 | ElementType::C128 => {
-            Ok(primitive_type(shape.element_type))
+            Ok(shape.element_type.primitive_type())
         }
         other => Err(format!("matrices of {other}")),
     }

@@ -1,7 +1,7 @@
 //! Operations that call the runtime: sorting, transforms, factorisations, random bits, queues, functions of the user.
 //!
 //! Runtime functions take addresses only: the run context, a constant descriptor (64-bit integers), and what the
-//! operation's `Call` lists. Descriptors name element types by XLA's numbers ([`primitive_type`]); each is documented
+//! operation's `Call` lists. Descriptors name element types by XLA's numbers; each is documented
 //! beside the runtime function that reads it. Arrays are row-major in memory, whatever layout the text gives them.
 //!
 //! ```text
@@ -15,7 +15,6 @@ mod linear_algebra;
 mod random;
 mod sort;
 
-use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::top_k::TopKAttributes;
@@ -109,40 +108,6 @@ pub(crate) fn check(computation: &Computation, instruction: &Instruction, option
     })
 }
 
-/// Number of an element type in XLA's `PrimitiveType` (`xla_data.proto`).
-pub fn primitive_type(element_type: ElementType) -> i64 {
-    match element_type {
-        ElementType::Pred => 1,
-        ElementType::S8 => 2,
-        ElementType::S16 => 3,
-        ElementType::S32 => 4,
-        ElementType::S64 => 5,
-        ElementType::U8 => 6,
-        ElementType::U16 => 7,
-        ElementType::U32 => 8,
-        ElementType::U64 => 9,
-        ElementType::F16 => 10,
-        ElementType::F32 => 11,
-        ElementType::F64 => 12,
-        ElementType::C64 => 15,
-        ElementType::BF16 => 16,
-        ElementType::C128 => 18,
-        ElementType::F8E5M2 => 19,
-        ElementType::F8E4M3FN => 20,
-        ElementType::S4 => 21,
-        ElementType::U4 => 22,
-        ElementType::F8E4M3B11FNUZ => 23,
-        ElementType::F8E5M2FNUZ => 24,
-        ElementType::F8E4M3FNUZ => 25,
-        ElementType::S2 => 26,
-        ElementType::U2 => 27,
-        ElementType::F8E4M3 => 28,
-        ElementType::F8E3M4 => 29,
-        ElementType::F4E2M1FN => 32,
-        ElementType::F8E8M0FNU => 33,
-    }
-}
-
 /// The arrays of a shape, tuples flattened; tokens are left out.
 fn arrays(shape: &Shape) -> Vec<&ArrayShape> {
     shape.leaves().into_iter().filter_map(Shape::as_array).collect()
@@ -155,7 +120,7 @@ fn array_operands<'a>(computation: &'a Computation, instruction: &Instruction) -
 
 /// Element type, rank and dimensions of an array.
 fn shape_words(shape: &ArrayShape) -> impl Iterator<Item = i64> + '_ {
-    [primitive_type(shape.element_type), shape.rank() as i64].into_iter().chain(shape.dimensions.iter().copied())
+    [shape.element_type.primitive_type(), shape.rank() as i64].into_iter().chain(shape.dimensions.iter().copied())
 }
 
 impl<'c> Program<'_, 'c> {

@@ -7,7 +7,7 @@ use hlo::ops::rng::RngAttributes;
 use hlo::ops::rng_bit_generator::RngBitGeneratorAttributes;
 use hlo::ops::rng_get_and_update_state::RngGetAndUpdateStateAttributes;
 
-use super::{Argument, Call, array_operands, arrays, attributes_of, primitive_type, shape_words};
+use super::{Argument, Call, array_operands, arrays, attributes_of, shape_words};
 
 /// Descriptor: distribution (0 uniform, 1 normal), element type, number of elements.
 pub(super) fn rng(instruction: &Instruction) -> Result<Call, String> {
@@ -20,7 +20,7 @@ pub(super) fn rng(instruction: &Instruction) -> Result<Call, String> {
     if is_narrow_float || result.element_type.is_complex() {
         return Err(format!("random numbers of type {}", result.element_type));
     }
-    let descriptor = vec![distribution, primitive_type(result.element_type), result.element_count()];
+    let descriptor = vec![distribution, result.element_type.primitive_type(), result.element_count()];
     let arguments = vec![Argument::Operand(0), Argument::Operand(1), Argument::Result(0)];
     Ok(Call { symbol: "halo_rng", descriptor, arguments })
 }

@@ -8,7 +8,7 @@ use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::sort::SortAttributes;
 use mlir_ext::builder::Value;
 
-use super::{Argument, Call, array_operands, attributes_of, primitive_type};
+use super::{Argument, Call, array_operands, attributes_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{load_scalar_at, pointer_type};
@@ -63,7 +63,7 @@ pub(super) fn sort(computation: &Computation, instruction: &Instruction) -> Resu
         order as i64,
         key.is_some_and(|key| key.descending).into(),
         key_operand as i64,
-        primitive_type(operands[key_operand].element_type),
+        operands[key_operand].element_type.primitive_type(),
     ];
     descriptor.extend(operands.iter().map(|operand| operand.element_type.byte_width() as i64));
     let comparator = if needs_comparator { Argument::Comparator } else { Argument::Nothing };
@@ -84,7 +84,7 @@ pub(super) fn top_k(computation: &Computation, instruction: &Instruction, larges
     let (Some((&length, rows)), Some(&k)) = (operand.dimensions.split_last(), values.dimensions.last()) else {
         return Err("topk of a scalar".into());
     };
-    let descriptor = vec![primitive_type(operand.element_type), rows.iter().product(), length, k, largest.into()];
+    let descriptor = vec![operand.element_type.primitive_type(), rows.iter().product(), length, k, largest.into()];
     let arguments = vec![Argument::Operand(0), Argument::Result(0), Argument::Result(1)];
     Ok(Call { symbol: "halo_top_k", descriptor, arguments })
 }

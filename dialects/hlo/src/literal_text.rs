@@ -1,13 +1,42 @@
-//! Writing literals, in XLA's form.
+//! Literals as text, in XLA's form.
 //!
 //! Floats have XLA's number of digits: 6 for `f32` where they say the value exactly and 9 otherwise, 15 or 17 for
 //! `f64`, and as many as tell neighbours apart for narrower types. All read back to the same value.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
-use hlo::element_type::{ElementClass, ElementType};
-use hlo::float_format;
-use hlo::literal::{ArrayLiteral, Literal};
+use crate::element_type::{ElementClass, ElementType};
+use crate::float_format;
+use crate::literal::{ArrayLiteral, Literal};
+
+/// Arrays of more elements are only named by their shapes in debugging output.
+const MOST_SHOWN: usize = 64;
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        write_literal(&mut text, self);
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Display for ArrayLiteral {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::new();
+        write_array(&mut text, self);
+        f.write_str(&text)
+    }
+}
+
+impl fmt::Debug for ArrayLiteral {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.shape())?;
+        if self.bytes().len() / self.element_type().byte_width() > MOST_SHOWN {
+            return f.write_str(" …");
+        }
+        write!(f, " {self}")
+    }
+}
 
 /// Writes a literal as it stands between the parentheses of a constant.
 pub fn write_literal(out: &mut String, literal: &Literal) {
@@ -96,7 +125,7 @@ fn open(out: &mut String, sizes: &[i64], counts: &[i64], depth: usize) {
 }
 
 /// Writes a number as an attribute has it: the fewest digits that read back to the same value.
-pub(crate) fn write_float(out: &mut String, value: f64) {
+pub fn write_float(out: &mut String, value: f64) {
     Number { element_type: ElementType::F64, scalar: true, scratch: String::new() }.f64(out, value);
 }
 

@@ -2,17 +2,17 @@
 //!
 //! Loops count once, since the number of their iterations is not known; of branches, all count.
 
-use hlo::attributes::WindowDimension;
-use hlo::graph::{Computation, GraphError, Instruction};
-use hlo::op_kind::OpKind;
-use hlo::ops::convolution::ConvolutionAttributes;
-use hlo::ops::dot::DotAttributes;
-use hlo::ops::fft::FftAttributes;
-use hlo::ops::reduce_window::ReduceWindowAttributes;
-use hlo::ops::select_and_scatter::SelectAndScatterAttributes;
-use hlo::ops::typed_attributes::OperationAttributes;
-use hlo::ops::{ElementCost, OpClass, definition};
-use hlo::shape::{ArrayShape, Shape};
+use crate::attributes::WindowDimension;
+use crate::graph::{Computation, GraphError, Instruction};
+use crate::op_kind::OpKind;
+use crate::ops::convolution::ConvolutionAttributes;
+use crate::ops::dot::DotAttributes;
+use crate::ops::fft::FftAttributes;
+use crate::ops::reduce_window::ReduceWindowAttributes;
+use crate::ops::select_and_scatter::SelectAndScatterAttributes;
+use crate::ops::typed_attributes::OperationAttributes;
+use crate::ops::{ElementCost, OpClass, definition};
+use crate::shape::{ArrayShape, Shape};
 
 /// Work of one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,71 @@
+//! Compiling programs for a device: what the feature `compiler` adds to [`Client`].
+
+use std::time::Instant;
+
+use hlo::graph::Module;
+use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
+
+use crate::cache::Key;
+use crate::client::Client;
+use crate::error::Error;
+use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
+use crate::pipeline::{self, CompileOptions, CompilePipeline};
+use crate::source::Source;
+
+impl Client {
+    /// The target that code is made for.
+    pub fn target(&self) -> &Target {
+        &self.inner.target
+    }
+
+    /// Compiles a module, HLO text, or a file.
+    ///
+    /// # Errors
+    /// For invalid programs, operations without a lowering, and constants without a value.
+    pub fn compile<'a>(&self, source: impl Into<Source<'a>>, options: &CompileOptions) -> Result<Executable, Error> {
+        let module = source.into().module()?;
+        let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
+        let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
+        if let Some(bytes) = cache.get(&key) {
+            // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
+            match unsafe { self.deserialize(&bytes) } {
+                Ok(executable) => return Ok(executable),
+                Err(_) => cache.remove(&key),
+            }
+        }
+        let executable = self.compile_module(&module, options)?;
+        cache.put(&key, &executable.serialize());
+        Ok(executable)
+    }
+
+    fn compile_module(&self, module: &Module, options: &CompileOptions) -> Result<Executable, Error> {
+        let mut timings = CompileTimings::default();
+        let start = Instant::now();
+        let context = hlo::dialect::context();
+        timings.context = start.elapsed();
+        let start = Instant::now();
+        let target = &self.inner.target;
+        let program = pipeline::import(&context, module)?;
+        let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
+        let run = pipeline::run(&program, &pipeline.text(), options.verify)?;
+        let all = start.elapsed();
+        timings.loops = run.elapsed_in(pipeline::TO_AFFINE);
+        timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);
+        timings.lower = all.saturating_sub(timings.passes + timings.loops);
+        let code_options = CodeGenerationOptions {
+            threads: options.compile_threads,
+            verify: options.verify,
+            ..CodeGenerationOptions::default()
+        };
+        let code = generate_code(&program, target, code_options)?;
+        timings.translate = code.timings.translate;
+        timings.optimize = code.timings.optimize;
+        timings.emit = code.timings.emit;
+
+        let interface = Interface::read(&program)?;
+        let machine = Machine { triple: target.triple().to_string(), features: target.features().to_string() };
+        let origin = Origin { machine, timings, is_from_cache: false };
+        // SAFETY: the objects were compiled from this program, for the host.
+        unsafe { Executable::load(self.clone(), code.objects, interface, origin) }
+    }
+}

@@ -1,0 +1,114 @@
+//! Projects elsewhere that depend on halo, as users make them. They are built from nothing, which takes minutes, so
+//! `./x dependents` runs them, not `cargo test` alone.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A program with the runtime alone has no compiler in it.
+const MOST_RUNTIME_BYTES: u64 = 10_000_000;
+
+const COMPILES: &str = r#"
+use halo::builder::HloBuilder;
+use halo::{Client, CompileOptions, Shape};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let b = HloBuilder::new("quickstart");
+    let x = b.parameter(0, Shape::of::<f32>([3]), "x");
+    let program = b.build(x * 2.0 + 1.0)?;
+    let executable = Client::cpu()?.compile(&program, &CompileOptions::default())?;
+    println!("{}", executable.execute(([0.5f32, 1.0, 1.5].as_slice(),))?);
+    std::fs::write(std::env::args().nth(1).ok_or("the file to write")?, executable.serialize())?;
+    Ok(())
+}
+"#;
+
+const RUNS: &str = r#"
+use halo::Client;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let bytes = std::fs::read(std::env::args().nth(1).ok_or("the file to read")?)?;
+    // SAFETY: the file was written by a program that trusts itself.
+    let executable = unsafe { Client::cpu()?.deserialize(&bytes)? };
+    println!("{}", executable.execute(([2f32, 3.0, 4.0].as_slice(),))?);
+    Ok(())
+}
+"#;
+
+/// A project of one file outside of the repository.
+struct Project(PathBuf);
+
+impl Project {
+    fn new(name: &str, dependency: &str, main: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("halo-dependents-{}", std::process::id())).join(name);
+        let manifest = format!(
+            "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\nhalo = {dependency}\n\n\
+             [profile.release]\nstrip = true\n"
+        );
+        fs::create_dir_all(folder.join("src")).unwrap();
+        fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+        fs::write(folder.join("src/main.rs"), main).unwrap();
+        fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+        Project(folder)
+    }
+
+    /// Runs cargo as a user's shell does, without what this repository's `.cargo/config.toml` sets.
+    fn cargo(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .env_remove("MLIR_SYS_220_PREFIX")
+            .env_remove("TABLEGEN_220_PREFIX")
+            .env_remove("RUSTFLAGS")
+            .env("CARGO_TARGET_DIR", root().join("target/dependents"))
+            .output()
+            .unwrap()
+    }
+
+    fn binary(&self) -> PathBuf {
+        root().join("target/dependents/release").join(self.0.file_name().unwrap())
+    }
+}
+
+impl Drop for Project {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// What a project's program prints; a failure shows what cargo said.
+fn run(project: &Project, argument: &Path) -> String {
+    let output = project.cargo(&["run", "--release", "--quiet", "--", &argument.display().to_string()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+#[ignore = "builds everything twice: ./x dependents"]
+fn projects_elsewhere_compile_and_run() {
+    let here = root().display();
+    let compiles = Project::new("compiles", &format!("{{ path = \"{here}\" }}"), COMPILES);
+    let output = compiles.cargo(&["build", "--release"]);
+    if !output.status.success() {
+        // Where `llvm-config` is of another version, halo says what to write, and that is enough.
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        println!("{message}");
+        let lines = message.lines().map(str::trim).skip_while(|line| *line != "[env]");
+        let settings: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+        assert_eq!(settings.len(), 3, "{message}");
+        fs::create_dir_all(compiles.0.join(".cargo")).unwrap();
+        fs::write(compiles.0.join(".cargo/config.toml"), settings.join("\n")).unwrap();
+    }
+    let saved = compiles.0.join("program.bin");
+    assert_eq!(run(&compiles, &saved), "{2, 3, 4}\n");
+
+    let runs = Project::new("runs", &format!("{{ path = \"{here}\", default-features = false }}"), RUNS);
+    assert_eq!(run(&runs, &saved), "{5, 7, 9}\n");
+    let size = |project: &Project| fs::metadata(project.binary()).unwrap().len();
+    println!("with the compiler: {} bytes; with the runtime alone: {} bytes", size(&compiles), size(&runs));
+    assert!(size(&runs) < MOST_RUNTIME_BYTES, "{} bytes", size(&runs));
+}
