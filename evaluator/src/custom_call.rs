@@ -7,7 +7,7 @@ use super::{EvalFailure, Evaluator};
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
 use hlo::ops::custom_call::CustomCallAttributes;
-use hlo::ops::custom_call_targets::is_annotation;
+use hlo::ops::custom_call_targets::{REQUIRE, is_annotation};
 use hlo::shape::Shape;
 
 impl Evaluator<'_, '_, '_> {
@@ -40,6 +40,11 @@ impl Evaluator<'_, '_, '_> {
                 EvalValue::Tuple(_) | EvalValue::Token => Err(EvalFailure::malformed("an operand is not an array")),
             })
             .collect::<Result<Vec<_>, _>>()?;
+        if target == REQUIRE {
+            let holds = arrays.first().is_some_and(|array| array.bytes().first() != Some(&0));
+            let reason = || instruction.annotation("backend_config").unwrap_or_default().trim_matches('"').to_string();
+            return if holds { Ok(Value::Tuple(Vec::new())) } else { Err(Failure::CustomCall(reason())) };
+        }
         if target == "TopK" {
             let shapes = super::execute::array_shapes(&instruction.shape)?;
             let [operand] = arrays[..] else {

@@ -15,6 +15,8 @@ use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::compare::CompareAttributes;
 use hlo::ops::concatenate::ConcatenateAttributes;
 use hlo::ops::constant::ConstantAttributes;
+use hlo::ops::custom_call::CustomCallAttributes;
+use hlo::ops::custom_call_targets::REQUIRE;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::gather::GatherAttributes;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
@@ -143,6 +145,14 @@ impl GraphBuilder {
         let name = format!("{}.{kind}.{}", self.name, self.count);
         let instruction = Instruction::new(name, kind, shape, operands).with_attributes(attributes);
         self.push(Instruction { computations, position: self.position, ..instruction })
+    }
+
+    /// Makes the program fail with a reason, unless a `pred` is true when it gets there.
+    pub fn require(&mut self, condition: InstructionId, reason: &str) {
+        let attributes =
+            CustomCallAttributes { custom_call_has_side_effect: true, ..CustomCallAttributes::new(REQUIRE) };
+        let call = self.add(OpKind::CustomCall, Shape::Tuple(Vec::new()), &[condition], attributes);
+        self.instructions[call.index()].annotations.push(("backend_config".to_string(), format!("\"{reason}\"")));
     }
 
     /// The instruction at a position.

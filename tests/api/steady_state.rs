@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use halo::builder::HloBuilder;
-use halo::{Executable, Shape};
+use halo::{Client, CompileOptions, Executable, Shape};
 
 use super::compile;
 
@@ -105,4 +105,39 @@ fn many_threads_share_a_program_and_memory_does_not_grow() {
     eprintln!("resident: {before} kB before, {after} kB after {THREADS} x {CALLS} calls");
     // Other tests run in this process meanwhile and compile programs of their own.
     assert!(after < before + 200_000, "{before} kB grew to {after} kB");
+}
+
+/// Programs that differ by a number, so that each is compiled.
+fn scaled(client: &Client, factor: f32) -> Executable {
+    let b = HloBuilder::new("scaled");
+    let x = b.parameter(0, Shape::of::<f32>([4096]), "x");
+    let module = b.build((x * f64::from(factor)).exp() + x).unwrap();
+    client.compile(&module, &CompileOptions::default()).unwrap()
+}
+
+#[test]
+fn threads_share_a_client_and_an_executable() {
+    let client = Client::with_threads(3).unwrap();
+    let shared = scaled(&client, 0.5);
+    let expected = |factor: f32, value: f32| (value * factor).exp() + value;
+    let close = |found: f32, expected: f32| (found - expected).abs() <= 1e-5 * expected.abs();
+    thread::scope(|scope| {
+        for number in 0..8usize {
+            let (client, shared) = (&client, &shared);
+            scope.spawn(move || {
+                let own = scaled(client, 0.1 * number as f32);
+                let mut buffers = shared.result_buffers().unwrap();
+                for round in 0..40usize {
+                    let value = (number * 40 + round) as f32 / 320.;
+                    let input = vec![value; 4096];
+                    shared.execute_into((&input,), &mut buffers).unwrap();
+                    assert!(buffers[0].as_slice::<f32>().unwrap().iter().all(|&y| close(y, expected(0.5, value))));
+                    let pending = own.execute_async((input.clone(),)).unwrap();
+                    let result = own.execute((&input,)).unwrap();
+                    assert!(close(result.as_slice::<f32>().unwrap()[round], expected(0.1 * number as f32, value)));
+                    assert_eq!(pending.wait().unwrap()[0].as_slice::<f32>(), result.as_slice::<f32>());
+                }
+            });
+        }
+    });
 }

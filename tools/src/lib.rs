@@ -17,6 +17,7 @@ pub mod model_spec;
 pub mod module_file;
 pub mod mutations;
 pub mod npy;
+pub mod operation_pairs;
 pub mod outer_boundary;
 pub mod pass_run;
 pub mod progress;

@@ -13,6 +13,7 @@ use tools::conformance::report::ConformanceReport;
 use tools::engine::Engine;
 use tools::file_test::{self, FileOutcome};
 use tools::mutations::{self, MutantStage};
+use tools::operation_pairs;
 use tools::random_programs;
 use tools::run::{self, RunCase, Settings};
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let sources = programs(&files);
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
     trials.extend(random_programs());
+    trials.extend(operation_pairs());
     trials.extend(dumps::trials(&root));
     trials.extend(mutations(sources));
     let report = Arc::new(Mutex::new(ConformanceReport::default()));
@@ -62,6 +64,22 @@ fn random_programs() -> impl Iterator<Item = Trial> {
                 .filter_map(|seed| random_programs::check(seed, &client).err())
                 .map(|failure| failure.to_string())
                 .collect();
+            if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
+        })
+    })
+}
+
+/// Every operation after every other, on both engines: a sample of the pairs, or all with `HALO_ALL_PAIRS=1`.
+fn operation_pairs() -> impl Iterator<Item = Trial> {
+    // Prime to the number of steps, so that each is sampled in either place.
+    const SAMPLE: usize = 11;
+    let every = if std::env::var_os("HALO_ALL_PAIRS").is_some() { 1 } else { SAMPLE };
+    operation_pairs::STEPS.iter().enumerate().map(move |(number, first)| {
+        Trial::test(format!("pairs {}", first.name), move || {
+            let client = halo::Client::with_threads(1).map_err(|error| error.to_string())?;
+            let seconds = operation_pairs::STEPS.iter().skip(number % every).step_by(every);
+            let failures: Vec<String> =
+                seconds.filter_map(|second| operation_pairs::check(first, second, &client).err()).collect();
             if failures.is_empty() { Ok(()) } else { Err(failures.join("\n").into()) }
         })
     })

@@ -65,6 +65,16 @@ impl Site<'_> {
                 self.operands[1] = zeroed(self.builder, self.operands[1], &ends);
             }
         }
+        const REASON: &str = "the sizes of batch or features do not fit the groups";
+        for (size, groups) in [
+            (input[batch], batch_groups),
+            (input[feature], feature_groups),
+            (kernel[kernel_output], feature_groups.max(batch_groups)),
+        ] {
+            if let Some(size) = size.filter(|_| groups > 1) {
+                Arithmetic(self.builder).require_multiple(size, groups, REASON);
+            }
+        }
         if batch_groups > 1 {
             self.spread_groups(0, batch, batch_groups, input[batch]);
         }

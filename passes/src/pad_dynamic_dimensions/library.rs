@@ -119,6 +119,11 @@ impl Site<'_> {
         let value = match end {
             None => self.unchanged(),
             Some(end) => {
+                let count = *self.result_dimensions().last()?;
+                let mut arithmetic = Arithmetic(self.builder);
+                let least = arithmetic.constant(count);
+                let reason = "k must be no more than the run-time size of the dimension";
+                arithmetic.require(end, ComparisonDirection::Ge, least, reason);
                 let shape = self.builder.array(self.operands[0]);
                 let places = self.builder.iota(ElementType::S32, &shape.dimensions, along);
                 // The custom call of this name gives the largest.
@@ -130,7 +135,6 @@ impl Site<'_> {
                 let attributes = SortAttributes { dimensions: Dimension(along as i64), is_stable: true };
                 let operands = [self.operands[0], places];
                 let sorted = sorted_existing(self.builder, &operands, attributes.into(), &comparator, (along, end));
-                let count = *self.result_dimensions().last()?;
                 let results: Vec<InstructionId> =
                     sorted.iter().map(|&operand| self.builder.slice(operand, along, 0, count)).collect();
                 self.builder.tuple(&results)

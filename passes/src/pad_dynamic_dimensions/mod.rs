@@ -21,6 +21,7 @@ use std::collections::HashSet;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::get_dimension_size::GetDimensionSizeAttributes;
 use hlo::ops::set_dimension_size::SetDimensionSizeAttributes;
 use hlo::ops::typed_attributes::OperationAttributes;
@@ -322,13 +323,23 @@ impl<'s> Site<'s> {
         }
     }
 
-    /// Elements at the same index: the sizes that any operand has.
+    /// Elements at the same index: the sizes that any operand has. Operands with run-time sizes must agree.
     fn elementwise(&mut self) -> Option<(InstructionId, ArraySizes)> {
-        let rank = self.instruction.shape.as_array()?.rank();
-        let mut sizes = vec![None; rank];
+        let dimensions = self.instruction.shape.as_array()?.dimensions.clone();
+        let mut sizes: ArraySizes = vec![None; dimensions.len()];
         for operand in 0..self.operands.len() {
-            for (own, size) in sizes.iter_mut().zip(self.sizes_of(operand)) {
-                *own = own.or(size);
+            let own = self.sizes_of(operand);
+            if own.iter().all(Option::is_none) {
+                continue;
+            }
+            let is_first = sizes.iter().all(Option::is_none);
+            for ((size, own), &bound) in sizes.iter_mut().zip(own).zip(&dimensions) {
+                if !is_first && *size != own {
+                    let mut arithmetic = Arithmetic(self.builder);
+                    let (a, b) = (arithmetic.size(*size, bound), arithmetic.size(own, bound));
+                    arithmetic.require(a, ComparisonDirection::Eq, b, "the operands' run-time sizes differ");
+                }
+                *size = size.or(own);
             }
         }
         Some((self.unchanged(), sizes))

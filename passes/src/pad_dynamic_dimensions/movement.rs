@@ -261,10 +261,39 @@ impl Site<'_> {
         let sizes: ArraySizes = (0..dimensions.len())
             .map(|d| {
                 let size = self.builder.convert(self.operands[d + 1], ElementType::S32);
+                let bound = Arithmetic(self.builder).constant(dimensions[d]);
+                let zero = Arithmetic(self.builder).constant(0);
+                let mut arithmetic = Arithmetic(self.builder);
+                arithmetic.require(
+                    size,
+                    ComparisonDirection::Ge,
+                    zero,
+                    "the array cannot be reshaped to a negative size",
+                );
+                let (direction, reason) = match declared.is_dynamic_dimension(d) {
+                    true => (ComparisonDirection::Le, "a run-time size does not fit its bound"),
+                    false => (ComparisonDirection::Eq, "a run-time size does not fit the declared one"),
+                };
+                arithmetic.require(size, direction, bound, reason);
                 declared.is_dynamic_dimension(d).then_some(size)
             })
             .collect();
+        let (operand_bounds, operand_sizes) = (self.dimensions_of(0), self.sizes_of(0));
+        let before = self.element_count(&operand_bounds, &operand_sizes);
+        let after = self.element_count(&dimensions, &sizes);
+        let reason = "the array cannot be reshaped to another number of elements";
+        Arithmetic(self.builder).require(before, ComparisonDirection::Eq, after, reason);
         Some((self.rearranged(&sizes), sizes))
+    }
+
+    /// Number of the elements that exist, as `s32`.
+    fn element_count(&mut self, bounds: &[i64], sizes: &[Option<InstructionId>]) -> InstructionId {
+        let mut count = Arithmetic(self.builder).constant(1);
+        for (&bound, &size) in bounds.iter().zip(sizes) {
+            let size = Arithmetic(self.builder).size(size, bound);
+            count = Arithmetic(self.builder).product(count, size);
+        }
+        count
     }
 
     /// Operand 0's existing elements, in order, under the result's dimensions and run-time sizes.

@@ -159,6 +159,19 @@ impl Arithmetic<'_> {
         self.0.binary(OpKind::Subtract, a, b)
     }
 
+    /// Makes the program fail with a reason, unless two numbers compare so when it gets there.
+    pub(super) fn require(&mut self, a: InstructionId, direction: ComparisonDirection, b: InstructionId, reason: &str) {
+        let holds = self.0.compare(direction, a, b);
+        self.0.require(holds, reason);
+    }
+
+    /// As [`Self::require`], that a number is a multiple of a constant.
+    pub(super) fn require_multiple(&mut self, value: InstructionId, constant: i64, reason: &str) {
+        let rest = self.with_constant(OpKind::Remainder, value, constant);
+        let zero = self.constant(0);
+        self.require(rest, ComparisonDirection::Eq, zero, reason);
+    }
+
     pub(super) fn product(&mut self, a: InstructionId, b: InstructionId) -> InstructionId {
         self.0.binary(OpKind::Multiply, a, b)
     }

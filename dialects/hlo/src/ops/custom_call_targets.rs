@@ -26,6 +26,10 @@ const SHARDING_GROUP: &str = "xla.sdy.ShardingGroup";
 /// Annotations between the shape of a whole array and that of a device's part of it.
 const PARTITIONINGS: [&str; 2] = ["SPMDFullToShardShape", "SPMDShardToFullShape"];
 
+/// The program fails, with the call's `backend_config` as reason, unless the operand, a `pred`, is true: what passes make of
+/// rules that only run-time sizes decide.
+pub const REQUIRE: &str = "halo.require";
+
 /// Whether a function of this name only says something about its operand.
 pub fn is_annotation(target: &str) -> bool {
     ANNOTATIONS.contains(&target) || is_partitioning(target)

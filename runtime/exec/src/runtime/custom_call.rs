@@ -48,8 +48,21 @@ pub type CFunction = unsafe extern "C" fn(out: *mut c_void, ins: *const *const c
 type Handler = Arc<dyn Fn(&CustomCall, &RunContext) -> Result<(), String> + Send + Sync>;
 
 static HANDLERS: LazyLock<RwLock<HashMap<String, Handler>>> = LazyLock::new(|| {
-    RwLock::new(super::lapack::handlers().map(|(name, handler)| (name, Arc::new(handler) as _)).collect())
+    let lapack = super::lapack::handlers().map(|(name, handler)| (name, Arc::new(handler) as _));
+    RwLock::new(lapack.chain([(REQUIRE.to_string(), Arc::new(require) as _)]).collect())
 });
+
+/// What a pass makes of a rule that only run-time sizes decide: `hlo::ops::custom_call_targets::REQUIRE`.
+const REQUIRE: &str = "halo.require";
+
+fn require(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    // SAFETY: the operand is a `pred`, one byte that compiled code has written.
+    let holds = call.operands.first().is_some_and(|operand| unsafe { operand.address.read() } != 0);
+    if !holds {
+        context.fail(call.configuration.to_string());
+    }
+    Ok(())
+}
 
 /// Registers a function under a name, in place of any before.
 pub fn register(
