@@ -49,7 +49,7 @@ impl Client {
         let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
         let run = pipeline::run(&program, &pipeline.text(), options.verify)?;
         let all = start.elapsed();
-        timings.loops = run.elapsed_in(pipeline::TO_AFFINE);
+        timings.loops = run.elapsed_in(pipeline::MAP_TO_CPU) + run.elapsed_in(pipeline::TO_AFFINE);
         timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);
         timings.lower = all.saturating_sub(timings.passes + timings.loops);
         let code_options = CodeGenerationOptions {

@@ -7,7 +7,8 @@ use exec::runtime::vector_math;
 use hlo::devices::check_one_device;
 use hlo::dialect;
 use hlo::graph;
-use lowering_affine::registry::to_affine_options;
+use lowering_affine::map_to_cpu;
+use lowering_affine::registry::{map_to_cpu_options, to_affine_options};
 use lowering_llvm::{Target, cpu, nvptx};
 use melior::Context;
 use melior::ir::Module;
@@ -49,6 +50,8 @@ pub enum Phase {
     Fused,
     /// Every array in its place in memory.
     Buffers,
+    /// The work of every kernel divided: loops, vectors, threads.
+    Mapped,
     /// Loops: affine, scf, vector, memref, arith, math.
     Affine,
     /// The same without affine.
@@ -59,8 +62,8 @@ pub enum Phase {
 
 impl Phase {
     /// Every phase, in order.
-    pub const ALL: [Phase; 7] =
-        [Phase::Input, Phase::Hlo, Phase::Fused, Phase::Buffers, Phase::Affine, Phase::Scf, Phase::Llvm];
+    pub const ALL: [Phase; 8] =
+        [Phase::Input, Phase::Hlo, Phase::Fused, Phase::Buffers, Phase::Mapped, Phase::Affine, Phase::Scf, Phase::Llvm];
 
     /// Name in command lines.
     pub fn name(self) -> &'static str {
@@ -69,6 +72,7 @@ impl Phase {
             Phase::Hlo => "hlo",
             Phase::Fused => "fused",
             Phase::Buffers => "buffers",
+            Phase::Mapped => "mapped",
             Phase::Affine => "affine",
             Phase::Scf => "scf",
             Phase::Llvm => "llvm",
@@ -96,6 +100,7 @@ pub const CPU: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
     (Phase::Fused, passes::pipeline::FUSE),
     (Phase::Buffers, "hlo-assign-buffers"),
+    (Phase::Mapped, MAP_TO_CPU),
     (Phase::Affine, TO_AFFINE),
     (Phase::Scf, cpu::AFFINE_TO_SCF),
     (Phase::Llvm, cpu::SCF_TO_LLVM),
@@ -105,11 +110,15 @@ pub const CPU: &[(Phase, &str)] = &[
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
     (Phase::Fused, passes::pipeline::FUSE),
+    (Phase::Mapped, "hlo-map-to-gpu"),
     (Phase::Affine, TO_GPU),
     (Phase::Llvm, nvptx::PIPELINE),
 ];
 
-/// The pass whose options say what the target has.
+/// The pass that divides the work of kernels for a processor.
+pub const MAP_TO_CPU: &str = "hlo-map-to-cpu";
+
+/// The pass that makes loops for a processor.
 pub const TO_AFFINE: &str = "hlo-to-affine";
 
 /// The pass that makes kernels of a GPU.
@@ -130,22 +139,25 @@ impl CompilePipeline {
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
             allow_fma: options.excess_precision,
         };
-        Self::of(CPU, options, TO_AFFINE, &to_affine_options(target.vector_bits(), parallel, machine))
+        let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
+        Self::of(CPU, options, &[(MAP_TO_CPU, map_to_cpu_options(work)), (TO_AFFINE, to_affine_options(machine))])
     }
 
     /// The pipeline of an NVIDIA GPU.
     pub fn cuda(options: &CompileOptions) -> Self {
-        Self::of(CUDA, options, TO_GPU, &format!("excess-precision={}", options.excess_precision))
+        Self::of(CUDA, options, &[(TO_GPU, format!("excess-precision={}", options.excess_precision))])
     }
 
-    fn of(phases: &[(Phase, &str)], options: &CompileOptions, lowering: &str, lowering_options: &str) -> Self {
+    fn of(phases: &[(Phase, &str)], options: &CompileOptions, pass_options: &[(&str, String)]) -> Self {
         let mut steps: Vec<(Phase, Step)> = phases
             .iter()
             .flat_map(|(phase, text)| PipelineText::parse(text).steps.into_iter().map(|step| (*phase, step)))
             .filter(|(_, step)| options.excess_precision || step.name() != passes::pipeline::EXCESS_PRECISION)
             .collect();
-        for (_, step) in steps.iter_mut().filter(|(_, step)| step.name() == lowering) {
-            step.pass = format!("{lowering}{{{lowering_options}}}");
+        for (_, step) in &mut steps {
+            if let Some((pass, options)) = pass_options.iter().find(|(pass, _)| *pass == step.name()) {
+                step.pass = format!("{pass}{{{options}}}");
+            }
         }
         CompilePipeline { steps }
     }

@@ -13,6 +13,7 @@
 MLIR_DEFINE_CAPI_DIALECT_REGISTRATION(Hlo, hlo, halo::hlo::HloDialect)
 
 using halo::hlo::LayoutAttr;
+using halo::hlo::MappingAttr;
 using halo::hlo::OpaqueType;
 using halo::hlo::SlicesAttr;
 using halo::hlo::TokenType;
@@ -42,24 +43,25 @@ MlirAttribute haloHloLayoutGet(MlirContext context, MlirAttribute minorToMajor,
       llvm::dyn_cast_if_present<mlir::DenseI64ArrayAttr>(unwrap(bounds))));
 }
 
-bool haloHloAttributeIsLayout(MlirAttribute attribute) {
-  return llvm::isa_and_present<LayoutAttr>(unwrap(attribute));
+bool haloHloLayoutGetParameters(MlirAttribute attribute,
+                                MlirAttribute parameters[3]) {
+  auto layout = llvm::dyn_cast_if_present<LayoutAttr>(unwrap(attribute));
+  if (!layout)
+    return false;
+  parameters[0] = wrap(mlir::Attribute(layout.getMinorToMajor()));
+  parameters[1] = wrap(mlir::Attribute(layout.getExtras()));
+  parameters[2] = wrap(mlir::Attribute(layout.getBounds()));
+  return true;
 }
 
-MlirAttribute haloHloLayoutGetMinorToMajor(MlirAttribute layout) {
-  mlir::Attribute order =
-      llvm::cast<LayoutAttr>(unwrap(layout)).getMinorToMajor();
-  return wrap(order);
+MlirAttribute haloHloMappingGet(MlirAttribute entries) {
+  auto dictionary = llvm::cast<mlir::DictionaryAttr>(unwrap(entries));
+  return wrap(MappingAttr::get(dictionary.getContext(), dictionary));
 }
 
-MlirAttribute haloHloLayoutGetExtras(MlirAttribute layout) {
-  mlir::Attribute extras = llvm::cast<LayoutAttr>(unwrap(layout)).getExtras();
-  return wrap(extras);
-}
-
-MlirAttribute haloHloLayoutGetBounds(MlirAttribute layout) {
-  mlir::Attribute bounds = llvm::cast<LayoutAttr>(unwrap(layout)).getBounds();
-  return wrap(bounds);
+MlirAttribute haloHloMappingGetEntries(MlirAttribute attribute) {
+  auto mapping = llvm::dyn_cast_if_present<MappingAttr>(unwrap(attribute));
+  return wrap(mlir::Attribute(mapping ? mapping.getEntries() : nullptr));
 }
 
 MlirAttribute haloHloSlicesGet(MlirContext context, const int64_t *fields,

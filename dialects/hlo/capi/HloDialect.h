@@ -34,10 +34,13 @@ bool haloHloTypeIsOpaque(MlirType type);
 /// The layout attribute; each parameter may be a null attribute.
 MlirAttribute haloHloLayoutGet(MlirContext context, MlirAttribute minorToMajor,
                                MlirAttribute extras, MlirAttribute bounds);
-bool haloHloAttributeIsLayout(MlirAttribute attribute);
-MlirAttribute haloHloLayoutGetMinorToMajor(MlirAttribute layout);
-MlirAttribute haloHloLayoutGetExtras(MlirAttribute layout);
-MlirAttribute haloHloLayoutGetBounds(MlirAttribute layout);
+/// The parameters of a layout attribute; false for other attributes.
+bool haloHloLayoutGetParameters(MlirAttribute attribute,
+                                MlirAttribute parameters[3]);
+
+/// The mapping attribute of a dictionary; its dictionary, null for others.
+MlirAttribute haloHloMappingGet(MlirAttribute entries);
+MlirAttribute haloHloMappingGetEntries(MlirAttribute attribute);
 
 /// The slices attribute: four numbers an entry (kind of the buffer, its number,
 /// first byte, number of bytes).

@@ -26,6 +26,7 @@ pub mod graph;
 pub mod indexing_maps;
 pub mod literal;
 pub mod literal_text;
+pub mod mapping;
 pub mod op_kind;
 pub mod ops;
 pub mod scalar;

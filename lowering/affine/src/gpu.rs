@@ -1,9 +1,10 @@
-//! Fusions as GPU kernels: one thread an element, the element from the same emitter as on the CPU.
+//! `hlo-to-gpu`: fusions as GPU kernels, by the same emitter as on the CPU.
 //!
 //! A first slice: programs whose code is elementwise, broadcast, reshape and transpose fusions (with constants and
 //! iotas). Everything else is reported before anything is emitted.
 
 use hlo::graph::{Computation, Instruction};
+use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
 use indexing::{Expr, Interval};
@@ -16,15 +17,13 @@ use mlir_ext::control::AffineConditions;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::kernel::emit_fusion;
+use crate::mapping::Mappings;
 use crate::memory::{ArrayRef, array_type};
 use crate::program::is_free;
 use crate::scope::Binding;
-use crate::trace::split_merged;
 
 type Result<T> = std::result::Result<T, LoweringError>;
-
-/// Threads of a block.
-const BLOCK_SIZE: i64 = 256;
 
 /// How to start one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +51,7 @@ impl std::fmt::Display for Launch {
     }
 }
 
-/// Lowers the fusions of an entry computation to one `gpu.module`, with their launches in order; with
+/// Lowers the mapped fusions of an entry computation to one `gpu.module`, with their launches in order; with
 /// `allow_fma`, a product that is added to something need not be rounded before.
 ///
 /// # Errors
@@ -60,6 +59,7 @@ impl std::fmt::Display for Launch {
 pub fn lower_kernels<'c>(
     context: &'c Context,
     entry: &Computation,
+    mappings: &Mappings<'c>,
     allow_fma: bool,
 ) -> Result<(Module<'c>, Vec<Launch>)> {
     for instruction in &entry.instructions {
@@ -74,7 +74,9 @@ pub fn lower_kernels<'c>(
     // Functions that kernels call stand beside them, in the GPU's module.
     let kernels = builder.module_region(|builder| {
         for instruction in entry.instructions.iter().filter(|instruction| instruction.kind == OpKind::Fusion) {
-            launches.push(emit_kernel(builder, entry, instruction)?);
+            for mapping in mappings.get(&std::ptr::from_ref(instruction)).into_iter().flatten() {
+                launches.push(emit_kernel(builder, entry, instruction, mapping)?);
+            }
         }
         Ok::<_, LoweringError>(())
     })?;
@@ -82,7 +84,7 @@ pub fn lower_kernels<'c>(
     Ok((module, launches))
 }
 
-fn check_supported(instruction: &Instruction) -> Result<()> {
+pub(crate) fn check_supported(instruction: &Instruction) -> Result<()> {
     let unsupported = |inner: &Instruction, what: &str| {
         Err(LoweringError::Unsupported {
             op: inner.kind,
@@ -119,7 +121,12 @@ fn check_supported(instruction: &Instruction) -> Result<()> {
     Ok(())
 }
 
-fn emit_kernel<'c>(builder: &OpBuilder<'c>, entry: &Computation, fusion: &Instruction) -> Result<Launch> {
+fn emit_kernel<'c>(
+    builder: &OpBuilder<'c>,
+    entry: &Computation,
+    fusion: &Instruction,
+    mapping: &WorkMapping<'c>,
+) -> Result<Launch> {
     let body = &fusion.computations[0];
     let name: String =
         fusion.name.chars().map(|character| if character.is_ascii_alphanumeric() { character } else { '_' }).collect();
@@ -130,9 +137,6 @@ fn emit_kernel<'c>(builder: &OpBuilder<'c>, entry: &Computation, fusion: &Instru
     let input_count = shapes.len();
     shapes.extend(fusion.shape.leaves().into_iter().filter_map(|leaf| leaf.as_array()).cloned());
     let types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
-    let dimensions = shapes.get(input_count).map(|shape| shape.dimensions.clone()).unwrap_or_default();
-    let elements: i64 = dimensions.iter().product();
-    let blocks = elements.max(1).div_euclid(BLOCK_SIZE) + i64::from(elements.max(1) % BLOCK_SIZE != 0);
     let (region, _) = builder.function_region(&types, |builder, function| {
         let arrays: Vec<ArrayRef<'c>> = function
             .parameters()
@@ -141,24 +145,45 @@ fn emit_kernel<'c>(builder: &OpBuilder<'c>, entry: &Computation, fusion: &Instru
             .map(|(memref, shape)| ArrayRef::new(memref, shape))
             .collect();
         let (inputs, outputs) = arrays.split_at(input_count);
-        let (block, thread) = (id(builder, "gpu.block_id", blocks)?, id(builder, "gpu.thread_id", BLOCK_SIZE)?);
-        let mut emitter = Elemental::new(builder, body, inputs, 1);
-        let block = emitter.scope.add_variable(Interval::new(0, blocks - 1), Binding::Symbol(block));
-        let thread = emitter.scope.add_variable(Interval::new(0, BLOCK_SIZE - 1), Binding::Symbol(thread));
-        let number = emitter.scope.emit(builder, block * BLOCK_SIZE + thread)?;
-        let number = emitter.scope.add_variable(Interval::new(0, blocks * BLOCK_SIZE - 1), Binding::Symbol(number));
-        let is_inside = emitter.scope.affine_bounds(&[-number + (elements - 1)])?;
-        let is_inside = AffineConditions { values: is_inside, equalities: vec![false] };
-        builder.affine_if_then(&is_inside, |_| emit_element(&mut emitter, number, outputs, &dimensions))?;
+        emit_fusion(builder, body, mapping, inputs, outputs, None)?;
         builder.effect("gpu.return", &[], &[]);
         Ok::<_, LoweringError>(())
     })?;
     kernel_function(builder, &name, &types, region);
+    let threads = mapping.dimensions.first().map_or(1, |dimension| dimension.tile);
     Ok(Launch {
         kernel: name,
-        blocks,
-        threads: BLOCK_SIZE,
+        blocks: blocks(mapping.iterations(), threads),
+        threads,
         arguments: shapes.iter().map(|shape| shape.to_string()).collect(),
+    })
+}
+
+/// Blocks that have a thread for each of some positions.
+fn blocks(positions: i64, threads: i64) -> i64 {
+    positions / threads + i64::from(positions % threads != 0)
+}
+
+/// The positions within bounds, one a thread: the last block may have threads without any.
+pub(crate) fn over_threads<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    bounds: Interval,
+    threads: i64,
+    body: &mut dyn FnMut(&mut Elemental<'a, 'c>, Expr<'c>) -> Result<()>,
+) -> Result<()> {
+    let builder = emitter.builder;
+    let positions = bounds.upper - bounds.lower + 1;
+    let blocks = blocks(positions, threads);
+    let (block, thread) = (id(builder, "gpu.block_id", blocks)?, id(builder, "gpu.thread_id", threads)?);
+    let block = emitter.scope.add_variable(Interval::of_size(blocks), Binding::Symbol(block));
+    let thread = emitter.scope.add_variable(Interval::of_size(threads), Binding::Symbol(thread));
+    let number = emitter.scope.emit(builder, block * threads + thread)?;
+    let bounded = emitter.scope.add_variable(Interval::of_size(blocks * threads), Binding::Symbol(number));
+    let has_one = emitter.scope.affine_bounds(&[-bounded + (positions - 1)])?;
+    let has_one = AffineConditions { values: has_one, equalities: vec![false] };
+    builder.affine_if_then(&has_one, |_| {
+        let number = emitter.scope.add_variable(Interval::of_size(positions), Binding::Symbol(number));
+        body(emitter, number + bounds.lower)
     })
 }
 
@@ -167,27 +192,6 @@ fn id<'c>(builder: &OpBuilder<'c>, name: &str, bound: i64) -> Result<Value<'c>> 
     let x = Attribute::parse(builder.context(), "#gpu<dim x>").ok_or_else(|| LoweringError::bug("#gpu<dim x>"))?;
     let bound = builder.integer_attribute(builder.index_type, bound);
     Ok(builder.value(name, &[], builder.index_type, &[("dimension", x), ("upper_bound", bound)]))
-}
-
-/// The element of a thread that has one.
-fn emit_element<'c>(
-    emitter: &mut Elemental<'_, 'c>,
-    number: Expr<'c>,
-    outputs: &[ArrayRef<'c>],
-    dimensions: &[i64],
-) -> Result<()> {
-    let elements: i64 = dimensions.iter().product();
-    let number = emitter.scope.emit(emitter.builder, number)?;
-    let number = emitter.scope.add_variable(Interval::new(0, elements - 1), Binding::Symbol(number));
-    let index: Vec<_> = split_merged(number, dimensions).into_iter().map(|part| emitter.scope.simplify(part)).collect();
-    let body = emitter.computation;
-    let root = body.root();
-    let roots = if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![body.root] };
-    let mut values = Vec::with_capacity(roots.len());
-    for root in roots {
-        values.push(emitter.evaluate(root, &index)?);
-    }
-    values.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, &index, value))
 }
 
 fn kernel_function<'c>(builder: &OpBuilder<'c>, name: &str, types: &[Type<'c>], region: Region<'c>) {

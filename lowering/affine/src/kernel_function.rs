@@ -1,6 +1,7 @@
 //! Kernels as functions: one for all equal kernels, called here or by the runtime's threads.
 
 use hlo::graph::{Computation, Instruction};
+use hlo::mapping::WorkMapping;
 use hlo::shape::ArrayShape;
 use melior::ir::attribute::DenseI32ArrayAttribute;
 use melior::ir::{Attribute, Type};
@@ -8,7 +9,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::Slice;
 
 use crate::error::LoweringError;
-use crate::kernel::{KernelPlan, Range, emit_fusion};
+use crate::kernel::{Range, emit_fusion};
 use crate::matmul::{MatMul, emit_matmul};
 use crate::memory::{
     ArrayRef, FunctionMemory, MAX_ARGUMENTS, address_of, address_table_type, array_type, pointer_at, pointer_to,
@@ -17,9 +18,6 @@ use crate::memory::{
 use crate::program::Program;
 
 type Result<T> = std::result::Result<T, LoweringError>;
-
-/// Element operations below which a kernel stays on the calling thread.
-pub(crate) const PARALLEL_COST: i64 = 400_000;
 
 /// Element operations up to which a kernel is written where it runs; larger ones are functions, shared by equal
 /// kernels.
@@ -30,7 +28,7 @@ const PARALLEL_FOR: &str = "halo_parallel_for";
 
 /// What a kernel's code is, chosen in all parts.
 pub(crate) enum Code<'k> {
-    Loops(&'k Computation, KernelPlan),
+    Loops(&'k Computation),
     Product(&'k MatMul),
     Scatter(&'k Computation),
 }
@@ -40,12 +38,13 @@ impl Code<'_> {
     fn emit<'c>(
         &self,
         builder: &OpBuilder<'c>,
+        mapping: &WorkMapping<'c>,
         inputs: &[ArrayRef<'c>],
         outputs: &[ArrayRef<'c>],
         range: Range<'c>,
     ) -> Result<()> {
         match (self, inputs, outputs) {
-            (Code::Loops(body, plan), ..) => emit_fusion(builder, body, plan, inputs, outputs, range),
+            (Code::Loops(body), ..) => emit_fusion(builder, body, mapping, inputs, outputs, range),
             (Code::Scatter(body), ..) => crate::scatter::emit_scatter(builder, body, body.root(), inputs, outputs),
             (Code::Product(product), [lhs, rhs], [result]) => emit_matmul(builder, product, [lhs, rhs, result], range),
             (Code::Product(_), ..) => Err(LoweringError::bug("a product of other than two arrays")),
@@ -54,16 +53,14 @@ impl Code<'_> {
 }
 
 /// A kernel and what it works on.
-pub(crate) struct Kernel<'k> {
+pub(crate) struct Kernel<'k, 'c> {
     /// Equal for kernels of the same code.
     pub(crate) key: String,
     pub(crate) code: Code<'k>,
     pub(crate) inputs: &'k [(&'k ArrayShape, Slice)],
     pub(crate) outputs: &'k [(&'k ArrayShape, Slice)],
-    /// Iterations that may run in any order.
-    pub(crate) iterations: i64,
+    pub(crate) mapping: &'k WorkMapping<'c>,
     pub(crate) cost: i64,
-    pub(crate) is_parallel: bool,
     /// Whether an output shares bytes with another array.
     pub(crate) aliases: bool,
 }
@@ -73,29 +70,29 @@ impl<'c> Program<'_, 'c> {
     pub(crate) fn call_kernel(
         &self,
         instruction: &Instruction,
-        kernel: &Kernel<'_>,
+        kernel: &Kernel<'_, 'c>,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let builder = self.builder;
-        let &Kernel { inputs, outputs, .. } = kernel;
+        let &Kernel { inputs, outputs, mapping, .. } = kernel;
         let arrays = |slices: &[(&ArrayShape, Slice)]| -> Vec<ArrayRef<'c>> {
             slices.iter().map(|(shape, slice)| memory.array(builder, &self.table, *slice, shape)).collect()
         };
         if kernel.cost <= INLINE_COST || inputs.len() + outputs.len() > MAX_ARGUMENTS {
-            return kernel.code.emit(builder, &arrays(inputs), &arrays(outputs), None);
+            return kernel.code.emit(builder, mapping, &arrays(inputs), &arrays(outputs), None);
         }
         let name = self.defined_once(
             &kernel.key,
             || self.kernel_symbol(instruction),
             |name| self.kernel_function(name, kernel),
         )?;
-        if kernel.is_parallel {
+        if mapping.is_parallel() {
             let addresses: Vec<Value<'c>> = inputs
                 .iter()
                 .chain(outputs)
                 .map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape))
                 .collect();
-            self.call_in_parallel(memory, &name, &addresses, kernel);
+            self.call_in_parallel(memory, &name, &addresses, mapping);
         } else {
             let arguments: Vec<Value<'c>> =
                 arrays(inputs).iter().chain(&arrays(outputs)).map(|array| array.memref).collect();
@@ -105,13 +102,14 @@ impl<'c> Program<'_, 'c> {
     }
 
     /// A function of arrays and, if it is parallel, of the iterations to run.
-    fn kernel_function(&self, name: &str, kernel: &Kernel<'_>) -> Result<()> {
+    fn kernel_function(&self, name: &str, kernel: &Kernel<'_, 'c>) -> Result<()> {
         let builder = self.builder;
+        let is_parallel = kernel.mapping.is_parallel();
         let shapes: Vec<&ArrayShape> = kernel.inputs.iter().chain(kernel.outputs).map(|(shape, _)| *shape).collect();
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
         let noalias = if kernel.aliases { "{}" } else { "{llvm.noalias}" };
         let mut argument_attributes = vec![noalias; types.len()];
-        if kernel.is_parallel {
+        if is_parallel {
             types.extend([builder.index_type; 2]);
             argument_attributes.extend(["{}"; 2]);
         }
@@ -128,11 +126,11 @@ impl<'c> Program<'_, 'c> {
                 _ => None,
             };
             let (inputs, outputs) = arrays.split_at(kernel.inputs.len());
-            kernel.code.emit(builder, inputs, outputs, range)?;
+            kernel.code.emit(builder, kernel.mapping, inputs, outputs, range)?;
             builder.effect("func.return", &[], &[]);
             Ok::<_, LoweringError>(())
         })?;
-        if !kernel.is_parallel {
+        if !is_parallel {
             return Ok(());
         }
         // What the runtime's parallel loop calls: a table of the arrays' addresses, the first iteration, the one behind
@@ -161,9 +159,8 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
         name: &str,
         addresses: &[Value<'c>],
-        kernel: &Kernel<'_>,
+        mapping: &WorkMapping<'c>,
     ) {
-        let &Kernel { iterations, cost, .. } = kernel;
         let builder = self.builder;
         let (pointer, i64_type) = (pointer_type(builder), builder.integer_type(64));
         builder.define_once(PARALLEL_FOR, |builder| {
@@ -172,10 +169,8 @@ impl<'c> Program<'_, 'c> {
         let table = memory.address_table(builder, addresses);
         let table = pointer_to(builder, address_of(builder, table));
         let task = builder.function_pointer(&task_symbol(name), &self.task_parameters(), &[], pointer);
-        let count = builder.constant_integer(i64_type, iterations);
-        // Enough chunks that threads finish together, each long enough to be worth handing out.
-        let chunks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
-        let grain = builder.constant_integer(i64_type, (iterations / chunks).max(1));
+        let count = builder.constant_integer(i64_type, mapping.iterations());
+        let grain = builder.constant_integer(i64_type, mapping.dimensions[0].tile);
         builder.call(PARALLEL_FOR, &[memory.context(builder), task, table, count, grain], &[]);
     }
 }

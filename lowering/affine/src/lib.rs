@@ -4,7 +4,8 @@
 //!  program ── control flow, kernels in order, copies          memory: buffers as memrefs, the arena's arrays as views
 //!     ├─ matmul ── products of matrices in packed panels, scatter
 //!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
-//!     └─ kernel ── loop nest of one fusion                     trace: what a fusion reads, before it is emitted
+//!     └─ kernel ── loop nest of one fusion, as its mapping     map_to_cpu, map_to_gpu: the mappings, chosen before, from the
+//!          │       divides the work                           trace: what a fusion reads
 //!          │       scan: results that accumulate along a dimension
 //!          └─ elemental ── an instruction's element at an index   scope: index variables and their ranges
 //!               ├─ operand_maps: indexing maps of shape      index: index expressions as affine maps or vectors
@@ -26,11 +27,13 @@ pub mod interface;
 pub mod kernel;
 pub mod kernel_function;
 pub mod library_calls;
+pub mod map_to_cpu;
+pub mod map_to_gpu;
+pub mod mapping;
 pub mod math;
 pub mod matmul;
 pub mod memory;
 pub mod operand_maps;
-pub mod pass;
 pub mod program;
 pub mod reduction;
 pub mod registry;
@@ -38,6 +41,7 @@ pub mod scalar;
 pub mod scan;
 pub mod scatter;
 pub mod scope;
+pub mod to_affine;
 pub mod trace;
 
 use melior::Context;

@@ -12,6 +12,7 @@ use std::fmt::Write;
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::parameter::ParameterAttributes;
 use hlo::ops::{Lowering, definition};
@@ -26,11 +27,12 @@ use passes::fuse::{is_alias, is_expensive};
 
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
-use crate::kernel::{KernelOptions, KernelPlan, parts_of};
-use crate::kernel_function::{Code, Kernel, PARALLEL_COST, call_with_pointers, task_symbol};
+use crate::kernel_function::{Code, Kernel, call_with_pointers, task_symbol};
 use crate::library_calls;
+use crate::mapping::{Mappings, invalid, mapped_sizes, scatter_inputs};
 use crate::matmul::{self, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
+use crate::operand_maps::result_shape;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -46,17 +48,16 @@ pub const ENTRY: &str = hlo::ENTRY_SYMBOL;
 /// What the loops are made for.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopOptions {
-    /// Bits of the target's vector registers.
-    pub vector_bits: u32,
-    /// Whether large kernels are handed to the runtime's threads.
-    pub parallel: bool,
-    /// What else the target and the runtime have.
+    /// What the target and the runtime have.
     pub machine: Machine,
-    /// Whether the runtime knows a function by the name that a custom call gives.
-    pub custom_calls: fn(&str) -> bool,
+    /// What custom calls may name.
+    pub custom_calls: CustomCalls,
 }
 
-/// Lowers an entry computation whose buffers are assigned to a module of loops.
+/// Whether the runtime knows a function by the name that a custom call gives.
+pub type CustomCalls = fn(&str) -> bool;
+
+/// Lowers an entry computation whose buffers are assigned and whose kernels are mapped to a module of loops.
 ///
 /// # Errors
 /// [`LoweringError::Unsupported`] before anything is emitted, for operations without a lowering.
@@ -64,9 +65,10 @@ pub fn lower_program<'c>(
     context: &'c Context,
     entry: &Computation,
     assignment: &BufferAssignment,
+    mappings: Mappings<'c>,
     options: LoopOptions,
 ) -> Result<Module<'c>> {
-    check_supported(entry, &options)?;
+    check_supported(entry, options.custom_calls)?;
     crate::load_dialects(context);
     let location = Location::unknown(context);
     let module = Module::new(location);
@@ -76,6 +78,7 @@ pub fn lower_program<'c>(
         builder: &builder,
         table: BufferTable::new(assignment),
         options,
+        mappings,
         functions: Cell::new(0),
         names: RefCell::default(),
         structures: RefCell::default(),
@@ -90,29 +93,42 @@ pub fn lower_program<'c>(
 }
 
 /// Rejects what has no lowering, before any code exists.
-fn check_supported(computation: &Computation, options: &LoopOptions) -> Result<()> {
+fn check_supported(computation: &Computation, custom_calls: CustomCalls) -> Result<()> {
     for instruction in &computation.instructions {
-        let unsupported = |what: &str| {
-            Err(LoweringError::Unsupported {
-                op: instruction.kind,
-                platform: "cpu",
-                what: what.to_string(),
-                instruction: instruction.name.clone(),
-            })
-        };
-        if instruction.shape.leaves().iter().any(|leaf| leaf.as_array().is_some_and(ArrayShape::is_dynamic)) {
-            return unsupported("dynamic dimensions");
-        }
-        match lowering_of(instruction) {
-            Lowering::None | Lowering::Kernel => {}
-            Lowering::Call => library_calls::check(computation, instruction, options)?,
-            Lowering::Branches => {
-                instruction.computations.iter().try_for_each(|nested| check_supported(nested, options))?;
-            }
-            Lowering::Loops | Lowering::Replaced => return unsupported("no lowering yet"),
+        check_instruction(computation, instruction, custom_calls)?;
+        if lowering_of(instruction) == Lowering::Branches {
+            instruction.computations.iter().try_for_each(|nested| check_supported(nested, custom_calls))?;
         }
     }
     Ok(())
+}
+
+/// As [`check_supported`], of one instruction without those nested in it.
+pub(crate) fn check_instruction(
+    computation: &Computation,
+    instruction: &Instruction,
+    custom_calls: CustomCalls,
+) -> Result<()> {
+    let unsupported = |what: String| {
+        Err(LoweringError::Unsupported {
+            op: instruction.kind,
+            platform: "cpu",
+            what,
+            instruction: instruction.name.clone(),
+        })
+    };
+    if instruction.shape.leaves().iter().any(|leaf| leaf.as_array().is_some_and(ArrayShape::is_dynamic)) {
+        return unsupported("dynamic dimensions".into());
+    }
+    match lowering_of(instruction) {
+        Lowering::None | Lowering::Kernel | Lowering::Branches => Ok(()),
+        Lowering::Call => library_calls::check(computation, instruction, custom_calls).or_else(unsupported),
+        Lowering::Loops | Lowering::Replaced => unsupported("no lowering yet".into()),
+    }
+}
+
+fn not_mapped(instruction: &Instruction, what: &str) -> LoweringError {
+    invalid(format!("`{}`: {what}", instruction.name))
 }
 
 /// Whether an instruction needs no code: its value is its operands', or comes from outside.
@@ -121,15 +137,8 @@ pub fn is_free(instruction: &Instruction) -> bool {
 }
 
 /// How an instruction that is in no fusion becomes code.
-fn lowering_of(instruction: &Instruction) -> Lowering {
+pub(crate) fn lowering_of(instruction: &Instruction) -> Lowering {
     if is_alias(instruction) { Lowering::None } else { definition(instruction.kind).lowering }
-}
-
-/// What a kernel's code is.
-enum Work {
-    Loops,
-    Product(Box<MatMul>),
-    Scatter,
 }
 
 /// Array leaves of instructions with their slices.
@@ -181,6 +190,7 @@ pub(crate) struct Program<'p, 'c> {
     pub(crate) builder: &'p OpBuilder<'c>,
     pub(crate) table: BufferTable,
     pub(crate) options: LoopOptions,
+    mappings: Mappings<'c>,
     functions: Cell<usize>,
     /// Names of functions and constants of the module by what they are.
     names: RefCell<HashMap<String, String>>,
@@ -359,66 +369,65 @@ impl<'c> Program<'_, 'c> {
             .iter()
             .flat_map(|operand| &buffers.values[operand.index()])
             .any(|input| output_slices.iter().any(|output| overlap(*input, *output)));
-        let options = KernelOptions { vector_bits: self.options.vector_bits, in_place, part: None };
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let single;
-        let (body, work) = match instruction.kind {
+        match instruction.kind {
             OpKind::Scatter => {
-                let count = instruction.operands.len().saturating_sub(1) / 2;
-                for (number, output) in output_slices.iter().enumerate().take(count) {
+                for (number, output) in output_slices.iter().enumerate().take(scatter_inputs(instruction)) {
                     let base = &buffers.values[instruction.operands[number].index()];
                     let shape = &computation.get(instruction.operands[number]).shape;
                     self.copy(shape, base, std::slice::from_ref(output), memory);
                 }
-                single = single_instruction(computation, instruction);
-                (&single, Work::Scatter)
             }
-            OpKind::Fusion => {
-                self.base_of_update(computation, instruction, buffers, output_slices, memory);
-                (&instruction.computations[0], Work::Loops)
-            }
-            _ => {
-                let product =
-                    matmul::recognise(self.builder.context(), computation, instruction, self.options.vector_bits);
-                single = single_instruction(computation, instruction);
-                (&single, product.map_or(Work::Loops, |product| Work::Product(Box::new(product))))
-            }
-        };
-        let Some((first, _)) = outputs.first() else { return Ok(()) };
-        if first.element_count() == 0 {
+            OpKind::Fusion => self.base_of_update(computation, instruction, buffers, output_slices, memory),
+            _ => {}
+        }
+        let has_elements = outputs.first().is_some_and(|(first, _)| first.element_count() > 0);
+        if !has_elements || mapped_sizes(computation, instruction)?.contains(&0) {
             return Ok(());
         }
-        let parts = if matches!(work, Work::Loops) { parts_of(body)? } else { vec![None] };
-        let cost = match &work {
-            Work::Loops | Work::Scatter => cost(self.builder.context(), body) / parts.len() as i64,
-            Work::Product(product) => product.cost(),
+        let mappings = self.mappings.get(&std::ptr::from_ref(instruction));
+        let mappings = mappings.ok_or_else(|| not_mapped(instruction, "its work is not mapped"))?;
+        let single;
+        let body = match instruction.kind {
+            OpKind::Fusion => &instruction.computations[0],
+            _ => {
+                single = single_instruction(computation, instruction);
+                &single
+            }
         };
         let aliases = in_place || overlap_each_other(&outputs);
         let structure = self.number_of(structure(body));
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
-        for part in parts {
-            let (code, iterations) = match &work {
-                Work::Loops => {
-                    let plan = KernelPlan::new(
-                        self.builder.context(),
-                        body,
-                        &first.dimensions,
-                        KernelOptions { part, ..options },
-                    )?;
-                    let iterations = plan.outer_iterations();
-                    (Code::Loops(body, plan), iterations)
+        for mapping in mappings {
+            let product;
+            let (code, cost) = match instruction.kind {
+                OpKind::Scatter => (Code::Scatter(body), cost(self.builder.context(), body)),
+                _ if !mapping.map.ranges().is_empty() => {
+                    product = self.product(computation, instruction, mapping)?;
+                    (Code::Product(&product), product.cost())
                 }
-                Work::Product(product) => (Code::Product(product), product.tasks()),
-                Work::Scatter => (Code::Scatter(body), 1),
+                _ => (Code::Loops(body), cost(self.builder.context(), body) / mappings.len() as i64),
             };
-            let is_parallel = self.options.parallel && cost >= PARALLEL_COST && iterations >= 2;
-            let key = format!("kernel {structure} {in_place} {aliases} {is_parallel} {part:?}");
-            let kernel =
-                Kernel { key, code, inputs: &inputs, outputs: &outputs, iterations, cost, is_parallel, aliases };
+            let WorkMapping { map, dimensions, inner_lanes, overlap } = mapping;
+            let key = format!("kernel {structure} {aliases} {map} {dimensions:?} {inner_lanes} {overlap}");
+            let kernel = Kernel { key, code, inputs: &inputs, outputs: &outputs, mapping, cost, aliases };
             self.call_kernel(instruction, &kernel, memory)?;
         }
         self.builder.set_location(outer);
         Ok(())
+    }
+
+    /// A product whose tasks are mapped.
+    fn product(
+        &self,
+        computation: &Computation,
+        instruction: &Instruction,
+        mapping: &WorkMapping<'c>,
+    ) -> Result<MatMul> {
+        let bits = result_shape(instruction)?.element_type.bit_width() * mapping.inner_lanes;
+        matmul::recognise(self.builder.context(), computation, instruction, bits)
+            .filter(|product| mapping.dimensions.len() == 1 && mapping.iterations() == product.tasks())
+            .ok_or_else(|| not_mapped(instruction, "it is no product of as many tasks as its mapping has"))
     }
 
     /// A number that is the same for equal texts.
@@ -567,7 +576,7 @@ fn overlap_each_other(arrays: &[(&ArrayShape, Slice)]) -> bool {
 }
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
-fn cost(context: &Context, computation: &Computation) -> i64 {
+pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
     computation
         .instructions
         .iter()
@@ -596,7 +605,7 @@ fn contracted_size(context: &Context, computation: &Computation, instruction: &I
 }
 
 /// Whether two slices share bytes.
-fn overlap(a: Slice, b: Slice) -> bool {
+pub(crate) fn overlap(a: Slice, b: Slice) -> bool {
     a.buffer == b.buffer && a.offset < b.offset + b.size && b.offset < a.offset + a.size
 }
 

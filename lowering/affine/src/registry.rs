@@ -3,19 +3,19 @@
 use std::sync::Once;
 
 use hlo::dialect;
-use hlo::graph::Computation;
 use melior::ir::attribute::{ArrayAttribute, StringAttribute};
-use melior::ir::operation::OperationMutLike;
-use melior::ir::{Attribute, Module};
+use melior::ir::{Attribute, OperationRef};
 use mlir_ext::builder::Machine;
+use mlir_ext::modules;
 use mlir_ext::pass::{
     self, Anchor, FailureKind, OptionDefinition, OptionKind, PassDefinition, PassFailure, PassOptions, PassStatistics,
 };
-use mlir_ext::{modules, operations};
+use mlir_ext::rewrite::Rewriter;
 
 use crate::error::LoweringError;
-use crate::gpu;
-use crate::program::LoopOptions;
+use crate::map_to_cpu::{self, CpuTarget};
+use crate::program::{CustomCalls, LoopOptions};
+use crate::{gpu, map_to_gpu, mapping, to_affine};
 
 /// Module attribute with a line for each launch of a kernel, in order.
 pub const LAUNCHES: &str = "hlo.launches";
@@ -30,22 +30,10 @@ const EXCESS_PRECISION: OptionDefinition = OptionDefinition {
 const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
     EXCESS_PRECISION,
     OptionDefinition {
-        name: "parallel",
-        description: "whether large kernels are handed to the runtime's threads",
-        kind: OptionKind::Boolean,
-        default: "false",
-    },
-    OptionDefinition {
         name: "scale-vectors",
         description: "whether scaling vectors of floats by powers of two is one instruction",
         kind: OptionKind::Boolean,
         default: "false",
-    },
-    OptionDefinition {
-        name: "vector-bits",
-        description: "bits of the target's vector registers",
-        kind: OptionKind::Integer,
-        default: "128",
     },
     OptionDefinition {
         name: "vector-library-bits",
@@ -55,21 +43,64 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
     },
 ];
 
+const MAP_TO_CPU_OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition {
+        name: "parallel",
+        description: "whether large kernels are handed to the runtime's threads",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
+        name: "vector-bits",
+        description: "bits of the target's vector registers",
+        kind: OptionKind::Integer,
+        default: "128",
+    },
+];
+
+/// The options of `hlo-map-to-cpu` as its text.
+pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel }: CpuTarget) -> String {
+    format!("parallel={parallel} vector-bits={vector_bits}")
+}
+
 /// The options of `hlo-to-affine` as its text.
-pub fn to_affine_options(vector_bits: u32, parallel: bool, machine: Machine) -> String {
+pub fn to_affine_options(machine: Machine) -> String {
     let Machine { scales_vectors, vector_library_bits, allow_fma } = machine;
-    format!(
-        "excess-precision={allow_fma} parallel={parallel} scale-vectors={scales_vectors} \
-         vector-bits={vector_bits} vector-library-bits={vector_library_bits}"
-    )
+    format!("excess-precision={allow_fma} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}")
 }
 
 /// Registers the passes with MLIR, once. `custom_calls` says whether the runtime knows a function by the name that a
 /// custom call gives.
-pub fn register(custom_calls: fn(&str) -> bool) {
+pub fn register(custom_calls: CustomCalls) {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         pass::register([
+            PassDefinition {
+                argument: "hlo-map-to-cpu",
+                description: "divides the work of kernels into loops, vectors and threads, and notes how",
+                anchor: Anchor::Module,
+                options: MAP_TO_CPU_OPTIONS,
+                dialects: &["hlo"],
+                body: Box::new(move |root, options, statistics| {
+                    let target = CpuTarget {
+                        vector_bits: bits(options, "vector-bits")?,
+                        parallel: options.boolean("parallel")?,
+                    };
+                    statistics.add("kernels", map_to_cpu::run(root, target, custom_calls)?);
+                    Ok(())
+                }),
+            },
+            PassDefinition {
+                argument: "hlo-map-to-gpu",
+                description: "divides the work of kernels into blocks and threads, and notes how",
+                anchor: Anchor::Module,
+                options: &[],
+                dialects: &["hlo"],
+                body: Box::new(|root, _, statistics| {
+                    statistics.add("kernels", map_to_gpu::run(root)?);
+                    Ok(())
+                }),
+            },
             PassDefinition {
                 argument: "hlo-to-affine",
                 description: "makes loops of fusions, and control flow of the operations with computations",
@@ -78,7 +109,7 @@ pub fn register(custom_calls: fn(&str) -> bool) {
                 dialects: crate::DIALECTS,
                 body: Box::new(move |root, options, statistics| {
                     let options = loop_options(options, custom_calls)?;
-                    Ok(crate::pass::run(root, options, statistics)?)
+                    Ok(to_affine::run(root, options, statistics)?)
                 }),
             },
             PassDefinition {
@@ -88,43 +119,45 @@ pub fn register(custom_calls: fn(&str) -> bool) {
                 options: &[EXCESS_PRECISION],
                 dialects: crate::DIALECTS,
                 body: Box::new(|root, options, statistics| {
-                    let excess_precision = options.boolean("excess-precision")?;
-                    modules::with_module(root, |module| to_gpu(module, excess_precision, statistics))
-                        .unwrap_or_else(|| Err(PassFailure::bug("the root is no module")))
+                    to_gpu(root, options.boolean("excess-precision")?, statistics)
                 }),
             },
         ]);
     });
 }
 
-fn loop_options(options: &PassOptions<'_>, custom_calls: fn(&str) -> bool) -> Result<LoopOptions, PassFailure> {
-    let bits = |name: &str| {
-        u32::try_from(options.integer(name)?)
-            .map_err(|_| PassFailure::new(FailureKind::Invalid, format!("option `{name}` is too large")))
-    };
+fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCalls) -> Result<LoopOptions, PassFailure> {
     let machine = Machine {
         scales_vectors: options.boolean("scale-vectors")?,
-        vector_library_bits: bits("vector-library-bits")?,
+        vector_library_bits: bits(options, "vector-library-bits")?,
         allow_fma: options.boolean("excess-precision")?,
     };
-    Ok(LoopOptions { vector_bits: bits("vector-bits")?, parallel: options.boolean("parallel")?, machine, custom_calls })
+    Ok(LoopOptions { machine, custom_calls })
 }
 
-fn entry_of(module: &Module<'_>) -> Result<Computation, PassFailure> {
-    let mut graph =
-        dialect::mlir_to_graph(module).map_err(|error| PassFailure::new(FailureKind::Invalid, error.to_string()))?;
-    Ok(graph.functions.swap_remove(graph.entry.index()))
+fn bits(options: &PassOptions<'_>, name: &str) -> Result<u32, PassFailure> {
+    u32::try_from(options.integer(name)?)
+        .map_err(|_| PassFailure::new(FailureKind::Invalid, format!("option `{name}` is too large")))
 }
 
-fn to_gpu(module: &Module<'_>, excess_precision: bool, statistics: &mut PassStatistics) -> Result<(), PassFailure> {
-    let entry = entry_of(module)?;
-    let context = operations::context(module.context());
-    let (mut lowered, launches) = gpu::lower_kernels(context, &entry, excess_precision)?;
+fn to_gpu(
+    root: OperationRef<'_, '_>,
+    excess_precision: bool,
+    statistics: &mut PassStatistics,
+) -> Result<(), PassFailure> {
+    let rewriter = Rewriter::new(root);
+    let context = rewriter.context();
+    let function = dialect::entry_function(root).map_err(LoweringError::from)?;
+    let block = dialect::single_block(function, 0).map_err(LoweringError::from)?;
+    let entry = dialect::snapshot(block, |_, _| true).map_err(LoweringError::from)?.computation;
+    let mappings = mapping::read(context, function, &entry)?;
+    let (lowered, launches) = gpu::lower_kernels(context, &entry, &mappings, excess_precision)?;
     statistics.add("kernels", launches.len() as u64);
     let lines: Vec<Attribute> =
         launches.iter().map(|launch| StringAttribute::new(context, &launch.to_string()).into()).collect();
-    lowered.as_operation_mut().set_attribute(LAUNCHES, ArrayAttribute::new(context, &lines).into());
-    modules::replace_contents(module, lowered);
+    modules::with_module(root, |module| modules::replace_contents(module, lowered))
+        .ok_or_else(|| PassFailure::bug("the root is no module"))?;
+    rewriter.set_attribute(root, LAUNCHES, ArrayAttribute::new(context, &lines).into());
     Ok(())
 }
 

@@ -32,31 +32,41 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The reduce-window of a computation that can be a scan: it is cumulative, and read only at the index of the
-    /// results, which `index` is in the trace.
-    pub fn find(computation: &Computation, found: &Trace<'_>, index: &[Expr<'_>]) -> Option<Scan> {
+    /// The one cumulative reduce-window of a computation.
+    pub fn of(computation: &Computation) -> Option<Scan> {
         let mut scans = computation.iter().filter_map(|(id, instruction)| {
             let (dimension, is_reversed) = cumulative_dimension(computation, instruction)?;
             Some(Scan { instruction: id, dimension, is_reversed })
         });
-        let scan = scans.next()?;
-        let mut places = found.windows.iter().filter(|(id, _)| *id == scan.instruction);
-        let is_alike = places.all(|(_, place)| place == index);
-        (scans.next().is_none() && is_alike).then_some(scan)
+        scans.next().filter(|_| scans.next().is_none())
     }
 
-    /// The loop along the dimension at an index of the other ones; `body` gets the whole index, at which the scan's value
-    /// is known.
+    /// The reduce-window of a computation that can be a scan: it is read only at the index of the results, which
+    /// `index` is in the trace.
+    pub fn find(computation: &Computation, found: &Trace<'_>, index: &[Expr<'_>]) -> Option<Scan> {
+        let is_alike = |scan: &Scan| {
+            let mut places = found.windows.iter().filter(|(id, _)| *id == scan.instruction);
+            places.all(|(_, place)| place == index)
+        };
+        Scan::of(computation).filter(is_alike)
+    }
+
+    /// The position along the dimension of a step of the loop over `size` elements.
+    pub fn position<'c>(&self, step: Expr<'c>, size: i64) -> Expr<'c> {
+        if self.is_reversed { -step + (size - 1) } else { step }
+    }
+
+    /// The loop over steps that are at an index each; `body` gets the index, at which the scan's value is known.
     pub fn emit<'a, 'c>(
         &self,
         emitter: &mut Elemental<'a, 'c>,
-        others: &[Expr<'c>],
+        steps: Interval,
+        index: &dyn Fn(&Elemental<'a, 'c>, Expr<'c>) -> Vec<Expr<'c>>,
         body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()>,
     ) -> Result<()> {
         let computation = emitter.computation;
         let instruction = computation.get(self.instruction);
         let inputs = instruction.operands.len() / 2;
-        let size = operand_shape(computation, instruction, 0)?.dimensions[self.dimension];
         // Many terms are summed one after another: wider sums keep their digits.
         let combiner = match inputs {
             1 => combiner::recognise(&instruction.computations[0]).map(|combiner| combiner.in_double()),
@@ -69,10 +79,8 @@ impl Scan {
             start.push(combiner.as_ref().map_or(initial, |combiner| combiner.widen(emitter.builder, &initial)));
         }
         let state = start.iter().flat_map(|value| value.values()).collect();
-        emitter.loop_over(Interval::new(0, size - 1), state, &mut |emitter, step, state| {
-            let position = if self.is_reversed { -step + (size - 1) } else { step };
-            let mut index = others.to_vec();
-            index.insert(self.dimension, emitter.scope.simplify(position));
+        emitter.loop_over(steps, state, &mut |emitter, step, state| {
+            let index = index(emitter, step);
             let mut elements = Vec::with_capacity(inputs);
             for &operand in &instruction.operands[..inputs] {
                 let element = emitter.evaluate(operand, &index)?;

@@ -11,6 +11,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::mapping::scatter_inputs;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map, operand_shape};
 use crate::scalar::RegisterValue;
@@ -25,7 +26,7 @@ pub fn emit_scatter<'c>(
     inputs: &[ArrayRef<'c>],
     outputs: &[ArrayRef<'c>],
 ) -> Result<()> {
-    let count = instruction.operands.len().saturating_sub(1) / 2;
+    let count = scatter_inputs(instruction);
     let map = instruction_maps(builder.context(), computation, instruction)
         .result_map(count + 1)
         .ok_or_else(|| no_map(instruction))?;

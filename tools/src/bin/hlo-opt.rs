@@ -218,11 +218,11 @@ impl Options {
         if let Some((flag, _)) = of_compilation.into_iter().find(|(_, given)| *given && !compiles) {
             return refuse(flag, "a stage of compilation");
         }
-        if self.parallel && (phase < Phase::Affine || self.platform == Platform::Cuda) {
-            return refuse("--parallel", "a stage of compilation for the platform cpu from affine on");
+        if self.parallel && (phase < Phase::Mapped || self.platform == Platform::Cuda) {
+            return refuse("--parallel", "a stage of compilation for the platform cpu from mapped on");
         }
-        if self.target_cpu.is_some() && phase < Phase::Affine {
-            return refuse("--target-cpu", "a stage of compilation from affine on");
+        if self.target_cpu.is_some() && phase < Phase::Mapped {
+            return refuse("--target-cpu", "a stage of compilation from mapped on");
         }
         let prints_mlir = self.compile_to.is_some()
             || self.emit.is_none_or(Stage::is_mlir)

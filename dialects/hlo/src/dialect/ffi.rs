@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use melior::Context;
 use melior::dialect::DialectHandle;
-use melior::ir::attribute::{Attribute, AttributeLike};
+use melior::ir::attribute::{Attribute, AttributeLike, DictionaryAttribute};
 use melior::ir::{Type, TypeLike};
 use mlir_ext::raw::{MlirAttribute, MlirContext, MlirDialectHandle, MlirOperation, MlirType};
 
@@ -24,10 +24,9 @@ unsafe extern "C" {
         extras: MlirAttribute,
         bounds: MlirAttribute,
     ) -> MlirAttribute;
-    fn haloHloAttributeIsLayout(attribute: MlirAttribute) -> bool;
-    fn haloHloLayoutGetMinorToMajor(layout: MlirAttribute) -> MlirAttribute;
-    fn haloHloLayoutGetExtras(layout: MlirAttribute) -> MlirAttribute;
-    fn haloHloLayoutGetBounds(layout: MlirAttribute) -> MlirAttribute;
+    fn haloHloLayoutGetParameters(attribute: MlirAttribute, parameters: *mut MlirAttribute) -> bool;
+    fn haloHloMappingGet(entries: MlirAttribute) -> MlirAttribute;
+    fn haloHloMappingGetEntries(attribute: MlirAttribute) -> MlirAttribute;
     fn haloHloSlicesGet(context: MlirContext, fields: *const i64, count: isize) -> MlirAttribute;
     fn haloHloSlicesGetFields(attribute: MlirAttribute, fields: *mut *const i64, count: *mut isize) -> bool;
     fn haloHloElementsGetData(
@@ -102,15 +101,26 @@ pub(super) fn layout<'c>(context: &'c Context, parameters: LayoutParameters<'c>)
 
 /// The parameters of a layout attribute, if this is one.
 pub(super) fn layout_parameters(attribute: Attribute<'_>) -> Option<LayoutParameters<'_>> {
-    let raw = attribute.to_raw();
-    // SAFETY: the attribute is live, and asked for its parameters only if it is a layout.
-    unsafe {
-        haloHloAttributeIsLayout(raw).then(|| LayoutParameters {
-            minor_to_major: Attribute::from_option_raw(haloHloLayoutGetMinorToMajor(raw)),
-            extras: Attribute::from_option_raw(haloHloLayoutGetExtras(raw)),
-            bounds: Attribute::from_option_raw(haloHloLayoutGetBounds(raw)),
-        })
+    let mut parameters = [MlirAttribute { ptr: std::ptr::null() }; 3];
+    // SAFETY: the attribute and the three places for the answer are live.
+    if !unsafe { haloHloLayoutGetParameters(attribute.to_raw(), parameters.as_mut_ptr()) } {
+        return None;
     }
+    // SAFETY: the parameters belong to the attribute, which lives as long as the context.
+    let [minor_to_major, extras, bounds] = parameters.map(|raw| unsafe { Attribute::from_option_raw(raw) });
+    Some(LayoutParameters { minor_to_major, extras, bounds })
+}
+
+/// `#hlo.mapping<…>` of a dictionary.
+pub(super) fn mapping(entries: DictionaryAttribute<'_>) -> Attribute<'_> {
+    // SAFETY: the dictionary is live, and its context has the dialect loaded.
+    unsafe { Attribute::from_raw(haloHloMappingGet(entries.to_raw())) }
+}
+
+/// The dictionary of a mapping attribute, if this is one.
+pub(super) fn mapping_entries(attribute: Attribute<'_>) -> Option<Attribute<'_>> {
+    // SAFETY: the attribute is live, and its dictionary lives as long.
+    unsafe { Attribute::from_option_raw(haloHloMappingGetEntries(attribute.to_raw())) }
 }
 
 /// `#hlo.slices<…>`: four numbers an entry, of which the first is below the number of kinds of buffers.

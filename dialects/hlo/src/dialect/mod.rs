@@ -11,6 +11,7 @@ mod ffi;
 mod from_graph;
 mod literals;
 mod locations;
+mod mapping;
 pub mod ods;
 mod slices;
 mod to_graph;
@@ -31,6 +32,7 @@ pub use self::from_graph::{
     update_signature,
 };
 pub use self::locations::{instruction_location, name_of, renamed};
+pub use self::mapping::{mapping_attribute, mapping_of};
 pub use self::slices::{slices_attribute, slices_of};
 pub use self::to_graph::{
     Snapshot, functions_in_call_order, mlir_to_graph, operation_to_instruction, single_block, snapshot, symbol_of,

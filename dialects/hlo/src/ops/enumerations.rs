@@ -255,3 +255,17 @@ words! {
         FlattenedId = "flattened_id",
     }
 }
+
+words! {
+    /// Who goes through the positions of a dimension of the work of a kernel, in `#hlo.mapping`.
+    WorkKind {
+        /// One thread, one position after another.
+        Sequential = "sequential",
+        /// Threads, in any order.
+        Parallel = "parallel",
+        /// One thread; each position takes over what the one before it has accumulated.
+        Scan = "scan",
+        /// Threads of a GPU, one a position.
+        Threads = "threads",
+    }
+}

@@ -27,7 +27,7 @@ use passes::assign_buffers::ComputationBuffers;
 
 use crate::error::LoweringError;
 use crate::memory::{FunctionMemory, MAX_ARGUMENTS, address_of, pointer_offset, pointer_to, pointer_type};
-use crate::program::{LoopOptions, Program, kernel_slices};
+use crate::program::{CustomCalls, Program, kernel_slices};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -70,7 +70,7 @@ fn attributes_of<'a, T: OperationAttributes<'a>>(instruction: &'a Instruction) -
 fn call_of(
     computation: &Computation,
     instruction: &Instruction,
-    options: &LoopOptions,
+    custom_calls: CustomCalls,
 ) -> std::result::Result<Option<Call>, String> {
     let call = match instruction.kind {
         OpKind::Sort => sort::sort(computation, instruction)?,
@@ -78,7 +78,7 @@ fn call_of(
         OpKind::Fft => linear_algebra::fft(computation, instruction)?,
         OpKind::Cholesky => linear_algebra::cholesky(computation, instruction)?,
         OpKind::TriangularSolve => linear_algebra::triangular_solve(computation, instruction)?,
-        OpKind::CustomCall => custom_call::custom_call(computation, instruction, options)?,
+        OpKind::CustomCall => custom_call::custom_call(computation, instruction, custom_calls)?,
         OpKind::Rng => random::rng(instruction)?,
         OpKind::RngBitGenerator => random::bit_generator(computation, instruction)?,
         OpKind::RngGetAndUpdateState => random::get_and_update_state(instruction)?,
@@ -98,14 +98,13 @@ fn call_of(
 /// Rejects calls that the runtime does not have; other operations pass.
 ///
 /// # Errors
-/// [`LoweringError::Unsupported`] with what is missing, such as the name of an unknown custom call.
-pub(crate) fn check(computation: &Computation, instruction: &Instruction, options: &LoopOptions) -> Result<()> {
-    call_of(computation, instruction, options).map(|_| ()).map_err(|what| LoweringError::Unsupported {
-        op: instruction.kind,
-        platform: "cpu",
-        what,
-        instruction: instruction.name.clone(),
-    })
+/// What is missing, such as the name of an unknown custom call.
+pub(crate) fn check(
+    computation: &Computation,
+    instruction: &Instruction,
+    custom_calls: CustomCalls,
+) -> std::result::Result<(), String> {
+    call_of(computation, instruction, custom_calls).map(|_| ())
 }
 
 /// The arrays of a shape, tuples flattened; tokens are left out.
@@ -133,7 +132,7 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let instruction = computation.get(id);
-        let call = call_of(computation, instruction, &self.options).map_err(LoweringError::Bug)?;
+        let call = call_of(computation, instruction, self.options.custom_calls).map_err(LoweringError::Bug)?;
         let call = call.ok_or_else(|| LoweringError::bug(format!("`{}` calls nothing", instruction.name)))?;
         let builder = self.builder;
         let [inputs, outputs] = kernel_slices(computation, buffers, id);

@@ -277,6 +277,11 @@ impl MatMul {
         positions(&self.batch) * self.groups() * self.position_tasks() * self.row_tasks()
     }
 
+    /// Lanes of its vectors.
+    pub fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
     /// Multiplications of the whole product.
     pub fn cost(&self) -> i64 {
         let axes = [&self.batch[..], &self.rows, &self.contracted, &[self.m, self.n, self.k]];

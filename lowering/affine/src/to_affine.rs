@@ -1,4 +1,4 @@
-//! `hlo-to-affine`: the entry function of a module, with its buffers, becomes the functions of its kernels.
+//! `hlo-to-affine`: the entry function of a module, with its buffers and mappings, becomes the functions of its kernels.
 
 use hlo::dialect;
 use melior::ir::OperationRef;
@@ -9,6 +9,7 @@ use passes::assign_buffers::read_assignment;
 
 use crate::error::LoweringError;
 use crate::interface::Interface;
+use crate::mapping;
 use crate::program::{LoopOptions, lower_program};
 
 /// The one attribute of the HLO program's module that the lowered one keeps.
@@ -18,20 +19,22 @@ const NAME: &str = "sym_name";
 ///
 /// # Errors
 /// [`LoweringError::Unsupported`] for operations without a lowering, [`LoweringError::Dialect`] for a module that is no
-/// HLO program or whose buffers are not assigned. The module is then as it was.
+/// HLO program, whose buffers are not assigned or whose work is not mapped. The module is then as it was.
 pub fn run(
     module: OperationRef<'_, '_>,
     options: LoopOptions,
     statistics: &mut PassStatistics,
 ) -> Result<(), LoweringError> {
     let rewriter = Rewriter::new(module);
-    let (entry, assignment) = read_assignment(dialect::entry_function(module)?)?;
+    let function = dialect::entry_function(module)?;
+    let (entry, assignment) = read_assignment(function)?;
     let declared = operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(attributes::r#type);
     let declared = match declared {
         Some(signature) => dialect::signature_of(signature)?,
         None => entry.program_shape(),
     };
-    let lowered = lower_program(rewriter.context(), &entry, &assignment, options)?;
+    let mappings = mapping::read(rewriter.context(), function, &entry)?;
+    let lowered = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
     let interface =
         Interface::new(declared, &entry, &assignment).map_err(|error| LoweringError::bug(error.to_string()))?;
 

@@ -1,0 +1,115 @@
+//! `#hlo.mapping`: how the work of a kernel is divided, as an attribute.
+
+use indexing::dialect::{map_attribute, map_of};
+use melior::Context;
+use melior::ir::Attribute;
+use melior::ir::Identifier;
+use melior::ir::attribute::{
+    ArrayAttribute, BoolAttribute, DenseI64ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute,
+};
+use melior::ir::r#type::IntegerType;
+use mlir_ext::attributes;
+
+use super::error::DialectError;
+use super::ffi;
+use crate::mapping::{WorkDimension, WorkKind, WorkMapping};
+
+/// The attribute of a mapping.
+pub fn mapping_attribute<'c>(context: &'c Context, mapping: &WorkMapping<'c>) -> Attribute<'c> {
+    let dimensions = &mapping.dimensions;
+    let integers = |values: &[i64]| -> Attribute<'c> { DenseI64ArrayAttribute::new(context, values).into() };
+    let array = |values: Vec<Attribute<'c>>| -> Attribute<'c> { ArrayAttribute::new(context, &values).into() };
+    let kinds = dimensions.iter().map(|dimension| StringAttribute::new(context, dimension.kind.text()).into());
+    let tiles: Vec<i64> = dimensions.iter().map(|dimension| dimension.tile).collect();
+    let lanes: Vec<i64> = dimensions.iter().map(|dimension| i64::from(dimension.lanes)).collect();
+    let inner_lanes = IntegerAttribute::new(IntegerType::new(context, 64).into(), i64::from(mapping.inner_lanes));
+    let mut entries = vec![
+        ("map", map_attribute(context, &mapping.map)),
+        ("kinds", array(kinds.collect())),
+        ("tiles", integers(&tiles)),
+        ("lanes", integers(&lanes)),
+        ("inner_lanes", inner_lanes.into()),
+        ("overlap", BoolAttribute::new(context, mapping.overlap).into()),
+    ];
+    if dimensions.iter().any(|dimension| !dimension.cuts.is_empty()) {
+        entries.push(("cuts", array(dimensions.iter().map(|dimension| integers(&dimension.cuts)).collect())));
+    }
+    let entries: Vec<_> = entries.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect();
+    ffi::mapping(DictionaryAttribute::new(context, &entries))
+}
+
+/// The mapping that an attribute says.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for other attributes, and for mappings that contradict themselves.
+pub fn mapping_of<'c>(context: &'c Context, attribute: Attribute<'c>) -> Result<WorkMapping<'c>, DialectError> {
+    let invalid = |what: &str| DialectError::invalid(format!("`#hlo.mapping` {what}"));
+    let entries = ffi::mapping_entries(attribute).and_then(attributes::entries);
+    let entries =
+        entries.ok_or_else(|| DialectError::invalid("an attribute does not divide work as `#hlo.mapping` does"))?;
+    let find = |name: &str| entries.iter().find(|(key, _)| *key == name).map(|&(_, value)| value);
+    let wrong = |name: &'static str| move || invalid(&format!("lacks `{name}`, or has one of another form"));
+    let small = |number: i64| u32::try_from(number).ok().filter(|number| (1..=MOST_LANES).contains(number));
+
+    let map = find("map").and_then(|map| map_of(context, map)).ok_or_else(wrong("map"))?;
+    let kinds = find("kinds").and_then(attributes::elements).ok_or_else(wrong("kinds"))?;
+    let kinds: Option<Vec<WorkKind>> = kinds.into_iter().map(|kind| attributes::string(kind)?.parse().ok()).collect();
+    let kinds = kinds.ok_or_else(wrong("kinds"))?;
+    let tiles = find("tiles").and_then(attributes::integers).ok_or_else(wrong("tiles"))?;
+    let lanes = find("lanes").and_then(attributes::integers).ok_or_else(wrong("lanes"))?;
+    let lanes: Vec<u32> = lanes.into_iter().map(small).collect::<Option<_>>().ok_or_else(wrong("lanes"))?;
+    let inner_lanes =
+        find("inner_lanes").and_then(attributes::integer).and_then(small).ok_or_else(wrong("inner_lanes"))?;
+    let overlap = find("overlap").and_then(attributes::boolean).ok_or_else(wrong("overlap"))?;
+    let cuts = match find("cuts") {
+        Some(cuts) => attributes::elements(cuts)
+            .and_then(|cuts| cuts.into_iter().map(attributes::integers).collect::<Option<Vec<_>>>())
+            .ok_or_else(wrong("cuts"))?,
+        None => vec![Vec::new(); kinds.len()],
+    };
+    if [tiles.len(), lanes.len(), cuts.len(), map.dims().len()] != [kinds.len(); 4] {
+        return Err(invalid("has not as many kinds, tiles and lanes as its map has dimensions"));
+    }
+    let dimensions = kinds.into_iter().zip(tiles).zip(lanes).zip(cuts);
+    let dimensions: Vec<WorkDimension> =
+        dimensions.map(|(((kind, tile), lanes), cuts)| WorkDimension { kind, tile, lanes, cuts }).collect();
+    let mapping = WorkMapping { map, dimensions, inner_lanes, overlap };
+    check(&mapping).map_err(invalid)?;
+    Ok(mapping)
+}
+
+/// Lanes that no vector has more of.
+const MOST_LANES: u32 = 1 << 10;
+
+/// What a mapping must be for loops to be made of it.
+fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
+    let last = mapping.dimensions.iter().rposition(|dimension| dimension.kind != WorkKind::Scan);
+    for (number, dimension) in mapping.dimensions.iter().enumerate() {
+        let bounds = mapping.bounds(number);
+        let ends = dimension.cuts.iter().copied().chain([bounds.upper + 1]);
+        if bounds.is_empty() || !std::iter::once(bounds.lower).chain(ends).is_sorted_by(|a, b| a < b) {
+            return Err("is cut outside of its bounds");
+        }
+        if dimension.tile < 1 {
+            return Err("has a tile without positions");
+        }
+        if dimension.lanes > 1 && Some(number) != last {
+            return Err("has vectors along another dimension than the innermost");
+        }
+        match dimension.kind {
+            WorkKind::Parallel | WorkKind::Threads if number > 0 => return Err("is parallel inside"),
+            WorkKind::Parallel if mapping.iterations() < 2 => return Err("is parallel along what cannot be split"),
+            WorkKind::Scan if number + 1 != mapping.dimensions.len() => {
+                return Err("scans outside of another dimension");
+            }
+            WorkKind::Scan | WorkKind::Threads if dimension.lanes > 1 || !dimension.cuts.is_empty() => {
+                return Err("has vectors or cuts along a scan or threads");
+            }
+            WorkKind::Sequential | WorkKind::Parallel | WorkKind::Scan | WorkKind::Threads => {}
+        }
+    }
+    if mapping.map.runtimes().is_empty() && mapping.map.constraints().is_empty() && !mapping.map.is_known_empty() {
+        return Ok(());
+    }
+    Err("has a map that depends on values or leaves out items")
+}

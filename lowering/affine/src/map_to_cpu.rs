@@ -1,0 +1,394 @@
+//! `hlo-map-to-cpu`: loops, vectors and threads for the kernels of a program.
+//!
+//! From the trace of a fusion's outputs it is chosen which dimensions become one loop, where loops are cut so that pads and
+//! concatenations need no tests, and whether the innermost loop takes a vector a step. Rows that do not divide into vectors
+//! end with a vector that overlaps the one before it (or, where the kernel writes over what it reads, with single elements).
+//! Reductions along consecutive elements vectorise inside instead.
+
+use hlo::dialect;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
+use hlo::op_kind::OpKind;
+use hlo::ops::Lowering;
+use hlo::shape::Shape;
+use indexing::{Expr, IndexingMap, Interval, Variable};
+use melior::Context;
+use melior::ir::block::BlockArgument;
+use melior::ir::operation::OperationLike;
+use melior::ir::{Attribute, BlockLike, OperationRef, Value};
+use mlir_ext::rewrite::Rewriter;
+use mlir_ext::{attributes, operations};
+use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
+
+use crate::elemental::concatenated;
+use crate::error::LoweringError;
+use crate::mapping::{self, invalid, mapped_sizes, roots};
+use crate::matmul;
+use crate::operand_maps::result_shape;
+use crate::program::{CustomCalls, check_instruction, cost, lowering_of, overlap, single_instruction};
+use crate::scan::Scan;
+use crate::scope::Scope;
+use crate::trace::{Trace, merged_dimensions, split_merged, trace};
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Boxes that cutting loops may make; beyond that conditions are tested inside.
+const MAX_BOXES: usize = 27;
+
+/// Operands of a concatenate that one kernel writes: as many as its loops can be cut for.
+const OPERANDS_PER_KERNEL: usize = 24;
+
+/// Element operations below which a kernel stays on the calling thread.
+const PARALLEL_COST: i64 = 400_000;
+
+/// What work is divided for.
+#[derive(Clone, Copy, Debug)]
+pub struct CpuTarget {
+    /// Bits of the target's vector registers.
+    pub vector_bits: u32,
+    /// Whether large kernels are handed to the runtime's threads.
+    pub parallel: bool,
+}
+
+/// Notes on the kernels of a module's entry function how their work is divided; returns their number.
+///
+/// # Errors
+/// [`LoweringError::Unsupported`] for operations without a lowering, [`LoweringError::Dialect`] for a module that is no
+/// HLO program or whose buffers are not assigned. The module is then as it was.
+pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: CustomCalls) -> Result<u64> {
+    let function = dialect::entry_function(module)?;
+    let rewriter = Rewriter::new(function);
+    let context = rewriter.context();
+    mapping::write(&rewriter, function, &|operation, computation, instruction| {
+        check_instruction(computation, instruction, custom_calls)?;
+        if lowering_of(instruction) != Lowering::Kernel {
+            return Ok(Vec::new());
+        }
+        choose(context, computation, instruction, is_in_place(operation)?, target)
+    })
+}
+
+/// Whether the result of an operation shares bytes with an operand.
+fn is_in_place(operation: OperationRef<'_, '_>) -> Result<bool> {
+    let own = places(operations::attribute(&operation, SLICES))?;
+    for operand in operation.operands() {
+        let read = match operations::definition(operand) {
+            Some(definition) => places(operations::attribute(&definition, SLICES))?,
+            None => argument_places(operand)?,
+        };
+        if read.iter().any(|read| own.iter().any(|own| overlap(*read, *own))) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The places of a block's argument, which the block's terminator says.
+fn argument_places(value: Value<'_, '_>) -> Result<Vec<Slice>> {
+    let argument = BlockArgument::try_from(value).map_err(|error| LoweringError::bug(error.to_string()))?;
+    let block = argument.owner();
+    let all = block.terminator().and_then(|terminator| operations::attribute(&terminator, PARAMETER_SLICES));
+    let all = all.and_then(attributes::elements);
+    places(all.and_then(|all| all.get(argument.argument_number()).copied()))
+}
+
+fn places(slices: Option<Attribute<'_>>) -> Result<Vec<Slice>> {
+    let slices = slices.ok_or_else(|| invalid("an operation has no place: buffers are not assigned".into()))?;
+    Ok(dialect::slices_of(slices)?.into_iter().flatten().collect())
+}
+
+/// How the work of an instruction's kernels is divided; nothing for what has no elements. `in_place` says
+/// whether an output may lie over an input: each element is then written once, right after it was read.
+fn choose<'c>(
+    context: &'c Context,
+    computation: &Computation,
+    instruction: &Instruction,
+    in_place: bool,
+    target: CpuTarget,
+) -> Result<Vec<WorkMapping<'c>>> {
+    let no_elements = || {
+        instruction.shape.leaves().into_iter().find_map(Shape::as_array).is_none_or(|first| first.element_count() == 0)
+    };
+    if no_elements() {
+        return Ok(Vec::new());
+    }
+    let sizes = mapped_sizes(computation, instruction)?;
+    if sizes.contains(&0) {
+        return Ok(Vec::new());
+    }
+    if instruction.kind == OpKind::Scatter {
+        return Ok(vec![whole(context, &[], sizes, 1)]);
+    }
+    let parallel = |mut mapping: WorkMapping<'c>, cost: i64| {
+        let iterations = mapping.iterations();
+        if let Some(first) = mapping.dimensions.first_mut()
+            && target.parallel
+            && cost >= PARALLEL_COST
+            && iterations >= 2
+        {
+            // Enough tasks that threads finish together, each long enough to be worth handing out.
+            let tasks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
+            *first = WorkDimension { kind: WorkKind::Parallel, tile: (iterations / tasks).max(1), ..first.clone() };
+        }
+        mapping
+    };
+    if let Some(product) = matmul::recognise(context, computation, instruction, target.vector_bits) {
+        let mapping = whole(context, &[product.tasks()], sizes, product.lanes());
+        return Ok(vec![parallel(mapping, product.cost())]);
+    }
+    let single;
+    let body = match instruction.kind {
+        OpKind::Fusion => &instruction.computations[0],
+        _ => {
+            single = single_instruction(computation, instruction);
+            &single
+        }
+    };
+    let parts = parts_of(body)?;
+    let cost = cost(context, body) / parts.len() as i64;
+    parts
+        .into_iter()
+        .map(|part| Ok(parallel(loops_over_elements(context, body, sizes, &Choice { in_place, part, target })?, cost)))
+        .collect()
+}
+
+/// Tasks that each compute several elements, in a way of their own.
+fn whole<'c>(context: &'c Context, tasks: &[i64], sizes: &[i64], inner_lanes: u32) -> WorkMapping<'c> {
+    let index = (0..sizes.len()).map(|range| Expr::symbol(context, range)).collect();
+    WorkMapping {
+        map: IndexingMap::from_sizes(context, tasks, sizes, index),
+        dimensions: vec![WorkDimension::sequential(); tasks.len()],
+        inner_lanes,
+        overlap: false,
+    }
+}
+
+/// What the choice of loops depends on besides the computation.
+struct Choice {
+    in_place: bool,
+    /// The part of a dimension that is computed; `None` for all elements.
+    part: Option<(usize, Interval)>,
+    target: CpuTarget,
+}
+
+/// The parts of a fusion's result that kernels of their own compute: one for each group of the operands of a
+/// concatenate of very many, else one for everything.
+fn parts_of(computation: &Computation) -> Result<Vec<Option<(usize, Interval)>>> {
+    let root = computation.root();
+    if root.kind != OpKind::Concatenate {
+        return Ok(vec![None]);
+    }
+    let (dimension, parts) = concatenated(computation, root)?;
+    let size = result_shape(root)?.dimensions.get(dimension).copied();
+    let size = size.ok_or_else(|| LoweringError::bug("a concatenate beyond its dimensions"))?;
+    if parts.len() <= OPERANDS_PER_KERNEL {
+        return Ok(vec![None]);
+    }
+    let starts: Vec<i64> = parts.iter().step_by(OPERANDS_PER_KERNEL).map(|part| part.start).collect();
+    let ends = starts.iter().skip(1).copied().chain([size]);
+    Ok(starts.iter().zip(ends).map(|(&start, end)| Some((dimension, Interval::new(start, end - 1)))).collect())
+}
+
+/// A loop of the nest: neighbouring dimensions of the array, merged.
+struct Loop {
+    sizes: Vec<i64>,
+    bounds: Interval,
+    cuts: Vec<i64>,
+}
+
+impl Loop {
+    fn over(size: i64) -> Self {
+        Loop { sizes: vec![size], bounds: Interval::of_size(size), cuts: Vec::new() }
+    }
+
+    /// Whether one of its pieces has as many positions.
+    fn is_as_long_as(&self, positions: u32) -> bool {
+        let dimension = WorkDimension { cuts: self.cuts.clone(), ..WorkDimension::sequential() };
+        dimension.pieces(self.bounds).any(|piece| piece.upper - piece.lower + 1 >= i64::from(positions))
+    }
+}
+
+/// The loops over the elements of an array that a computation writes.
+fn loops_over_elements<'c>(
+    context: &'c Context,
+    computation: &Computation,
+    sizes: &[i64],
+    choice: &Choice,
+) -> Result<WorkMapping<'c>> {
+    let root = computation.root();
+    let lanes = vector_lanes(computation, choice.target.vector_bits);
+    let is_update = root.kind == OpKind::DynamicUpdateSlice;
+    let written = if is_update { vec![root.operands[1]] } else { roots(computation) };
+    let mut scan = None;
+    if !is_update && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::ReduceWindow) {
+        let traced = Traced::new(context, computation, &written, sizes, None)?;
+        scan = Scan::find(computation, &traced.found, &traced.index);
+    }
+    let (loops, is_vector) = match &scan {
+        Some(scan) => {
+            let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
+            loops.remove(scan.dimension);
+            let is_along_rows = scan.dimension + 1 == sizes.len();
+            let is_long = loops.last().is_some_and(|last| last.is_as_long_as(lanes));
+            (loops, !is_along_rows && is_long && lanes > 1)
+        }
+        None => {
+            let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
+            let (mut loops, is_vector) = plan_loops(&traced, computation, sizes, lanes, choice.part);
+            // Rows of an update are not neighbours in memory.
+            let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
+            if is_update && !is_whole()? && loops.iter().any(|l| l.sizes.len() > 1) {
+                loops = sizes.iter().copied().map(Loop::over).collect();
+            }
+            let is_vector = is_vector && loops.last().is_some_and(|last| last.is_as_long_as(lanes));
+            (loops, is_vector)
+        }
+    };
+    let overlap = !is_update && !choice.in_place;
+    Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), is_vector.then_some(lanes), (lanes, overlap)))
+}
+
+/// The mapping of loops, from the outermost, and of a scan inside of them.
+fn mapping_of<'c>(
+    context: &'c Context,
+    loops: Vec<Loop>,
+    scan: Option<(Scan, &[i64])>,
+    lanes: Option<u32>,
+    (inner_lanes, overlap): (u32, bool),
+) -> WorkMapping<'c> {
+    let depth = loops.len();
+    let variable = |number: usize| Expr::dim(context, number);
+    let mut index: Vec<Expr<'c>> =
+        loops.iter().enumerate().flat_map(|(number, l)| split_merged(variable(number), &l.sizes)).collect();
+    let mut bounds: Vec<Variable<'c>> = loops.iter().map(|l| Variable::new(l.bounds)).collect();
+    let mut dimensions: Vec<WorkDimension> =
+        loops.into_iter().map(|l| WorkDimension { cuts: l.cuts, ..WorkDimension::sequential() }).collect();
+    if let (Some(last), Some(lanes)) = (dimensions.last_mut(), lanes) {
+        last.lanes = lanes;
+    }
+    if let Some((scan, sizes)) = scan {
+        let size = sizes[scan.dimension];
+        index.insert(scan.dimension, scan.position(variable(depth), size));
+        bounds.push(Variable::of_size(size));
+        dimensions.push(WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() });
+    }
+    let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
+    WorkMapping { map, dimensions, inner_lanes, overlap }
+}
+
+/// Lanes for a computation's element types: as many as fit a register of the widest float or index-like type used.
+fn vector_lanes(computation: &Computation, vector_bits: u32) -> u32 {
+    let mut narrow = false;
+    let mut wide = false;
+    for instruction in &computation.instructions {
+        if let Shape::Array(array) = &instruction.shape {
+            if array.rank() == 0 || array.element_count() <= 1 {
+                continue;
+            }
+            match array.element_type.real_part().bit_width() {
+                64 => wide = true,
+                _ => narrow = true,
+            }
+        }
+    }
+    let bits = if wide && !narrow { 64 } else { 32 };
+    (vector_bits / bits).max(1)
+}
+
+/// What a computation reads for an element whose index is all variables.
+struct Traced<'c> {
+    scope: Scope<'c>,
+    /// A variable for each dimension.
+    variables: Vec<Expr<'c>>,
+    /// The index: constants for dimensions of one element.
+    index: Vec<Expr<'c>>,
+    found: Trace<'c>,
+}
+
+impl<'c> Traced<'c> {
+    fn new(
+        context: &'c Context,
+        computation: &Computation,
+        written: &[InstructionId],
+        sizes: &[i64],
+        part: Option<(usize, Interval)>,
+    ) -> Result<Self> {
+        let mut scope = Scope::new(context);
+        let bounds = sizes.iter().enumerate().map(|(dimension, &size)| bounds_of(part, dimension, size));
+        let variables: Vec<Expr<'c>> = bounds.map(|bounds| scope.add_traced(bounds)).collect();
+        let index: Vec<Expr<'c>> = variables.iter().map(|&variable| scope.simplify(variable)).collect();
+        let found = trace(computation, written, &index, &mut scope)?;
+        Ok(Traced { scope, variables, index, found })
+    }
+}
+
+fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> Interval {
+    match part {
+        Some((own, bounds)) if own == dimension => bounds,
+        _ => Interval::of_size(size),
+    }
+}
+
+/// The loops over all dimensions, and whether the last one takes vectors.
+fn plan_loops(
+    traced: &Traced<'_>,
+    computation: &Computation,
+    sizes: &[i64],
+    lanes: u32,
+    part: Option<(usize, Interval)>,
+) -> (Vec<Loop>, bool) {
+    let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
+    // A part of a dimension is a loop of its own.
+    let groups: Vec<(usize, usize)> = groups
+        .into_iter()
+        .flat_map(|(first, last)| match part {
+            Some((own, _)) if (first + 1..last).contains(&own) => vec![(first, own), (own, last)],
+            _ => vec![(first, last)],
+        })
+        .collect();
+    let mut loops: Vec<Loop> = groups
+        .iter()
+        .map(|&(first, last)| {
+            let sizes = sizes[first..last].to_vec();
+            let inner: i64 = sizes.iter().skip(1).product();
+            let bounds = bounds_of(part, first, sizes[0]);
+            Loop {
+                sizes,
+                bounds: Interval::new(bounds.lower * inner, (bounds.upper + 1) * inner - 1),
+                cuts: Vec::new(),
+            }
+        })
+        .collect();
+    cut_loops(&mut loops, &groups, traced);
+    let is_vector = is_vectorised(computation, &loops, traced, lanes);
+    (loops, is_vector)
+}
+
+fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
+    let mut boxes = 1usize;
+    for (l, &(first, last)) in loops.iter_mut().zip(groups) {
+        let (true, Some(variable)) = (last == first + 1, traced.variables[first].as_variable()) else { continue };
+        let cuts = traced.found.cuts(variable, l.bounds);
+        if boxes * (cuts.len() + 1) <= MAX_BOXES {
+            boxes *= cuts.len() + 1;
+            l.cuts = cuts;
+        }
+    }
+}
+
+/// Whether the last loop takes vectors: it is long enough, and no reduction wants the lanes for itself.
+fn is_vectorised(computation: &Computation, loops: &[Loop], traced: &Traced<'_>, lanes: u32) -> bool {
+    let Traced { scope, variables, found, .. } = traced;
+    if lanes < 2 || loops.last().is_none_or(|last| !last.is_as_long_as(lanes)) {
+        return false;
+    }
+    let Some(variable) = variables.last().and_then(|expr| expr.as_variable()) else { return true };
+    let has_reduction = computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
+    let (consecutive, _, other) = found.accesses_along(scope, variable);
+    // A row reduction reads consecutive elements itself; a column reduction reads them along the result.
+    if has_reduction {
+        return consecutive > 0 && other == 0;
+    }
+    let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
+    !(looks_up_by_lane && consecutive == 0)
+}

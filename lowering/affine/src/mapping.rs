@@ -1,0 +1,159 @@
+//! How the work of kernels is divided: chosen by the passes `hlo-map-to-cpu` and `hlo-map-to-gpu`, noted on the operations
+//! as `hlo.mapping`, and followed by the lowering.
+//!
+//! An operation has a mapping for each kernel that it becomes: one, but for a concatenate of very many operands.
+
+use std::collections::HashMap;
+
+use hlo::dialect::{self, DialectError};
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::mapping::WorkMapping;
+use hlo::op_kind::OpKind;
+use hlo::ops::{Lowering, definition};
+use melior::Context;
+use melior::ir::attribute::ArrayAttribute;
+use melior::ir::operation::OperationLike;
+use melior::ir::{Attribute, BlockRef, OperationRef};
+use mlir_ext::rewrite::Rewriter;
+use mlir_ext::{attributes, operations};
+
+use crate::error::LoweringError;
+use crate::operand_maps::operand_shape;
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Attribute of an operation that becomes kernels: an array of `#hlo.mapping`.
+pub const MAPPING: &str = "hlo.mapping";
+
+/// The mappings of a program's kernels, by the places of their instructions in memory.
+pub(crate) type Mappings<'c> = HashMap<*const Instruction, Vec<WorkMapping<'c>>>;
+
+/// Notes on the operations of a function what `choose` divides the work of their kernels into, once all is chosen; returns
+/// the number of kernels.
+pub(crate) fn write<'c>(
+    rewriter: &Rewriter<'c, '_>,
+    function: OperationRef<'c, '_>,
+    choose: &dyn Fn(OperationRef<'c, '_>, &Computation, &Instruction) -> Result<Vec<WorkMapping<'c>>>,
+) -> Result<u64> {
+    let mut chosen = Vec::new();
+    let mut kernels = 0;
+    // Of other operations nothing but their shapes is asked for.
+    let reads = |_, kind| matches!(definition(kind).lowering, Lowering::Kernel | Lowering::Call);
+    let mut blocks = vec![dialect::single_block(function, 0)?];
+    while let Some(block) = blocks.pop() {
+        let snapshot = dialect::snapshot(block, reads)?;
+        let operations = snapshot.values.into_iter().map(operations::definition);
+        for ((_, instruction), operation) in snapshot.computation.iter().zip(operations) {
+            let Some(operation) = operation else { continue };
+            if definition(instruction.kind).lowering == Lowering::Branches {
+                for region in 0..operation.region_count() {
+                    blocks.push(dialect::single_block(operation, region)?);
+                }
+            }
+            let mappings = choose(operation, &snapshot.computation, instruction)?;
+            if !mappings.is_empty() {
+                kernels += mappings.len() as u64;
+                let mappings: Vec<Attribute> =
+                    mappings.iter().map(|mapping| dialect::mapping_attribute(rewriter.context(), mapping)).collect();
+                chosen.push((operation, ArrayAttribute::new(rewriter.context(), &mappings)));
+            }
+        }
+    }
+    for (operation, mappings) in chosen {
+        rewriter.set_attribute(operation, MAPPING, mappings.into());
+    }
+    Ok(kernels)
+}
+
+/// Reads what the mapping passes noted on the operations of a function, whose computation `entry` is.
+///
+/// # Errors
+/// [`DialectError::Invalid`] where a mapping is malformed or leaves the array that it is for.
+pub(crate) fn read<'c>(
+    context: &'c Context,
+    function: OperationRef<'c, '_>,
+    entry: &Computation,
+) -> Result<Mappings<'c>> {
+    let mut mappings = Mappings::new();
+    let mut computations = vec![(dialect::single_block(function, 0)?, entry)];
+    while let Some((block, computation)) = computations.pop() {
+        for (instruction, operation) in computation.instructions.iter().zip(operations_of(block)?) {
+            let Some(operation) = operation else { continue };
+            if definition(instruction.kind).lowering == Lowering::Branches {
+                for (region, nested) in instruction.computations.iter().enumerate() {
+                    computations.push((dialect::single_block(operation, region)?, nested));
+                }
+            }
+            let Some(attribute) = operations::attribute(&operation, MAPPING) else { continue };
+            let invalid = |message: String| DialectError::Invalid {
+                location: Some(operation.location().to_string()),
+                message: format!("`{}`: {message}", instruction.name),
+            };
+            let elements = attributes::elements(attribute)
+                .ok_or_else(|| invalid(format!("`{MAPPING}` is no array of `#hlo.mapping`")))?;
+            let read: Vec<WorkMapping<'c>> = elements
+                .into_iter()
+                .map(|mapping| dialect::mapping_of(context, mapping))
+                .collect::<std::result::Result<_, _>>()?;
+            for mapping in &read {
+                check(mapping, mapped_sizes(computation, instruction)?).map_err(invalid)?;
+            }
+            mappings.insert(std::ptr::from_ref(instruction), read);
+        }
+    }
+    Ok(mappings)
+}
+
+/// The operations of a computation's block in the order of its instructions; parameters have none.
+fn operations_of<'c, 'a>(block: BlockRef<'c, 'a>) -> Result<Vec<Option<OperationRef<'c, 'a>>>> {
+    let values = dialect::snapshot(block, |_, _| false)?.values;
+    Ok(values.into_iter().map(operations::definition).collect())
+}
+
+/// Sizes of the array whose elements the work items of a kernel compute: those of the first result, of an update in place
+/// those of the update, of a scatter those of the updates.
+pub(crate) fn mapped_sizes<'a>(computation: &'a Computation, instruction: &'a Instruction) -> Result<&'a [i64]> {
+    let written = |computation: &'a Computation, root: &'a Instruction| -> Result<Option<&'a [i64]>> {
+        Ok(match root.kind {
+            OpKind::DynamicUpdateSlice => Some(&operand_shape(computation, root, 1)?.dimensions),
+            OpKind::Scatter => Some(&operand_shape(computation, root, scatter_inputs(root) + 1)?.dimensions),
+            _ => None,
+        })
+    };
+    let special = match &instruction.computations[..] {
+        [body] if instruction.kind == OpKind::Fusion => written(body, body.root())?,
+        _ => written(computation, instruction)?,
+    };
+    let first = || instruction.shape.leaves().into_iter().find_map(|leaf| Some(&leaf.as_array()?.dimensions[..]));
+    special.or_else(first).ok_or_else(|| LoweringError::bug(format!("kernel `{}` has no array", instruction.name)))
+}
+
+/// The error for a module that a pass does not take.
+pub(crate) fn invalid(message: String) -> LoweringError {
+    LoweringError::Dialect(DialectError::Invalid { location: None, message })
+}
+
+/// Operands that a scatter updates.
+pub(crate) fn scatter_inputs(scatter: &Instruction) -> usize {
+    scatter.operands.len().saturating_sub(1) / 2
+}
+
+/// The instructions whose values a fusion writes.
+pub(crate) fn roots(computation: &Computation) -> Vec<InstructionId> {
+    let root = computation.root();
+    if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] }
+}
+
+/// Whether the indices of a mapping lie within an array.
+fn check(mapping: &WorkMapping<'_>, sizes: &[i64]) -> std::result::Result<(), String> {
+    let results = mapping.map.results();
+    let ranges = indexing::RangeEvaluator::without_constraints(&mapping.map);
+    let fits = results
+        .iter()
+        .zip(sizes)
+        .all(|(&result, &size)| indexing::Interval::of_size(size).contains_interval(ranges.range(result)));
+    if fits && results.len() == sizes.len() {
+        return Ok(());
+    }
+    Err(format!("the mapping `{}` does not lie within an array of sizes {sizes:?}", mapping.map))
+}

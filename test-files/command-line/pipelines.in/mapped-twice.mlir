@@ -1,0 +1,10 @@
+module @add {
+  func.func @main(%arg0: tensor<2xf32>) -> tensor<2xf32> attributes {hlo.arena_size = 0 : i64} {
+    %0 = hlo.fusion %arg0 {hlo.mapping = [#hlo.mapping<{inner_lanes = 4 : i64, kinds = ["sequential", "scan"], lanes = array<i64: 1>, map = #indexing.map<"(d0) -> (d0), domain: d0 in [0, 1]">, overlap = true, tiles = array<i64: 1>}>], hlo.slices = #hlo.slices<[output 0, 0 : 8]>, kind = "kLoop"} : (tensor<2xf32>) -> tensor<2xf32> {
+    ^bb0(%arg1: tensor<2xf32>):
+      %1 = hlo.negate %arg1 : (tensor<2xf32>) -> tensor<2xf32>
+      hlo.return %1 : tensor<2xf32>
+    }
+    return {hlo.parameter_slices = [#hlo.slices<[parameter 0, 0 : 8]>]} %0 : tensor<2xf32>
+  }
+}
