@@ -30,6 +30,8 @@ class Case:
     # Arrays that the program reads from its infeed queue, and those that it writes to its outfeed queue.
     fed: list = dataclasses.field(default_factory=list)
     written: list = dataclasses.field(default_factory=list)
+    # (replicas, partitions): `inputs` and results are then lists of those of each device.
+    devices: Optional[tuple] = None
 
     @property
     def name(self):
@@ -96,13 +98,13 @@ def results_of(case, xla):
     source, rule = case.source, case.expected
     if rule is None:
         try:
-            return source, xla.run(case.text, case.inputs)
+            return source, xla.run(case.text, case.inputs, case.devices)
         except Refused:
             if case.otherwise is None:
                 raise
             source, rule = "document", case.otherwise
     with np.errstate(all="ignore"):
-        results = rule(*case.inputs)
+        results = rule(*case.inputs) if case.devices is None else rule(case.inputs)
     return source, list(results) if isinstance(results, (list, tuple)) else [results]
 
 
@@ -119,8 +121,11 @@ def write(path, cases, xla):
             refused.append((case.name, str(error)))
             continue
         row = {"op": case.op, "type": case.type, "what": case.what, "source": source, "hlo": case.text}
-        row["inputs"] = [hexadecimal(array) for array in case.inputs]
-        row["results"] = [hexadecimal(array) for array in results]
+        flattened = (lambda lists: [array for arrays in lists for array in arrays]) if case.devices else list
+        row["inputs"] = [hexadecimal(array) for array in flattened(case.inputs)]
+        row["results"] = [hexadecimal(array) for array in flattened(results)]
+        if case.devices:
+            row["devices"] = case.devices
         for queue in ("fed", "written"):
             if getattr(case, queue):
                 row[queue] = [hexadecimal(array) for array in getattr(case, queue)]

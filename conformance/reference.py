@@ -26,25 +26,57 @@ def numpy_type(name):
     return np.dtype(NUMPY_TYPES[name])
 
 
+# Devices that XLA:CPU has.
+MOST_DEVICES = 8
+
+
+def partitioned_by_hand(text):
+    """The program with the mark that keeps XLA's partitioner from its instructions."""
+    before, entry = text.split("ENTRY", 1)
+    lines = (f"{line}, sharding={{manual}}" if " = " in line else line for line in entry.split("\n"))
+    return before + "ENTRY" + "\n".join(lines)
+
+
 def _serve(connection):
     os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ.setdefault("XLA_FLAGS", "")
+    os.environ.setdefault("XLA_FLAGS", f"--xla_force_host_platform_device_count={MOST_DEVICES}")
     import jax
     from jaxlib import _hlo, _jax, lapack, xla_client
 
     jax.config.update("jax_enable_x64", True)
     lapack._lapack.initialize()
     client = jax.devices("cpu")[0].client
-    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+
+    def run(text, inputs, replicas, partitions):
+        """The results of each device."""
+        devices = client.local_devices()[:replicas * partitions]
+        options = xla_client.CompileOptions()
+        options.num_replicas, options.num_partitions = replicas, partitions
+        build = options.executable_build_options
+        build.num_replicas, build.num_partitions = replicas, partitions
+        build.use_spmd_partitioning = partitions > 1
+        numbers = np.arange(len(devices)).reshape(replicas, partitions)
+        options.device_assignment = build.device_assignment = xla_client.DeviceAssignment.create(numbers)
+        text = partitioned_by_hand(text) if partitions > 1 else text
+        computation = xla_client.XlaComputation(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
+        stablehlo = _jax.mlir.xla_computation_to_mlir_module(computation)
+        executable = client.compile_and_load(stablehlo, xla_client.DeviceList(tuple(devices)), options)
+        # The arrays of the devices differ; to JAX they pass for copies of one.
+        sharding = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(devices), ("d",)), jax.sharding.PartitionSpec())
+        arguments = []
+        for arrays in zip(*inputs):
+            copies = [jax.device_put(array, device) for array, device in zip(arrays, devices)]
+            arguments.append(jax.make_array_from_single_device_arrays(arrays[0].shape, sharding, copies))
+        results = executable.execute_sharded(arguments).disassemble_into_single_device_arrays()
+        return [[np.asarray(shards[number]) for shards in results] for number in range(len(devices))]
+
     while True:
-        text, inputs = connection.recv()
+        text, inputs, devices = connection.recv()
         try:
-            computation = xla_client.XlaComputation(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())
-            stablehlo = _jax.mlir.xla_computation_to_mlir_module(computation)
-            executable = client.compile_and_load(stablehlo, devices, xla_client.CompileOptions())
-            results = executable.execute_sharded([jax.device_put(array) for array in inputs])
-            arrays = [np.asarray(shards[0]) for shards in results.disassemble_into_single_device_arrays()]
-            connection.send(("results", arrays))
+            if devices is None:
+                connection.send(("results", run(text, [inputs], 1, 1)[0]))
+            else:
+                connection.send(("results", run(text, inputs, *devices)))
         except Exception as error:
             connection.send(("refused", f"{type(error).__name__}: {error}".replace("\n", " ")[:400]))
 
@@ -66,11 +98,11 @@ class Xla:
         self.process.start()
         theirs.close()
 
-    def run(self, text, inputs):
-        """The leaves of the result, in order."""
+    def run(self, text, inputs, devices=None):
+        """The leaves of the result, in order; with (replicas, partitions), those of each device."""
         if self.process is None:
             self._start()
-        self.connection.send((text, inputs))
+        self.connection.send((text, inputs, devices))
         try:
             if not self.connection.poll(PATIENCE):
                 raise EOFError

@@ -1,7 +1,9 @@
-//! The device that programs are compiled for and run on.
+//! The devices that programs are compiled for and run on.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use exec::runtime::devices::DEFAULT_TIME_LIMIT;
 use exec::runtime::feeds::Channels;
 use exec::{BufferPool, ThreadPool};
 #[cfg(feature = "compiler")]
@@ -12,7 +14,7 @@ use crate::cache::CompilationCache;
 use crate::error::Error;
 use crate::pending::Queue;
 
-/// How a device works.
+/// How a client's devices work.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     /// Threads that a program runs on; 0 for the number of hardware threads.
@@ -20,9 +22,14 @@ pub struct ClientOptions {
     /// Where compiled programs are kept on disk; nowhere by default.
     #[cfg(feature = "compiler")]
     pub cache: Option<CompilationCache>,
+    /// Devices that a program may be for; 0 for one. Each runs a program on a thread of its own.
+    pub devices: usize,
+    /// How long a device waits in a collective for others that still compute; a minute by default. That others have failed
+    /// or ended is noticed at once.
+    pub collective_time_limit: Option<Duration>,
 }
 
-/// A device: its threads, its memory and the target that code is made for. Clones are the same device.
+/// Devices of one kind: their threads, their memory and the target that code is made for. Clones are the same devices.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<ClientInner>,
@@ -34,6 +41,8 @@ pub(crate) struct ClientInner {
     pub(crate) queue: Queue,
     /// What programs send each other, and themselves.
     pub(crate) channels: Arc<Channels>,
+    pub(crate) collective_time_limit: Duration,
+    devices: usize,
     #[cfg(feature = "compiler")]
     pub(crate) target: Target,
     #[cfg(feature = "compiler")]
@@ -57,6 +66,15 @@ impl Client {
         Self::with_options(ClientOptions { threads, ..ClientOptions::default() })
     }
 
+    /// The host's CPU as so many devices, for programs whose header has a `replica_count` or `num_partitions`. They
+    /// share its memory and threads.
+    ///
+    /// # Errors
+    /// [`Error::Threads`].
+    pub fn cpu_devices(devices: usize) -> Result<Self, Error> {
+        Self::with_options(ClientOptions { devices, ..ClientOptions::default() })
+    }
+
     /// The host's CPU.
     ///
     /// # Errors
@@ -72,6 +90,8 @@ impl Client {
             memory: BufferPool::new(),
             queue: Queue::default(),
             channels: Arc::default(),
+            collective_time_limit: options.collective_time_limit.unwrap_or(DEFAULT_TIME_LIMIT),
+            devices: options.devices.max(1),
             #[cfg(feature = "compiler")]
             target: Target::host(),
             #[cfg(feature = "compiler")]
@@ -83,6 +103,11 @@ impl Client {
     /// Threads that a program runs on.
     pub fn threads(&self) -> usize {
         self.inner.threads.as_ref().map_or(1, ThreadPool::threads)
+    }
+
+    /// Devices that a program may be for.
+    pub fn devices(&self) -> usize {
+        self.inner.devices
     }
 
     /// Gives memory that no buffer uses back to the system.

@@ -21,9 +21,13 @@ impl Client {
     /// Compiles a module, HLO text, or a file.
     ///
     /// # Errors
-    /// For invalid programs, operations without a lowering, and constants without a value.
+    /// For invalid programs, operations without a lowering, constants without a value, and programs for more devices.
     pub fn compile<'a>(&self, source: impl Into<Source<'a>>, options: &CompileOptions) -> Result<Executable, Error> {
         let module = source.into().module()?;
+        let (needed, devices) = (hlo::devices::devices_of(&module), self.devices());
+        if needed > devices {
+            return Err(Error::TooFewDevices { needed, devices });
+        }
         let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
         let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
         if let Some(bytes) = cache.get(&key) {

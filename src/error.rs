@@ -16,9 +16,33 @@ pub enum Error {
     /// The program breaks a rule.
     #[error(transparent)]
     Invalid(#[from] GraphError),
-    /// It is for several devices.
+    /// It has an instruction that its devices cannot run.
     #[error("unsupported: {0}")]
-    SeveralDevices(#[from] hlo::devices::SeveralDevices),
+    WrongDevices(#[from] hlo::devices::WrongDevices),
+    /// It is for more devices than the client has.
+    #[error("the program is for {needed} devices, the client has {devices}")]
+    TooFewDevices {
+        /// Devices of the program.
+        needed: usize,
+        /// Devices of the client.
+        devices: usize,
+    },
+    /// Arguments for another number of devices.
+    #[error("the program is for {expected} devices, there are arguments for {found}")]
+    DeviceCount {
+        /// Devices of the program.
+        expected: usize,
+        /// Devices with arguments.
+        found: usize,
+    },
+    /// What is wrong on one of several devices.
+    #[error("device {device}: {error}")]
+    OnDevice {
+        /// Number of the device.
+        device: usize,
+        /// What is wrong.
+        error: Box<Error>,
+    },
     /// A pass could not run on it.
     #[cfg(feature = "compiler")]
     #[error(transparent)]
@@ -152,6 +176,7 @@ impl Error {
             #[cfg(feature = "compiler")]
             Error::CodeGeneration(error) => !matches!(error, lowering_llvm::Error::Target { .. }),
             Error::Execution(error) => !matches!(error, exec::Error::OutOfMemory { .. }),
+            Error::OnDevice { error, .. } => error.is_bug(),
             _ => false,
         }
     }
@@ -166,7 +191,8 @@ impl Error {
             }
             #[cfg(feature = "compiler")]
             Error::Pass(PipelineError::Pass { failure, .. }) => failure.instruction.as_deref(),
-            Error::SeveralDevices(error) => Some(&error.instruction),
+            Error::WrongDevices(error) => Some(&error.instruction),
+            Error::OnDevice { error, .. } => error.instruction(),
             _ => None,
         }
     }
@@ -174,7 +200,7 @@ impl Error {
     /// Whether the program is valid but uses something that has no lowering yet.
     pub fn is_unsupported(&self) -> bool {
         match self {
-            Error::SeveralDevices(_) => true,
+            Error::WrongDevices(_) => true,
             #[cfg(feature = "compiler")]
             Error::Lowering(LoweringError::Unsupported { .. }) => true,
             #[cfg(feature = "compiler")]

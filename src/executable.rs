@@ -9,7 +9,8 @@ use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::ENTRY_SYMBOL;
 use hlo::cost::Cost;
-use hlo::literal::ArrayLiteral;
+use hlo::devices::DeviceCount;
+use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, ProgramShape};
 
 use crate::client::Client;
@@ -88,6 +89,10 @@ pub(crate) struct Interface {
     pub constants: Vec<ArrayLiteral>,
     /// What a run costs.
     pub cost: Cost,
+    /// Devices that the program is for.
+    pub devices: DeviceCount,
+    /// Whether these depend on one another.
+    pub communicates: bool,
 }
 
 #[cfg(feature = "compiler")]
@@ -113,6 +118,8 @@ impl Interface {
             arena_size: interface.arena_size,
             constants,
             cost: interface.cost,
+            devices: interface.devices,
+            communicates: interface.communicates,
         })
     }
 }
@@ -135,8 +142,9 @@ pub(crate) struct ExecutableInner {
     pub(crate) objects: Vec<Vec<u8>>,
     /// Memory of earlier calls, for later ones.
     pub(crate) frames: Mutex<Vec<FrameMemory>>,
-    pub(crate) state: ProgramState,
     pub(crate) machine: Machine,
+    /// By device.
+    pub(crate) states: Vec<ProgramState>,
     timings: CompileTimings,
     is_from_cache: bool,
 }
@@ -173,6 +181,10 @@ impl Executable {
         origin: Origin,
     ) -> Result<Self, Error> {
         let start = std::time::Instant::now();
+        let devices = usize::try_from(interface.devices.total()).unwrap_or(usize::MAX);
+        if interface.communicates && devices > client.devices() {
+            return Err(Error::TooFewDevices { needed: devices, devices: client.devices() });
+        }
         // SAFETY: the caller answers for the objects; the symbols are the runtime's own and live as long as the process.
         let jit = unsafe { Jit::load(&objects, exec::runtime::symbols())? };
         let address = jit.lookup(ENTRY_SYMBOL)?;
@@ -181,7 +193,8 @@ impl Executable {
         let Origin { machine, mut timings, is_from_cache } = origin;
         timings.load = start.elapsed();
         let frames = Mutex::new(Vec::new());
-        let state = ProgramState::with_channels(Arc::clone(&client.inner.channels));
+        let state = |_| ProgramState::with_channels(Arc::clone(&client.inner.channels));
+        let states = (0..devices.clamp(1, client.devices())).map(state).collect();
         let inner = ExecutableInner {
             client,
             _jit: jit,
@@ -189,7 +202,7 @@ impl Executable {
             interface,
             objects,
             frames,
-            state,
+            states,
             machine,
             timings,
             is_from_cache,
@@ -218,9 +231,20 @@ impl Executable {
     }
 
     /// What the program keeps from one execution to the next: its random numbers, and the queues of `infeed`, `outfeed`,
-    /// `send` and `recv`.
+    /// `send` and `recv`. That of the first device, where there are several.
     pub fn state(&self) -> &ProgramState {
-        &self.inner.state
+        &self.inner.states[0]
+    }
+
+    /// Devices that the program runs on: arguments of [`execute_on`](Self::execute_on) are for as many.
+    pub fn devices(&self) -> usize {
+        usize::try_from(self.inner.interface.devices.total()).unwrap_or(usize::MAX)
+    }
+
+    /// Whether the program's devices exchange values or compute different ones from the same arguments. Where they do not,
+    /// it runs on one device, too.
+    pub fn communicates(&self) -> bool {
+        self.inner.interface.communicates
     }
 
     /// Bytes of temporary memory that a call uses.

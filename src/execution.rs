@@ -7,16 +7,18 @@
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::{Arc, PoisonError};
+use std::thread;
 
 use exec::Buffer as PoolBuffer;
 use exec::runtime::RunContext;
+use exec::runtime::devices::{DeviceFailure, Devices};
 use hlo::literal::{self, ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
 
 use crate::argument::{Arguments, Leaf, shape_text};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::executable::{Executable, ExecutableInner};
+use crate::executable::{Executable, ExecutableInner, Interface};
 use crate::pending::Pending;
 use crate::results::{Place, Results};
 
@@ -165,13 +167,17 @@ impl Frame<'_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Runs the program.
+    /// Runs the program, alone or as one of several devices.
     ///
     /// # Safety
     /// Arguments and results must be set, and what they point to must live until this returns.
-    unsafe fn run(&mut self) -> Result<(), Error> {
+    unsafe fn run(&mut self, device: Option<(&Devices, usize)>) -> Result<(), Error> {
         let executable = self.executable;
-        let context = RunContext::with_state(executable.client.inner.threads.as_ref(), &executable.state);
+        let state = &executable.states[device.map_or(0, |(_, number)| number)];
+        let mut context = RunContext::with_state(executable.client.inner.threads.as_ref(), state);
+        if let Some((devices, number)) = device {
+            context = context.on_device(devices, number);
+        }
         let entry = executable.entry;
         let Some(memory) = &mut self.memory else { return Ok(()) };
         memory.table[0] = (&raw const context).cast_mut().cast();
@@ -181,6 +187,116 @@ impl Frame<'_> {
         unsafe { entry(memory.table.as_ptr()) };
         memory.table[0] = ptr::null_mut();
         context.failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
+    }
+}
+
+/// Memory that a call's results are written to, and what becomes of it.
+trait ResultMemory: Sized + Send {
+    type Value;
+
+    /// Memory for the results of a call.
+    fn reserve(frame: &mut Frame<'_>) -> Result<Self, Error>;
+
+    /// The results, all of which have been written.
+    fn into_value(self, interface: &Interface) -> Result<Self::Value, Error>;
+}
+
+/// Memory of literals; tokens have none.
+struct LiteralResults(Vec<Option<AlignedBytes>>);
+
+impl ResultMemory for LiteralResults {
+    type Value = Literal;
+
+    fn reserve(frame: &mut Frame<'_>) -> Result<Self, Error> {
+        let interface = &frame.executable.interface;
+        let mut outputs = Vec::with_capacity(interface.outputs.len());
+        for (number, shape) in interface.outputs.iter().enumerate() {
+            // The program writes every byte.
+            let mut bytes = shape.as_ref().map(|shape| literal::reserve(shape.byte_size())).transpose()?;
+            if let Some(bytes) = &mut bytes {
+                frame.set_output(number, bytes.as_mut_ptr());
+            }
+            outputs.push(bytes);
+        }
+        Ok(LiteralResults(outputs))
+    }
+
+    fn into_value(self, interface: &Interface) -> Result<Literal, Error> {
+        let mut literals = Vec::with_capacity(self.0.len());
+        for (shape, bytes) in interface.outputs.iter().zip(self.0) {
+            literals.push(match (shape, bytes) {
+                (Some(shape), Some(mut bytes)) => {
+                    // SAFETY: the capacity is the shape's size, and the program has written every byte of it.
+                    unsafe { bytes.set_len(shape.byte_size()) };
+                    Literal::Array(ArrayLiteral::new(ArrayShape::clone(shape), bytes)?)
+                }
+                _ => Literal::Token,
+            });
+        }
+        Ok(assemble(&interface.program_shape.result, &mut literals.into_iter()))
+    }
+}
+
+/// Buffers of the client's pool.
+struct BufferResults(Vec<Buffer>);
+
+impl ResultMemory for BufferResults {
+    type Value = Vec<Buffer>;
+
+    fn reserve(frame: &mut Frame<'_>) -> Result<Self, Error> {
+        let executable = frame.executable;
+        let mut buffers = Vec::with_capacity(executable.interface.outputs.len());
+        for (number, shape) in executable.interface.outputs.iter().enumerate() {
+            if let Some(shape) = shape {
+                let memory = executable.client.inner.memory.allocate(shape.byte_size())?;
+                frame.set_output(number, memory.as_ptr());
+                buffers.push(Buffer::pooled(Arc::clone(shape), memory));
+            }
+        }
+        Ok(BufferResults(buffers))
+    }
+
+    fn into_value(self, _: &Interface) -> Result<Vec<Buffer>, Error> {
+        Ok(self.0)
+    }
+}
+
+/// A call of the program on one device, ready to run.
+struct Call<'e, R> {
+    frame: Frame<'e>,
+    results: R,
+}
+
+impl<'e, R: ResultMemory> Call<'e, R> {
+    fn new(executable: &'e ExecutableInner, arguments: &dyn Arguments) -> Result<Self, Error> {
+        let mut frame = executable.frame()?;
+        frame.set_arguments(arguments)?;
+        let results = R::reserve(&mut frame)?;
+        Ok(Call { frame, results })
+    }
+
+    /// # Safety
+    /// The arguments that the call was made with must still live.
+    unsafe fn run(&mut self, device: Option<(&Devices, usize)>) -> Result<(), Error> {
+        // SAFETY: the caller's promise; the results belong to the call.
+        unsafe { self.frame.run(device) }
+    }
+
+    /// The results of a call that has run.
+    fn finish(self) -> Result<R::Value, Error> {
+        self.results.into_value(&self.frame.executable.interface)
+    }
+}
+
+/// Tells the other devices when the run of one ends, however it ends.
+struct Ending<'d> {
+    devices: &'d Devices,
+    number: usize,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.devices.end(self.number);
     }
 }
 
@@ -204,32 +320,79 @@ impl Executable {
     /// # Errors
     /// For arguments of the wrong number or shape, and when memory runs out.
     pub fn execute(&self, arguments: impl Arguments) -> Result<Literal, Error> {
+        let mut call = Call::<LiteralResults>::new(self.alone()?, &arguments)?;
+        // SAFETY: `arguments` lives until the end of this function.
+        unsafe { call.run(None)? };
+        call.finish()
+    }
+
+    /// Runs the program on all of its devices at once, with arguments for each; the results are those of
+    /// [`execute`](Self::execute), by device.
+    ///
+    /// Device `r * partitions + p` is partition `p` of replica `r`. One that fails ends the run of all: nobody waits for it.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute); for arguments of another number of devices, and when devices wait for others that
+    /// do not come within the client's time limit.
+    pub fn execute_on<A: Arguments>(&self, arguments: &[A]) -> Result<Vec<Literal>, Error> {
+        self.run_on::<LiteralResults, A>(arguments)
+    }
+
+    /// Runs the program on all of its devices at once; the results are those of
+    /// [`execute_buffers`](Self::execute_buffers), by device.
+    ///
+    /// # Errors
+    /// As for [`execute_on`](Self::execute_on).
+    pub fn execute_buffers_on<A: Arguments>(&self, arguments: &[A]) -> Result<Vec<Vec<Buffer>>, Error> {
+        self.run_on::<BufferResults, A>(arguments)
+    }
+
+    /// The program, if it runs on one device.
+    fn alone(&self) -> Result<&ExecutableInner, Error> {
+        if self.inner.interface.communicates {
+            return Err(Error::DeviceCount { expected: self.devices(), found: 1 });
+        }
+        Ok(&self.inner)
+    }
+
+    fn run_on<R: ResultMemory, A: Arguments>(&self, arguments: &[A]) -> Result<Vec<R::Value>, Error> {
         let inner = &*self.inner;
-        let mut frame = inner.frame()?;
-        frame.set_arguments(&arguments)?;
-        let mut outputs: Vec<Option<AlignedBytes>> = Vec::with_capacity(inner.interface.outputs.len());
-        for (number, shape) in inner.interface.outputs.iter().enumerate() {
-            // The program writes every byte.
-            let mut bytes = shape.as_ref().map(|shape| literal::reserve(shape.byte_size())).transpose()?;
-            if let Some(bytes) = &mut bytes {
-                frame.set_output(number, bytes.as_mut_ptr());
-            }
-            outputs.push(bytes);
+        let (expected, found) = (self.devices(), arguments.len());
+        if expected != found {
+            return Err(Error::DeviceCount { expected, found });
         }
-        // SAFETY: `arguments` and `outputs` live until the end of this function.
-        unsafe { frame.run()? };
-        let mut literals = Vec::with_capacity(outputs.len());
-        for (shape, bytes) in inner.interface.outputs.iter().zip(outputs) {
-            literals.push(match (shape, bytes) {
-                (Some(shape), Some(mut bytes)) => {
-                    // SAFETY: the capacity is the shape's size, and the program has written every byte of it.
-                    unsafe { bytes.set_len(shape.byte_size()) };
-                    Literal::Array(ArrayLiteral::new(ArrayShape::clone(shape), bytes)?)
+        if expected > inner.client.devices() {
+            return Err(Error::TooFewDevices { needed: expected, devices: inner.client.devices() });
+        }
+        let on_device = |device: usize, error: Error| Error::OnDevice { device, error: Box::new(error) };
+        let mut calls = Vec::with_capacity(found);
+        for (number, arguments) in arguments.iter().enumerate() {
+            calls.push(Call::<R>::new(inner, arguments).map_err(|error| on_device(number, error))?);
+        }
+        let count = inner.interface.devices;
+        let time_limit = inner.client.inner.collective_time_limit;
+        let devices = Devices::new(count.replicas as usize, count.partitions as usize, time_limit);
+        thread::scope(|scope| {
+            for (number, call) in calls.iter_mut().enumerate() {
+                let devices = &devices;
+                let run = move || {
+                    let _ending = Ending { devices, number };
+                    // SAFETY: `arguments` and `calls` live until the threads of the scope have ended.
+                    if let Err(error) = unsafe { call.run(Some((devices, number))) } {
+                        devices.fail(number, error.to_string());
+                    }
+                };
+                let thread = thread::Builder::new().name(format!("halo-device-{number}")).spawn_scoped(scope, run);
+                if let Err(error) = thread {
+                    devices.fail(number, format!("could not start a thread: {error}"));
+                    devices.end(number);
                 }
-                _ => Literal::Token,
-            });
+            }
+        });
+        if let Some(DeviceFailure { device, message }) = devices.failure() {
+            return Err(on_device(device, Error::Failed(message)));
         }
-        Ok(assemble(&inner.interface.program_shape.result, &mut literals.into_iter()))
+        calls.into_iter().map(Call::finish).collect()
     }
 
     /// Runs the program; the results' arrays are in the device's memory, tuples flattened and tokens left out. A result with
@@ -243,20 +406,10 @@ impl Executable {
     /// # Errors
     /// As for [`execute`](Self::execute).
     pub fn execute_buffers(&self, arguments: impl Arguments) -> Result<Vec<Buffer>, Error> {
-        let inner = &*self.inner;
-        let mut frame = inner.frame()?;
-        frame.set_arguments(&arguments)?;
-        let mut buffers = Vec::with_capacity(inner.interface.outputs.len());
-        for (number, shape) in inner.interface.outputs.iter().enumerate() {
-            if let Some(shape) = shape {
-                let memory = inner.client.inner.memory.allocate(shape.byte_size())?;
-                frame.set_output(number, memory.as_ptr());
-                buffers.push(Buffer::pooled(Arc::clone(shape), memory));
-            }
-        }
-        // SAFETY: `arguments` and `buffers` live until the end of this function.
-        unsafe { frame.run()? };
-        Ok(buffers)
+        let mut call = Call::<BufferResults>::new(self.alone()?, &arguments)?;
+        // SAFETY: `arguments` lives until the end of this function.
+        unsafe { call.run(None)? };
+        call.finish()
     }
 
     /// Runs the program, writing the results where the caller says: buffers, literals, slices, `ndarray` arrays. Tuples of
@@ -269,11 +422,11 @@ impl Executable {
     /// As for [`execute`](Self::execute); and for results of the wrong number or shape, and for buffers of which another
     /// clone is in use.
     pub fn execute_into(&self, arguments: impl Arguments, mut results: impl Results) -> Result<(), Error> {
-        let mut frame = self.inner.frame()?;
+        let mut frame = self.alone()?.frame()?;
         frame.set_arguments(&arguments)?;
         frame.set_results(&mut results)?;
         // SAFETY: `arguments` and `results` live until the end of this function.
-        unsafe { frame.run() }
+        unsafe { frame.run(None) }
     }
 
     /// Starts a run and returns at once. Runs of a client that are started so happen one after another, in order.

@@ -64,6 +64,9 @@
 //! [`Executable::execute_async`] returns at once with a [`Pending`] result, which is a future too. An executable is shared
 //! between threads by reference or by clone.
 //!
+//! A program for several devices (`replica_count` or `num_partitions` in its header) runs on the devices of a client that
+//! has as many ([`Client::cpu_devices`]): [`Executable::execute_on`] takes the arguments of each.
+//!
 //! # Calling back
 //!
 //! A program calls functions of the process by name ([`custom_call`]), reads values that the host puts into its [`Infeed`], and
@@ -83,7 +86,7 @@
 //! use halo::{Client, ClientOptions, CompilationCache};
 //!
 //! let cache = CompilationCache::new("/var/cache/my-program", 1 << 30)?;
-//! let client = Client::with_options(ClientOptions { threads: 0, cache: Some(cache) })?;
+//! let client = Client::with_options(ClientOptions { cache: Some(cache), ..ClientOptions::default() })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use exec::runtime::vector_math;
-use hlo::devices::check_one_device;
+use hlo::devices;
 use hlo::dialect;
 use hlo::graph;
 use lowering_affine::map_to_cpu;
@@ -208,8 +208,8 @@ pub fn run(module: &Module<'_>, pipeline: &PipelineText, verify: bool) -> Result
 /// The program in the hlo dialect, in which every pass works.
 ///
 /// # Errors
-/// For programs that one device cannot run, and for those that the dialect cannot hold.
+/// For programs that their devices cannot run, and for those that the dialect cannot hold.
 pub fn import<'c>(context: &'c Context, module: &graph::Module) -> Result<Module<'c>, Error> {
-    check_one_device(module)?;
+    devices::check(module)?;
     Ok(dialect::graph_to_mlir(context, module)?)
 }

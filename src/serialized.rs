@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use hlo::cost::Cost;
+use hlo::devices::DeviceCount;
 use sha2::{Digest, Sha256};
 
 use crate::client::Client;
@@ -17,7 +18,7 @@ use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
 const MAGIC: &[u8; 8] = b"halo-exe";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
@@ -45,6 +46,10 @@ impl Executable {
         writer.list(&interface.constants, Writer::literal);
         let Cost { flops, transcendentals, bytes_accessed } = interface.cost;
         [flops, transcendentals, bytes_accessed].into_iter().for_each(|figure| writer.number(figure));
+        let DeviceCount { replicas, partitions } = interface.devices;
+        writer.number(replicas as u64);
+        writer.number(partitions as u64);
+        writer.number(interface.communicates.into());
         writer.list(&self.inner.objects, |writer, object| writer.block(object));
         let checksum = Sha256::digest(&writer.bytes);
         writer.bytes.extend(checksum);
@@ -107,9 +112,12 @@ impl Saved {
         let constants = reader.list(16, Reader::literal)?;
         let cost =
             Cost { flops: reader.number()?, transcendentals: reader.number()?, bytes_accessed: reader.number()? };
+        let devices = DeviceCount { replicas: reader.number()? as i64, partitions: reader.number()? as i64 };
+        let communicates = reader.number()? != 0;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
-        let interface = Interface { program_shape, parameters, outputs, arena_size, constants, cost };
+        let interface =
+            Interface { program_shape, parameters, outputs, arena_size, constants, cost, devices, communicates };
         Ok(Saved { interface, objects, machine })
     }
 }

@@ -95,11 +95,6 @@ pub(super) fn copy_start(instruction: &Instruction, operand: EvalValue) -> Resul
     with_contexts(vec![destination, operand], &instruction.shape)
 }
 
-/// `recv`: (buffer, request, token); the data comes with `recv-done`.
-pub(super) fn receive(instruction: &Instruction) -> Result<EvalValue, EvalFailure> {
-    zeros(&instruction.shape)
-}
-
 impl Evaluator<'_, '_, '_> {
     /// `while`: the body until the condition fails.
     pub(super) fn while_loop(
@@ -193,13 +188,34 @@ impl Evaluator<'_, '_, '_> {
         operands: Vec<EvalValue>,
     ) -> Result<EvalValue, EvalFailure> {
         let data = operands.into_iter().next().ok_or_else(|| EvalFailure::malformed("an operand is missing"))?;
-        let channel = channel(instruction)?;
-        self.environment.channels.entry(channel).or_default().push_back(data.clone().zeroed()?.to_literal());
+        match &mut self.environment.device {
+            Some(device) => device.send(instruction, data.clone())?,
+            None => {
+                let queue = self.environment.channels.entry(channel(instruction)?).or_default();
+                queue.push_back(data.clone().zeroed()?.to_literal());
+            }
+        }
         with_contexts(vec![data], &instruction.shape)
+    }
+
+    /// `recv`: (buffer, request, token); the data comes with `recv-done`.
+    pub(super) fn receive(&mut self, instruction: &Instruction) -> Result<EvalValue, EvalFailure> {
+        if let Some(device) = &mut self.environment.device {
+            device.start_to_receive(instruction)?;
+        }
+        zeros(&instruction.shape)
     }
 
     /// `recv-done`: (data, token).
     pub(super) fn receive_done(&mut self, instruction: &Instruction) -> Result<EvalValue, EvalFailure> {
+        if let Some(device) = &mut self.environment.device {
+            let shape = element_shape(&instruction.shape, 0)?;
+            let data = match device.receive(instruction)? {
+                Some(value) => value.with_shape(shape)?,
+                None => zeros(shape)?,
+            };
+            return Ok(EvalValue::Tuple(vec![data, EvalValue::Token]));
+        }
         let channel = channel(instruction)?;
         let queue = self.environment.channels.entry(channel).or_default();
         let data: Literal = queue.pop_front().ok_or_else(|| {

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::EvalError;
+use super::devices::Device;
 use super::random::GeneratorState;
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
@@ -18,7 +19,7 @@ pub trait CustomCalls {
     fn call(&self, instruction: &Instruction, operands: &[Literal]) -> Option<Result<Literal, String>>;
 }
 
-/// Queues, functions and limits of an evaluation on one replica of one.
+/// Queues, functions and limits of an evaluation.
 pub struct Environment<'a> {
     /// Values that `infeed` reads, first one first.
     pub infeed: VecDeque<Literal>,
@@ -36,6 +37,8 @@ pub struct Environment<'a> {
     pub memory_limit: u64,
     /// State of `rng` and `rng-get-and-update-state`.
     pub random: GeneratorState,
+    /// Which device this is, of several.
+    pub(super) device: Option<Device<'a>>,
     steps: u64,
 }
 
@@ -50,6 +53,7 @@ impl Default for Environment<'_> {
             step_limit: None,
             memory_limit: 4 << 30,
             random: GeneratorState::default(),
+            device: None,
             steps: 0,
         }
     }

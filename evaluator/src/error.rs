@@ -1,6 +1,6 @@
 //! Why an evaluation stopped.
 
-use hlo::devices::SeveralDevices;
+use hlo::devices::WrongDevices;
 use hlo::element_type::ElementType;
 use hlo::graph::{GraphError, Instruction, TextPosition};
 use hlo::literal::LiteralError;
@@ -14,9 +14,25 @@ pub enum EvalError {
     /// The module breaks a rule.
     #[error(transparent)]
     Graph(Box<GraphError>),
-    /// The program is for several devices.
+    /// An instruction that the program's devices cannot run.
     #[error("unsupported: {0}")]
-    SeveralDevices(Box<SeveralDevices>),
+    WrongDevices(Box<WrongDevices>),
+    /// Arguments for another number of devices.
+    #[error("the program is for {expected} devices, there are arguments for {found}")]
+    Devices {
+        /// Devices of the program.
+        expected: i64,
+        /// Devices with arguments.
+        found: usize,
+    },
+    /// A device failed.
+    #[error("device {number}: {error}")]
+    OnDevice {
+        /// Its number.
+        number: usize,
+        /// Why it failed.
+        error: Box<EvalError>,
+    },
     /// Calls of calls of calls: executing them all would not end.
     #[error("the program's calls execute more than {0} instructions")]
     TooLong(u64),
@@ -52,8 +68,13 @@ impl EvalError {
                 GraphError::Op { position, .. } => *position,
                 GraphError::Structure(_) => None,
             },
-            EvalError::SeveralDevices(error) => error.position,
-            EvalError::TooLong(_) | EvalError::Arguments(_) | EvalError::StepLimit(_) | EvalError::TooDeep(_) => None,
+            EvalError::WrongDevices(error) => error.position,
+            EvalError::OnDevice { error, .. } => error.position(),
+            EvalError::Devices { .. }
+            | EvalError::TooLong(_)
+            | EvalError::Arguments(_)
+            | EvalError::StepLimit(_)
+            | EvalError::TooDeep(_) => None,
         }
     }
 
@@ -71,9 +92,9 @@ impl EvalError {
     }
 }
 
-impl From<SeveralDevices> for EvalError {
-    fn from(error: SeveralDevices) -> Self {
-        EvalError::SeveralDevices(Box::new(error))
+impl From<WrongDevices> for EvalError {
+    fn from(error: WrongDevices) -> Self {
+        EvalError::WrongDevices(Box::new(error))
     }
 }
 
@@ -101,6 +122,9 @@ pub enum EvalFailure {
     /// Nothing left to read.
     #[error("{0} is empty")]
     Empty(String),
+    /// Other devices failed or did not come.
+    #[error("{0}")]
+    Devices(String),
     /// A custom call reported an error.
     #[error("custom call failed: {0}")]
     CustomCall(String),

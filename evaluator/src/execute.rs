@@ -40,7 +40,7 @@ const WIDEST: usize = 16;
 pub(super) enum Execution {
     /// On any values, by a function of its own.
     Values(fn(&mut Evaluator<'_, '_, '_>, &Instruction, Vec<EvalValue>) -> Result<EvalValue, EvalFailure>),
-    /// As the only replica and partition.
+    /// With the other members of a group.
     Collective,
     /// On arrays all of whose elements exist; others are compacted before.
     Arrays(ArrayFunction),
@@ -209,7 +209,7 @@ fn execution(kind: OpKind) -> Execution {
         OpKind::Infeed => Values(|evaluator, instruction, _| evaluator.infeed(instruction)),
         OpKind::Outfeed => Values(|evaluator, _, operands| evaluator.outfeed(operands)),
         OpKind::Send => Values(|evaluator, instruction, operands| evaluator.send(instruction, operands)),
-        OpKind::Recv => Values(|_, instruction, _| control::receive(instruction)),
+        OpKind::Recv => Values(|evaluator, instruction, _| evaluator.receive(instruction)),
         OpKind::RecvDone => Values(|evaluator, instruction, _| evaluator.receive_done(instruction)),
         OpKind::CustomCall => Values(|evaluator, instruction, operands| evaluator.custom_call(instruction, &operands)),
         OpKind::GetDimensionSize => {

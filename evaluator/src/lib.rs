@@ -16,6 +16,7 @@ mod convert;
 mod convolution;
 mod custom_call;
 mod data;
+mod devices;
 mod dot;
 mod dynamic_shape;
 mod element_loops;
@@ -38,19 +39,20 @@ mod unary;
 mod value;
 mod window;
 
+pub use devices::evaluate_on_devices;
 pub use environment::{CustomCalls, Environment, Observer};
 pub use error::{EvalError, EvalFailure};
 pub use movement::reshape_in_order;
 pub use value::{ArrayValue, EvalValue};
 
-use hlo::devices::check_one_device;
 use hlo::graph::{Computation, Instruction, InstructionId, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 
 /// Evaluates a module's entry computation on arguments given by parameter number.
 ///
-/// The module is checked first ([`Module::check`]). Bounded dynamic results come back at their bound, with zeros for
+/// The module is checked first ([`Module::check`]); one whose devices depend on one another is for
+/// [`evaluate_on_devices`]. Bounded dynamic results come back at their bound, with zeros for
 /// what does not exist; use [`evaluate_values`] to see run-time sizes.
 pub fn evaluate(
     module: &Module,
@@ -71,7 +73,10 @@ pub fn evaluate_values(
     environment: &mut Environment<'_>,
 ) -> Result<EvalValue, EvalError> {
     module.check()?;
-    check_one_device(module)?;
+    hlo::devices::check(module)?;
+    if hlo::devices::devices_of(module) > 1 {
+        return Err(EvalError::Devices { expected: hlo::devices::DeviceCount::of(module).total(), found: 1 });
+    }
     check_length(module)?;
     Evaluator::new(Some(module), environment).run(module.entry(), arguments)
 }

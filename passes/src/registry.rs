@@ -104,7 +104,7 @@ static PASSES: &[Pass] = &[
     },
     Pass {
         name: "hlo-expand",
-        description: "replaces operations by simpler ones: batch normalisation, collectives of one replica, asynchronous forms …",
+        description: "replaces operations by simpler ones: batch normalisation, collectives, asynchronous forms …",
         anchor: Anchor::Function,
         options: &[],
         body: |root, _, statistics| expand::run(root, statistics),

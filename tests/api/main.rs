@@ -2,6 +2,7 @@
 
 mod broadcasting;
 mod calls;
+mod devices;
 mod documents;
 mod every_operation;
 mod examples;

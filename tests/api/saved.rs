@@ -121,7 +121,10 @@ fn other_versions_and_machines_are_refused() {
 #[test]
 fn the_cache_finds_what_was_compiled() {
     let cache = CompilationCache::new(folder(), 1 << 30).unwrap();
-    let client = || Client::with_options(ClientOptions { threads: 1, cache: Some(cache.clone()) }).unwrap();
+    let client = || {
+        Client::with_options(ClientOptions { threads: 1, cache: Some(cache.clone()), ..ClientOptions::default() })
+            .unwrap()
+    };
     let options = CompileOptions::default();
     let first = client().compile(&program(4.), &options).unwrap();
     let second = client().compile(&program(4.), &options).unwrap();
@@ -148,7 +151,7 @@ const CACHE: &str = "HALO_TEST_CACHE";
 fn a_process_that_compiles() {
     let Some(directory) = std::env::var_os(CACHE) else { return };
     let cache = Some(CompilationCache::new(directory, 1 << 30).unwrap());
-    let client = Client::with_options(ClientOptions { threads: 1, cache }).unwrap();
+    let client = Client::with_options(ClientOptions { threads: 1, cache, ..ClientOptions::default() }).unwrap();
     for round in 0..3 {
         for factor in 0..5 {
             let executable = client.compile(&program(factor as f32), &CompileOptions::default()).unwrap();

@@ -196,7 +196,7 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     if options.output.phase() > Phase::Input
         && let Some(graph) = &graph
     {
-        hlo::devices::check_one_device(graph).map_err(|error| failed(error.into()))?;
+        hlo::devices::check(graph).map_err(|error| failed(error.into()))?;
     }
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes).map_err(|error| error.map_compiled(failed))?;

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use evaluator::Environment;
-use halo::CompileOptions;
+use halo::{ClientOptions, CompileOptions};
+use hlo::devices::{self, DeviceCount};
 use hlo::graph::Module;
 use hlo::literal::Literal;
 
@@ -31,6 +32,10 @@ pub struct LoadOptions {
     pub threads: Option<usize>,
     /// Whether constants whose values the text left out get made-up ones.
     pub fill_elided: bool,
+    /// Devices to run on; as many as the program needs when absent.
+    pub devices: Option<usize>,
+    /// How long devices wait for others that still compute.
+    pub collective_time_limit: Option<Duration>,
 }
 
 impl LoadOptions {
@@ -50,6 +55,8 @@ pub struct LoadedProgram {
     pub phases: Vec<(String, Duration)>,
     /// Bytes of memory that one execution needs besides its arguments and results, when the engine plans them ahead.
     pub arena_bytes: Option<usize>,
+    /// Devices that the program runs on.
+    pub devices: usize,
     executable: Option<halo::Executable>,
 }
 
@@ -61,14 +68,19 @@ impl LoadedProgram {
         if options.fill_elided {
             fill::fill_elided(&mut module)?;
         }
+        let devices = devices_for(&mut module, options.devices)?;
         let mut phases = vec![("read".to_string(), start.elapsed())];
         let mut arena_bytes = None;
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit | Engine::StrictJit => {
-                let threads = options.threads.unwrap_or(0);
+                let client = halo::Client::with_options(ClientOptions {
+                    threads: options.threads.unwrap_or(0),
+                    devices,
+                    collective_time_limit: options.collective_time_limit,
+                    ..ClientOptions::default()
+                })?;
                 let options = CompileOptions { excess_precision: engine == Engine::Jit, ..CompileOptions::default() };
-                let client = halo::Client::with_threads(threads)?;
                 let compiled = client.compile(&module, &options);
                 let executable = compiled.map_err(|error| ToolError::compiled(&source_text, &module, error))?;
                 let timings = executable.timings().phases();
@@ -77,10 +89,20 @@ impl LoadedProgram {
                 Some(executable)
             }
         };
-        Ok(LoadedProgram { source_text, module, phases, arena_bytes, executable })
+        Ok(LoadedProgram { source_text, module, phases, arena_bytes, devices, executable })
     }
 
-    /// Runs the program.
+    /// Runs the program on all of its devices, with arguments for each.
+    pub fn execute_on(&self, arguments: &[Vec<Literal>]) -> Result<Vec<Literal>, ToolError> {
+        match (arguments, &self.executable) {
+            ([arguments], _) if self.devices == 1 => Ok(vec![self.execute(arguments)?]),
+            (_, Some(executable)) => Ok(executable.execute_on(arguments)?),
+            (_, None) => evaluator::evaluate_on_devices(&self.module, arguments)
+                .map_err(|error| ToolError::evaluation(&self.source_text, error)),
+        }
+    }
+
+    /// Runs the program, which is for one device.
     pub fn execute(&self, arguments: &[Literal]) -> Result<Literal, ToolError> {
         match &self.executable {
             Some(executable) => Ok(executable.execute(arguments)?),
@@ -89,11 +111,30 @@ impl LoadedProgram {
         }
     }
 
-    /// Runs the program for its time, with the results left in the device's memory, as XLA leaves them.
+    /// Runs the program, which is for one device, for its time, with the results left in the device's memory, as XLA leaves them.
     pub fn execute_on_device(&self, arguments: &[Literal]) -> Result<(), ToolError> {
         match &self.executable {
             Some(executable) => Ok(executable.execute_buffers(arguments).map(drop)?),
             None => self.execute(arguments).map(drop),
+        }
+    }
+}
+
+/// Devices to run a program on, of which `asked` are wanted. A program whose header names none is for that many replicas.
+fn devices_for(module: &mut Module, asked: Option<usize>) -> Result<usize, ToolError> {
+    let needed = DeviceCount::of(module).total();
+    match asked {
+        None => Ok(devices::devices_of(module)),
+        Some(asked) if needed == 1 => {
+            module.annotations.retain(|(name, _)| name != devices::REPLICA_COUNT);
+            module.annotations.push((devices::REPLICA_COUNT.to_string(), asked.to_string()));
+            Ok(asked)
+        }
+        Some(asked) if needed == asked as i64 || asked == 1 && devices::devices_of(module) == 1 => Ok(asked),
+        Some(asked) => {
+            let message =
+                format!("the program is for {needed} devices (replica_count, num_partitions), not for {asked}");
+            Err(ToolError::Usage(message))
         }
     }
 }

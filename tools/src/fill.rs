@@ -79,6 +79,11 @@ pub fn mix(state: u64) -> u64 {
 /// Floats are `low + (high - low) * ((u >> 11) * 2^-53)` in f64, rounded to the type; integers
 /// `low + u % (high - low + 1)`; `pred` is `u & 1`, or `low` when both ends are equal; a complex element takes two draws.
 pub fn fill(stream: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLiteral, ToolError> {
+    fill_shard(stream, 0, shape, range)
+}
+
+/// The array that follows the first `skipped` elements of a larger one: part of what is divided among devices.
+pub fn fill_shard(stream: u64, skipped: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLiteral, ToolError> {
     let size = shape.checked_byte_size().ok_or_else(|| hlo::literal::LiteralError::Overflow(shape.clone()))?;
     let element_type = shape.element_type;
     let first = stream << 40;
@@ -91,7 +96,7 @@ pub fn fill(stream: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLi
 
     let mut bytes = literal::zeroed(size as usize)?;
     for index in 0..size as usize / element_type.byte_width() {
-        let position = index as u64;
+        let position = skipped.wrapping_add(index as u64);
         let value = match element_type.class() {
             ElementClass::Predicate if least == greatest => Scalar::Predicate(least != 0),
             ElementClass::Predicate => Scalar::Predicate(draw(position) & 1 == 1),

@@ -45,6 +45,9 @@ pub struct ParameterSpec {
     pub dtype: String,
     /// Range of the values.
     pub fill: FillSpec,
+    /// Whether each device has a part of a larger array, divided along its first dimension; else all have the same.
+    #[serde(default)]
+    pub shard: bool,
 }
 
 /// A range, as JSON numbers.
@@ -95,8 +98,8 @@ impl ModelSpec {
         serde_json::from_str(&text).map_err(|error| ToolError::data(path, format!("not a model description: {error}")))
     }
 
-    /// The inputs for a program with the given parameters (tuples flattened).
-    pub fn inputs(&self, parameters: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
+    /// The inputs of a device for a program with the given parameters (tuples flattened).
+    pub fn inputs(&self, parameters: &[&ArrayShape], device: usize) -> Result<Vec<ArrayLiteral>, ToolError> {
         if parameters.len() != self.parameters.len() {
             return Err(ToolError::Usage(format!(
                 "the description has {} parameters, the program takes {} arrays",
@@ -114,7 +117,8 @@ impl ModelSpec {
                     ArrayShape { layout: None, ..shape.clone() }
                 )));
             }
-            inputs.push(fill::fill(number as u64, shape, spec.fill.range())?);
+            let skipped = if spec.shard { (shape.element_count() as u64).wrapping_mul(device as u64) } else { 0 };
+            inputs.push(fill::fill_shard(number as u64, skipped, shape, spec.fill.range())?);
         }
         Ok(inputs)
     }
@@ -316,9 +320,9 @@ mod tests {
     fn inputs_follow_the_ranges() {
         let spec: ModelSpec = serde_json::from_str(SPEC).unwrap();
         let shape = ArrayShape::new(ElementType::S32, [4]);
-        let inputs = spec.inputs(&[&shape]).unwrap();
+        let inputs = spec.inputs(&[&shape], 0).unwrap();
         assert!(inputs[0].as_slice::<i32>().unwrap().iter().all(|value| (-1..=1).contains(value)));
-        assert!(spec.inputs(&[]).is_err());
-        assert!(spec.inputs(&[&ArrayShape::new(ElementType::S32, [5])]).is_err());
+        assert!(spec.inputs(&[], 0).is_err());
+        assert!(spec.inputs(&[&ArrayShape::new(ElementType::S32, [5])], 0).is_err());
     }
 }

@@ -121,6 +121,15 @@ impl ReplicaGroups {
         }
     }
 
+    /// Members of all groups together.
+    pub fn members(&self) -> i64 {
+        match self {
+            ReplicaGroups::Explicit(groups) => groups.iter().map(|group| group.len() as i64).sum(),
+            ReplicaGroups::Iota { reshape, .. } => reshape.iter().fold(1, |count, &size| count.saturating_mul(size)),
+            ReplicaGroups::Mesh { axes, .. } => axes.iter().fold(1, |count, (_, size)| count.saturating_mul(*size)),
+        }
+    }
+
     /// The groups of a mesh as rows of an iota; nothing if these are no mesh, or an axis is not one of it or named twice.
     pub fn mesh_as_iota(&self) -> Option<ReplicaGroups> {
         let ReplicaGroups::Mesh { axes, grouped } = self else { return None };

@@ -6,7 +6,7 @@
 //! Errors are those of the layer that finds them, each with what is known there: names that mean nothing
 //! (`UnknownOp`, `UnknownElementType`, `UnknownWord`: what `FromStr` gives), literals ([`literal::LiteralError`]), a rule
 //! of an operation ([`ops::OpError`]), a module and the instruction at fault ([`graph::GraphError`]), a program for
-//! several devices ([`devices::SeveralDevices`]), a call of the builder and its place in Rust ([`builder::BuildError`]),
+//! several devices ([`devices::WrongDevices`]), a call of the builder and its place in Rust ([`builder::BuildError`]),
 //! MLIR that is no HLO and its location (`dialect::DialectError`). A later layer holds the earlier one's error.
 
 /// Symbol of the entry function of a program, in MLIR and in machine code.

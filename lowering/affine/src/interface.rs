@@ -3,6 +3,7 @@
 //! `hlo-to-affine` writes it, the passes after it leave it alone, and whoever loads the code reads it.
 
 use hlo::cost::Cost;
+use hlo::devices::DeviceCount;
 use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, GraphError};
 use hlo::literal::Literal;
@@ -32,10 +33,15 @@ pub struct Interface {
     pub constants: Vec<Literal>,
     /// What a run costs.
     pub cost: Cost,
+    /// Devices that the program is for.
+    pub devices: DeviceCount,
+    /// Whether these depend on one another, or compute different values from the same arguments.
+    pub communicates: bool,
 }
 
 impl Interface {
-    /// The interface of an entry computation, of a program that was declared with these shapes.
+    /// The interface of an entry computation, of a program for one device that was declared with these
+    /// shapes.
     ///
     /// # Errors
     /// For instructions that break a rule of their operation.
@@ -47,7 +53,9 @@ impl Interface {
         let BufferAssignment { arena_size, mut parameters, mut outputs, constants, .. } = assignment.clone();
         declare_dimensions(&mut parameters, program_shape.parameters.iter());
         declare_dimensions(&mut outputs, std::iter::once(&program_shape.result));
-        Ok(Interface { program_shape, parameters, outputs, arena_size, constants, cost: Cost::of(entry)? })
+        let cost = Cost::of(entry)?;
+        let (devices, communicates) = (DeviceCount::ONE, false);
+        Ok(Interface { program_shape, parameters, outputs, arena_size, constants, cost, devices, communicates })
     }
 
     /// Writes the interface to the module that is rewritten.
@@ -72,7 +80,7 @@ impl Interface {
             .iter()
             .map(|literal| dialect::literal_attribute(context, literal))
             .collect::<Result<_, DialectError>>()?;
-        let entries: [(&str, Attribute<'c>); 8] = [
+        let entries: [(&str, Attribute<'c>); 11] = [
             ("program_shape", TypeAttribute::new(dialect::signature_type(context, &self.program_shape)?).into()),
             ("parameters", shapes(&self.parameters)?),
             ("outputs", shapes(&self.outputs)?),
@@ -81,6 +89,9 @@ impl Interface {
             ("flops", number(self.cost.flops)),
             ("transcendentals", number(self.cost.transcendentals)),
             ("bytes_accessed", number(self.cost.bytes_accessed)),
+            ("replicas", number(self.devices.replicas as u64)),
+            ("partitions", number(self.devices.partitions as u64)),
+            ("communicates", number(self.communicates.into())),
         ];
         let entries = entries.map(|(name, value)| (Identifier::new(context, name), value));
         rewriter.set_attribute(rewriter.root(), INTERFACE, DictionaryAttribute::new(context, &entries).into());
@@ -129,6 +140,8 @@ impl Interface {
                 transcendentals: number("transcendentals")?,
                 bytes_accessed: number("bytes_accessed")?,
             },
+            devices: DeviceCount { replicas: number("replicas")? as i64, partitions: number("partitions")? as i64 },
+            communicates: number("communicates")? != 0,
         })
     }
 }

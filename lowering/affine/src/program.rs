@@ -10,6 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
+use hlo::devices::DeviceCount;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
@@ -52,6 +53,8 @@ pub struct LoopOptions {
     pub machine: Machine,
     /// What custom calls may name.
     pub custom_calls: CustomCalls,
+    /// Devices that run the program together; one where none depends on another.
+    pub devices: DeviceCount,
 }
 
 /// Whether the runtime knows a function by the name that a custom call gives.
@@ -513,7 +516,8 @@ impl<'c> Program<'_, 'c> {
             |_| {
                 self.computation(condition, condition_buffers, memory)?;
                 let arrays = self.arrays(condition.root(), &condition_buffers.values[condition.root.index()], memory);
-                self.load_pred(arrays.first())
+                let holds = self.load_pred(arrays.first())?;
+                Ok(if self.options.devices.total() > 1 { self.unless_failed(holds, memory) } else { holds })
             },
             |_| {
                 self.computation(body, body_buffers, memory)?;
@@ -528,6 +532,18 @@ impl<'c> Program<'_, 'c> {
                 Ok(())
             },
         )
+    }
+
+    /// The condition of a loop, false in an execution that has failed: what other devices did not send may be what would
+    /// end the loop.
+    fn unless_failed(&self, holds: Value<'c>, memory: &FunctionMemory<'_, 'c>) -> Value<'c> {
+        const GOES_ON: &str = "halo_goes_on";
+        let builder = self.builder;
+        let (pointer, byte) = (pointer_type(builder), builder.integer_type(8));
+        builder.define_once(GOES_ON, |builder| builder.declare_function(GOES_ON, &[pointer], &[byte]));
+        let goes_on = builder.call_value(GOES_ON, &[memory.context(builder)], byte);
+        let goes_on = builder.cmpi(CmpiPredicate::Ne, goes_on, builder.integer_like(goes_on, 0));
+        builder.value("arith.andi", &[holds, goes_on], builder.integer_type(1), &[])
     }
 
     /// The value of a scalar `pred` as `i1`.

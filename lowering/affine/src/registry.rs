@@ -2,6 +2,7 @@
 
 use std::sync::Once;
 
+use hlo::devices::DeviceCount;
 use hlo::dialect;
 use melior::ir::attribute::{ArrayAttribute, StringAttribute};
 use melior::ir::{Attribute, OperationRef};
@@ -132,7 +133,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCalls) -> Result<
         vector_library_bits: bits(options, "vector-library-bits")?,
         allow_fma: options.boolean("excess-precision")?,
     };
-    Ok(LoopOptions { machine, custom_calls })
+    Ok(LoopOptions { machine, custom_calls, devices: DeviceCount::ONE })
 }
 
 fn bits(options: &PassOptions<'_>, name: &str) -> Result<u32, PassFailure> {

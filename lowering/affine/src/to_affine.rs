@@ -1,6 +1,8 @@
 //! `hlo-to-affine`: the entry function of a module, with its buffers and mappings, becomes the functions of its kernels.
 
+use hlo::devices::{DeviceCount, communicates};
 use hlo::dialect;
+use hlo::graph::Computation;
 use melior::ir::OperationRef;
 use mlir_ext::pass::PassStatistics;
 use mlir_ext::rewrite::Rewriter;
@@ -33,10 +35,14 @@ pub fn run(
         Some(signature) => dialect::signature_of(signature)?,
         None => entry.program_shape(),
     };
+    let mut interface =
+        Interface::new(declared, &entry, &assignment).map_err(|error| LoweringError::bug(error.to_string()))?;
+    interface.devices = dialect::device_count(module);
+    interface.communicates = communicate(&entry, interface.devices);
+    let devices = if interface.communicates { interface.devices } else { options.devices };
+    let options = LoopOptions { devices, ..options };
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let lowered = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
-    let interface =
-        Interface::new(declared, &entry, &assignment).map_err(|error| LoweringError::bug(error.to_string()))?;
 
     let name = operations::attribute(&module, NAME);
     let functions = modules::top_level(&lowered).len() as u64;
@@ -48,4 +54,11 @@ pub fn run(
     interface.write(&rewriter)?;
     statistics.add("functions", functions);
     Ok(())
+}
+
+/// Whether an instruction of a computation, or of one nested in it, gives other devices other values.
+fn communicate(computation: &Computation, count: DeviceCount) -> bool {
+    computation.instructions.iter().any(|instruction| {
+        communicates(instruction, count) || instruction.computations.iter().any(|nested| communicate(nested, count))
+    })
 }

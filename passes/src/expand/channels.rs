@@ -1,14 +1,18 @@
 //! `send` and `recv`: what one sends on a channel is what the other gets next.
 //!
-//! Where a program does both in one computation, each `recv-done` is simply what was sent. Otherwise the value goes
-//! through the channel's queue at run time, and only `send` and `recv-done` are left. Tokens stay, as they order these.
+//! Where a program of one device does both in one computation, each `recv-done` is simply what was sent. Otherwise the
+//! value goes through the channel's queue at run time, and only `send` and `recv-done` are left, which then has the pairs of
+//! devices that its `recv` names. Tokens stay, as they order these.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use hlo::attributes::Attributes;
+use hlo::devices::DeviceCount;
 use hlo::dialect;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::send_recv::ChannelAttributes;
+use hlo::shape::Shape;
 use melior::ir::BlockRef;
 use melior::ir::operation::OperationLike;
 use mlir_ext::rewrite::Rewriter;
@@ -39,10 +43,15 @@ struct Usage<'c, 'r> {
 /// The channels of a program.
 pub(super) struct Channels {
     local: BTreeSet<Option<i64>>,
+    /// Whether values go from one device to another.
+    among_devices: bool,
 }
 
 impl Channels {
-    pub(super) fn of(rewriter: &Rewriter<'_, '_>) -> Result<Self, PassError> {
+    pub(super) fn of(rewriter: &Rewriter<'_, '_>, count: DeviceCount) -> Result<Self, PassError> {
+        if count.total() > 1 {
+            return Ok(Channels { local: BTreeSet::new(), among_devices: true });
+        }
         let mut usages: BTreeMap<Option<i64>, Usage> = BTreeMap::new();
         for operation in rewriter.operations() {
             let kind = dialect::kind_of(operation);
@@ -60,7 +69,8 @@ impl Channels {
             }
         }
         let is_local = |(_, usage): &(Option<i64>, Usage)| usage.is_local && usage.waiting == 0;
-        Ok(Channels { local: usages.into_iter().filter(is_local).map(|(channel, _)| channel).collect() })
+        let local = usages.into_iter().filter(is_local).map(|(channel, _)| channel).collect();
+        Ok(Channels { local, among_devices: false })
     }
 
     fn is_local(&self, channel: Option<i64>) -> bool {
@@ -68,9 +78,16 @@ impl Channels {
     }
 }
 
-/// Values of one computation sent and not yet received, by local channel.
+/// What is under way in one computation.
 #[derive(Debug, Default)]
-pub(super) struct Sent(BTreeMap<Option<i64>, VecDeque<InstructionId>>);
+pub(super) struct Sent {
+    /// Values sent and not yet received, by local channel.
+    values: BTreeMap<Option<i64>, VecDeque<InstructionId>>,
+    /// Annotations of each `recv`, by its value.
+    receives: BTreeMap<InstructionId, Vec<(String, String)>>,
+    /// Tokens of the `send`s so far that go through a queue.
+    tokens: Vec<InstructionId>,
+}
 
 impl Sent {
     /// Expands an operation on a channel.
@@ -85,24 +102,36 @@ impl Sent {
         let is_local = channels.is_local(channel);
         match (instruction.kind, operands) {
             (OpKind::Send, &[value, token]) if is_local => {
-                self.0.entry(channel).or_default().push_back(value);
+                self.values.entry(channel).or_default().push_back(value);
                 in_flight(builder, instruction, value, token)
             }
             (OpKind::Send, &[value, _]) => {
                 let sent = builder.push(instruction.clone());
                 let token = builder.element(sent, 2);
+                self.tokens.push(token);
                 in_flight(builder, instruction, value, token)
             }
             (OpKind::SendDone, &[sent]) => Some(builder.element(sent, 2)),
             (OpKind::Recv, &[token]) => {
                 let value = instruction.shape.as_tuple()?.first()?;
                 let value = builder.zeros(value);
-                in_flight(builder, instruction, value, token)
+                let received = in_flight(builder, instruction, value, token)?;
+                self.receives.insert(received, instruction.annotations.clone());
+                Some(received)
             }
             (OpKind::RecvDone, &[received]) if is_local => {
-                let value = self.0.get_mut(&channel)?.pop_front()?;
+                let value = self.values.get_mut(&channel)?.pop_front()?;
                 let token = builder.element(received, 2);
                 Some(builder.tuple(&[value, token]))
+            }
+            (OpKind::RecvDone, &[received]) if channels.among_devices => {
+                let annotations = self.receives.remove(&received)?;
+                let [value, context, token] = [0, 1, 2].map(|index| builder.element(received, index));
+                // What another device waits for is sent before this one waits, whatever order passes choose.
+                let tokens: Vec<InstructionId> = [token].iter().chain(&self.tokens).copied().collect();
+                let token = builder.add(OpKind::AfterAll, Shape::Token, &tokens, Attributes::new());
+                let received = builder.tuple(&[value, context, token]);
+                Some(builder.push(Instruction { annotations, operands: vec![received], ..instruction.clone() }))
             }
             _ => None,
         }

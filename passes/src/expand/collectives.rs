@@ -1,4 +1,4 @@
-//! Collectives on one replica and one partition: everyone is replica 0, and receives what it sends itself.
+//! Collectives in groups of one: each device receives what it sends itself. Those of several are in `exchanges`.
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
@@ -40,7 +40,7 @@ pub(super) fn number(
 }
 
 /// (operands, results, contexts…) of a start whose result is given.
-fn started(
+pub(super) fn started(
     builder: &mut GraphBuilder,
     instruction: &Instruction,
     operands: &[InstructionId],

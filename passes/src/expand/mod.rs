@@ -1,8 +1,7 @@
 //! `expand`: replaces operations by simpler ones that compute the same.
 //!
 //! What is left is what the lowering has code for. One file for each family, and one row here for each operation;
-//! an expansion reads like the operation's definition. An operation that cannot be expanded (a collective that
-//! needs several replicas) stays, and the lowering says so.
+//! an expansion reads like the operation's definition. An operation that cannot be expanded stays, and the lowering says so.
 
 pub(crate) mod asynchronous;
 pub(crate) mod batch_norm;
@@ -10,6 +9,7 @@ mod bitcast;
 mod bitcast_convert;
 mod channels;
 mod collectives;
+mod exchanges;
 mod matrices;
 mod power;
 mod ragged_dot;
@@ -17,9 +17,12 @@ mod rng;
 mod select;
 pub(crate) mod select_and_scatter;
 
+use hlo::devices::{DeviceCount, communicates};
+use hlo::dialect;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use melior::ir::OperationRef;
+use melior::ir::operation::OperationLike;
 use mlir_ext::rewrite::Rewriter;
 
 use self::channels::{Channels, Sent};
@@ -85,7 +88,8 @@ fn copy(_: &mut GraphBuilder, instruction: &Instruction, operands: &[Instruction
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
-    let channels = Channels::of(&rewriter)?;
+    let count = root.parent_operation().map_or(DeviceCount::ONE, dialect::device_count);
+    let channels = Channels::of(&rewriter, count)?;
     for block in blocks_with(&rewriter, |_, kind| is_expanded(kind)) {
         // A power is expanded for the sake of its exponent.
         let body = Body::read(&rewriter, block, |_, kind| is_expanded(kind) || kind == OpKind::Constant)?;
@@ -93,6 +97,9 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
         body.rewrite(|builder, _, instruction| {
             let operands = &instruction.operands;
             let (value, rule) = match expansion(instruction.kind) {
+                Some(_) if communicates(instruction, count) => {
+                    (exchanges::expand(builder, instruction, operands, count)?, "exchange")
+                }
                 Some((_, rule, expand)) => (expand(builder, instruction, operands)?, *rule),
                 None => (sent.expand(&channels, builder, instruction, operands)?, "channel"),
             };

@@ -24,16 +24,16 @@ struct Options {
     /// Model description (.json): fills the inputs, checks the outputs.
     #[arg(long, value_name = "FILE.json")]
     spec: Option<PathBuf>,
-    /// One input array; give it once for each, in order.
+    /// One input array; give it once for each, in order. Of several devices: those of each in turn, or the same for all.
     #[arg(long, value_name = "FILE.npy", conflicts_with_all = ["inputs", "random_inputs"])]
     input: Vec<PathBuf>,
-    /// All input arrays; names that end in _0, _1 … are taken in that order.
+    /// All input arrays; names that end in _0, _1 … are taken in that order. Several times: those of each device.
     #[arg(long, value_name = "FILE.npz", conflicts_with = "random_inputs")]
-    inputs: Option<PathBuf>,
+    inputs: Vec<PathBuf>,
     /// Makes inputs up: floats in [-1, 1), integers in 0..=9.
     #[arg(long, value_name = "SEED")]
     random_inputs: Option<u64>,
-    /// Writes out_0.npy … and meta.json here instead of printing the result.
+    /// Writes out_0.npy … and meta.json here instead of printing the result; of several devices in device_0 ….
     #[arg(long, value_name = "DIR")]
     output_dir: Option<PathBuf>,
     /// Compares the outputs with DIR/out_0.npy … or the arrays of an .npz file.
@@ -51,6 +51,12 @@ struct Options {
     /// Threads of compiled code (default: all processors).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    /// Devices to run on: threads of this process (default: as many as the program needs).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    devices: Option<u16>,
+    /// How long a device waits in a collective for others that still compute (default 60).
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    collective_time_limit: Option<Duration>,
     /// Runs so many times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
@@ -105,6 +111,8 @@ fn work(options: Options) -> Result<u8, ToolError> {
         check_nans: options.check_nans,
         fill_elided: options.fill_elided_constants,
         sensitivity_runs: options.sensitivity as usize,
+        devices: options.devices.map(usize::from),
+        collective_time_limit: options.collective_time_limit,
     };
     if options.batch_worker {
         return run::batch::serve(&settings);
@@ -121,10 +129,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
     let case = RunCase {
         module: options.module.unwrap_or_default(),
         spec: options.spec,
-        inputs: match options.inputs {
-            Some(archive) => Some(InputFiles::Archive(archive)),
-            None => (!options.input.is_empty()).then_some(InputFiles::Arrays(options.input)),
-        },
+        inputs: [options.inputs, options.input].into_iter().find(|files| !files.is_empty()).map(InputFiles::Arrays),
         random_inputs: options.random_inputs,
         output_dir: options.output_dir,
         expected: options.expected,
@@ -149,6 +154,12 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     command.args(["--batch-worker", "--engine", engine, "--repeat", &repeat, "--sensitivity", &sensitivity]);
     if let Some(threads) = options.threads {
         command.args(["--threads", &threads.to_string()]);
+    }
+    if let Some(devices) = options.devices {
+        command.args(["--devices", &devices.to_string()]);
+    }
+    if let Some(limit) = options.collective_time_limit {
+        command.args(["--collective-time-limit", &limit.as_secs_f64().to_string()]);
     }
     if options.check_nans {
         command.arg("--check-nans");

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use hlo::devices::DeviceCount;
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, Module};
 use hlo::literal::{ArrayLiteral, Literal};
@@ -30,6 +31,9 @@ struct Line {
     fed: Vec<String>,
     #[serde(default)]
     written: Vec<String>,
+    /// Replicas and partitions.
+    #[serde(default)]
+    devices: Option<(i64, i64)>,
 }
 
 /// Where the expected results come from.
@@ -60,6 +64,8 @@ pub struct ConformanceCase {
     results: Vec<String>,
     fed: Vec<String>,
     written: Vec<String>,
+    /// The devices that the program is for.
+    pub devices: DeviceCount,
 }
 
 /// A case ready to run.
@@ -67,9 +73,9 @@ pub struct ConformanceCase {
 pub struct LoadedCase {
     /// The program.
     pub module: Module,
-    /// Arguments by parameter.
-    pub inputs: Vec<Literal>,
-    /// The arrays of the result, in order; tokens are left out.
+    /// Arguments by parameter, of each device.
+    pub inputs: Vec<Vec<Literal>>,
+    /// The arrays of the results of all devices, in order; tokens are left out.
     pub results: Vec<ArrayLiteral>,
     /// The arrays that each of the program's `infeed`s reads, in order.
     pub fed: Vec<Vec<ArrayLiteral>>,
@@ -100,6 +106,9 @@ pub fn read_family(path: &Path) -> Result<BTreeMap<OpKind, Vec<Arc<ConformanceCa
             results: line.results,
             fed: line.fed,
             written: line.written,
+            devices: line
+                .devices
+                .map_or(DeviceCount::ONE, |(replicas, partitions)| DeviceCount { replicas, partitions }),
         };
         cases.entry(op).or_default().push(Arc::new(case));
     }
@@ -124,8 +133,12 @@ impl ConformanceCase {
     pub fn load(&self) -> Result<LoadedCase, String> {
         let module = self.text.module().map_err(|error| error.render())?;
         let program_shape = module.entry().program_shape();
-        let inputs = arrays(&program_shape.parameters, &self.inputs)?.into_iter().map(Literal::Array).collect();
-        let results = arrays(std::slice::from_ref(&program_shape.result), &self.results)?;
+        let devices = self.devices.total() as usize;
+        let parameters = &program_shape.parameters;
+        let of_all = vec![parameters.clone(); devices].concat();
+        let mut inputs = arrays(&of_all, &self.inputs)?.into_iter().map(Literal::Array);
+        let inputs = (0..devices).map(|_| inputs.by_ref().take(parameters.len()).collect()).collect();
+        let results = arrays(&vec![program_shape.result; devices], &self.results)?;
         let entry = module.entry();
         let values: Vec<Shape> =
             entry.instructions.iter().filter(|i| i.kind == OpKind::Infeed).filter_map(fed_shape).collect();

@@ -5,7 +5,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::parameter::ParameterAttributes;
 use hlo::shape::Shape;
 
-/// Joins modules. The name of every instruction starts with the number of its module and a dot: see [`member_of`].
+/// Joins modules of one header. The name of every instruction starts with the number of its module and a dot: see [`member_of`].
 pub(super) fn join<'m>(modules: impl Iterator<Item = &'m Module>) -> Module {
     let mut functions = Vec::new();
     let mut entry = Computation {
@@ -16,7 +16,9 @@ pub(super) fn join<'m>(modules: impl Iterator<Item = &'m Module>) -> Module {
         annotations: Vec::new(),
     };
     let mut roots = Vec::new();
+    let mut annotations = Vec::new();
     for (number, module) in modules.enumerate() {
+        annotations.clone_from(&module.annotations);
         let joined = Member { number, first_function: functions.len() as u32 };
         for (position, function) in module.functions.iter().enumerate() {
             let mut function = function.clone();
@@ -34,7 +36,7 @@ pub(super) fn join<'m>(modules: impl Iterator<Item = &'m Module>) -> Module {
     functions.push(entry);
     Module {
         name: "joined".into(),
-        annotations: Vec::new(),
+        annotations,
         entry_layout: None,
         input_output_aliases: Vec::new(),
         sources: SourceTables::default(),

@@ -68,17 +68,21 @@ fn evaluate_one(case: &ConformanceCase) -> Result<CaseOutcome, String> {
         [array] => Literal::Array(array.clone()),
         several => Literal::Tuple(several.iter().cloned().map(Literal::Array).collect()),
     }));
-    let found =
-        evaluator::evaluate(&loaded.module, &loaded.inputs, &mut environment).map_err(|error| error.to_string())?;
-    let mut arrays = arrays_of(&found);
+    let found = match &loaded.inputs[..] {
+        [inputs] => evaluator::evaluate(&loaded.module, inputs, &mut environment).map(|value| vec![value]),
+        several => evaluator::evaluate_on_devices(&loaded.module, several),
+    };
+    let found = found.map_err(|error| error.to_string())?;
+    let mut arrays: Vec<ArrayLiteral> = found.iter().flat_map(arrays_of).collect();
     arrays.extend(environment.outfeed.iter().flat_map(arrays_of));
     Ok(compare(case, &loaded, &arrays))
 }
 
-/// Compiles and runs the cases, many in one program.
+/// Compiles and runs the cases, many for the same devices in one program.
 pub fn execute(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
-    cases.chunks(size).flat_map(execute_together).collect()
+    let of_same_devices = cases.chunk_by(|case, next| case.devices == next.devices);
+    of_same_devices.flat_map(|cases| cases.chunks(size)).flat_map(execute_together).collect()
 }
 
 fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
@@ -92,12 +96,15 @@ fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     }
     while !loaded.is_empty() {
         let joined = join(loaded.iter().map(|(_, case)| &case.module));
-        let inputs: Vec<Literal> = loaded.iter().flat_map(|(_, case)| case.inputs.iter().cloned()).collect();
+        let devices = loaded[0].1.inputs.len();
+        let of_device = |device: usize| loaded.iter().flat_map(|(_, case)| &case.inputs[device]).cloned().collect();
+        let inputs: Vec<Vec<Literal>> = (0..devices).map(of_device).collect();
         let fed = loaded.iter().flat_map(|(_, case)| &case.fed);
         let (outcome, at_fault) = match compile_and_run(&joined, &inputs, fed) {
             Ok((results, written)) => {
-                for ((number, case), found) in loaded.iter().zip(&results) {
-                    let mut found = arrays_of(found);
+                for (place, (number, case)) in loaded.iter().enumerate() {
+                    let mut found: Vec<ArrayLiteral> =
+                        results.iter().filter_map(|device| device.get(place)).flat_map(arrays_of).collect();
                     found.extend(
                         case.written
                             .iter()
@@ -124,13 +131,14 @@ fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(|| CaseOutcome::Fails("it did not run".into()))).collect()
 }
 
-/// Results of a joined program, one for each member, and the bytes of the arrays that it wrote to its `outfeed`.
-type Ran = (Vec<Literal>, Vec<Vec<u8>>);
+/// Results of a joined program on each device, one for each member, and the bytes of the arrays that it wrote to its
+/// `outfeed`.
+type Ran = (Vec<Vec<Literal>>, Vec<Vec<u8>>);
 
 /// Runs a joined program; otherwise what went wrong, and in which member if that is known.
 fn compile_and_run<'f>(
     module: &Module,
-    inputs: &[Literal],
+    inputs: &[Vec<Literal>],
     fed: impl Iterator<Item = &'f Vec<ArrayLiteral>>,
 ) -> Result<Ran, (CaseOutcome, Option<usize>)> {
     let failed = |error: halo::Error| {
@@ -141,7 +149,8 @@ fn compile_and_run<'f>(
         let text = error.to_string();
         (if error.is_unsupported() { CaseOutcome::Unsupported(text) } else { CaseOutcome::Fails(text) }, member)
     };
-    let executable = halo::Client::with_threads(1)
+    let options = halo::ClientOptions { threads: 1, devices: inputs.len(), ..halo::ClientOptions::default() };
+    let executable = halo::Client::with_options(options)
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
         .map_err(failed)?;
     let feeds = &executable.state().feeds;
@@ -153,15 +162,20 @@ fn compile_and_run<'f>(
         });
         feeds.infeed.push(arrays.collect());
     }
-    let result = executable.execute(inputs).map_err(failed)?;
+    let results = match inputs {
+        [inputs] => executable.execute(inputs).map(|result| vec![result]),
+        several => executable.execute_on(several),
+    };
+    let results = results.map_err(failed)?;
     let mut written = Vec::new();
     while let Some(value) = feeds.outfeed.try_pop() {
         written.extend(value.into_iter().map(|array| array.bytes));
     }
-    match result {
-        Literal::Tuple(results) => Ok((results, written)),
+    let tuple = |result| match result {
+        Literal::Tuple(results) => Ok(results),
         _ => Err((CaseOutcome::Fails("the joined program gave no tuple".into()), None)),
-    }
+    };
+    Ok((results.into_iter().map(tuple).collect::<Result<_, _>>()?, written))
 }
 
 /// The arrays of a value, in order.

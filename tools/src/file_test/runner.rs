@@ -222,8 +222,13 @@ fn expected_runs(case: &Case, module: &Module) -> Result<Vec<ExpectedRun>, Strin
 fn interpret(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let module = source_text.module().map_err(|error| error.render())?;
     for (run, line) in expected_runs(case, &module)?.iter().zip(&case.runs) {
-        let found = evaluator::evaluate(&module, &run.arguments, &mut Environment::default())
-            .map_err(|error| ToolError::evaluation(source_text, error));
+        let found = match &run.arguments[..] {
+            [arguments] => {
+                evaluator::evaluate(&module, arguments, &mut Environment::default()).map(|value| vec![value])
+            }
+            several => evaluator::evaluate_on_devices(&module, several),
+        };
+        let found = found.map_err(|error| ToolError::evaluation(source_text, error));
         run.check(found).map_err(|message| format!("line {}: {message}", line.line))?;
     }
     Ok(CommandResult::checked())
@@ -237,7 +242,7 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     match LoadedProgram::load(source_text.clone(), Engine::Jit, LoadOptions::with_threads(Some(1))) {
         Ok(program) => {
             for (run, line) in runs.iter().zip(&case.runs) {
-                run.check(program.execute(&run.arguments)).map_err(|message| located(line.line, message))?;
+                run.check(program.execute_on(&run.arguments)).map_err(|message| located(line.line, message))?;
             }
         }
         // Programs that must fail may do so before they run.

@@ -1,6 +1,6 @@
 //! Input arrays from wherever a case has them, expected arrays, and output files.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
@@ -8,21 +8,30 @@ use hlo::ops::view::counted;
 use hlo::shape::{ArrayShape, Shape};
 use serde_json::json;
 
+use super::Place;
 use super::case::{InputFiles, RunCase};
 use crate::error::ToolError;
 use crate::fill::{self, FillRange};
 use crate::model_spec::ModelSpec;
 use crate::npy::{self, NpzFile};
 
-/// The entry parameters' values: tuples are put together from the arrays that stand for their leaves.
-pub(super) fn inputs(case: &RunCase, spec: Option<&ModelSpec>, module: &Module) -> Result<Vec<Literal>, ToolError> {
+/// The entry parameters' values on a device: tuples are put together from the arrays that stand for their leaves.
+pub(super) fn inputs(
+    case: &RunCase,
+    spec: Option<&ModelSpec>,
+    module: &Module,
+    place: Place,
+) -> Result<Vec<Literal>, ToolError> {
     let parameters = module.entry().program_shape().parameters;
     let shapes: Vec<&ArrayShape> = parameters.iter().flat_map(Shape::leaves).filter_map(Shape::as_array).collect();
     let arrays = match (&case.inputs, case.random_inputs, spec) {
-        (Some(InputFiles::Arrays(files)), _, _) => read_files(files, &shapes, module)?,
+        (Some(InputFiles::Arrays(files)), _, _) => match archive_of(files, place)? {
+            Some(archive) => read_archive(archive, &shapes)?,
+            None => read_files(files_of(files, shapes.len(), place), &shapes, module)?,
+        },
         (Some(InputFiles::Archive(file)), _, _) => read_archive(file, &shapes)?,
-        (None, Some(seed), _) => random(seed, &shapes)?,
-        (None, None, Some(spec)) => spec.inputs(&shapes)?,
+        (None, Some(seed), _) => random(seed.wrapping_add(place.device as u64), &shapes)?,
+        (None, None, Some(spec)) => spec.inputs(&shapes, place.device)?,
         (None, None, None) if shapes.is_empty() => Vec::new(),
         (None, None, None) => {
             return Err(ToolError::Usage(format!(
@@ -33,6 +42,29 @@ pub(super) fn inputs(case: &RunCase, spec: Option<&ModelSpec>, module: &Module) 
     };
     let mut arrays = arrays.into_iter();
     parameters.iter().map(|shape| assemble(shape, &mut arrays)).collect()
+}
+
+/// The archive of a device, if the files are archives: one for all devices, or one for each.
+fn archive_of(files: &[PathBuf], place: Place) -> Result<Option<&PathBuf>, ToolError> {
+    let is_archive = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "npz");
+    if files.is_empty() || !files.iter().all(is_archive) {
+        return Ok(None);
+    }
+    let number = if files.len() == 1 { 0 } else { place.device };
+    match files.get(number) {
+        Some(file) if files.len() == 1 || files.len() == place.devices => Ok(Some(file)),
+        _ => Err(ToolError::Usage(format!(
+            "expected one archive, or one for each of {}, got {}",
+            counted(place.devices, "device"),
+            files.len()
+        ))),
+    }
+}
+
+/// The files of a device: all, or of as many for each device those of this one.
+fn files_of(files: &[PathBuf], count: usize, place: Place) -> &[PathBuf] {
+    let own = place.device * count..(place.device + 1) * count;
+    if place.devices > 1 && files.len() == count * place.devices { files.get(own).unwrap_or(files) } else { files }
 }
 
 fn assemble(shape: &Shape, arrays: &mut impl Iterator<Item = ArrayLiteral>) -> Result<Literal, ToolError> {
@@ -66,11 +98,7 @@ fn parameter_list(module: &Module) -> String {
     format!("{} ({}{more})", counted(count, "array"), names.join(", "))
 }
 
-fn read_files(
-    files: &[std::path::PathBuf],
-    shapes: &[&ArrayShape],
-    module: &Module,
-) -> Result<Vec<ArrayLiteral>, ToolError> {
+fn read_files(files: &[PathBuf], shapes: &[&ArrayShape], module: &Module) -> Result<Vec<ArrayLiteral>, ToolError> {
     if files.len() != shapes.len() {
         return Err(ToolError::Usage(format!("the program takes {}, got {}", parameter_list(module), files.len())));
     }

@@ -32,6 +32,6 @@ pub struct RunCase {
 pub enum InputFiles {
     /// One `.npz` archive.
     Archive(PathBuf),
-    /// One `.npy` file for each array, in order.
+    /// One `.npy` file for each array, in order, for each device or for all; or one `.npz` archive for each device.
     Arrays(Vec<PathBuf>),
 }

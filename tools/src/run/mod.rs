@@ -6,7 +6,7 @@ mod case;
 mod report;
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hlo::element_type::ElementType;
 use hlo::graph::Module;
@@ -28,7 +28,19 @@ use crate::value_text;
 
 /// The entry parameters' values as a model description has them.
 pub fn spec_inputs(spec: &Path, module: &Module) -> Result<Vec<Literal>, ToolError> {
-    arrays::inputs(&RunCase::default(), Some(&ModelSpec::read(spec)?), module)
+    arrays::inputs(&RunCase::default(), Some(&ModelSpec::read(spec)?), module, Place::ALONE)
+}
+
+/// One of so many devices.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    device: usize,
+    devices: usize,
+}
+
+impl Place {
+    /// The only one.
+    const ALONE: Place = Place { device: 0, devices: 1 };
 }
 
 /// How cases are run.
@@ -46,51 +58,91 @@ pub struct Settings {
     pub fill_elided: bool,
     /// Executions with moved inputs, when outputs differ from what is expected.
     pub sensitivity_runs: usize,
+    /// Devices to run on; as many as the program needs when absent.
+    pub devices: Option<usize>,
+    /// How long devices wait for others that still compute.
+    pub collective_time_limit: Option<Duration>,
+}
+
+impl Settings {
+    /// A plain run on an engine.
+    pub fn with_engine(engine: Engine) -> Self {
+        Settings {
+            engine,
+            threads: None,
+            repeat: 1,
+            check_nans: false,
+            fill_elided: false,
+            sensitivity_runs: 0,
+            devices: None,
+            collective_time_limit: None,
+        }
+    }
 }
 
 /// Runs one case.
 pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolError> {
     let spec = case.spec.as_deref().map(ModelSpec::read).transpose()?;
     let spinner = progress::spinner(format!("compiling {}", case.module.display()));
-    let options = LoadOptions { threads: settings.threads, fill_elided: settings.fill_elided };
+    let options = LoadOptions {
+        threads: settings.threads,
+        fill_elided: settings.fill_elided,
+        devices: settings.devices,
+        collective_time_limit: settings.collective_time_limit,
+    };
     let program = LoadedProgram::load(SourceText::read(&case.module)?, settings.engine, options)?;
     spinner.finish_and_clear();
-    let arguments = arrays::inputs(case, spec.as_ref(), &program.module)?;
+    let devices = program.devices;
+    let places = || (0..devices).map(|device| Place { device, devices });
+    let arguments: Vec<Vec<Literal>> =
+        places().map(|place| arrays::inputs(case, spec.as_ref(), &program.module, place)).collect::<Result<_, _>>()?;
 
     let mut report = RunReport {
         module: case.module.display().to_string(),
         phases: program.phases.clone(),
         arena_bytes: program.arena_bytes,
+        devices,
         ..RunReport::default()
     };
-    if settings.check_nans {
+    if devices > 1 && (settings.check_nans || settings.sensitivity_runs > 0) {
+        let message = format!("--check-nans and --sensitivity are for one device, the program is for {devices}");
+        return Err(ToolError::Usage(message));
+    }
+    if let ([arguments], true) = (&arguments[..], settings.check_nans) {
         report.checked_nans = true;
-        report.special_inputs = check_nans::special_arguments(&program.module, &arguments);
-        report.culprit = check_nans::check_nans(&program.source_text, &program.module, &arguments)?;
+        report.special_inputs = check_nans::special_arguments(&program.module, arguments);
+        report.culprit = check_nans::check_nans(&program.source_text, &program.module, arguments)?;
     }
     let bar = progress::bar(settings.repeat as u64, "running");
-    let mut result = None;
+    let mut results = None;
     for _ in 0..settings.repeat.max(1) {
         let start = Instant::now();
-        result = Some(program.execute(&arguments)?);
+        results = Some(program.execute_on(&arguments)?);
         report.runs.push(start.elapsed());
         bar.inc(1);
     }
     bar.finish_and_clear();
-    let Some(result) = result else { return Err(ToolError::Bug("no execution".into())) };
-    write_result(case, &result)?;
-    compare_result(case, spec.as_ref(), &program.module, &result, &[], &mut report)?;
-    if settings.sensitivity_runs > 0 && !report.comparisons.iter().all(ArrayComparison::agrees) {
+    let Some(results) = results else { return Err(ToolError::Bug("no execution".into())) };
+    for (place, result) in places().zip(&results) {
+        write_result(case, result, place)?;
+        compare_result(case, spec.as_ref(), &program.module, result, &[], &mut report, place)?;
+    }
+    if let ([arguments], [result]) = (&arguments[..], &results[..])
+        && settings.sensitivity_runs > 0
+        && !report.comparisons.iter().all(Comparison::agrees)
+    {
         let bar = progress::bar(settings.sensitivity_runs as u64, "running with moved inputs");
-        let movements = sensitivity::movements(&arguments, &result, settings.sensitivity_runs, |arguments| {
+        let movements = sensitivity::movements(arguments, result, settings.sensitivity_runs, |arguments| {
             bar.inc(1);
             program.execute(arguments)
         })?;
         bar.finish_and_clear();
-        compare_result(case, spec.as_ref(), &program.module, &result, &movements, &mut report)?;
+        report.shapes.clear();
+        report.comparisons.clear();
+        compare_result(case, spec.as_ref(), &program.module, result, &movements, &mut report, Place::ALONE)?;
     }
     if case.output_dir.is_none() && report.comparisons.is_empty() {
-        report.values = result.leaves().into_iter().map(value_text::shortened).collect();
+        report.values = results.iter().flat_map(Literal::leaves).map(value_text::shortened).collect();
     }
     Ok(report)
 }
@@ -100,19 +152,25 @@ fn shape_text(shape: &ArrayShape) -> String {
     ArrayShape { layout: None, ..shape.clone() }.to_string()
 }
 
-fn write_result(case: &RunCase, result: &Literal) -> Result<(), ToolError> {
+fn write_result(case: &RunCase, result: &Literal, place: Place) -> Result<(), ToolError> {
     match &case.output_dir {
-        Some(folder) => arrays::write_outputs(folder, &output_arrays(result)),
+        Some(folder) if place.devices == 1 => arrays::write_outputs(folder, &output_arrays(result)),
+        Some(folder) => arrays::write_outputs(&folder.join(device_folder(place)), &output_arrays(result)),
         None => Ok(()),
     }
+}
+
+/// Name of the folder of a device's arrays.
+fn device_folder(place: Place) -> String {
+    format!("device_{}", place.device)
 }
 
 fn output_arrays(result: &Literal) -> Vec<&ArrayLiteral> {
     result.leaves().into_iter().filter_map(|leaf| leaf.as_array()).collect()
 }
 
-/// Compares the outputs with what is expected of them, where something is. `movements` are those of the outputs, where
-/// they were measured.
+/// Compares the outputs of a device with what is expected of them, where something is. `movements` are those of the
+/// outputs, where they were measured.
 fn compare_result(
     case: &RunCase,
     spec: Option<&ModelSpec>,
@@ -120,19 +178,21 @@ fn compare_result(
     result: &Literal,
     movements: &[Movement],
     report: &mut RunReport,
+    place: Place,
 ) -> Result<(), ToolError> {
     let outputs = output_arrays(result);
-    report.shapes = outputs.iter().map(|array| shape_text(array.shape())).collect();
+    report.shapes.extend(outputs.iter().map(|array| shape_text(array.shape())));
     let tolerance = |element_type: ElementType| Tolerance::default_for(element_type).with(case.rtol, case.atol);
     if let Some(path) = &case.expected {
-        let expected = arrays::expected(path, &outputs)?;
+        let own = path.join(device_folder(place));
+        let expected = arrays::expected(if own.is_dir() { &own } else { path }, &outputs)?;
         let pairs = outputs.iter().zip(&expected).enumerate();
         let compare = |(number, (&found, expected)): (usize, (&&ArrayLiteral, &ArrayLiteral))| {
             compare_arrays(found, expected, tolerance(found.element_type()), movements.get(number))
         };
-        report.comparisons = pairs.map(compare).collect();
+        report.comparisons.extend(pairs.map(compare));
     } else if let Some(spec) = spec.filter(|spec| !spec.outputs.is_empty()) {
-        report.comparisons = spec.check(module, &outputs, tolerance, movements)?;
+        report.comparisons.extend(spec.check(module, &outputs, tolerance, movements)?);
     }
     Ok(())
 }

@@ -29,6 +29,8 @@ pub struct RunReport {
     pub culprit: Option<Culprit>,
     /// Whether such a place was looked for.
     pub checked_nans: bool,
+    /// Devices that the program ran on; outputs and values are those of the first, then those of the next.
+    pub devices: usize,
     /// Inputs that hold NaN or infinity: their names and what they hold.
     pub special_inputs: Vec<(String, &'static str)>,
 }
@@ -42,11 +44,21 @@ impl RunReport {
     /// The report for people; `timed` adds the times.
     pub fn text(&self, timed: bool) -> String {
         let mut text = String::new();
-        for value in &self.values {
-            let _ = writeln!(text, "{value}");
+        for (number, value) in self.values.iter().enumerate() {
+            let _ = match self.device_of(number, self.values.len()) {
+                Some((device, _)) => writeln!(text, "device {device}: {value}"),
+                None => writeln!(text, "{value}"),
+            };
         }
         for (number, comparison) in self.comparisons.iter().enumerate() {
             let shape = self.shapes.get(number).map(String::as_str).unwrap_or_default();
+            let number = match self.device_of(number, self.comparisons.len()) {
+                Some((device, number)) => {
+                    let _ = write!(text, "device {device} ");
+                    number
+                }
+                None => number,
+            };
             let outcome = if comparison.agrees() { "agrees" } else { "DIFFERS" };
             if let (Some(mismatch), 0) = (&comparison.mismatch, comparison.compared) {
                 let _ = writeln!(text, "output {number} {shape}: DIFFERS; {mismatch}");
@@ -94,6 +106,12 @@ impl RunReport {
             self.write_times(&mut text);
         }
         text
+    }
+
+    /// The device that output `number` of all is of, and its number there; `None` of one device.
+    fn device_of(&self, number: usize, all: usize) -> Option<(usize, usize)> {
+        let each = all.checked_div(self.devices).filter(|&each| each > 0 && self.devices > 1)?;
+        Some((number / each, number % each))
     }
 
     fn write_times(&self, text: &mut String) {
@@ -158,6 +176,7 @@ impl RunReport {
                 "runs": self.runs.len(),
             },
             "arena_bytes": self.arena_bytes,
+            "devices": self.devices,
             "outputs": outputs,
             "first_nan": nans,
             "special_inputs": self.special_inputs.iter().map(|(name, what)| json!([name, what])).collect::<Vec<_>>(),

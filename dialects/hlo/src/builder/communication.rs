@@ -208,7 +208,11 @@ impl HloBuilder {
     /// The operand of the first replica of each group.
     #[track_caller]
     pub fn collective_broadcast<'b>(&'b self, operand: Op<'b>, groups: &[Vec<i64>], channel: Option<i64>) -> Op<'b> {
-        let attributes = CollectiveBroadcastAttributes { channel_id: channel, replica_groups: Some(&explicit(groups)) };
+        let attributes = CollectiveBroadcastAttributes {
+            channel_id: channel,
+            replica_groups: Some(&explicit(groups)),
+            ..CollectiveBroadcastAttributes::new()
+        };
         self.push(Draft::new(OpKind::CollectiveBroadcast, &[operand]).with_attributes(attributes))
     }
 

@@ -40,6 +40,7 @@ pub use self::to_graph::{
 
 use self::types::DefaultLayout;
 use crate::attributes::Attributes;
+use crate::devices::DeviceCount;
 use crate::literal::{ArrayLiteral, Literal};
 use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
@@ -53,7 +54,13 @@ pub const PROGRAM_SHAPE: &str = "hlo.program_shape";
 /// How deep computations may nest.
 const NESTING_LIMIT: usize = 200;
 
-/// A context with the dialects `hlo` and `func` loaded, `indexing` and those of [`mlir_ext::dialects`] registered. It does not use threads.
+/// Devices that the header of a program's module names.
+pub fn device_count(module: OperationRef<'_, '_>) -> DeviceCount {
+    DeviceCount::of_annotations(&annotations::annotations_of(|name| operations::attribute(&module, name), None))
+}
+
+/// A context with the dialects `hlo` and `func` loaded, `indexing` and those of [`mlir_ext::dialects`] registered. It does not
+/// use threads.
 pub fn context() -> Context {
     let registry = mlir_ext::dialects::registry();
     ffi::dialect_handle().insert_dialect(&registry);

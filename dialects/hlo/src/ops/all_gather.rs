@@ -1,7 +1,9 @@
 //! `all-gather`: the operands of all replicas of a group, concatenated; `-start` and `-done` run as one.
 //!
-//! Source: operation semantics, "AllGather". Without groups, the declared shape says how many replicas there are.
+//! Source: operation semantics, "AllGather". Without groups, and where these number replicas with all of their
+//! partitions, the declared shape says how many take part.
 
+use super::enumerations::CollectiveMode;
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpDefinition, OpError, OpView};
@@ -22,6 +24,8 @@ attributes! {
         required dimensions ["C2"]: Dimension,
         /// The groups number devices, not replicas.
         optional use_global_device_ids: bool = false,
+        /// What the groups number.
+        optional mode ["C1"]: Option<CollectiveMode> = None,
     }
 }
 
@@ -29,7 +33,7 @@ attributes! {
 pub static ALL_GATHER: OpDefinition = OpDefinition::new(
     OpKind::AllGather,
     Arity::AtLeast(1),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
     infer_whole,
 )
 .with_attributes(AllGatherAttributes::TABLE);
@@ -71,12 +75,13 @@ fn infer_done(view: &OpView<'_>) -> Result<Shape, OpError> {
 }
 
 /// - C1: replica groups have no negative or repeated numbers, and the same size; `use_global_device_ids` needs a
-///   `channel_id`.
+///   `channel_id`; `mode` is one of XLA's.
 /// - C2: `dimensions` names one dimension of the operands.
 /// - C3: the gathered size does not overflow.
 fn gathered(view: &OpView<'_>, declared: Option<&ArrayShape>) -> Result<Vec<Shape>, OpError> {
     let attributes: AllGatherAttributes = view.attributes()?;
-    let group = view.group_size(Some("C1"), attributes.replica_groups, true)?;
+    let AllGatherAttributes { channel_id, replica_groups, use_global_device_ids, mode, .. } = attributes;
+    let group = view.uniform_group_size(Some("C1"), replica_groups, channel_id, use_global_device_ids, mode)?;
     view.device_ids(Some("C1"), attributes.use_global_device_ids, attributes.channel_id)?;
     let operands = view.array_operands()?;
     let mut results = Vec::with_capacity(operands.len());

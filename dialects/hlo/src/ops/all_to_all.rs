@@ -3,6 +3,7 @@
 //!
 //! Source: operation semantics, "AllToAll".
 
+use super::enumerations::CollectiveMode;
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{Dimension, OperationAttributes, attributes};
 use super::{Arity, OpDefinition, OpError, OpView};
@@ -21,6 +22,8 @@ attributes! {
         optional constrain_layout: bool = false,
         /// The dimension whose parts are exchanged; without one, each operand is a part.
         optional dimensions ["C2"]: Option<Dimension> = None,
+        /// What the groups number.
+        optional mode ["C1"]: Option<CollectiveMode> = None,
     }
 }
 
@@ -28,12 +31,12 @@ attributes! {
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::AllToAll,
     Arity::AtLeast(1),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
     infer_shape,
 )
 .with_attributes(AllToAllAttributes::TABLE);
 
-/// - C1: replica groups have no negative or repeated numbers, and the same size.
+/// - C1: replica groups have no negative or repeated numbers, and the same size; `mode` is one of XLA's.
 /// - C2: with `dimensions`, there is one operand, and they name one of its dimensions.
 /// - C3: the size of that dimension is a multiple of the group size.
 /// - C4: without `dimensions`, there is one operand for each replica of a group, all of the same shape.

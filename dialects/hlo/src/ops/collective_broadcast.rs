@@ -2,6 +2,7 @@
 //!
 //! Source: operation semantics, "CollectiveBroadcast"; XLA's verifier.
 
+use super::enumerations::CollectiveMode;
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpDefinition, OpError, OpView};
@@ -16,6 +17,8 @@ attributes! {
         optional channel_id: Option<i64> = None,
         /// The groups of replicas, or of devices; all in one where absent.
         optional replica_groups: Option<&'a ReplicaGroups> = None,
+        /// What the groups number.
+        optional mode ["C1"]: Option<CollectiveMode> = None,
     }
 }
 
@@ -23,12 +26,12 @@ attributes! {
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::CollectiveBroadcast,
     Arity::AtLeast(1),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
     infer_shape,
 )
 .with_attributes(CollectiveBroadcastAttributes::TABLE);
 
-/// - C1: replica groups have no negative or repeated numbers.
+/// - C1: replica groups have no negative or repeated numbers; `mode` is one of XLA's.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let attributes: CollectiveBroadcastAttributes = view.attributes()?;
     view.group_size(Some("C1"), attributes.replica_groups, false)?;

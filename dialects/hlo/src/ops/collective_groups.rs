@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::enumerations::CollectiveMode;
 use super::view::Label;
 use super::{OpError, OpView};
 use crate::attributes::ReplicaGroups;
@@ -56,6 +57,24 @@ impl OpView<'_> {
             }
         }
         Ok((!first.is_empty()).then_some(first.len() as i64))
+    }
+
+    /// As [`Self::group_size`], of groups that are all of one size. With a channel, groups may number replicas that take part
+    /// with all of their partitions, whose number only the module knows: the size is then what the shapes say.
+    pub(super) fn uniform_group_size(
+        &self,
+        label: Label,
+        groups: Option<&ReplicaGroups>,
+        channel: Option<i64>,
+        use_global: bool,
+        mode: Option<CollectiveMode>,
+    ) -> Result<Option<i64>, OpError> {
+        let size = self.group_size(label, groups, true)?;
+        let has_partitions = match mode {
+            Some(mode) => mode == CollectiveMode::CrossReplicaAndPartition,
+            None => channel.is_some() && !use_global,
+        };
+        Ok(size.filter(|_| !has_partitions))
     }
 
     /// Device numbers need a channel.

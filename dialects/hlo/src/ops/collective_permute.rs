@@ -29,7 +29,7 @@ attributes! {
 pub static COLLECTIVE_PERMUTE: OpDefinition = OpDefinition::new(
     OpKind::CollectivePermute,
     Arity::AtLeast(1),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
     infer_whole,
 )
 .with_attributes(CollectivePermuteAttributes::TABLE);

@@ -3,6 +3,7 @@
 //!
 //! Source: XLA's verifier.
 
+use super::enumerations::CollectiveMode;
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, attributes};
 use super::{Arity, OpDefinition, OpError, OpView};
@@ -19,6 +20,8 @@ attributes! {
         optional replica_groups: Option<&'a ReplicaGroups> = None,
         /// The dimension of the rows.
         optional dimensions: &'a [i64] = &[],
+        /// What the groups number.
+        optional mode ["C1"]: Option<CollectiveMode> = None,
     }
 }
 
@@ -26,12 +29,12 @@ attributes! {
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::RaggedAllToAll,
     Arity::Exactly(6),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::Always, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::Always, ElementCost::Whole),
     infer_shape,
 )
 .with_attributes(RaggedAllToAllAttributes::TABLE);
 
-/// - C1: replica groups have no negative or repeated numbers, and the same size.
+/// - C1: replica groups have no negative or repeated numbers, and the same size; `mode` is one of XLA's.
 /// - C2: input and output have the same element type and rank, and the same sizes but for the first dimension.
 /// - C3: offsets and sizes are integer arrays of the same dimensions.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {

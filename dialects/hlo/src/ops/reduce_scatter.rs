@@ -1,6 +1,7 @@
 //! `reduce-scatter`: combines the operands of all replicas of a group and splits the result among them.
 //!
-//! Source: operation semantics, "ReduceScatter". Without groups, the declared shape says how many replicas there are.
+//! Source: operation semantics, "ReduceScatter". Without groups, and where these number replicas with all of their
+//! partitions, the declared shape says how many take part.
 
 use super::ComputationKey::One;
 use super::all_gather::{dimension_size, leading_array, size_ratio};
@@ -47,7 +48,8 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 /// - C5: the size of that dimension is a multiple of the group size.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let attributes: ReduceScatterAttributes = view.attributes()?;
-    let mut shards = view.group_size(Some("C1"), attributes.replica_groups, true)?;
+    let ReduceScatterAttributes { channel_id, replica_groups, use_global_device_ids, mode, .. } = attributes;
+    let mut shards = view.uniform_group_size(Some("C1"), replica_groups, channel_id, use_global_device_ids, mode)?;
     view.device_ids(Some("C2"), attributes.use_global_device_ids, attributes.channel_id)?;
     let mut results = Vec::with_capacity(view.operands.len());
     for (index, operand) in view.array_operands()?.into_iter().enumerate() {

@@ -12,7 +12,7 @@ use crate::shape::Shape;
 pub static REPLICA_ID: OpDefinition = OpDefinition::new(
     OpKind::ReplicaId,
     Arity::Exactly(0),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
     infer_shape,
 );
 
@@ -20,7 +20,7 @@ pub static REPLICA_ID: OpDefinition = OpDefinition::new(
 pub static PARTITION_ID: OpDefinition = OpDefinition::new(
     OpKind::PartitionId,
     Arity::Exactly(0),
-    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Replaced, Effects::None, ElementCost::Whole),
+    Facets::new(OpClass::Collective, FusionRole::Opaque, Lowering::Call, Effects::None, ElementCost::Whole),
     infer_shape,
 );
 

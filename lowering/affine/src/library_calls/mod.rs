@@ -6,9 +6,10 @@
 //!
 //! ```text
 //!  call_of ─┬─ sort: sort, topk, comparators as functions      linear_algebra: fft, cholesky, triangular-solve
-//!           └─ custom_call: functions by name                  random, feeds: generators and queues
+//!           └─ custom_call: functions by name                  random, feeds, collectives: generators, queues, devices
 //! ```
 
+mod collectives;
 mod custom_call;
 mod feeds;
 mod linear_algebra;
@@ -72,6 +73,7 @@ fn call_of(
     instruction: &Instruction,
     custom_calls: CustomCalls,
 ) -> std::result::Result<Option<Call>, String> {
+    let devices = options.devices;
     let call = match instruction.kind {
         OpKind::Sort => sort::sort(computation, instruction)?,
         OpKind::TopK => sort::top_k(computation, instruction, attributes_of::<TopKAttributes>(instruction)?.largest)?,
@@ -84,8 +86,15 @@ fn call_of(
         OpKind::RngGetAndUpdateState => random::get_and_update_state(instruction)?,
         OpKind::Infeed => feeds::infeed(instruction),
         OpKind::Outfeed => feeds::outfeed(computation, instruction),
+        OpKind::Send if devices.total() > 1 => collectives::send(computation, instruction, devices)?,
         OpKind::Send => feeds::send(computation, instruction)?,
+        OpKind::RecvDone if devices.total() > 1 => collectives::receive(instruction, devices)?,
         OpKind::RecvDone => feeds::receive(instruction)?,
+        OpKind::AllGather | OpKind::AllToAll | OpKind::CollectiveBroadcast | OpKind::CollectivePermute => {
+            collectives::exchange(computation, instruction, devices)?
+        }
+        OpKind::RaggedAllToAll => collectives::ragged_all_to_all(computation, instruction, devices)?,
+        OpKind::ReplicaId | OpKind::PartitionId => collectives::number(instruction),
         _ => return Ok(None),
     };
     let addresses = array_operands(computation, instruction).len() + arrays(&instruction.shape).len();

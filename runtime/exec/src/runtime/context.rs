@@ -1,6 +1,7 @@
 //! What a running program has at hand.
 
 use super::{
+    devices::Devices,
     feeds::{Channels, Feeds},
     random::RandomState,
 };
@@ -31,6 +32,8 @@ impl ProgramState {
 pub struct RunContext<'a> {
     threads: Option<&'a ThreadPool>,
     state: Option<&'a ProgramState>,
+    /// The devices that run the program together, and the number of this one.
+    device: Option<(&'a Devices, usize)>,
     failure: Mutex<Option<String>>,
 }
 
@@ -38,12 +41,23 @@ impl<'a> RunContext<'a> {
     /// A context whose parallel loops use `threads`, or the calling thread alone; operations that need a program's
     /// state fail.
     pub fn new(threads: Option<&'a ThreadPool>) -> Self {
-        Self { threads, state: None, failure: Mutex::new(None) }
+        Self { threads, state: None, device: None, failure: Mutex::new(None) }
     }
 
     /// A context of a program with this state.
     pub fn with_state(threads: Option<&'a ThreadPool>, state: &'a ProgramState) -> Self {
         Self { state: Some(state), ..Self::new(threads) }
+    }
+
+    /// The same on one of several devices.
+    #[must_use]
+    pub fn on_device(self, devices: &'a Devices, number: usize) -> Self {
+        Self { device: Some((devices, number)), ..self }
+    }
+
+    /// The devices that run the program together and the number of this one; `None` where it runs alone.
+    pub fn device(&self) -> Option<(&'a Devices, usize)> {
+        self.device
     }
 
     fn state(&self) -> Result<&'a ProgramState, String> {
@@ -65,8 +79,11 @@ impl<'a> RunContext<'a> {
         self.threads
     }
 
-    /// Reports a failure; only the first is kept.
+    /// Reports a failure; only the first is kept. Devices that run together fail together.
     pub fn fail(&self, message: String) {
+        if let Some((devices, number)) = self.device {
+            devices.fail(number, message.clone());
+        }
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
     }
 

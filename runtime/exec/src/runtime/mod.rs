@@ -6,8 +6,10 @@
 //!
 //! Descriptors are `#[repr(C)]` structures of 64-bit integers only, so that compiled code can hold them as constant arrays.
 
+pub mod collectives;
 mod context;
 pub mod custom_call;
+pub mod devices;
 pub mod feeds;
 pub mod fft;
 mod lapack;
@@ -40,14 +42,20 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_parallel_for", parallel::halo_parallel_for as *const ()),
             ("halo_custom_call", custom_call::halo_custom_call as *const ()),
             ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
+            ("halo_device_number", collectives::halo_device_number as *const ()),
+            ("halo_exchange", collectives::halo_exchange as *const ()),
             ("halo_fft", fft::halo_fft as *const ()),
+            ("halo_goes_on", collectives::halo_goes_on as *const ()),
             ("halo_infeed", feeds::halo_infeed as *const ()),
             ("halo_outfeed", feeds::halo_outfeed as *const ()),
+            ("halo_ragged_all_to_all", collectives::halo_ragged_all_to_all as *const ()),
             ("halo_receive", feeds::halo_receive as *const ()),
+            ("halo_receive_from_device", collectives::halo_receive_from_device as *const ()),
             ("halo_rng", random::halo_rng as *const ()),
             ("halo_rng_bit_generator", random::halo_rng_bit_generator as *const ()),
             ("halo_rng_get_and_update_state", random::halo_rng_get_and_update_state as *const ()),
             ("halo_send", feeds::halo_send as *const ()),
+            ("halo_send_to_device", collectives::halo_send_to_device as *const ()),
             ("halo_sort", sort::halo_sort as *const ()),
             ("halo_top_k", top_k::halo_top_k as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
