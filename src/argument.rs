@@ -9,6 +9,8 @@ use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal, NativeElement};
 use hlo::shape::{ArrayShape, Shape};
 
+use crate::buffer::Donated;
+
 /// An array in memory: row-major, without gaps, 64-bit sizes or Rust's own.
 #[derive(Clone, Copy, Debug)]
 pub struct ArrayRef<'a> {
@@ -66,6 +68,8 @@ impl ArrayRef<'_> {
 pub enum Leaf<'a> {
     /// An array.
     Array(ArrayRef<'a>),
+    /// An array that the program may overwrite.
+    Donated(&'a Donated),
     /// A token: nothing in memory.
     Token,
     /// Something that is no array in memory, for this reason.

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal, NativeElement};
@@ -79,6 +80,25 @@ impl Buffer {
         }
     }
 
+    /// Gives the buffer's memory to the program that takes it as an argument, which may overwrite it: a result that
+    /// `input_output_alias` puts in the place of this argument is then written there, and no memory is needed for it.
+    ///
+    /// This holds for buffers that a program returned ([`execute_buffers`](crate::Executable::execute_buffers),
+    /// [`result_buffers`](crate::Executable::result_buffers)), and of which no clone is left; memory that is shared is
+    /// copied, and so is a literal's.
+    pub fn donate(self) -> Donated {
+        Donated { buffer: self, is_taken: AtomicBool::new(false) }
+    }
+
+    /// The array as an argument.
+    fn array(&self) -> ArrayRef<'_> {
+        ArrayRef {
+            element_type: self.element_type(),
+            sizes: Sizes::Signed(&self.shape.dimensions),
+            address: self.bytes().as_ptr(),
+        }
+    }
+
     /// The array on the host: a copy, unless the buffer came from a literal.
     ///
     /// # Errors
@@ -119,11 +139,42 @@ impl fmt::Debug for Buffer {
 // SAFETY: the memory holds the shape's bytes and lives as long as the buffer.
 unsafe impl Argument for Buffer {
     fn for_each_leaf(&self, visit: &mut dyn FnMut(Leaf<'_>)) {
-        visit(Leaf::Array(ArrayRef {
-            element_type: self.element_type(),
-            sizes: Sizes::Signed(&self.shape.dimensions),
-            address: self.bytes().as_ptr(),
-        }));
+        visit(Leaf::Array(self.array()));
+    }
+}
+
+/// A buffer given up for a result to be written over it: see [`Buffer::donate`].
+#[derive(Debug)]
+pub struct Donated {
+    buffer: Buffer,
+    /// Whether a call has it: no other call may.
+    is_taken: AtomicBool,
+}
+
+impl Donated {
+    /// The array as an argument.
+    pub(crate) fn array(&self) -> ArrayRef<'_> {
+        self.buffer.array()
+    }
+
+    /// The buffer, for writing, if nothing else refers to its memory.
+    ///
+    /// # Errors
+    /// For a buffer that an earlier call has taken.
+    pub(crate) fn take(&self) -> Result<Option<Buffer>, &'static str> {
+        let Memory::Pooled(memory) = &self.buffer.memory else { return Ok(None) };
+        if self.is_taken.swap(true, Ordering::AcqRel) {
+            return Err("it was donated to an earlier call");
+        }
+        // No other reference can appear: this is the only one, and it is not handed out.
+        Ok((Arc::strong_count(memory) == 1).then(|| self.buffer.clone()))
+    }
+}
+
+// SAFETY: as for the buffer.
+unsafe impl Argument for Donated {
+    fn for_each_leaf(&self, visit: &mut dyn FnMut(Leaf<'_>)) {
+        visit(Leaf::Donated(self));
     }
 }
 
@@ -200,7 +251,7 @@ mod tests {
         (&buffer,).for_each(&mut |leaf| match leaf {
             // SAFETY: the buffer is alive.
             Leaf::Array(array) => seen = unsafe { array.address.cast::<f32>().read() },
-            Leaf::Token | Leaf::Unusable(_) => panic!("{leaf:?}"),
+            Leaf::Donated(_) | Leaf::Token | Leaf::Unusable(_) => panic!("{leaf:?}"),
         });
         assert_eq!(seen, 7.);
     }

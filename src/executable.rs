@@ -70,6 +70,8 @@ pub struct MemoryUse {
     pub temporaries: usize,
     /// Constants.
     pub constants: usize,
+    /// Those of the results that are written over arguments, and need no memory of their own if these are donated.
+    pub aliased: usize,
     /// The object files of the machine code.
     pub code: usize,
 }
@@ -83,6 +85,8 @@ pub(crate) struct Interface {
     pub parameters: Vec<Option<ArrayShape>>,
     /// Shapes of the results' leaves; tokens have none.
     pub outputs: Vec<Option<Arc<ArrayShape>>>,
+    /// For each leaf of the results, the parameters' leaf whose memory it takes over.
+    pub aliases: Vec<Option<usize>>,
     /// Bytes of temporary memory.
     pub arena_size: usize,
     /// Values that the code reads.
@@ -115,6 +119,7 @@ impl Interface {
             program_shape: interface.program_shape,
             parameters: interface.parameters,
             outputs: interface.outputs.into_iter().map(|shape| shape.map(without_layout)).collect(),
+            aliases: interface.aliases,
             arena_size: interface.arena_size,
             constants,
             cost: interface.cost,
@@ -265,6 +270,13 @@ impl Executable {
             results: interface.outputs.iter().flatten().map(|shape| shape.byte_size()).sum(),
             temporaries: interface.arena_size,
             constants: interface.constants.iter().map(|constant| constant.bytes().len()).sum(),
+            aliased: interface
+                .aliases
+                .iter()
+                .flatten()
+                .filter_map(|&leaf| interface.parameters.get(leaf)?.as_ref())
+                .map(ArrayShape::byte_size)
+                .sum(),
             code: self.inner.objects.iter().map(Vec::len).sum(),
         }
     }

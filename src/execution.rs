@@ -92,8 +92,13 @@ impl Frame<'_> {
         self.memory.as_mut().map_or(&mut [], |memory| &mut memory.table)
     }
 
-    /// Puts the arguments' addresses into the table.
-    fn set_arguments(&mut self, arguments: &dyn Arguments) -> Result<(), Error> {
+    /// Puts the arguments' addresses into the table. Donated buffers that results are to be written over go to `taken`, by
+    /// parameter leaf.
+    fn set_arguments(
+        &mut self,
+        arguments: &dyn Arguments,
+        mut taken: Option<&mut Vec<(usize, Buffer)>>,
+    ) -> Result<(), Error> {
         let executable = self.executable;
         let expected = &executable.interface.parameters;
         let table = self.table();
@@ -103,6 +108,22 @@ impl Frame<'_> {
             let number = count;
             count += 1;
             let (Some(shape), Some(slot)) = (expected.get(number), table.get_mut(2 + number)) else { return };
+            let leaf = match leaf {
+                Leaf::Donated(donated) => {
+                    let array = Leaf::Array(donated.array());
+                    match taken.as_mut().filter(|_| executable.interface.aliases.contains(&Some(number))) {
+                        None => array,
+                        Some(taken) => match donated.take() {
+                            Ok(buffer) => {
+                                taken.extend(buffer.map(|buffer| (number, buffer)));
+                                array
+                            }
+                            Err(reason) => Leaf::Unusable(reason),
+                        },
+                    }
+                }
+                other => other,
+            };
             match (leaf, shape) {
                 (Leaf::Array(array), Some(shape)) if array.has_shape(shape) => *slot = array.address.cast_mut().cast(),
                 (Leaf::Token | Leaf::Array(_), None) => *slot = ptr::null_mut(),
@@ -126,16 +147,32 @@ impl Frame<'_> {
         }
     }
 
-    /// Puts the address of result `number` into the table.
-    fn set_output(&mut self, number: usize, address: *mut u8) {
-        let position = self.executable.first_output() + number;
+    /// Puts the address of result `number` into the table. If the result takes the place of an argument, that becomes the
+    /// argument's, with what the argument is.
+    ///
+    /// # Safety
+    /// The arguments must be set and readable, and the address must be that of as much memory as the result needs, which
+    /// nothing else refers to.
+    unsafe fn set_output(&mut self, number: usize, address: *mut u8) {
+        let executable = self.executable;
+        let position = executable.first_output() + number;
         if let Some(slot) = self.table().get_mut(position) {
+            *slot = address.cast();
+        }
+        let Some(parameter) = executable.interface.aliases.get(number).copied().flatten() else { return };
+        let size = executable.interface.parameters.get(parameter).and_then(Option::as_ref).map(ArrayShape::byte_size);
+        if let (Some(size), Some(slot)) = (size, self.table().get_mut(2 + parameter)) {
+            // SAFETY: the argument has its parameter's shape, which is the result's; the caller answers for the rest.
+            unsafe { ptr::copy_nonoverlapping(slot.cast::<u8>().cast_const(), address, size) };
             *slot = address.cast();
         }
     }
 
     /// Puts the addresses of places for all results into the table.
-    fn set_results(&mut self, results: &mut dyn Results) -> Result<(), Error> {
+    ///
+    /// # Safety
+    /// As for [`Self::set_output`].
+    unsafe fn set_results(&mut self, results: &mut dyn Results) -> Result<(), Error> {
         let expected = &self.executable.interface.outputs;
         let mut count = 0;
         let mut failure = None;
@@ -145,7 +182,8 @@ impl Frame<'_> {
             let Some(shape) = expected.get(number) else { return };
             match (place, shape) {
                 (Place::Array(target), Some(shape)) if target.array.has_shape(shape) => {
-                    self.set_output(number, target.address);
+                    // SAFETY: the place is writable by contract, and has the result's shape.
+                    unsafe { self.set_output(number, target.address) };
                 }
                 (Place::Token | Place::Array(_), None) => {}
                 (Place::Unusable(reason), _) => {
@@ -194,8 +232,15 @@ impl Frame<'_> {
 trait ResultMemory: Sized + Send {
     type Value;
 
-    /// Memory for the results of a call.
-    fn reserve(frame: &mut Frame<'_>) -> Result<Self, Error>;
+    /// Whether results may be donated arguments.
+    const TAKES_DONATED: bool;
+
+    /// Memory for the results of a call: of those that take the place of an argument, the one in `taken`, which has
+    /// donated buffers by parameter leaf.
+    ///
+    /// # Safety
+    /// The arguments must be set and live.
+    unsafe fn reserve(frame: &mut Frame<'_>, taken: Vec<(usize, Buffer)>) -> Result<Self, Error>;
 
     /// The results, all of which have been written.
     fn into_value(self, interface: &Interface) -> Result<Self::Value, Error>;
@@ -207,14 +252,17 @@ struct LiteralResults(Vec<Option<AlignedBytes>>);
 impl ResultMemory for LiteralResults {
     type Value = Literal;
 
-    fn reserve(frame: &mut Frame<'_>) -> Result<Self, Error> {
+    const TAKES_DONATED: bool = false;
+
+    unsafe fn reserve(frame: &mut Frame<'_>, _: Vec<(usize, Buffer)>) -> Result<Self, Error> {
         let interface = &frame.executable.interface;
         let mut outputs = Vec::with_capacity(interface.outputs.len());
         for (number, shape) in interface.outputs.iter().enumerate() {
             // The program writes every byte.
             let mut bytes = shape.as_ref().map(|shape| literal::reserve(shape.byte_size())).transpose()?;
             if let Some(bytes) = &mut bytes {
-                frame.set_output(number, bytes.as_mut_ptr());
+                // SAFETY: the arguments are set and live; the bytes are new.
+                unsafe { frame.set_output(number, bytes.as_mut_ptr()) };
             }
             outputs.push(bytes);
         }
@@ -243,15 +291,23 @@ struct BufferResults(Vec<Buffer>);
 impl ResultMemory for BufferResults {
     type Value = Vec<Buffer>;
 
-    fn reserve(frame: &mut Frame<'_>) -> Result<Self, Error> {
+    const TAKES_DONATED: bool = true;
+
+    unsafe fn reserve(frame: &mut Frame<'_>, mut taken: Vec<(usize, Buffer)>) -> Result<Self, Error> {
         let executable = frame.executable;
         let mut buffers = Vec::with_capacity(executable.interface.outputs.len());
         for (number, shape) in executable.interface.outputs.iter().enumerate() {
-            if let Some(shape) = shape {
-                let memory = executable.client.inner.memory.allocate(shape.byte_size())?;
-                frame.set_output(number, memory.as_ptr());
-                buffers.push(Buffer::pooled(Arc::clone(shape), memory));
+            let Some(shape) = shape else { continue };
+            let alias = executable.interface.aliases.get(number).copied().flatten();
+            if let Some(place) = taken.iter().position(|&(parameter, _)| Some(parameter) == alias) {
+                // The address that the table has for the argument.
+                buffers.push(taken.swap_remove(place).1);
+                continue;
             }
+            let memory = executable.client.inner.memory.allocate(shape.byte_size())?;
+            // SAFETY: the arguments are set and live; the memory is new.
+            unsafe { frame.set_output(number, memory.as_ptr()) };
+            buffers.push(Buffer::pooled(Arc::clone(shape), memory));
         }
         Ok(BufferResults(buffers))
     }
@@ -270,8 +326,10 @@ struct Call<'e, R> {
 impl<'e, R: ResultMemory> Call<'e, R> {
     fn new(executable: &'e ExecutableInner, arguments: &dyn Arguments) -> Result<Self, Error> {
         let mut frame = executable.frame()?;
-        frame.set_arguments(arguments)?;
-        let results = R::reserve(&mut frame)?;
+        let mut taken = Vec::new();
+        frame.set_arguments(arguments, R::TAKES_DONATED.then_some(&mut taken))?;
+        // SAFETY: the arguments are set, and the caller has them.
+        let results = unsafe { R::reserve(&mut frame, taken)? };
         Ok(Call { frame, results })
     }
 
@@ -304,6 +362,7 @@ impl Drop for Ending<'_> {
 fn text_of_leaf(leaf: &Leaf<'_>) -> Result<String, &'static str> {
     match leaf {
         Leaf::Array(array) => Ok(shape_text(&array.shape())),
+        Leaf::Donated(donated) => Ok(shape_text(&donated.array().shape())),
         Leaf::Token => Ok("token[]".to_string()),
         Leaf::Unusable(reason) => Err(reason),
     }
@@ -401,7 +460,7 @@ impl Executable {
     ///
     /// The memory comes from the client's pool, which reuses that of buffers no longer used: of large results, this is faster
     /// than [`execute`](Self::execute). An argument that is passed by value is given up, and its memory is in the pool again
-    /// when the call returns.
+    /// when the call returns. A result that takes the place of a [donated](Buffer::donate) argument is that buffer.
     ///
     /// # Errors
     /// As for [`execute`](Self::execute).
@@ -423,8 +482,9 @@ impl Executable {
     /// clone is in use.
     pub fn execute_into(&self, arguments: impl Arguments, mut results: impl Results) -> Result<(), Error> {
         let mut frame = self.alone()?.frame()?;
-        frame.set_arguments(&arguments)?;
-        frame.set_results(&mut results)?;
+        frame.set_arguments(&arguments, None)?;
+        // SAFETY: the arguments are set and live, and results do not overlap anything by contract.
+        unsafe { frame.set_results(&mut results)? };
         // SAFETY: `arguments` and `results` live until the end of this function.
         unsafe { frame.run(None) }
     }

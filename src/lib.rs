@@ -61,6 +61,9 @@
 //! # Ok::<(), halo::Error>(())
 //! ```
 //!
+//! A step that returns new values of its arguments can write them over the old ones: the program says which result takes the
+//! place of which argument (`input_output_alias`), and the caller gives these up with [`Buffer::donate`].
+//!
 //! [`Executable::execute_async`] returns at once with a [`Pending`] result, which is a future too. An executable is shared
 //! between threads by reference or by clone.
 //!
@@ -116,7 +119,7 @@ mod serialized;
 mod source;
 
 pub use argument::{Argument, Arguments, ArrayRef, Leaf, Sizes, View};
-pub use buffer::Buffer;
+pub use buffer::{Buffer, Donated};
 #[cfg(feature = "compiler")]
 pub use cache::CompilationCache;
 pub use client::{Client, ClientOptions};
@@ -130,7 +133,7 @@ pub use hlo::graph::Module;
 /// HLO text: read into modules, and written.
 #[cfg(feature = "compiler")]
 pub mod text {
-    pub use hlo_text::{Error, Errors, PrintOptions, print, print_with, read};
+    pub use hlo_text::{Error, Errors, TextOptions, print, print_with, read};
 }
 pub use exec::runtime::ProgramState;
 pub use half::{bf16, f16};

@@ -42,6 +42,7 @@ impl Executable {
         writer.list(&interface.outputs, |writer, shape| {
             writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
         });
+        writer.list(&interface.aliases, |writer, alias| writer.number(alias.map_or(0, |leaf| leaf as u64 + 1)));
         writer.number(interface.arena_size as u64);
         writer.list(&interface.constants, Writer::literal);
         let Cost { flops, transcendentals, bytes_accessed } = interface.cost;
@@ -108,6 +109,9 @@ impl Saved {
         let optional = |reader: &mut Reader<'_>| Ok(reader.list(16, Reader::array_shape)?.pop());
         let parameters = reader.list(8, optional)?;
         let outputs = reader.list(8, optional)?.into_iter().map(|shape| shape.map(Arc::new)).collect();
+        let alias =
+            |reader: &mut Reader<'_>| Ok(usize::try_from(reader.number()?).ok().and_then(|it| it.checked_sub(1)));
+        let aliases = reader.list(8, alias)?;
         let arena_size = usize::try_from(reader.number()?).map_err(|error| error.to_string())?;
         let constants = reader.list(16, Reader::literal)?;
         let cost =
@@ -117,7 +121,7 @@ impl Saved {
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
         let interface =
-            Interface { program_shape, parameters, outputs, arena_size, constants, cost, devices, communicates };
+            Interface { program_shape, parameters, outputs, aliases, arena_size, constants, cost, devices, communicates };
         Ok(Saved { interface, objects, machine })
     }
 }

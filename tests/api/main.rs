@@ -4,6 +4,7 @@ mod broadcasting;
 mod calls;
 mod devices;
 mod documents;
+mod donation;
 mod every_operation;
 mod examples;
 mod running;

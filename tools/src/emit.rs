@@ -307,7 +307,7 @@ fn show(input: Input<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<
 
 /// The fused program, with the size of its temporary memory.
 fn fusions(module: graph::Module) -> String {
-    let arena = passes::assign_buffers::assign_buffers(module.entry()).arena_size;
+    let arena = passes::assign_buffers::assign_buffers(module.entry(), &[]).arena_size;
     format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&module))
 }
 

@@ -36,6 +36,8 @@ pub struct LoadOptions {
     pub devices: Option<usize>,
     /// How long devices wait for others that still compute.
     pub collective_time_limit: Option<Duration>,
+    /// Whether results get memory of their own although the program wants them in the place of arguments.
+    pub without_aliases: bool,
 }
 
 impl LoadOptions {
@@ -69,6 +71,9 @@ impl LoadedProgram {
             fill::fill_elided(&mut module)?;
         }
         let devices = devices_for(&mut module, options.devices)?;
+        if options.without_aliases {
+            module.input_output_aliases.clear();
+        }
         let mut phases = vec![("read".to_string(), start.elapsed())];
         let mut arena_bytes = None;
         let executable = match engine {

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use hlo::aliases::{AliasError, aliased_parameters};
 use hlo::graph::{FileLocation, InputOutputAlias, Module, SourceTables, StackFrame};
 use hlo::shape::{ProgramShape, Shape};
 
@@ -18,7 +19,9 @@ pub(crate) fn import(module: &mut Module, ast: &ast::ModuleNode<'_>, source: Sou
     for attribute in &ast.attributes {
         match attribute.key {
             "entry_computation_layout" => module.entry_layout = Some(entry_layout(source, attribute.value)?),
-            "input_output_alias" => module.input_output_aliases = aliases(source, attribute.value)?,
+            "input_output_alias" => {
+                module.input_output_aliases = aliases(source, attribute.value, &module.entry().program_shape())?
+            }
             key => module.annotations.push((key.to_string(), attribute.value.to_string())),
         }
     }
@@ -37,10 +40,12 @@ fn entry_layout(source: SourceLines<'_>, text: &str) -> Result<ProgramShape, Err
     Ok(ProgramShape { parameters, result: first_shape(source, pair)? })
 }
 
-fn aliases(source: SourceLines<'_>, text: &str) -> Result<Vec<InputOutputAlias>, Error> {
+fn aliases(source: SourceLines<'_>, text: &str, program: &ProgramShape) -> Result<Vec<InputOutputAlias>, Error> {
     let pair = grammar::read_all(Rule::aliases, source, text)?;
     let mut aliases = Vec::new();
+    let mut places = Vec::new();
     for entry in pair.into_inner().filter(|inner| inner.as_rule() == Rule::alias) {
+        places.push(source.location_of(entry.as_str()));
         let mut indices = Vec::new();
         let mut parameter = 0;
         let mut must_alias = false;
@@ -57,6 +62,12 @@ fn aliases(source: SourceLines<'_>, text: &str) -> Result<Vec<InputOutputAlias>,
         let parameter_index = indices.next().unwrap_or_default();
         aliases.push(InputOutputAlias { output_index, parameter, parameter_index, must_alias });
     }
+    aliased_parameters(&aliases, program).map_err(|AliasError { alias, expected, found }| Error::Attribute {
+        at: places.swap_remove(alias),
+        key: "input_output_alias".into(),
+        expected,
+        found,
+    })?;
     Ok(aliases)
 }
 

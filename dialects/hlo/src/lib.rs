@@ -12,6 +12,7 @@
 /// Symbol of the entry function of a program, in MLIR and in machine code.
 pub const ENTRY_SYMBOL: &str = "main";
 
+pub mod aliases;
 pub mod attributes;
 pub mod buffers;
 pub mod builder;

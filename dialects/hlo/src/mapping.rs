@@ -59,11 +59,8 @@ impl WorkMapping<'_> {
         };
         let (bounds, lanes) = (self.bounds(0), i64::from(first.lanes));
         let extent = bounds.upper - bounds.lower + 1;
-        match extent % lanes {
-            0 => extent / lanes,
-            _ if self.overlap => extent / lanes + 1,
-            _ => 1,
-        }
+        // What is left of the last vector is an iteration.
+        (extent + lanes - 1) / lanes
     }
 
     /// Whether the outermost loop is handed to several threads.

@@ -233,4 +233,23 @@ impl<'c> OpBuilder<'c> {
         self.operation("scf.while", &[], &[], &[], vec![before, after]);
         Ok(())
     }
+
+    /// `scf.while` that carries its condition: `body` runs while it is true and returns the next one.
+    ///
+    /// # Errors
+    /// Those of `body`.
+    pub fn while_true<E>(
+        &self,
+        condition: Value<'c>,
+        body: impl FnOnce(&Self) -> Result<Value<'c>, E>,
+    ) -> Result<(), E> {
+        let r#type = self.integer_type(1);
+        let before = self.region(&[r#type], |builder, arguments| {
+            builder.effect("scf.condition", &[arguments[0]], &[]);
+            Ok(())
+        })?;
+        let after = self.branch("scf.yield", |builder| Ok(vec![body(builder)?]))?;
+        self.operation("scf.while", &[condition], &[], &[], vec![before, after]);
+        Ok(())
+    }
 }

@@ -8,12 +8,14 @@ use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, GraphError};
 use hlo::literal::Literal;
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
-use melior::ir::attribute::{ArrayAttribute, Attribute, DictionaryAttribute, IntegerAttribute, TypeAttribute};
+use melior::ir::attribute::{
+    ArrayAttribute, Attribute, DenseI64ArrayAttribute, DictionaryAttribute, IntegerAttribute, TypeAttribute,
+};
 use melior::ir::r#type::IntegerType;
 use melior::ir::{AttributeLike, Identifier, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
-use passes::assign_buffers::BufferAssignment;
+use passes::assign_buffers::{Buffer, BufferAssignment};
 
 /// Name of the module attribute.
 pub const INTERFACE: &str = "hlo.interface";
@@ -27,6 +29,8 @@ pub struct Interface {
     pub parameters: Vec<Option<ArrayShape>>,
     /// Shapes of the results' leaves; only arrays have one.
     pub outputs: Vec<Option<ArrayShape>>,
+    /// For each leaf of the result, the parameters' leaf whose place it takes.
+    pub aliases: Vec<Option<usize>>,
     /// Bytes of temporary memory.
     pub arena_size: usize,
     /// Values that the code reads.
@@ -50,12 +54,27 @@ impl Interface {
         entry: &Computation,
         assignment: &BufferAssignment,
     ) -> Result<Self, GraphError> {
-        let BufferAssignment { arena_size, mut parameters, mut outputs, constants, .. } = assignment.clone();
+        let BufferAssignment { arena_size, mut parameters, mut outputs, constants, places, .. } = assignment.clone();
+        let aliases = places.iter().map(|place| match place.buffer {
+            Buffer::Parameter(number) => Some(number as usize),
+            Buffer::Arena | Buffer::Constant(_) | Buffer::Output(_) => None,
+        });
+        let aliases = aliases.collect();
         declare_dimensions(&mut parameters, program_shape.parameters.iter());
         declare_dimensions(&mut outputs, std::iter::once(&program_shape.result));
         let cost = Cost::of(entry)?;
         let (devices, communicates) = (DeviceCount::ONE, false);
-        Ok(Interface { program_shape, parameters, outputs, arena_size, constants, cost, devices, communicates })
+        Ok(Interface {
+            program_shape,
+            parameters,
+            outputs,
+            aliases,
+            arena_size,
+            constants,
+            cost,
+            devices,
+            communicates,
+        })
     }
 
     /// Writes the interface to the module that is rewritten.
@@ -80,10 +99,12 @@ impl Interface {
             .iter()
             .map(|literal| dialect::literal_attribute(context, literal))
             .collect::<Result<_, DialectError>>()?;
-        let entries: [(&str, Attribute<'c>); 11] = [
+        let aliases: Vec<i64> = self.aliases.iter().map(|alias| alias.map_or(-1, |leaf| leaf as i64)).collect();
+        let entries: [(&str, Attribute<'c>); 12] = [
             ("program_shape", TypeAttribute::new(dialect::signature_type(context, &self.program_shape)?).into()),
             ("parameters", shapes(&self.parameters)?),
             ("outputs", shapes(&self.outputs)?),
+            ("aliases", DenseI64ArrayAttribute::new(context, &aliases).into()),
             ("arena_size", number(self.arena_size as u64)),
             ("constants", ArrayAttribute::new(context, &constants).into()),
             ("flops", number(self.cost.flops)),
@@ -122,11 +143,19 @@ impl Interface {
                 .collect()
         };
         let constants = attributes::elements(find("constants")?).ok_or_else(|| wrong("constants"))?;
+        let parameters = shapes("parameters")?;
+        let outputs = shapes("outputs")?;
+        let aliases = attributes::integers(find("aliases")?).filter(|aliases| aliases.len() == outputs.len());
+        let aliases = aliases.ok_or_else(|| wrong("aliases"))?;
+        if aliases.iter().any(|&alias| alias >= parameters.len() as i64) {
+            return Err(wrong("aliases"));
+        }
         let signature = attributes::r#type(find("program_shape")?).ok_or_else(|| wrong("program_shape"))?;
         Ok(Interface {
             program_shape: dialect::signature_of(signature)?,
-            parameters: shapes("parameters")?,
-            outputs: shapes("outputs")?,
+            parameters,
+            outputs,
+            aliases: aliases.into_iter().map(|alias| usize::try_from(alias).ok()).collect(),
             arena_size: number("arena_size")? as usize,
             constants: constants
                 .into_iter()

@@ -169,7 +169,11 @@ impl<'m, 'c> Work<'m, 'c> {
         })?;
         if rest > 0 {
             let tail = Interval::new(piece.lower + count * width, piece.upper);
-            emitter.loop_over(tail, Vec::new(), &mut |emitter, position, _| {
+            let lower = [emitter.scope.constant(tail.lower)];
+            let mut upper = vec![emitter.scope.constant(tail.upper + 1)];
+            // Nothing, unless iteration `count` is in the range.
+            upper.extend(range.map(|(_, end)| (end - count) * width + tail.lower));
+            emitter.loop_between(&lower, &upper, 1, tail, Vec::new(), &mut |emitter, position, _| {
                 self.each_item(emitter, &[outer, &[position]].concat(), body).map(|()| Vec::new())
             })?;
         }

@@ -61,8 +61,8 @@ pub(crate) struct Kernel<'k, 'c> {
     pub(crate) outputs: &'k [(&'k ArrayShape, Slice)],
     pub(crate) mapping: &'k WorkMapping<'c>,
     pub(crate) cost: i64,
-    /// Whether an output shares bytes with another array.
-    pub(crate) aliases: bool,
+    /// Whether each input and output shares bytes with another array, of which at least one is written.
+    pub(crate) shared: &'k [bool],
 }
 
 impl<'c> Program<'_, 'c> {
@@ -107,8 +107,8 @@ impl<'c> Program<'_, 'c> {
         let is_parallel = kernel.mapping.is_parallel();
         let shapes: Vec<&ArrayShape> = kernel.inputs.iter().chain(kernel.outputs).map(|(shape, _)| *shape).collect();
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
-        let noalias = if kernel.aliases { "{}" } else { "{llvm.noalias}" };
-        let mut argument_attributes = vec![noalias; types.len()];
+        let mut argument_attributes: Vec<&str> =
+            kernel.shared.iter().map(|&is_shared| if is_shared { "{}" } else { "{llvm.noalias}" }).collect();
         if is_parallel {
             types.extend([builder.index_type; 2]);
             argument_attributes.extend(["{}"; 2]);

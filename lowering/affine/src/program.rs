@@ -23,7 +23,7 @@ use melior::ir::{Location, Module};
 use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
-use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
+use passes::assign_buffers::{Buffer, BufferAssignment, ComputationBuffers, Slice, exchanged_slice};
 use passes::fuse::{is_alias, is_expensive};
 
 use crate::elemental::instruction_location;
@@ -367,12 +367,8 @@ impl<'c> Program<'_, 'c> {
             return self.library_call(computation, buffers, id, memory);
         }
         let output_slices = &buffers.values[id.index()];
-        let in_place = instruction
-            .operands
-            .iter()
-            .flat_map(|operand| &buffers.values[operand.index()])
-            .any(|input| output_slices.iter().any(|output| overlap(*input, *output)));
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
+        let shared = shared_arrays(&inputs, &outputs);
         match instruction.kind {
             OpKind::Scatter => {
                 for (number, output) in output_slices.iter().enumerate().take(scatter_inputs(instruction)) {
@@ -398,7 +394,6 @@ impl<'c> Program<'_, 'c> {
                 &single
             }
         };
-        let aliases = in_place || overlap_each_other(&outputs);
         let structure = self.number_of(structure(body));
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
         for mapping in mappings {
@@ -412,8 +407,8 @@ impl<'c> Program<'_, 'c> {
                 _ => (Code::Loops(body), cost(self.builder.context(), body) / mappings.len() as i64),
             };
             let WorkMapping { map, dimensions, inner_lanes, overlap } = mapping;
-            let key = format!("kernel {structure} {aliases} {map} {dimensions:?} {inner_lanes} {overlap}");
-            let kernel = Kernel { key, code, inputs: &inputs, outputs: &outputs, mapping, cost, aliases };
+            let key = format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap}");
+            let kernel = Kernel { key, code, inputs: &inputs, outputs: &outputs, mapping, cost, shared: &shared };
             self.call_kernel(instruction, &kernel, memory)?;
         }
         self.builder.set_location(outer);
@@ -480,17 +475,24 @@ impl<'c> Program<'_, 'c> {
         assignment: &BufferAssignment,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
-        let slices = &assignment.entry.values[entry.root.index()];
-        let places: Vec<Slice> = slices
+        let shape = &entry.root().shape;
+        let mut results = assignment.entry.values[entry.root.index()].clone();
+        // First those that may be read from an argument that another takes the place of.
+        let is_own = |place: &Slice| matches!(place.buffer, Buffer::Output(_));
+        let own: Vec<Slice> = assignment
+            .places
             .iter()
-            .enumerate()
-            .map(|(number, slice)| Slice {
-                buffer: passes::assign_buffers::Buffer::Output(number as u32),
-                offset: 0,
-                size: slice.size,
-            })
+            .zip(&results)
+            .map(|(&place, &it)| if is_own(&place) { place } else { it })
             .collect();
-        self.copy(&entry.root().shape, slices, &places, memory);
+        self.copy(shape, &results, &own, memory);
+        let mut kept = own.clone();
+        for (&number, &slice) in &assignment.exchange {
+            kept[number] = slice;
+        }
+        self.copy(shape, &own, &kept, memory);
+        results = kept;
+        self.copy(shape, &results, &assignment.places, memory);
         Ok(())
     }
 
@@ -508,30 +510,60 @@ impl<'c> Program<'_, 'c> {
             return Err(LoweringError::bug("while without two computations"));
         };
         let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("while without buffers"))?;
-        let exchange = buffers.exchange.get(&id);
         let [condition_buffers, body_buffers] = &nested[..] else {
             return Err(LoweringError::bug("while without buffers of two computations"));
         };
-        self.builder.while_loop(
-            |_| {
-                self.computation(condition, condition_buffers, memory)?;
-                let arrays = self.arrays(condition.root(), &condition_buffers.values[condition.root.index()], memory);
-                let holds = self.load_pred(arrays.first())?;
-                Ok(if self.options.devices.total() > 1 { self.unless_failed(holds, memory) } else { holds })
-            },
-            |_| {
-                self.computation(body, body_buffers, memory)?;
-                let mut results = body_buffers.values[body.root.index()].clone();
-                let mut kept = results.clone();
-                for (&number, &slice) in exchange.into_iter().flatten() {
-                    kept[number] = slice;
-                }
-                self.copy(&instruction.shape, &results, &kept, memory);
-                results = kept;
-                self.copy(&instruction.shape, &results, state, memory);
-                Ok(())
-            },
-        )
+        let exchange = buffers.exchange.get(&id);
+        let alternating = buffers.alternating.get(&id).filter(|leaves| !leaves.is_empty());
+        let holds = |buffers: &ComputationBuffers| {
+            self.computation(condition, buffers, memory)?;
+            let arrays = self.arrays(condition.root(), &buffers.values[condition.root.index()], memory);
+            let holds = self.load_pred(arrays.first())?;
+            Ok::<_, LoweringError>(if self.options.devices.total() > 1 { self.unless_failed(holds, memory) } else { holds })
+        };
+        let iteration = |buffers: &ComputationBuffers, pairs: &[(Slice, Slice)]| {
+            self.computation(body, buffers, memory)?;
+            let results = &buffers.values[body.root.index()];
+            let mut kept = results.clone();
+            let mut next = state.clone();
+            for (&number, &slice) in exchange.into_iter().flatten() {
+                kept[number] = exchanged_slice(slice, pairs);
+            }
+            for &number in alternating.into_iter().flatten() {
+                next[number] = results[number];
+            }
+            self.copy(&instruction.shape, results, &kept, memory);
+            self.copy(&instruction.shape, &kept, &next, memory);
+            Ok(())
+        };
+        let Some(alternating) = alternating else {
+            return self.builder.while_loop(|_| holds(condition_buffers), |_| iteration(body_buffers, &[]));
+        };
+        // Two iterations, the second from where the first leaves the state to where that found it.
+        let mut other_state = state.clone();
+        let mut pairs = Vec::with_capacity(alternating.len());
+        for &number in alternating {
+            other_state[number] = body_buffers.values[body.root.index()][number];
+            pairs.push((state[number], other_state[number]));
+        }
+        let other_condition = condition_buffers.exchanged(&pairs);
+        let other_body = body_buffers.exchanged(&pairs);
+        let builder = self.builder;
+        let first = holds(condition_buffers)?;
+        builder.while_true(first, |_| {
+            iteration(body_buffers, &[])?;
+            let goes_on = holds(&other_condition)?;
+            let next =
+                builder.if_else(goes_on, &[builder.integer_type(1)], |_, goes_on| -> Result<Vec<Value<'c>>> {
+                    if goes_on {
+                        iteration(&other_body, &pairs)?;
+                        return Ok(vec![holds(condition_buffers)?]);
+                    }
+                    self.copy(&instruction.shape, &other_state, state, memory);
+                    Ok(vec![builder.constant_integer(builder.integer_type(1), 0)])
+                })?;
+            next.first().copied().ok_or_else(|| LoweringError::bug("a branch without its value"))
+        })
     }
 
     /// The condition of a loop, false in an execution that has failed: what other devices did not send may be what would
@@ -586,9 +618,19 @@ impl<'c> Program<'_, 'c> {
     }
 }
 
-/// Whether two of some arrays share bytes.
-fn overlap_each_other(arrays: &[(&ArrayShape, Slice)]) -> bool {
-    arrays.iter().enumerate().any(|(number, (_, a))| arrays[..number].iter().any(|(_, b)| overlap(*a, *b)))
+/// Whether each of a kernel's arrays shares bytes with another, of which at least one is written.
+fn shared_arrays(inputs: &[(&ArrayShape, Slice)], outputs: &[(&ArrayShape, Slice)]) -> Vec<bool> {
+    let mut shared = vec![false; inputs.len() + outputs.len()];
+    for (number, (_, output)) in outputs.iter().enumerate() {
+        let output_place = inputs.len() + number;
+        for (place, (_, other)) in inputs.iter().chain(&outputs[..number]).enumerate() {
+            if overlap(*output, *other) {
+                shared[place] = true;
+                shared[output_place] = true;
+            }
+        }
+    }
+    shared
 }
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.

@@ -4,7 +4,7 @@
 //! block's terminator says it for them. The function says how large the arena is. Constants are numbered by the
 //! slices of the operations that make them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hlo::buffers::{Buffer, Slice};
 use hlo::dialect::{self, DialectError};
@@ -12,13 +12,14 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
-use melior::ir::attribute::{ArrayAttribute, Attribute, IntegerAttribute};
+use melior::ir::attribute::{ArrayAttribute, Attribute, DenseI64ArrayAttribute, IntegerAttribute};
 use melior::ir::operation::OperationLike;
 use melior::ir::r#type::IntegerType;
 use melior::ir::{BlockLike, BlockRef, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 
+use super::planner::result_places;
 use super::{BufferAssignment, ComputationBuffers};
 
 /// Attribute of an operation: `#hlo.slices` of the leaves of its result.
@@ -27,9 +28,18 @@ pub const SLICES: &str = "hlo.slices";
 /// Attribute of a block's terminator: `#hlo.slices` for each argument of the block.
 pub const PARAMETER_SLICES: &str = "hlo.parameter_slices";
 
-/// Attribute of a `while` whose body permutes its state, `#hlo.slices`: where each leaf of the result is kept that
-/// another leaf's copy would overwrite too early, and `none` for the others.
+/// Attribute of a `while` whose body permutes its state, and of the entry function's terminator where results permute
+/// arguments, `#hlo.slices`: where each leaf of the result is kept that another leaf's copy would overwrite too early, and
+/// `none` for the others.
 pub const EXCHANGE: &str = "hlo.exchange_slices";
+
+/// Attribute of a `while`: numbers of the leaves of its state that two places hold in turns, that of the `while` and that of
+/// the body's result.
+pub const ALTERNATING: &str = "hlo.alternating_leaves";
+
+/// Attribute of the entry function's terminator, `#hlo.slices`: where the leaves of the result are to be, if some take the
+/// place of arguments.
+pub const RESULT_SLICES: &str = "hlo.result_slices";
 
 /// Attribute of a function: the bytes of its arena.
 pub const ARENA_SIZE: &str = "hlo.arena_size";
@@ -44,7 +54,27 @@ pub(super) fn write_assignment<'c>(
     let arena_size = IntegerType::new(rewriter.context(), 64);
     let arena_size = IntegerAttribute::new(arena_size.into(), assignment.arena_size as i64);
     rewriter.set_attribute(function, ARENA_SIZE, arena_size.into());
-    write_computation(rewriter, dialect::single_block(function, 0)?, computation, &assignment.entry)
+    let block = dialect::single_block(function, 0)?;
+    write_computation(rewriter, block, computation, &assignment.entry)?;
+    let Some(terminator) = block.terminator() else { return Ok(()) };
+    if assignment.places.iter().any(|place| matches!(place.buffer, Buffer::Parameter(_))) {
+        let places: Vec<Option<Slice>> = assignment.places.iter().copied().map(Some).collect();
+        rewriter.set_attribute(terminator, RESULT_SLICES, dialect::slices_attribute(rewriter.context(), &places));
+    }
+    write_exchange(rewriter, terminator, assignment.places.len(), &assignment.exchange);
+    Ok(())
+}
+
+fn write_exchange<'c>(
+    rewriter: &Rewriter<'c, '_>,
+    operation: OperationRef<'c, '_>,
+    leaves: usize,
+    exchange: &BTreeMap<usize, Slice>,
+) {
+    if !exchange.is_empty() {
+        let places: Vec<Option<Slice>> = (0..leaves).map(|leaf| exchange.get(&leaf).copied()).collect();
+        rewriter.set_attribute(operation, EXCHANGE, dialect::slices_attribute(rewriter.context(), &places));
+    }
 }
 
 fn write_computation<'c>(
@@ -64,11 +94,13 @@ fn write_computation<'c>(
     for (id, instruction) in computation.iter() {
         let Some(operation) = operations.of_instructions[id.index()] else { continue };
         rewriter.set_attribute(operation, SLICES, slices(id));
-        if let Some(exchange) = buffers.exchange.get(&id).filter(|exchange| !exchange.is_empty()) {
-            let leaves = buffers.values[id.index()].len();
-            let places: Vec<Option<Slice>> = (0..leaves).map(|leaf| exchange.get(&leaf).copied()).collect();
-            let places = dialect::slices_attribute(rewriter.context(), &places);
-            rewriter.set_attribute(operation, EXCHANGE, places);
+        if let Some(exchange) = buffers.exchange.get(&id) {
+            write_exchange(rewriter, operation, buffers.values[id.index()].len(), exchange);
+        }
+        if let Some(alternating) = buffers.alternating.get(&id).filter(|alternating| !alternating.is_empty()) {
+            let numbers: Vec<i64> = alternating.iter().map(|&leaf| leaf as i64).collect();
+            let numbers = DenseI64ArrayAttribute::new(rewriter.context(), &numbers);
+            rewriter.set_attribute(operation, ALTERNATING, numbers.into());
         }
         let nested = instruction.computations.iter().zip(buffers.nested.get(&id).into_iter().flatten());
         for (region, (computation, buffers)) in nested.enumerate() {
@@ -122,6 +154,9 @@ pub fn read_assignment(function: OperationRef<'_, '_>) -> Result<(Computation, B
         constant_ends: BTreeMap::new(),
     };
     let entry_buffers = reader.computation(&entry, block)?;
+    let terminator = operations_of(block)?.terminator;
+    let places = reader.places(terminator, &entry, &outputs)?;
+    let exchange = reader.exchange(terminator, &entry.root().shape)?;
     let constants: Vec<Literal> = reader.constants.values().cloned().collect();
     if reader.constants.keys().copied().ne(0..constants.len() as u32) {
         return Err(invalid(function, "the constants are not numbered one after another".into()));
@@ -132,8 +167,18 @@ pub fn read_assignment(function: OperationRef<'_, '_>) -> Result<(Computation, B
             return Err(invalid(function, format!("constant {number} has no byte {end}")));
         }
     }
-    let assignment = BufferAssignment { arena_size, parameters, outputs, constants, entry: entry_buffers };
+    let assignment =
+        BufferAssignment { arena_size, parameters, outputs, constants, entry: entry_buffers, places, exchange };
     Ok((entry, assignment))
+}
+
+/// The leaves of a `while` that two places hold in turns.
+fn alternating_leaves(operation: OperationRef<'_, '_>, leaves: usize) -> Result<BTreeSet<usize>, DialectError> {
+    let Some(attribute) = operations::attribute(&operation, ALTERNATING) else { return Ok(BTreeSet::new()) };
+    let numbers = attributes::integers(attribute).unwrap_or_default();
+    let leaf_of = |number: i64| usize::try_from(number).ok().filter(|&leaf| leaf < leaves);
+    let wrong = || invalid(operation, format!("`{ALTERNATING}` are not numbers below {leaves}"));
+    numbers.into_iter().map(|number| leaf_of(number).ok_or_else(wrong)).collect()
 }
 
 /// Checks every slice as it reads it: code would write wherever a wrong one says.
@@ -181,15 +226,48 @@ impl Reader {
             }
             buffers.nested.insert(id, nested);
             if instruction.kind == OpKind::While {
-                let exchange = match operations::attribute(&operation, EXCHANGE) {
-                    Some(attribute) => self.slices(operation, attribute, &instruction.shape)?,
-                    None => Vec::new(),
-                };
-                let places = exchange.into_iter().enumerate().filter_map(|(leaf, place)| Some((leaf, place?)));
-                buffers.exchange.insert(id, places.collect());
+                let exchange = self.exchange(operation, &instruction.shape)?;
+                buffers.exchange.insert(id, exchange);
+                let leaves = buffers.values[id.index()].len();
+                buffers.alternating.insert(id, alternating_leaves(operation, leaves)?);
             }
         }
         Ok(buffers)
+    }
+
+    /// The places that keep leaves of a value while others are copied.
+    fn exchange(
+        &mut self,
+        operation: OperationRef<'_, '_>,
+        shape: &Shape,
+    ) -> Result<BTreeMap<usize, Slice>, DialectError> {
+        let exchange = match operations::attribute(&operation, EXCHANGE) {
+            Some(attribute) => self.slices(operation, attribute, shape)?,
+            None => Vec::new(),
+        };
+        Ok(exchange.into_iter().enumerate().filter_map(|(leaf, place)| Some((leaf, place?))).collect())
+    }
+
+    /// Where the leaves of the program's result are to be.
+    fn places(
+        &mut self,
+        terminator: OperationRef<'_, '_>,
+        entry: &Computation,
+        outputs: &[Option<ArrayShape>],
+    ) -> Result<Vec<Slice>, DialectError> {
+        let Some(attribute) = operations::attribute(&terminator, RESULT_SLICES) else {
+            return Ok(result_places(outputs, &[]));
+        };
+        let places = self.slices(terminator, attribute, &entry.root().shape)?.into_iter();
+        let is_place = |(number, place): (usize, Option<Slice>)| {
+            place.filter(|place| match place.buffer {
+                Buffer::Output(output) => output as usize == number && place.offset == 0,
+                Buffer::Parameter(_) => place.offset == 0,
+                Buffer::Arena | Buffer::Constant(_) => false,
+            })
+        };
+        let places: Option<Vec<Slice>> = places.enumerate().map(is_place).collect();
+        places.ok_or_else(|| invalid(terminator, "a result can be in its own place or in an argument's".into()))
     }
 
     /// The places of the leaves of a value of some shape.

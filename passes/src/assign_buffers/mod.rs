@@ -3,30 +3,37 @@
 //! Each array (leaf of a possibly tuple-shaped value) is a slice of the arena, of an entry parameter, of a
 //! constant or of a program output. Leaves that must or may share storage are united first: tuples and reshapes
 //! with their operands, the state of a `while` with its initial value and the body's result, an in-place update
-//! with its base, the branches of a `conditional` with its result. What could not be united shows as unequal
-//! slices, and the lowering copies. Then one sweep over the program's positions places the arena's leaves,
-//! best fit, reusing what is dead.
+//! with its base, an elementwise result with an operand that is not read again, the branches of a `conditional` with its
+//! result. What could not be united shows as unequal slices, and the lowering copies; state of a loop that would be copied
+//! in every iteration is rather held by two places in turns. Then the leaves that are neither parameters, constants nor
+//! results are placed where memory is free while they live: in results that are not written yet, and in the arena.
 //!
 //! Positions number the instructions in execution order, bodies inside their `while`. A value from outside a
 //! loop that is read in it stays live to the loop's end.
 
 mod arena;
 mod attributes;
+mod control;
+mod in_place;
 mod planner;
 mod reads;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use hlo::dialect;
+use hlo::aliases::aliased_parameters;
+use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, InstructionId};
 use hlo::literal::Literal;
 use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
+use mlir_ext::{attributes as builtin, operations};
 
 pub use hlo::buffers::{Buffer, Slice};
 
-pub use self::attributes::{ARENA_SIZE, EXCHANGE, PARAMETER_SLICES, SLICES, read_assignment};
+pub use self::attributes::{
+    ALTERNATING, ARENA_SIZE, EXCHANGE, PARAMETER_SLICES, RESULT_SLICES, SLICES, read_assignment,
+};
 use self::planner::Planner;
 use crate::registry::{PassError, PassStatistics};
 
@@ -40,6 +47,47 @@ pub struct ComputationBuffers {
     /// For a `while` whose body permutes its state: a place to keep each leaf that another leaf's copy would
     /// overwrite too early, by leaf number.
     pub exchange: HashMap<InstructionId, BTreeMap<usize, Slice>>,
+    /// Leaves of a `while`'s state that are in the slices of the `while` and of the body's result in turns, by number.
+    pub alternating: HashMap<InstructionId, BTreeSet<usize>>,
+}
+
+impl ComputationBuffers {
+    /// The buffers with what is in either slice of some pairs in the other one.
+    #[must_use]
+    pub fn exchanged(&self, pairs: &[(Slice, Slice)]) -> Self {
+        let moved = |slice: &Slice| exchanged_slice(*slice, pairs);
+        ComputationBuffers {
+            values: self.values.iter().map(|slices| slices.iter().map(moved).collect()).collect(),
+            nested: self
+                .nested
+                .iter()
+                .map(|(&id, nested)| (id, nested.iter().map(|buffers| buffers.exchanged(pairs)).collect()))
+                .collect(),
+            exchange: self
+                .exchange
+                .iter()
+                .map(|(&id, slices)| (id, slices.iter().map(|(&leaf, slice)| (leaf, moved(slice))).collect()))
+                .collect(),
+            alternating: self.alternating.clone(),
+        }
+    }
+}
+
+/// A slice, or the same part of the other slice of its pair.
+pub fn exchanged_slice(slice: Slice, pairs: &[(Slice, Slice)]) -> Slice {
+    let is_in = |outer: &Slice| {
+        slice.buffer == outer.buffer
+            && slice.size > 0
+            && slice.offset >= outer.offset
+            && slice.offset + slice.size <= outer.offset + outer.size
+    };
+    let pairs = pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]);
+    let found = pairs.into_iter().find(|(from, _)| is_in(from));
+    found.map_or(slice, |(from, to)| Slice {
+        buffer: to.buffer,
+        offset: to.offset + slice.offset - from.offset,
+        ..slice
+    })
 }
 
 /// Storage of a whole program.
@@ -55,14 +103,20 @@ pub struct BufferAssignment {
     pub constants: Vec<Literal>,
     /// Storage of the entry computation.
     pub entry: ComputationBuffers,
+    /// Where the leaves of the result are to be in the end: an argument's place where one is to be overwritten.
+    pub places: Vec<Slice>,
+    /// Places to keep leaves of the result that another leaf's copy to its place would overwrite, by leaf number.
+    pub exchange: BTreeMap<usize, Slice>,
 }
 
-/// Assigns buffers to an entry computation in which no `call` is left.
-pub fn assign_buffers(entry: &Computation) -> BufferAssignment {
+/// Assigns buffers to an entry computation in which no `call` is left. `aliases` are the parameter leaves whose place the
+/// leaves of the result take.
+pub fn assign_buffers(entry: &Computation, aliases: &[Option<usize>]) -> BufferAssignment {
     let mut planner = Planner::default();
-    let tree = planner.entry(entry);
-    planner.finish(&tree, entry)
+    let (tree, exchange) = planner.entry(entry, aliases);
+    planner.finish(&tree, entry, aliases, &exchange)
 }
+
 /// `hlo-assign-buffers`: notes on every operation of a module's entry function where its leaves live.
 ///
 /// # Errors
@@ -70,7 +124,13 @@ pub fn assign_buffers(entry: &Computation) -> BufferAssignment {
 pub fn run(module: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let function = dialect::entry_function(module)?;
     let computation = dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation;
-    let assignment = assign_buffers(&computation);
+    let declared = match operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(builtin::r#type) {
+        Some(signature) => dialect::signature_of(signature)?,
+        None => computation.program_shape(),
+    };
+    let aliases = aliased_parameters(&dialect::input_output_aliases(module)?, &declared)
+        .map_err(|error| DialectError::Invalid { location: None, message: error.to_string() })?;
+    let assignment = assign_buffers(&computation, &aliases);
     statistics.add("arena bytes", assignment.arena_size as u64);
     attributes::write_assignment(&Rewriter::new(function), function, &computation, &assignment)?;
     Ok(())

@@ -7,59 +7,79 @@ use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
-use super::arena::{Demand, place};
+use super::arena::{Demand, Region, place};
+use super::control::{NextState, result_sources};
+use super::in_place::{Overwrite, overwrites};
 use super::reads::{TupleElements, forwards, last_leaf_reads};
 use super::{Buffer, BufferAssignment, ComputationBuffers, Slice};
 use crate::fuse::is_alias;
 
-type LeafId = u32;
+pub(super) type LeafId = u32;
 
 /// One array value before placement.
 #[derive(Clone, Debug)]
-struct Leaf {
-    size: usize,
+pub(super) struct Leaf {
+    pub size: usize,
+    /// Bytes that the storage's address is a multiple of.
+    pub alignment: usize,
     /// First position at which the storage is written.
-    start: u32,
+    pub start: u32,
     /// Last position at which it is read.
-    end: u32,
+    pub end: u32,
     /// Storage outside the arena.
-    fixed: Option<Buffer>,
+    pub fixed: Option<Buffer>,
     /// Union-find parent.
-    parent: LeafId,
+    pub parent: LeafId,
     /// Innermost loop the leaf was made in.
-    home: usize,
+    pub home: usize,
 }
 
 /// A loop of the program.
 #[derive(Clone, Copy, Debug)]
-struct Loop {
-    parent: usize,
-    end: u32,
+pub(super) struct Loop {
+    pub parent: usize,
+    pub end: u32,
 }
 
 /// Leaves of each instruction of a computation, with the nested ones.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
-    values: Vec<Vec<LeafId>>,
-    nested: HashMap<InstructionId, Vec<Tree>>,
-    exchange: HashMap<InstructionId, BTreeMap<usize, LeafId>>,
+    pub values: Vec<Vec<LeafId>>,
+    pub nested: HashMap<InstructionId, Vec<Tree>>,
+    pub exchange: HashMap<InstructionId, BTreeMap<usize, LeafId>>,
+    pub alternating: HashMap<InstructionId, BTreeSet<usize>>,
+    /// Instructions with code of their own, counted as often as their code is emitted.
+    pub size: usize,
+}
+
+/// The state of a loop by the leaves of the body's instructions that are its next value.
+pub(super) type NextOf = HashMap<(InstructionId, usize), LeafId>;
+
+/// What is known of the computation that is planned.
+#[derive(Default)]
+struct Scope {
+    /// Last instruction that reads a leaf, through whatever aliases.
+    last_reads: HashMap<LeafId, u32>,
+    next_of: NextOf,
+    /// The storage of that state.
+    state: HashSet<LeafId>,
 }
 
 #[derive(Default)]
 pub(super) struct Planner {
-    leaves: Vec<Leaf>,
-    loops: Vec<Loop>,
-    current_loop: usize,
-    position: u32,
+    pub leaves: Vec<Leaf>,
+    pub loops: Vec<Loop>,
+    pub current_loop: usize,
+    pub position: u32,
     constants: Vec<Literal>,
     /// Reads as (leaf, position, innermost loop), resolved when the loops' ends are known.
-    reads: Vec<(LeafId, u32, usize)>,
-    /// Last instruction of the current computation that reads a leaf, through whatever aliases.
-    last_read_here: HashMap<LeafId, u32>,
+    pub reads: Vec<(LeafId, u32, usize)>,
+    scope: Scope,
 }
 
 impl Planner {
-    pub(super) fn entry(&mut self, entry: &Computation) -> Tree {
+    /// Plans the entry computation; also returns where to keep results that another result's copy would overwrite.
+    pub(super) fn entry(&mut self, entry: &Computation, aliases: &[Option<usize>]) -> (Tree, BTreeMap<usize, LeafId>) {
         self.loops.push(Loop { parent: 0, end: u32::MAX });
         let mut parameters = Vec::new();
         let mut number = 0;
@@ -71,22 +91,46 @@ impl Planner {
             }
             parameters.push(leaves);
         }
-        let tree = self.computation(entry, &parameters);
+        // Arguments that results take the place of are like the state of a loop: the program may overwrite them.
+        let all: Vec<LeafId> = parameters.concat();
+        let overwritten = |number: &usize| Some((*number, *all.get((*aliases.get(*number)?)?)?));
+        let outputs = entry.root().shape.leaves().len();
+        let aliased: Vec<(usize, LeafId)> = (0..outputs).filter_map(|number| overwritten(&number)).collect();
+        let places: Vec<Option<Buffer>> =
+            aliased.iter().map(|&(_, leaf)| self.leaves[leaf as usize].fixed.take()).collect();
+        let sources = result_sources(entry);
+        let next_of = aliased.iter().rev().map(|&(number, leaf)| (sources[number], leaf)).collect();
+        let tree = self.computation(entry, &parameters, next_of);
         self.position += 1;
-        for (number, &leaf) in tree.values[entry.root.index()].iter().enumerate() {
-            self.read(leaf);
+        let results = &tree.values[entry.root.index()];
+        for (number, &leaf) in results.iter().enumerate() {
+            if aliased.binary_search_by_key(&number, |&(number, _)| number).is_err() {
+                self.read(leaf);
+            }
+        }
+        let state: Vec<LeafId> = aliased.iter().map(|&(_, leaf)| leaf).collect();
+        let next: Vec<LeafId> = aliased.iter().map(|&(number, _)| results[number]).collect();
+        let NextState { exchange, .. } = self.unite_results(&state, &next, 0, 0);
+        let exchange = exchange.into_iter().map(|(place, leaf)| (aliased[place].0, leaf)).collect();
+        for (&leaf, place) in state.iter().zip(places) {
             let class = self.find(leaf);
-            if self.leaves[class as usize].fixed.is_none() {
+            self.leaves[class as usize].fixed = place;
+        }
+        for (number, &leaf) in results.iter().enumerate() {
+            let class = self.find(leaf);
+            let has_memory = aliases.get(number).copied().flatten().is_none();
+            if has_memory && self.leaves[class as usize].fixed.is_none() {
                 self.leaves[class as usize].fixed = Some(Buffer::Output(number as u32));
             }
         }
-        tree
+        (tree, exchange)
     }
 
-    fn new_leaf(&mut self, shape: &Shape) -> LeafId {
+    pub fn new_leaf(&mut self, shape: &Shape) -> LeafId {
         let id = self.leaves.len() as LeafId;
         self.leaves.push(Leaf {
             size: shape.as_array().map_or(0, ArrayShape::byte_size),
+            alignment: shape.as_array().map_or(1, |array| array.element_type.real_part().byte_width()),
             start: self.position,
             end: self.position,
             fixed: None,
@@ -96,11 +140,11 @@ impl Planner {
         id
     }
 
-    fn new_leaves(&mut self, shape: &Shape) -> Vec<LeafId> {
+    pub fn new_leaves(&mut self, shape: &Shape) -> Vec<LeafId> {
         shape.leaves().into_iter().map(|leaf| self.new_leaf(leaf)).collect()
     }
 
-    fn find(&mut self, mut leaf: LeafId) -> LeafId {
+    pub fn find(&mut self, mut leaf: LeafId) -> LeafId {
         while self.leaves[leaf as usize].parent != leaf {
             let grandparent = self.leaves[self.leaves[leaf as usize].parent as usize].parent;
             self.leaves[leaf as usize].parent = grandparent;
@@ -110,13 +154,14 @@ impl Planner {
     }
 
     /// Makes two leaves one piece of storage; at most one of them is fixed.
-    fn unite(&mut self, a: LeafId, b: LeafId) {
+    pub fn unite(&mut self, a: LeafId, b: LeafId) {
         let (a, b) = (self.find(a), self.find(b));
         if a == b {
             return;
         }
         let absorbed = self.leaves[b as usize].clone();
         let kept = &mut self.leaves[a as usize];
+        kept.alignment = kept.alignment.max(absorbed.alignment);
         kept.start = kept.start.min(absorbed.start);
         kept.end = kept.end.max(absorbed.end);
         kept.fixed = kept.fixed.or(absorbed.fixed);
@@ -139,7 +184,7 @@ impl Planner {
         }
     }
 
-    fn read(&mut self, leaf: LeafId) {
+    pub fn read(&mut self, leaf: LeafId) {
         let class = self.find(leaf);
         let position = self.position;
         self.leaves[class as usize].end = self.leaves[class as usize].end.max(position);
@@ -147,15 +192,15 @@ impl Planner {
     }
 
     /// Whether instruction `id` may overwrite the storage of a leaf that it reads.
-    fn is_writable_by(&mut self, leaf: LeafId, id: InstructionId) -> bool {
+    pub fn is_writable_by(&mut self, leaf: LeafId, id: InstructionId) -> bool {
         let class = self.find(leaf);
         let data = &self.leaves[class as usize];
-        let is_last_read = self.last_read_here.get(&leaf).is_some_and(|&last| last <= id.0);
+        let is_last_read = self.scope.last_reads.get(&leaf).is_some_and(|&last| last <= id.0);
         data.fixed.is_none() && is_last_read && data.home == self.current_loop
     }
 
     /// Runs `body` in a scope of its own: leaves from outside it are not writable in it.
-    fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn scoped<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
         let scope = self.loops.len();
         self.loops.push(Loop { parent: self.current_loop, end: 0 });
         let outer = std::mem::replace(&mut self.current_loop, scope);
@@ -165,11 +210,12 @@ impl Planner {
         result
     }
 
-    fn computation(&mut self, computation: &Computation, parameters: &[Vec<LeafId>]) -> Tree {
+    pub fn computation(&mut self, computation: &Computation, parameters: &[Vec<LeafId>], next_of: NextOf) -> Tree {
         let elements = TupleElements::of(computation);
         let last_reads = last_leaf_reads(computation, &elements);
+        let state = next_of.values().map(|&leaf| self.find(leaf)).collect();
         // Positions count within a computation: those of the caller hold again after this one.
-        let reads_by_caller = std::mem::take(&mut self.last_read_here);
+        let outer = std::mem::replace(&mut self.scope, Scope { last_reads: HashMap::new(), next_of, state });
         let mut tree = Tree { values: Vec::with_capacity(computation.instructions.len()), ..Tree::default() };
         for (id, instruction) in computation.iter() {
             self.position += 1;
@@ -190,16 +236,23 @@ impl Planner {
                 OpKind::OptimizationBarrier | OpKind::Domain => operands.concat(),
                 OpKind::AddDependency => operands.first().cloned().unwrap_or_default(),
                 _ if is_alias(instruction) => operands.first().cloned().unwrap_or_default(),
-                OpKind::While => self.while_loop(id, instruction, &operands[0], &mut tree),
+                OpKind::While => {
+                    self.while_loop(id, instruction, operands.first().map_or(&[], Vec::as_slice), &mut tree)
+                }
                 OpKind::Conditional => self.conditional(id, instruction, &operands, &mut tree),
                 _ => self.computed(instruction, id, &operands),
             };
             if !forwards(instruction) {
-                self.last_read_here.extend(leaves.iter().copied().zip(last_reads[id.index()].iter().copied()));
+                tree.size += 1;
+                for (&leaf, &read) in leaves.iter().zip(&last_reads[id.index()]) {
+                    // A loop's result may be a leaf of its operand.
+                    let last = self.scope.last_reads.entry(leaf).or_default();
+                    *last = (*last).max(read);
+                }
             }
             tree.values.push(leaves);
         }
-        self.last_read_here = reads_by_caller;
+        self.scope = outer;
         tree
     }
 
@@ -219,189 +272,74 @@ impl Planner {
             self.read(leaf);
         }
         let leaves = self.new_leaves(&instruction.shape);
-        for (output, operand) in in_place_pairs(instruction) {
-            let Some(&[base]) = operands.get(operand).map(Vec::as_slice) else { continue };
-            let read_twice =
-                operands.iter().enumerate().any(|(other, leaves)| other != operand && leaves.contains(&base));
-            let same_size = self.leaves[base as usize].size == self.leaves[leaves[output] as usize].size;
-            if same_size && !read_twice && self.is_writable_by(base, id) {
-                self.unite(base, leaves[output]);
-            }
-        }
+        self.write_over_operands(instruction, id, operands, &leaves);
         leaves
     }
 
-    fn while_loop(
+    /// Lets the results of an instruction take over the storage of operands that it is the last to read.
+    fn write_over_operands(
         &mut self,
-        id: InstructionId,
         instruction: &Instruction,
-        initial: &[LeafId],
-        tree: &mut Tree,
-    ) -> Vec<LeafId> {
-        // The initial values are copied into the state, or are the state from the start.
-        for &leaf in initial {
-            self.read(leaf);
-        }
-        let state = self.new_leaves(&instruction.shape);
-        let mut taken: BTreeSet<LeafId> = BTreeSet::new();
-        for (&state_leaf, &initial_leaf) in state.iter().zip(initial) {
-            let class = self.find(initial_leaf);
-            if taken.insert(class) && self.is_writable_by(initial_leaf, id) {
-                self.unite(initial_leaf, state_leaf);
-            }
-        }
-        let loop_index = self.loops.len();
-        self.loops.push(Loop { parent: self.current_loop, end: 0 });
-        let outer_loop = std::mem::replace(&mut self.current_loop, loop_index);
-        // Inside, the state belongs to the loop: the body may overwrite it.
-        let homes: Vec<usize> = state
-            .iter()
-            .map(|&leaf| {
-                let class = self.find(leaf);
-                std::mem::replace(&mut self.leaves[class as usize].home, loop_index)
-            })
-            .collect();
-
-        let mut nested = Vec::new();
-        let condition_computation = &instruction.computations[0];
-        let condition = self.scoped(|planner| {
-            let condition = planner.computation(condition_computation, std::slice::from_ref(&state));
-            planner.position += 1;
-            for &leaf in &condition.values[condition_computation.root.index()] {
-                planner.read(leaf);
-            }
-            condition
-        });
-        nested.push(condition);
-        let reads_before_body = self.reads.len();
-        let body_computation = &instruction.computations[1];
-        let body_start = self.position;
-        let body = self.computation(body_computation, std::slice::from_ref(&state));
-        self.position += 1;
-        let results = body.values[body_computation.root.index()].clone();
-        let exchange = self.unite_results(&state, &results, reads_before_body, body_start);
-        nested.push(body);
-
-        self.position += 1;
-        self.loops[loop_index].end = self.position;
-        self.current_loop = outer_loop;
-        for (&leaf, home) in state.iter().zip(homes) {
-            let class = self.find(leaf);
-            self.leaves[class as usize].home = home;
-            self.leaves[class as usize].end = self.leaves[class as usize].end.max(self.position);
-        }
-        tree.nested.insert(id, nested);
-        tree.exchange.insert(id, exchange);
-        state
-    }
-
-    /// Unites the body's results with the state where no read of the old state comes too late; returns where to
-    /// keep results that are other leaves of the state while the copies are made.
-    fn unite_results(
-        &mut self,
-        state: &[LeafId],
-        results: &[LeafId],
-        reads_before_body: usize,
-        body_start: u32,
-    ) -> BTreeMap<usize, LeafId> {
-        let mut exchange = BTreeMap::new();
-        let state_classes: Vec<LeafId> = state.iter().map(|&leaf| self.find(leaf)).collect();
-        let all_state: HashSet<LeafId> = state_classes.iter().copied().collect();
-        // The copies at the end read every result that is not already in place.
-        for (number, &result) in results.iter().enumerate() {
-            let class = self.find(result);
-            if class == state_classes[number] {
-                continue;
-            }
-            self.read(result);
-            if all_state.contains(&class) {
-                let size = self.leaves[class as usize].size;
-                let temporary = self.new_leaf(&Shape::Token);
-                self.leaves[temporary as usize].size = size;
-                self.reads.push((temporary, self.position + 1, self.current_loop));
-                self.leaves[temporary as usize].end = self.position + 1;
-                exchange.insert(number, temporary);
-            }
-        }
-        let mut last_state_read: HashMap<LeafId, u32> = HashMap::new();
-        for index in reads_before_body..self.reads.len() {
-            let (leaf, position, _) = self.reads[index];
-            let class = self.find(leaf);
-            let last = last_state_read.entry(class).or_insert(body_start);
-            *last = (*last).max(position);
-        }
-        let mut united: BTreeSet<LeafId> = BTreeSet::new();
-        for (number, &result) in results.iter().enumerate() {
-            let class = self.find(result);
-            let state_class = self.find(state[number]);
-            if class == state_class || exchange.contains_key(&number) || !united.insert(class) {
-                continue;
-            }
-            let data = &self.leaves[class as usize];
-            let made_in_body = data.home == self.current_loop && data.start > body_start && data.fixed.is_none();
-            let old_is_dead = last_state_read.get(&state_class).is_none_or(|&read| read < data.start);
-            if made_in_body && old_is_dead && data.size == self.leaves[state_class as usize].size {
-                self.unite(state_class, class);
-            }
-        }
-        exchange
-    }
-
-    fn conditional(
-        &mut self,
         id: InstructionId,
-        instruction: &Instruction,
         operands: &[Vec<LeafId>],
-        tree: &mut Tree,
-    ) -> Vec<LeafId> {
-        for &leaf in operands.iter().flatten() {
-            self.read(leaf);
+        results: &[LeafId],
+    ) {
+        let all = overwrites(instruction);
+        // The next state goes where the state is, before others may.
+        let is_next =
+            |planner: &mut Self, it: &Overwrite| planner.is_next_of(id, it.output, operands[it.operand].first());
+        let (next, others): (Vec<Overwrite>, Vec<Overwrite>) = all.iter().partition(|it| is_next(self, it));
+        let mut written: HashSet<usize> = HashSet::new();
+        let mut overwritten: HashSet<LeafId> = HashSet::new();
+        for (it, is_next) in next.iter().map(|it| (it, true)).chain(others.iter().map(|it| (it, false))) {
+            let &[base] = &operands[it.operand][..] else { continue };
+            let is_read_as = |other: usize| {
+                let other = Overwrite { operand: other, ..*it };
+                other.operand == it.operand || !it.is_update && all.contains(&other)
+            };
+            let is_read_otherwise =
+                operands.iter().enumerate().any(|(other, leaves)| leaves.contains(&base) && !is_read_as(other));
+            let same_size = self.leaves[base as usize].size == self.leaves[results[it.output] as usize].size;
+            if !same_size
+                || is_read_otherwise
+                || written.contains(&it.output)
+                || overwritten.contains(&base)
+                || !self.is_writable_by(base, id)
+                || !is_next && !it.is_update && self.is_kept_for_state(id, it.output, base)
+            {
+                continue;
+            }
+            written.insert(it.output);
+            overwritten.insert(base);
+            self.unite(base, results[it.output]);
         }
-        let results = self.new_leaves(&instruction.shape);
-        let start = self.position;
-        let mut nested = Vec::new();
-        for (number, branch) in instruction.computations.iter().enumerate() {
-            let argument = operands.get(number + 1).cloned().unwrap_or_default();
-            let parameters: Vec<Vec<LeafId>> =
-                if branch.parameters.is_empty() { Vec::new() } else { vec![argument.clone()] };
-            let branch_tree = self.scoped(|planner| {
-                let branch_tree = planner.computation(branch, &parameters);
-                planner.position += 1;
-                planner.unite_branch(&results, &branch_tree.values[branch.root.index()], start);
-                branch_tree
-            });
-            nested.push(branch_tree);
-        }
-        // The branches' operands stay until the end: the result may be written while a branch still reads them.
-        for &leaf in operands.iter().flatten() {
-            self.read(leaf);
-        }
-        self.position += 1;
-        for &leaf in &results {
-            let class = self.find(leaf);
-            self.leaves[class as usize].end = self.leaves[class as usize].end.max(self.position);
-        }
-        tree.nested.insert(id, nested);
-        results
     }
 
-    /// Unites the results of a branch with those of its `conditional` where the branch makes them.
-    fn unite_branch(&mut self, results: &[LeafId], branch_results: &[LeafId], start: u32) {
-        let mut united: BTreeSet<LeafId> = BTreeSet::new();
-        for (&result, &branch_result) in results.iter().zip(branch_results) {
-            self.read(branch_result);
-            let class = self.find(branch_result);
-            let result_class = self.find(result);
-            let data = &self.leaves[class as usize];
-            let made_here = data.start > start && data.home == self.current_loop && data.fixed.is_none();
-            if made_here && united.insert(class) && data.size == self.leaves[result_class as usize].size {
-                self.unite(result_class, class);
-            }
+    /// Whether a leaf of an instruction is the next value of the state that is in the storage of `base`.
+    fn is_next_of(&mut self, id: InstructionId, output: usize, base: Option<&LeafId>) -> bool {
+        match (self.scope.next_of.get(&(id, output)).copied(), base) {
+            (Some(state), Some(&base)) => self.find(state) == self.find(base),
+            _ => false,
         }
+    }
+
+    /// Whether a result should not be written over `base` because of a loop's state: the next state is to be written
+    /// there, or the result itself is a next state whose place is free.
+    fn is_kept_for_state(&mut self, id: InstructionId, output: usize, base: LeafId) -> bool {
+        let class = self.find(base);
+        let is_dead = |planner: &Self, state| planner.scope.last_reads.get(&state).is_none_or(|&last| last < id.0);
+        self.scope.state.contains(&class)
+            || self.scope.next_of.get(&(id, output)).is_some_and(|&state| is_dead(self, state))
     }
 
     /// Resolves the reads, places the arena's leaves and turns leaves into slices.
-    pub(super) fn finish(mut self, tree: &Tree, entry: &Computation) -> BufferAssignment {
+    pub(super) fn finish(
+        mut self,
+        tree: &Tree,
+        entry: &Computation,
+        aliases: &[Option<usize>],
+        exchange: &BTreeMap<usize, LeafId>,
+    ) -> BufferAssignment {
         for (leaf, position, mut reading_loop) in std::mem::take(&mut self.reads) {
             let class = self.find(leaf);
             let home = self.leaves[class as usize].home;
@@ -413,7 +351,7 @@ impl Planner {
             let data = &mut self.leaves[class as usize];
             data.end = data.end.max(end);
         }
-        let (offsets, arena_size) = self.place_in_arena();
+        let (places, arena_size) = self.place(tree, entry, aliases);
         let mut assignment = BufferAssignment {
             arena_size,
             parameters: entry
@@ -425,70 +363,86 @@ impl Planner {
             outputs: entry.root().shape.leaves().iter().map(|leaf| leaf.as_array().cloned()).collect(),
             constants: std::mem::take(&mut self.constants),
             entry: ComputationBuffers::default(),
+            places: Vec::new(),
+            exchange: exchange.iter().map(|(&number, &leaf)| (number, self.slice(leaf, &places))).collect(),
         };
-        assignment.entry = self.slices(tree, &offsets);
+        assignment.places = result_places(&assignment.outputs, aliases);
+        assignment.entry = self.slices(tree, &places);
         assignment
     }
 
-    /// Offsets of the classes that live in the arena, and its size.
-    fn place_in_arena(&mut self) -> (HashMap<LeafId, usize>, usize) {
+    /// Places of the classes that have none yet, and the size of the arena. Results that are not written yet are room for
+    /// others.
+    fn place(
+        &mut self,
+        tree: &Tree,
+        entry: &Computation,
+        aliases: &[Option<usize>],
+    ) -> (HashMap<LeafId, (Buffer, usize)>, usize) {
         let mut classes: Vec<LeafId> =
             (0..self.leaves.len() as LeafId).filter(|&leaf| self.find(leaf) == leaf).collect();
         classes.retain(|&leaf| self.leaves[leaf as usize].fixed.is_none() && self.leaves[leaf as usize].size > 0);
         let demands: Vec<Demand> = classes
             .iter()
             .map(|&leaf| &self.leaves[leaf as usize])
-            .map(|leaf| Demand { size: leaf.size, start: leaf.start, end: leaf.end })
+            .map(|leaf| Demand { size: leaf.size, alignment: leaf.alignment, start: leaf.start, end: leaf.end })
             .collect();
-        let (offsets, arena_size) = place(&demands);
-        (classes.into_iter().zip(offsets).collect(), arena_size)
+        let results = &tree.values[entry.root.index()];
+        let mut regions = Vec::with_capacity(results.len());
+        for (number, &leaf) in results.iter().enumerate() {
+            let class = self.find(leaf);
+            let written = &self.leaves[class as usize];
+            let is_made_there = written.fixed == Some(Buffer::Output(number as u32));
+            // Other results are copied when all is done.
+            let until = if is_made_there { written.start } else { self.position };
+            let Leaf { size, alignment, .. } = self.leaves[leaf as usize];
+            // The result is in an argument's place instead: there is no memory of its own.
+            let size = if aliases.get(number).is_some_and(Option::is_some) { 0 } else { size };
+            regions.push(Region { size, alignment, until });
+        }
+        let (places, arena_size) = place(&demands, &regions);
+        let buffer = |region: Option<usize>| region.map_or(Buffer::Arena, |number| Buffer::Output(number as u32));
+        let places = places.into_iter().map(|place| (buffer(place.region), place.offset));
+        (classes.into_iter().zip(places).collect(), arena_size)
     }
-    fn slices(&mut self, tree: &Tree, offsets: &HashMap<LeafId, usize>) -> ComputationBuffers {
+
+    fn slices(&mut self, tree: &Tree, places: &HashMap<LeafId, (Buffer, usize)>) -> ComputationBuffers {
         let values =
-            tree.values.iter().map(|leaves| leaves.iter().map(|&leaf| self.slice(leaf, offsets)).collect()).collect();
+            tree.values.iter().map(|leaves| leaves.iter().map(|&leaf| self.slice(leaf, places)).collect()).collect();
         let exchange = tree
             .exchange
             .iter()
             .map(|(&id, leaves)| {
-                (id, leaves.iter().map(|(&number, &leaf)| (number, self.slice(leaf, offsets))).collect())
+                (id, leaves.iter().map(|(&number, &leaf)| (number, self.slice(leaf, places))).collect())
             })
             .collect();
         let nested = tree
             .nested
             .iter()
-            .map(|(&id, trees)| (id, trees.iter().map(|tree| self.slices(tree, offsets)).collect()))
+            .map(|(&id, trees)| (id, trees.iter().map(|tree| self.slices(tree, places)).collect()))
             .collect();
-        ComputationBuffers { values, nested, exchange }
+        ComputationBuffers { values, nested, exchange, alternating: tree.alternating.clone() }
     }
 
-    fn slice(&mut self, leaf: LeafId, offsets: &HashMap<LeafId, usize>) -> Slice {
+    fn slice(&mut self, leaf: LeafId, places: &HashMap<LeafId, (Buffer, usize)>) -> Slice {
         let class = self.find(leaf);
         let size = self.leaves[leaf as usize].size;
-        match self.leaves[class as usize].fixed {
-            Some(buffer) => Slice { buffer, offset: 0, size },
-            None => Slice { buffer: Buffer::Arena, offset: offsets.get(&class).copied().unwrap_or(0), size },
-        }
+        let (buffer, offset) = match self.leaves[class as usize].fixed {
+            Some(buffer) => (buffer, 0),
+            None => places.get(&class).copied().unwrap_or((Buffer::Arena, 0)),
+        };
+        Slice { buffer, offset, size }
     }
 }
-/// Pairs (output leaf, operand) of a fusion whose output may be written over the operand while it is read.
-fn in_place_pairs(instruction: &Instruction) -> Vec<(usize, usize)> {
-    match instruction.kind {
-        OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => vec![(0, 0)],
-        OpKind::Fusion => {
-            let body = &instruction.computations[0];
-            let root = body.root();
-            if root.kind != OpKind::DynamicUpdateSlice {
-                return Vec::new();
-            }
-            let base = root.operands[0];
-            // The base must be read by the update alone: its other reads would see what was written.
-            let reads =
-                body.instructions.iter().flat_map(|inner| &inner.operands).filter(|operand| **operand == base).count();
-            match body.get(base).parameter_number() {
-                Some(number) if reads == 1 => vec![(0, number)],
-                _ => Vec::new(),
-            }
-        }
-        _ => Vec::new(),
-    }
+
+/// Where the leaves of a program's result are to be, given the parameter leaves whose place they take.
+pub(super) fn result_places(outputs: &[Option<ArrayShape>], aliases: &[Option<usize>]) -> Vec<Slice> {
+    let place = |(number, shape): (usize, &Option<ArrayShape>)| {
+        let buffer = match aliases.get(number).copied().flatten() {
+            Some(parameter) => Buffer::Parameter(parameter as u32),
+            None => Buffer::Output(number as u32),
+        };
+        Slice { buffer, offset: 0, size: shape.as_ref().map_or(0, ArrayShape::byte_size) }
+    };
+    outputs.iter().enumerate().map(place).collect()
 }

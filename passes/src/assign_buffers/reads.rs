@@ -87,3 +87,33 @@ pub(super) fn last_leaf_reads(computation: &Computation, elements: &TupleElement
     }
     last
 }
+
+/// The instruction that makes a leaf of a value, through whatever aliases, and the number of the leaf there.
+pub(super) fn source_of(
+    computation: &Computation,
+    elements: &TupleElements,
+    mut id: InstructionId,
+    mut leaf: usize,
+) -> (InstructionId, usize) {
+    loop {
+        let instruction = computation.get(id);
+        if let Some((tuple, range)) = elements.read_by(instruction) {
+            (id, leaf) = (tuple, range.start + leaf);
+            continue;
+        }
+        if !forwards(instruction) {
+            return (id, leaf);
+        }
+        let mut first = 0;
+        let owner = instruction.operands.iter().copied().find(|operand| {
+            let count = computation.get(*operand).shape.leaves().len();
+            let is_owner = leaf < first + count;
+            if !is_owner {
+                first += count;
+            }
+            is_owner
+        });
+        let Some(owner) = owner else { return (id, leaf) };
+        (id, leaf) = (owner, leaf - first);
+    }
+}

@@ -65,8 +65,9 @@ fn answer(line: &str, threads: Option<usize>, loaded: &mut Option<Loaded>) -> Re
     let request = serde_json::from_str(line).map_err(|error| ToolError::Usage(format!("not a request: {error}")))?;
     match request {
         Request::Load { module, spec } => {
-            let program =
-                LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, LoadOptions::with_threads(threads))?;
+            // The arguments are used again, so nothing may be written over them; nor does `benchmarks/xla.py`.
+            let options = LoadOptions { without_aliases: true, ..LoadOptions::with_threads(threads) };
+            let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, options)?;
             let arguments = run::spec_inputs(&spec, &program.module)?;
             program.execute_on_device(&arguments)?;
             // Reading the text is not counted, as it is not for XLA.

@@ -246,7 +246,8 @@ pub fn generate(seed: u64) -> Result<RandomProgram, String> {
     );
     let module =
         hlo_text::read(&text).map_err(|error| format!("the generated program is not valid: {error}\n{text}"))?;
-    Ok(RandomProgram { module, arguments, excess_precision: generator.excess_precision, errors })
+    let (excess_precision, overwrites_arguments) = (generator.excess_precision, seed % 4 < 2);
+    Ok(RandomProgram { module, arguments, excess_precision, overwrites_arguments, errors })
 }
 
 /// Small whole numbers, or any bits of an integer, or reals.

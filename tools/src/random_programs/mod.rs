@@ -5,7 +5,7 @@
 //! operations round as IEEE 754 says and are compared bit by bit; for the others (`tanh`, sums of floats, …) each
 //! value carries a bound of its error, see `accuracy`. Operations that would blow a small error up, such as
 //! comparisons, only take exact values. Every other program is compiled with excess precision, where the products of
-//! floats and bf16 results that become f32 have an error too.
+//! floats and bf16 results that become f32 have an error too. In half of the programs results are written over arguments.
 
 mod accuracy;
 mod control;
@@ -22,8 +22,9 @@ use std::fmt;
 
 use evaluator::Environment;
 use halo::{Client, CompileOptions};
-use hlo::graph::{Instruction, Module};
+use hlo::graph::{InputOutputAlias, Instruction, Module};
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::shape::{ProgramShape, Shape};
 
 use crate::compare;
 
@@ -38,6 +39,8 @@ pub struct RandomProgram {
     pub arguments: Vec<Literal>,
     /// Whether it is compiled with excess precision.
     pub excess_precision: bool,
+    /// Whether its results take the place of arguments of their shape.
+    pub overwrites_arguments: bool,
     /// Absolute error allowed for the values of the entry computation, by name of the instruction.
     pub errors: HashMap<String, f64>,
 }
@@ -90,7 +93,11 @@ fn differs(program: &RandomProgram, client: &Client) -> Option<Difference> {
     };
     let options =
         CompileOptions { excess_precision: program.excess_precision, verify: true, ..CompileOptions::default() };
-    let compiled = client.compile(&program.module, &options);
+    let mut module = program.module.clone();
+    if program.overwrites_arguments {
+        module.input_output_aliases = aliases(&module);
+    }
+    let compiled = client.compile(&module, &options);
     let found = match compiled.and_then(|executable| executable.execute(&program.arguments)) {
         Ok(found) => found,
         Err(error) => return whole(format!("not compiled: {error}")),
@@ -105,6 +112,20 @@ fn differs(program: &RandomProgram, client: &Client) -> Option<Difference> {
         }
     }
     None
+}
+
+/// Each result in the place of the last argument of its shape that no other result takes.
+fn aliases(module: &Module) -> Vec<InputOutputAlias> {
+    let ProgramShape { parameters, result } = module.entry().program_shape();
+    let Shape::Tuple(results) = result else { return Vec::new() };
+    let mut free: Vec<(usize, Shape)> =
+        parameters.into_iter().enumerate().filter(|(_, shape)| shape.as_array().is_some()).collect();
+    let place = |(output, shape): (usize, Shape)| {
+        let (parameter, _) = free.remove(free.iter().rposition(|(_, own)| *own == shape)?);
+        let (output_index, parameter) = (vec![output as i64], parameter as i64);
+        Some(InputOutputAlias { output_index, parameter, parameter_index: Vec::new(), must_alias: false })
+    };
+    results.into_iter().enumerate().filter_map(place).collect()
 }
 
 /// The first element that is off by more than `error`.

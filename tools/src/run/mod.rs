@@ -89,6 +89,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         fill_elided: settings.fill_elided,
         devices: settings.devices,
         collective_time_limit: settings.collective_time_limit,
+        ..LoadOptions::default()
     };
     let program = LoadedProgram::load(SourceText::read(&case.module)?, settings.engine, options)?;
     spinner.finish_and_clear();

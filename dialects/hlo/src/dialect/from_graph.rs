@@ -21,7 +21,7 @@ use super::attributes::{attribute_of, dictionary, integer, integers};
 use super::error::DialectError;
 use super::locations::{instruction_location, location_of};
 use super::types::{self, DefaultLayout};
-use super::{ENTRY_SYMBOL, NESTING_LIMIT, PROGRAM_SHAPE};
+use super::{ENTRY_SYMBOL, INPUT_OUTPUT_ALIASES, NESTING_LIMIT, PROGRAM_SHAPE};
 use crate::attributes::Attributes;
 use crate::graph::{self, Computation, Instruction, SourceTables};
 use crate::op_kind::OpKind;
@@ -125,7 +125,7 @@ fn module_attributes<'c>(
                 )
             })
             .collect();
-        attributes.push(("hlo.input_output_aliases", ArrayAttribute::new(context, &aliases).into()));
+        attributes.push((INPUT_OUTPUT_ALIASES, ArrayAttribute::new(context, &aliases).into()));
     }
     if graph.sources.present {
         attributes.push(("hlo.sources", source_tables(context, &graph.sources)));

@@ -35,7 +35,8 @@ pub use self::locations::{instruction_location, name_of, renamed};
 pub use self::mapping::{mapping_attribute, mapping_of};
 pub use self::slices::{slices_attribute, slices_of};
 pub use self::to_graph::{
-    Snapshot, functions_in_call_order, mlir_to_graph, operation_to_instruction, single_block, snapshot, symbol_of,
+    Snapshot, functions_in_call_order, input_output_aliases, mlir_to_graph, operation_to_instruction, single_block,
+    snapshot, symbol_of,
 };
 
 use self::types::DefaultLayout;
@@ -46,6 +47,9 @@ use crate::op_kind::OpKind;
 use crate::shape::{ProgramShape, Shape};
 
 pub use crate::ENTRY_SYMBOL;
+
+/// Attribute of a module: which results take the place of arguments in memory.
+pub const INPUT_OUTPUT_ALIASES: &str = "hlo.input_output_aliases";
 
 /// Attribute of a module whose entry's signature passes may change: the type of the signature that the program
 /// declares.

@@ -15,7 +15,7 @@ use super::attributes::{entry, value_of};
 use super::error::DialectError;
 use super::locations::origin_of;
 use super::types::{self, DefaultLayout};
-use super::{ENTRY_SYMBOL, NESTING_LIMIT};
+use super::{ENTRY_SYMBOL, INPUT_OUTPUT_ALIASES, NESTING_LIMIT};
 use crate::attributes::Attributes;
 use crate::graph::{
     self, Computation, FileLocation, FunctionId, InputOutputAlias, Instruction, InstructionId, SourceTables, StackFrame,
@@ -52,7 +52,7 @@ pub fn mlir_to_graph(module: &Module<'_>) -> Result<graph::Module, DialectError>
         name: find("sym_name").and_then(attributes::string).unwrap_or_default().to_string(),
         annotations: annotations_of(find, None),
         entry_layout,
-        input_output_aliases: find("hlo.input_output_aliases").map(aliases).transpose()?.unwrap_or_default(),
+        input_output_aliases: input_output_aliases(operation)?,
         sources: find("hlo.sources").map(source_tables).transpose()?.unwrap_or_default(),
         functions: functions
             .iter()
@@ -67,6 +67,15 @@ fn malformed(name: &str) -> DialectError {
     DialectError::invalid(format!("the module's attribute `{name}` is malformed"))
 }
 
+/// The aliases that a module declares.
+///
+/// # Errors
+/// [`DialectError::Invalid`] for a malformed attribute.
+pub fn input_output_aliases(module: OperationRef<'_, '_>) -> Result<Vec<InputOutputAlias>, DialectError> {
+    let attribute = operations::attribute(&module, INPUT_OUTPUT_ALIASES);
+    attribute.map(aliases).transpose().map(Option::unwrap_or_default)
+}
+
 fn aliases(attribute: Attribute<'_>) -> Result<Vec<InputOutputAlias>, DialectError> {
     let alias = |alias: Attribute<'_>| {
         Some(InputOutputAlias {
@@ -78,7 +87,7 @@ fn aliases(attribute: Attribute<'_>) -> Result<Vec<InputOutputAlias>, DialectErr
     };
     attributes::elements(attribute)
         .and_then(|aliases| aliases.into_iter().map(alias).collect())
-        .ok_or_else(|| malformed("hlo.input_output_aliases"))
+        .ok_or_else(|| malformed(INPUT_OUTPUT_ALIASES))
 }
 
 fn source_tables(attribute: Attribute<'_>) -> Result<SourceTables, DialectError> {

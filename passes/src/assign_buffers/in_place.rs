@@ -1,0 +1,171 @@
+//! Which results may be written over which operands while these are read.
+
+use std::collections::HashSet;
+
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::literal::Literal;
+use hlo::op_kind::OpKind;
+use hlo::ops::dynamic_slice::DynamicSliceAttributes;
+use hlo::ops::{FusionRole, definition};
+use hlo::shape::ArrayShape;
+
+/// Elements of the last dimension that are a whole number of vectors on every target.
+const LANES: i64 = 16;
+
+/// Elements of the last dimension beyond which single elements behind the last whole vector cost little.
+const LONG_ROW: i64 = 2048;
+
+/// Elements of an array of which every loop is short.
+const SMALL: i64 = 64;
+
+/// A result that may be written over an operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Overwrite {
+    /// Leaf of the result.
+    pub output: usize,
+    /// Number of the operand, an array.
+    pub operand: usize,
+    /// Whether the operand is copied into the result's place if it is not overwritten.
+    pub is_update: bool,
+}
+
+/// What an instruction may write over.
+pub(super) fn overwrites(instruction: &Instruction) -> Vec<Overwrite> {
+    let update = |operand| vec![Overwrite { output: 0, operand, is_update: true }];
+    match instruction.kind {
+        OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => update(0),
+        OpKind::Fusion => {
+            let body = &instruction.computations[0];
+            let root = body.root();
+            if root.kind != OpKind::DynamicUpdateSlice {
+                return elementwise(instruction, body);
+            }
+            let base = root.operands[0];
+            match body.get(base).parameter_number() {
+                Some(number) if !Reads::of_update(body, root).elsewhere.contains(&base) => update(number),
+                _ => Vec::new(),
+            }
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Operands of a fusion of which each element is read for the same element of the results alone.
+fn elementwise(instruction: &Instruction, body: &Computation) -> Vec<Overwrite> {
+    let roots = match body.root().kind {
+        OpKind::Tuple => body.root().operands.clone(),
+        _ => vec![body.root],
+    };
+    let leaves = instruction.shape.leaves();
+    let Some(first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Vec::new() };
+    // All values of one element are there before the first of them is written.
+    let is_single = first.element_count() == 1;
+    let reads = Reads::of(body, &roots, first);
+    if first.element_count() > SMALL && !ends_with_whole_vectors(body, first) {
+        return Vec::new();
+    }
+    let mut overwrites = Vec::new();
+    for (output, leaf) in leaves.iter().enumerate() {
+        for (operand, &parameter) in body.parameters.iter().enumerate() {
+            let (Some(result), Some(array)) = (leaf.as_array(), body.get(parameter).shape.as_array()) else { continue };
+            let has_same_places = array.element_count() == result.element_count()
+                && array.element_type.byte_width() == result.element_type.byte_width();
+            if has_same_places && (is_single || !reads.elsewhere.contains(&parameter)) {
+                overwrites.push(Overwrite { output, operand, is_update: false });
+            }
+        }
+    }
+    overwrites
+}
+
+/// Whether the loops over some dimensions need no vector that overlaps the one before it, which would read what that one
+/// has written. Loops are as long as rows, or over everything where all arrays are read at the index of the result.
+fn ends_with_whole_vectors(body: &Computation, result: &ArrayShape) -> bool {
+    let is_whole = |size: i64| size % LANES == 0 || size >= LONG_ROW;
+    let row = result.dimensions.last().copied().unwrap_or(1);
+    let is_plain = || {
+        body.instructions.iter().all(|instruction| {
+            let count = instruction.shape.as_array().map_or(1, ArrayShape::element_count);
+            count == 1
+                || count == result.element_count() && definition(instruction.kind).fusion != FusionRole::Reduction
+        })
+    };
+    is_whole(row) || is_whole(result.element_count()) && is_plain()
+}
+
+/// How a fused computation reads its instructions.
+struct Reads {
+    /// Those that are read at another element than the one that is computed.
+    elsewhere: HashSet<InstructionId>,
+}
+
+impl Reads {
+    /// The reads for an element of several roots, which are arrays of the same dimensions.
+    fn of(body: &Computation, roots: &[InstructionId], result: &ArrayShape) -> Self {
+        let reads_here = |_: &Instruction| false;
+        Self::walk(body, roots, result, HashSet::new(), &reads_here)
+    }
+
+    /// The reads for an element of the update that a `dynamic-update-slice` writes. The base's element in its place is
+    /// read by the update itself, and by a `dynamic-slice` of the same place.
+    fn of_update(body: &Computation, root: &Instruction) -> Self {
+        let [base, update, starts @ ..] = &root.operands[..] else { return Reads { elsewhere: HashSet::new() } };
+        let Some(shape) = body.get(*update).shape.as_array() else {
+            return Reads { elsewhere: HashSet::from([*base]) };
+        };
+        let is_same_place = |instruction: &Instruction| {
+            let sizes = instruction.attributes().map(|slice: DynamicSliceAttributes| slice.dynamic_slice_sizes);
+            instruction.kind == OpKind::DynamicSlice
+                && instruction.operands[0] == *base
+                && sizes.is_ok_and(|sizes| *sizes == shape.dimensions[..])
+                && instruction.operands.len() == starts.len() + 1
+                && instruction.operands[1..].iter().zip(starts).all(|(&own, &other)| is_equal(body, own, other))
+        };
+        let mut elsewhere: HashSet<InstructionId> = starts.iter().copied().collect();
+        if update == base {
+            elsewhere.insert(*base);
+        }
+        Self::walk(body, &[*update], shape, elsewhere, &is_same_place)
+    }
+
+    /// Follows the reads from `roots` at the element that is computed, and from `elsewhere` at others. `reads_in_place`
+    /// are instructions whose first operand is read where the result goes.
+    fn walk(
+        body: &Computation,
+        roots: &[InstructionId],
+        result: &ArrayShape,
+        mut elsewhere: HashSet<InstructionId>,
+        reads_in_place: &dyn Fn(&Instruction) -> bool,
+    ) -> Self {
+        let mut here: HashSet<InstructionId> = roots.iter().copied().collect();
+        let has_result_size = |id: InstructionId| {
+            body.get(id).shape.as_array().is_some_and(|it| it.element_count() == result.element_count())
+        };
+        for (id, instruction) in
+            (0..body.instructions.len() as u32).rev().map(InstructionId).map(|id| (id, body.get(id)))
+        {
+            let keeps_index = definition(instruction.kind).fusion == FusionRole::Elementwise
+                || matches!(instruction.kind, OpKind::Reshape | OpKind::Copy);
+            if elsewhere.contains(&id) {
+                elsewhere.extend(&instruction.operands);
+            }
+            if !here.contains(&id) {
+                continue;
+            }
+            for (number, &operand) in instruction.operands.iter().enumerate() {
+                if keeps_index && has_result_size(operand) {
+                    here.insert(operand);
+                } else if number > 0 || !reads_in_place(instruction) {
+                    elsewhere.insert(operand);
+                }
+            }
+        }
+        Reads { elsewhere }
+    }
+}
+
+/// Whether two instructions of a computation have the same value: they are the same, or equal constants.
+fn is_equal(computation: &Computation, a: InstructionId, b: InstructionId) -> bool {
+    let literal = |id: InstructionId| computation.get(id).literal();
+    a == b || literal(a).is_some_and(|a: &Literal| Some(a) == literal(b))
+}
