@@ -136,6 +136,10 @@ impl CompilePipeline {
     pub fn cpu(target: &Target, parallel: bool, options: &CompileOptions) -> Self {
         let machine = Machine {
             scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
+            byte_dot_products: target.has_feature("avx512vnni") && target.has_feature("avx512vl"),
+            bf16_dot_products: options.excess_precision
+                && target.has_feature("avx512bf16")
+                && target.has_feature("avx512vl"),
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
             allow_fma: options.excess_precision,
         };

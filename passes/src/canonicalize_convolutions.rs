@@ -1,7 +1,8 @@
 //! `canonicalize-convolutions`: brings convolutions into the forms that have fast code.
 //!
 //! Padding and dilation of the base become a `pad` (which fuses with what makes the input), a reversed window a
-//! `reverse` of the kernel. A window of one element is a product of matrices.
+//! `reverse` of the kernel. A window of one element is a product of matrices. A result with few features (or batches) in
+//! its last dimension is computed with the other of the two there: vectors run along the last dimension.
 
 use hlo::attributes::{ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension};
 use hlo::element_type::ElementType;
@@ -32,6 +33,9 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
     }
     Ok(())
 }
+
+/// Sizes of the last dimension that are too small for vectors along it.
+const FEW: i64 = 8;
 
 /// A convolution to rewrite.
 struct Site<'s> {
@@ -84,11 +88,34 @@ impl<'s> Site<'s> {
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
             return Some(self.into_dot());
         }
-        if self.window == attributes.window {
+        let exchanged = if is_grouped { None } else { self.exchange_last() };
+        if self.window == attributes.window && exchanged.is_none() {
             return None;
         }
-        let attributes = ConvolutionAttributes { window: &self.window, ..attributes };
-        Some(self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes))
+        let attributes = ConvolutionAttributes { window: &self.window, dim_labels: &self.dimensions, ..attributes };
+        let value = self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes);
+        Some(exchanged.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+    }
+
+    // convolution(x, k) with few features last => transpose(convolution(x, k) with batches last), and the reverse
+    fn exchange_last(&mut self) -> Option<Vec<i64>> {
+        let last = self.result.rank() as i64 - 1;
+        let (batch, feature) = (self.dimensions.output_batch, self.dimensions.output_feature);
+        let other = match last {
+            _ if last == feature => batch,
+            _ if last == batch => feature,
+            _ => return None,
+        };
+        let [size, other_size] = [last, other].map(|d| self.result.dimensions[d as usize]);
+        if size >= FEW || other_size < 2 * FEW {
+            return None;
+        }
+        self.statistics.add("exchange-last", 1);
+        (self.dimensions.output_batch, self.dimensions.output_feature) = (feature, batch);
+        self.result.dimensions.swap(last as usize, other as usize);
+        let mut permutation: Vec<i64> = (0..=last).collect();
+        permutation.swap(last as usize, other as usize);
+        Some(permutation)
     }
 
     // convolution(x, k), pad, lhs_dilate => convolution(pad(x, 0), k)

@@ -1,11 +1,12 @@
 //! `canonicalize-dots`: brings contractions into the forms that have fast code.
 //!
-//! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order. A dot
+//! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order; a transpose of
+//! the result exchanges the operands. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
 //! nothing is a product of elements. Small floats are widened to the type of their sums.
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
 use hlo::ops::transpose::TransposeAttributes;
@@ -36,11 +37,61 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
     for block in blocks_with(&rewriter, |_, kind| is_contraction(kind)) {
         // Transposes are read for their permutations.
         let body = Body::read(&rewriter, block, |_, kind| is_contraction(kind) || kind == OpKind::Transpose)?;
-        body.rewrite(|builder, _, instruction| {
-            is_contraction(instruction.kind).then(|| canonical(builder, instruction, statistics))?
+        let swaps = transposed_dots(body.computation());
+        body.rewrite(|builder, id, instruction| match instruction.kind {
+            OpKind::Transpose => swaps[id.index()].then(|| swapped(builder, instruction, statistics))?,
+            _ => canonical(builder, instruction, statistics),
         })?;
     }
     Ok(())
+}
+
+/// Which instructions are the only use of a dot, and transpose it.
+fn transposed_dots(computation: &Computation) -> Vec<bool> {
+    let mut uses = vec![0u32; computation.instructions.len()];
+    let operands = computation.instructions.iter().flat_map(|instruction| &instruction.operands);
+    operands.chain([&computation.root]).for_each(|operand| uses[operand.index()] += 1);
+    let is_transposed_dot = |instruction: &Instruction| match instruction.operands[..] {
+        [operand] if instruction.kind == OpKind::Transpose => {
+            computation.get(operand).kind == OpKind::Dot && uses[operand.index()] == 1
+        }
+        _ => false,
+    };
+    computation.instructions.iter().map(is_transposed_dot).collect()
+}
+
+// transpose(dot(x, y)) => dot(y, x) where it exchanges the free dimensions of the operands
+fn swapped(
+    builder: &mut GraphBuilder,
+    transpose: &Instruction,
+    statistics: &mut PassStatistics,
+) -> Option<InstructionId> {
+    let dot = builder.get(transpose.operands[0]);
+    let (OpKind::Dot, &[lhs, rhs]) = (dot.kind, &dot.operands[..]) else { return None };
+    let [lhs_shape, rhs_shape] = [lhs, rhs].map(|operand| builder.array(operand));
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let precisions: Vec<_> = attributes.operand_precision.iter().collect();
+    if lhs_shape.element_type != rhs_shape.element_type || precisions.windows(2).any(|pair| pair[0] != pair[1]) {
+        return None;
+    }
+    let batch = attributes.lhs_batch_dims.len();
+    let lhs_end = lhs_shape.rank() - attributes.lhs_contracting_dims.len();
+    let TransposeAttributes { dimensions: permutation } = transpose.attributes().ok()?;
+    let exchanged = (0..batch).chain(lhs_end..permutation.len()).chain(batch..lhs_end);
+    if !exchanged.eq(permutation.iter().map(|&d| d as usize)) {
+        return None;
+    }
+    let numbers = DotAttributes {
+        lhs_batch_dims: attributes.rhs_batch_dims,
+        rhs_batch_dims: attributes.lhs_batch_dims,
+        lhs_contracting_dims: attributes.rhs_contracting_dims,
+        rhs_contracting_dims: attributes.lhs_contracting_dims,
+        ..attributes
+    };
+    let attributes = numbers.into();
+    let swapped = Instruction { operands: vec![rhs, lhs], shape: transpose.shape.clone(), attributes, ..dot.clone() };
+    statistics.add("swap", 1);
+    Some(builder.push(swapped))
 }
 
 /// What a contraction becomes; `None` where it stays as it is.
@@ -144,6 +195,9 @@ fn fold_transpose(builder: &GraphBuilder, dot: &mut Instruction, side: usize) ->
     Some(())
 }
 
+/// Elements of a matrix from which on a product with a vector, in which rows are added, is not a reduction.
+const LARGE_MATRIX: i64 = 1 << 14;
+
 /// A dot in which one operand has all free dimensions.
 struct VectorDot {
     /// The operand with the free dimensions.
@@ -192,6 +246,11 @@ impl VectorDot {
         let mut contracted = contracting.to_vec();
         contracted.sort_unstable();
         let dimensions = shapes[matrix].dimensions.clone();
+        // A large matrix is read once, in order, by the lowering of products.
+        let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
+        if !sums_rows && shapes[matrix].element_count() >= LARGE_MATRIX {
+            return None;
+        }
         let kept = (0..dimensions.len()).filter(|&d| !contracted.contains(&(d as i64))).map(|d| dimensions[d]);
         kept.eq(result.dimensions.iter().copied()).then_some(VectorDot {
             matrix,

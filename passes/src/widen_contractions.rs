@@ -1,7 +1,7 @@
 //! Contractions of small floats in the type that their sums have: `f32`, rounded once at the end, as in XLA.
 //!
-//! The right operand of a product of matrices stays as it is, since the lowering widens it while it packs it; an
-//! operand that fuses into a reduction, or that a convolution reads, is widened before.
+//! The operands of a product of matrices stay as they are: the lowering multiplies them as such or widens them while it
+//! packs them. An operand that fuses into a reduction, or that a convolution reads, is widened before.
 
 use hlo::element_type::ElementType;
 use hlo::graph::Instruction;
@@ -17,9 +17,10 @@ pub(crate) fn widen_operands(builder: &mut GraphBuilder, contraction: &mut Instr
     let shapes = [lhs, rhs].map(|operand| builder.array(operand));
     let result = contraction.shape.as_array()?.clone();
     let accumulator = accumulator(contraction, &shapes, &result)?;
-    contraction.operands[0] = builder.convert(lhs, accumulator);
-    if !keeps_right_operand(contraction, &shapes) {
-        contraction.operands[1] = builder.convert(rhs, accumulator);
+    for (side, operand) in [lhs, rhs].into_iter().enumerate() {
+        if !keeps_operand(contraction, &shapes, side) {
+            contraction.operands[side] = builder.convert(operand, accumulator);
+        }
     }
     contraction.shape = ArrayShape { layout: None, ..result.with_element_type(accumulator) }.into();
     Some(result.element_type)
@@ -45,17 +46,18 @@ fn accumulator(contraction: &Instruction, operands: &[ArrayShape; 2], result: &A
         float if float.is_float() => float,
         _ => return None,
     };
-    let is_done = types == [accumulator; 3]
-        || types == [accumulator, rhs.element_type, accumulator] && keeps_right_operand(contraction, operands);
+    let is_done = |side: usize| types[side] == accumulator || keeps_operand(contraction, operands, side);
+    let is_done = result.element_type == accumulator && is_done(0) && is_done(1);
     (!is_done).then_some(accumulator)
 }
 
-/// Whether the right operand is left to the packing of a product of matrices, whose sums are `f32`.
-fn keeps_right_operand(contraction: &Instruction, [lhs, rhs]: &[ArrayShape; 2]) -> bool {
+/// Whether an operand is left to the lowering of a product of matrices, whose sums are `f32`.
+fn keeps_operand(contraction: &Instruction, operands: &[ArrayShape; 2], side: usize) -> bool {
+    let [lhs, rhs] = operands;
     let used = |names: [&str; 2]| names.iter().map(|name| contraction.attributes.ints(name).len()).sum::<usize>();
     let is_wide_result = contraction.shape.as_array().is_some_and(|shape| shape.element_type == ElementType::F64);
     contraction.kind == OpKind::Dot
-        && is_small(rhs.element_type)
+        && is_small(operands[side].element_type)
         && !is_wide_result
         && lhs.rank() > used(["lhs_batch_dims", "lhs_contracting_dims"])
         && rhs.rank() > used(["rhs_batch_dims", "rhs_contracting_dims"])

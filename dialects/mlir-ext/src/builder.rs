@@ -181,6 +181,11 @@ pub struct Machine {
     pub scales_vectors: bool,
     /// The widest vector of the vector math library, in bits: 512, 256 or 128; 0 without such a library.
     pub vector_library_bits: u32,
+    /// There are instructions for dot products of four bytes in each lane of a vector (AVX-512 VNNI).
+    pub byte_dot_products: bool,
+    /// There are instructions for dot products of two bf16 in each lane (AVX-512 BF16), whose rounding may be used: they
+    /// take subnormal numbers for zero.
+    pub bf16_dot_products: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }

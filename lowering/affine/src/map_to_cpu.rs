@@ -16,6 +16,7 @@ use melior::Context;
 use melior::ir::block::BlockArgument;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, BlockLike, OperationRef, Value};
+use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
@@ -132,7 +133,9 @@ fn choose<'c>(
         }
         mapping
     };
-    if let Some(product) = matmul::recognise(context, computation, instruction, target.vector_bits) {
+    // By which instructions a task computes does not matter here.
+    let machine = Machine::default();
+    if let Some(product) = matmul::recognise(context, computation, instruction, target.vector_bits, machine) {
         let mapping = whole(context, &[product.tasks()], sizes, product.lanes());
         return Ok(vec![parallel(mapping, product.cost())]);
     }

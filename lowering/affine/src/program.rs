@@ -423,7 +423,7 @@ impl<'c> Program<'_, 'c> {
         mapping: &WorkMapping<'c>,
     ) -> Result<MatMul> {
         let bits = result_shape(instruction)?.element_type.bit_width() * mapping.inner_lanes;
-        matmul::recognise(self.builder.context(), computation, instruction, bits)
+        matmul::recognise(self.builder.context(), computation, instruction, bits, self.options.machine)
             .filter(|product| mapping.dimensions.len() == 1 && mapping.iterations() == product.tasks())
             .ok_or_else(|| not_mapped(instruction, "it is no product of as many tasks as its mapping has"))
     }

@@ -29,6 +29,18 @@ const EXCESS_PRECISION: OptionDefinition = OptionDefinition {
 };
 
 const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition {
+        name: "bf16-dot-products",
+        description: "whether there are instructions for dot products of two bf16 in each lane of a vector",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
+        name: "byte-dot-products",
+        description: "whether there are instructions for dot products of four bytes in each lane of a vector",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
     EXCESS_PRECISION,
     OptionDefinition {
         name: "scale-vectors",
@@ -66,8 +78,11 @@ pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel }: CpuTarget) -> Str
 
 /// The options of `hlo-to-affine` as its text.
 pub fn to_affine_options(machine: Machine) -> String {
-    let Machine { scales_vectors, vector_library_bits, allow_fma } = machine;
-    format!("excess-precision={allow_fma} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}")
+    let Machine { scales_vectors, vector_library_bits, byte_dot_products, bf16_dot_products, allow_fma } = machine;
+    format!(
+        "bf16-dot-products={bf16_dot_products} byte-dot-products={byte_dot_products} excess-precision={allow_fma} \
+         scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+    )
 }
 
 /// Registers the passes with MLIR, once. `custom_calls` says whether the runtime knows a function by the name that a
@@ -131,6 +146,8 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCalls) -> Result<
     let machine = Machine {
         scales_vectors: options.boolean("scale-vectors")?,
         vector_library_bits: bits(options, "vector-library-bits")?,
+        byte_dot_products: options.boolean("byte-dot-products")?,
+        bf16_dot_products: options.boolean("bf16-dot-products")?,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions { machine, custom_calls, devices: DeviceCount::ONE })

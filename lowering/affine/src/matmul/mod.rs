@@ -1,22 +1,28 @@
-//! Products of floats: packed panels and a register tile, as in the usual blocked algorithms.
+//! Products of matrices: packed panels and a register tile, as in the usual blocked algorithms.
 //!
 //! A dot or convolution is seen as separate products (batches) of `C[m][n] += A[m][k] * B[k][n]` with strides, in
 //! which the rows and the contracted positions are boxes of several dimensions: those of a convolution are the
 //! places in space and in the window. The strides are the coefficients of the operation's indexing maps.
 //! The work is split into groups of column panels, which may run on several threads: a group packs its panels of B
-//! for one block of contracted positions, then walks the rows of A in blocks that stay in the second-level cache.
-//! The tile keeps its part of C in registers over a block.
+//! for one block of contracted positions, then walks the rows of A in blocks that stay in the second-level cache (packed
+//! too, where they lie across pages).
+//! The tile keeps its part of C in registers over a block. Products of few rows read B once, where it is
+//! ([`streamed`]).
 //!
 //! What does not fit the form (padding, dilated bases, other element types) takes the general path of
 //! [`crate::contraction`].
 
 mod emit;
+mod packing;
+mod streamed;
+mod tiled;
 
-use hlo::element_type::ElementType;
+use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Linear, Var};
 use melior::Context;
+use mlir_ext::builder::Machine;
 
 use crate::contraction::contraction_maps;
 use crate::elemental::linear_address;
@@ -28,12 +34,19 @@ pub use emit::emit_matmul;
 const BLOCK_K: i64 = 512;
 /// Rows of A that are walked for each panel of a group.
 const BLOCK_M: i64 = 96;
+/// Bytes from one step to the next in A, and steps, from which on A is packed where its rows are consecutive.
+const LEAST_PACKED_DISTANCE: u64 = 1024;
+const LEAST_PACKED_STEPS: i64 = 64;
 /// Panels that share a walk over A.
 const PANELS_PER_GROUP: i64 = 4;
 /// Products smaller than this (in multiplications) are not worth packing for.
 const SMALLEST: i64 = 4096;
 /// Tasks that the work is split into if columns and batches do not give that many.
 const TASKS: i64 = 8;
+/// Most rows of a product that reads B where it is.
+const MOST_STREAMED_ROWS: i64 = 8;
+/// Least bytes of a row of B that one task reads.
+const STRIP_BYTES: i64 = 2048;
 
 /// One dimension of the product with the distance of its neighbours in each array, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +57,19 @@ struct Axis {
     c: i64,
 }
 
+/// How a product is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// In register tiles, from packed panels of B.
+    Tiled,
+    /// With one pass over B, which is not packed.
+    Streamed,
+}
+
 /// A contraction in the form that the kernel computes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatMul {
+    form: Form,
     element_type: ElementType,
     /// Element types of A and B in memory; reading brings them into `element_type`.
     operand_types: [ElementType; 2],
@@ -63,6 +86,8 @@ pub struct MatMul {
     /// Contracted positions beside `k`.
     contracted: Vec<Axis>,
     k: Axis,
+    /// Contracted elements that one step takes: those of a lane's dot product. `k` counts steps.
+    depth: i64,
     /// Sizes of the register tile: rows, and columns as vectors.
     tile_rows: i64,
     tile_vectors: i64,
@@ -75,6 +100,7 @@ pub fn recognise(
     computation: &Computation,
     instruction: &Instruction,
     vector_bits: u32,
+    machine: Machine,
 ) -> Option<MatMul> {
     if !matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
         return None;
@@ -83,11 +109,7 @@ pub fn recognise(
     let rhs = operand_shape(computation, instruction, 1).ok()?;
     let output = instruction.shape.as_array()?;
     let element_type = output.element_type;
-    let is_float = matches!(element_type, ElementType::F32 | ElementType::F64);
-    let is_read = |operand: ElementType| {
-        operand == element_type || (element_type == ElementType::F32 && operand.is_float() && operand.bit_width() < 32)
-    };
-    if !is_float || !is_read(lhs.element_type) || !is_read(rhs.element_type) {
+    if !sums_in(element_type, [lhs.element_type, rhs.element_type]) {
         return None;
     }
     let maps = contraction_maps(context, computation, instruction).ok()?;
@@ -121,18 +143,17 @@ pub fn recognise(
         maps.ranges.iter().enumerate().map(|(r, &size)| axis(size, Var::Symbol(r as u32), 0)).collect();
     let product =
         output.dimensions.iter().chain(&maps.ranges).fold(1i64, |product, &size| product.saturating_mul(size));
-    let (most_rows, tile_vectors) = if vector_bits >= 512 { (14, 2) } else { (6, 2) };
-
     let n = merge_last(&mut columns);
     batch.append(&mut columns);
     let m = merge_longest(&mut rows);
     let k = merge_longest(&mut contracted);
     let width = i64::from(vector_bits) / i64::from(element_type.bit_width());
-    let row_count = rows.iter().fold(m.size, |product, axis| product.saturating_mul(axis.size));
-    if product < SMALLEST || n.c != 1 || n.size < width || row_count < 2 {
+    // Half a vector is worth a vector.
+    if product < SMALLEST || n.c != 1 || n.size < width / 4 {
         return None;
     }
-    Some(MatMul {
+    let mut product = MatMul {
+        form: Form::Tiled,
         element_type,
         operand_types,
         swapped,
@@ -143,10 +164,51 @@ pub fn recognise(
         n,
         contracted,
         k,
-        tile_rows: tile_rows(m.size, most_rows),
-        tile_vectors,
+        depth: 1,
+        tile_rows: tile_rows(m.size, if vector_bits >= 512 { 14 } else { 6 }),
+        tile_vectors: if n.size > width { 2 } else { 1 },
         lanes: width as u32,
+    };
+    if product.is_streamed() {
+        product.form = Form::Streamed;
+    } else if let Some(depth) = product.length_of_dot_products(machine) {
+        product.depth = depth;
+        product.k = Axis { size: k.size / product.depth, a: k.a * product.depth, b: k.b * product.depth, c: 0 };
+    }
+    (product.form == Form::Streamed || product.row_count() > 1).then_some(product)
+}
+
+/// Whether sums of products of two element types may be made in a type.
+fn sums_in(element_type: ElementType, operands: [ElementType; 2]) -> bool {
+    use ElementClass::{Signed, Unsigned};
+    let is_integer = |element_type: ElementType| matches!(element_type.class(), Signed | Unsigned);
+    operands.into_iter().all(|operand| match element_type {
+        ElementType::F32 => operand.is_float() && operand.bit_width() <= 32,
+        ElementType::F64 => operand == ElementType::F64,
+        integer if is_integer(integer) && integer.bit_width() >= 32 => {
+            is_integer(operand) && operand.bit_width() <= integer.bit_width()
+        }
+        _ => false,
     })
+}
+
+/// Distances of neighbours in a packed block of A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PackedA {
+    column: i64,
+    row: i64,
+}
+
+impl PackedA {
+    /// Whether the rows of a tile are neighbours, as they are in memory; else the elements of a row are.
+    fn has_columns(self) -> bool {
+        self.row == 1
+    }
+
+    /// Where a row that begins a tile begins, or how much room so many rows take.
+    fn room(self, product: &MatMul) -> i64 {
+        if self.has_columns() { product.block_k() } else { self.row }
+    }
 }
 
 /// The address of an operand's element as a sum over the variables of its indexing map.
@@ -240,6 +302,83 @@ impl MatMul {
         self.tile_vectors * i64::from(self.lanes)
     }
 
+    /// How many elements of each operand an instruction for dot products multiplies in a lane, if there is one that can
+    /// take the operands as they lie.
+    fn length_of_dot_products(&self, machine: Machine) -> Option<i64> {
+        let [a, b] = self.operand_types;
+        // Bytes are multiplied as unsigned by signed ones.
+        let is_byte = matches!(a, ElementType::S8 | ElementType::U8) && b == ElementType::S8;
+        let length = match self.element_type {
+            ElementType::S32 if machine.byte_dot_products && is_byte => 4,
+            ElementType::F32 if machine.bf16_dot_products && a == ElementType::BF16 && b == ElementType::BF16 => 2,
+            _ => return None,
+        };
+        let are_neighbours = self.k.a == 1 && (self.k.b == 1 || self.n.b == 1);
+        (are_neighbours && self.k.size % length == 0).then_some(length)
+    }
+
+    /// Whether the dot products see the elements of A, which are signed, moved into the range of unsigned ones.
+    fn is_moved(&self) -> bool {
+        self.element_type == ElementType::S32 && self.depth > 1 && self.operand_types[0] == ElementType::S8
+    }
+
+    /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
+    fn panel_rows(&self) -> i64 {
+        self.block_k() + i64::from(self.is_moved())
+    }
+
+    /// How a block of A is packed before its tiles are computed, if several panels use it and it pays.
+    fn packing_of_a(&self) -> Option<PackedA> {
+        if self.depth > 1 || !self.rows.is_empty() || self.n.size <= self.panel() {
+            return None;
+        }
+        let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
+        if self.k.a == 1 && self.operand_types[0] != self.element_type {
+            // Rows that are no power of two apart do not compete for places in the cache.
+            let lanes = i64::from(self.lanes);
+            return Some(PackedA { column: 1, row: (parts(self.block_k(), lanes) + 1) * lanes });
+        }
+        let is_far = distance >= LEAST_PACKED_DISTANCE && self.k.size >= LEAST_PACKED_STEPS;
+        (self.m.a == 1 && is_far).then_some(PackedA { column: self.tile_rows, row: 1 })
+    }
+
+    /// Rows of a block of A.
+    fn block_rows(&self) -> i64 {
+        BLOCK_M / self.tile_rows * self.tile_rows
+    }
+
+    /// Number of blocks of contracted positions.
+    fn blocks(&self) -> i64 {
+        parts(self.k.size, self.block_k())
+    }
+
+    /// Contracted positions in a block: whole vectors, if there are several blocks, so that only the last one has a rest.
+    fn block_k(&self) -> i64 {
+        let length = parts(self.k.size, parts(self.k.size, BLOCK_K));
+        if length == self.k.size { length } else { parts(length, i64::from(self.lanes)) * i64::from(self.lanes) }
+    }
+
+    /// Whether the rows are so few that one pass over B is best, and B can be read so.
+    fn is_streamed(&self) -> bool {
+        let is_read_by_row = self.n.b == 1;
+        let is_read_by_column = self.k.a == 1 && self.k.b == 1 && self.k.size >= i64::from(self.lanes);
+        self.row_count() <= MOST_STREAMED_ROWS && (is_read_by_row || is_read_by_column)
+    }
+
+    /// Columns of one task of a product with one pass over B.
+    fn strip(&self) -> i64 {
+        let least = match self.n.b {
+            1 => parts(STRIP_BYTES, self.operand_types[1].byte_width() as i64),
+            _ => 1,
+        };
+        let group = if self.n.b == 1 { i64::from(self.lanes) } else { self.columns_at_once() };
+        parts(parts(self.n.size, TASKS).max(least), group) * group
+    }
+
+    fn strips(&self) -> i64 {
+        parts(self.n.size, self.strip())
+    }
+
     fn groups(&self) -> i64 {
         parts(self.n.size, self.panel() * PANELS_PER_GROUP)
     }
@@ -274,7 +413,11 @@ impl MatMul {
 
     /// Number of independent tasks.
     pub fn tasks(&self) -> i64 {
-        positions(&self.batch) * self.groups() * self.position_tasks() * self.row_tasks()
+        let each = match self.form {
+            Form::Tiled => self.groups() * self.position_tasks() * self.row_tasks(),
+            Form::Streamed => self.strips(),
+        };
+        positions(&self.batch) * each
     }
 
     /// Lanes of its vectors.

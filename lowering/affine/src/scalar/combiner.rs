@@ -59,6 +59,11 @@ impl Combiner {
             .filter(|name| !name.is_empty())
     }
 
+    /// The sum of elements of a type, in that type.
+    pub fn sum(element_type: ElementType) -> Self {
+        Combiner { kind: OpKind::Add, element_type, accumulator: element_type }
+    }
+
     /// Whether this is a sum that is rounded, so that its order matters to the last digits.
     pub fn sums_floats(&self) -> bool {
         self.kind == OpKind::Add && matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)

@@ -35,6 +35,8 @@ pub fn load(fill: impl FnOnce(&OpBuilder<'_>)) -> Jit {
         builder.set_machine(Machine {
             scales_vectors: Target::host().vector_bits() == 512,
             vector_library_bits: exec::runtime::vector_math::widest_vector_bits(),
+            byte_dot_products: false,
+            bf16_dot_products: false,
             allow_fma: false,
         });
         fill(builder);

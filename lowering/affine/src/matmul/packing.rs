@@ -1,0 +1,221 @@
+//! Packing of operands into panels.
+
+use indexing::Expr;
+use mlir_ext::builder::{OpBuilder, Value};
+
+use super::PackedA;
+use super::emit::{Emitter, Operand, Result, Span};
+use super::tiled::Block;
+
+impl<'c> Emitter<'_, 'c> {
+    /// Copies a block of B into panels of consecutive rows of k, missing columns as zero.
+    pub(super) fn pack(&mut self, b_offset: Expr<'c>, columns: &Span<'c>, block: &Block<'c>) -> Result<()> {
+        let product = self.product;
+        self.panels(columns, |emitter, column| {
+            let panel_offset = emitter.named((column - columns.begin) * product.panel_rows())?;
+            let source = emitter.named(b_offset + column * product.n.b)?;
+            emitter.by_width(column, |emitter, columns| match product.n.b {
+                1 => emitter.pack_rows(panel_offset, source, columns, block),
+                _ => emitter.pack_transposed(panel_offset, source, columns, block),
+            })?;
+            if product.is_moved() { emitter.pack_surplus(panel_offset, block) } else { Ok(()) }
+        })
+    }
+
+    /// Copies a block of A, in the product's type.
+    pub(super) fn pack_a(
+        &mut self,
+        (packed, panels): (PackedA, Value<'c>),
+        a_offset: Expr<'c>,
+        rows: &Span<'c>,
+        block: &Block<'c>,
+    ) -> Result<()> {
+        let product = self.product;
+        let at_once = if packed.has_columns() { product.tile_rows } else { 1 };
+        self.in_groups(rows, product.m.size, at_once, |emitter, row, count| {
+            let source = emitter.named(a_offset + row * product.m.a)?;
+            let target = emitter.named((row - rows.begin) * packed.room(product))?;
+            match packed.has_columns() {
+                true => emitter.pack_columns_of_a(panels, source, target, count, block),
+                false => emitter.pack_row_of_a(panels, source, target, block),
+            }
+        })
+    }
+
+    /// Copies a tile of A of `count` rows, whose columns are consecutive.
+    fn pack_columns_of_a(
+        &mut self,
+        panels: Value<'c>,
+        source: Expr<'c>,
+        target: Expr<'c>,
+        count: i64,
+        block: &Block<'c>,
+    ) -> Result<()> {
+        let product = self.product;
+        let width = i64::from(product.lanes);
+        self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
+            let from = emitter.named(source + k * product.k.a)?;
+            let to = emitter.named(target + k * product.tile_rows)?;
+            for first in (0..count).step_by(width as usize) {
+                let here = (count - first).min(width);
+                let value = emitter.load_elements(Operand::A, from + first, here)?;
+                emitter.store_vector(value, panels, to + first, here)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Copies a row of A, whose elements are consecutive.
+    fn pack_row_of_a(
+        &mut self,
+        panels: Value<'c>,
+        source: Expr<'c>,
+        target: Expr<'c>,
+        block: &Block<'c>,
+    ) -> Result<()> {
+        let width = i64::from(self.product.lanes);
+        let whole = whole_vectors(block, width);
+        self.loop_over(&[self.scope.constant(0)], &whole, width, |emitter, k| {
+            let value = emitter.load_elements(Operand::A, source + k, width)?;
+            emitter.store_vector(value, panels, target + k, width)
+        })?;
+        self.loop_over(&[whole[0]], &block.length, 1, |emitter, k| {
+            let value = emitter.load_element(Operand::A, source + k)?;
+            emitter.scope.place(emitter.builder, &[target + k])?.store(emitter.builder, value, panels);
+            Ok(())
+        })
+    }
+
+    /// Packs a panel of a B whose columns are consecutive.
+    fn pack_rows(&mut self, panel_offset: Expr<'c>, source: Expr<'c>, columns: i64, block: &Block<'c>) -> Result<()> {
+        let product = self.product;
+        let width = i64::from(product.lanes);
+        self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
+            let from = emitter.named(source + k * product.k.b)?;
+            let to = emitter.named(panel_offset + k * product.panel())?;
+            for part in 0..product.tile_vectors {
+                let here = (columns - part * width).clamp(0, width);
+                let value = match product.depth {
+                    1 => emitter.load_elements(Operand::B, from + part * width, here)?,
+                    _ => emitter.load_interleaved(from + part * width, here)?,
+                };
+                emitter.store_vector(value, block.panels.b, to + part * width, width)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The rows of B that a step takes, side by side in each lane.
+    fn load_interleaved(&self, from: Expr<'c>, columns: i64) -> Result<Value<'c>> {
+        let (builder, product) = (self.builder, self.product);
+        let distance = product.k.b / product.depth;
+        let mut rows = (0..product.depth)
+            .map(|row| self.load_memory(Operand::B, from + row * distance, columns, product.lanes))
+            .collect::<Result<Vec<_>>>()?;
+        let mut together = 1;
+        while rows.len() > 1 {
+            let groups = product.lanes;
+            let lanes = groups * together;
+            let mask: Vec<u32> = (0..groups)
+                .flat_map(|group| [0, lanes].map(|first| first + group * together))
+                .flat_map(|first| first..first + together)
+                .collect();
+            rows = rows.chunks(2).map(|pair| builder.shuffle(pair[0], pair[1], &mask)).collect();
+            together *= 2;
+        }
+        Ok(builder.value("vector.bitcast", &rows[..1], self.vector, &[]))
+    }
+
+    /// Packs behind the rows of a panel what each column's sum has too much if all elements of A are 128 more.
+    fn pack_surplus(&mut self, panel_offset: Expr<'c>, block: &Block<'c>) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let width = i64::from(product.lanes);
+        let offsets: Vec<i64> = (0..product.tile_vectors).map(|part| part * width).collect();
+        let zeros = vec![builder.zero(self.vector); offsets.len()];
+        let begin = [self.scope.constant(0)];
+        let sums = self.accumulate(&begin, &block.length, 1, &zeros, |emitter, k, sums| {
+            let from = emitter.named(panel_offset + k * product.panel())?;
+            let sums = offsets.iter().zip(sums).map(|(&offset, &sum)| {
+                let row = emitter.load_vector(block.panels.b, from + offset, width)?;
+                Ok(emitter.multiply_add(emitter.bytes_of_128(), row, sum))
+            });
+            sums.collect()
+        })?;
+        let last = panel_offset + product.block_k() * product.panel();
+        offsets
+            .iter()
+            .zip(sums)
+            .try_for_each(|(&offset, sum)| self.store_vector(sum, block.panels.b, last + offset, width))
+    }
+
+    /// Packs a panel of a B whose columns are consecutive along k: squares are transposed in registers.
+    fn pack_transposed(
+        &mut self,
+        panel_offset: Expr<'c>,
+        source: Expr<'c>,
+        columns: i64,
+        block: &Block<'c>,
+    ) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let (panel, width) = (product.panel(), i64::from(product.lanes));
+        let zero = self.scope.constant(0);
+        let mut first_single = zero;
+        if product.k.b == product.depth && columns == panel {
+            let whole = whole_vectors(block, width);
+            first_single = whole[0];
+            self.loop_over(&[zero], &whole, width, |emitter, k| {
+                for part in 0..product.tile_vectors {
+                    let rows = (0..width)
+                        .map(|n| {
+                            let row = source + (part * width + n) * product.n.b;
+                            emitter.load_elements(Operand::B, row + k * product.k.b, width)
+                        })
+                        .collect::<Result<Vec<_>>>()?;
+                    for (step, column) in transposed(builder, rows).into_iter().enumerate() {
+                        let to = panel_offset + (k + step as i64) * panel;
+                        emitter.store_vector(column, block.panels.b, to + part * width, width)?;
+                    }
+                }
+                Ok(())
+            })?;
+        }
+        let missing = builder.zero(self.element);
+        self.loop_over(&[first_single], &block.length, 1, |emitter, k| {
+            let from = emitter.named(source + k * product.k.b)?;
+            let to = emitter.named(panel_offset + k * panel)?;
+            for n in 0..panel {
+                let value = match n < columns {
+                    true => emitter.load_element(Operand::B, from + n * product.n.b)?,
+                    false => missing,
+                };
+                emitter.scope.place(builder, &[to + n])?.store(builder, value, block.panels.b);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The steps of a block that fill vectors. Blocks are whole vectors long but for the last one, which ends with the
+/// contracted positions: the rest begins at the first of these.
+fn whole_vectors<'c>(block: &Block<'c>, width: i64) -> Vec<Expr<'c>> {
+    block.length.iter().map(|length| length.floordiv(width) * width).collect()
+}
+
+/// The transpose of a square of vectors: `log2(n)` rounds that interleave vectors half the square apart.
+fn transposed<'c>(builder: &OpBuilder<'c>, mut rows: Vec<Value<'c>>) -> Vec<Value<'c>> {
+    let count = rows.len() as u32;
+    let low: Vec<u32> = (0..count).map(|lane| lane / 2 + lane % 2 * count).collect();
+    let high: Vec<u32> = low.iter().map(|lane| lane + count / 2).collect();
+    let half = rows.len() / 2;
+    let mut round = 1;
+    while round < rows.len() {
+        let mut next = Vec::with_capacity(rows.len());
+        for pair in 0..half {
+            next.push(builder.shuffle(rows[pair], rows[pair + half], &low));
+            next.push(builder.shuffle(rows[pair], rows[pair + half], &high));
+        }
+        rows = next;
+        round *= 2;
+    }
+    rows
+}

@@ -1,0 +1,189 @@
+//! Products of few rows: an element of B is used so few times that packing it would cost more than the product.
+//! B is read once, in the order in which it lies in memory.
+
+use indexing::Expr;
+use mlir_ext::builder::Value;
+
+use super::emit::{Emitter, Offsets, Operand, Result, Span};
+use super::{MatMul, positions};
+use crate::scalar::RegisterValue;
+use crate::scalar::combiner::Combiner;
+
+/// Rows of B that are added to the rows of C at once, where there are few of these, and otherwise.
+const ROWS_AT_ONCE: [i64; 2] = [8, 4];
+/// Accumulators where the elements of a column of B are consecutive.
+const ACCUMULATORS: i64 = 16;
+/// Most columns of which products are summed at once.
+const COLUMNS_AT_ONCE: i64 = 8;
+
+impl MatMul {
+    /// Rows of the product, outer ones included.
+    pub(super) fn row_count(&self) -> i64 {
+        positions(&self.rows) * self.m.size
+    }
+
+    /// Columns whose sums are made at once, where the elements of a column of B are consecutive.
+    pub(super) fn columns_at_once(&self) -> i64 {
+        (ACCUMULATORS / self.row_count()).clamp(1, COLUMNS_AT_ONCE)
+    }
+
+    /// Where the rows begin in A and C.
+    fn row_offsets(&self) -> Vec<[i64; 2]> {
+        let mut offsets = vec![[0, 0]];
+        for axis in self.rows.iter().chain([&self.m]) {
+            offsets = offsets
+                .iter()
+                .flat_map(|[a, c]| (0..axis.size).map(move |position| [a + position * axis.a, c + position * axis.c]))
+                .collect();
+        }
+        offsets
+    }
+}
+
+impl<'c> Emitter<'_, 'c> {
+    /// One task: all rows of a strip of columns.
+    pub(super) fn streamed_task(&mut self, task: Expr<'c>) -> Result<()> {
+        let product = self.product;
+        let mut batch = task;
+        let strip = self.split(&mut batch, product.strips())?;
+        let offsets = self.batch_offsets(batch)?;
+        let columns = Span::within(strip * product.strip(), product.strip(), product.n.size);
+        match product.n.b {
+            1 => self.stream_rows(&offsets, &columns),
+            _ => self.stream_columns(&offsets, &columns),
+        }
+    }
+
+    /// B with consecutive columns: some of its rows at a time are added to the rows of C, which stay in the cache.
+    fn stream_rows(&mut self, offsets: &Offsets<'c>, columns: &Span<'c>) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let width = i64::from(product.lanes);
+        let zero = builder.zero(self.vector);
+        self.in_groups(columns, product.n.size, width, |emitter, column, count| {
+            let c = emitter.named(offsets.c + column)?;
+            product.row_offsets().iter().try_for_each(|[_, row]| emitter.store_vector(zero, emitter.c, c + *row, count))
+        })?;
+        let at_once = if product.row_count() <= 4 { ROWS_AT_ONCE[0] } else { ROWS_AT_ONCE[1] };
+        let begin = self.scope.constant(0);
+        self.contracted_positions(offsets, Vec::new(), &mut |emitter, offsets, _| {
+            let all = Span { begin, ends: vec![begin.constant_beside(product.k.size)] };
+            emitter.in_groups(&all, product.k.size, at_once, |emitter, k, count| {
+                emitter.add_rows(&offsets, columns, k, count)
+            })?;
+            Ok(Vec::new())
+        })?;
+        Ok(())
+    }
+
+    /// Adds `count` rows of B, from row `k`, to the rows of C.
+    fn add_rows(&mut self, offsets: &Offsets<'c>, columns: &Span<'c>, k: Expr<'c>, count: i64) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let rows = product.row_offsets();
+        let a = self.named(offsets.a + k * product.k.a)?;
+        let b = self.named(offsets.b + k * product.k.b)?;
+        let mut factors = Vec::with_capacity(rows.len());
+        for [row, _] in &rows {
+            let elements = (0..count).map(|step| self.load_element(Operand::A, a + (step * product.k.a + row)));
+            let elements = elements.collect::<Result<Vec<_>>>()?;
+            factors.push(
+                elements.iter().map(|&element| builder.broadcast(element, Some(product.lanes))).collect::<Vec<_>>(),
+            );
+        }
+        self.in_groups(columns, product.n.size, i64::from(product.lanes), |emitter, column, lanes| {
+            let from = emitter.named(b + column)?;
+            let to = emitter.named(offsets.c + column)?;
+            let vectors = (0..count)
+                .map(|step| emitter.load_elements(Operand::B, from + step * product.k.b, lanes))
+                .collect::<Result<Vec<_>>>()?;
+            for ([_, row], factors) in rows.iter().zip(&factors) {
+                let mut sum = emitter.load_vector(emitter.c, to + *row, lanes)?;
+                for (&factor, &vector) in factors.iter().zip(&vectors) {
+                    sum = emitter.multiply_add(factor, vector, sum);
+                }
+                emitter.store_vector(sum, emitter.c, to + *row, lanes)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// A and B with consecutive contracted elements: sums of products in vectors, whose lanes are added at the end.
+    fn stream_columns(&mut self, offsets: &Offsets<'c>, columns: &Span<'c>) -> Result<()> {
+        let product = self.product;
+        self.in_groups(columns, product.n.size, product.columns_at_once(), |emitter, column, count| {
+            let offsets = Offsets {
+                a: offsets.a,
+                b: emitter.named(offsets.b + column * product.n.b)?,
+                c: emitter.named(offsets.c + column)?,
+            };
+            emitter.sum_columns(&offsets, count)
+        })
+    }
+
+    /// All rows of `count` columns.
+    fn sum_columns(&mut self, offsets: &Offsets<'c>, count: i64) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let width = i64::from(product.lanes);
+        let rows = product.row_offsets();
+        let zeros = vec![builder.zero(self.vector); rows.len() * count as usize];
+        let zero = self.scope.constant(0);
+        let whole = product.k.size / width * width;
+        let sums = self.contracted_positions(offsets, zeros, &mut |emitter, offsets, sums| {
+            let until = [zero.constant_beside(whole)];
+            let sums = emitter.accumulate(&[zero], &until, width, sums, |emitter, k, sums| {
+                emitter.add_products(&offsets, k, width, count, sums)
+            })?;
+            match product.k.size - whole {
+                0 => Ok(sums),
+                rest => emitter.add_products(&offsets, zero.constant_beside(whole), rest, count, &sums),
+            }
+        })?;
+        let combiner = Combiner::sum(product.element_type);
+        for (number, sum) in sums.into_iter().enumerate() {
+            let (row, column) = (rows[number / count as usize][1], number as i64 % count);
+            let sum = combiner.horizontal(builder, &RegisterValue::real(builder, product.element_type, sum));
+            self.scope.place(builder, &[offsets.c + (row + column)])?.store(builder, sum.value, self.c);
+        }
+        Ok(())
+    }
+
+    /// Adds the products of `lanes` contracted positions from `k` to the sums of all rows of `count` columns.
+    fn add_products(
+        &mut self,
+        offsets: &Offsets<'c>,
+        k: Expr<'c>,
+        lanes: i64,
+        count: i64,
+        sums: &[Value<'c>],
+    ) -> Result<Vec<Value<'c>>> {
+        let product = self.product;
+        let (a, b) = (self.named(offsets.a + k)?, self.named(offsets.b + k)?);
+        let columns = (0..count)
+            .map(|column| self.load_elements(Operand::B, b + column * product.n.b, lanes))
+            .collect::<Result<Vec<_>>>()?;
+        let mut next = Vec::with_capacity(sums.len());
+        for ([row, _], sums) in product.row_offsets().iter().zip(sums.chunks(columns.len())) {
+            let factor = self.load_elements(Operand::A, a + *row, lanes)?;
+            next.extend(columns.iter().zip(sums).map(|(&column, &sum)| self.multiply_add(factor, column, sum)));
+        }
+        Ok(next)
+    }
+
+    /// A loop over the outer contracted positions, if there are several, that carries values.
+    fn contracted_positions(
+        &mut self,
+        offsets: &Offsets<'c>,
+        initial: Vec<Value<'c>>,
+        body: &mut dyn FnMut(&mut Self, Offsets<'c>, &[Value<'c>]) -> Result<Vec<Value<'c>>>,
+    ) -> Result<Vec<Value<'c>>> {
+        let product = self.product;
+        if product.contracted.is_empty() {
+            return body(self, *offsets, &initial);
+        }
+        let zero = self.scope.constant(0);
+        let all = zero.constant_beside(positions(&product.contracted));
+        self.accumulate(&[zero], &[all], 1, &initial, |emitter, position, carried| {
+            let offsets = emitter.moved(offsets, &product.contracted, position)?;
+            body(emitter, offsets, carried)
+        })
+    }
+}
