@@ -11,6 +11,8 @@ use lowering_llvm::Target;
 
 #[cfg(feature = "compiler")]
 use crate::cache::CompilationCache;
+#[cfg(feature = "compiler")]
+use crate::contexts::ContextPool;
 use crate::error::Error;
 use crate::pending::Queue;
 
@@ -43,6 +45,8 @@ pub(crate) struct ClientInner {
     pub(crate) channels: Arc<Channels>,
     pub(crate) collective_time_limit: Duration,
     devices: usize,
+    #[cfg(feature = "compiler")]
+    pub(crate) contexts: ContextPool,
     #[cfg(feature = "compiler")]
     pub(crate) target: Target,
     #[cfg(feature = "compiler")]
@@ -93,6 +97,8 @@ impl Client {
             collective_time_limit: options.collective_time_limit.unwrap_or(DEFAULT_TIME_LIMIT),
             devices: options.devices.max(1),
             #[cfg(feature = "compiler")]
+            contexts: ContextPool::default(),
+            #[cfg(feature = "compiler")]
             target: Target::host(),
             #[cfg(feature = "compiler")]
             cache: options.cache,
@@ -110,8 +116,10 @@ impl Client {
         self.inner.devices
     }
 
-    /// Gives memory that no buffer uses back to the system.
+    /// Gives memory that no buffer and no compilation uses back to the system.
     pub fn release_unused_memory(&self) {
+        #[cfg(feature = "compiler")]
+        self.inner.contexts.clear();
         self.inner.memory.release_unused();
     }
 }

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use hlo::graph::Module;
 use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
+use melior::Context;
 
 use crate::cache::Key;
 use crate::client::Client;
@@ -43,13 +44,23 @@ impl Client {
     }
 
     fn compile_module(&self, module: &Module, options: &CompileOptions) -> Result<Executable, Error> {
-        let mut timings = CompileTimings::default();
         let start = Instant::now();
-        let context = hlo::dialect::context();
-        timings.context = start.elapsed();
+        self.inner.contexts.with_context(module, |context| {
+            let timings = CompileTimings { context: start.elapsed(), ..CompileTimings::default() };
+            self.compile_in(context, module, options, timings)
+        })
+    }
+
+    fn compile_in(
+        &self,
+        context: &Context,
+        module: &Module,
+        options: &CompileOptions,
+        mut timings: CompileTimings,
+    ) -> Result<Executable, Error> {
         let start = Instant::now();
         let target = &self.inner.target;
-        let program = pipeline::import(&context, module)?;
+        let program = pipeline::import(context, module)?;
         let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
         let run = pipeline::run(&program, &pipeline.text(), options.verify)?;
         let all = start.elapsed();

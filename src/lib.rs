@@ -100,6 +100,8 @@ mod cache;
 pub mod client;
 #[cfg(feature = "compiler")]
 mod compile;
+#[cfg(feature = "compiler")]
+mod contexts;
 pub mod custom_call;
 mod encoding;
 pub mod error;

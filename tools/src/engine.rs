@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use evaluator::Environment;
-use halo::{ClientOptions, CompileOptions};
+use halo::{Client, ClientOptions, CompileOptions};
 use hlo::devices::{self, DeviceCount};
 use hlo::graph::Module;
 use hlo::literal::Literal;
@@ -26,9 +26,11 @@ pub enum Engine {
 }
 
 /// How a program is read and compiled.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct LoadOptions {
-    /// Threads of compiled code; all processors when absent.
+    /// The device that it is compiled for; when absent, one of its own.
+    pub client: Option<Client>,
+    /// Threads of a device of its own; all processors when absent.
     pub threads: Option<usize>,
     /// Whether constants whose values the text left out get made-up ones.
     pub fill_elided: bool,
@@ -79,12 +81,15 @@ impl LoadedProgram {
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit | Engine::StrictJit => {
-                let client = halo::Client::with_options(ClientOptions {
-                    threads: options.threads.unwrap_or(0),
-                    devices,
-                    collective_time_limit: options.collective_time_limit,
-                    ..ClientOptions::default()
-                })?;
+                let client = match options.client {
+                    Some(client) => client,
+                    None => Client::with_options(ClientOptions {
+                        threads: options.threads.unwrap_or(0),
+                        devices,
+                        collective_time_limit: options.collective_time_limit,
+                        ..ClientOptions::default()
+                    })?,
+                };
                 let options = CompileOptions { excess_precision: engine == Engine::Jit, ..CompileOptions::default() };
                 let compiled = client.compile(&module, &options);
                 let executable = compiled.map_err(|error| ToolError::compiled(&source_text, &module, error))?;

@@ -19,7 +19,7 @@ use melior::ir::attribute::{
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{self, Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike, ValueLike};
 
-use crate::attributes;
+use crate::{attributes, types};
 use mlir_sys::{
     MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAddArgument,
     mlirBlockAppendOwnedOperation, mlirBlockCreate, mlirBlockGetArgument, mlirBlockGetNumArguments,
@@ -660,11 +660,7 @@ impl<'c> OpBuilder<'c> {
 
     /// Element type of a vector type; other types are returned as they are.
     pub fn element_type_of(&self, r#type: Type<'c>) -> Type<'c> {
-        if !r#type.is_vector() {
-            return r#type;
-        }
-        // SAFETY: a vector type is a shaped type with an element type.
-        unsafe { Type::from_raw(mlir_sys::mlirShapedTypeGetElementType(r#type.to_raw())) }
+        types::vector_element(r#type).unwrap_or(r#type)
     }
 
     /// Lanes of a one-dimensional vector type; `None` for scalars.

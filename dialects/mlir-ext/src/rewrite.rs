@@ -9,7 +9,8 @@ use std::ptr;
 use melior::ir::attribute::{Attribute, AttributeLike};
 use melior::ir::operation::OperationLike;
 use melior::ir::{
-    Block, BlockLike, BlockRef, Location, Operation, OperationRef, RegionLike, RegionRef, Value, ValueLike,
+    Block, BlockLike, BlockRef, Location, Operation, OperationRef, RegionLike, RegionRef, Type, TypeLike, Value,
+    ValueLike,
 };
 use melior::{Context, StringRef};
 use mlir_sys::{
@@ -18,6 +19,7 @@ use mlir_sys::{
     mlirOpResultGetResultNumber, mlirOperationDestroy, mlirOperationMoveBefore, mlirOperationRemoveAttributeByName,
     mlirOperationRemoveFromParent, mlirOperationSetAttributeByName, mlirOperationSetLocation, mlirOperationSetOperand,
     mlirOperationSetOperands, mlirValueGetFirstUse, mlirValueIsAOpResult, mlirValueReplaceAllUsesOfWith,
+    mlirValueSetType,
 };
 
 use crate::builder::{self, OpBuilder};
@@ -210,6 +212,12 @@ impl<'c, 'm> Rewriter<'c, 'm> {
     pub fn remove_attribute(&self, operation: OperationRef<'c, '_>, name: &str) -> bool {
         // SAFETY: the operation is live; MLIR only looks at the name.
         unsafe { mlirOperationRemoveAttributeByName(operation.to_raw(), StringRef::new(name).to_raw()) }
+    }
+
+    /// Gives a value another type: whether its definition and its uses fit is for the verifier to say.
+    pub fn set_type(&self, value: Value<'c, '_>, r#type: Type<'c>) {
+        // SAFETY: value and type are live.
+        unsafe { mlirValueSetType(value.to_raw(), r#type.to_raw()) };
     }
 
     /// Gives an operation another location.

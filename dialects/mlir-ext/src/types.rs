@@ -1,7 +1,7 @@
 //! Builtin types that melior lacks.
 
 use melior::ir::{Type, TypeLike};
-use mlir_sys::{mlirComplexTypeGet, mlirComplexTypeGetElementType};
+use mlir_sys::{mlirComplexTypeGet, mlirComplexTypeGetElementType, mlirShapedTypeGetElementType};
 
 /// Complex type with parts of the given float type.
 pub fn complex<'c>(part: Type<'c>) -> Type<'c> {
@@ -13,4 +13,10 @@ pub fn complex<'c>(part: Type<'c>) -> Type<'c> {
 pub fn complex_part<'c>(value: Type<'c>) -> Option<Type<'c>> {
     // SAFETY: it is a complex type.
     value.is_complex().then(|| unsafe { Type::from_raw(mlirComplexTypeGetElementType(value.to_raw())) })
+}
+
+/// Type of the elements of a vector type.
+pub fn vector_element<'c>(value: Type<'c>) -> Option<Type<'c>> {
+    // SAFETY: a vector type is a shaped type with an element type.
+    value.is_vector().then(|| unsafe { Type::from_raw(mlirShapedTypeGetElementType(value.to_raw())) })
 }

@@ -1,6 +1,7 @@
 //! What running a compiled program needs to know besides its code: the attribute `hlo.interface` of its module.
 //!
-//! `hlo-to-affine` writes it, the passes after it leave it alone, and whoever loads the code reads it.
+//! `hlo-to-affine` writes it, the passes after it leave it alone, and whoever loads the code reads it. Types stand in it as
+//! text, for they may have layouts and tokens of the hlo dialect, which tools for the levels below do not know.
 
 use hlo::cost::Cost;
 use hlo::devices::DeviceCount;
@@ -8,11 +9,12 @@ use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, GraphError};
 use hlo::literal::Literal;
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
+use melior::Context;
 use melior::ir::attribute::{
-    ArrayAttribute, Attribute, DenseI64ArrayAttribute, DictionaryAttribute, IntegerAttribute, TypeAttribute,
+    ArrayAttribute, Attribute, DenseI64ArrayAttribute, DictionaryAttribute, IntegerAttribute, StringAttribute,
 };
 use melior::ir::r#type::IntegerType;
-use melior::ir::{AttributeLike, Identifier, OperationRef};
+use melior::ir::{AttributeLike, Identifier, OperationRef, Type};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{Buffer, BufferAssignment};
@@ -90,7 +92,7 @@ impl Interface {
             let types: Vec<Attribute> = shapes
                 .iter()
                 .map(|shape| shape.clone().map_or(Shape::Token, Shape::Array))
-                .map(|shape| Ok(TypeAttribute::new(dialect::type_of(context, &shape)?).into()))
+                .map(|shape| Ok(text_of(context, dialect::type_of(context, &shape)?)))
                 .collect::<Result<_, DialectError>>()?;
             Ok(ArrayAttribute::new(context, &types).into())
         };
@@ -101,7 +103,7 @@ impl Interface {
             .collect::<Result<_, DialectError>>()?;
         let aliases: Vec<i64> = self.aliases.iter().map(|alias| alias.map_or(-1, |leaf| leaf as i64)).collect();
         let entries: [(&str, Attribute<'c>); 12] = [
-            ("program_shape", TypeAttribute::new(dialect::signature_type(context, &self.program_shape)?).into()),
+            ("program_shape", text_of(context, dialect::signature_type(context, &self.program_shape)?)),
             ("parameters", shapes(&self.parameters)?),
             ("outputs", shapes(&self.outputs)?),
             ("aliases", DenseI64ArrayAttribute::new(context, &aliases).into()),
@@ -131,12 +133,15 @@ impl Interface {
             entry.ok_or_else(|| malformed(&format!("has no `{name}`")))
         };
         let wrong = |name: &str| malformed(&format!("has a wrong `{name}`"));
+        let type_of = |text: Attribute<'_>| {
+            attributes::string(text).and_then(|text| Type::parse(operations::context_of(&module), text))
+        };
         let number = |name: &str| attributes::integer(find(name)?).map(|value| value as u64).ok_or_else(|| wrong(name));
         let shapes = |name: &str| -> Result<Vec<Option<ArrayShape>>, DialectError> {
             let types = attributes::elements(find(name)?).ok_or_else(|| wrong(name))?;
             types
                 .into_iter()
-                .map(|shape| match dialect::shape_of(attributes::r#type(shape).ok_or_else(|| wrong(name))?)? {
+                .map(|shape| match dialect::shape_of(type_of(shape).ok_or_else(|| wrong(name))?)? {
                     Shape::Array(array) => Ok(Some(array)),
                     Shape::Tuple(_) | Shape::Token | Shape::Opaque => Ok(None),
                 })
@@ -150,7 +155,7 @@ impl Interface {
         if aliases.iter().any(|&alias| alias >= parameters.len() as i64) {
             return Err(wrong("aliases"));
         }
-        let signature = attributes::r#type(find("program_shape")?).ok_or_else(|| wrong("program_shape"))?;
+        let signature = type_of(find("program_shape")?).ok_or_else(|| wrong("program_shape"))?;
         Ok(Interface {
             program_shape: dialect::signature_of(signature)?,
             parameters,
@@ -173,6 +178,10 @@ impl Interface {
             communicates: number("communicates")? != 0,
         })
     }
+}
+
+fn text_of<'c>(context: &'c Context, r#type: Type<'c>) -> Attribute<'c> {
+    StringAttribute::new(context, &r#type.to_string()).into()
 }
 
 /// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.

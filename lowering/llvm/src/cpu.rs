@@ -1,7 +1,7 @@
 //! Loops to the LLVM dialect, for CPUs.
 //!
 //! The verifier and the canonicalizer would each cost more than all conversions together; both are off unless asked
-//! for. Memrefs become bare pointers, so functions may only take memrefs of static shape and identity layout.
+//! for. Memrefs become pointers, so functions may only take memrefs of static shape and identity layout.
 
 use crate::{Error, passes};
 use melior::ir::Module;
@@ -11,10 +11,12 @@ use mlir_ext::pass_pipeline::run_pipeline;
 pub const AFFINE_TO_SCF: &str = "hlo-unsigned-divisions,func.func(lower-affine)";
 
 /// The passes from scf, memref, vector, arith, math and func to the llvm dialect. `convert-vector-to-llvm` would cost a
-/// third of it and is not needed: lowering makes no masks other than constants, no transposes and no transfers.
-pub const SCF_TO_LLVM: &str = "func.func(convert-scf-to-cf),\
+/// third of it and is not needed: lowering makes no masks other than constants, no transposes and no transfers. A failed
+/// conversion ends compilation, so none needs to be taken back.
+pub const SCF_TO_LLVM: &str = "hlo-memrefs-to-pointers,\
+     func.func(convert-scf-to-cf{allow-pattern-rollback=0}),\
      convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},\
-     convert-to-llvm,reconcile-unrealized-casts,hlo-internalize-functions";
+     convert-to-llvm{allow-pattern-rollback=0},reconcile-unrealized-casts,hlo-internalize-functions";
 
 /// How to convert.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

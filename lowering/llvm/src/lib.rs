@@ -25,6 +25,7 @@ pub mod cpu;
 mod error;
 mod libdevice;
 mod llvm_module;
+pub mod memrefs_to_pointers;
 pub mod nvptx;
 mod partition;
 pub mod passes;

@@ -8,7 +8,7 @@ use melior::ir::{Attribute, BlockLike, Module, RegionLike};
 use mlir_ext::pass::{self, Anchor, PassDefinition, PassFailure, PassStatistics};
 use mlir_ext::{modules, operations};
 
-use crate::unsigned_divisions;
+use crate::{memrefs_to_pointers, unsigned_divisions};
 
 /// Registers the passes of this crate with MLIR, once.
 pub fn register() {
@@ -24,6 +24,18 @@ pub fn register() {
                 body: Box::new(|root, _, statistics| {
                     modules::with_module(root, |module| internalize_functions(module, statistics))
                         .unwrap_or_else(|| Err(PassFailure::bug("the root is no module")))
+                }),
+            },
+            PassDefinition {
+                argument: "hlo-memrefs-to-pointers",
+                description: "makes pointers of memrefs, integers of indices, LLVM's loads and stores of accesses; each constant once",
+                anchor: Anchor::Module,
+                options: &[],
+                dialects: &["arith", "llvm"],
+                body: Box::new(|root, _, statistics| {
+                    let replaced = memrefs_to_pointers::run(root).map_err(|error| PassFailure::bug(error.to_string()))?;
+                    statistics.add("operations", replaced as u64);
+                    Ok(())
                 }),
             },
             PassDefinition {

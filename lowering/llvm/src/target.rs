@@ -12,7 +12,7 @@ use llvm_sys::target::{
 };
 use mlir_ext::llvm_translation;
 use std::{
-    ffi::CString,
+    ffi::{CStr, CString},
     ptr::NonNull,
     sync::{Arc, Mutex, Once, PoisonError},
 };
@@ -187,6 +187,23 @@ unsafe impl Send for Machine {}
 // SAFETY: the list of machines looks at none of them, and `Target::machine` lends each to one user.
 unsafe impl Sync for Machine {}
 
+/// What LLVM's code generator can only be told for a whole process, behind the name of the program.
+const CODE_GENERATOR_OPTIONS: [&CStr; 7] = [
+    c"halo",
+    // Kernels come with explicit index arithmetic: loop strength reduction costs a fifth of code generation and gains
+    // nothing.
+    c"-disable-lsr",
+    // Processors reorder what a second scheduling would. The others are for code that kernels do not have: chains of
+    // comparisons, large immediates, calls of libc. Together a tenth of code generation.
+    c"-disable-post-ra",
+    c"-disable-mergeicmps",
+    c"-disable-constant-hoisting",
+    c"-disable-partial-libcall-inlining",
+    // Innermost loops begin on a line of the caches of instructions and of decoded operations, 64 bytes: a loop of few
+    // instructions that lies across two runs up to a third slower, and where it lies hangs on the code before it.
+    c"-x86-experimental-pref-innermost-loop-alignment=6",
+];
+
 /// Registers the targets and sets the process-wide options, once.
 fn initialize() {
     static ONCE: Once = Once::new();
@@ -203,13 +220,15 @@ fn initialize() {
             LLVMInitializeNVPTXTargetMC();
             LLVMInitializeNVPTXAsmPrinter();
         }
-        // Kernels come with explicit index arithmetic: loop strength reduction costs a fifth of code generation and
-        // gains nothing. It can only be switched off for the whole process.
-        let arguments = [c"halo".as_ptr(), c"-disable-lsr".as_ptr()];
-        // SAFETY: two zero-terminated arguments as announced; no other thread of this crate reaches LLVM before
-        // `call_once` returns.
+        // SAFETY: zero-terminated arguments as announced; no other thread of this crate reaches LLVM before `call_once`
+        // returns.
         unsafe {
-            llvm_sys::support::LLVMParseCommandLineOptions(2, arguments.as_ptr(), std::ptr::null());
+            let arguments = CODE_GENERATOR_OPTIONS.map(CStr::as_ptr);
+            llvm_sys::support::LLVMParseCommandLineOptions(
+                arguments.len() as i32,
+                arguments.as_ptr(),
+                std::ptr::null(),
+            );
         }
     });
 }

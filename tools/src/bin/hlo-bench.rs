@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use halo::Client;
 use hlo::literal::Literal;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -44,36 +45,38 @@ fn main() -> ExitCode {
 }
 
 fn serve(threads: Option<usize>) -> Result<u8, ToolError> {
+    let client = Client::with_threads(threads.unwrap_or(0)).map_err(ToolError::from)?;
+    let options = LoadOptions { client: Some(client), ..LoadOptions::default() };
     // The first compilation sets up LLVM; it must not count for the program that happens to be first.
     let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";
-    LoadedProgram::load(
-        SourceText { path: "warm-up".into(), text: warm_up.into() },
-        Engine::Jit,
-        LoadOptions::with_threads(threads),
-    )?;
+    LoadedProgram::load(SourceText { path: "warm-up".into(), text: warm_up.into() }, Engine::Jit, options.clone())?;
     let mut loaded = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|source| ToolError::Read { path: Path::new("-").to_path_buf(), source })?;
-        let answer = outer_boundary::catch(|| answer(&line, threads, &mut loaded));
+        let answer = outer_boundary::catch(|| answer(&line, &options, &mut loaded));
         let answer = answer.unwrap_or_else(|error| json!({ "error": error.to_string() }));
         outer_boundary::print(format!("{answer}\n"))?;
     }
     Ok(0)
 }
 
-fn answer(line: &str, threads: Option<usize>, loaded: &mut Option<Loaded>) -> Result<Value, ToolError> {
+fn answer(line: &str, options: &LoadOptions, loaded: &mut Option<Loaded>) -> Result<Value, ToolError> {
     let request = serde_json::from_str(line).map_err(|error| ToolError::Usage(format!("not a request: {error}")))?;
     match request {
         Request::Load { module, spec } => {
             // The arguments are used again, so nothing may be written over them; nor does `benchmarks/xla.py`.
-            let options = LoadOptions { without_aliases: true, ..LoadOptions::with_threads(threads) };
+            let options = LoadOptions { without_aliases: true, ..options.clone() };
             let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, options)?;
             let arguments = run::spec_inputs(&spec, &program.module)?;
             program.execute_on_device(&arguments)?;
             // Reading the text is not counted, as it is not for XLA.
-            let compile: Duration = program.phases.iter().skip(1).map(|phase| phase.1).sum();
+            let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+            let phases = &program.phases[1..];
+            let compile = milliseconds(phases.iter().map(|phase| phase.1).sum());
+            let phases: serde_json::Map<String, Value> =
+                phases.iter().map(|(name, time)| (name.clone(), milliseconds(*time).into())).collect();
             *loaded = Some((program, arguments));
-            Ok(json!({ "compile_ms": compile.as_secs_f64() * 1e3 }))
+            Ok(json!({ "compile_ms": compile, "phases_ms": phases }))
         }
         Request::Run { seconds } => {
             let Some((program, arguments)) = loaded else {

@@ -1,5 +1,6 @@
 //! Hand-written modules through the passes and conversions of this crate.
 
+mod memrefs_to_pointers;
 mod nvptx;
 mod unsigned_divisions;
 
