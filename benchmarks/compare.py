@@ -8,9 +8,17 @@ import argparse
 import json
 import os
 import pathlib
+import platform
 import statistics
 import subprocess
 import sys
+import tempfile
+
+# Imported from the folder of the sources, where nothing else belongs.
+sys.dont_write_bytecode = True
+
+import micro
+import report
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -71,6 +79,11 @@ def number(value):
     return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"
 
 
+def print_heading(threads):
+    print(f"{threads} thread(s); times in ms; ratios are XLA over halo: above 1 halo is faster")
+    print(f"{'':<22}{'compile halo':>12}{'xla':>12}{'ratio':>8}{'run halo':>14}{'xla':>12}{'ratio':>8}")
+
+
 def print_row(name, results):
     halo, xla = results.get("halo", {}), results.get("xla", {})
 
@@ -90,11 +103,12 @@ def print_row(name, results):
             print(f"  {compiler}: {result['error']}", flush=True)
 
 
-def geometric_mean(table, key):
-    ratios = [
-        row["xla"][key] / row["halo"][key] for row in table.values() if key in row["halo"] and key in row["xla"]
-    ]
-    return (statistics.geometric_mean(ratios), len(ratios)) if ratios else None
+def processor():
+    """The name of the machine's processor."""
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
 
 
 def main():
@@ -111,9 +125,37 @@ def main():
                         help="processors that each compiler may use (default: all)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each compiler (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.3, metavar="S", help="length of a turn (default: 0.3)")
+    parser.add_argument("--micro", action="store_true", help="programs of one operation each, instead of models")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results to FILE")
+    parser.add_argument("--from-json", type=pathlib.Path, metavar="FILE",
+                        help="measure nothing: show the results that --json wrote")
+    parser.add_argument("--against", type=pathlib.Path, metavar="FILE",
+                        help="also show how halo's times changed since the results that --json wrote")
+    parser.add_argument("--change", type=float, default=0.05, metavar="PART",
+                        help="with --against: changes to list, as a part of the time (default: 0.05)")
+    parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="also draw a chart of the ratios")
+    parser.add_argument("--readme", type=pathlib.Path, metavar="FILE",
+                        help="also replace the table between the marks <!-- bench --> of FILE")
     options = parser.parse_args()
 
+    if options.from_json:
+        results = json.loads(options.from_json.read_text())
+        table = results["programs"]
+        print_heading(results["threads"])
+        for name, row in table.items():
+            print_row(name, row)
+        finish(options, table, results["threads"], results.get("machine", "an unknown processor"))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if options.micro:
+            options.models = pathlib.Path(folder)
+            micro.write_programs(options.models)
+        table = measure_all(parser, options)
+    finish(options, table, options.threads, processor())
+
+
+def measure_all(parser, options):
+    """The results of all programs asked for, printed as they come."""
     programs = list(find_programs(pathlib.Path(options.models), options.filter))
     if not programs:
         parser.error(f"no program with a description in {options.models} matches")
@@ -121,18 +163,31 @@ def main():
         "halo": [options.halo, "--threads", str(options.threads)],
         "xla": [sys.executable, str(HERE / "xla.py"), "--threads", str(options.threads)],
     }
-    print(f"{options.threads} thread(s); times in ms; ratios are XLA over halo: above 1 halo is faster")
-    print(f"{'':<22}{'compile halo':>12}{'xla':>12}{'ratio':>8}{'run halo':>14}{'xla':>12}{'ratio':>8}")
+    print_heading(options.threads)
     table = {}
     for name, path, spec in programs:
         table[name] = measure(path, spec, commands, options.rounds, options.seconds)
         print_row(name, table[name])
-    means = {key: geometric_mean(table, key) for key in ("compile_ms", "run_ms")}
-    for key, label in (("compile_ms", "compile"), ("run_ms", "run")):
-        if means[key]:
-            print(f"{label}: geometric mean of {means[key][1]} ratios {means[key][0]:.2f}")
+    return table
+
+
+def finish(options, table, threads, machine):
+    """Prints the means, and writes what was asked for."""
+    for key, label, _ in report.KEYS:
+        mean = report.geometric_mean(table, key)
+        if mean:
+            print(f"{label}: geometric mean of {mean[1]} ratios {mean[0]:.2f}")
+    if options.against:
+        old = json.loads(options.against.read_text())["programs"]
+        print("\n".join(report.changes(old, table, options.change)))
     if options.json:
-        options.json.write_text(json.dumps({"threads": options.threads, "programs": table}, indent=1) + "\n")
+        results = {"threads": threads, "machine": machine, "programs": table}
+        options.json.write_text(json.dumps(results, indent=1) + "\n")
+    if options.svg:
+        options.svg.write_text(report.chart(table, f"halo and XLA:CPU, {threads} threads"))
+    if options.readme:
+        text = options.readme.read_text()
+        options.readme.write_text(report.put_between_marks(text, "bench", report.markdown(table, threads, machine)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ use exec::runtime::ProgramState;
 use hlo::ENTRY_SYMBOL;
 use hlo::cost::Cost;
 use hlo::devices::DeviceCount;
-use hlo::literal::{ArrayLiteral, Literal};
+use hlo::literal::ArrayLiteral;
 use hlo::shape::{ArrayShape, ProgramShape};
 
 use crate::client::Client;

@@ -120,8 +120,17 @@ impl Saved {
         let communicates = reader.number()? != 0;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
-        let interface =
-            Interface { program_shape, parameters, outputs, aliases, arena_size, constants, cost, devices, communicates };
+        let interface = Interface {
+            program_shape,
+            parameters,
+            outputs,
+            aliases,
+            arena_size,
+            constants,
+            cost,
+            devices,
+            communicates,
+        };
         Ok(Saved { interface, objects, machine })
     }
 }

@@ -8,6 +8,8 @@ from cases import Case, combiner, program, shape
 from reduction import few_values
 from values import ALL
 
+# Types of less than a byte.
+PACKED = ("s2", "u2", "s4", "u4", "f4e2m1fn")
 # (replicas, partitions)
 COUNTS = [(2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (4, 2)]
 
@@ -87,9 +89,9 @@ class Maker:
         return Case(op, self.type, name, text, inputs, otherwise=rule, devices=self.count)
 
     def moved(self, op, what, lines, rule):
-        """A case of an operation in which XLA:CPU loses elements of 2 bits, of which it moves several at once."""
+        """A case of an operation in which XLA:CPU loses elements of less than a byte, of which it moves several at once."""
         case = self.case(op, what, lines, rule)
-        return dataclasses.replace(case, expected=rule, source="document") if self.type in ("s2", "u2") else case
+        return dataclasses.replace(case, expected=rule, source="document") if self.type in PACKED else case
 
 
 def cases():
@@ -206,14 +208,14 @@ def permutes(make):
         ring = [(number, (number + 1) % ids) for number in range(ids)]
         for what, pairs in (("ring", ring), ("line", ring[:-1]), ("swap", [(0, 1), (1, 0)]), ("to itself", [(1, 1)])):
             source = {device(target, other): device(origin, other) for origin, target in pairs for other in range(others)}
-            rule = lambda inputs, source=source: [list(inputs[source[number]]) if number in source else [np.zeros_like(inputs[0][0])] for number in range(make.devices)]
+            rule = lambda inputs, source=source: [list(inputs[source[number]]) if number in source else [np.zeros(inputs[0][0].shape).astype(inputs[0][0].dtype)] for number in range(make.devices)]
             text = f"{channel}source_target_pairs={explicit(pairs)}"
             yield make.case("collective-permute", f"{space}: {what}", f"{make.array} collective-permute(p0), {text}", rule)
         lines = [f"s = ({make.array}, {make.array}, u32[], u32[]) collective-permute-start(p0), {text}", f"{make.array} collective-permute-done(s)"]
         yield make.case("collective-permute-start", f"{space}: {what}", lines, rule)
         sent = f"channel_id={1 if channel else 0}, frontend_attributes={{_xla_send_recv_source_target_pairs=\"{explicit(ring[:-1])}\"}}"
         source = {device(target, other): device(origin, other) for origin, target in ring[:-1] for other in range(others)}
-        rule = lambda inputs, source=source: [list(inputs[source[number]]) if number in source else [np.zeros_like(inputs[0][0])] for number in range(make.devices)]
+        rule = lambda inputs, source=source: [list(inputs[source[number]]) if number in source else [np.zeros(inputs[0][0].shape).astype(inputs[0][0].dtype)] for number in range(make.devices)]
         lines = ["t = token[] after-all()", f"s = ({make.array}, u32[], token[]) send(p0, t), {sent}", f"q = ({make.array}, u32[], token[]) recv(t), {sent}",
                  f"d = ({make.array}, token[]) recv-done(q), channel_id={1 if channel else 0}", f"e = token[] send-done(s), channel_id={1 if channel else 0}", f"{make.array} get-tuple-element(d), index=0"]
         yield make.case("send", f"{space}: line", lines, rule)

@@ -43,7 +43,7 @@ impl Evaluator<'_, '_, '_> {
         if target == REQUIRE {
             let holds = arrays.first().is_some_and(|array| array.bytes().first() != Some(&0));
             let reason = || instruction.annotation("backend_config").unwrap_or_default().trim_matches('"').to_string();
-            return if holds { Ok(Value::Tuple(Vec::new())) } else { Err(Failure::CustomCall(reason())) };
+            return if holds { Ok(EvalValue::Tuple(Vec::new())) } else { Err(EvalFailure::CustomCall(reason())) };
         }
         if target == "TopK" {
             let shapes = super::execute::array_shapes(&instruction.shape)?;

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use evaluator::{Environment, evaluate};
+use evaluator::{EvalError, evaluate_on_devices};
 use hlo::aliases::aliased_parameters;
 use hlo::dialect::{self, PrintOptions, graph_to_mlir, mlir_to_graph};
 use hlo::element_type::{ElementClass, ElementType};
@@ -129,13 +129,21 @@ fn passes_keep_what_programs_compute() {
         let mut seed = 1;
         let parameters = graph.entry().program_shape().parameters;
         let arguments: Vec<Literal> = parameters.iter().map(|shape| argument(shape, &mut seed)).collect();
-        let before = evaluate(&graph, &arguments, &mut Environment::default());
-        let after = evaluate(&after, &arguments, &mut Environment::default());
+        let before = evaluate_everywhere(&graph, &arguments);
+        let after = evaluate_everywhere(&after, &arguments);
         match (before, after) {
-            (Ok(before), Ok(after)) => assert!(same_bits(&before, &after), "{}", path.display()),
+            (Ok(before), Ok(after)) => {
+                assert!(before.iter().zip(&after).all(|(a, b)| same_bits(a, b)), "{}", path.display())
+            }
             (before, after) => panic!("{}: {:?} became {:?}", path.display(), before.err(), after.err()),
         }
     }
+}
+
+/// The results on each of a program's devices, all with the same arguments.
+fn evaluate_everywhere(module: &Module, arguments: &[Literal]) -> Result<Vec<Literal>, EvalError> {
+    let count = hlo::devices::DeviceCount::of(module).total() as usize;
+    evaluate_on_devices(module, &vec![arguments.to_vec(); count])
 }
 
 fn same_bits(a: &Literal, b: &Literal) -> bool {

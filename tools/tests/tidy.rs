@@ -384,7 +384,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 10] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 12] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -401,6 +401,12 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 10] = [
         "library_calls/mod.rs",
         &["llvm.mlir.addressof", "llvm.mlir.global", "llvm.mlir.zero"],
         "descriptors of calls of the runtime are constants at addresses",
+    ),
+    ("matmul/emit.rs", &["addi", "muli"], "sums of products of integers"),
+    (
+        "matmul/tiled.rs",
+        &["subi"],
+        "sums of products of integers, whose operands were moved into the range of unsigned ones",
     ),
     ("scalar, math", &["for_loop", "if_else"], "values, not indices: powers by squaring, rarely needed slow paths"),
 ];

@@ -505,7 +505,7 @@ mod tests {
     fn all_reduce(groups: &[&[i64]], attributes: &[(&'static str, AttributeValue)]) -> Vec<Vec<usize>> {
         let explicit = ReplicaGroups::Explicit(groups.iter().map(|group| group.to_vec()).collect());
         let mut all = Attributes::new().with("replica_groups", AttributeValue::ReplicaGroups(explicit));
-        for (name, value) in attributes {
+        for &(name, ref value) in attributes {
             all = all.with(name, value.clone());
         }
         let mut instruction = Instruction::new("r", OpKind::AllReduce, Shape::Token, []);

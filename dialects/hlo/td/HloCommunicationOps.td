@@ -18,7 +18,8 @@ defvar Hlo_CollectiveArguments = (ins
 
 class Hlo_AllGatherBase<string mnemonic> : Hlo_Op<mnemonic> {
   let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<DenseI64ArrayAttr>:$dimensions,
-                                                     OptionalAttr<BoolAttr>:$use_global_device_ids));
+                                                     OptionalAttr<BoolAttr>:$use_global_device_ids,
+                                                     OptionalAttr<StrAttr>:$mode));
 }
 class Hlo_AllReduceBase<string mnemonic> : Hlo_RegionOp<mnemonic, []> {
   let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<BoolAttr>:$use_global_device_ids,
@@ -65,12 +66,13 @@ def Hlo_AllToAllOp : Hlo_Op<"all_to_all"> {
     Each replica cuts its operand along the dimension into as many parts as the group has members, sends part `i` to
     member `i`, and concatenates what it gets. With several operands, these are the parts and the result is a tuple.
   }];
-  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<DenseI64ArrayAttr>:$dimensions));
+  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<DenseI64ArrayAttr>:$dimensions,
+                                                     OptionalAttr<StrAttr>:$mode));
 }
 def Hlo_CollectiveBroadcastOp : Hlo_Op<"collective_broadcast"> {
   let summary = "value of the first replica of the group";
   let description = [{Every replica gets the operand of the first member of its group; those in no group get zeros.}];
-  let arguments = Hlo_CollectiveArguments;
+  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<StrAttr>:$mode));
 }
 def Hlo_CollectivePermuteOp : Hlo_CollectivePermuteBase<"collective_permute"> {
   let summary = "exchange of values along pairs";
@@ -94,7 +96,8 @@ def Hlo_RaggedAllToAllOp : Hlo_Op<"ragged_all_to_all"> {
     The operands are the input, the output to write into, the offsets and sizes of the parts sent, and the offsets
     and sizes of the parts received.
   }];
-  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<DenseI64ArrayAttr>:$dimensions));
+  let arguments = !con(Hlo_CollectiveArguments, (ins OptionalAttr<DenseI64ArrayAttr>:$dimensions,
+                                                     OptionalAttr<StrAttr>:$mode));
 }
 def Hlo_ReduceScatterOp : Hlo_RegionOp<"reduce_scatter", []> {
   let summary = "reduction over replicas of which each keeps a part";

@@ -1,9 +1,4 @@
-//===- Dialects.cpp - how the dialects of loops become LLVM IR ------------===//
-//
-// MLIR's C interface registers this for all its dialects, which would link
-// all of MLIR, or for none. `src/dialects.rs` has the other side.
-//
-//===----------------------------------------------------------------------===//
+// How the dialects of loops become LLVM IR: MLIR's C interface registers this for all or none.
 
 #include "mlir/CAPI/IR.h"
 #include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVM.h"

@@ -26,7 +26,7 @@ use crate::error::LoweringError;
 use crate::mapping::{self, invalid, mapped_sizes, roots};
 use crate::matmul;
 use crate::operand_maps::result_shape;
-use crate::program::{CustomCalls, check_instruction, cost, lowering_of, overlap, single_instruction};
+use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, lowering_of, overlap, single_instruction};
 use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::trace::{Trace, merged_dimensions, split_merged, trace};
@@ -56,12 +56,13 @@ pub struct CpuTarget {
 /// # Errors
 /// [`LoweringError::Unsupported`] for operations without a lowering, [`LoweringError::Dialect`] for a module that is no
 /// HLO program or whose buffers are not assigned. The module is then as it was.
-pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: CustomCalls) -> Result<u64> {
+pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: CustomCallNames) -> Result<u64> {
     let function = dialect::entry_function(module)?;
     let rewriter = Rewriter::new(function);
     let context = rewriter.context();
+    let calls = CallOptions { custom_calls, devices: dialect::device_count(module) };
     mapping::write(&rewriter, function, &|operation, computation, instruction| {
-        check_instruction(computation, instruction, custom_calls)?;
+        check_instruction(computation, instruction, calls)?;
         if lowering_of(instruction) != Lowering::Kernel {
             return Ok(Vec::new());
         }

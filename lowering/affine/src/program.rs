@@ -51,14 +51,21 @@ pub const ENTRY: &str = hlo::ENTRY_SYMBOL;
 pub struct LoopOptions {
     /// What the target and the runtime have.
     pub machine: Machine,
+    /// What calls of the runtime depend on.
+    pub calls: CallOptions,
+}
+
+/// What calls of the runtime depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct CallOptions {
     /// What custom calls may name.
-    pub custom_calls: CustomCalls,
+    pub custom_calls: CustomCallNames,
     /// Devices that run the program together; one where none depends on another.
     pub devices: DeviceCount,
 }
 
 /// Whether the runtime knows a function by the name that a custom call gives.
-pub type CustomCalls = fn(&str) -> bool;
+pub type CustomCallNames = fn(&str) -> bool;
 
 /// Lowers an entry computation whose buffers are assigned and whose kernels are mapped to a module of loops.
 ///
@@ -71,7 +78,7 @@ pub fn lower_program<'c>(
     mappings: Mappings<'c>,
     options: LoopOptions,
 ) -> Result<Module<'c>> {
-    check_supported(entry, options.custom_calls)?;
+    check_supported(entry, options.calls)?;
     crate::load_dialects(context);
     let location = Location::unknown(context);
     let module = Module::new(location);
@@ -96,11 +103,11 @@ pub fn lower_program<'c>(
 }
 
 /// Rejects what has no lowering, before any code exists.
-fn check_supported(computation: &Computation, custom_calls: CustomCalls) -> Result<()> {
+fn check_supported(computation: &Computation, calls: CallOptions) -> Result<()> {
     for instruction in &computation.instructions {
-        check_instruction(computation, instruction, custom_calls)?;
+        check_instruction(computation, instruction, calls)?;
         if lowering_of(instruction) == Lowering::Branches {
-            instruction.computations.iter().try_for_each(|nested| check_supported(nested, custom_calls))?;
+            instruction.computations.iter().try_for_each(|nested| check_supported(nested, calls))?;
         }
     }
     Ok(())
@@ -110,7 +117,7 @@ fn check_supported(computation: &Computation, custom_calls: CustomCalls) -> Resu
 pub(crate) fn check_instruction(
     computation: &Computation,
     instruction: &Instruction,
-    custom_calls: CustomCalls,
+    calls: CallOptions,
 ) -> Result<()> {
     let unsupported = |what: String| {
         Err(LoweringError::Unsupported {
@@ -125,7 +132,7 @@ pub(crate) fn check_instruction(
     }
     match lowering_of(instruction) {
         Lowering::None | Lowering::Kernel | Lowering::Branches => Ok(()),
-        Lowering::Call => library_calls::check(computation, instruction, custom_calls).or_else(unsupported),
+        Lowering::Call => library_calls::check(computation, instruction, calls).or_else(unsupported),
         Lowering::Loops | Lowering::Replaced => unsupported("no lowering yet".into()),
     }
 }
@@ -519,7 +526,11 @@ impl<'c> Program<'_, 'c> {
             self.computation(condition, buffers, memory)?;
             let arrays = self.arrays(condition.root(), &buffers.values[condition.root.index()], memory);
             let holds = self.load_pred(arrays.first())?;
-            Ok::<_, LoweringError>(if self.options.devices.total() > 1 { self.unless_failed(holds, memory) } else { holds })
+            Ok::<_, LoweringError>(if self.options.calls.devices.total() > 1 {
+                self.unless_failed(holds, memory)
+            } else {
+                holds
+            })
         };
         let iteration = |buffers: &ComputationBuffers, pairs: &[(Slice, Slice)]| {
             self.computation(body, buffers, memory)?;

@@ -15,7 +15,7 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::error::LoweringError;
 use crate::map_to_cpu::{self, CpuTarget};
-use crate::program::{CustomCalls, LoopOptions};
+use crate::program::{CallOptions, CustomCallNames, LoopOptions};
 use crate::{gpu, map_to_gpu, mapping, to_affine};
 
 /// Module attribute with a line for each launch of a kernel, in order.
@@ -87,7 +87,7 @@ pub fn to_affine_options(machine: Machine) -> String {
 
 /// Registers the passes with MLIR, once. `custom_calls` says whether the runtime knows a function by the name that a
 /// custom call gives.
-pub fn register(custom_calls: CustomCalls) {
+pub fn register(custom_calls: CustomCallNames) {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         pass::register([
@@ -142,7 +142,7 @@ pub fn register(custom_calls: CustomCalls) {
     });
 }
 
-fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCalls) -> Result<LoopOptions, PassFailure> {
+fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Result<LoopOptions, PassFailure> {
     let machine = Machine {
         scales_vectors: options.boolean("scale-vectors")?,
         vector_library_bits: bits(options, "vector-library-bits")?,
@@ -150,7 +150,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCalls) -> Result<
         bf16_dot_products: options.boolean("bf16-dot-products")?,
         allow_fma: options.boolean("excess-precision")?,
     };
-    Ok(LoopOptions { machine, custom_calls, devices: DeviceCount::ONE })
+    Ok(LoopOptions { machine, calls: CallOptions { custom_calls, devices: DeviceCount::ONE } })
 }
 
 fn bits(options: &PassOptions<'_>, name: &str) -> Result<u32, PassFailure> {

@@ -39,8 +39,10 @@ pub fn run(
         Interface::new(declared, &entry, &assignment).map_err(|error| LoweringError::bug(error.to_string()))?;
     interface.devices = dialect::device_count(module);
     interface.communicates = communicate(&entry, interface.devices);
-    let devices = if interface.communicates { interface.devices } else { options.devices };
-    let options = LoopOptions { devices, ..options };
+    let mut options = options;
+    if interface.communicates {
+        options.calls.devices = interface.devices;
+    }
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let lowered = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
 

@@ -19,7 +19,7 @@ use hlo::ops::typed_attributes::Dimension;
 use hlo::shape::{ArrayShape, Shape};
 
 use super::collectives::started;
-use crate::graph_builder::{GraphBuilder, Number};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
 /// Bytes that an `all-reduce` gathers from which each device rather reduces a part, and the parts are gathered. Below,
 /// to meet once is worth more than to compute less.
@@ -164,7 +164,7 @@ impl Group {
         let elements = shape.element_count();
         let part = (elements + self.size - 1) / self.size;
         let flat = builder.reshape(operand, &[elements]);
-        let zero = builder.scalar(shape.element_type, Number::Integer(0));
+        let zero = builder.scalar(shape.element_type, ConstantNumber::Integer(0));
         let missing = part * self.size - elements;
         let padded = if missing == 0 { flat } else { builder.pad_high(flat, zero, 0, missing) };
         let parts = builder.reshape(padded, &[self.size, part]);
@@ -220,7 +220,7 @@ fn reduced_in_groups(
     };
     let gathered = everyone.gather(builder, operand);
     let device = device_number(builder, count);
-    let zero = builder.scalar(ElementType::S32, Number::Integer(0));
+    let zero = builder.scalar(ElementType::S32, ConstantNumber::Integer(0));
     let sizes = table(builder, &[total as i64], &sizes)?;
     let size = dynamic_slice(builder, sizes, &[device], &[1]);
     let size = builder.reshape(size, &[]);
@@ -228,7 +228,7 @@ fn reduced_in_groups(
     let shape = builder.array(operand);
     let mut result = None;
     for place in 0..largest as i64 {
-        let position = builder.scalar(ElementType::S32, Number::Integer(place));
+        let position = builder.scalar(ElementType::S32, ConstantNumber::Integer(place));
         let member = dynamic_slice(builder, members, &[device, position], &[1, 1]);
         let member = builder.reshape(member, &[]);
         let mut starts = vec![member];
@@ -256,7 +256,7 @@ fn device_number(builder: &mut GraphBuilder, count: DeviceCount) -> InstructionI
         builder.convert(number, ElementType::S32)
     };
     let (replica, partition) = (number(OpKind::ReplicaId), number(OpKind::PartitionId));
-    let partitions = builder.scalar(ElementType::S32, Number::Integer(count.partitions));
+    let partitions = builder.scalar(ElementType::S32, ConstantNumber::Integer(count.partitions));
     let first = builder.binary(OpKind::Multiply, replica, partitions);
     builder.binary(OpKind::Add, first, partition)
 }

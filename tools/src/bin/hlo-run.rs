@@ -129,7 +129,12 @@ fn work(options: Options) -> Result<u8, ToolError> {
     let case = RunCase {
         module: options.module.unwrap_or_default(),
         spec: options.spec,
-        inputs: [options.inputs, options.input].into_iter().find(|files| !files.is_empty()).map(InputFiles::Arrays),
+        inputs: match <[PathBuf; 1]>::try_from(options.inputs) {
+            Ok([archive]) => Some(InputFiles::Archive(archive)),
+            Err(archives) => {
+                [archives, options.input].into_iter().find(|files| !files.is_empty()).map(InputFiles::Arrays)
+            }
+        },
         random_inputs: options.random_inputs,
         output_dir: options.output_dir,
         expected: options.expected,

@@ -130,7 +130,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
     }
     if let ([arguments], [result]) = (&arguments[..], &results[..])
         && settings.sensitivity_runs > 0
-        && !report.comparisons.iter().all(Comparison::agrees)
+        && !report.comparisons.iter().all(ArrayComparison::agrees)
     {
         let bar = progress::bar(settings.sensitivity_runs as u64, "running with moved inputs");
         let movements = sensitivity::movements(arguments, result, settings.sensitivity_runs, |arguments| {

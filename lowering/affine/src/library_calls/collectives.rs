@@ -9,7 +9,7 @@ use hlo::ops::all_to_all::AllToAllAttributes;
 use hlo::ops::typed_attributes::Dimension;
 use hlo::shape::ArrayShape;
 
-use super::{Argument, Call, array_operands, arrays, attributes_of, primitive_type};
+use super::{Argument, Call, array_operands, arrays, attributes_of};
 
 /// The byte that zeros consist of; NaN in the type that has no zero.
 fn fill_byte(element_type: ElementType) -> i64 {
@@ -117,7 +117,7 @@ pub(super) fn ragged_all_to_all(
     let mut descriptor = vec![name.len() as i64];
     descriptor.extend(group_words(&groups));
     descriptor.extend([input_rows, output_rows, row * output.element_type.byte_width() as i64]);
-    descriptor.extend([primitive_type(offsets.element_type), offsets.element_count()]);
+    descriptor.extend([offsets.element_type.primitive_type(), offsets.element_count()]);
     let arguments = vec![Argument::Text(name), Argument::Operands, Argument::Results];
     Ok(Call { symbol: "halo_ragged_all_to_all", descriptor, arguments })
 }

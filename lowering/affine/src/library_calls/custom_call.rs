@@ -5,7 +5,7 @@ use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::shape::{ArrayShape, Shape};
 
 use super::{Argument, Call, array_operands, arrays, attributes_of, shape_words, sort};
-use crate::program::CustomCalls;
+use crate::program::CustomCallNames;
 
 /// Descriptor: bytes of the name and of the configuration, operands, results, whether the result is a tuple; of each
 /// array the element type, the rank, the dimensions and, from minor to major, the orders of dimensions that it has and
@@ -13,7 +13,7 @@ use crate::program::CustomCalls;
 pub(super) fn custom_call(
     computation: &Computation,
     instruction: &Instruction,
-    custom_calls: CustomCalls,
+    custom_calls: CustomCallNames,
 ) -> Result<Call, String> {
     let attributes: CustomCallAttributes = attributes_of(instruction)?;
     let target = attributes.custom_call_target;

@@ -28,7 +28,7 @@ use passes::assign_buffers::ComputationBuffers;
 
 use crate::error::LoweringError;
 use crate::memory::{FunctionMemory, MAX_ARGUMENTS, address_of, pointer_offset, pointer_to, pointer_type};
-use crate::program::{CustomCalls, Program, kernel_slices};
+use crate::program::{CallOptions, Program, kernel_slices};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -71,7 +71,7 @@ fn attributes_of<'a, T: OperationAttributes<'a>>(instruction: &'a Instruction) -
 fn call_of(
     computation: &Computation,
     instruction: &Instruction,
-    custom_calls: CustomCalls,
+    options: CallOptions,
 ) -> std::result::Result<Option<Call>, String> {
     let devices = options.devices;
     let call = match instruction.kind {
@@ -80,7 +80,7 @@ fn call_of(
         OpKind::Fft => linear_algebra::fft(computation, instruction)?,
         OpKind::Cholesky => linear_algebra::cholesky(computation, instruction)?,
         OpKind::TriangularSolve => linear_algebra::triangular_solve(computation, instruction)?,
-        OpKind::CustomCall => custom_call::custom_call(computation, instruction, custom_calls)?,
+        OpKind::CustomCall => custom_call::custom_call(computation, instruction, options.custom_calls)?,
         OpKind::Rng => random::rng(instruction)?,
         OpKind::RngBitGenerator => random::bit_generator(computation, instruction)?,
         OpKind::RngGetAndUpdateState => random::get_and_update_state(instruction)?,
@@ -111,9 +111,9 @@ fn call_of(
 pub(crate) fn check(
     computation: &Computation,
     instruction: &Instruction,
-    custom_calls: CustomCalls,
+    options: CallOptions,
 ) -> std::result::Result<(), String> {
-    call_of(computation, instruction, custom_calls).map(|_| ())
+    call_of(computation, instruction, options).map(|_| ())
 }
 
 /// The arrays of a shape, tuples flattened; tokens are left out.
@@ -141,7 +141,7 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let instruction = computation.get(id);
-        let call = call_of(computation, instruction, self.options.custom_calls).map_err(LoweringError::Bug)?;
+        let call = call_of(computation, instruction, self.options.calls).map_err(LoweringError::Bug)?;
         let call = call.ok_or_else(|| LoweringError::bug(format!("`{}` calls nothing", instruction.name)))?;
         let builder = self.builder;
         let [inputs, outputs] = kernel_slices(computation, buffers, id);

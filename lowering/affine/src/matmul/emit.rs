@@ -247,7 +247,7 @@ impl<'c> Emitter<'_, 'c> {
 
     fn load_lanes(&self, from: Value<'c>, vector: Type<'c>, position: Expr<'c>, count: i64) -> Result<Value<'c>> {
         let builder = self.builder;
-        let lanes = builder.lanes_of(vector).unwrap_or(1);
+        let lanes = builder.lanes_of(vector).ok_or_else(|| LoweringError::bug("vectors without lanes"))?;
         if count == i64::from(lanes) {
             let place = self.scope.place(builder, &[position])?;
             return Ok(place.load(builder, from, vector));

@@ -1,0 +1,115 @@
+"""What a comparison is shown as: a chart, a table for the README, and the change since an earlier one."""
+import html
+import math
+import statistics
+
+KEYS = (("compile_ms", "compile", "#8bb4e0"), ("run_ms", "run", "#1f5fa8"))
+
+
+def ratio(row, key):
+    """XLA's time over halo's; None where one of them failed."""
+    halo, xla = row.get("halo", {}), row.get("xla", {})
+    return xla[key] / halo[key] if key in halo and key in xla else None
+
+
+def geometric_mean(table, key):
+    """The mean of all ratios and how many there are."""
+    ratios = [found for found in (ratio(row, key) for row in table.values()) if found]
+    return (statistics.geometric_mean(ratios), len(ratios)) if ratios else None
+
+
+def chart(table, title):
+    """Bars of both ratios for each program, on a logarithmic scale, as SVG."""
+    names = sorted(table, key=lambda name: -(ratio(table[name], "run_ms") or 0))
+    rows = [(name, [ratio(table[name], key) for key, _, _ in KEYS]) for name in names]
+    found = [value for _, values in rows for value in values if value] or [1]
+    low, high = min(0.5, min(found)), max(2.0, max(found))
+    left, width, row_height, top = 170, 560, 26, 64
+    height = top + row_height * len(rows) + 34
+
+    def x(value):
+        return left + width * (math.log(value) - math.log(low)) / (math.log(high) - math.log(low))
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 70} {height}" '
+        'font-family="system-ui, sans-serif" font-size="12" fill="#1c2733">',
+        f'<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="12" y="22" font-size="15" font-weight="600">{html.escape(title)}</text>',
+        '<text x="12" y="42" fill="#5b6b7b">XLA:CPU\'s time over halo\'s: right of the line halo is faster</text>',
+    ]
+    for number, (_, label, color) in enumerate(KEYS):
+        place = left + 330 + 90 * number
+        parts.append(f'<rect x="{place}" y="32" width="12" height="12" fill="{color}"/><text x="{place + 17}" y="42">{label}</text>')
+    tick = 2.0 ** math.ceil(math.log2(low))
+    while tick <= high:
+        style = 'stroke="#1c2733"' if tick == 1 else 'stroke="#d8e0e8"'
+        parts.append(f'<line x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{top - 8}" y2="{height - 26}" {style}/>')
+        parts.append(f'<text x="{x(tick):.1f}" y="{height - 10}" text-anchor="middle" fill="#5b6b7b">{tick:g}</text>')
+        tick *= 2
+    for number, (name, values) in enumerate(rows):
+        y = top + row_height * number
+        parts.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{html.escape(name)}</text>')
+        for (_, _, color), value, offset in zip(KEYS, values, (0, 11)):
+            if value is None:
+                continue
+            begin, end = sorted((x(1), x(value)))
+            parts.append(f'<rect x="{begin:.1f}" y="{y + offset}" width="{max(end - begin, 1):.1f}" height="10" fill="{color}"/>')
+            place, anchor = (end + 4, "start") if value >= 1 else (begin - 4, "end")
+            parts.append(f'<text x="{place:.1f}" y="{y + offset + 9}" text-anchor="{anchor}" font-size="10">{value:.2f}</text>')
+    return "\n".join(parts + ["</svg>", ""])
+
+
+def markdown(table, threads, machine):
+    """A table of times and ratios."""
+
+    def cell(row, compiler, key):
+        value = row.get(compiler, {}).get(key)
+        return "failed" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+    def factor(row, key):
+        value = ratio(row, key)
+        return "" if value is None else f"{value:.2f}"
+
+    lines = [
+        f"Times in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.",
+        "",
+        "| program | compile: halo | XLA | ratio | run: halo | XLA | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, row in table.items():
+        cells = [name]
+        for key, _, _ in KEYS:
+            cells += [cell(row, "halo", key), cell(row, "xla", key), factor(row, key)]
+        lines.append(f"| {' | '.join(cells)} |")
+    means = [geometric_mean(table, key) for key, _, _ in KEYS]
+    if all(means):
+        (compiled, count), (run, _) = means
+        lines.append(f"| **geometric mean of {count}** | | | **{compiled:.2f}** | | | **{run:.2f}** |")
+    return "\n".join(lines) + "\n"
+
+
+def put_between_marks(text, mark, content):
+    """The text with other content between `<!-- MARK -->` and `<!-- /MARK -->`."""
+    begin, end = f"<!-- {mark} -->\n", f"<!-- /{mark} -->"
+    before, rest = text.split(begin, 1)
+    _, after = rest.split(end, 1)
+    return f"{before}{begin}{content}{end}{after}"
+
+
+def changes(old, new, least):
+    """Lines about halo's times that changed by more than a part since an earlier comparison, and the mean change."""
+    lines = []
+    for key, label, _ in KEYS:
+        factors = {
+            name: old[name]["halo"][key] / row["halo"][key]
+            for name, row in new.items()
+            if key in row.get("halo", {}) and key in old.get(name, {}).get("halo", {})
+        }
+        if not factors:
+            continue
+        lines.append(f"{label}: {statistics.geometric_mean(factors.values()):.3f} times as fast ({len(factors)} programs)")
+        for name, factor in sorted(factors.items(), key=lambda item: item[1]):
+            if abs(math.log(factor)) > math.log1p(least):
+                before, after = old[name]["halo"][key], new[name]["halo"][key]
+                lines.append(f"  {name:<22}{before:>12.4g} ms -> {after:>10.4g} ms{factor:>9.2f} x")
+    return lines
