@@ -62,7 +62,11 @@ impl Client {
         let target = &self.inner.target;
         let program = pipeline::import(context, module)?;
         let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
-        let run = pipeline::run(&program, &pipeline.text(), options.verify)?;
+        let passes = match options.pass_limit {
+            Some(limit) => pipeline::limited(&pipeline.text(), limit).0,
+            None => pipeline.text(),
+        };
+        let run = pipeline::run(&program, &passes, options.verify)?;
         let all = start.elapsed();
         timings.loops = run.elapsed_in(pipeline::MAP_TO_CPU) + run.elapsed_in(pipeline::TO_AFFINE);
         timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);

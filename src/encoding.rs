@@ -1,5 +1,6 @@
 //! The bytes of saved executables: numbers little-endian, everything of varying length behind its length.
 
+use hlo::cost::Cost;
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
@@ -61,6 +62,11 @@ impl Writer {
         self.shape(&shape.result);
     }
 
+    pub fn cost(&mut self, cost: Cost) {
+        let Cost { flops, transcendentals, bytes_accessed } = cost;
+        [flops, transcendentals, bytes_accessed].into_iter().for_each(|figure| self.number(figure));
+    }
+
     pub fn literal(&mut self, literal: &ArrayLiteral) {
         self.array_shape(literal.shape());
         self.block(literal.bytes());
@@ -110,6 +116,10 @@ impl<'a> Reader<'a> {
 
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.block()?).map_err(|error| error.to_string())
+    }
+
+    pub fn cost(&mut self) -> Result<Cost, Malformed> {
+        Ok(Cost { flops: self.number()?, transcendentals: self.number()?, bytes_accessed: self.number()? })
     }
 
     pub fn array_shape(&mut self) -> Result<ArrayShape, Malformed> {

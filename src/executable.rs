@@ -11,6 +11,7 @@ use hlo::ENTRY_SYMBOL;
 use hlo::cost::Cost;
 use hlo::devices::DeviceCount;
 use hlo::literal::ArrayLiteral;
+use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, ProgramShape};
 
 use crate::client::Client;
@@ -97,6 +98,8 @@ pub(crate) struct Interface {
     pub devices: DeviceCount,
     /// Whether these depend on one another.
     pub communicates: bool,
+    /// The steps of its profile.
+    pub steps: Vec<ProfiledStep>,
 }
 
 #[cfg(feature = "compiler")]
@@ -125,6 +128,7 @@ impl Interface {
             cost: interface.cost,
             devices: interface.devices,
             communicates: interface.communicates,
+            steps: interface.steps,
         })
     }
 }

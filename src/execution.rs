@@ -224,6 +224,9 @@ impl Frame<'_> {
         // writes only the arena and the results, which belong to this call.
         unsafe { entry(memory.table.as_ptr()) };
         memory.table[0] = ptr::null_mut();
+        if !executable.interface.steps.is_empty() {
+            state.profile.lock().unwrap_or_else(PoisonError::into_inner).extend(context.take_times());
+        }
         context.failure().map_or(Ok(()), |failure| Err(Error::Failed(failure)))
     }
 }

@@ -69,6 +69,10 @@
 //!
 //! A program for several devices (`replica_count` or `num_partitions` in its header) runs on the devices of a client that
 //! has as many ([`Client::cpu_devices`]): [`Executable::execute_on`] takes the arguments of each.
+//! # Profiling
+//!
+//! With [`CompileOptions::profile`], [`Executable::take_profile`] tells when each kernel began and ended;
+//! [`Executable::profiled_steps`] has their names and costs.
 //!
 //! # Calling back
 //!
@@ -115,6 +119,7 @@ mod pending;
 #[cfg(feature = "compiler")]
 #[doc(hidden)]
 pub mod pipeline;
+mod profile;
 mod results;
 mod serialized;
 #[cfg(feature = "compiler")]
@@ -149,6 +154,7 @@ pub use num_complex::Complex;
 pub use pending::Pending;
 #[cfg(feature = "compiler")]
 pub use pipeline::CompileOptions;
+pub use profile::{ProfiledStep, StepRun};
 pub use results::{Place, ResultPlace, ResultTarget, Results};
 #[cfg(feature = "compiler")]
 pub use source::Source;

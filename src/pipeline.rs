@@ -31,11 +31,17 @@ pub struct CompileOptions {
     /// Threads that generate machine code; 0 for the number of hardware threads. The phases before that, and small
     /// programs as a whole, are compiled on the calling thread. The code is the same for any number.
     pub compile_threads: usize,
+    /// Whether the program notes when each of its steps begins and ends, for
+    /// [`Executable::take_profile`](crate::Executable::take_profile). Off by default; it costs nothing then.
+    pub profile: bool,
+    /// Of the passes that may be left out ([`OPTIONAL`]), run only so many, for finding the one that breaks a program; all
+    /// by default.
+    pub pass_limit: Option<usize>,
 }
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { excess_precision: true, verify: false, compile_threads: 0 }
+        CompileOptions { excess_precision: true, verify: false, compile_threads: 0, profile: false, pass_limit: None }
     }
 }
 
@@ -106,6 +112,33 @@ pub const CPU: &[(Phase, &str)] = &[
     (Phase::Llvm, cpu::SCF_TO_LLVM),
 ];
 
+/// The passes that only make programs faster: compilation does without them.
+pub const OPTIONAL: &[&str] = &[
+    "cse",
+    "hlo-canonicalize",
+    "hlo-canonicalize-convolutions",
+    "hlo-canonicalize-dots",
+    "hlo-dce",
+    "hlo-keep-precision",
+    "hlo-unsigned-divisions",
+];
+
+/// Splits a pipeline: what is left with the first `limit` of its optional passes, and the names of those in order.
+pub fn limited(pipeline: &PipelineText, limit: usize) -> (PipelineText, Vec<String>) {
+    let mut optional = Vec::new();
+    let mut kept = PipelineText::default();
+    for step in &pipeline.steps {
+        let is_optional = OPTIONAL.contains(&step.name());
+        if is_optional {
+            optional.push(step.name().to_string());
+        }
+        if !is_optional || optional.len() <= limit {
+            kept.steps.push(step.clone());
+        }
+    }
+    (kept, optional)
+}
+
 /// The pipeline of NVIDIA GPUs.
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
@@ -144,7 +177,8 @@ impl CompilePipeline {
             allow_fma: options.excess_precision,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
-        Self::of(CPU, options, &[(MAP_TO_CPU, map_to_cpu_options(work)), (TO_AFFINE, to_affine_options(machine))])
+        let to_affine = to_affine_options(options.profile, machine);
+        Self::of(CPU, options, &[(MAP_TO_CPU, map_to_cpu_options(work)), (TO_AFFINE, to_affine)])
     }
 
     /// The pipeline of an NVIDIA GPU.

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use hlo::cost::Cost;
 use hlo::devices::DeviceCount;
+use hlo::profile::ProfiledStep;
 use sha2::{Digest, Sha256};
 
 use crate::client::Client;
@@ -45,8 +45,13 @@ impl Executable {
         writer.list(&interface.aliases, |writer, alias| writer.number(alias.map_or(0, |leaf| leaf as u64 + 1)));
         writer.number(interface.arena_size as u64);
         writer.list(&interface.constants, Writer::literal);
-        let Cost { flops, transcendentals, bytes_accessed } = interface.cost;
-        [flops, transcendentals, bytes_accessed].into_iter().for_each(|figure| writer.number(figure));
+        writer.cost(interface.cost);
+        writer.list(&interface.steps, |writer, step| {
+            writer.text(&step.name);
+            writer.text(&step.operation);
+            writer.number(step.has_steps.into());
+            writer.cost(step.cost);
+        });
         let DeviceCount { replicas, partitions } = interface.devices;
         writer.number(replicas as u64);
         writer.number(partitions as u64);
@@ -114,23 +119,21 @@ impl Saved {
         let aliases = reader.list(8, alias)?;
         let arena_size = usize::try_from(reader.number()?).map_err(|error| error.to_string())?;
         let constants = reader.list(16, Reader::literal)?;
-        let cost =
-            Cost { flops: reader.number()?, transcendentals: reader.number()?, bytes_accessed: reader.number()? };
+        let cost = reader.cost()?;
+        let steps = reader.list(16, |reader| {
+            Ok(ProfiledStep {
+                name: reader.text()?.to_string(),
+                operation: reader.text()?.to_string(),
+                has_steps: reader.number()? != 0,
+                cost: reader.cost()?,
+            })
+        })?;
         let devices = DeviceCount { replicas: reader.number()? as i64, partitions: reader.number()? as i64 };
         let communicates = reader.number()? != 0;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
-        let interface = Interface {
-            program_shape,
-            parameters,
-            outputs,
-            aliases,
-            arena_size,
-            constants,
-            cost,
-            devices,
-            communicates,
-        };
+        let interface =
+            Interface { program_shape, parameters, outputs, aliases, arena_size, constants, cost, devices, communicates, steps };
         Ok(Saved { interface, objects, machine })
     }
 }

@@ -1,10 +1,12 @@
 //! What can be compiled: a module, its text, a file.
 
 use std::borrow::Cow;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hlo::dialect;
 use hlo::graph::Module;
+use hlo_text::proto;
 
 use crate::error::Error;
 
@@ -15,7 +17,7 @@ pub enum Source<'a> {
     Module(&'a Module),
     /// HLO text.
     Text(&'a str),
-    /// A file of HLO text, or of the `hlo` dialect where its name ends with `.mlir`.
+    /// A file of HLO text, a protocol buffer, or of the `hlo` dialect where its name ends with `.mlir`.
     Path(&'a Path),
 }
 
@@ -59,7 +61,13 @@ impl<'a> Source<'a> {
             Source::Module(module) => Ok(Cow::Borrowed(module)),
             Source::Text(text) => read(text, "text"),
             Source::Path(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| Error::file(path, error))?;
+                let bytes = std::fs::read(path).map_err(|error| Error::file(path, error))?;
+                let text = if proto::is_proto(&bytes) { proto::text_of_proto(&bytes).ok() } else { None };
+                let text = match text {
+                    Some(text) => text,
+                    None => String::from_utf8(bytes)
+                        .map_err(|error| Error::file(path, io::Error::new(io::ErrorKind::InvalidData, error)))?,
+                };
                 if path.extension().is_some_and(|extension| extension == "mlir") {
                     let context = dialect::context();
                     let module = dialect::parse(&context, &text)?;

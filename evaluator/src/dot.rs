@@ -8,6 +8,7 @@ use num_complex::Complex64;
 
 use super::EvalFailure;
 use super::complex;
+use super::convert::convert_scalar;
 use super::data::{build, view};
 use super::movement::transpose;
 use hlo::element_type::{ElementClass, ElementType};
@@ -43,8 +44,11 @@ impl Accumulator for f64 {
         value.to_float()
     }
 
-    fn to_scalar(self, _: ElementType) -> Scalar {
-        Scalar::Float(self)
+    fn to_scalar(self, result: ElementType) -> Scalar {
+        match result.class() {
+            ElementClass::Float => Scalar::Float(self),
+            _ => convert_scalar(Scalar::Float(self), result),
+        }
     }
 }
 

@@ -55,7 +55,7 @@ pub fn check_nans(
             kind: instruction.kind,
             what,
             position: instruction.position,
-            source_line: source_line(module, instruction),
+            source_line: source_line(&module.sources, instruction),
         });
     };
     let mut environment = Environment::new();

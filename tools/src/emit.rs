@@ -11,18 +11,24 @@ use clap::ValueEnum;
 use halo::CompileOptions;
 use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
-use hlo::graph;
+use hlo::graph::{self, SourceTables};
 use lowering_affine::registry::LAUNCHES;
 use lowering_llvm::{Target, code, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
 use mlir_ext::{attributes, operations};
+use passes::fuse::Decision;
 
+use crate::buffers::MemoryMap;
+use crate::dot;
 use crate::error::ToolError;
+use crate::explain_fusion::Explanation;
 use crate::indexing_report::{self, ReportOptions};
 use crate::input::{self, Input};
+use crate::kernels;
 use crate::module_file::SourceText;
+use crate::page;
 use crate::pass_run::{PassRunner, PassTrace};
 
 /// A stage to show.
@@ -38,8 +44,14 @@ pub enum Stage {
     IndexingMap,
     /// HLO text of the fused program.
     Fusions,
-    /// The fused program in the hlo dialect, with the place of every array in memory.
+    /// A table of the kernels: bytes, arithmetic, where they come from.
+    Cost,
+    /// The graph of kernels for Graphviz.
+    Dot,
+    /// A table of what memory holds, and who holds its peak.
     Buffers,
+    /// A page for a browser: graph, fusions and why edges are not fused, costs, memory over time.
+    Html,
     /// Loops: affine, scf, vector, memref, arith and math.
     #[value(alias = "loops")]
     Affine,
@@ -62,8 +74,8 @@ impl Stage {
     pub fn phase(self) -> Phase {
         match self {
             Stage::Hlo | Stage::Mlir | Stage::Indexing | Stage::IndexingMap => Phase::Input,
-            Stage::Fusions => Phase::Fused,
-            Stage::Buffers => Phase::Buffers,
+            Stage::Fusions | Stage::Cost | Stage::Dot => Phase::Fused,
+            Stage::Buffers | Stage::Html => Phase::Buffers,
             Stage::Affine => Phase::Affine,
             Stage::Scf => Phase::Scf,
             Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx => Phase::Llvm,
@@ -72,7 +84,7 @@ impl Stage {
 
     /// Whether the stage is shown as MLIR.
     pub fn is_mlir(self) -> bool {
-        matches!(self, Stage::Mlir | Stage::Buffers | Stage::Affine | Stage::Scf | Stage::LlvmDialect)
+        matches!(self, Stage::Mlir | Stage::Affine | Stage::Scf | Stage::LlvmDialect)
     }
 
     /// Name in command lines.
@@ -102,6 +114,12 @@ pub enum Output {
     Phase(Phase),
 }
 
+impl From<Stage> for Output {
+    fn from(emit: Stage) -> Self {
+        Output::Stage(emit)
+    }
+}
+
 impl Output {
     fn phase(self) -> Phase {
         match self {
@@ -125,6 +143,8 @@ pub struct EmitOptions {
     pub platform: Platform,
     /// The processor, where the user names one.
     pub target: Option<Target>,
+    /// Run only so many of the passes that may be left out.
+    pub bisect_limit: Option<usize>,
     /// Whether large loops are split for several threads.
     pub parallel: bool,
     /// Whether code may be more precise than the program, see [`halo::CompileOptions`].
@@ -139,13 +159,14 @@ pub struct EmitOptions {
 
 impl EmitOptions {
     /// A stage of a whole program, as it is without further wishes.
-    pub fn new(emit: Stage, platform: Platform, target: Target) -> Self {
+    pub fn new(output: impl Into<Output>, platform: Platform, target: Target) -> Self {
         EmitOptions {
-            output: Output::Stage(emit),
+            output: output.into(),
             passes: String::new(),
             from: None,
             platform,
             target: Some(target),
+            bisect_limit: None,
             parallel: false,
             excess_precision: true,
             print: PrintOptions::default(),
@@ -172,6 +193,19 @@ struct Plan {
     rest: PipelineText,
 }
 
+impl Plan {
+    /// Leaves out all but the first so many optional passes, and says so.
+    fn limit(&mut self, limit: usize) {
+        let (passes, optional) = pipeline::limited(&self.passes, limit);
+        for (place, name) in optional.iter().enumerate() {
+            let outcome = if place < limit { "runs" } else { "is left out" };
+            eprintln!("bisect: pass {} {name} {outcome}", place + 1);
+        }
+        self.passes = passes;
+        self.rest = pipeline::limited(&self.rest, limit.saturating_sub(optional.len())).0;
+    }
+}
+
 /// The pipeline that would run, with every option of every pass.
 pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<String, ToolError> {
     let context = dialect::context();
@@ -186,7 +220,10 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let context = dialect::context();
     let mut input = input::read(source_text, &context)?;
     let graph = input.graph.take();
-    let plan = plan(&input, options)?;
+    let mut plan = plan(&input, options)?;
+    if let Some(limit) = options.bisect_limit {
+        plan.limit(limit);
+    }
     let is_users = input.phase > Phase::Input || chooses_passes_of_mlir(options);
     let failed = |error: halo::Error| match (error, &graph) {
         (halo::Error::Pass(error @ PipelineError::Failed { .. }), _) if is_users => ToolError::UserPipeline(error),
@@ -200,9 +237,45 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     }
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes).map_err(|error| error.map_compiled(failed))?;
+    let decisions = match options.output {
+        Output::Stage(Stage::Html) => fusion_decisions(source_text, options)?,
+        _ => Vec::new(),
+    };
+    let sources = graph.as_ref().map(|graph| graph.sources.clone()).unwrap_or_default();
     // What no pass changed is shown as it was read.
     input.graph = graph.filter(|_| plan.passes.steps.is_empty());
-    show(input, &plan.target, options)
+    show(input, &plan.target, options, &decisions, &sources)
+}
+
+/// Why two instructions are, or are not, computed in one fusion.
+///
+/// # Errors
+/// Those of the passes, and for names that no instruction has.
+pub fn explain_fusion(source_text: &SourceText, options: &EmitOptions, names: [&str; 2]) -> Result<String, ToolError> {
+    let decisions = fusion_decisions(source_text, options)?;
+    let options = EmitOptions { output: Output::Phase(Phase::Fused), trace: PassTrace::default(), ..options.clone() };
+    let context = dialect::context();
+    let mut input = input::read(source_text, &context)?;
+    let plan = plan(&input, &options)?;
+    let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
+    runner.run(&mut input.module, &plan.passes)?;
+    let fused = dialect::mlir_to_graph(&input.module).map_err(halo::Error::from)?;
+    let [first, second] = names;
+    Explanation::new(&decisions, &fused).explain(first, second)
+}
+
+/// What fusion decides about a program; nothing if it is fused already.
+fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<Decision>, ToolError> {
+    let options = EmitOptions { output: Output::Phase(Phase::Hlo), trace: PassTrace::default(), ..options.clone() };
+    let context = dialect::context();
+    let mut input = input::read(source_text, &context)?;
+    if options.from.is_some_and(|from| from > Phase::Hlo) || input.rest.is_some() {
+        return Ok(Vec::new());
+    }
+    let plan = plan(&input, &options)?;
+    let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
+    runner.run(&mut input.module, &plan.passes)?;
+    passes::fuse::explain(input.module.as_operation()).map_err(|error| ToolError::Execution(error.to_string()))
 }
 
 /// Whether the user's own pipeline has passes that are not halo's, which may refuse a program for reasons of theirs.
@@ -271,7 +344,13 @@ pub const DEFAULT_GPU: &str = "sm_90";
 /// PTX version that the chip and current drivers know.
 pub const DEFAULT_PTX: &str = "+ptx80";
 
-fn show(input: Input<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+fn show(
+    input: Input<'_>,
+    target: &Target,
+    options: &EmitOptions,
+    decisions: &[Decision],
+    sources: &SourceTables,
+) -> Result<Vec<u8>, ToolError> {
     let mlir = |module: &Module| dialect::print(module, options.print).into_bytes();
     let graph_of = |input: Input<'_>| match input.graph {
         Some(graph) => Ok(*graph),
@@ -287,12 +366,18 @@ fn show(input: Input<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<
     };
     let kind = match emit {
         Stage::Hlo => return Ok(hlo_text::print(&graph_of(input)?).into_bytes()),
-        Stage::Mlir | Stage::Buffers | Stage::Affine | Stage::Scf | Stage::LlvmDialect => {
-            return Ok(mlir(&input.module));
-        }
+        Stage::Mlir | Stage::Affine | Stage::Scf | Stage::LlvmDialect => return Ok(mlir(&input.module)),
         Stage::Indexing => return Ok(indexing_report::report(&graph_of(input)?, &options.indexing)?.into_bytes()),
         Stage::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
         Stage::Fusions => return Ok(fusions(graph_of(input)?).into_bytes()),
+        Stage::Cost => return Ok(kernels::cost_table(&graph_of(input)?)?.into_bytes()),
+        Stage::Dot => return Ok(dot::dot(&graph_of(input)?)?.into_bytes()),
+        Stage::Buffers => return Ok(MemoryMap::of(&input.module, sources)?.table().into_bytes()),
+        Stage::Html => {
+            let memory = &MemoryMap::of(&input.module, sources)?;
+            let module = &graph_of(input)?;
+            return Ok(page::page(&page::PageProgram { module, decisions, memory })?.into_bytes());
+        }
         Stage::Ptx => return ptx(&input.module, target, options),
         Stage::Llvm => lowering_llvm::Emit::Llvm,
         Stage::Asm => lowering_llvm::Emit::Assembly,

@@ -9,6 +9,7 @@ use hlo::devices::{self, DeviceCount};
 use hlo::graph::Module;
 use hlo::literal::Literal;
 
+use crate::custom_call_stubs::Stubs;
 use crate::error::ToolError;
 use crate::fill;
 use crate::module_file::SourceText;
@@ -23,6 +24,14 @@ pub enum Engine {
     StrictJit,
     /// Evaluated instruction by instruction.
     Interpreter,
+}
+
+impl Engine {
+    /// How the engine compiles.
+    fn compile_options(self, options: &LoadOptions) -> CompileOptions {
+        let LoadOptions { profile, pass_limit, .. } = *options;
+        CompileOptions { excess_precision: self == Engine::Jit, profile, pass_limit, ..CompileOptions::default() }
+    }
 }
 
 /// How a program is read and compiled.
@@ -40,6 +49,12 @@ pub struct LoadOptions {
     pub collective_time_limit: Option<Duration>,
     /// Whether results get memory of their own although the program wants them in the place of arguments.
     pub without_aliases: bool,
+    /// Whether custom calls that nobody knows give zeros.
+    pub stub_custom_calls: bool,
+    /// Whether steps note when they begin and end.
+    pub profile: bool,
+    /// Run only so many of the passes that may be left out.
+    pub pass_limit: Option<usize>,
 }
 
 impl LoadOptions {
@@ -61,7 +76,11 @@ pub struct LoadedProgram {
     pub arena_bytes: Option<usize>,
     /// Devices that the program runs on.
     pub devices: usize,
-    executable: Option<halo::Executable>,
+    /// The custom calls that give zeros.
+    pub stubs: Stubs,
+    /// What `infeed` reads in each run.
+    pub infeed: Vec<Literal>,
+    executable: Option<(halo::Executable, CompileOptions)>,
 }
 
 impl LoadedProgram {
@@ -76,11 +95,13 @@ impl LoadedProgram {
         if options.without_aliases {
             module.input_output_aliases.clear();
         }
+        let stubs = if options.stub_custom_calls { Stubs::register(&module) } else { Stubs::default() };
         let mut phases = vec![("read".to_string(), start.elapsed())];
         let mut arena_bytes = None;
         let executable = match engine {
             Engine::Interpreter => None,
             Engine::Jit | Engine::StrictJit => {
+                let compile_options = engine.compile_options(&options);
                 let client = match options.client {
                     Some(client) => client,
                     None => Client::with_options(ClientOptions {
@@ -90,23 +111,23 @@ impl LoadedProgram {
                         ..ClientOptions::default()
                     })?,
                 };
-                let options = CompileOptions { excess_precision: engine == Engine::Jit, ..CompileOptions::default() };
-                let compiled = client.compile(&module, &options);
+                let compiled = client.compile(&module, &compile_options);
                 let executable = compiled.map_err(|error| ToolError::compiled(&source_text, &module, error))?;
                 let timings = executable.timings().phases();
                 phases.extend(timings.into_iter().map(|(name, time)| (name.to_string(), time)));
                 arena_bytes = Some(executable.temporary_bytes());
-                Some(executable)
+                Some((executable, compile_options))
             }
         };
-        Ok(LoadedProgram { source_text, module, phases, arena_bytes, devices, executable })
+        let infeed = Vec::new();
+        Ok(LoadedProgram { source_text, module, phases, arena_bytes, devices, stubs, infeed, executable })
     }
 
     /// Runs the program on all of its devices, with arguments for each.
     pub fn execute_on(&self, arguments: &[Vec<Literal>]) -> Result<Vec<Literal>, ToolError> {
         match (arguments, &self.executable) {
             ([arguments], _) if self.devices == 1 => Ok(vec![self.execute(arguments)?]),
-            (_, Some(executable)) => Ok(executable.execute_on(arguments)?),
+            (_, Some((executable, _))) => Ok(executable.execute_on(arguments)?),
             (_, None) => evaluator::evaluate_on_devices(&self.module, arguments)
                 .map_err(|error| ToolError::evaluation(&self.source_text, error)),
         }
@@ -115,16 +136,46 @@ impl LoadedProgram {
     /// Runs the program, which is for one device.
     pub fn execute(&self, arguments: &[Literal]) -> Result<Literal, ToolError> {
         match &self.executable {
-            Some(executable) => Ok(executable.execute(arguments)?),
-            None => evaluator::evaluate(&self.module, arguments, &mut Environment::default())
-                .map_err(|error| ToolError::evaluation(&self.source_text, error)),
+            Some((executable, _)) => {
+                let infeed = executable.infeed();
+                self.infeed.iter().try_for_each(|value| infeed.push(value))?;
+                // A program that reads more fails: nobody will push it.
+                drop(infeed);
+                Ok(executable.execute(arguments)?)
+            }
+            None => self.evaluate(arguments),
         }
+    }
+
+    /// Runs the program instruction by instruction, whatever its engine is.
+    pub fn evaluate(&self, arguments: &[Literal]) -> Result<Literal, ToolError> {
+        let mut environment = self.environment();
+        environment.infeed.extend(self.infeed.iter().cloned());
+        evaluator::evaluate(&self.module, arguments, &mut environment)
+            .map_err(|error| ToolError::evaluation(&self.source_text, error))
+    }
+
+    fn environment(&self) -> Environment<'_> {
+        let mut environment = Environment::new();
+        environment.custom_calls = Some(&self.stubs);
+        environment
+    }
+
+    /// Evaluates a part of the program.
+    pub fn evaluate_part(&self, part: &Module, arguments: &[Literal]) -> Result<Literal, ToolError> {
+        evaluator::evaluate(part, arguments, &mut self.environment())
+            .map_err(|error| ToolError::evaluation(&self.source_text, error))
+    }
+
+    /// The compiled program, with the options that it was compiled with.
+    pub fn executable(&self) -> Option<(&halo::Executable, &CompileOptions)> {
+        self.executable.as_ref().map(|(executable, options)| (executable, options))
     }
 
     /// Runs the program, which is for one device, for its time, with the results left in the device's memory, as XLA leaves them.
     pub fn execute_on_device(&self, arguments: &[Literal]) -> Result<(), ToolError> {
         match &self.executable {
-            Some(executable) => Ok(executable.execute_buffers(arguments).map(drop)?),
+            Some((executable, _)) => Ok(executable.execute_buffers(arguments).map(drop)?),
             None => self.execute(arguments).map(drop),
         }
     }

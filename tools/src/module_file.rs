@@ -1,4 +1,4 @@
-//! Programs from files: HLO text, plain or compressed, or the `hlo` dialect's text.
+//! Programs from files: HLO text, protocol buffers, the `hlo` dialect's text; plain or compressed.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 use hlo::dialect::{self, DialectError};
 use hlo::graph::{Module, TextPosition};
+use hlo_text::proto;
 
 use crate::error::ToolError;
 
@@ -23,7 +24,8 @@ pub struct SourceText {
 }
 
 impl SourceText {
-    /// Reads a file, decompressing what gzip compressed; `-` is standard input.
+    /// Reads a file, decompressing what gzip compressed; `-` is standard input. Of a protocol buffer the text is that of
+    /// its program.
     pub fn read(path: &Path) -> Result<Self, ToolError> {
         let mut bytes = Vec::new();
         let read = if path == Path::new("-") {
@@ -40,6 +42,15 @@ impl SourceText {
             MultiGzDecoder::new(&bytes[..]).read_to_end(&mut decompressed).map(|_| decompressed)
         });
         let bytes = decompressed.map_err(|source| ToolError::read(path, source))?;
+        let is_named_proto = path.extension().is_some_and(|extension| extension == "pb");
+        if is_named_proto || proto::is_proto(&bytes) {
+            match proto::text_of_proto(&bytes) {
+                Ok(text) => return Ok(SourceText { path: path.to_path_buf(), text: text.into() }),
+                Err(error) if is_named_proto => return Err(ToolError::data(path, error.to_string())),
+                // A damaged text is more likely than a damaged message.
+                Err(_) => {}
+            }
+        }
         let text = String::from_utf8(bytes).map_err(|error| {
             let position = error.utf8_error().valid_up_to();
             ToolError::data(path, format!("not a text: byte {position} is not valid UTF-8"))

@@ -167,6 +167,7 @@ fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
 
 fn run_model(module: PathBuf, spec: PathBuf, engine: Engine) -> Result<(), Failed> {
     let case = RunCase { module, spec: Some(spec), ..RunCase::default() };
-    let report = run::run_case(&case, &Settings::with_engine(engine)).map_err(|error| error.render())?;
+    let settings = Settings { engine, ..Settings::default() };
+    let report = run::run_case(&case, &settings).map_err(|error| error.render())?;
     if report.agrees() { Ok(()) } else { Err(report.text(false).into()) }
 }

@@ -1,4 +1,5 @@
-//! HLO text, as XLA prints it: read into [`hlo::graph::Module`] and written back.
+//! HLO text, as XLA prints it: read into [`hlo::graph::Module`] and written back. Programs as protocol buffers become
+//! text ([`proto`]).
 //!
 //! Text → [`ast`] ([`parse()`]) → graph ([`import()`]) → text ([`print()`]). [`read`] does the first two. No MLIR here.
 
@@ -13,6 +14,7 @@ mod header;
 mod import;
 pub mod literal;
 mod parse;
+pub mod proto;
 mod resolve;
 mod scan;
 mod shapes;

@@ -31,26 +31,30 @@ impl Cost {
     /// # Errors
     /// For instructions that break a rule of their operation.
     pub fn of(computation: &Computation) -> Result<Cost, GraphError> {
-        let mut total = Cost::default();
-        for instruction in &computation.instructions {
-            let class = definition(instruction.kind).class;
-            let is_control = class == OpClass::Control && instruction.kind != OpKind::Fusion;
-            let cost = if is_control {
-                instruction
-                    .computations
-                    .iter()
-                    .try_fold(Cost::default(), |sum, inner| Ok(sum.plus(Cost::of(inner)?)))?
-            } else {
-                work(computation, instruction)?
-            };
-            total = total.plus(cost);
-            if class != OpClass::Structural && !is_control {
-                let operands = computation.operand_shapes(instruction).into_iter().map(bytes);
-                let moved = operands.fold(bytes(&instruction.shape), u64::saturating_add);
-                total.bytes_accessed = total.bytes_accessed.saturating_add(moved);
-            }
+        computation.instructions.iter().try_fold(Cost::default(), |total, instruction| {
+            Ok(total.plus(Cost::of_instruction(computation, instruction)?))
+        })
+    }
+
+    /// The cost of an instruction that is a kernel, or consists of kernels.
+    ///
+    /// # Errors
+    /// For instructions that break a rule of their operation.
+    pub fn of_instruction(computation: &Computation, instruction: &Instruction) -> Result<Cost, GraphError> {
+        let class = definition(instruction.kind).class;
+        if class == OpClass::Control && instruction.kind != OpKind::Fusion {
+            return instruction
+                .computations
+                .iter()
+                .try_fold(Cost::default(), |sum, inner| Ok(sum.plus(Cost::of(inner)?)));
         }
-        Ok(total)
+        let mut cost = work(computation, instruction)?;
+        if class != OpClass::Structural {
+            let operands = computation.operand_shapes(instruction).into_iter().map(bytes);
+            let moved = operands.fold(bytes(&instruction.shape), u64::saturating_add);
+            cost.bytes_accessed = cost.bytes_accessed.saturating_add(moved);
+        }
+        Ok(cost)
     }
 
     fn plus(self, other: Cost) -> Cost {

@@ -27,8 +27,10 @@ pub mod graph;
 pub mod indexing_maps;
 pub mod literal;
 pub mod literal_text;
+#[cfg(feature = "mlir")]
 pub mod mapping;
 pub mod op_kind;
 pub mod ops;
+pub mod profile;
 pub mod scalar;
 pub mod shape;

@@ -8,6 +8,7 @@ use hlo::devices::DeviceCount;
 use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, GraphError};
 use hlo::literal::Literal;
+use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
 use melior::Context;
 use melior::ir::attribute::{
@@ -43,6 +44,8 @@ pub struct Interface {
     pub devices: DeviceCount,
     /// Whether these depend on one another, or compute different values from the same arguments.
     pub communicates: bool,
+    /// The steps of the profile, if there is one.
+    pub steps: Vec<ProfiledStep>,
 }
 
 impl Interface {
@@ -55,6 +58,7 @@ impl Interface {
         program_shape: ProgramShape,
         entry: &Computation,
         assignment: &BufferAssignment,
+        steps: Vec<ProfiledStep>,
     ) -> Result<Self, GraphError> {
         let BufferAssignment { arena_size, mut parameters, mut outputs, constants, places, .. } = assignment.clone();
         let aliases = places.iter().map(|place| match place.buffer {
@@ -76,6 +80,7 @@ impl Interface {
             cost,
             devices,
             communicates,
+            steps,
         })
     }
 
@@ -102,7 +107,7 @@ impl Interface {
             .map(|literal| dialect::literal_attribute(context, literal))
             .collect::<Result<_, DialectError>>()?;
         let aliases: Vec<i64> = self.aliases.iter().map(|alias| alias.map_or(-1, |leaf| leaf as i64)).collect();
-        let entries: [(&str, Attribute<'c>); 12] = [
+        let mut entries: Vec<(&str, Attribute<'c>)> = vec![
             ("program_shape", text_of(context, dialect::signature_type(context, &self.program_shape)?)),
             ("parameters", shapes(&self.parameters)?),
             ("outputs", shapes(&self.outputs)?),
@@ -116,7 +121,20 @@ impl Interface {
             ("partitions", number(self.devices.partitions as u64)),
             ("communicates", number(self.communicates.into())),
         ];
-        let entries = entries.map(|(name, value)| (Identifier::new(context, name), value));
+        if !self.steps.is_empty() {
+            let text = |text: &str| -> Attribute<'c> { StringAttribute::new(context, text).into() };
+            let step = |step: &ProfiledStep| -> Attribute<'c> {
+                let Cost { flops, transcendentals, bytes_accessed } = step.cost;
+                let [flops, transcendentals, bytes] = [flops, transcendentals, bytes_accessed].map(number);
+                let has_steps = number(step.has_steps.into());
+                let parts = [text(&step.name), text(&step.operation), has_steps, flops, transcendentals, bytes];
+                ArrayAttribute::new(context, &parts).into()
+            };
+            let steps: Vec<Attribute> = self.steps.iter().map(step).collect();
+            entries.push(("steps", ArrayAttribute::new(context, &steps).into()));
+        }
+        let entries: Vec<_> =
+            entries.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect();
         rewriter.set_attribute(rewriter.root(), INTERFACE, DictionaryAttribute::new(context, &entries).into());
         Ok(())
     }
@@ -155,6 +173,10 @@ impl Interface {
         if aliases.iter().any(|&alias| alias >= parameters.len() as i64) {
             return Err(wrong("aliases"));
         }
+        let steps = match find("steps") {
+            Ok(steps) => attributes::elements(steps).ok_or_else(|| wrong("steps"))?,
+            Err(_) => Vec::new(),
+        };
         let signature = type_of(find("program_shape")?).ok_or_else(|| wrong("program_shape"))?;
         Ok(Interface {
             program_shape: dialect::signature_of(signature)?,
@@ -176,12 +198,32 @@ impl Interface {
             },
             devices: DeviceCount { replicas: number("replicas")? as i64, partitions: number("partitions")? as i64 },
             communicates: number("communicates")? != 0,
+            steps: steps
+                .into_iter()
+                .map(|step| read_step(step).ok_or_else(|| wrong("steps")))
+                .collect::<Result<_, _>>()?,
         })
     }
 }
 
 fn text_of<'c>(context: &'c Context, r#type: Type<'c>) -> Attribute<'c> {
     StringAttribute::new(context, &r#type.to_string()).into()
+}
+
+fn read_step(attribute: Attribute<'_>) -> Option<ProfiledStep> {
+    let parts = attributes::elements(attribute)?;
+    let [name, operation, has_steps, flops, transcendentals, bytes_accessed] = parts[..] else { return None };
+    let number = |attribute| attributes::integer(attribute).map(|value| value as u64);
+    Some(ProfiledStep {
+        name: attributes::string(name)?.to_string(),
+        operation: attributes::string(operation)?.to_string(),
+        has_steps: number(has_steps)? != 0,
+        cost: Cost {
+            flops: number(flops)?,
+            transcendentals: number(transcendentals)?,
+            bytes_accessed: number(bytes_accessed)?,
+        },
+    })
 }
 
 /// Gives arrays, which compiled code has at their bounds, the dynamic dimensions that the program declares.

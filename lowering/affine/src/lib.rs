@@ -34,6 +34,7 @@ pub mod math;
 pub mod matmul;
 pub mod memory;
 pub mod operand_maps;
+pub mod profile;
 pub mod program;
 pub mod reduction;
 pub mod registry;

@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::fmt::Write;
 
 use hlo::devices::DeviceCount;
@@ -17,6 +18,7 @@ use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::parameter::ParameterAttributes;
 use hlo::ops::{Lowering, definition};
+use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
 use melior::ir::{Location, Module};
@@ -49,6 +51,8 @@ pub const ENTRY: &str = hlo::ENTRY_SYMBOL;
 /// What the loops are made for.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopOptions {
+    /// Whether steps note when they begin and end.
+    pub profile: bool,
     /// What the target and the runtime have.
     pub machine: Machine,
     /// What calls of the runtime depend on.
@@ -67,7 +71,8 @@ pub struct CallOptions {
 /// Whether the runtime knows a function by the name that a custom call gives.
 pub type CustomCallNames = fn(&str) -> bool;
 
-/// Lowers an entry computation whose buffers are assigned and whose kernels are mapped to a module of loops.
+/// Lowers an entry computation whose buffers are assigned and whose kernels are mapped to a module of loops, and lists the
+/// steps of its profile.
 ///
 /// # Errors
 /// [`LoweringError::Unsupported`] before anything is emitted, for operations without a lowering.
@@ -77,7 +82,7 @@ pub fn lower_program<'c>(
     assignment: &BufferAssignment,
     mappings: Mappings<'c>,
     options: LoopOptions,
-) -> Result<Module<'c>> {
+) -> Result<(Module<'c>, Vec<ProfiledStep>)> {
     check_supported(entry, options.calls)?;
     crate::load_dialects(context);
     let location = Location::unknown(context);
@@ -93,13 +98,15 @@ pub fn lower_program<'c>(
         names: RefCell::default(),
         structures: RefCell::default(),
         symbols: RefCell::default(),
+        steps: RefCell::default(),
     };
     let parameters = program.function(PROGRAM, |memory| {
         program.computation(entry, &assignment.entry, memory)?;
         program.outputs(entry, assignment, memory)
     })?;
     program.entry_function(&parameters)?;
-    Ok(module)
+    let steps = program.steps.take();
+    Ok((module, steps))
 }
 
 /// Rejects what has no lowering, before any code exists.
@@ -208,6 +215,8 @@ pub(crate) struct Program<'p, 'c> {
     structures: RefCell<HashMap<String, usize>>,
     /// Names of kernels that are taken.
     symbols: RefCell<HashSet<String>>,
+    /// The steps of the profile.
+    pub(crate) steps: RefCell<Vec<ProfiledStep>>,
 }
 
 impl<'c> Program<'_, 'c> {
@@ -310,11 +319,11 @@ impl<'c> Program<'_, 'c> {
                 return Ok(());
             }
             if kernels <= KERNELS_PER_FUNCTION {
-                return group.iter().try_for_each(|&id| self.kernel(computation, buffers, id, memory));
+                return group.iter().try_for_each(|&id| self.profiled_kernel(computation, buffers, id, memory));
             }
             let name = format!("part_{}", self.functions.replace(self.functions.get() + 1));
             let parameters = self.function(&name, |memory| {
-                group.iter().try_for_each(|&id| self.kernel(computation, buffers, id, memory))
+                group.iter().try_for_each(|&id| self.profiled_kernel(computation, buffers, id, memory))
             })?;
             self.builder.call(&name, &memory.arguments(self.builder, &parameters), &[]);
             Ok(())
@@ -333,10 +342,11 @@ impl<'c> Program<'_, 'c> {
                 }
                 Lowering::Branches => {
                     flush(&mut pending)?;
-                    match instruction.kind {
-                        OpKind::While => self.while_loop(instruction, id, buffers, memory)?,
-                        _ => self.conditional(computation, instruction, id, buffers, memory)?,
-                    }
+                    let emit = || match instruction.kind {
+                        OpKind::While => self.while_loop(instruction, id, buffers, memory),
+                        _ => self.conditional(computation, instruction, id, buffers, memory),
+                    };
+                    self.step(|| step_of(computation, instruction), memory, emit)?;
                 }
             }
         }
@@ -360,6 +370,17 @@ impl<'c> Program<'_, 'c> {
             .zip(slices)
             .filter_map(|(leaf, &slice)| Some(memory.array(self.builder, &self.table, slice, leaf.as_array()?)))
             .collect()
+    }
+
+    fn profiled_kernel(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        id: InstructionId,
+        memory: &FunctionMemory<'_, 'c>,
+    ) -> Result<()> {
+        let describe = || step_of(computation, computation.get(id));
+        self.step(describe, memory, || self.kernel(computation, buffers, id, memory))
     }
 
     fn kernel(
@@ -475,6 +496,18 @@ impl<'c> Program<'_, 'c> {
         }
     }
 
+    /// Copies leaves whose slices differ, as a step of its own.
+    fn copy_step(&self, name: &str, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'_, 'c>) {
+        let bytes = from.iter().zip(to).filter(|(from, to)| from != to).map(|(from, _)| from.size).sum();
+        if bytes > 0 {
+            let describe = || Ok::<_, Infallible>(ProfiledStep::copy_for(name, bytes));
+            let Ok(()) = self.step(describe, memory, || {
+                self.copy(shape, from, to, memory);
+                Ok(())
+            });
+        }
+    }
+
     /// Brings results that are parameters, constants or used twice to their places.
     fn outputs(
         &self,
@@ -492,14 +525,15 @@ impl<'c> Program<'_, 'c> {
             .zip(&results)
             .map(|(&place, &it)| if is_own(&place) { place } else { it })
             .collect();
-        self.copy(shape, &results, &own, memory);
+        let name = &entry.root().name;
+        self.copy_step(name, shape, &results, &own, memory);
         let mut kept = own.clone();
         for (&number, &slice) in &assignment.exchange {
             kept[number] = slice;
         }
-        self.copy(shape, &own, &kept, memory);
+        self.copy_step(name, shape, &own, &kept, memory);
         results = kept;
-        self.copy(shape, &results, &assignment.places, memory);
+        self.copy_step(name, shape, &results, &assignment.places, memory);
         Ok(())
     }
 
@@ -512,7 +546,7 @@ impl<'c> Program<'_, 'c> {
     ) -> Result<()> {
         let state = &buffers.values[id.index()];
         let initial = &buffers.values[instruction.operands[0].index()];
-        self.copy(&instruction.shape, initial, state, memory);
+        self.copy_step(&instruction.name, &instruction.shape, initial, state, memory);
         let [condition, body] = &instruction.computations[..] else {
             return Err(LoweringError::bug("while without two computations"));
         };
@@ -543,8 +577,8 @@ impl<'c> Program<'_, 'c> {
             for &number in alternating.into_iter().flatten() {
                 next[number] = results[number];
             }
-            self.copy(&instruction.shape, results, &kept, memory);
-            self.copy(&instruction.shape, &kept, &next, memory);
+            self.copy_step(&instruction.name, &instruction.shape, results, &kept, memory);
+            self.copy_step(&instruction.name, &instruction.shape, &kept, &next, memory);
             Ok(())
         };
         let Some(alternating) = alternating else {
@@ -570,7 +604,7 @@ impl<'c> Program<'_, 'c> {
                         iteration(&other_body, &pairs)?;
                         return Ok(vec![holds(condition_buffers)?]);
                     }
-                    self.copy(&instruction.shape, &other_state, state, memory);
+                    self.copy_step(&instruction.name, &instruction.shape, &other_state, state, memory);
                     Ok(vec![builder.constant_integer(builder.integer_type(1), 0)])
                 })?;
             next.first().copied().ok_or_else(|| LoweringError::bug("a branch without its value"))
@@ -613,7 +647,8 @@ impl<'c> Program<'_, 'c> {
         let branch = |number: usize| -> Result<()> {
             let branch = &instruction.computations[number];
             self.computation(branch, &nested[number], memory)?;
-            self.copy(&instruction.shape, &nested[number].values[branch.root.index()], results, memory);
+            let from = &nested[number].values[branch.root.index()];
+            self.copy_step(&instruction.name, &instruction.shape, from, results, memory);
             Ok(())
         };
         if array.element_type == ElementType::Pred {
@@ -627,6 +662,11 @@ impl<'c> Program<'_, 'c> {
         let index = builder.value("arith.index_cast", &[index], builder.index_type, &[]);
         builder.index_switch(index, instruction.computations.len(), |_, number| branch(number))
     }
+}
+
+/// The step of a profile that an instruction is.
+fn step_of(computation: &Computation, instruction: &Instruction) -> Result<ProfiledStep> {
+    ProfiledStep::of(computation, instruction).map_err(|error| LoweringError::bug(error.to_string()))
 }
 
 /// Whether each of a kernel's arrays shares bytes with another, of which at least one is written.

@@ -43,6 +43,12 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
     },
     EXCESS_PRECISION,
     OptionDefinition {
+        name: "profile",
+        description: "whether the steps of the program note when they begin and end",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
         name: "scale-vectors",
         description: "whether scaling vectors of floats by powers of two is one instruction",
         kind: OptionKind::Boolean,
@@ -77,11 +83,11 @@ pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel }: CpuTarget) -> Str
 }
 
 /// The options of `hlo-to-affine` as its text.
-pub fn to_affine_options(machine: Machine) -> String {
+pub fn to_affine_options(profile: bool, machine: Machine) -> String {
     let Machine { scales_vectors, vector_library_bits, byte_dot_products, bf16_dot_products, allow_fma } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} byte-dot-products={byte_dot_products} excess-precision={allow_fma} \
-         scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+         profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
     )
 }
 
@@ -150,7 +156,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         bf16_dot_products: options.boolean("bf16-dot-products")?,
         allow_fma: options.boolean("excess-precision")?,
     };
-    Ok(LoopOptions { machine, calls: CallOptions { custom_calls, devices: DeviceCount::ONE } })
+    Ok(LoopOptions { profile: options.boolean("profile")?, machine, calls: CallOptions { custom_calls, devices: DeviceCount::ONE } })
 }
 
 fn bits(options: &PassOptions<'_>, name: &str) -> Result<u32, PassFailure> {

@@ -35,16 +35,17 @@ pub fn run(
         Some(signature) => dialect::signature_of(signature)?,
         None => entry.program_shape(),
     };
-    let mut interface =
-        Interface::new(declared, &entry, &assignment).map_err(|error| LoweringError::bug(error.to_string()))?;
-    interface.devices = dialect::device_count(module);
-    interface.communicates = communicate(&entry, interface.devices);
+    let devices = dialect::device_count(module);
+    let communicates = communicate(&entry, devices);
     let mut options = options;
-    if interface.communicates {
-        options.calls.devices = interface.devices;
+    if communicates {
+        options.calls.devices = devices;
     }
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
-    let lowered = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
+    let (lowered, steps) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
+    let mut interface =
+        Interface::new(declared, &entry, &assignment, steps).map_err(|error| LoweringError::bug(error.to_string()))?;
+    (interface.devices, interface.communicates) = (devices, communicates);
 
     let name = operations::attribute(&module, NAME);
     let functions = modules::top_level(&lowered).len() as u64;

@@ -11,15 +11,16 @@ use hlo::op_kind::OpKind;
 use hlo::ops::FusionRole;
 use hlo::shape::Shape;
 
+use super::decisions::Refusal;
 use super::order::Order;
 use super::roles::{is_alias, is_expensive, reads_at_same_index, role};
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
-const MAX_GROUP_SIZE: usize = 384;
+pub(super) const MAX_GROUP_SIZE: usize = 384;
 /// Distinct inputs of one group at most.
-const MAX_GROUP_INPUTS: usize = 48;
+pub(super) const MAX_GROUP_INPUTS: usize = 48;
 /// How often the body of a cheap instruction may be repeated at different indices in one group.
-const MAX_EVALUATIONS: u32 = 16;
+pub(super) const MAX_EVALUATIONS: u32 = 16;
 /// Groups tried at most for one to write an instruction's value.
 const MAX_WRITERS_TRIED: usize = 16;
 
@@ -65,6 +66,8 @@ pub(super) struct Grouping<'a> {
     pub(super) written_by: Vec<Option<GroupId>>,
     /// Aliases that stand alone too, whatever groups they were copied into: they read their operand from memory.
     pub(super) stands_alone: Vec<bool>,
+    /// Why instructions were not put into groups that read them.
+    pub(super) refusals: Vec<(InstructionId, GroupId, Refusal)>,
 }
 
 /// Whether a fused user reads this operand from a buffer all the same (the base of an in-place update).
@@ -93,6 +96,7 @@ impl<'a> Grouping<'a> {
             member_of: vec![Vec::new(); count],
             written_by: vec![None; count],
             stands_alone: vec![false; count],
+            refusals: Vec::new(),
         };
         let mut order = Order::new(count);
         for position in (0..count).rev() {
@@ -107,7 +111,7 @@ impl<'a> Grouping<'a> {
         self.computation.get(id)
     }
 
-    fn role(&self, id: InstructionId) -> FusionRole {
+    pub(super) fn role(&self, id: InstructionId) -> FusionRole {
         self.roles[id.index()]
     }
 
@@ -139,8 +143,13 @@ impl<'a> Grouping<'a> {
             });
         // A user that computes in several groups reads the operand in each of them.
         let readers = self.readers(id);
-        let joinable: Vec<&(GroupId, Vec<InstructionId>)> =
-            readers.iter().filter(|(group, users)| self.can_compute_in(id, *group, users)).collect();
+        let mut joinable: Vec<&(GroupId, Vec<InstructionId>)> = Vec::with_capacity(readers.len());
+        for reader in &readers {
+            match self.refusal_to_compute(id, reader.0, &reader.1) {
+                None => joinable.push(reader),
+                Some(refusal) => self.refusals.push((id, reader.0, refusal)),
+            }
+        }
         let copied = self.role(id) == FusionRole::View
             && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
@@ -156,8 +165,22 @@ impl<'a> Grouping<'a> {
                 return;
             }
         } else {
-            let mut writers = joinable.iter().filter(|(group, users)| self.can_write_in(id, *group, users));
-            let writer = writers.by_ref().take(MAX_WRITERS_TRIED).find(|(group, _)| order.add_output(self, id, *group));
+            let mut tried = 0;
+            let mut writer = None;
+            for &reader in &joinable {
+                let refusal = self.refusal_to_write(id, reader.0, &reader.1);
+                if refusal.is_none() {
+                    tried += 1;
+                    if order.add_output(self, id, reader.0) {
+                        writer = Some(reader);
+                        break;
+                    }
+                }
+                self.refusals.push((id, reader.0, refusal.unwrap_or(Refusal::Cycle)));
+                if tried == MAX_WRITERS_TRIED {
+                    break;
+                }
+            }
             if let Some((group, users)) = writer {
                 self.join(id, *group, users);
                 self.groups[*group].outputs.push(id);
@@ -241,51 +264,65 @@ impl<'a> Grouping<'a> {
         moved.saturating_add(same_index)
     }
 
-    /// Whether a group may compute the instruction where these members read it.
-    fn can_compute_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> bool {
+    /// Why a group may not compute the instruction where these members read it.
+    fn refusal_to_compute(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
         let instruction = self.instruction(id);
-        let Some(shape) = instruction.shape.as_array() else { return false };
-        if group_data.members.len() >= MAX_GROUP_SIZE
-            || group_data.opaque_inputs.len() + instruction.operands.len() > MAX_GROUP_INPUTS
-        {
-            return false;
+        let Some(shape) = instruction.shape.as_array() else {
+            return Some(Refusal::ProducerStandsAlone(instruction.kind));
+        };
+        if group_data.members.len() >= MAX_GROUP_SIZE {
+            return Some(Refusal::GroupIsLarge);
+        }
+        if group_data.opaque_inputs.len() + instruction.operands.len() > MAX_GROUP_INPUTS {
+            return Some(Refusal::ManyInputs);
         }
         let evaluations = self.evaluations_in(group, users);
         let user_is_window = users.iter().any(|&user| self.instruction(user).kind == OpKind::ReduceWindow);
         let elements = shape.element_count();
         match self.role(id) {
-            FusionRole::Opaque | FusionRole::Update => false,
-            FusionRole::View => evaluations <= MAX_EVALUATIONS,
+            FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
+            FusionRole::Update => Some(Refusal::Update),
+            FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
                 // A reduction reads each element of its operand once, whatever the size of its result.
                 let recomputed = group_data.elements.saturating_mul(i64::from(evaluations)) > elements.max(1);
                 if is_expensive(instruction) || role == FusionRole::Lookup {
-                    evaluations <= 1 && (!recomputed || elements == 1 && group_data.elements <= 64) && !user_is_window
+                    let is_recomputed = recomputed && (elements != 1 || group_data.elements > 64);
+                    if evaluations > 1 || is_recomputed {
+                        Some(Refusal::Recomputed { evaluations })
+                    } else {
+                        user_is_window.then_some(Refusal::Window)
+                    }
+                } else if evaluations > 4 {
+                    Some(Refusal::ManyEvaluations { evaluations })
                 } else {
-                    evaluations <= 4 && !user_is_window || evaluations <= 1
+                    (user_is_window && evaluations > 1).then_some(Refusal::Window)
                 }
             }
             FusionRole::Reduction => {
-                evaluations == 1
+                let joins = evaluations == 1
                     && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
                     && instruction.kind == OpKind::Reduce
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)
-                    && users.iter().all(|&user| reads_at_same_index(self.instruction(user)))
+                    && users.iter().all(|&user| reads_at_same_index(self.instruction(user)));
+                (!joins).then_some(Refusal::Reduction)
             }
         }
     }
 
-    /// Whether the group's loops visit each element of the instruction once, so that they can write it too.
-    fn can_write_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> bool {
+    /// Why a group cannot write the instruction's value too: its loops must visit each element once.
+    fn refusal_to_write(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
         let shape = self.instruction(id).shape.as_array();
-        shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)
-            && !group_data.has_update
-            && !(group_data.has_reduction && self.role(id) != FusionRole::Reduction)
+        if group_data.has_update || group_data.has_reduction && self.role(id) != FusionRole::Reduction {
+            return Some(Refusal::OneOutput);
+        }
+        let visits_once = shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)
             && self.evaluations_in(group, users) == 1
-            && users.iter().all(|&user| self.reads_at_loop_index(user, group))
+            && users.iter().all(|&user| self.reads_at_loop_index(user, group));
+        (!visits_once).then_some(Refusal::OtherLoops)
     }
 }

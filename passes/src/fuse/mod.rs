@@ -10,6 +10,7 @@
 //!
 //! Deliberately absent: profitability models beyond recomputation cost, and fusion into contractions.
 
+mod decisions;
 mod grouping;
 mod order;
 mod roles;
@@ -31,6 +32,7 @@ use melior::ir::{Block, BlockLike, BlockRef, Location, OperationRef, Region, Reg
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 
+pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
 pub use self::roles::{is_alias, is_expensive};
 use crate::effects::has_effect;

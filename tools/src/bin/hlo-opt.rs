@@ -13,7 +13,7 @@ use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
 use tools::pass_run::PassTrace;
-use tools::{outer_boundary, verify_diagnostics};
+use tools::{outer_boundary, reduce, verify_diagnostics};
 
 /// Runs passes on a program and shows it at any stage of compilation.
 ///
@@ -21,7 +21,7 @@ use tools::{outer_boundary, verify_diagnostics};
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Program: HLO text or MLIR of any phase, told apart by what it says; - for standard input.
+    /// Program: HLO text, a protocol buffer, or MLIR of any phase, told apart by what it says; - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
     /// Stage to show; without it the program as it is after the passes.
@@ -120,6 +120,16 @@ struct Options {
     /// MLIR in the form that all dialects share.
     #[arg(long)]
     mlir_print_op_generic: bool,
+    /// Says why two instructions are, or are not, computed in one fusion.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["emit", "compile_to"])]
+    explain_fusion: Option<Vec<String>>,
+    /// Prints a smaller program on which COMMAND fails with the same exit status. It gets the path of a file of HLO text
+    /// behind it, or in the place of {}.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["emit", "compile_to", "passes", "pass_pipeline"])]
+    reduce: Option<String>,
+    /// Of the passes that may be left out, runs only the first N, and lists them on standard error.
+    #[arg(long, value_name = "N")]
+    bisect_limit: Option<usize>,
     /// Makes code that rounds wherever the program does, without excess precision.
     #[arg(long)]
     strict: bool,
@@ -148,6 +158,15 @@ fn work(options: &Options) -> Result<u8, ToolError> {
     let target = options.target()?;
     let emit_options = options.emit_options(target);
     let source_text = SourceText::read(&options.file)?;
+    if let Some(command) = &options.reduce {
+        let reduced = reduce::reduce(&source_text.module()?, command)?;
+        eprintln!("the command ends with status {} on this too ({} runs)", reduced.status, reduced.runs);
+        return options.write(hlo_text::print(&reduced.module).into_bytes());
+    }
+    if let Some([first, second]) = options.explain_fusion.as_deref() {
+        let text = emit::explain_fusion(&source_text, &emit_options, [first, second])?;
+        return options.write(text.into_bytes());
+    }
     let parts = if options.split_input_file { source_text.split() } else { vec![source_text] };
     if options.verify_diagnostics {
         let faults: Vec<String> =
@@ -208,7 +227,8 @@ impl Options {
         if self.no_simplify && !emits(&[Stage::Indexing, Stage::IndexingMap]) {
             return refuse("--no-simplify", "--emit=indexing or --emit=indexing-map");
         }
-        let phase = self.compile_to.or(self.emit.map(Stage::phase)).unwrap_or(Phase::Input);
+        let explained = self.explain_fusion.as_ref().map(|_| Phase::Fused);
+        let phase = self.compile_to.or(self.emit.map(Stage::phase)).or(explained).unwrap_or(Phase::Input);
         let compiles = phase > Phase::Input;
         let of_compilation = [
             ("--strict", self.strict),
@@ -292,6 +312,7 @@ impl Options {
             },
             passes: self.pass_pipeline.clone().unwrap_or_else(|| self.passes.clone()),
             from: self.compile_from,
+            bisect_limit: self.bisect_limit,
             platform: self.platform,
             target,
             parallel: self.parallel,

@@ -18,18 +18,22 @@ use tools::time_limit;
 #[derive(Parser)]
 #[command(version)]
 struct Options {
-    /// Program: .hlo, .hlo.gz, or .mlir of the hlo dialect; - for standard input.
+    /// Programs, run one after another: HLO text, a protocol buffer, or MLIR of the hlo dialect, gzipped or not; - for standard input.
     #[arg(required_unless_present_any = ["batch", "batch_worker"])]
-    module: Option<PathBuf>,
+    module: Vec<PathBuf>,
     /// Model description (.json): fills the inputs, checks the outputs.
     #[arg(long, value_name = "FILE.json")]
     spec: Option<PathBuf>,
-    /// One input array; give it once for each, in order. Of several devices: those of each in turn, or the same for all.
-    #[arg(long, value_name = "FILE.npy", conflicts_with_all = ["inputs", "random_inputs"])]
-    input: Vec<PathBuf>,
+    /// One input array: a .npy file, or values such as 3xf32=1,2,3 or 0.5, zeros, ones, iota. With NAME= it is for that
+    /// parameter, else for the next one. Of several devices: those of each in turn, or the same for all.
+    #[arg(long, value_name = "[NAME=]FILE.npy|VALUES", conflicts_with_all = ["inputs", "random_inputs"], allow_hyphen_values = true)]
+    input: Vec<String>,
     /// All input arrays; names that end in _0, _1 … are taken in that order. Several times: those of each device.
     #[arg(long, value_name = "FILE.npz", conflicts_with = "random_inputs")]
-    inputs: Vec<PathBuf>,
+    inputs: Vec<String>,
+    /// One array that `infeed` reads, in each run; give it once for each, in order.
+    #[arg(long, value_name = "FILE.npy")]
+    infeed: Vec<PathBuf>,
     /// Makes inputs up: floats in [-1, 1), integers in 0..=9.
     #[arg(long, value_name = "SEED")]
     random_inputs: Option<u64>,
@@ -57,12 +61,21 @@ struct Options {
     /// How long a device waits in a collective for others that still compute (default 60).
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     collective_time_limit: Option<Duration>,
+    /// Compares the result with that of another engine, and names the first instruction that differs.
+    #[arg(long, value_name = "ENGINE", value_parser = ["interpreter"])]
+    compare: Option<String>,
+    /// Runs so many times before the runs that are timed.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    warm_up: u32,
     /// Runs so many times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Prints compile time by phase, and run time.
+    /// Prints compile time by phase, and run time; of ten runs and more with percentiles.
     #[arg(long)]
     time: bool,
+    /// Prints the time, bandwidth and arithmetic of each kernel; with a file, also writes a trace that Perfetto opens.
+    #[arg(long, value_name = "TRACE.json", num_args = 0..=1, require_equals = true, conflicts_with = "batch")]
+    profile: Option<Option<PathBuf>>,
     /// Prints a JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -75,6 +88,12 @@ struct Options {
     /// Makes up the values of constants that the text left out (`{...}`): for times, not for results.
     #[arg(long)]
     fill_elided_constants: bool,
+    /// Lets custom calls that are not known give zeros.
+    #[arg(long)]
+    stub_custom_calls: bool,
+    /// Of the passes that may be left out, runs only the first N (hlo-opt --bisect-limit lists them).
+    #[arg(long, value_name = "N")]
+    bisect_limit: Option<usize>,
     /// When outputs differ from what is expected, runs so many times more with every float of the inputs moved by one
     /// unit in the last place: an element may differ by what it moves by itself.
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -82,7 +101,7 @@ struct Options {
     /// Runs many cases: one JSON object a line with `module` and any of `spec`, `inputs` (list of .npy or one .npz),
     /// `random_inputs`, `output_dir`, `expected`, `rtol`, `atol`. Prints one JSON object a line.
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "module", "spec", "input", "inputs", "random_inputs", "output_dir", "expected", "rtol", "atol",
+        "module", "spec", "input", "inputs", "infeed", "random_inputs", "output_dir", "expected", "rtol", "atol",
     ])]
     batch: Option<PathBuf>,
     /// The process that runs the cases of a batch.
@@ -107,9 +126,14 @@ fn work(options: Options) -> Result<u8, ToolError> {
     let settings = Settings {
         engine: options.engine,
         threads: options.threads.map(usize::from),
+        warm_up: options.warm_up as usize,
         repeat: options.repeat as usize,
+        compare: options.compare.is_some(),
+        profile: options.profile.is_some(),
         check_nans: options.check_nans,
         fill_elided: options.fill_elided_constants,
+        stub_custom_calls: options.stub_custom_calls,
+        pass_limit: options.bisect_limit,
         sensitivity_runs: options.sensitivity as usize,
         devices: options.devices.map(usize::from),
         collective_time_limit: options.collective_time_limit,
@@ -126,28 +150,50 @@ fn work(options: Options) -> Result<u8, ToolError> {
             |answer| outer_boundary::print(format!("{answer}\n")),
         );
     }
+    let is_one = options.module.len() == 1;
+    if !is_one && (options.output_dir.is_some() || options.profile.as_ref().is_some_and(Option::is_some)) {
+        return Err(ToolError::Usage("several programs would write the same files".into()));
+    }
+    let trace = options.profile.flatten();
     let case = RunCase {
-        module: options.module.unwrap_or_default(),
+        module: PathBuf::new(),
         spec: options.spec,
-        inputs: match <[PathBuf; 1]>::try_from(options.inputs) {
-            Ok([archive]) => Some(InputFiles::Archive(archive)),
+        inputs: match <[String; 1]>::try_from(options.inputs) {
+            Ok([archive]) => Some(InputFiles::Archive(archive.into())),
             Err(archives) => {
-                [archives, options.input].into_iter().find(|files| !files.is_empty()).map(InputFiles::Arrays)
+                [archives, options.input].into_iter().find(|texts| !texts.is_empty()).map(InputFiles::Arrays)
             }
         },
+        infeed: options.infeed,
         random_inputs: options.random_inputs,
         output_dir: options.output_dir,
         expected: options.expected,
         rtol: options.rtol,
         atol: options.atol,
     };
-    let report = run::run_case(&case, &settings)?;
-    if options.json {
-        outer_boundary::print(format!("{:#}\n", report.json()))?;
-    } else {
-        outer_boundary::print(report.text(options.time))?;
+    let mut status = 0;
+    for module in options.module {
+        let heading = if is_one || options.json { String::new() } else { format!("{}:\n", module.display()) };
+        // Of several programs the others run, whatever becomes of one.
+        let report = match run::run_case(&RunCase { module, ..case.clone() }, &settings) {
+            Ok(report) => report,
+            Err(error) if is_one => return Err(error),
+            Err(error) => {
+                outer_boundary::print(heading)?;
+                eprint!("{}", error.render());
+                status = status.max(error.exit_status());
+                continue;
+            }
+        };
+        let text = if options.json { format!("{:#}\n", report.json()) } else { report.text(options.time) };
+        outer_boundary::print(format!("{heading}{text}"))?;
+        if let (Some(path), Some(profile)) = (&trace, &report.profile) {
+            std::fs::write(path, profile.trace().to_string())
+                .map_err(|source| ToolError::Write { path: path.clone(), source })?;
+        }
+        status = status.max(if report.agrees() { 0 } else { DIFFERS });
     }
-    Ok(if report.agrees() { 0 } else { DIFFERS })
+    Ok(status)
 }
 
 /// A worker process with the same settings.
@@ -155,8 +201,11 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     let mut command = Command::new(program);
     let engine = options.engine.to_possible_value();
     let engine = engine.as_ref().map_or("jit", |value| value.get_name());
-    let [repeat, sensitivity] = [options.repeat, options.sensitivity].map(|number| number.to_string());
-    command.args(["--batch-worker", "--engine", engine, "--repeat", &repeat, "--sensitivity", &sensitivity]);
+    let numbers = [options.repeat, options.warm_up, options.sensitivity].map(|number| number.to_string());
+    command.args(["--batch-worker", "--engine", engine]);
+    for (name, number) in ["--repeat", "--warm-up", "--sensitivity"].iter().zip(&numbers) {
+        command.args([name, number.as_str()]);
+    }
     if let Some(threads) = options.threads {
         command.args(["--threads", &threads.to_string()]);
     }
@@ -166,11 +215,17 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     if let Some(limit) = options.collective_time_limit {
         command.args(["--collective-time-limit", &limit.as_secs_f64().to_string()]);
     }
-    if options.check_nans {
-        command.arg("--check-nans");
+    if let Some(limit) = options.bisect_limit {
+        command.args(["--bisect-limit", &limit.to_string()]);
     }
-    if options.fill_elided_constants {
-        command.arg("--fill-elided-constants");
+    if let Some(engine) = &options.compare {
+        command.args(["--compare", engine]);
     }
+    let flags = [
+        ("--check-nans", options.check_nans),
+        ("--fill-elided-constants", options.fill_elided_constants),
+        ("--stub-custom-calls", options.stub_custom_calls),
+    ];
+    command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| flag));
     command
 }

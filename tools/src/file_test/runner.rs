@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use evaluator::Environment;
+use halo::pipeline::Phase;
 use hlo::graph::Module;
 use lowering_llvm::{Target, ptxas};
 
@@ -11,7 +12,7 @@ use super::case::{Case, ExpectedError, TestLine, read_cases};
 use super::expectation;
 use super::patterns::check_output;
 use super::run_line::ExpectedRun;
-use crate::emit::{self, EmitOptions, Platform, Stage};
+use crate::emit::{self, EmitOptions, Output, Platform, Stage};
 use crate::engine::{Engine, LoadOptions, LoadedProgram};
 use crate::error::ToolError;
 use crate::indexing_report::{self, Direction, ReportOptions};
@@ -126,11 +127,11 @@ impl CommandResult {
 
 fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let arguments: Vec<&str> = test.arguments.iter().map(String::as_str).collect();
-    let emitted = |passes: &str, stage: Stage| {
+    let emitted = |passes: &str, stage: Output| {
         emit_text(source_text, passes, stage, Platform::Cpu).map(CommandResult::text).map_err(|error| error.render())
     };
     // MLIR must read back; that alone checks something.
-    let emitted_mlir = |stage: Stage| {
+    let emitted_mlir = |stage: Output| {
         let result = emitted("", stage)?;
         let text = result.output.as_deref().unwrap_or_default();
         emit::check_mlir_text(text).map_err(|error| error.render())?;
@@ -141,14 +142,14 @@ fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result
         ("verify", []) => verify(case, source_text),
         ("interpret", []) => interpret(case, source_text),
         ("run", ["cpu"]) => run(case, source_text),
-        ("pass", [passes]) => emitted(passes, Stage::Hlo),
-        ("buffers", []) => emitted_mlir(Stage::Buffers),
-        ("dialect", []) => emitted_mlir(Stage::Mlir),
+        ("pass", [passes]) => emitted(passes, Stage::Hlo.into()),
+        ("buffers", []) => emitted_mlir(Output::Phase(Phase::Buffers)),
+        ("dialect", []) => emitted_mlir(Stage::Mlir.into()),
         ("indexing", directions) => indexing(source_text, directions).map(CommandResult::text),
-        ("fusions", []) => emitted("", Stage::Fusions),
-        ("lower", []) => emitted_mlir(Stage::Affine),
-        ("llvm-dialect", []) => emitted_mlir(Stage::LlvmDialect),
-        ("llvm", []) => emitted("", Stage::Llvm),
+        ("fusions", []) => emitted("", Stage::Fusions.into()),
+        ("lower", []) => emitted_mlir(Stage::Affine.into()),
+        ("llvm-dialect", []) => emitted_mlir(Stage::LlvmDialect.into()),
+        ("llvm", []) => emitted("", Stage::Llvm.into()),
         ("nvptx", []) => nvptx(case, source_text),
         (command, _) => Err(format!("no such command: `{command} {}`", arguments.join(" "))),
     }
@@ -276,7 +277,12 @@ fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String>
 }
 
 /// A stage for a processor that does not depend on the host, with AVX2.
-fn emit_text(source_text: &SourceText, passes: &str, stage: Stage, platform: Platform) -> Result<String, ToolError> {
+fn emit_text(
+    source_text: &SourceText,
+    passes: &str,
+    stage: impl Into<Output>,
+    platform: Platform,
+) -> Result<String, ToolError> {
     let target = match platform {
         Platform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
         Platform::Cuda => Target::nvptx(GPU, "+ptx80"),

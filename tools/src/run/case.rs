@@ -14,6 +14,9 @@ pub struct RunCase {
     pub spec: Option<PathBuf>,
     /// Input arrays.
     pub inputs: Option<InputFiles>,
+    /// `.npy` files of the values that `infeed` reads.
+    #[serde(default)]
+    pub infeed: Vec<PathBuf>,
     /// Seed of made-up inputs.
     pub random_inputs: Option<u64>,
     /// Folder for the outputs.
@@ -32,6 +35,7 @@ pub struct RunCase {
 pub enum InputFiles {
     /// One `.npz` archive.
     Archive(PathBuf),
-    /// One `.npy` file for each array, in order, for each device or for all; or one `.npz` archive for each device.
-    Arrays(Vec<PathBuf>),
+    /// One text for each array, for each device or for all: a `.npy` file or values, with or without the parameter's name
+    /// before it. Or one `.npz` archive for each device.
+    Arrays(Vec<String>),
 }

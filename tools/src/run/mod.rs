@@ -3,6 +3,7 @@
 mod arrays;
 pub mod batch;
 mod case;
+mod input_text;
 mod report;
 
 use std::path::Path;
@@ -14,14 +15,16 @@ use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::ArrayShape;
 
 pub use case::{InputFiles, RunCase};
-pub use report::{RunReport, median};
+pub use report::{EngineComparison, RunReport, median};
 
 use crate::check_nans;
 use crate::compare::{ArrayComparison, Tolerance, compare_arrays};
 use crate::engine::{Engine, LoadOptions, LoadedProgram};
 use crate::error::ToolError;
+use crate::first_difference::{self, Engines, Tolerances, first_difference};
 use crate::model_spec::ModelSpec;
 use crate::module_file::SourceText;
+use crate::profile::Profile;
 use crate::progress;
 use crate::sensitivity::{self, Movement};
 use crate::value_text;
@@ -44,40 +47,34 @@ impl Place {
 }
 
 /// How cases are run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// Compiled or evaluated.
     pub engine: Engine,
     /// Threads of compiled code; all processors when absent.
     pub threads: Option<usize>,
+    /// Executions before those that are timed.
+    pub warm_up: usize,
     /// Executions; the last one's result counts.
     pub repeat: usize,
+    /// Whether the result is compared with the evaluator's.
+    pub compare: bool,
+    /// Whether the time of each kernel is taken.
+    pub profile: bool,
     /// Whether to look for the first NaN or infinity.
     pub check_nans: bool,
     /// Whether constants whose values the text left out get made-up ones.
     pub fill_elided: bool,
+    /// Whether custom calls that nobody knows give zeros.
+    pub stub_custom_calls: bool,
+    /// Run only so many of the passes that may be left out.
+    pub pass_limit: Option<usize>,
     /// Executions with moved inputs, when outputs differ from what is expected.
     pub sensitivity_runs: usize,
     /// Devices to run on; as many as the program needs when absent.
     pub devices: Option<usize>,
     /// How long devices wait for others that still compute.
     pub collective_time_limit: Option<Duration>,
-}
-
-impl Settings {
-    /// A plain run on an engine.
-    pub fn with_engine(engine: Engine) -> Self {
-        Settings {
-            engine,
-            threads: None,
-            repeat: 1,
-            check_nans: false,
-            fill_elided: false,
-            sensitivity_runs: 0,
-            devices: None,
-            collective_time_limit: None,
-        }
-    }
 }
 
 /// Runs one case.
@@ -87,26 +84,34 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
     let options = LoadOptions {
         threads: settings.threads,
         fill_elided: settings.fill_elided,
+        stub_custom_calls: settings.stub_custom_calls,
+        profile: settings.profile,
+        pass_limit: settings.pass_limit,
         devices: settings.devices,
         collective_time_limit: settings.collective_time_limit,
         ..LoadOptions::default()
     };
-    let program = LoadedProgram::load(SourceText::read(&case.module)?, settings.engine, options)?;
+    let mut program = LoadedProgram::load(SourceText::read(&case.module)?, settings.engine, options)?;
     spinner.finish_and_clear();
     let devices = program.devices;
     let places = || (0..devices).map(|device| Place { device, devices });
     let arguments: Vec<Vec<Literal>> =
         places().map(|place| arrays::inputs(case, spec.as_ref(), &program.module, place)).collect::<Result<_, _>>()?;
+    program.infeed = arrays::infeed(&case.infeed, &program.module)?;
 
     let mut report = RunReport {
         module: case.module.display().to_string(),
         phases: program.phases.clone(),
         arena_bytes: program.arena_bytes,
         devices,
+        stubs: program.stubs.calls.clone(),
         ..RunReport::default()
     };
-    if devices > 1 && (settings.check_nans || settings.sensitivity_runs > 0) {
-        let message = format!("--check-nans and --sensitivity are for one device, the program is for {devices}");
+    let is_for_one = settings.check_nans || settings.sensitivity_runs > 0 || settings.compare || settings.profile;
+    if devices > 1 && is_for_one {
+        let message = format!(
+            "--check-nans, --sensitivity, --compare and --profile are for one device, the program is for {devices}"
+        );
         return Err(ToolError::Usage(message));
     }
     if let ([arguments], true) = (&arguments[..], settings.check_nans) {
@@ -114,19 +119,40 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         report.special_inputs = check_nans::special_arguments(&program.module, arguments);
         report.culprit = check_nans::check_nans(&program.source_text, &program.module, arguments)?;
     }
-    let bar = progress::bar(settings.repeat as u64, "running");
+    let bar = progress::bar((settings.warm_up + settings.repeat) as u64, "running");
+    for _ in 0..settings.warm_up {
+        program.execute_on(&arguments)?;
+        bar.inc(1);
+    }
+    if let Some((executable, _)) = program.executable() {
+        executable.take_profile();
+    }
+    let mut steps = Vec::new();
     let mut results = None;
     for _ in 0..settings.repeat.max(1) {
         let start = Instant::now();
         results = Some(program.execute_on(&arguments)?);
-        report.runs.push(start.elapsed());
+        let time = start.elapsed();
+        report.runs.push(time);
+        if let Some((executable, _)) = program.executable() {
+            steps.push((time, executable.take_profile()));
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
     let Some(results) = results else { return Err(ToolError::Bug("no execution".into())) };
+    if settings.profile {
+        let (executable, options) = program
+            .executable()
+            .ok_or_else(|| ToolError::Usage("--profile needs a program that is compiled".into()))?;
+        report.profile = Some(Profile::new(&program.module, executable, options, &steps)?);
+    }
     for (place, result) in places().zip(&results) {
         write_result(case, result, place)?;
         compare_result(case, spec.as_ref(), &program.module, result, &[], &mut report, place)?;
+    }
+    if let ([arguments], [result], true) = (&arguments[..], &results[..], settings.compare) {
+        report.engines = Some(compare_engines(case, &program, arguments, result)?);
     }
     if let ([arguments], [result]) = (&arguments[..], &results[..])
         && settings.sensitivity_runs > 0
@@ -142,10 +168,42 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         report.comparisons.clear();
         compare_result(case, spec.as_ref(), &program.module, result, &movements, &mut report, Place::ALONE)?;
     }
-    if case.output_dir.is_none() && report.comparisons.is_empty() {
+    if case.output_dir.is_none() && report.comparisons.is_empty() && report.engines.is_none() {
         report.values = results.iter().flat_map(Literal::leaves).map(value_text::shortened).collect();
     }
     Ok(report)
+}
+
+/// Compares a result with the evaluator's, and looks for the first instruction that differs.
+fn compare_engines(
+    case: &RunCase,
+    program: &LoadedProgram,
+    arguments: &[Literal],
+    result: &Literal,
+) -> Result<EngineComparison, ToolError> {
+    let Some((executable, options)) = program.executable() else {
+        return Err(ToolError::Usage("--compare=interpreter needs another engine".into()));
+    };
+    let spinner = progress::spinner("evaluating".to_string());
+    let expected = program.evaluate(arguments)?;
+    spinner.finish_and_clear();
+    let tolerances = Tolerances { relative: case.rtol, absolute: case.atol };
+    let comparison = first_difference::compare(result, &expected, tolerances);
+    // A part of a program that reads queues would not read the same.
+    if comparison.agrees() || !program.infeed.is_empty() {
+        return Ok(EngineComparison { comparison, first: None });
+    }
+    let spinner = progress::spinner("looking for the first instruction that differs".to_string());
+    let client = executable.client().clone();
+    let suspect = |module: &Module, arguments: &[Literal]| -> Result<Literal, ToolError> {
+        let executable = client.compile(module, options)?;
+        Ok(executable.execute(arguments)?)
+    };
+    let judge = |module: &Module, arguments: &[Literal]| program.evaluate_part(module, arguments);
+    let engines = Engines { suspect: &suspect, judge: &judge };
+    let first = first_difference(&program.module, arguments, tolerances, engines)?;
+    spinner.finish_and_clear();
+    Ok(EngineComparison { comparison, first })
 }
 
 /// The shape as the program means it, without the layout that it happens to have.

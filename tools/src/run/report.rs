@@ -1,12 +1,16 @@
 //! What a case did, as text and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use hlo::ops::view::counted;
 use serde_json::{Value, json};
 
 use crate::check_nans::Culprit;
 use crate::compare::ArrayComparison;
+use crate::first_difference::FirstDifference;
+use crate::profile::Profile;
 
 /// Outcome of one case.
 #[derive(Debug, Default)]
@@ -19,9 +23,11 @@ pub struct RunReport {
     pub runs: Vec<Duration>,
     /// Bytes that an execution needs besides arguments and results.
     pub arena_bytes: Option<usize>,
+    /// Custom calls that give zeros, with how many there are of each.
+    pub stubs: BTreeMap<String, usize>,
     /// Shape of each output array.
     pub shapes: Vec<String>,
-    /// Comparison of each output with its expected values, where there are some.
+    /// ArrayComparison of each output with its expected values, where there are some.
     pub comparisons: Vec<ArrayComparison>,
     /// The result as text, when nothing else was done with it.
     pub values: Vec<String>,
@@ -33,17 +39,82 @@ pub struct RunReport {
     pub devices: usize,
     /// Inputs that hold NaN or infinity: their names and what they hold.
     pub special_inputs: Vec<(String, &'static str)>,
+    /// The result beside the evaluator's, where that was asked for.
+    pub engines: Option<EngineComparison>,
+    /// The time of each kernel, where that was asked for.
+    pub profile: Option<Profile>,
+}
+
+/// A result beside the evaluator's.
+#[derive(Clone, Debug)]
+pub struct EngineComparison {
+    /// How they differ.
+    pub comparison: ArrayComparison,
+    /// Where they begin to.
+    pub first: Option<FirstDifference>,
+}
+
+impl EngineComparison {
+    fn write(&self, text: &mut String, module: &str) {
+        let ArrayComparison { compared, worst, .. } = self.comparison;
+        if self.comparison.agrees() {
+            let _ = writeln!(text, "agrees with the interpreter, worst deviation {worst:.2e} in {compared} elements");
+            return;
+        }
+        let _ = writeln!(text, "DIFFERS from the interpreter: {}", self.comparison);
+        let Some(first) = &self.first else {
+            text.push_str("  no part of the program differs\n");
+            return;
+        };
+        let place = first.position.map(|position| format!(" at {module}:{position}")).unwrap_or_default();
+        let origin = first.source_line.as_ref().map(|line| format!(", from {line}")).unwrap_or_default();
+        let within: String = first.within.iter().map(|outer| format!(" in `{outer}`")).collect();
+        let _ = writeln!(
+            text,
+            "  first in `{}` ({}){within}{place}{origin}: {}",
+            first.instruction,
+            first.kind.text_name(),
+            first.comparison
+        );
+        let alone = match first.alone {
+            true => "it differs alone too, on the interpreter's operands",
+            false => "alone, on the interpreter's operands, it agrees: what is compiled together with it matters",
+        };
+        let _ = writeln!(text, "  {alone} ({} programs compared)", first.programs);
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "agrees": self.comparison.agrees(),
+            "worst": if self.comparison.worst.is_finite() { json!(self.comparison.worst) } else { json!("inf") },
+            "wrong": self.comparison.wrong,
+            "compared": self.comparison.compared,
+            "first_difference": self.first.as_ref().map(|first| json!({
+                "instruction": first.instruction,
+                "opcode": first.kind.text_name(),
+                "within": first.within,
+                "position": first.position.map(|position| position.to_string()),
+                "source": first.source_line,
+                "alone": first.alone,
+            })),
+        })
+    }
 }
 
 impl RunReport {
     /// Whether every comparison agrees.
     pub fn agrees(&self) -> bool {
-        self.comparisons.iter().all(ArrayComparison::agrees) && self.culprit.is_none()
+        self.comparisons.iter().all(ArrayComparison::agrees)
+            && self.culprit.is_none()
+            && self.engines.as_ref().is_none_or(|engines| engines.comparison.agrees())
     }
 
     /// The report for people; `timed` adds the times.
     pub fn text(&self, timed: bool) -> String {
         let mut text = String::new();
+        for (target, count) in &self.stubs {
+            let _ = writeln!(text, "note: {} of `{target}` gives zeros", counted(*count, "call"));
+        }
         for (number, value) in self.values.iter().enumerate() {
             let _ = match self.device_of(number, self.values.len()) {
                 Some((device, _)) => writeln!(text, "device {device}: {value}"),
@@ -102,8 +173,14 @@ impl RunReport {
             None if self.checked_nans => text.push_str("no NaN or infinity arises\n"),
             None => {}
         }
+        if let Some(engines) = &self.engines {
+            engines.write(&mut text, &self.module);
+        }
         if timed {
             self.write_times(&mut text);
+        }
+        if let Some(profile) = &self.profile {
+            text.push_str(&profile.table());
         }
         text
     }
@@ -128,6 +205,10 @@ impl RunReport {
                 milliseconds(*least),
                 self.runs.len()
             );
+        }
+        if self.runs.len() >= 10 {
+            let [p90, p99, greatest] = [90, 99, 100].map(|part| percentile(&self.runs, part).map_or(0.0, milliseconds));
+            let _ = writeln!(text, "         {p90:>10.3} ms at 90 %, {p99:.3} ms at 99 %, {greatest:.3} ms max");
         }
         if let Some(bytes) = self.arena_bytes {
             let _ = writeln!(text, "arena    {:>10.3} MB", bytes as f64 / 1e6);
@@ -166,13 +247,16 @@ impl RunReport {
                 "source": culprit.source_line,
             })
         });
-        json!({
+        let mut report = json!({
             "module": self.module,
             "status": if self.agrees() { "good" } else { "differs" },
             "compile_ms": phases,
             "run_ms": {
                 "min": self.runs.iter().min().map(|time| milliseconds(*time)),
                 "median": median(&self.runs).map(milliseconds),
+                "p90": percentile(&self.runs, 90).map(milliseconds),
+                "p99": percentile(&self.runs, 99).map(milliseconds),
+                "max": self.runs.iter().max().map(|time| milliseconds(*time)),
                 "runs": self.runs.len(),
             },
             "arena_bytes": self.arena_bytes,
@@ -180,7 +264,17 @@ impl RunReport {
             "outputs": outputs,
             "first_nan": nans,
             "special_inputs": self.special_inputs.iter().map(|(name, what)| json!([name, what])).collect::<Vec<_>>(),
-        })
+        });
+        if !self.stubs.is_empty() {
+            report["stubs"] = json!(self.stubs);
+        }
+        if let Some(engines) = &self.engines {
+            report["interpreter"] = engines.json();
+        }
+        if let Some(profile) = &self.profile {
+            report["profile"] = profile.json();
+        }
+        report
     }
 }
 
@@ -189,6 +283,13 @@ pub fn median(times: &[Duration]) -> Option<Duration> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
     sorted.get(sorted.len() / 2).copied()
+}
+
+/// The least time that so many of a hundred runs do not exceed.
+fn percentile(times: &[Duration], part: usize) -> Option<Duration> {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable();
+    sorted.get((sorted.len() * part).div_ceil(100).saturating_sub(1)).copied()
 }
 
 fn milliseconds(time: Duration) -> f64 {

@@ -3,6 +3,7 @@
 use super::{
     devices::Devices,
     feeds::{Channels, Feeds},
+    profile::{Recorder, StepTime},
     random::RandomState,
 };
 use crate::ThreadPool;
@@ -19,6 +20,8 @@ pub struct ProgramState {
     pub random: Mutex<RandomState>,
     /// Its queues.
     pub feeds: Feeds,
+    /// Times of its steps, if it was compiled for a profile.
+    pub profile: Mutex<Vec<StepTime>>,
 }
 
 impl ProgramState {
@@ -35,13 +38,14 @@ pub struct RunContext<'a> {
     /// The devices that run the program together, and the number of this one.
     device: Option<(&'a Devices, usize)>,
     failure: Mutex<Option<String>>,
+    recorder: Mutex<Recorder>,
 }
 
 impl<'a> RunContext<'a> {
     /// A context whose parallel loops use `threads`, or the calling thread alone; operations that need a program's
     /// state fail.
     pub fn new(threads: Option<&'a ThreadPool>) -> Self {
-        Self { threads, state: None, device: None, failure: Mutex::new(None) }
+        Self { threads, state: None, device: None, failure: Mutex::new(None), recorder: Mutex::default() }
     }
 
     /// A context of a program with this state.
@@ -90,6 +94,16 @@ impl<'a> RunContext<'a> {
     /// What failed since the last call, if anything did.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Where steps note when they begin and end.
+    pub(crate) fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The times of the steps that have ended since the last call.
+    pub fn take_times(&self) -> Vec<StepTime> {
+        std::mem::take(&mut self.recorder().times)
     }
 
     /// Runs `body`, turning an error or a panic into a failure of this run.

@@ -16,6 +16,7 @@ mod lapack;
 pub mod linear_algebra;
 pub mod parallel;
 pub mod primitive_type;
+pub mod profile;
 pub mod random;
 pub mod sort;
 pub mod top_k;
@@ -57,6 +58,8 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_send", feeds::halo_send as *const ()),
             ("halo_send_to_device", collectives::halo_send_to_device as *const ()),
             ("halo_sort", sort::halo_sort as *const ()),
+            ("halo_step_begins", profile::halo_step_begins as *const ()),
+            ("halo_step_ends", profile::halo_step_ends as *const ()),
             ("halo_top_k", top_k::halo_top_k as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ];
