@@ -132,8 +132,18 @@ impl Saved {
         let communicates = reader.number()? != 0;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         reader.end()?;
-        let interface =
-            Interface { program_shape, parameters, outputs, aliases, arena_size, constants, cost, devices, communicates, steps };
+        let interface = Interface {
+            program_shape,
+            parameters,
+            outputs,
+            aliases,
+            arena_size,
+            constants,
+            cost,
+            devices,
+            communicates,
+            steps,
+        };
         Ok(Saved { interface, objects, machine })
     }
 }

@@ -6,18 +6,19 @@
 use indexing::{Expr, ExprKind, Operator};
 use mlir_ext::builder::Value;
 
-use crate::elemental::{Elemental, linear_address};
+use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::index::Place;
 use crate::memory::ArrayRef;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{LaneAccess, Scope};
+use crate::walk::linear_address;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 impl<'c> Elemental<'_, 'c> {
     /// Loads the element of an array at an index.
-    pub(crate) fn load(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
+    pub(crate) fn load_element(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let lanes = self.scope.lanes();
         match (self.scope.lane_access(address), lanes) {

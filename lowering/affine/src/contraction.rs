@@ -10,10 +10,11 @@ use indexing::{Expr, IndexingMap, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
 
-use crate::elemental::{Elemental, substitute};
+use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape, result_shape};
 use crate::scalar::{self, RegisterValue};
+use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 

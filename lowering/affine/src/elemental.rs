@@ -1,7 +1,6 @@
 //! Elements of fused instructions as code: the value of an instruction at an index.
 //!
-//! [`Elemental::evaluate`] follows a fusion from its root to its inputs. Elementwise instructions are emitted on
-//! registers; shape and indexing instructions only change the index, through their indexing maps; parameters are
+//! The emitter follows the walk of [`crate::walk`]: elementwise instructions are emitted on registers, parameters are
 //! loaded. An index that depends on the lane variable asks for a vector. What was evaluated at an index is not
 //! evaluated again in the same block or one inside it.
 
@@ -12,9 +11,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId, SourceTables};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
-use hlo::ops::concatenate::ConcatenateAttributes;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
-use hlo::ops::iota::IotaAttributes;
 use indexing::{Constraint, Expr, Interval};
 use melior::Context;
 use melior::ir::{Location, Type};
@@ -22,9 +19,10 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
-use crate::operand_maps::{operand_map, operand_shape, result_shape};
+use crate::operand_maps::{operand_map, result_shape};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
+use crate::walk::{Choice, Inside, Outside, Parts, Visitor, concatenated};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -45,7 +43,7 @@ pub struct Elemental<'a, 'c> {
     pub vector_lanes: u32,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
-    concatenates: HashMap<InstructionId, Rc<(usize, Vec<ConcatenatedPart>)>>,
+    concatenates: HashMap<InstructionId, Rc<Parts>>,
 }
 
 impl<'a, 'c> Elemental<'a, 'c> {
@@ -80,104 +78,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         result
     }
 
-    /// The element of an array-shaped instruction at an index.
-    pub fn evaluate(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
-        self.evaluate_all(id, index)?
-            .first()
-            .copied()
-            .ok_or_else(|| LoweringError::bug(format!("`{}` has no value", self.computation.get(id).name)))
-    }
-
-    /// The elements of all results of an instruction (one, except for variadic reductions).
-    pub fn evaluate_all(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>> {
-        let key = (id, index.to_vec());
-        if let Some(known) = self.values.iter().rev().find_map(|level| level.get(&key)) {
-            return Ok(known.clone());
-        }
-        let computation = self.computation;
-        let instruction = computation.get(id);
-        let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
-        let values = self.compute(id, instruction, index);
-        self.builder.set_location(outer);
-        let values = values?;
-        self.remember(id, index, values.clone());
-        Ok(values)
-    }
-
-    /// Notes the results of an instruction at an index.
-    pub(crate) fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<RegisterValue<'c>>) {
-        if let Some(level) = self.values.last_mut() {
-            level.insert((id, index.to_vec()), values);
-        }
-    }
-
-    fn compute(
-        &mut self,
-        id: InstructionId,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-    ) -> Result<Vec<RegisterValue<'c>>> {
-        let one = |value| Ok(vec![value]);
-        match instruction.kind {
-            OpKind::Parameter => {
-                let array = instruction.parameter_number().and_then(|number| self.inputs.get(number));
-                one(self.load(array.ok_or_else(|| LoweringError::bug("missing fusion input"))?, index)?)
-            }
-            OpKind::Constant => one(self.constant(instruction)?),
-            OpKind::Iota => {
-                let element_type = result_shape(instruction)?.element_type;
-                let IotaAttributes { iota_dimension } = instruction.attributes()?;
-                let position = index.get(iota_dimension as usize);
-                let position = position.ok_or_else(|| LoweringError::bug("an iota without its dimension"))?;
-                one(self.index_value(*position, element_type)?)
-            }
-            OpKind::Broadcast
-            | OpKind::Reshape
-            | OpKind::Transpose
-            | OpKind::Reverse
-            | OpKind::Slice
-            | OpKind::Copy => {
-                let map = operand_map(self.scope.context(), self.computation, instruction, 0)?.map;
-                let operand_index = self.apply(map.results(), index, &[])?;
-                one(self.evaluate(instruction.operands[0], &operand_index)?)
-            }
-            OpKind::Pad => one(self.pad(instruction, index)?),
-            OpKind::Concatenate => {
-                let known = self.concatenates.get(&id).cloned();
-                let parts = match known {
-                    Some(parts) => parts,
-                    None => Rc::new(concatenated(self.computation, instruction)?),
-                };
-                self.concatenates.insert(id, Rc::clone(&parts));
-                one(self.concatenate(instruction, index, parts.0, &parts.1)?)
-            }
-            OpKind::DynamicSlice | OpKind::Gather => one(self.lookup(id, instruction, index)?),
-            OpKind::Reduce => self.reduce(instruction, index),
-            OpKind::ReduceWindow => self.reduce_window(instruction, index),
-            OpKind::Dot | OpKind::Convolution => one(self.contract(instruction, index)?),
-            OpKind::Map => {
-                let operands = self.operands_at(instruction, index)?;
-                self.scalar_computation(&instruction.computations[0], &operands)
-            }
-            _ => {
-                let operands = self.operands_at(instruction, index)?;
-                let element_type = result_shape(instruction)?.element_type;
-                one(self.elementwise(instruction, &operands, element_type)?)
-            }
-        }
-    }
-
-    /// Operands of an elementwise instruction: at the same index, scalars at none.
-    fn operands_at(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>> {
-        let mut operands = Vec::with_capacity(instruction.operands.len());
-        for (number, &operand) in instruction.operands.iter().enumerate() {
-            let is_scalar = operand_shape(self.computation, instruction, number)?.rank() == 0;
-            operands.push(self.evaluate(operand, if is_scalar { &[] } else { index })?);
-        }
-        Ok(operands)
-    }
-
-    fn elementwise(
+    fn elementwise_on(
         &self,
         instruction: &Instruction,
         operands: &[RegisterValue<'c>],
@@ -193,7 +94,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         )
     }
 
-    fn constant(&self, instruction: &Instruction) -> Result<RegisterValue<'c>> {
+    fn scalar_constant(&self, instruction: &Instruction) -> Result<RegisterValue<'c>> {
         match instruction.literal() {
             Some(Literal::Array(array)) if array.shape().rank() == 0 => {
                 Ok(scalar::constant(self.builder, array.element_type(), array.bytes(), None))
@@ -201,28 +102,6 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Some(Literal::Elided(_)) => Err(LoweringError::Elided(instruction.name.clone())),
             _ => Err(LoweringError::bug(format!("constant `{}` is not a scalar", instruction.name))),
         }
-    }
-
-    /// Results of a map at an index, simplified with the ranges in scope. Large ones become variables.
-    pub fn apply(&mut self, results: &[Expr<'c>], index: &[Expr<'c>], runtimes: &[Expr<'c>]) -> Result<Vec<Expr<'c>>> {
-        self.apply_with_ranges(results, index, &[], runtimes)
-    }
-
-    /// As [`Self::apply`], with values of the map's range variables.
-    pub fn apply_with_ranges(
-        &mut self,
-        results: &[Expr<'c>],
-        index: &[Expr<'c>],
-        ranges: &[Expr<'c>],
-        runtimes: &[Expr<'c>],
-    ) -> Result<Vec<Expr<'c>>> {
-        results
-            .iter()
-            .map(|result| {
-                let result = self.scope.simplify(substitute(*result, index, ranges, runtimes));
-                if Scope::is_large(result) { self.scope.emit_variable(self.builder, result) } else { Ok(result) }
-            })
-            .collect()
     }
 
     /// A value of an integer or float type that equals an index expression.
@@ -244,99 +123,6 @@ impl<'a, 'c> Elemental<'a, 'c> {
             .ok_or_else(|| LoweringError::bug(format!("iota of {element_type}")))
     }
 
-    /// pad: the operand's element where the conditions hold, the padding value elsewhere.
-    fn pad(&mut self, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
-        let map = operand_map(self.scope.context(), self.computation, instruction, 0)?;
-        let conditions = self.conditions(&map.conditions, index, &[]);
-        let (operand, padding) = (instruction.operands[0], instruction.operands[1]);
-        let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
-        let operand_index = self.apply(map.map.results(), index, &[])?;
-        self.choose(
-            &conditions,
-            result_shape(instruction)?.element_type,
-            &operand_index,
-            &sizes,
-            &mut |emitter, index| emitter.evaluate(operand, index),
-            &mut |emitter| emitter.evaluate(padding, &[]),
-        )
-    }
-
-    /// concatenate: the operand, of some neighbouring ones, on whose part the index is. The choice is binary, so that
-    /// the code for many operands nests no deeper than the logarithm of their number.
-    fn concatenate(
-        &mut self,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-        dimension: usize,
-        parts: &[ConcatenatedPart],
-    ) -> Result<RegisterValue<'c>> {
-        let position =
-            *index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
-        let (left, right) = parts.split_at(parts.len() / 2);
-        let Some(middle) = right.first() else { return Ok(self.zeros(result_shape(instruction)?.element_type)) };
-        if left.is_empty() {
-            let number = middle.operand;
-            let map = operand_map(self.scope.context(), self.computation, instruction, number)?.map;
-            let mut operand_index = self.apply(map.results(), index, &[])?;
-            if self.scope.uses_lane(position) {
-                // Lanes of other operands read what is there.
-                let sizes = &operand_shape(self.computation, instruction, number)?.dimensions;
-                for (expr, &size) in operand_index.iter_mut().zip(sizes) {
-                    *expr = self.clamped(*expr, Interval::of_size(size))?;
-                }
-            }
-            return self.evaluate(instruction.operands[number], &operand_index);
-        }
-        let first = [Constraint::new(position, Interval::new(i64::MIN, middle.start - 1))];
-        let sizes = result_shape(instruction)?.dimensions.clone();
-        self.choose(
-            &first,
-            result_shape(instruction)?.element_type,
-            index,
-            &sizes,
-            &mut |emitter, index| emitter.concatenate(instruction, index, dimension, left),
-            &mut |emitter| emitter.concatenate(instruction, index, dimension, right),
-        )
-    }
-
-    /// Conditions of a map at an index and values of the range variables.
-    pub(crate) fn conditions(
-        &self,
-        conditions: &[Constraint<'c>],
-        index: &[Expr<'c>],
-        ranges: &[Expr<'c>],
-    ) -> Vec<Constraint<'c>> {
-        conditions
-            .iter()
-            .map(|condition| {
-                let expr = self.scope.simplify(substitute(condition.expr, index, ranges, &[]));
-                Constraint::new(expr, condition.interval)
-            })
-            .collect()
-    }
-
-    /// One of two elements by conditions; see [`Self::choose_all`].
-    fn choose(
-        &mut self,
-        conditions: &[Constraint<'c>],
-        element_type: ElementType,
-        index: &[Expr<'c>],
-        sizes: &[i64],
-        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<RegisterValue<'c>>,
-        outside: &mut dyn FnMut(&mut Self) -> Result<RegisterValue<'c>>,
-    ) -> Result<RegisterValue<'c>> {
-        let part = scalar::register_type(self.builder, element_type, self.scope.lanes());
-        let values = self.choose_all(
-            conditions,
-            &[(element_type, part)],
-            index,
-            sizes,
-            &mut |emitter, index| Ok(vec![inside(emitter, index)?]),
-            &mut |emitter| Ok(vec![outside(emitter)?]),
-        )?;
-        values.first().copied().ok_or_else(|| LoweringError::bug("choice without a value"))
-    }
-
     /// A step of an accumulation that is left out where the conditions do not hold.
     pub(crate) fn guarded_step(
         &mut self,
@@ -346,77 +132,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         accumulators: &[RegisterValue<'c>],
         step: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>>,
     ) -> Result<Vec<RegisterValue<'c>>> {
-        let types: Vec<(ElementType, Type<'c>)> =
-            accumulators.iter().map(|value| (value.element_type, value.value.r#type())).collect();
-        self.choose_all(conditions, &types, index, sizes, step, &mut |_| Ok(accumulators.to_vec()))
-    }
-
-    /// One of two lists of values by conditions that may be known, differ between iterations, or between lanes.
-    ///
-    /// `types` are the element types and the types of their parts. `inside` is evaluated at `index` only where
-    /// the conditions hold, or at `index` clamped to `sizes`.
-    fn choose_all(
-        &mut self,
-        conditions: &[Constraint<'c>],
-        types: &[(ElementType, Type<'c>)],
-        index: &[Expr<'c>],
-        sizes: &[i64],
-        inside: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>>,
-        outside: &mut dyn FnMut(&mut Self) -> Result<Vec<RegisterValue<'c>>>,
-    ) -> Result<Vec<RegisterValue<'c>>> {
-        let truths: Vec<Option<bool>> = conditions.iter().map(|condition| self.scope.truth(condition)).collect();
-        if truths.contains(&Some(false)) || sizes.contains(&0) {
-            return outside(self);
-        }
-        let open: Vec<&Constraint<'c>> = conditions
-            .iter()
-            .zip(&truths)
-            .filter(|(_, truth)| truth.is_none())
-            .map(|(condition, _)| condition)
-            .collect();
-        if open.is_empty() {
-            return inside(self, index);
-        }
-        let lanes = self.scope.lanes();
-        if open.iter().any(|condition| self.scope.uses_lane(condition.expr)) {
-            let holds = self.scope.lane_condition(self.builder, &open)?;
-            let clamped = index.iter().zip(sizes).map(|(&expr, &size)| self.clamped(expr, Interval::of_size(size)));
-            let clamped: Vec<Expr<'c>> = clamped.collect::<Result<_>>()?;
-            let inside_values = inside(self, &clamped)?;
-            let outside_values = outside(self)?;
-            let select = |(inside, outside): (&RegisterValue<'c>, &RegisterValue<'c>)| {
-                let inside = scalar::splat(self.builder, inside, lanes);
-                let outside = scalar::splat(self.builder, outside, lanes);
-                let parts: Vec<Value<'c>> = inside
-                    .values()
-                    .into_iter()
-                    .zip(outside.values())
-                    .map(|(a, b)| self.builder.select(holds, a, b))
-                    .collect();
-                inside.with_values(&parts)
-            };
-            return Ok(inside_values.iter().zip(&outside_values).map(select).collect());
-        }
-        // Both branches agree in lanes: vectors if vectors are being emitted.
-        let parts_of = |element_type: ElementType| if element_type.is_complex() { 2 } else { 1 };
-        let part_types: Vec<Type<'c>> =
-            types.iter().flat_map(|&(element_type, part)| std::iter::repeat_n(part, parts_of(element_type))).collect();
-        let builder = self.builder;
-        let results = self.scope.condition(builder, &open)?.choose(builder, &part_types, |_, holds| {
-            let values = self.nested(|emitter| if holds { inside(emitter, index) } else { outside(emitter) })?;
-            Ok::<_, LoweringError>(
-                values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values()).collect(),
-            )
-        })?;
-        let mut rest = results.into_iter();
-        Ok(types
-            .iter()
-            .filter_map(|&(element_type, _)| {
-                let value = rest.next()?;
-                let imaginary = if element_type.is_complex() { rest.next() } else { None };
-                Some(RegisterValue { element_type, lanes, value, imaginary })
-            })
-            .collect())
+        let types: Vec<ElementType> = accumulators.iter().map(|value| value.element_type).collect();
+        self.choose(&Choice { conditions, types: &types, index, sizes }, step, &mut |_| Ok(accumulators.to_vec()))
     }
 
     /// An index kept inside its bounds: a variable, unless it cannot leave them.
@@ -458,47 +175,6 @@ impl<'a, 'c> Elemental<'a, 'c> {
         self.scope.add_variable(bounds, Binding::Lanes(clamped))
     }
 
-    /// dynamic-slice and gather: the operand's element at a start read from memory plus an offset.
-    fn lookup(
-        &mut self,
-        id: InstructionId,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-    ) -> Result<RegisterValue<'c>> {
-        let map = operand_map(self.scope.context(), self.computation, instruction, 0)?.map;
-        let sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
-        if sizes.contains(&0) {
-            return Ok(self.zeros(result_shape(instruction)?.element_type));
-        }
-        let mut starts = Vec::new();
-        for (number, runtime) in map.runtimes().iter().enumerate() {
-            let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
-            let start_index = self.apply(&source.index, index, &[])?;
-            let operand = instruction.operands[source.value as usize];
-            starts.push(self.start((id, number, start_index), operand, runtime.bounds)?);
-        }
-        let operand_index = self.apply(map.results(), index, &starts)?;
-        self.evaluate(instruction.operands[0], &operand_index)
-    }
-
-    /// A clamped start, known or read from an operand.
-    fn start(
-        &mut self,
-        key: (InstructionId, usize, Vec<Expr<'c>>),
-        operand: InstructionId,
-        bounds: Interval,
-    ) -> Result<Expr<'c>> {
-        if let Some(known) = self.starts.iter().rev().find_map(|level| level.get(&key)) {
-            return Ok(*known);
-        }
-        let value = self.evaluate(operand, &key.2)?;
-        let start = self.clamped_start(&value, bounds)?;
-        if let Some(level) = self.starts.last_mut() {
-            level.insert(key, start);
-        }
-        Ok(start)
-    }
-
     /// Reads the starts of dynamic slices before any loop: there they are symbols of the loops' accesses.
     pub fn read_starts(&mut self) -> Result<()> {
         let computation = self.computation;
@@ -508,7 +184,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
                 if source.index.is_empty() {
                     let operand = instruction.operands[source.value as usize];
-                    self.start((id, number, Vec::new()), operand, runtime.bounds)?;
+                    self.start((id, number), operand, Vec::new(), runtime.bounds)?;
                 }
             }
         }
@@ -559,10 +235,6 @@ impl<'a, 'c> Elemental<'a, 'c> {
         }
     }
 
-    fn zeros(&self, element_type: ElementType) -> RegisterValue<'c> {
-        scalar::constant(self.builder, element_type, &[], None)
-    }
-
     /// Emits a computation on single elements (of `map`, `reduce`, `sort` …) with its arguments in registers.
     pub fn scalar_computation(
         &mut self,
@@ -577,7 +249,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                     let argument = instruction.parameter_number().and_then(|number| arguments.get(number));
                     vec![*argument.ok_or_else(|| LoweringError::bug("missing argument"))?]
                 }
-                OpKind::Constant => vec![self.constant(instruction)?],
+                OpKind::Constant => vec![self.scalar_constant(instruction)?],
                 OpKind::Tuple => (0..instruction.operands.len()).flat_map(operand).collect(),
                 OpKind::GetTupleElement => {
                     let (operand, GetTupleElementAttributes { index }) = (operand(0), instruction.attributes()?);
@@ -596,7 +268,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 }
                 _ => {
                     let operands: Vec<RegisterValue<'c>> = (0..instruction.operands.len()).flat_map(operand).collect();
-                    vec![self.elementwise(instruction, &operands, result_shape(instruction)?.element_type)?]
+                    vec![self.elementwise_on(instruction, &operands, result_shape(instruction)?.element_type)?]
                 }
             };
             values.push(value);
@@ -605,46 +277,157 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 }
 
-/// An operand of a concatenate that has elements, and where it starts.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ConcatenatedPart {
-    pub operand: usize,
-    pub start: i64,
-}
+impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
+    type Value = RegisterValue<'c>;
 
-/// The dimension of a concatenate, and its operands along it.
-pub(crate) fn concatenated(
-    computation: &Computation,
-    instruction: &Instruction,
-) -> Result<(usize, Vec<ConcatenatedPart>)> {
-    let dimension = instruction.attributes::<ConcatenateAttributes>()?.dimensions.index();
-    let mut parts = Vec::with_capacity(instruction.operands.len());
-    let mut start = 0i64;
-    for operand in 0..instruction.operands.len() {
-        let size = operand_shape(computation, instruction, operand)?.dimensions.get(dimension).copied();
-        let size = size.ok_or_else(|| LoweringError::bug("a concatenate beyond its operands' dimensions"))?;
-        if size > 0 {
-            parts.push(ConcatenatedPart { operand, start });
-        }
-        start += size;
+    fn computation(&self) -> &'a Computation {
+        self.computation
     }
-    Ok((dimension, parts))
-}
 
-/// Replaces the variables of a map's expression.
-pub fn substitute<'c>(expr: Expr<'c>, dims: &[Expr<'c>], ranges: &[Expr<'c>], runtimes: &[Expr<'c>]) -> Expr<'c> {
-    expr.replace(dims, &[ranges, runtimes].concat())
-}
+    fn scope(&self) -> &Scope<'c> {
+        &self.scope
+    }
 
-/// The row-major element offset of an index.
-pub fn linear_address<'c>(context: &'c Context, dimensions: &[i64], index: &[Expr<'c>]) -> Expr<'c> {
-    let strides = indexing::queries::row_major_strides(dimensions);
-    index
-        .iter()
-        .zip(strides)
-        .zip(dimensions)
-        .filter(|(_, size)| **size != 1)
-        .fold(Expr::constant(context, 0), |sum, ((&expr, stride), _)| sum + expr * stride)
+    fn known(&self, id: InstructionId, index: &[Expr<'c>]) -> Option<Vec<RegisterValue<'c>>> {
+        let key = (id, index.to_vec());
+        self.values.iter().rev().find_map(|level| level.get(&key)).cloned()
+    }
+
+    fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<RegisterValue<'c>>) {
+        if let Some(level) = self.values.last_mut() {
+            level.insert((id, index.to_vec()), values);
+        }
+    }
+
+    fn in_instruction<T>(&mut self, instruction: &'a Instruction, visit: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
+        let result = visit(self);
+        self.builder.set_location(outer);
+        result
+    }
+
+    fn named(&mut self, expr: Expr<'c>) -> Result<Expr<'c>> {
+        self.scope.emit_variable(self.builder, expr)
+    }
+
+    fn kept_inside(&mut self, expr: Expr<'c>, bounds: Interval) -> Result<Expr<'c>> {
+        self.clamped(expr, bounds)
+    }
+
+    fn load(&mut self, parameter: &'a Instruction, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
+        let inputs = self.inputs;
+        let array = parameter.parameter_number().and_then(|number| inputs.get(number));
+        self.load_element(array.ok_or_else(|| LoweringError::bug("missing fusion input"))?, index)
+    }
+
+    fn constant(&mut self, instruction: &'a Instruction) -> Result<RegisterValue<'c>> {
+        self.scalar_constant(instruction)
+    }
+
+    fn zero(&mut self, element_type: ElementType) -> RegisterValue<'c> {
+        scalar::constant(self.builder, element_type, &[], None)
+    }
+
+    fn number(&mut self, _: &[Expr<'c>], position: Expr<'c>, element_type: ElementType) -> Result<RegisterValue<'c>> {
+        self.index_value(position, element_type)
+    }
+
+    fn elementwise(
+        &mut self,
+        instruction: &'a Instruction,
+        operands: &[RegisterValue<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        match (instruction.kind, &instruction.computations[..]) {
+            (OpKind::Map, [computation]) => self.scalar_computation(computation, operands),
+            _ => Ok(vec![self.elementwise_on(instruction, operands, result_shape(instruction)?.element_type)?]),
+        }
+    }
+
+    fn combine(
+        &mut self,
+        _: InstructionId,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        match instruction.kind {
+            OpKind::Reduce => self.reduce(instruction, index),
+            OpKind::ReduceWindow => self.reduce_window(instruction, index),
+            _ => Ok(vec![self.contract(instruction, index)?]),
+        }
+    }
+
+    fn parts(&mut self, id: InstructionId, instruction: &'a Instruction) -> Result<Rc<Parts>> {
+        if let Some(parts) = self.concatenates.get(&id) {
+            return Ok(Rc::clone(parts));
+        }
+        let parts = Rc::new(concatenated(self.computation, instruction)?);
+        self.concatenates.insert(id, Rc::clone(&parts));
+        Ok(parts)
+    }
+
+    fn start(
+        &mut self,
+        (id, number): (InstructionId, usize),
+        operand: InstructionId,
+        index: Vec<Expr<'c>>,
+        bounds: Interval,
+    ) -> Result<Expr<'c>> {
+        let key = (id, number, index);
+        if let Some(known) = self.starts.iter().rev().find_map(|level| level.get(&key)) {
+            return Ok(*known);
+        }
+        let value = self.evaluate(operand, &key.2)?;
+        let start = self.clamped_start(&value, bounds)?;
+        if let Some(level) = self.starts.last_mut() {
+            level.insert(key, start);
+        }
+        Ok(start)
+    }
+
+    /// Conditions that differ between lanes select between both ways, others branch.
+    fn branch(
+        &mut self,
+        open: &[&Constraint<'c>],
+        choice: &Choice<'_, 'c>,
+        inside: Inside<'_, 'c, Self, RegisterValue<'c>>,
+        outside: Outside<'_, Self, RegisterValue<'c>>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let (builder, lanes) = (self.builder, self.scope.lanes());
+        if open.iter().any(|condition| self.scope.uses_lane(condition.expr)) {
+            let holds = self.scope.lane_condition(builder, open)?;
+            let sizes = choice.sizes.iter().map(|&size| Interval::of_size(size));
+            let kept = choice.index.iter().zip(sizes).map(|(&expr, bounds)| self.clamped(expr, bounds));
+            let kept: Vec<Expr<'c>> = kept.collect::<Result<_>>()?;
+            let inside_values = inside(self, &kept)?;
+            let outside_values = outside(self)?;
+            let select = |(inside, outside): (&RegisterValue<'c>, &RegisterValue<'c>)| {
+                let inside = scalar::splat(builder, inside, lanes);
+                let outside = scalar::splat(builder, outside, lanes);
+                let pairs = inside.values().into_iter().zip(outside.values());
+                let parts: Vec<Value<'c>> = pairs.map(|(a, b)| builder.select(holds, a, b)).collect();
+                inside.with_values(&parts)
+            };
+            return Ok(inside_values.iter().zip(&outside_values).map(select).collect());
+        }
+        // Both branches agree in lanes: vectors if vectors are being emitted.
+        let parts = |element_type: ElementType| if element_type.is_complex() { 2 } else { 1 };
+        let types = choice.types.iter().flat_map(|&element_type| {
+            std::iter::repeat_n(scalar::register_type(builder, element_type, lanes), parts(element_type))
+        });
+        let types: Vec<Type<'c>> = types.collect();
+        let results = self.scope.condition(builder, open)?.choose(builder, &types, |_, holds| {
+            let values = self.nested(|emitter| if holds { inside(emitter, choice.index) } else { outside(emitter) })?;
+            let parts = values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values());
+            Ok::<_, LoweringError>(parts.collect())
+        })?;
+        let mut rest = results.into_iter();
+        let register = |&element_type: &ElementType| {
+            let value = rest.next()?;
+            let imaginary = if element_type.is_complex() { rest.next() } else { None };
+            Some(RegisterValue { element_type, lanes, value, imaginary })
+        };
+        Ok(choice.types.iter().filter_map(register).collect())
+    }
 }
 
 /// What a value of type `index` that was just created is to affine operations.

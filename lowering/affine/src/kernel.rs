@@ -6,7 +6,7 @@ use hlo::op_kind::OpKind;
 use indexing::{Expr, Interval};
 use mlir_ext::builder::{OpBuilder, Value};
 
-use crate::elemental::{Elemental, index_binding, substitute};
+use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::gpu::over_threads;
 use crate::mapping::roots;
@@ -14,6 +14,7 @@ use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map};
 use crate::scan::Scan;
 use crate::scope::Binding;
+use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 

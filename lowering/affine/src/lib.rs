@@ -7,7 +7,8 @@
 //!     └─ kernel ── loop nest of one fusion, as its mapping     map_to_cpu, map_to_gpu: the mappings, chosen before, from the
 //!          │       divides the work                           trace: what a fusion reads
 //!          │       scan: results that accumulate along a dimension
-//!          └─ elemental ── an instruction's element at an index   scope: index variables and their ranges
+//!          └─ walk ── from an instruction at an index to what    scope: index variables and their ranges
+//!               │     it reads; elemental: as code
 //!               ├─ operand_maps: indexing maps of shape      index: index expressions as affine maps or vectors
 //!               │     and indexing operations                access: loads and stores of elements and vectors
 //!               ├─ reduction, contraction: loops inside an element
@@ -44,6 +45,7 @@ pub mod scatter;
 pub mod scope;
 pub mod to_affine;
 pub mod trace;
+mod walk;
 
 use melior::Context;
 

@@ -21,7 +21,6 @@ use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
 
-use crate::elemental::concatenated;
 use crate::error::LoweringError;
 use crate::mapping::{self, invalid, mapped_sizes, roots};
 use crate::matmul;
@@ -30,6 +29,7 @@ use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, lowe
 use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::trace::{Trace, merged_dimensions, split_merged, trace};
+use crate::walk::concatenated;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 

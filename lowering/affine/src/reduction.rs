@@ -11,13 +11,14 @@ use indexing::{Expr, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
 
-use crate::elemental::{Elemental, substitute};
+use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::trace::{merged_dimensions, split_merged, trace};
+use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 

@@ -156,7 +156,11 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         bf16_dot_products: options.boolean("bf16-dot-products")?,
         allow_fma: options.boolean("excess-precision")?,
     };
-    Ok(LoopOptions { profile: options.boolean("profile")?, machine, calls: CallOptions { custom_calls, devices: DeviceCount::ONE } })
+    Ok(LoopOptions {
+        profile: options.boolean("profile")?,
+        machine,
+        calls: CallOptions { custom_calls, devices: DeviceCount::ONE },
+    })
 }
 
 fn bits(options: &PassOptions<'_>, name: &str) -> Result<u32, PassFailure> {

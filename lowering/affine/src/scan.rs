@@ -15,6 +15,7 @@ use crate::operand_maps::operand_shape;
 use crate::reduction::unpack;
 use crate::scalar::combiner;
 use crate::trace::Trace;
+use crate::walk::Visitor;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 

@@ -15,6 +15,7 @@ use crate::mapping::scatter_inputs;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map, operand_shape};
 use crate::scalar::RegisterValue;
+use crate::walk::Visitor;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -106,7 +107,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
         }
         let place = emitter.apply(self.map.results(), index, starts)?;
         let mut arguments: Vec<RegisterValue<'c>> =
-            self.outputs.iter().map(|output| emitter.load(output, &place)).collect::<Result<_>>()?;
+            self.outputs.iter().map(|output| emitter.load_element(output, &place)).collect::<Result<_>>()?;
         for number in 0..self.count {
             let update = InstructionId((self.count + 1 + number) as u32);
             arguments.push(emitter.evaluate(update, index)?);

@@ -1,20 +1,24 @@
 //! What a fused computation would read, found out before any code is emitted.
 //!
-//! The trace walks a fusion as [`crate::elemental`] does, on symbols instead of values, and collects the addresses
+//! The tracer follows the walk of [`crate::walk`] on symbols instead of values, and collects the addresses
 //! that would be loaded and the conditions that would be tested. From these the loops are chosen: which
 //! neighbouring dimensions can be one loop, where to cut loops so that conditions are known, and whether lanes
 //! read consecutive elements.
 
 use std::collections::HashSet;
 
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use indexing::{Constraint, Expr, Interval, Linear, Var};
 
-use crate::elemental::{ConcatenatedPart, concatenated, linear_address, substitute};
+use crate::contraction::contraction_maps;
 use crate::error::LoweringError;
-use crate::operand_maps::{operand_map, operand_shape};
+use crate::reduction::input_map;
 use crate::scope::{Binding, Scope};
+use crate::walk::{Choice, Inside, Outside, Visitor, linear_address};
+
+type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Addresses and conditions of one element of a fusion.
 #[derive(Debug, Default)]
@@ -35,10 +39,10 @@ pub fn trace<'c>(
     roots: &[InstructionId],
     index: &[Expr<'c>],
     scope: &mut Scope<'c>,
-) -> Result<Trace<'c>, LoweringError> {
+) -> Result<Trace<'c>> {
     let mut tracer = Tracer { computation, scope, trace: Trace::default(), seen: HashSet::new() };
     for &root in roots {
-        tracer.visit(root, index)?;
+        tracer.evaluate_all(root, index)?;
     }
     Ok(tracer.trace)
 }
@@ -51,141 +55,113 @@ struct Tracer<'t, 'c> {
 }
 
 impl<'c> Tracer<'_, 'c> {
-    fn visit(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<(), LoweringError> {
-        if !self.seen.insert((id, index.to_vec())) {
-            return Ok(());
-        }
-        let computation = self.computation;
-        let instruction = computation.get(id);
-        match instruction.kind {
-            OpKind::Parameter => {
-                if let Some(shape) = instruction.shape.as_array() {
-                    let address = self.scope.simplify(linear_address(self.scope.context(), &shape.dimensions, index));
-                    self.trace.addresses.push(address);
-                }
-                Ok(())
-            }
-            OpKind::Constant | OpKind::Iota => {
-                // An iota's value is no address, but loops must keep its dimension recognisable.
-                self.trace.addresses.extend(index.iter().filter(|_| instruction.kind == OpKind::Iota).copied());
-                Ok(())
-            }
-            OpKind::Reduce | OpKind::ReduceWindow => {
-                if instruction.kind == OpKind::ReduceWindow {
-                    self.trace.windows.push((id, index.to_vec()));
-                }
-                let input = operand_shape(computation, instruction, 0)?;
-                let map = crate::reduction::input_map(self.scope.context(), computation, instruction)?;
-                let ranges: Vec<Expr<'c>> =
-                    map.map.ranges().iter().map(|range| self.scope.add_traced(range.bounds)).collect();
-                let operand_index = self.apply(map.map.results(), index, &ranges, &[]);
-                debug_assert_eq!(operand_index.len(), input.rank());
-                let inputs = instruction.operands.len() / 2;
-                for &operand in &instruction.operands[..inputs] {
-                    self.visit(operand, &operand_index)?;
-                }
-                for &operand in &instruction.operands[inputs..] {
-                    self.visit(operand, &[])?;
-                }
-                Ok(())
-            }
-            OpKind::Dot | OpKind::Convolution => {
-                let maps = crate::contraction::contraction_maps(self.scope.context(), computation, instruction)?;
-                let ranges: Vec<Expr<'c>> =
-                    maps.ranges.iter().map(|&size| self.scope.add_traced(Interval::new(0, size - 1))).collect();
-                let lhs_ranges = maps.lhs_ranges(index, &ranges);
-                let lhs_index = self.apply(maps.lhs.map.results(), index, &lhs_ranges, &[]);
-                let rhs_index = self.apply(maps.rhs.results(), index, &ranges, &[]);
-                for condition in &maps.lhs.conditions {
-                    let expr = self.scope.simplify(substitute(condition.expr, index, &lhs_ranges, &[]));
-                    self.trace.conditions.push(Constraint::new(expr, condition.interval));
-                }
-                self.visit(instruction.operands[0], &lhs_index)?;
-                self.visit(instruction.operands[1], &rhs_index)
-            }
-            OpKind::Broadcast
-            | OpKind::Reshape
-            | OpKind::Transpose
-            | OpKind::Reverse
-            | OpKind::Slice
-            | OpKind::Copy
-            | OpKind::Pad
-            | OpKind::Concatenate
-            | OpKind::DynamicSlice
-            | OpKind::Gather => self.visit_indexed(id, index),
-            _ => {
-                for (number, &operand) in instruction.operands.iter().enumerate() {
-                    let is_scalar = operand_shape(computation, instruction, number)?.rank() == 0;
-                    self.visit(operand, if is_scalar { &[] } else { index })?;
-                }
-                Ok(())
-            }
-        }
+    /// Variables for values that a loop inside of an element takes.
+    fn variables(&mut self, bounds: impl Iterator<Item = Interval>) -> Vec<Expr<'c>> {
+        bounds.map(|bounds| self.scope.add_traced(bounds)).collect()
+    }
+}
+
+/// An element of which nothing is known.
+const ELEMENT: [(); 1] = [()];
+
+impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
+    type Value = ();
+
+    fn computation(&self) -> &'t Computation {
+        self.computation
     }
 
-    /// Results of a map, as [`crate::elemental::Elemental::apply`] has them.
-    fn apply(
-        &mut self,
-        results: &[Expr<'c>],
-        index: &[Expr<'c>],
-        ranges: &[Expr<'c>],
-        runtimes: &[Expr<'c>],
-    ) -> Vec<Expr<'c>> {
-        results
-            .iter()
-            .map(|result| {
-                let result = self.scope.simplify(substitute(*result, index, ranges, runtimes));
-                match self.scope.name_of(result) {
-                    Some(name) => name,
-                    None if Scope::is_large(result) => self.scope.add_name(result, Binding::Traced),
-                    None => result,
-                }
-            })
-            .collect()
+    fn scope(&self) -> &Scope<'c> {
+        self.scope
     }
 
-    /// The operands of a concatenate on whose parts an index can be.
-    fn concatenated_operands(
-        &self,
-        instruction: &Instruction,
-        index: &[Expr<'c>],
-    ) -> Result<Vec<usize>, LoweringError> {
-        let (dimension, parts) = concatenated(self.computation, instruction)?;
-        let position = index.get(dimension).ok_or_else(|| LoweringError::bug("a concatenate without its dimension"))?;
-        let range = self.scope.range(*position);
-        let ends = parts.iter().skip(1).map(|part| part.start).chain([i64::MAX]);
-        let meets = |(part, end): &(&ConcatenatedPart, i64)| part.start <= range.upper && *end > range.lower;
-        Ok(parts.iter().zip(ends).filter(meets).map(|(part, _)| part.operand).collect())
+    fn known(&self, id: InstructionId, index: &[Expr<'c>]) -> Option<Vec<()>> {
+        self.seen.contains(&(id, index.to_vec())).then(|| ELEMENT.to_vec())
     }
 
-    fn visit_indexed(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<(), LoweringError> {
-        let computation = self.computation;
-        let instruction = computation.get(id);
-        let data_operands = match instruction.kind {
-            OpKind::Concatenate => self.concatenated_operands(instruction, index)?,
-            _ => vec![0],
-        };
-        for number in data_operands {
-            let map = operand_map(self.scope.context(), computation, instruction, number)?;
-            let mut runtimes = Vec::new();
-            for runtime in map.map.runtimes() {
-                let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
-                let start_index = self.apply(&source.index, index, &[], &[]);
-                self.trace.lookups.extend(start_index.iter().copied());
-                self.visit(instruction.operands[source.value as usize], &start_index)?;
-                runtimes.push(self.scope.add_traced(runtime.bounds));
-            }
-            for condition in &map.conditions {
-                let expr = self.scope.simplify(substitute(condition.expr, index, &[], &[]));
-                self.trace.conditions.push(Constraint::new(expr, condition.interval));
-            }
-            let operand_index = self.apply(map.map.results(), index, &[], &runtimes);
-            self.visit(instruction.operands[number], &operand_index)?;
-        }
-        if instruction.kind == OpKind::Pad {
-            self.visit(instruction.operands[1], &[])?;
+    fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], _: Vec<()>) {
+        self.seen.insert((id, index.to_vec()));
+    }
+
+    fn named(&mut self, expr: Expr<'c>) -> Result<Expr<'c>> {
+        Ok(self.scope.name_of(expr).unwrap_or_else(|| self.scope.add_name(expr, Binding::Traced)))
+    }
+
+    fn kept_inside(&mut self, expr: Expr<'c>, _: Interval) -> Result<Expr<'c>> {
+        Ok(expr)
+    }
+
+    fn load(&mut self, parameter: &'t Instruction, index: &[Expr<'c>]) -> Result<()> {
+        if let Some(shape) = parameter.shape.as_array() {
+            let address = linear_address(self.scope.context(), &shape.dimensions, index);
+            self.trace.addresses.push(self.scope.simplify(address));
         }
         Ok(())
+    }
+
+    fn constant(&mut self, _: &'t Instruction) -> Result<()> {
+        Ok(())
+    }
+
+    fn zero(&mut self, _: ElementType) {}
+
+    /// A number is no address, but loops must keep its dimension recognisable.
+    fn number(&mut self, index: &[Expr<'c>], _: Expr<'c>, _: ElementType) -> Result<()> {
+        self.trace.addresses.extend_from_slice(index);
+        Ok(())
+    }
+
+    fn elementwise(&mut self, _: &'t Instruction, _: &[()]) -> Result<Vec<()>> {
+        Ok(ELEMENT.to_vec())
+    }
+
+    fn combine(&mut self, id: InstructionId, instruction: &'t Instruction, index: &[Expr<'c>]) -> Result<Vec<()>> {
+        let (context, computation) = (self.scope.context(), self.computation);
+        if matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
+            let maps = contraction_maps(context, computation, instruction)?;
+            let ranges = self.variables(maps.ranges.iter().map(|&size| Interval::of_size(size)));
+            let lhs_ranges = maps.lhs_ranges(index, &ranges);
+            let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[])?;
+            let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, &ranges, &[])?;
+            let conditions = self.conditions(&maps.lhs.conditions, index, &lhs_ranges);
+            self.trace.conditions.extend(conditions);
+            self.evaluate(instruction.operands[0], &lhs_index)?;
+            return self.evaluate_all(instruction.operands[1], &rhs_index);
+        }
+        if instruction.kind == OpKind::ReduceWindow {
+            self.trace.windows.push((id, index.to_vec()));
+        }
+        let map = input_map(context, computation, instruction)?.map;
+        let ranges = self.variables(map.ranges().iter().map(|range| range.bounds));
+        let operand_index = self.apply_with_ranges(map.results(), index, &ranges, &[])?;
+        let (inputs, initial) = instruction.operands.split_at(instruction.operands.len() / 2);
+        inputs.iter().try_for_each(|&operand| self.evaluate(operand, &operand_index))?;
+        initial.iter().try_for_each(|&operand| self.evaluate(operand, &[]))?;
+        Ok(ELEMENT.to_vec())
+    }
+
+    fn start(
+        &mut self,
+        _: (InstructionId, usize),
+        operand: InstructionId,
+        index: Vec<Expr<'c>>,
+        bounds: Interval,
+    ) -> Result<Expr<'c>> {
+        self.trace.lookups.extend_from_slice(&index);
+        self.evaluate(operand, &index)?;
+        Ok(self.scope.add_traced(bounds))
+    }
+
+    fn branch(
+        &mut self,
+        open: &[&Constraint<'c>],
+        choice: &Choice<'_, 'c>,
+        inside: Inside<'_, 'c, Self, ()>,
+        outside: Outside<'_, Self, ()>,
+    ) -> Result<Vec<()>> {
+        self.trace.conditions.extend(open.iter().map(|&&condition| condition));
+        inside(self, choice.index)?;
+        outside(self)
     }
 }
 

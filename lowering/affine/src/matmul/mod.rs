@@ -25,8 +25,8 @@ use melior::Context;
 use mlir_ext::builder::Machine;
 
 use crate::contraction::contraction_maps;
-use crate::elemental::linear_address;
 use crate::operand_maps::operand_shape;
+use crate::walk::linear_address;
 
 pub use emit::emit_matmul;
 
