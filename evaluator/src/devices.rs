@@ -16,6 +16,9 @@ use hlo::op_kind::OpKind;
 use hlo::ops::collective_permute::CollectivePermuteAttributes;
 use hlo::ops::send_recv::ChannelAttributes;
 
+/// The operands of each member of a group, in order.
+type MemberOperands = Vec<Vec<EvalValue>>;
+
 /// Evaluates a module's entry computation on all devices of its header, each with arguments of its own given by parameter
 /// number. The results are those of [`evaluate`](super::evaluate), by device.
 ///
@@ -214,7 +217,7 @@ impl Device<'_> {
         &mut self,
         instruction: &Instruction,
         operands: Vec<EvalValue>,
-    ) -> Result<Option<(usize, Vec<Vec<EvalValue>>)>, EvalFailure> {
+    ) -> Result<Option<(usize, MemberOperands)>, EvalFailure> {
         let groups = devices::groups(instruction, self.table.count).map_err(EvalFailure::Unsupported)?;
         let groups = groups.ok_or_else(|| EvalFailure::malformed("the collective has no groups"))?;
         let Some(group) = groups.into_iter().find(|group| group.contains(&self.number)) else { return Ok(None) };
@@ -250,7 +253,7 @@ impl Device<'_> {
         instruction: &Instruction,
         group: Vec<usize>,
         operands: Vec<EvalValue>,
-    ) -> Result<Vec<Vec<EvalValue>>, EvalFailure> {
+    ) -> Result<MemberOperands, EvalFailure> {
         let channel = devices::channel(instruction)?;
         let what = channel.map_or_else(|| instruction.name.clone(), |id| format!("{} {id}", instruction.kind));
         let round = self.rounds.entry((what.clone(), group.clone())).or_default();

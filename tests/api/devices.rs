@@ -63,7 +63,7 @@ fn wrong_numbers_of_devices_are_errors() {
     let executable = compile(&two, &sum_of(2));
     let argument = ([1f32, 2.],);
     let message = "the program is for 2 devices, there are arguments for";
-    assert_eq!(error_of(executable.execute(&argument)), format!("{message} 1"));
+    assert_eq!(error_of(executable.execute(argument)), format!("{message} 1"));
     assert_eq!(error_of(executable.execute_on(&[argument, argument, argument])), format!("{message} 3"));
     let shapes = executable.execute_on(&[vec![[1f32, 2.].to_vec()], vec![[1f32].to_vec()]]);
     assert_eq!(error_of(shapes), "device 1: argument 0 must be f32[2], got f32[1]");

@@ -31,7 +31,7 @@ fn every_step_says_when_it_ran() {
         let count = |name: &str| runs.iter().filter(|run| steps[run.step].operation == name).count();
         assert_eq!((count("dot"), count("while")), (1, 1));
         let kernels = runs.iter().filter(|run| !steps[run.step].has_steps);
-        assert!(kernels.clone().count() >= 1 + 3 * 2, "the loop's kernels count as often as they run");
+        assert!(kernels.clone().count() > 3 * 2, "the loop's kernels count as often as they run");
         let outer = runs.iter().find(|run| steps[run.step].has_steps).unwrap();
         let inner = kernels.filter(|run| run.start >= outer.start && run.end <= outer.end);
         assert!(inner.map(|run| run.end - run.start).sum::<std::time::Duration>() <= outer.end - outer.start);

@@ -1,6 +1,6 @@
 //! Elements of fused instructions as code: the value of an instruction at an index.
 //!
-//! The emitter follows the walk of [`crate::walk`]: elementwise instructions are emitted on registers, parameters are
+//! The emitter follows the walk of `walk`: elementwise instructions are emitted on registers, parameters are
 //! loaded. An index that depends on the lane variable asks for a vector. What was evaluated at an index is not
 //! evaluated again in the same block or one inside it.
 

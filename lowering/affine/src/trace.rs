@@ -1,6 +1,6 @@
 //! What a fused computation would read, found out before any code is emitted.
 //!
-//! The tracer follows the walk of [`crate::walk`] on symbols instead of values, and collects the addresses
+//! The tracer follows the walk of `walk` on symbols instead of values, and collects the addresses
 //! that would be loaded and the conditions that would be tested. From these the loops are chosen: which
 //! neighbouring dimensions can be one loop, where to cut loops so that conditions are known, and whether lanes
 //! read consecutive elements.

@@ -66,7 +66,7 @@ pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, E
     Ok(Ptx { text, timings })
 }
 
-/// The first `gpu.module` of a module: what [`LlvmModule::translate`] takes.
+/// The first `gpu.module` of a module: what [`crate::llvm_module::LlvmModule::translate`] takes.
 pub fn gpu_module<'c, 'a>(module: &'a Module<'c>) -> Option<OperationRef<'c, 'a>> {
     let mut next = module.body().first_operation();
     while let Some(operation) = next {

@@ -112,7 +112,7 @@ fn whole(element_type: ElementType, value: u64) -> Scalar {
 
 fn element(element_type: ElementType, word: &str) -> Result<Scalar, String> {
     let wrong = || format!("`{word}` is no {element_type}");
-    let bits = element_type.bit_width() as u32;
+    let bits = element_type.bit_width();
     Ok(match element_type.class() {
         ElementClass::Predicate => match word {
             "true" | "1" => Scalar::Predicate(true),

@@ -7,7 +7,7 @@
 //! for one block of contracted positions, then walks the rows of A in blocks that stay in the second-level cache (packed
 //! too, where they lie across pages).
 //! The tile keeps its part of C in registers over a block. Products of few rows read B once, where it is
-//! ([`streamed`]).
+//! (`streamed`).
 //!
 //! What does not fit the form (padding, dilated bases, other element types) takes the general path of
 //! [`crate::contraction`].

@@ -1,6 +1,6 @@
 //! Collectives: values exchanged between the devices that run one program.
 //!
-//! The compiler brings every collective into one of four forms ([`Exchange`]) on whole blocks of bytes; what combines or
+//! The compiler brings every collective into one of four forms (`Exchange`) on whole blocks of bytes; what combines or
 //! rearranges elements is ordinary code around the exchange. Lists of groups in descriptors are their number, then the size
 //! and the devices of each.
 
@@ -285,12 +285,20 @@ unsafe fn index_at(address: *const u8, element_type: i64, number: usize) -> Resu
     }
 }
 
+/// What a channel among devices is to one of them.
+struct ChannelEnd {
+    channel: i64,
+    partner: Option<usize>,
+    /// Bytes of each array, and the byte of what nobody sends.
+    arrays: Vec<(usize, u8)>,
+}
+
 /// What the descriptor of a channel among devices says: channel, for each device its partner (-1 for none), bytes of each
 /// array and the byte of what nobody sends.
 ///
 /// # Safety
 /// The address must be that of a descriptor.
-unsafe fn channel_at(descriptor: *const i64, device: usize) -> Result<(i64, Option<usize>, Vec<(usize, u8)>), String> {
+unsafe fn channel_at(descriptor: *const i64, device: usize) -> Result<ChannelEnd, String> {
     // SAFETY: the caller's promise.
     let mut words = unsafe { Words::at(descriptor) };
     let channel = words.next();
@@ -299,13 +307,13 @@ unsafe fn channel_at(descriptor: *const i64, device: usize) -> Result<(i64, Opti
     let partner = partners.get(device).and_then(|&partner| usize::try_from(partner).ok());
     let count = words.size()?;
     let arrays = (0..count).map(|_| Ok((words.size()?, words.next() as u8))).collect::<Result<_, String>>()?;
-    Ok((channel, partner, arrays))
+    Ok(ChannelEnd { channel, partner, arrays })
 }
 
 /// Sends arrays to the device that is this one's partner on a channel, if it has one.
 ///
 /// # Safety
-/// `context` must be null or live, `operands` a table of buffers as the descriptor says (see [`channel_at`]).
+/// `context` must be null or live, `operands` a table of buffers as the descriptor says (see `channel_at`).
 pub unsafe extern "C" fn halo_send_to_device(
     context: *const RunContext,
     descriptor: *const i64,
@@ -313,7 +321,7 @@ pub unsafe extern "C" fn halo_send_to_device(
 ) {
     let send = |devices: &Devices, device: usize| {
         // SAFETY: the caller's promise.
-        let (channel, target, arrays) = unsafe { channel_at(descriptor, device)? };
+        let ChannelEnd { channel, partner: target, arrays } = unsafe { channel_at(descriptor, device)? };
         if let Some(target) = target {
             let bytes = |(number, &(size, _)): (usize, &(usize, u8))| {
                 // SAFETY: the caller's promise.
@@ -338,7 +346,7 @@ pub unsafe extern "C" fn halo_receive_from_device(
 ) {
     let receive = |devices: &Devices, device: usize| {
         // SAFETY: the caller's promise.
-        let (channel, source, arrays) = unsafe { channel_at(descriptor, device)? };
+        let ChannelEnd { channel, partner: source, arrays } = unsafe { channel_at(descriptor, device)? };
         let value = source.map(|source| devices.receive(channel, source, device)).transpose()?;
         for (number, &(size, fill)) in arrays.iter().enumerate() {
             // SAFETY: the caller's promise.

@@ -54,12 +54,15 @@ enum Activity {
     Ended,
 }
 
+/// The bytes of each array that is sent.
+type Message = Vec<Vec<u8>>;
+
 #[derive(Debug)]
 struct State {
     /// By the name of the collective and the group's first member.
     meetings: HashMap<(String, usize), Meeting>,
     /// Sent and not received, by channel, sender and receiver.
-    sent: HashMap<(i64, usize, usize), VecDeque<Vec<Vec<u8>>>>,
+    sent: HashMap<(i64, usize, usize), VecDeque<Message>>,
     activities: Vec<Activity>,
     failure: Option<DeviceFailure>,
 }
