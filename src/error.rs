@@ -1,7 +1,9 @@
 //! Errors of compiling and running programs.
 
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "compiler")]
+use std::path::Path;
+use std::path::PathBuf;
 
 use hlo::graph::GraphError;
 #[cfg(feature = "compiler")]
