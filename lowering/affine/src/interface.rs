@@ -49,8 +49,8 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// The interface of an entry computation, of a program for one device that was declared with these
-    /// shapes.
+    /// The interface of an entry computation, of a program that was declared with these shapes; `communicates` as in
+    /// [`Interface`].
     ///
     /// # Errors
     /// For instructions that break a rule of their operation.
@@ -58,6 +58,8 @@ impl Interface {
         program_shape: ProgramShape,
         entry: &Computation,
         assignment: &BufferAssignment,
+        devices: DeviceCount,
+        communicates: bool,
         steps: Vec<ProfiledStep>,
     ) -> Result<Self, GraphError> {
         let BufferAssignment { arena_size, mut parameters, mut outputs, constants, places, .. } = assignment.clone();
@@ -69,7 +71,6 @@ impl Interface {
         declare_dimensions(&mut parameters, program_shape.parameters.iter());
         declare_dimensions(&mut outputs, std::iter::once(&program_shape.result));
         let cost = Cost::of(entry)?;
-        let (devices, communicates) = (DeviceCount::ONE, false);
         Ok(Interface {
             program_shape,
             parameters,

@@ -43,9 +43,8 @@ pub fn run(
     }
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let (lowered, steps) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
-    let mut interface =
-        Interface::new(declared, &entry, &assignment, steps).map_err(|error| LoweringError::bug(error.to_string()))?;
-    (interface.devices, interface.communicates) = (devices, communicates);
+    let interface = Interface::new(declared, &entry, &assignment, devices, communicates, steps)
+        .map_err(|error| LoweringError::bug(error.to_string()))?;
 
     let name = operations::attribute(&module, NAME);
     let functions = modules::top_level(&lowered).len() as u64;

@@ -3,7 +3,7 @@
 //! HLO clamps start indices so that the slice stays inside the operand; the bounds of the run-time variables
 //! are those of the clamped index, and whoever computes the variable's value clamps.
 
-use indexing::{Expr, IndexingMap, Interval, Variable, variables_of_sizes};
+use indexing::{Constraint, Expr, IndexingMap, Interval, Variable, variables_of_sizes};
 use melior::Context;
 
 use super::place;
@@ -202,19 +202,16 @@ pub fn gather_to_output<'c>(
         {
             results[d] = place_in_slice;
         }
-        guards.push((place_in_slice, Interval::of_size(slice)));
+        guards.push(Constraint::new(place_in_slice, Interval::of_size(slice)));
     }
-    let mut operand = IndexingMap::new(
+    let operand = IndexingMap::new(
         context,
         variables_of_sizes(operand_sizes),
         variables_of_sizes(&batch_sizes),
         runtimes.variables,
         results,
-        Vec::new(),
+        guards,
     );
-    for (expr, interval) in guards {
-        operand.add_constraint(expr, interval);
-    }
 
     // An index vector selects a whole slice.
     let vector_dim = place(attributes.index_vector_dim, indices_sizes.len());
@@ -294,7 +291,7 @@ pub fn scatter<'c>(
             if let Some(&d) = attributes.scatter_indices_batching_dims.get(k) {
                 place_in_window = place_in_window - vector.batch_index(d, &batch);
             }
-            guards.push((place_in_window, Interval::point(0)));
+            guards.push(Constraint::new(place_in_window, Interval::point(0)));
             continue;
         }
         let window = match attributes.inserted_window_dims.contains(&dimension) {
@@ -310,19 +307,16 @@ pub fn scatter<'c>(
         if let Some(d) = window {
             results[d] = place_in_window;
         }
-        guards.push((place_in_window, Interval::of_size(window_size)));
+        guards.push(Constraint::new(place_in_window, Interval::of_size(window_size)));
     }
-    let mut updates = IndexingMap::new(
+    let updates = IndexingMap::new(
         context,
         variables_of_sizes(operand_sizes),
         variables_of_sizes(&batch_sizes),
         runtimes.variables,
         results,
-        Vec::new(),
+        guards,
     );
-    for (expr, interval) in guards {
-        updates.add_constraint(expr, interval);
-    }
     let mut index_sizes = batch_sizes.clone();
     index_sizes.extend(vector.components());
     let indices = IndexingMap::from_sizes(
