@@ -135,7 +135,9 @@ def main():
                         help="with --against: changes to list, as a part of the time (default: 0.05)")
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="also draw a chart of the ratios")
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE",
-                        help="also replace the table between the marks <!-- bench --> of FILE")
+                        help="also replace the short table between the marks <!-- bench --> of FILE")
+    parser.add_argument("--table", type=pathlib.Path, metavar="FILE",
+                        help="also replace the whole table between the marks <!-- bench --> of FILE")
     options = parser.parse_args()
 
     if options.from_json:
@@ -185,9 +187,10 @@ def finish(options, table, threads, machine):
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     if options.svg:
         options.svg.write_text(report.chart(table, f"halo and XLA:CPU, {threads} threads"))
-    if options.readme:
-        text = options.readme.read_text()
-        options.readme.write_text(report.put_between_marks(text, "bench", report.markdown(table, threads, machine)))
+    for file, count in ((options.readme, 7), (options.table, None)):
+        if file:
+            content = report.markdown(table, threads, machine, count)
+            file.write_text(report.put_between_marks(file.read_text(), "bench", content))
 
 
 if __name__ == "__main__":
