@@ -6,6 +6,7 @@
 pub mod ast;
 mod attributes;
 mod computation_order;
+pub mod diagnostic;
 mod error;
 mod expansion;
 mod export;

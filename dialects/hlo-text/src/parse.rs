@@ -17,7 +17,7 @@ use crate::grammar::{self, Rule};
 use crate::resolve;
 use crate::scan::{self, Cursor};
 use crate::shapes;
-use crate::source::SourceLines;
+use crate::source::{Location, SourceLines};
 
 /// Reads a module; an error is the first one of the text.
 pub fn parse(text: &str) -> Result<ModuleNode<'_>, Error> {
@@ -491,6 +491,7 @@ impl<'t> Body<'t> {
                         name: text.to_string(),
                         declared: declared.to_string(),
                         found: found.to_string(),
+                        definition: source.location_of(self.instructions[position as usize].anchor()),
                     });
                 }
                 position
@@ -583,11 +584,13 @@ impl<'t> Body<'t> {
     }
 }
 
-/// Whether an instruction called `name` is defined somewhere behind its use.
-fn defined_later(source: SourceLines<'_>, name: &str) -> bool {
-    let rest = source.text().get(source.span_of(name).end..).unwrap_or_default();
-    memchr::memmem::find_iter(rest.as_bytes(), name.as_bytes()).any(|found| {
+/// Where an instruction called `name` is defined somewhere behind its use.
+fn defined_later(source: SourceLines<'_>, name: &str) -> Option<Location> {
+    let start = source.span_of(name).end;
+    let rest = source.text().get(start..).unwrap_or_default();
+    let found = memchr::memmem::find_iter(rest.as_bytes(), name.as_bytes()).find(|found| {
         rest.as_bytes()[found + name.len()..].starts_with(b" = ")
             && found.checked_sub(1).is_some_and(|before| !scan::is_name_byte(rest.as_bytes()[before]))
-    })
+    })?;
+    Some(source.location(start + found..start + found + name.len()))
 }
