@@ -21,6 +21,7 @@ pub mod devices;
 #[cfg(feature = "mlir")]
 pub mod dialect;
 pub mod element_type;
+pub mod escapes;
 pub mod float_format;
 pub mod graph;
 #[cfg(feature = "mlir")]
@@ -29,6 +30,7 @@ pub mod literal;
 pub mod literal_text;
 #[cfg(feature = "mlir")]
 pub mod mapping;
+pub mod metadata;
 pub mod op_kind;
 pub mod ops;
 pub mod profile;
