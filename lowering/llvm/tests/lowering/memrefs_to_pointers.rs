@@ -61,6 +61,26 @@ fn every_access_becomes_one_of_llvm() {
 }
 
 #[test]
+fn what_is_constant_of_an_index_comes_last() {
+    let text = lowered(
+        "func.func private @f(%a: memref<4x8xf32>, %i: index) {
+          %one = arith.constant 1 : index
+          %next = arith.addi %i, %one : index
+          %0 = memref.load %a[%next, %i] : memref<4x8xf32>
+          %1 = memref.load %a[%one, %one] : memref<4x8xf32>
+          memref.store %0, %a[%i, %next] : memref<4x8xf32>
+          memref.store %1, %a[%i, %i] : memref<4x8xf32>
+          return
+        }",
+    );
+    for (offset, times) in [("c8_i64", 1), ("c9_i64", 1), ("c1_i64", 1)] {
+        assert_eq!(text.matches(&format!("[%{offset}] : (!llvm.ptr, i64)")).count(), times, "{offset} in {text}");
+    }
+    // The rest is the index of the element at which the second store is.
+    assert_eq!(text.matches("llvm.add").count(), 3, "{text}");
+}
+
+#[test]
 fn a_constant_is_defined_once_at_the_beginning() {
     let text = lowered(
         "func.func private @f(%a: memref<4x8xf32>) {
@@ -77,7 +97,8 @@ fn a_constant_is_defined_once_at_the_beginning() {
         }",
     );
     let (before, body) = text.split_once("scf.for").unwrap();
-    assert_eq!(before.matches("arith.constant").count(), 4, "{text}");
+    // Those of the program, and the distance of the row read.
+    assert_eq!(before.matches("arith.constant").count(), 5, "{text}");
     assert!(!body.contains("arith.constant"), "{text}");
     assert!(body.contains(": i64 {"), "{text}");
 }
