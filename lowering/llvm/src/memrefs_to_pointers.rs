@@ -124,6 +124,7 @@ fn is_replaced(name: &str) -> bool {
             | "memref.copy"
             | "memref.extract_aligned_pointer_as_index"
             | "memref.load"
+            | "memref.prefetch"
             | "memref.reinterpret_cast"
             | "memref.store"
             | "memref.view"
@@ -375,6 +376,12 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
                 builder.effect("llvm.store", &[*value, place], &[]);
                 Vec::new()
             }
+            ("memref.prefetch", [memref, index @ ..], _) => {
+                let place = self.address(&builder, &array, *memref, index)?;
+                let attributes = self.prefetch_attributes(operation).ok_or_else(|| unexpected(name))?;
+                builder.effect("llvm.intr.prefetch", &[place], &attributes);
+                Vec::new()
+            }
             ("vector.load", [memref, index @ ..], Some(r#type)) => {
                 let place = self.address(&builder, &array, *memref, index)?;
                 vec![builder.value("llvm.load", &[place], r#type, &[self.alignment(64, bytes)])]
@@ -500,6 +507,16 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
     fn alignment(&self, bits: u32, bytes: i64) -> (&'static str, Attribute<'c>) {
         let r#type = IntegerType::new(self.types.context, bits);
         ("alignment", IntegerAttribute::new(r#type.into(), bytes).into())
+    }
+
+    /// What a prefetch is for, in LLVM's numbers.
+    fn prefetch_attributes(&self, operation: OperationRef<'c, '_>) -> Option<[(&'static str, Attribute<'c>); 3]> {
+        let attribute = |name| operations::attribute(&operation, name);
+        let flag = |name| Some(i64::from(BoolAttribute::try_from(attribute(name)?).ok()?.value()));
+        let hint = attributes::integer(attribute("localityHint")?)?;
+        let r#type = IntegerType::new(self.types.context, 32).into();
+        let numbers = [("rw", flag("isWrite")?), ("hint", hint), ("cache", flag("isDataCache")?)];
+        Some(numbers.map(|(name, number)| (name, IntegerAttribute::new(r#type, number).into())))
     }
 
     fn builder_before(&self, operation: OperationRef<'c, 'r>) -> Result<OpBuilder<'c>, RewriteError> {

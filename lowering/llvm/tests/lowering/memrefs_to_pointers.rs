@@ -24,6 +24,7 @@ fn every_access_becomes_one_of_llvm() {
           %0 = memref.load %a[%i, %i] : memref<4x8xf32>
           %stack = memref.alloca() {alignment = 64 : i64} : memref<16xf32>
           memref.store %0, %stack[%i] : memref<16xf32>
+          memref.prefetch %a[%i, %i], read, locality<2>, data : memref<4x8xf32>
           %1 = vector.load %a[%i, %i] : memref<4x8xf32>, vector<8xf32>
           vector.store %1, %a[%i, %i] : memref<4x8xf32>, vector<8xf32>
           vector.maskedstore %stack[%i], %mask, %v : memref<16xf32>, vector<8xi1>, vector<8xf32>
@@ -53,6 +54,7 @@ fn every_access_becomes_one_of_llvm() {
         "llvm.intr.masked.gather",
         "!llvm.ptr, i8",
         "llvm.intr.memcpy",
+        "llvm.intr.prefetch",
         "llvm.ptrtoint",
         "x i64 : (i64) -> !llvm.ptr",
     ] {
