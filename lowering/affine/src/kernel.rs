@@ -1,8 +1,9 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
-use hlo::graph::Computation;
+use hlo::graph::{Computation, Instruction};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
+use hlo::ops::{OpClass, definition};
 use indexing::{Expr, Interval};
 use mlir_ext::builder::{OpBuilder, Value};
 
@@ -95,6 +96,18 @@ impl<'m, 'c> Work<'m, 'c> {
         results.map(|&result| emitter.scope.simplify(substitute(result, item, &[], &[]))).collect()
     }
 
+    /// Iterations of the loops inside that over a dimension; those that make one element count as many.
+    fn iterations_inside(&self, emitter: &Elemental<'_, 'c>, dimension: usize) -> i64 {
+        let combines = |instruction: &Instruction| {
+            matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
+        };
+        if emitter.computation.instructions.iter().any(combines) {
+            return i64::MAX;
+        }
+        let inner = dimension + 1..self.mapping.dimensions.len();
+        inner.fold(1, |product: i64, inner| product.saturating_mul(self.mapping.bounds(inner).upper + 1))
+    }
+
     /// Runs the items whose place in the outer dimensions is given.
     fn each_item<'a>(
         &self,
@@ -115,9 +128,18 @@ impl<'m, 'c> Work<'m, 'c> {
                         self.vectors(emitter, outer, piece, range, body)?;
                         continue;
                     }
-                    emitter.loop_in(piece, range, Vec::new(), &mut |emitter, position, _| {
+                    let mut item = |emitter: &mut Elemental<'a, 'c>, position: Expr<'c>, _: Vec<Value<'c>>| {
                         self.each_item(emitter, &with(position), body).map(|()| Vec::new())
-                    })?;
+                    };
+                    match range {
+                        None => emitter.loop_over(
+                            piece,
+                            self.iterations_inside(emitter, outer.len()),
+                            Vec::new(),
+                            &mut item,
+                        ),
+                        range => emitter.loop_in(piece, range, Vec::new(), &mut item),
+                    }?;
                 }
                 Ok(())
             }

@@ -50,6 +50,12 @@ pub fn input_map<'c>(
     Ok(OperandMap::new(map, output, &window))
 }
 
+/// Iterations of a loop that are emitted one after another instead of a loop, at most.
+const UNROLLED_ITERATIONS: i64 = 8;
+
+/// Instructions that the iterations of such a loop have together, at most.
+const UNROLLED_INSTRUCTIONS: i64 = 64;
+
 /// One loop over values that are combined.
 struct CombineLoop {
     extent: i64,
@@ -172,21 +178,31 @@ impl<'a, 'c> Elemental<'a, 'c> {
         innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
-        self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
+        self.loop_over(Interval::new(0, first.extent - 1), iterations(rest), state, &mut |emitter, variable, state| {
             let mut ranges = ranges.clone();
             ranges.extend(split_merged(variable, &first.sizes));
             emitter.outer_combine_loops(rest, ranges, state, innermost)
         })
     }
 
-    /// A loop over an interval with carried values; a single iteration needs none.
+    /// A loop over an interval with carried values, whose body has loops of so many iterations; a few small iterations
+    /// need none.
     pub(crate) fn loop_over(
         &mut self,
         interval: Interval,
-        state: Vec<Value<'c>>,
+        inside: i64,
+        mut state: Vec<Value<'c>>,
         body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
-        self.loop_in(interval, None, state, body)
+        let iterations = (interval.upper - interval.lower + 1).saturating_mul(inside);
+        let instructions = iterations.saturating_mul(self.computation.instructions.len() as i64);
+        if iterations > UNROLLED_ITERATIONS || instructions > UNROLLED_INSTRUCTIONS {
+            return self.loop_in(interval, None, state, body);
+        }
+        for position in interval.lower..=interval.upper {
+            state = self.nested(|emitter| body(emitter, emitter.scope.constant(position), state))?;
+        }
+        Ok(state)
     }
 
     /// As [`Self::loop_over`], for the iterations of `range` (counted from the interval's start) if there is one.
@@ -276,7 +292,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 innermost(emitter, with(variable), state)
             });
         }
-        self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
+        self.loop_over(Interval::new(0, first.extent - 1), iterations(rest), state, &mut |emitter, variable, state| {
             let partial = emitter.sum_over(rest, with(variable), sums.zero(), sums, innermost)?;
             Ok(sums.plus(emitter, &state, &partial))
         })
@@ -292,7 +308,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         if extent <= 2 * BLOCK_OF_SUM {
-            return self.loop_over(Interval::new(0, extent - 1), state, body);
+            return self.loop_over(Interval::new(0, extent - 1), 1, state, body);
         }
         let mut block = BLOCK_OF_SUM;
         while extent > 2 * BLOCKS_OF_SUM * block {
@@ -393,7 +409,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             };
             let mut state = match &sums {
                 Some(sums) => emitter.sum_in_blocks(blocks, state, sums, &mut body),
-                None => emitter.loop_over(Interval::new(0, blocks - 1), state, &mut body),
+                None => emitter.loop_over(Interval::new(0, blocks - 1), accumulators, state, &mut body),
             }?;
             for vector in blocks * accumulators..vectors {
                 let number = (vector % accumulators) as usize;
@@ -424,7 +440,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let start = [total];
             let state = total.values();
             let result = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
-                emitter.loop_over(rest, state, &mut |emitter, position, state| {
+                emitter.loop_over(rest, 1, state, &mut |emitter, position, state| {
                     let mut ranges = ranges.clone();
                     ranges.extend(split_merged(position, &last.sizes));
                     let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
@@ -488,6 +504,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
             None => result,
         })
     }
+}
+
+/// Iterations of loops in one another.
+fn iterations(loops: &[CombineLoop]) -> i64 {
+    loops.iter().fold(1, |product: i64, inner| product.saturating_mul(inner.extent))
 }
 
 /// Registers of carried values, grouped as in `like`.

@@ -63,7 +63,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
     fn over_vectors<'a>(&self, emitter: &mut Elemental<'a, 'c>, depth: usize, index: &mut Vec<Expr<'c>>) -> Result<()> {
         let Some(&dimension) = self.scatter_dims.get(depth) else { return self.window(emitter, index) };
         let interval = Interval::new(0, self.updates[dimension] - 1);
-        emitter.loop_over(interval, Vec::new(), &mut |emitter, variable, _| {
+        emitter.loop_in(interval, None, Vec::new(), &mut |emitter, variable, _| {
             index[dimension] = variable;
             self.over_vectors(emitter, depth + 1, index).map(|()| Vec::new())
         })?;
@@ -99,7 +99,9 @@ impl<'s, 'c> Scatter<'s, 'c> {
     ) -> Result<()> {
         if let Some(&dimension) = self.window_dims.get(depth) {
             let interval = Interval::new(0, self.updates[dimension] - 1);
-            emitter.loop_over(interval, Vec::new(), &mut |emitter, variable, _| {
+            let inner = self.window_dims[depth + 1..].iter();
+            let inside = inner.fold(1, |product: i64, &inner| product.saturating_mul(self.updates[inner]));
+            emitter.loop_over(interval, inside, Vec::new(), &mut |emitter, variable, _| {
                 index[dimension] = variable;
                 self.over_window(emitter, depth + 1, index, starts).map(|()| Vec::new())
             })?;
