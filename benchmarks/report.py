@@ -18,6 +18,12 @@ def geometric_mean(table, key):
     return (statistics.geometric_mean(ratios), len(ratios)) if ratios else None
 
 
+def slower(table, key):
+    """Programs that take longer than in XLA, the slowest first, each with its ratio."""
+    ratios = sorted((found, name) for name, row in table.items() if (found := ratio(row, key)) and found < 1)
+    return [f"{name} {found:.2f}" for found, name in ratios]
+
+
 def chart(table, title):
     """Bars of both ratios for each program, on a logarithmic scale, as SVG."""
     names = sorted(table, key=lambda name: -(ratio(table[name], "run_ms") or 0))
