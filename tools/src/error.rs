@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
-use hlo_text::diagnostic::{Diagnostic, Style};
+use hlo_text::error_message::{ErrorMessage, Style};
 use hlo_text::source::SourceLines;
 use mlir_ext::pass_pipeline::PipelineError;
 
@@ -103,7 +103,7 @@ impl ToolError {
         let at = |source_text: &SourceText, position: TextPosition, message: String| {
             let at = SourceLines::new(&source_text.text).word_at(position);
             let file = source_text.path.display().to_string();
-            Diagnostic::error(message).label(&at, "").render(&file, &source_text.text, style)
+            ErrorMessage::error(message).label(&at, "").render(&file, &source_text.text, style)
         };
         match self {
             ToolError::Program { source_text, errors } => {

@@ -2,7 +2,7 @@
 
 use hlo::ops::OpError;
 
-use crate::diagnostic::{Diagnostic, Style};
+use crate::error_message::{ErrorMessage, Style};
 use crate::source::Location;
 
 /// A fault of a text: what was expected, what was found, and where.
@@ -217,22 +217,22 @@ impl Error {
     }
 
     /// The message with its places and what may help.
-    pub fn diagnostic(&self) -> Diagnostic {
-        let diagnostic = Diagnostic::error(self.to_string()).label(self.location(), self.label());
-        let diagnostic = match self {
-            Error::Duplicate { first, .. } => diagnostic.label(first, "first defined here"),
-            Error::Undefined { later: Some(later), .. } => diagnostic.label(later, "defined here"),
+    pub fn message(&self) -> ErrorMessage {
+        let message = ErrorMessage::error(self.to_string()).label(self.location(), self.label());
+        let message = match self {
+            Error::Duplicate { first, .. } => message.label(first, "first defined here"),
+            Error::Undefined { later: Some(later), .. } => message.label(later, "defined here"),
             Error::OperandShape { definition, .. } | Error::Op { operand: Some(definition), .. } => {
-                diagnostic.label(definition, "the operand")
+                message.label(definition, "the operand")
             }
-            _ => diagnostic,
+            _ => message,
         };
-        self.hint().into_iter().fold(diagnostic, Diagnostic::help)
+        self.hint().into_iter().fold(message, ErrorMessage::help)
     }
 
     /// The message with an excerpt of `text`, the text that was read; `file` is its name for the reader.
     pub fn render(&self, file: &str, text: &str) -> String {
-        self.diagnostic().render(file, text, Style::Plain)
+        self.message().render(file, text, Style::Plain)
     }
 }
 
@@ -276,7 +276,7 @@ impl Errors {
 
     /// The same in a style.
     pub fn render_in(&self, style: Style, file: &str, text: &str) -> String {
-        self.0.iter().map(|error| error.diagnostic().render(file, text, style)).collect::<Vec<_>>().join("\n")
+        self.0.iter().map(|error| error.message().render(file, text, style)).collect::<Vec<_>>().join("\n")
     }
 }
 

@@ -6,8 +6,8 @@
 pub mod ast;
 mod attributes;
 mod computation_order;
-pub mod diagnostic;
 mod error;
+pub mod error_message;
 mod expansion;
 mod export;
 mod grammar;

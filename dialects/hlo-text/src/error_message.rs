@@ -17,7 +17,7 @@ pub enum Style {
 
 /// A message, the places that it is about, and what may help.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Diagnostic {
+pub struct ErrorMessage {
     message: String,
     labels: Vec<(Location, String)>,
     help: Vec<String>,
@@ -26,10 +26,10 @@ pub struct Diagnostic {
 /// Columns of an excerpt; what is longer is cut round the place.
 const WIDTH: usize = 160;
 
-impl Diagnostic {
+impl ErrorMessage {
     /// An error.
     pub fn error(message: impl Into<String>) -> Self {
-        Diagnostic { message: message.into(), labels: Vec::new(), help: Vec::new() }
+        ErrorMessage { message: message.into(), labels: Vec::new(), help: Vec::new() }
     }
 
     /// With a place; the first one is what the message is about. `text` stands beside it and may be empty.
@@ -89,7 +89,7 @@ mod tests {
     fn shown(text: &str, place: &str) -> String {
         let at = text.find(place).expect("present");
         let location = SourceLines::new(text).location(at..at + place.len());
-        Diagnostic::error("not a permutation").label(&location, "transpose (C1)").render("m.hlo", text, Style::Plain)
+        ErrorMessage::error("not a permutation").label(&location, "transpose (C1)").render("m.hlo", text, Style::Plain)
     }
 
     #[test]
@@ -114,11 +114,8 @@ mod tests {
 
     #[test]
     fn colours_and_hints_are_asked_for() {
-        let diagnostic = Diagnostic::error("unknown").help("did you mean `known`?");
-        assert_eq!(
-            diagnostic.render("m.hlo", "", Style::Plain),
-            "error: unknown\n |\n = help: did you mean `known`?\n"
-        );
-        assert!(diagnostic.render("m.hlo", "", Style::Colored).contains('\u{1b}'));
+        let message = ErrorMessage::error("unknown").help("did you mean `known`?");
+        assert_eq!(message.render("m.hlo", "", Style::Plain), "error: unknown\n |\n = help: did you mean `known`?\n");
+        assert!(message.render("m.hlo", "", Style::Colored).contains('\u{1b}'));
     }
 }
