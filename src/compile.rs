@@ -29,7 +29,9 @@ impl Client {
         if needed > devices {
             return Err(Error::TooFewDevices { needed, devices });
         }
-        let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
+        // The lines of a program are no part of what it is kept under.
+        let cache = self.inner.cache.as_ref().filter(|_| options.debug_info.is_none());
+        let Some(cache) = cache else { return self.compile_module(&module, options) };
         let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
         if let Some(bytes) = cache.get(&key) {
             // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
@@ -81,7 +83,11 @@ impl Client {
         timings.optimize = code.timings.optimize;
         timings.emit = code.timings.emit;
 
-        let interface = Interface::read(&program)?;
+        let interface = lowering_affine::interface::read(program.as_operation())?;
+        let interface = interface.try_map_constants(|constant| match constant {
+            Literal::Array(array) => Ok(array),
+            other => Err(Error::Elided(other.shape().to_string())),
+        })?;
         let machine = Machine { triple: target.triple().to_string(), features: target.features().to_string() };
         let origin = Origin { machine, timings, is_from_cache: false };
         // SAFETY: the objects were compiled from this program, for the host.
