@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use hlo::graph::Module;
+use hlo::literal::Literal;
 use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
 use melior::Context;
 
 use crate::cache::Key;
 use crate::client::Client;
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
+use crate::executable::{CompileTimings, Executable, Machine, Origin};
 use crate::pipeline::{self, CompileOptions, CompilePipeline};
 use crate::source::Source;
 
