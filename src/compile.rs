@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use hlo::graph::Module;
+use hlo::literal::Literal;
 use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
 use melior::Context;
 
 use crate::cache::Key;
 use crate::client::Client;
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
+use crate::executable::{CompileTimings, Executable, Machine, Origin};
 use crate::pipeline::{self, CompileOptions, CompilePipeline};
 use crate::source::Source;
 
@@ -29,7 +30,9 @@ impl Client {
         if needed > devices {
             return Err(Error::TooFewDevices { needed, devices });
         }
-        let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
+        // The lines of a program are no part of what it is kept under.
+        let cache = self.inner.cache.as_ref().filter(|_| options.debug_info.is_none());
+        let Some(cache) = cache else { return self.compile_module(&module, options) };
         let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
         if let Some(bytes) = cache.get(&key) {
             // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
@@ -81,7 +84,11 @@ impl Client {
         timings.optimize = code.timings.optimize;
         timings.emit = code.timings.emit;
 
-        let interface = Interface::read(&program)?;
+        let interface = lowering_affine::interface::read(program.as_operation())?;
+        let interface = interface.try_map_constants(|constant| match constant {
+            Literal::Array(array) => Ok(array),
+            other => Err(Error::Elided(other.shape().to_string())),
+        })?;
         let machine = Machine { triple: target.triple().to_string(), features: target.features().to_string() };
         let origin = Origin { machine, timings, is_from_cache: false };
         // SAFETY: the objects were compiled from this program, for the host.

@@ -9,9 +9,7 @@ use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::ENTRY_SYMBOL;
 use hlo::cost::Cost;
-use hlo::devices::DeviceCount;
 use hlo::literal::ArrayLiteral;
-use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, ProgramShape};
 
 use crate::client::Client;
@@ -78,60 +76,7 @@ pub struct MemoryUse {
 }
 
 /// What running a program needs to know besides its code.
-#[derive(Clone, Debug)]
-pub(crate) struct Interface {
-    /// Shapes as the program declares them.
-    pub program_shape: ProgramShape,
-    /// Shapes of the parameters' leaves; tokens have none.
-    pub parameters: Vec<Option<ArrayShape>>,
-    /// Shapes of the results' leaves; tokens have none.
-    pub outputs: Vec<Option<Arc<ArrayShape>>>,
-    /// For each leaf of the results, the parameters' leaf whose memory it takes over.
-    pub aliases: Vec<Option<usize>>,
-    /// Bytes of temporary memory.
-    pub arena_size: usize,
-    /// Values that the code reads.
-    pub constants: Vec<ArrayLiteral>,
-    /// What a run costs.
-    pub cost: Cost,
-    /// Devices that the program is for.
-    pub devices: DeviceCount,
-    /// Whether these depend on one another.
-    pub communicates: bool,
-    /// The steps of its profile.
-    pub steps: Vec<ProfiledStep>,
-}
-
-#[cfg(feature = "compiler")]
-impl Interface {
-    /// The interface that `hlo-to-affine` noted on a module.
-    ///
-    /// # Errors
-    /// [`Error::Elided`] for a constant without a value, and [`Error::Dialect`] for a module without an interface.
-    pub(crate) fn read(module: &melior::ir::Module<'_>) -> Result<Self, Error> {
-        let interface = lowering_affine::interface::Interface::read(module.as_operation())?;
-        let mut constants = Vec::with_capacity(interface.constants.len());
-        for literal in interface.constants {
-            match literal {
-                hlo::literal::Literal::Array(array) => constants.push(array),
-                other => return Err(Error::Elided(other.shape().to_string())),
-            }
-        }
-        let without_layout = |shape: ArrayShape| Arc::new(ArrayShape { layout: None, ..shape });
-        Ok(Interface {
-            program_shape: interface.program_shape,
-            parameters: interface.parameters,
-            outputs: interface.outputs.into_iter().map(|shape| shape.map(without_layout)).collect(),
-            aliases: interface.aliases,
-            arena_size: interface.arena_size,
-            constants,
-            cost: interface.cost,
-            devices: interface.devices,
-            communicates: interface.communicates,
-            steps: interface.steps,
-        })
-    }
-}
+pub(crate) type Interface = hlo::interface::Interface<ArrayLiteral>;
 
 /// The compiled program: takes the table of buffer addresses.
 pub(crate) type EntryFunction = unsafe extern "C" fn(*const *mut c_void);

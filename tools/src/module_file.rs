@@ -58,6 +58,11 @@ impl SourceText {
         Ok(SourceText { path: path.to_path_buf(), text: text.into() })
     }
 
+    /// The path from the root of the file system, for those who look for the file later.
+    pub fn full_path(&self) -> PathBuf {
+        self.path.canonicalize().unwrap_or_else(|_| self.path.clone())
+    }
+
     /// Whether this is MLIR text: by its file name, or by how it begins.
     pub fn is_mlir(&self) -> bool {
         const BEGINNINGS: [&str; 10] = [

@@ -18,7 +18,7 @@ use mlir_ext::control::AffineConditions;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
-use crate::mapping::Mappings;
+use crate::mapping::{self, Mappings};
 use crate::memory::{ArrayRef, array_type};
 use crate::program::is_free;
 use crate::scope::Binding;
@@ -74,7 +74,7 @@ pub fn lower_kernels<'c>(
     // Functions that kernels call stand beside them, in the GPU's module.
     let kernels = builder.module_region(|builder| {
         for instruction in entry.instructions.iter().filter(|instruction| instruction.kind == OpKind::Fusion) {
-            for mapping in mappings.get(&std::ptr::from_ref(instruction)).into_iter().flatten() {
+            for mapping in mapping::of(mappings, instruction)? {
                 launches.push(emit_kernel(builder, entry, instruction, mapping)?);
             }
         }

@@ -5,6 +5,7 @@
 //! end with a vector that overlaps the one before it (or, where the kernel writes over what it reads, with single elements).
 //! Reductions along consecutive elements vectorise inside instead.
 
+use hlo::devices::DeviceCount;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
@@ -22,12 +23,13 @@ use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
 
 use crate::error::LoweringError;
-use crate::mapping::{self, invalid, mapped_sizes, roots};
+use crate::mapping::{self, has_elements, invalid, mapped_sizes, roots};
 use crate::matmul;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, lowering_of, overlap, single_instruction};
 use crate::scan::Scan;
 use crate::scope::Scope;
+use crate::to_affine::devices_together;
 use crate::trace::{Trace, merged_dimensions, split_merged, trace};
 use crate::walk::concatenated;
 
@@ -60,13 +62,19 @@ pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: Custom
     let function = dialect::entry_function(module)?;
     let rewriter = Rewriter::new(function);
     let context = rewriter.context();
-    let calls = CallOptions { custom_calls, devices: dialect::device_count(module) };
+    let devices = match dialect::device_count(module) {
+        DeviceCount::ONE => DeviceCount::ONE,
+        _ => {
+            devices_together(module, &dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation)
+        }
+    };
+    let calls = CallOptions { custom_calls, devices };
     mapping::write(&rewriter, function, &|operation, computation, instruction| {
         check_instruction(computation, instruction, calls)?;
         if lowering_of(instruction) != Lowering::Kernel {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        choose(context, computation, instruction, is_in_place(operation)?, target)
+        choose(context, computation, instruction, is_in_place(operation)?, target).map(Some)
     })
 }
 
@@ -108,16 +116,10 @@ fn choose<'c>(
     in_place: bool,
     target: CpuTarget,
 ) -> Result<Vec<WorkMapping<'c>>> {
-    let no_elements = || {
-        instruction.shape.leaves().into_iter().find_map(Shape::as_array).is_none_or(|first| first.element_count() == 0)
-    };
-    if no_elements() {
+    if !has_elements(computation, instruction)? {
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    if sizes.contains(&0) {
-        return Ok(Vec::new());
-    }
     if instruction.kind == OpKind::Scatter {
         return Ok(vec![whole(context, &[], sizes, 1)]);
     }

@@ -11,7 +11,7 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::error::LoweringError;
 use crate::gpu::check_supported;
-use crate::mapping::{self, mapped_sizes};
+use crate::mapping::{self, has_elements, mapped_sizes};
 use crate::trace::split_merged;
 
 /// Threads of a block.
@@ -28,7 +28,7 @@ pub fn run(module: OperationRef<'_, '_>) -> Result<u64, LoweringError> {
     mapping::write(&rewriter, function, &|_, computation, instruction| choose(context, computation, instruction))
 }
 
-/// How the work of an instruction's kernel is divided; nothing for what needs no code.
+/// How the work of an instruction's kernel is divided; `None` for what is no kernel.
 ///
 /// # Errors
 /// [`LoweringError::Unsupported`] for everything but elementwise, broadcast, reshape and transpose fusions.
@@ -36,20 +36,20 @@ fn choose<'c>(
     context: &'c Context,
     computation: &Computation,
     instruction: &Instruction,
-) -> Result<Vec<WorkMapping<'c>>, LoweringError> {
+) -> Result<Option<Vec<WorkMapping<'c>>>, LoweringError> {
     check_supported(instruction)?;
     if instruction.kind != OpKind::Fusion {
-        return Ok(Vec::new());
+        return Ok(None);
+    }
+    if !has_elements(computation, instruction)? {
+        return Ok(Some(Vec::new()));
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    if sizes.contains(&0) {
-        return Ok(Vec::new());
-    }
     let index = split_merged(Expr::dim(context, 0), sizes);
-    Ok(vec![WorkMapping {
+    Ok(Some(vec![WorkMapping {
         map: IndexingMap::from_sizes(context, &[sizes.iter().product()], &[], index),
         dimensions: vec![WorkDimension { kind: WorkKind::Threads, tile: BLOCK_SIZE, ..WorkDimension::sequential() }],
         inner_lanes: 1,
         overlap: false,
-    }])
+    }]))
 }

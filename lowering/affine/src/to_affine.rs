@@ -10,9 +10,8 @@ use mlir_ext::{attributes, modules, operations};
 use passes::assign_buffers::read_assignment;
 
 use crate::error::LoweringError;
-use crate::interface::Interface;
-use crate::mapping;
-use crate::program::{LoopOptions, lower_program};
+use crate::program::{CallOptions, LoopOptions, lower_program};
+use crate::{interface, mapping};
 
 /// The one attribute of the HLO program's module that the lowered one keeps.
 const NAME: &str = "sym_name";
@@ -36,14 +35,11 @@ pub fn run(
         None => entry.program_shape(),
     };
     let devices = dialect::device_count(module);
-    let communicates = communicate(&entry, devices);
-    let mut options = options;
-    if communicates {
-        options.calls.devices = devices;
-    }
+    let together = devices_together(module, &entry);
+    let options = LoopOptions { calls: CallOptions { devices: together, ..options.calls }, ..options };
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let (lowered, steps) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
-    let interface = Interface::new(declared, &entry, &assignment, devices, communicates, steps)
+    let interface = interface::of(declared, &entry, &assignment, devices, together.total() > 1, steps)
         .map_err(|error| LoweringError::bug(error.to_string()))?;
 
     let name = operations::attribute(&module, NAME);
@@ -53,9 +49,15 @@ pub fn run(
     if let Some(name) = name {
         rewriter.set_attribute(module, NAME, name);
     }
-    interface.write(&rewriter)?;
+    interface::write(&interface, &rewriter)?;
     statistics.add("functions", functions);
     Ok(())
+}
+
+/// The devices that run a program together: those of its header, or one where no instruction depends on another device.
+pub(crate) fn devices_together(module: OperationRef<'_, '_>, entry: &Computation) -> DeviceCount {
+    let devices = dialect::device_count(module);
+    if communicate(entry, devices) { devices } else { DeviceCount::ONE }
 }
 
 /// Whether an instruction of a computation, or of one nested in it, gives other devices other values.

@@ -7,13 +7,11 @@
 use melior::Context;
 use melior::ir::attribute::StringAttribute;
 use melior::ir::{Attribute, Location};
+use mlir_ext::locations::PROGRAM_TEXT;
 use mlir_ext::{attributes, locations, operations};
 
 use crate::graph::{Instruction, SourceTables, TextPosition};
 use crate::metadata::{METADATA, source_position};
-
-/// File name of text positions.
-const TEXT_FILE: &str = "hlo";
 
 /// Location of an instruction: its name, where it is in its text, and what its metadata says.
 pub fn instruction_location<'c>(
@@ -34,7 +32,7 @@ pub(super) fn location_of<'c>(
 ) -> Location<'c> {
     let unknown = Location::unknown(context);
     let position =
-        position.map(|position| Location::new(context, TEXT_FILE, position.line as usize, position.column as usize));
+        position.map(|position| Location::new(context, PROGRAM_TEXT, position.line as usize, position.column as usize));
     let inner = match metadata {
         None => position.unwrap_or(unknown),
         Some(metadata) => {
@@ -84,7 +82,7 @@ pub(super) fn origin_of(location: Location<'_>) -> Origin<'_> {
         name,
         metadata: metadata.and_then(attributes::string),
         position: position
-            .filter(|(file, ..)| *file == TEXT_FILE)
+            .filter(|(file, ..)| *file == PROGRAM_TEXT)
             .map(|(_, line, column)| TextPosition { line, column }),
     }
 }
