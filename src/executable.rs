@@ -15,6 +15,7 @@ use hlo::shape::{ArrayShape, ProgramShape};
 use crate::client::Client;
 use crate::error::Error;
 use crate::execution::FrameMemory;
+use crate::pending::Queue;
 
 /// Time that each phase of a compilation took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -96,6 +97,8 @@ pub(crate) struct ExecutableInner {
     pub(crate) objects: Vec<Vec<u8>>,
     /// Memory of earlier calls, for later ones.
     pub(crate) frames: Mutex<Vec<FrameMemory>>,
+    /// Calls that run while their callers go on.
+    pub(crate) queue: Queue,
     pub(crate) machine: Machine,
     /// By device.
     pub(crate) states: Vec<ProgramState>,
@@ -156,6 +159,7 @@ impl Executable {
             interface,
             objects,
             frames,
+            queue: Queue::default(),
             states,
             machine,
             timings,

@@ -11,6 +11,7 @@ mod profile;
 mod running;
 mod saved;
 mod steady_state;
+mod stress;
 
 use std::sync::LazyLock;
 

@@ -229,11 +229,16 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     if let Some(limit) = options.bisect_limit {
         plan.limit(limit);
     }
-    let is_users = input.phase > Phase::Input || chooses_passes_of_mlir(options);
-    let failed = |error: halo::Error| match (error, &graph) {
-        (halo::Error::Pass(error @ PipelineError::Failed { .. }), _) if is_users => ToolError::UserPipeline(error),
-        (error, Some(graph)) => ToolError::compiled(source_text, graph, error),
-        (error, None) => error.into(),
+    let is_users = input.phase > Phase::Input || options.from.is_some() || chooses_passes_of_mlir(options);
+    // On IR or with a pipeline that the user wrote, what MLIR and LLVM refuse is no mistake of halo's.
+    let of_user = |error: halo::Error| match error {
+        halo::Error::Pass(error @ PipelineError::Failed { .. }) if is_users => ToolError::UserPipeline(error),
+        halo::Error::CodeGeneration(error) if is_users => ToolError::Execution(error.to_string()),
+        error => error.into(),
+    };
+    let failed = |error: halo::Error| match &graph {
+        Some(graph) => of_user(error).map_compiled(|error| ToolError::compiled(source_text, graph, error)),
+        None => of_user(error),
     };
     if options.output.phase() > Phase::Input
         && let Some(graph) = &graph
@@ -249,7 +254,7 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let sources = graph.as_ref().map(|graph| graph.sources.clone()).unwrap_or_default();
     // What no pass changed is shown as it was read.
     input.graph = graph.filter(|_| plan.passes.steps.is_empty());
-    show(input, &plan.target, options, &decisions, &sources)
+    show(input, &plan.target, options, &decisions, &sources).map_err(|error| error.map_compiled(of_user))
 }
 
 /// Why two instructions are, or are not, computed in one fusion.
@@ -312,6 +317,12 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
             return Err(ToolError::Usage("the file says which passes remain; --compile-from cannot change it".into()));
         }
         (Some(remaining), None) => cut(remaining, &compile, wanted),
+        (None, Some(from)) if from >= Phase::Affine && input.phase == Phase::Input => {
+            return Err(ToolError::Usage(format!(
+                "the program has operations of the hlo dialect: it is in no phase from `{}` on, so not in `{from}`",
+                Phase::Affine
+            )));
+        }
         (None, from) => {
             let mut from = from.unwrap_or(input.phase);
             // What the passes asked for lower is not lowered again.

@@ -16,6 +16,8 @@ pub const DIFFERS: u8 = 1;
 pub const INVALID: u8 = 2;
 /// Exit status of a bug in halo.
 pub const BUG: u8 = 3;
+/// Exit status when the user interrupts it: what a shell shows of a program that Ctrl-C ended.
+pub const INTERRUPTED: u8 = 130;
 /// Exit status when nobody reads the output: what a shell shows of a program that a closed pipe ended.
 pub const CLOSED_OUTPUT: u8 = 141;
 

@@ -13,7 +13,7 @@ use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
 use tools::pass_run::PassTrace;
-use tools::{outer_boundary, reduce, verify_diagnostics};
+use tools::{interrupt, outer_boundary, reduce, verify_diagnostics};
 
 /// Runs passes on a program and shows it at any stage of compilation.
 ///
@@ -146,6 +146,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    interrupt::end_with_a_message();
     outer_boundary::run(|| work(&options))
 }
 
