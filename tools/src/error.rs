@@ -103,7 +103,7 @@ impl ToolError {
         let at = |source_text: &SourceText, position: TextPosition, message: String| {
             let at = SourceLines::new(&source_text.text).word_at(position);
             let file = source_text.path.display().to_string();
-            ErrorMessage::error(message).label(&at, "").render(&file, &source_text.text, style)
+            ErrorMessage::new(message).label(&at, "").render(&file, &source_text.text, style)
         };
         match self {
             ToolError::Program { source_text, errors } => {

@@ -218,7 +218,7 @@ impl Error {
 
     /// The message with its places and what may help.
     pub fn message(&self) -> ErrorMessage {
-        let message = ErrorMessage::error(self.to_string()).label(self.location(), self.label());
+        let message = ErrorMessage::new(self.to_string()).label(self.location(), self.label());
         let message = match self {
             Error::Duplicate { first, .. } => message.label(first, "first defined here"),
             Error::Undefined { later: Some(later), .. } => message.label(later, "defined here"),

@@ -28,7 +28,7 @@ const WIDTH: usize = 160;
 
 impl ErrorMessage {
     /// An error.
-    pub fn error(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         ErrorMessage { message: message.into(), labels: Vec::new(), help: Vec::new() }
     }
 
@@ -89,7 +89,7 @@ mod tests {
     fn shown(text: &str, place: &str) -> String {
         let at = text.find(place).expect("present");
         let location = SourceLines::new(text).location(at..at + place.len());
-        ErrorMessage::error("not a permutation").label(&location, "transpose (C1)").render("m.hlo", text, Style::Plain)
+        ErrorMessage::new("not a permutation").label(&location, "transpose (C1)").render("m.hlo", text, Style::Plain)
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn colours_and_hints_are_asked_for() {
-        let message = ErrorMessage::error("unknown").help("did you mean `known`?");
+        let message = ErrorMessage::new("unknown").help("did you mean `known`?");
         assert_eq!(message.render("m.hlo", "", Style::Plain), "error: unknown\n |\n = help: did you mean `known`?\n");
         assert!(message.render("m.hlo", "", Style::Colored).contains('\u{1b}'));
     }

@@ -6,6 +6,7 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
 use indexing::{Expr, Interval};
 use melior::Context;
@@ -17,6 +18,7 @@ use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
+use crate::selection::selects_positions;
 use crate::trace::{merged_dimensions, split_merged, trace};
 use crate::walk::{Visitor, substitute};
 
@@ -55,6 +57,15 @@ const UNROLLED_ITERATIONS: i64 = 8;
 
 /// Instructions that the iterations of such a loop have together, at most.
 const UNROLLED_INSTRUCTIONS: i64 = 64;
+
+/// The dimension that a reduce goes along, if it is one.
+fn reduced_dimension(reduce: &Instruction) -> Option<usize> {
+    let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+    match dimensions[..] {
+        [dimension] => Some(dimension as usize),
+        _ => None,
+    }
+}
 
 /// One loop over values that are combined.
 struct CombineLoop {
@@ -104,18 +115,27 @@ impl<'a, 'c> Elemental<'a, 'c> {
             1 => combiner::recognise(&instruction.computations[0]),
             _ => None,
         };
-        let (loops, is_consecutive) = self.combine_loops(instruction, index, &sizes)?;
+        let (loops, is_near) = self.combine_loops(instruction, index, &sizes)?;
         let lanes = self.vector_lanes;
         let last = loops.last().map_or(0, |l| l.extent);
         if let Some(combiner) = combiner
             && self.scope.lanes().is_none()
-            && is_consecutive
+            && is_near
             && last >= i64::from(lanes)
             && lanes > 1
         {
             let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
             let value = combiner.combine(self.builder, &value, &initial[0]);
             return Ok(vec![combiner.finish(self.builder, &value)]);
+        }
+        if let [row] = &loops[..]
+            && self.scope.lanes().is_none()
+            && is_near
+            && last >= i64::from(lanes)
+            && lanes > 1
+            && selects_positions(self.computation, instruction, reduced_dimension(instruction))
+        {
+            return self.select_along_row(instruction, index, (row.extent, &row.sizes), &initial, lanes);
         }
         let (start, combiner) = match &combiner {
             // Wider accumulators than the element type, where the combiner has them.
@@ -138,7 +158,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// The loops over the range variables, neighbours merged where addresses allow, and whether the last one
-    /// walks consecutive elements.
+    /// walks elements that are next to each other, or nearly.
     fn combine_loops(
         &self,
         instruction: &Instruction,
@@ -162,11 +182,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 sizes: sizes[first..last].to_vec(),
             })
             .collect();
-        let is_consecutive = symbols.last().and_then(|expr| expr.as_variable()).is_some_and(|last| {
-            let (consecutive, _, other) = found.accesses_along(&scope, last);
-            consecutive > 0 && other == 0
-        });
-        Ok((loops, is_consecutive))
+        let is_near = symbols
+            .last()
+            .and_then(|expr| expr.as_variable())
+            .is_some_and(|last| found.accesses_along(&scope, last).is_near());
+        Ok((loops, is_near))
     }
 
     /// Nested loops over all but the last combine loop; `innermost` gets the values of the outer ones.

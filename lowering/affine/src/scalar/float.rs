@@ -13,11 +13,6 @@ pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Valu
     builder.select(builder.ori(is_zero, is_nan), value, one)
 }
 
-/// Exact remainder of the truncated quotient, with the sign of the dividend: C's `fmod`.
-pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
-    builder.value("arith.remf", operands, operands[0].r#type(), &[])
-}
-
 /// Whether the value is neither infinite nor NaN, as `i1`.
 pub(super) fn is_finite<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Value<'c> {
     builder.cmpf(Olt, builder.absf(value), builder.float_like(value, f64::INFINITY))
