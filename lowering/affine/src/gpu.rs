@@ -20,7 +20,7 @@ use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
 use crate::mapping::{self, Mappings};
 use crate::memory::{ArrayRef, array_type};
-use crate::program::is_free;
+use crate::program::{check_elements, is_free};
 use crate::scope::Binding;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -118,7 +118,7 @@ pub(crate) fn check_supported(instruction: &Instruction) -> Result<()> {
             return unsupported(inner, "no GPU code yet");
         }
     }
-    Ok(())
+    check_elements(instruction, "cuda")
 }
 
 fn emit_kernel<'c>(
