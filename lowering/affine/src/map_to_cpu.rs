@@ -53,7 +53,7 @@ const MANY_ROWS: i64 = 8;
 const MOST_INSTRUCTIONS: usize = 128;
 
 /// Elementwise operations up to which the registers hold these vectors.
-const FEW_OPERATIONS: usize = 8;
+const FEW_OPERATIONS: usize = 3;
 
 /// Element operations below which a kernel stays on the calling thread.
 const PARALLEL_COST: i64 = 400_000;

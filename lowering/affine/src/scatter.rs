@@ -47,7 +47,7 @@ pub fn emit_scatter<'c>(
         && !input_batching_dims.contains(&last);
     // Rows shorter than a vector take a shorter one.
     let row = match updates.last() {
-        Some(&size) if has_rows => size,
+        Some(&row) if has_rows => row,
         _ => 1,
     };
     let mut lanes = lanes.max(1);
