@@ -100,11 +100,40 @@ fn is_raw_form(element_type: ElementType, character: TypeChar) -> bool {
     }
 }
 
-fn read_array(mut reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral, String> {
-    let header = NpyHeader::from_reader(&mut reader).map_err(|error| match error.kind() {
+/// Brackets of a header that nest: those of a dictionary with a tuple, and of structured types, which are refused later.
+const DEEPEST_HEADER: usize = 8;
+
+/// Reads the header. The library's parser takes a time that is exponential in the depth of brackets, so that is limited first.
+fn read_header(reader: &mut impl Read) -> Result<NpyHeader, String> {
+    let fault = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => "not a npy file: it ends within the header".to_string(),
         _ => format!("not a npy file: {error}"),
-    })?;
+    };
+    let mut start = Vec::new();
+    // Magic, version and the length of the header in 2 bytes, from version 2 on in 4.
+    reader.by_ref().take(10).read_to_end(&mut start).map_err(fault)?;
+    if start.get(6).is_some_and(|&version| version > 1) {
+        reader.by_ref().take(2).read_to_end(&mut start).map_err(fault)?;
+    }
+    let length =
+        start.get(8..).unwrap_or_default().iter().rev().fold(0u64, |length, &byte| length << 8 | u64::from(byte));
+    reader.by_ref().take(length).read_to_end(&mut start).map_err(fault)?;
+    let mut depth = 0usize;
+    for byte in start.iter().skip(10) {
+        match byte {
+            b'{' | b'(' | b'[' => depth += 1,
+            b'}' | b')' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST_HEADER {
+            return Err("not a npy file: brackets of its header nest too deep".to_string());
+        }
+    }
+    NpyHeader::from_reader(&start[..]).map_err(fault)
+}
+
+fn read_array(mut reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral, String> {
+    let header = read_header(&mut reader)?;
     let wanted = ArrayShape { layout: None, ..shape.clone() };
     let dtype = header.dtype();
     let DType::Plain(plain) = &dtype else {
@@ -297,5 +326,15 @@ mod tests {
         );
         assert!(error(b"junk".to_vec()).starts_with("not a npy file"));
         assert!(error(file("{'descr': 3}", &[])).starts_with("not a npy file"));
+    }
+
+    /// Found by fuzzing: 60 brackets took longer than anybody waits.
+    #[test]
+    fn a_header_of_nested_brackets_is_refused_at_once() {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend([1, 0, 100, 0]);
+        bytes.extend("{'descr':".bytes().chain(std::iter::repeat_n(b'{', 91)));
+        let error = read_from(&bytes[..], &ArrayShape::new(ElementType::F32, [2])).unwrap_err();
+        assert_eq!(error, "not a npy file: brackets of its header nest too deep");
     }
 }
