@@ -194,3 +194,17 @@ fn processes_share_a_cache() {
     assert_eq!(kept, 5, "one file for each program");
     fs::remove_dir_all(cache.directory()).unwrap();
 }
+
+#[test]
+fn code_has_the_lines_of_its_program_where_they_are_asked_for() {
+    let text = "HloModule m\nENTRY e {\n  i = f32[1000] iota(), iota_dimension=0\n  ROOT c = f32[1000] cosine(i)\n}";
+    let client = Client::with_threads(1).unwrap();
+    let compile = |debug_info| {
+        let program = client.compile(text, &CompileOptions { debug_info, ..CompileOptions::default() }).unwrap();
+        let has_lines = program.serialize().windows(12).any(|bytes| bytes == b".debug_line\0");
+        (has_lines, program.execute(()).unwrap())
+    };
+    let (has_lines, result) = compile(Some("m.hlo".into()));
+    assert!(has_lines);
+    assert_eq!(compile(None), (false, result));
+}

@@ -11,6 +11,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::concatenate::ConcatenateAttributes;
 use hlo::ops::iota::IotaAttributes;
+use hlo::ops::{FusionRole, definition};
 use indexing::{Constraint, Expr, Interval};
 use melior::Context;
 
@@ -141,12 +142,6 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
                 let position = position.ok_or_else(|| LoweringError::bug("an iota without its dimension"))?;
                 one(self.number(index, *position, result_shape(instruction)?.element_type)?)
             }
-            OpKind::Broadcast
-            | OpKind::Reshape
-            | OpKind::Transpose
-            | OpKind::Reverse
-            | OpKind::Slice
-            | OpKind::Copy => one(self.operand_at(instruction, 0, index)?),
             OpKind::Pad => self.pad(instruction, index),
             OpKind::Concatenate => {
                 let parts = self.parts(id, instruction)?;
@@ -156,6 +151,7 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
             OpKind::Reduce | OpKind::ReduceWindow | OpKind::Dot | OpKind::Convolution => {
                 self.combine(id, instruction, index)
             }
+            kind if definition(kind).fusion == FusionRole::View => one(self.operand_at(instruction, 0, index)?),
             _ => {
                 // At the same index, scalars at none.
                 let mut operands = Vec::with_capacity(instruction.operands.len());

@@ -11,7 +11,7 @@ use super::{movement, reductions, sized, structured};
 type Operation = fn(&mut Body, &mut Generator) -> Option<Value>;
 
 /// The operations, those of real programs more than once.
-const OPERATIONS: [Operation; 42] = [
+const OPERATIONS: &[Operation] = &[
     unary,
     unary,
     smooth,
@@ -58,7 +58,7 @@ const OPERATIONS: [Operation; 42] = [
 
 /// Adds a random operation.
 pub(super) fn random(body: &mut Body, generator: &mut Generator) -> Option<Value> {
-    let operation = *generator.choose(&OPERATIONS);
+    let operation = *generator.choose(OPERATIONS);
     operation(body, generator)
 }
 
