@@ -3,6 +3,7 @@
 //! The lanes of a vector are consecutive in memory, all alike (then one element is loaded, and broadcast where it is
 //! needed), at constant distances from each other, or anywhere: a gather.
 
+use hlo::element_type::ElementType;
 use indexing::{Expr, ExprKind, Operator};
 use mlir_ext::builder::Value;
 
@@ -181,17 +182,29 @@ impl<'c> Elemental<'_, 'c> {
         }
     }
 
-    /// Stores one element or a vector of elements at an index whose last variable is the lane, if any.
+    /// Stores one element or a vector of elements, without its skipped lanes, at an index that the lane is a variable of,
+    /// if there are lanes.
     pub fn store(&self, array: &ArrayRef<'c>, index: &[Expr<'c>], value: &RegisterValue<'c>) -> Result<()> {
         let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let value = scalar::splat(self.builder, value, self.scope.lanes());
-        match (self.scope.lanes(), self.scope.lane_access(address)) {
-            (None, _) | (Some(_), LaneAccess::Strided(1)) => {
+        match (self.scope.lanes(), self.scope.lane_access(address), self.skipped_lanes) {
+            (None, ..) | (Some(_), LaneAccess::Strided(1), 0) => {
                 let (memref, place) = self.place(array, index, address, value.lanes.is_some())?;
                 self.store_place(memref, &place, &value);
             }
-            (Some(lanes), _) => {
-                for lane in 0..lanes {
+            // Not integers: LLVM makes of a masked store of one lane of a truncated vector a store of the wide element.
+            (Some(lanes), LaneAccess::Strided(1), skipped)
+                if matches!(array.element_type, ElementType::F32 | ElementType::F64) =>
+            {
+                let builder = self.builder;
+                let position = self.scope.emit(builder, self.scope.at_lane(address, 0))?;
+                let skipped = builder.constant_mask(lanes, i64::from(skipped));
+                let mask = builder.xori(skipped, builder.integer_like(skipped, 1));
+                let stored = scalar::to_memory(builder, &value);
+                builder.effect("vector.maskedstore", &[array.flat(builder), position, mask, stored], &[]);
+            }
+            (Some(lanes), _, skipped) => {
+                for lane in skipped..lanes {
                     let element = scalar::registers::extract(self.builder, &value, lane);
                     let (memref, place) = self.flat_place(array, self.scope.at_lane(address, lane))?;
                     self.store_place(memref, &place, &element);
@@ -215,7 +228,7 @@ impl<'c> Elemental<'_, 'c> {
         let follows = |(&address, number): (&Expr<'c>, i64)| self.scope.simplify(addresses[0] + number) == address;
         let alternate = self.scope.lane_access(addresses[0]) == LaneAccess::Strided(count)
             && addresses.iter().zip(0..).all(follows);
-        let lanes = self.scope.lanes().filter(|_| alternate && array.parts() == 1);
+        let lanes = self.scope.lanes().filter(|_| alternate && array.parts() == 1 && self.skipped_lanes == 0);
         let Some(lanes) = lanes else {
             return indices.iter().zip(values).try_for_each(|(index, value)| self.store(array, index, value));
         };

@@ -41,6 +41,8 @@ pub struct Elemental<'a, 'c> {
     pub scope: Scope<'c>,
     /// Lanes that a reduction may use for vectors of its own.
     pub vector_lanes: u32,
+    /// Lanes at the beginning of vectors that are not stored.
+    pub(crate) skipped_lanes: u32,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<Parts>>,
@@ -60,6 +62,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             inputs,
             scope: Scope::new(builder.context()),
             vector_lanes,
+            skipped_lanes: 0,
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
             concatenates: HashMap::new(),

@@ -234,14 +234,19 @@ impl<'m, 'c> Work<'m, 'c> {
             vector(emitter, number * width + piece.lower).map(|()| Vec::new())
         })?;
         if rest > 0 {
-            let tail = Interval::new(piece.lower + count * width, piece.upper);
-            let lower = [emitter.scope.constant(tail.lower)];
-            let mut upper = vec![emitter.scope.constant(tail.upper + 1)];
+            // The last vector ends with the row; what it shares with the one before it has been stored.
+            let mut last = |emitter: &mut Elemental<'a, 'c>| {
+                emitter.skipped_lanes = lanes - rest as u32;
+                let start = emitter.scope.constant(piece.upper + 1 - width);
+                let result = vector(emitter, start);
+                emitter.skipped_lanes = 0;
+                result.map(|()| Vec::new())
+            };
+            let Some((_, end)) = range else { return last(emitter).map(|_| ()) };
             // Nothing, unless iteration `count` is in the range.
-            upper.extend(range.map(|(_, end)| (end - count) * width + tail.lower));
-            emitter.loop_between(&lower, &upper, 1, tail, Vec::new(), &mut |emitter, position, _| {
-                self.each_item(emitter, &[outer, &[position]].concat(), body).map(|()| Vec::new())
-            })?;
+            let (lower, upper) = ([emitter.scope.constant(count)], [emitter.scope.constant(count + 1), end]);
+            let number = Interval::new(count, count);
+            emitter.loop_between(&lower, &upper, 1, number, Vec::new(), &mut |emitter, _, _| last(emitter))?;
         }
         Ok(())
     }

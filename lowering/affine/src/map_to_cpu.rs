@@ -2,8 +2,8 @@
 //!
 //! From the trace of a fusion's outputs it is chosen which dimensions become one loop, where loops are cut so that pads and
 //! concatenations need no tests, and which loop takes a vector a step: the innermost one, or, where that is shorter than a
-//! vector, one around it. Rows that do not divide into vectors end with a vector that overlaps the one before it (or, where
-//! the kernel writes over what it reads, with single elements). Reductions along long rows vectorise inside instead.
+//! vector, one around it. Rows that do not divide into vectors end with a vector that overlaps the one before it (and, where
+//! the kernel writes over what it reads, stores only its own lanes). Reductions along long rows vectorise inside instead.
 
 use hlo::devices::DeviceCount;
 use hlo::dialect;

@@ -85,7 +85,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let elements = |emitter: &mut Self, position: Expr<'c>| -> Result<Vec<RegisterValue<'c>>> {
             let ranges = split_merged(position, sizes);
             let index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
-            operands.iter().map(|&operand| Ok(emitter.evaluate(operand, &index)?)).collect()
+            operands.iter().map(|&operand| emitter.evaluate(operand, &index)).collect()
         };
         let vector = |emitter: &mut Self, position: Expr<'c>| {
             emitter.nested(|emitter| {
