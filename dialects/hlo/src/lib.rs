@@ -25,6 +25,7 @@ pub mod float_format;
 pub mod graph;
 #[cfg(feature = "mlir")]
 pub mod indexing_maps;
+pub mod launch_plan;
 pub mod literal;
 pub mod literal_text;
 #[cfg(feature = "mlir")]

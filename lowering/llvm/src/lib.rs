@@ -22,6 +22,7 @@
 pub mod code;
 pub mod code_generation;
 pub mod cpu;
+pub mod emulation;
 mod error;
 mod libdevice;
 mod llvm_module;

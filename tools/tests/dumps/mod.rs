@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use libtest_mimic::{Failed, Trial};
 use lowering_llvm::Target;
 use mlir_ext::pass::{self, Anchor, PassDefinition};
-use tools::emit::{self, EmitOptions, Output, Platform, Stage};
+use tools::emit::{self, CodePlatform, EmitOptions, Output, Stage};
 use tools::module_file::SourceText;
 use tools::outer_boundary;
 
@@ -46,7 +46,7 @@ fn check(path: &Path) -> Result<(), String> {
 }
 
 fn check_program(text: &SourceText, folder: &Path) -> Result<(), String> {
-    let mut options = EmitOptions::new(Stage::Obj, Platform::Cpu, Target::host());
+    let mut options = EmitOptions::new(Stage::Obj, CodePlatform::Cpu, Target::host());
     options.target = None;
     options.trace.dump = Some(folder.to_path_buf());
     let expected = match emit::emit(text, &options) {
@@ -81,7 +81,7 @@ fn a_panic_is_a_bug() -> Result<(), String> {
         body: Box::new(|_, _, _| panic!("no way on")),
     }]);
     let text = SourceText { path: "m.hlo".into(), text: "HloModule m\nENTRY e { ROOT a = f32[] parameter(0) }".into() };
-    let mut options = EmitOptions::new(Stage::Hlo, Platform::Cpu, Target::host());
+    let mut options = EmitOptions::new(Stage::Hlo, CodePlatform::Cpu, Target::host());
     options.output = Output::Program;
     options.passes = "test-panic".into();
     match emit::emit(&text, &options) {

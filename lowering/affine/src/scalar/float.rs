@@ -4,6 +4,8 @@ use hlo::element_type::ElementType;
 use mlir_ext::arith::CmpfPredicate::{Oeq, Olt, Uno};
 use mlir_ext::builder::{OpBuilder, Value};
 
+use super::transcendental::math;
+
 /// -1, -0, 0 or 1; NaN of NaN.
 pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let value = operands[0];
@@ -15,7 +17,7 @@ pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Valu
 
 /// Exact remainder of the truncated quotient, with the sign of the dividend: C's `fmod`.
 pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
-    builder.value("arith.remf", operands, operands[0].r#type(), &[])
+    math(builder).remainder(operands[0], operands[1])
 }
 
 /// Whether the value is neither infinite nor NaN, as `i1`.
