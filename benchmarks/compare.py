@@ -5,6 +5,7 @@ so that a slow spell of the machine meets both. The run time is the median of al
 halo's: above 1 halo is faster.
 """
 import argparse
+import hashlib
 import json
 import os
 import pathlib
@@ -75,6 +76,20 @@ def find_programs(folder, patterns):
             yield name, path, spec
 
 
+def written_programs():
+    """The folder of the programs of `programs/`, which are written once for each state of that folder."""
+    sources = sorted((HERE / "programs").glob("*.py"))
+    state = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
+    folder = cache / "halo" / f"programs-{state}"
+    if not (folder / "complete").exists():
+        print(f"writing programs into {folder}", file=sys.stderr, flush=True)
+        environment = os.environ | {"JAX_PLATFORMS": "cpu"}
+        subprocess.run([sys.executable, str(HERE / "programs"), str(folder)], env=environment, check=True)
+        (folder / "complete").touch()
+    return folder
+
+
 def number(value):
     return f"{value:.1f}" if value >= 100 else f"{value:.2f}" if value >= 1 else f"{value:.4f}"
 
@@ -126,6 +141,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each compiler (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.3, metavar="S", help="length of a turn (default: 0.3)")
     parser.add_argument("--micro", action="store_true", help="programs of one operation each, instead of models")
+    parser.add_argument("--programs", action="store_true",
+                        help="small programs of many kinds, which JAX writes on the first call, instead of models")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results to FILE")
     parser.add_argument("--from-json", type=pathlib.Path, metavar="FILE",
                         help="measure nothing: show the results that --json wrote")
@@ -135,7 +152,9 @@ def main():
                         help="with --against: changes to list, as a part of the time (default: 0.05)")
     parser.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="also draw a chart of the ratios")
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE",
-                        help="also replace the table between the marks <!-- bench --> of FILE")
+                        help="also replace the short table between the marks <!-- bench --> of FILE")
+    parser.add_argument("--table", type=pathlib.Path, metavar="FILE",
+                        help="also replace the whole table between the marks <!-- bench --> of FILE")
     options = parser.parse_args()
 
     if options.from_json:
@@ -150,6 +169,8 @@ def main():
         if options.micro:
             options.models = pathlib.Path(folder)
             micro.write_programs(options.models)
+        if options.programs:
+            options.models = written_programs()
         table = measure_all(parser, options)
     finish(options, table, options.threads, processor())
 
@@ -172,11 +193,14 @@ def measure_all(parser, options):
 
 
 def finish(options, table, threads, machine):
-    """Prints the means, and writes what was asked for."""
+    """Prints the means and which programs are slower, and writes what was asked for."""
     for key, label, _ in report.KEYS:
         mean = report.geometric_mean(table, key)
         if mean:
             print(f"{label}: geometric mean of {mean[1]} ratios {mean[0]:.2f}")
+            slower = report.slower(table, key)
+            if slower:
+                print(f"  slower than XLA: {', '.join(slower)}")
     if options.against:
         old = json.loads(options.against.read_text())["programs"]
         print("\n".join(report.changes(old, table, options.change)))
@@ -185,9 +209,10 @@ def finish(options, table, threads, machine):
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     if options.svg:
         options.svg.write_text(report.chart(table, f"halo and XLA:CPU, {threads} threads"))
-    if options.readme:
-        text = options.readme.read_text()
-        options.readme.write_text(report.put_between_marks(text, "bench", report.markdown(table, threads, machine)))
+    for file, count in ((options.readme, 7), (options.table, None)):
+        if file:
+            content = report.markdown(table, threads, machine, count)
+            file.write_text(report.put_between_marks(file.read_text(), "bench", content))
 
 
 if __name__ == "__main__":

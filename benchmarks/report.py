@@ -18,6 +18,12 @@ def geometric_mean(table, key):
     return (statistics.geometric_mean(ratios), len(ratios)) if ratios else None
 
 
+def slower(table, key):
+    """Programs that take longer than in XLA, the slowest first, each with its ratio."""
+    ratios = sorted((found, name) for name, row in table.items() if (found := ratio(row, key)) and found < 1)
+    return [f"{name} {found:.2f}" for found, name in ratios]
+
+
 def chart(table, title):
     """Bars of both ratios for each program, on a logarithmic scale, as SVG."""
     names = sorted(table, key=lambda name: -(ratio(table[name], "run_ms") or 0))
@@ -59,8 +65,16 @@ def chart(table, title):
     return "\n".join(parts + ["</svg>", ""])
 
 
-def markdown(table, threads, machine):
-    """A table of times and ratios."""
+def spread(table, count):
+    """Programs from the fastest against XLA to the slowest, at even distances, with both ends."""
+    names = sorted((name for name in table if ratio(table[name], "run_ms")), key=lambda name: -ratio(table[name], "run_ms"))
+    places = range(count) if len(names) > count else range(len(names))
+    chosen = [names[round(place * (len(names) - 1) / max(len(places) - 1, 1))] for place in places]
+    return {name: table[name] for name in chosen}
+
+
+def markdown(table, threads, machine, count=None):
+    """A table of times and ratios; with `count`, of that many programs and the means of all."""
 
     def cell(row, compiler, key):
         value = row.get(compiler, {}).get(key)
@@ -70,13 +84,17 @@ def markdown(table, threads, machine):
         value = ratio(row, key)
         return "" if value is None else f"{value:.2f}"
 
+    slower = sum(1 for row in table.values() if (ratio(row, "run_ms") or 1) < 1)
+    shown = table if count is None else spread(table, count)
+    chosen = "" if count is None else f" {len(shown)} of {len(table)} programs, evenly from the fastest to the slowest."
     lines = [
-        f"Times in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.",
+        f"Times in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.{chosen}",
+        f"Of all, {slower} run slower than with XLA.",
         "",
         "| program | compile: halo | XLA | ratio | run: halo | XLA | ratio |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, row in table.items():
+    for name, row in shown.items():
         cells = [name]
         for key, _, _ in KEYS:
             cells += [cell(row, "halo", key), cell(row, "xla", key), factor(row, key)]

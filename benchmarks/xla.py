@@ -13,6 +13,9 @@ import re
 import sys
 import time
 
+import ml_dtypes
+import numpy as np
+
 
 def fill(index, shape, dtype, low, high):
     """The input rule of halo's `fill.rs`: a pure function of (parameter, element, range)."""
@@ -42,6 +45,12 @@ def numpy_type(name):
         return np.dtype(getattr(ml_dtypes, "float8_" + name[2:] if name.startswith("f8") else "float4_" + name[2:]))
     kind = {"f": "float", "s": "int", "u": "uint"}[name[0]]
     return np.dtype(kind + name[1:])
+
+
+def type_name(dtype):
+    """HLO's name of an element type of numpy."""
+    names = {"bool": "pred", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128"}
+    return names.get(dtype.name) or dtype.name.replace("float", "f").replace("uint", "u").replace("int", "s")
 
 
 def read_text(path):
@@ -113,8 +122,6 @@ if __name__ == "__main__":
     import jax
     from jaxlib import lapack
     jax.config.update("jax_enable_x64", True)
-    import ml_dtypes
-    import numpy as np
     from jaxlib import _hlo, _jax, xla_client
 
     # Scipy's LAPACK, which programs of older JAX call by name.

@@ -125,7 +125,8 @@ impl Key {
     /// The key of a compilation.
     pub(crate) fn new(module: &Module, options: &CompileOptions, target: &Target, client: &Client) -> Self {
         let mut hash = Sha256::new();
-        let CompileOptions { excess_precision, verify: _, compile_threads: _, profile, pass_limit } = *options;
+        let CompileOptions { excess_precision, verify: _, compile_threads: _, profile, debug_info: _, pass_limit } =
+            options;
         let (parallel, platform) = (client.threads() > 1, client.platform());
         let flags = format!("{parallel} {platform:?} {excess_precision} {profile} {pass_limit:?}");
         for part in [COMPILER, target.triple(), target.cpu_name(), target.features(), &flags] {

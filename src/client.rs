@@ -14,7 +14,6 @@ use crate::cache::CompilationCache;
 #[cfg(feature = "compiler")]
 use crate::contexts::ContextPool;
 use crate::error::Error;
-use crate::pending::Queue;
 
 /// What runs a client's programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +53,6 @@ pub struct Client {
 pub(crate) struct ClientInner {
     pub(crate) threads: Option<ThreadPool>,
     pub(crate) memory: BufferPool,
-    pub(crate) queue: Queue,
     /// What programs send each other, and themselves.
     pub(crate) channels: Arc<Channels>,
     pub(crate) collective_time_limit: Duration,
@@ -120,7 +118,6 @@ impl Client {
         let inner = ClientInner {
             threads,
             memory: BufferPool::new(),
-            queue: Queue::default(),
             channels: Arc::default(),
             collective_time_limit: options.collective_time_limit.unwrap_or(DEFAULT_TIME_LIMIT),
             devices: options.devices.max(1),

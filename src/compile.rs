@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use hlo::graph::Module;
+use hlo::literal::Literal;
 use lowering_affine::to_gpu;
 use lowering_llvm::{CodeGenerationOptions, Target, emulation, generate_code, nvptx};
 use melior::Context;
@@ -10,7 +11,7 @@ use melior::Context;
 use crate::cache::Key;
 use crate::client::{Client, Platform};
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
+use crate::executable::{CompileTimings, Executable, Machine, Origin};
 use crate::pipeline::{self, CompileOptions, CompilePipeline};
 use crate::source::Source;
 
@@ -30,7 +31,9 @@ impl Client {
         if needed > devices {
             return Err(Error::TooFewDevices { needed, devices });
         }
-        let Some(cache) = &self.inner.cache else { return self.compile_module(&module, options) };
+        // The lines of a program are no part of what it is kept under.
+        let cache = self.inner.cache.as_ref().filter(|_| options.debug_info.is_none());
+        let Some(cache) = cache else { return self.compile_module(&module, options) };
         let key = Key::new(&module, options, &self.inner.target, self);
         if let Some(bytes) = cache.get(&key) {
             // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
@@ -81,7 +84,11 @@ impl Client {
             verify: options.verify,
             ..CodeGenerationOptions::default()
         };
-        let interface = Interface::read(&program)?;
+        let interface = lowering_affine::interface::read(program.as_operation())?;
+        let interface = interface.try_map_constants(|constant| match constant {
+            Literal::Array(array) => Ok(array),
+            other => Err(Error::Elided(other.shape().to_string())),
+        })?;
         let mut machine = machine_of(target);
         let (objects, plan) = match self.platform() {
             Platform::Cpu => {

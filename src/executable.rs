@@ -9,15 +9,14 @@ use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::ENTRY_SYMBOL;
 use hlo::cost::Cost;
-use hlo::devices::DeviceCount;
 use hlo::launch_plan::LaunchPlan;
 use hlo::literal::ArrayLiteral;
-use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, ProgramShape};
 
 use crate::client::{Client, Platform};
 use crate::error::Error;
 use crate::execution::FrameMemory;
+use crate::pending::Queue;
 
 /// Time that each phase of a compilation took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,70 +78,16 @@ pub struct MemoryUse {
 }
 
 /// What running a program needs to know besides its code.
-#[derive(Clone, Debug)]
-pub(crate) struct Interface {
-    /// Shapes as the program declares them.
-    pub program_shape: ProgramShape,
-    /// Shapes of the parameters' leaves; tokens have none.
-    pub parameters: Vec<Option<ArrayShape>>,
-    /// Shapes of the results' leaves; tokens have none.
-    pub outputs: Vec<Option<Arc<ArrayShape>>>,
-    /// For each leaf of the results, the parameters' leaf whose memory it takes over.
-    pub aliases: Vec<Option<usize>>,
-    /// Bytes of temporary memory.
-    pub arena_size: usize,
-    /// Values that the code reads.
-    pub constants: Vec<ArrayLiteral>,
-    /// What a run costs.
-    pub cost: Cost,
-    /// Devices that the program is for.
-    pub devices: DeviceCount,
-    /// Whether these depend on one another.
-    pub communicates: bool,
-    /// The steps of its profile.
-    pub steps: Vec<ProfiledStep>,
-}
+pub(crate) type Interface = hlo::interface::Interface<ArrayLiteral>;
 
-#[cfg(feature = "compiler")]
-impl Interface {
-    /// The interface that `hlo-to-affine` noted on a module.
-    ///
-    /// # Errors
-    /// [`Error::Elided`] for a constant without a value, and [`Error::Dialect`] for a module without an interface.
-    pub(crate) fn read(module: &melior::ir::Module<'_>) -> Result<Self, Error> {
-        let interface = lowering_affine::interface::Interface::read(module.as_operation())?;
-        let mut constants = Vec::with_capacity(interface.constants.len());
-        for literal in interface.constants {
-            match literal {
-                hlo::literal::Literal::Array(array) => constants.push(array),
-                other => return Err(Error::Elided(other.shape().to_string())),
-            }
-        }
-        let without_layout = |shape: ArrayShape| Arc::new(ArrayShape { layout: None, ..shape });
-        Ok(Interface {
-            program_shape: interface.program_shape,
-            parameters: interface.parameters,
-            outputs: interface.outputs.into_iter().map(|shape| shape.map(without_layout)).collect(),
-            aliases: interface.aliases,
-            arena_size: interface.arena_size,
-            constants,
-            cost: interface.cost,
-            devices: interface.devices,
-            communicates: interface.communicates,
-            steps: interface.steps,
-        })
-    }
-}
-
-impl Interface {
-    /// Bytes of the program's buffers.
-    fn buffer_sizes(&self) -> cuda::BufferSizes {
-        cuda::BufferSizes {
-            arena: self.arena_size,
-            parameters: self.parameters.iter().map(|shape| shape.as_ref().map_or(0, ArrayShape::byte_size)).collect(),
-            constants: self.constants.iter().map(|constant| constant.bytes().len()).collect(),
-            outputs: self.outputs.iter().map(|shape| shape.as_ref().map_or(0, |shape| shape.byte_size())).collect(),
-        }
+/// Bytes of a program's buffers.
+fn buffer_sizes(interface: &Interface) -> cuda::BufferSizes {
+    let Interface { arena_size, parameters, outputs, constants, .. } = interface;
+    cuda::BufferSizes {
+        arena: *arena_size,
+        parameters: parameters.iter().map(|shape| shape.as_ref().map_or(0, ArrayShape::byte_size)).collect(),
+        constants: constants.iter().map(|constant| constant.bytes().len()).collect(),
+        outputs: outputs.iter().map(|shape| shape.as_ref().map_or(0, |shape| shape.byte_size())).collect(),
     }
 }
 
@@ -162,6 +107,8 @@ pub(crate) struct ExecutableInner {
     pub(crate) objects: Vec<Vec<u8>>,
     /// Memory of earlier calls, for later ones.
     pub(crate) frames: Mutex<Vec<FrameMemory>>,
+    /// Calls that run while their callers go on.
+    pub(crate) queue: Queue,
     pub(crate) machine: Machine,
     /// By device.
     pub(crate) states: Vec<ProgramState>,
@@ -237,7 +184,7 @@ impl Executable {
                 Some(plan) => match (&client.inner.gpu, &objects[..]) {
                     (Some(gpu), [ptx]) => {
                         let gpu = Arc::clone(gpu);
-                        Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, interface.buffer_sizes())?)
+                        Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, buffer_sizes(&interface))?)
                     }
                     _ => Code::Emulated(cuda::Emulator::load(&objects, plan)?),
                 },
@@ -248,8 +195,18 @@ impl Executable {
         let frames = Mutex::new(Vec::new());
         let state = |_| ProgramState::with_channels(Arc::clone(&client.inner.channels));
         let states = (0..devices.clamp(1, client.devices())).map(state).collect();
-        let inner =
-            ExecutableInner { client, code, interface, objects, frames, states, machine, timings, is_from_cache };
+        let inner = ExecutableInner {
+            client,
+            code,
+            interface,
+            objects,
+            frames,
+            queue: Queue::default(),
+            states,
+            machine,
+            timings,
+            is_from_cache,
+        };
         Ok(Executable { inner: Arc::new(inner) })
     }
 

@@ -513,7 +513,8 @@ impl Executable {
         unsafe { frame.run(None) }
     }
 
-    /// Starts a run and returns at once. Runs of a client that are started so happen one after another, in order.
+    /// Starts a run and returns at once. Runs of this program that are started so happen one after another, in order;
+    /// those of other programs do not wait for them.
     ///
     /// # Errors
     /// [`Error::Threads`]; those of the run come with its result.
@@ -521,7 +522,7 @@ impl Executable {
         let executable = self.clone();
         // Whoever waits at the outfeed waits until this run is done.
         let writer = self.outfeed().writer();
-        self.inner.client.inner.queue.submit(move || {
+        self.inner.queue.submit(move || {
             let result = executable.execute_buffers(arguments);
             drop(writer);
             result

@@ -65,7 +65,8 @@
 //! place of which argument (`input_output_alias`), and the caller gives these up with [`Buffer::donate`].
 //!
 //! [`Executable::execute_async`] returns at once with a [`Pending`] result, which is a future too. An executable is shared
-//! between threads by reference or by clone.
+//! between threads by reference or by clone. Programs that run at the same time share the client's threads loop by loop:
+//! none waits until another ends.
 //!
 //! A program for several devices (`replica_count` or `num_partitions` in its header) runs on the devices of a client that
 //! has as many ([`Client::cpu_devices`]): [`Executable::execute_on`] takes the arguments of each.

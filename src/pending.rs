@@ -1,6 +1,7 @@
 //! Calls that run while the caller goes on.
 //!
-//! A client has one queue: its calls run one after another, in the order they were made, on a thread of their own.
+//! A program has a queue: its calls run one after another, in the order they were made, on a thread of their own. Calls of
+//! different programs run at the same time; they meet only in the loops that take the client's threads.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,7 @@
 //! From a program to the llvm dialect: the pipelines of compilation, phase by phase, and the options that they take.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use exec::runtime::vector_math;
@@ -9,7 +10,7 @@ use hlo::dialect;
 use hlo::graph;
 use lowering_affine::map_to_cpu;
 use lowering_affine::registry::{map_to_cpu_options, to_affine_options};
-use lowering_llvm::{Target, cpu, nvptx};
+use lowering_llvm::{Target, cpu, debug_info, nvptx};
 use melior::Context;
 use melior::ir::Module;
 use mlir_ext::builder::Machine;
@@ -34,6 +35,9 @@ pub struct CompileOptions {
     /// Whether the program notes when each of its steps begins and ends, for
     /// [`Executable::take_profile`](crate::Executable::take_profile). Off by default; it costs nothing then.
     pub profile: bool,
+    /// Puts debug information into the code: which line of the HLO text each instruction came from, in a file that has this
+    /// name. For debuggers and disassemblers; such code is not kept in a cache. None by default.
+    pub debug_info: Option<PathBuf>,
     /// Of the passes that may be left out ([`OPTIONAL`]), run only so many, for finding the one that breaks a program; all
     /// by default.
     pub pass_limit: Option<usize>,
@@ -41,7 +45,14 @@ pub struct CompileOptions {
 
 impl Default for CompileOptions {
     fn default() -> Self {
-        CompileOptions { excess_precision: true, verify: false, compile_threads: 0, profile: false, pass_limit: None }
+        CompileOptions {
+            excess_precision: true,
+            verify: false,
+            compile_threads: 0,
+            profile: false,
+            debug_info: None,
+            pass_limit: None,
+        }
     }
 }
 
@@ -110,6 +121,7 @@ pub const CPU: &[(Phase, &str)] = &[
     (Phase::Affine, TO_AFFINE),
     (Phase::Scf, cpu::AFFINE_TO_SCF),
     (Phase::Llvm, cpu::SCF_TO_LLVM),
+    (Phase::Llvm, debug_info::CPU),
 ];
 
 /// The passes that only make programs faster: compilation does without them.
@@ -147,6 +159,7 @@ pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Mapped, MAP_TO_GPU),
     (Phase::Affine, TO_GPU),
     (Phase::Llvm, nvptx::PIPELINE),
+    (Phase::Llvm, debug_info::CUDA),
 ];
 
 /// The pass that divides the work of kernels for a processor.
@@ -195,9 +208,12 @@ impl CompilePipeline {
             .iter()
             .flat_map(|(phase, text)| PipelineText::parse(text).steps.into_iter().map(|step| (*phase, step)))
             .filter(|(_, step)| options.excess_precision || step.name() != passes::pipeline::EXCESS_PRECISION)
+            .filter(|(_, step)| options.debug_info.is_some() || !debug_info::PASSES.contains(&step.name()))
             .collect();
+        let file = options.debug_info.as_deref().map(debug_info::source_lines_options);
+        let file = file.map(|file| (debug_info::SOURCE_LINES, file));
         for (_, step) in &mut steps {
-            if let Some((pass, options)) = pass_options.iter().find(|(pass, _)| *pass == step.name()) {
+            if let Some((pass, options)) = pass_options.iter().chain(&file).find(|(pass, _)| *pass == step.name()) {
                 step.pass = format!("{pass}{{{options}}}");
             }
         }

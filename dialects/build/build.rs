@@ -1,5 +1,6 @@
 //! Says what to do where `mlir-sys` and `tblgen` will not find LLVM. This crate depends on nothing, so that this comes
-//! before their own attempts, which take a while to start.
+//! before their own attempts, which take a while to start. What was found is looked at again where one of the variables
+//! changes, not the `PATH`: editors and shells differ in it, and `mlir-sys` keeps what it found too.
 
 use std::env;
 use std::path::Path;
@@ -10,7 +11,6 @@ mod installation;
 
 fn main() {
     println!("cargo:rerun-if-changed=src/installation.rs");
-    println!("cargo:rerun-if-env-changed=PATH");
     for variable in installation::VARIABLES {
         println!("cargo:rerun-if-env-changed={variable}");
     }

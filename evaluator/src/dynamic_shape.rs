@@ -161,18 +161,28 @@ impl Evaluator<'_, '_, '_> {
         instruction: &Instruction,
         operands: &[EvalValue],
     ) -> Result<EvalValue, EvalFailure> {
-        let mut sizes: Option<Vec<i64>> = None;
+        let mut known: Vec<Option<i64>> = Vec::new();
+        let mut bounds = Vec::new();
         let mut arrays = Vec::with_capacity(operands.len());
         for number in 0..operands.len() {
             let operand = array(operands, number)?;
-            if operand.sizes.is_some() {
-                if sizes.is_some() && sizes != operand.sizes {
+            let shape = operand.literal.shape();
+            bounds.clone_from(&shape.dimensions);
+            known.resize(shape.rank(), None);
+            for (d, known) in known.iter_mut().enumerate() {
+                // A dynamic dimension may be as large as its bound; a static one fits any size.
+                let size = operand.sizes.as_ref().map_or(shape.dimensions[d], |sizes| sizes[d]);
+                if !shape.is_dynamic_dimension(d) && size == shape.dimensions[d] {
+                    continue;
+                }
+                if known.is_some_and(|known| known != size) {
                     return Err(EvalFailure::malformed("the operands' run-time sizes differ"));
                 }
-                sizes = operand.sizes.clone();
+                *known = Some(size);
             }
             arrays.push(EvalValue::array(operand.literal.clone()));
         }
+        let sizes = Some(bounds.iter().zip(known).map(|(&bound, size)| size.unwrap_or(bound)).collect());
         match self.execute_static(function, instruction, arrays, &instruction.shape)? {
             EvalValue::Array(result) => Ok(EvalValue::Array(ArrayValue { literal: result.literal, sizes })),
             other => Ok(other),
@@ -357,7 +367,11 @@ fn run_time_shape(
             let (input, kernel) = (shapes[0], shapes[1]);
             let mut dimensions = declared_dimensions(declared)?;
             let batch_groups = attributes.batch_group_count.max(1);
-            dimensions[numbers.output_batch as usize] = input.dimensions[numbers.input_batch as usize] / batch_groups;
+            let batch = input.dimensions[numbers.input_batch as usize];
+            if batch % batch_groups != 0 {
+                return Err(EvalFailure::malformed("the sizes of batch or features do not fit the groups"));
+            }
+            dimensions[numbers.output_batch as usize] = batch / batch_groups;
             dimensions[numbers.output_feature as usize] = kernel.dimensions[numbers.kernel_output_feature as usize];
             let spatial = numbers.input_spatial.iter().zip(&numbers.output_spatial);
             for ((&from, &to), w) in spatial.zip(attributes.window) {
@@ -398,7 +412,8 @@ fn run_time_shape(
                 computations: &instruction.computations.iter().map(Computation::program_shape).collect::<Vec<_>>(),
                 result: None,
             };
-            ops::infer_shape(&view).map_err(|error| EvalFailure::malformed(error.to_string()))?
+            let inferred = ops::infer_shape(&view).map_err(|error| EvalFailure::malformed(error.to_string()))?;
+            with_element_types(inferred, declared)
         }
     })
 }
@@ -446,6 +461,18 @@ fn with_dimensions(declared: &Shape, dimensions: &[i64]) -> Shape {
             Shape::Tuple(elements.iter().map(|element| with_dimensions(element, dimensions)).collect())
         }
         other => other.clone(),
+    }
+}
+
+/// A shape with the element types of another one, which a program may choose.
+fn with_element_types(shape: Shape, declared: &Shape) -> Shape {
+    match (shape, declared) {
+        (Shape::Array(array), Shape::Array(declared)) => Shape::Array(array.with_element_type(declared.element_type)),
+        (Shape::Tuple(elements), Shape::Tuple(declared)) => {
+            let pairs = elements.into_iter().zip(declared);
+            Shape::Tuple(pairs.map(|(element, declared)| with_element_types(element, declared)).collect())
+        }
+        (other, _) => other,
     }
 }
 

@@ -10,7 +10,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
 use hlo::ops::transpose::TransposeAttributes;
-use hlo::shape::ArrayShape;
+use hlo::shape::{ArrayShape, Shape};
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
@@ -60,7 +60,7 @@ fn transposed_dots(computation: &Computation) -> Vec<bool> {
     computation.instructions.iter().map(is_transposed_dot).collect()
 }
 
-// transpose(dot(x, y)) => dot(y, x) where it exchanges the free dimensions of the operands
+// transpose(dot(x, y)) => dot(y, x) where it exchanges the free dimensions of the operands, and rows stay long enough
 fn swapped(
     builder: &mut GraphBuilder,
     transpose: &Instruction,
@@ -79,6 +79,11 @@ fn swapped(
     let TransposeAttributes { dimensions: permutation } = transpose.attributes().ok()?;
     let exchanged = (0..batch).chain(lhs_end..permutation.len()).chain(batch..lhs_end);
     if !exchanged.eq(permutation.iter().map(|&d| d as usize)) {
+        return None;
+    }
+    // Rows of a vector or more would become columns beside short rows, which take one element at a time.
+    let row_of = |shape: &Shape| shape.as_array().and_then(|array| array.dimensions.last().copied());
+    if row_of(&transpose.shape) < Some(VECTOR_ROW) && row_of(&dot.shape) >= Some(VECTOR_ROW) {
         return None;
     }
     let numbers = DotAttributes {
@@ -198,6 +203,9 @@ fn fold_transpose(builder: &GraphBuilder, dot: &mut Instruction, side: usize) ->
 /// Elements of a matrix from which on a product with a vector, in which rows are added, is not a reduction.
 const LARGE_MATRIX: i64 = 1 << 14;
 
+/// Elements of a row of a result that are worth a vector.
+const VECTOR_ROW: i64 = 8;
+
 /// A dot in which one operand has all free dimensions.
 struct VectorDot {
     /// The operand with the free dimensions.
@@ -248,7 +256,7 @@ impl VectorDot {
         let dimensions = shapes[matrix].dimensions.clone();
         // A large matrix is read once, in order, by the lowering of products.
         let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
-        if !sums_rows && shapes[matrix].element_count() >= LARGE_MATRIX {
+        if !sums_rows && dimensions[batch.len()..].iter().product::<i64>() >= LARGE_MATRIX {
             return None;
         }
         let kept = (0..dimensions.len()).filter(|&d| !contracted.contains(&(d as i64))).map(|d| dimensions[d]);

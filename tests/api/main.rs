@@ -12,6 +12,7 @@ mod profile;
 mod running;
 mod saved;
 mod steady_state;
+mod stress;
 
 use std::sync::LazyLock;
 

@@ -9,7 +9,7 @@ use halo::{Client, ClientOptions, CompilationCache, CompileOptions, Executable, 
 
 use super::{CLIENT, compile};
 
-fn program(factor: f32) -> Module {
+pub(super) fn program(factor: f32) -> Module {
     let b = HloBuilder::new("saved");
     let x = b.parameter(0, Shape::of::<f32>([4]), "x");
     let table = b.constant([1f32, 2., 3., factor]);
@@ -21,7 +21,7 @@ fn run(executable: &Executable) -> Literal {
     executable.execute(([0f32, 1., 2., 3.].as_slice(),)).unwrap()
 }
 
-fn folder() -> PathBuf {
+pub(super) fn folder() -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("halo-api-cache-{}-{number}", std::process::id()))

@@ -13,7 +13,7 @@ use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{self, SourceTables};
 use lowering_affine::to_gpu;
-use lowering_llvm::{Target, code, nvptx};
+use lowering_llvm::{Target, code, debug_info, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
@@ -154,6 +154,8 @@ pub struct EmitOptions {
     pub print: PrintOptions,
     /// What is shown while passes run.
     pub trace: PassTrace,
+    /// Whether code gets debug information.
+    pub debug_info: bool,
     /// Which indexing maps to show.
     pub indexing: ReportOptions,
 }
@@ -172,12 +174,15 @@ impl EmitOptions {
             excess_precision: true,
             print: PrintOptions::default(),
             trace: PassTrace::default(),
+            debug_info: false,
             indexing: ReportOptions::default(),
         }
     }
 
-    fn pipeline(&self, target: &Target) -> CompilePipeline {
-        let options = CompileOptions { excess_precision: self.excess_precision, ..CompileOptions::default() };
+    fn pipeline(&self, source_text: &SourceText, target: &Target) -> CompilePipeline {
+        let debug_info = self.debug_info.then(|| source_text.full_path());
+        let options =
+            CompileOptions { excess_precision: self.excess_precision, debug_info, ..CompileOptions::default() };
         match self.platform {
             CodePlatform::Cpu => CompilePipeline::cpu(target, self.parallel, &options),
             CodePlatform::Cuda => CompilePipeline::cuda(&options),
@@ -211,7 +216,7 @@ impl Plan {
 pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<String, ToolError> {
     let context = dialect::context();
     let input = input::read(source_text, &context)?;
-    let plan = plan(&input, options)?;
+    let plan = plan(source_text, &input, options)?;
     let pipeline = pipeline::parse(&input.module, &plan.passes).map_err(halo::Error::from)?;
     Ok(format!("{}\n", pipeline.text()))
 }
@@ -221,15 +226,20 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let context = dialect::context();
     let mut input = input::read(source_text, &context)?;
     let graph = input.graph.take();
-    let mut plan = plan(&input, options)?;
+    let mut plan = plan(source_text, &input, options)?;
     if let Some(limit) = options.bisect_limit {
         plan.limit(limit);
     }
-    let is_users = input.phase > Phase::Input || chooses_passes_of_mlir(options);
-    let failed = |error: halo::Error| match (error, &graph) {
-        (halo::Error::Pass(error @ PipelineError::Failed { .. }), _) if is_users => ToolError::UserPipeline(error),
-        (error, Some(graph)) => ToolError::compiled(source_text, graph, error),
-        (error, None) => error.into(),
+    let is_users = input.phase > Phase::Input || options.from.is_some() || chooses_passes_of_mlir(options);
+    // On IR or with a pipeline that the user wrote, what MLIR and LLVM refuse is no mistake of halo's.
+    let of_user = |error: halo::Error| match error {
+        halo::Error::Pass(error @ PipelineError::Failed { .. }) if is_users => ToolError::UserPipeline(error),
+        halo::Error::CodeGeneration(error) if is_users => ToolError::Execution(error.to_string()),
+        error => error.into(),
+    };
+    let failed = |error: halo::Error| match &graph {
+        Some(graph) => of_user(error).map_compiled(|error| ToolError::compiled(source_text, graph, error)),
+        None => of_user(error),
     };
     if options.output.phase() > Phase::Input
         && let Some(graph) = &graph
@@ -245,7 +255,7 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let sources = graph.as_ref().map(|graph| graph.sources.clone()).unwrap_or_default();
     // What no pass changed is shown as it was read.
     input.graph = graph.filter(|_| plan.passes.steps.is_empty());
-    show(input, &plan.target, options, &decisions, &sources)
+    show(input, &plan.target, options, &decisions, &sources).map_err(|error| error.map_compiled(of_user))
 }
 
 /// Why two instructions are, or are not, computed in one fusion.
@@ -257,7 +267,7 @@ pub fn explain_fusion(source_text: &SourceText, options: &EmitOptions, names: [&
     let options = EmitOptions { output: Output::Phase(Phase::Fused), trace: PassTrace::default(), ..options.clone() };
     let context = dialect::context();
     let mut input = input::read(source_text, &context)?;
-    let plan = plan(&input, &options)?;
+    let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
     let fused = dialect::mlir_to_graph(&input.module).map_err(halo::Error::from)?;
@@ -273,7 +283,7 @@ fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<V
     if options.from.is_some_and(|from| from > Phase::Hlo) || input.rest.is_some() {
         return Ok(Vec::new());
     }
-    let plan = plan(&input, &options)?;
+    let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
     passes::fuse::explain(input.module.as_operation()).map_err(|error| ToolError::Execution(error.to_string()))
@@ -286,7 +296,7 @@ fn chooses_passes_of_mlir(options: &EmitOptions) -> bool {
     passes::pipeline::parse(&options.passes).steps.iter().any(|step| !is_own(step.name()))
 }
 
-fn plan(input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {
+fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {
     let target = match (&options.target, &input.target, options.platform) {
         (Some(_), Some(_), _) => {
             return Err(ToolError::Usage(
@@ -297,7 +307,7 @@ fn plan(input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {
         (None, None, CodePlatform::Cpu) => Target::host(),
         (None, None, CodePlatform::Cuda) => Target::nvptx(DEFAULT_GPU, DEFAULT_PTX),
     };
-    let compile = options.pipeline(&target);
+    let compile = options.pipeline(source_text, &target);
     let wanted = options.output.phase();
     if wanted > Phase::Input && !compile.steps().iter().any(|(phase, _)| *phase == wanted) {
         return Err(ToolError::Usage(format!("the platform cuda has no phase `{wanted}`")));
@@ -308,6 +318,12 @@ fn plan(input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {
             return Err(ToolError::Usage("the file says which passes remain; --compile-from cannot change it".into()));
         }
         (Some(remaining), None) => cut(remaining, &compile, wanted),
+        (None, Some(from)) if from >= Phase::Affine && input.phase == Phase::Input => {
+            return Err(ToolError::Usage(format!(
+                "the program has operations of the hlo dialect: it is in no phase from `{}` on, so not in `{from}`",
+                Phase::Affine
+            )));
+        }
         (None, from) => {
             let mut from = from.unwrap_or(input.phase);
             // What the passes asked for lower is not lowered again.
@@ -326,6 +342,9 @@ fn plan(input: &Input<'_>, options: &EmitOptions) -> Result<Plan, ToolError> {
         }
     };
     passes.steps.extend(stage.steps);
+    if options.debug_info && !passes.steps.iter().any(|step| step.name() == debug_info::SOURCE_LINES) {
+        return Err(ToolError::Usage("--debug-info has no effect: the program is past the passes that make it".into()));
+    }
     let wanted_rest =
         if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
     Ok(Plan { target, passes, rest: wanted_rest })

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
-use hlo_text::source::{Location, SourceLines};
+use hlo_text::error_message::{ErrorMessage, Style};
+use hlo_text::source::SourceLines;
 use mlir_ext::pass_pipeline::PipelineError;
 
 use crate::module_file::SourceText;
@@ -94,28 +95,34 @@ pub enum ToolError {
 impl ToolError {
     /// The message as tools print it: with an excerpt where it points at a text, and nothing a terminal would obey.
     pub fn render(&self) -> String {
-        let printable = |character: char| character == '\n' || !character.is_control();
-        self.render_raw().chars().map(|character| if printable(character) { character } else { '\u{fffd}' }).collect()
+        self.render_in(Style::Plain)
     }
 
-    fn render_raw(&self) -> String {
+    /// The same in a style.
+    pub fn render_in(&self, style: Style) -> String {
+        let at = |source_text: &SourceText, position: TextPosition, message: String| {
+            let at = SourceLines::new(&source_text.text).word_at(position);
+            let file = source_text.path.display().to_string();
+            ErrorMessage::new(message).label(&at, "").render(&file, &source_text.text, style)
+        };
         match self {
             ToolError::Program { source_text, errors } => {
-                errors.render(&source_text.path.display().to_string(), &source_text.text)
+                errors.render_in(style, &source_text.path.display().to_string(), &source_text.text)
             }
-            ToolError::Instruction { source_text, position, message } => {
-                let location = instruction_location(&source_text.text, *position);
-                location.render(&source_text.path.display().to_string(), &source_text.text, message, "")
-            }
+            ToolError::Instruction { source_text, position, message } => at(source_text, *position, message.clone()),
             ToolError::Compiled { error, place: Some((source_text, position)) } if !error.is_bug() => {
-                let location = instruction_location(&source_text.text, *position);
-                location.render(&source_text.path.display().to_string(), &source_text.text, &error.to_string(), "")
+                at(source_text, *position, error.to_string())
             }
             ToolError::ClosedOutput => String::new(),
-            bug if bug.is_bug() => {
-                format!("error: {self}\nThis is a bug in halo, not in the program; please report it with the input.\n")
+            _ => {
+                let printable = |character: char| character == '\n' || !character.is_control();
+                let replaced = |character: char| if printable(character) { character } else { '\u{fffd}' };
+                let mut text: String = format!("error: {self}\n").chars().map(replaced).collect();
+                if self.is_bug() {
+                    text += "This is a bug in halo, not in the program; please report it with the input.\n";
+                }
+                text
             }
-            other => format!("error: {other}\n"),
         }
     }
 
@@ -212,13 +219,4 @@ fn io_text(error: &io::Error) -> String {
     let text = text.split(" (os error").next().unwrap_or(&text);
     let mut letters = text.chars();
     letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
-}
-
-/// The place of an instruction's name.
-fn instruction_location(text: &str, position: TextPosition) -> Location {
-    let start: usize = text.split_inclusive('\n').take(position.line.saturating_sub(1) as usize).map(str::len).sum();
-    let line = text[start..].lines().next().unwrap_or("");
-    let skipped: usize = line.chars().take(position.column.saturating_sub(1) as usize).map(char::len_utf8).sum();
-    let name = line[skipped..].split_whitespace().next().unwrap_or("");
-    SourceLines::new(text).location(start + skipped..start + skipped + name.len())
 }

@@ -1,15 +1,15 @@
 //! The kernels of a fused program, with what is known of each: what it computes, where that comes from, what it costs.
 
-use std::sync::LazyLock;
+use std::borrow::Cow;
 
 use halo::pipeline::{self, CompilePipeline, Phase};
 use halo::{CompileOptions, Cost};
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, Module};
+use hlo::metadata::{METADATA, field};
 use hlo::op_kind::OpKind;
 use lowering_affine::program::is_free;
 use lowering_llvm::Target;
-use regex::Regex;
 
 use crate::error::ToolError;
 use crate::source_line::source_line;
@@ -153,12 +153,9 @@ fn rank(kind: OpKind) -> u8 {
     }
 }
 
-static OP_NAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"\bop_name="((?:[^"\\]|\\.)*)""#).ok());
-
 /// The operation of the user's program that an instruction came from, as its metadata has it.
 pub fn op_name(instruction: &Instruction) -> Option<String> {
-    let metadata = instruction.annotation("metadata")?;
-    Some(OP_NAME.as_ref()?.captures(metadata)?[1].to_string())
+    field(instruction.annotation(METADATA)?, "op_name").map(Cow::into_owned)
 }
 
 /// Bytes in a unit that leaves few digits.

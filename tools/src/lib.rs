@@ -18,6 +18,7 @@ pub mod fill;
 pub mod first_difference;
 pub mod indexing_report;
 mod input;
+pub mod interrupt;
 pub mod kernels;
 pub mod model_spec;
 pub mod module_file;

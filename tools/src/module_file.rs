@@ -10,9 +10,28 @@ use hlo::graph::{Module, TextPosition};
 use hlo_text::proto;
 
 use crate::error::ToolError;
+use crate::npy;
 
 /// First bytes of what gzip compressed.
 const GZIP: &[u8] = &[0x1f, 0x8b];
+
+/// First bytes of what is no program, and what it is.
+const OTHER_FILES: [(&[u8], &str); 7] = [
+    (npy::MAGIC, "an array of NumPy (given with --input)"),
+    (b"PK\x03\x04", "a zip or npz archive (given with --inputs)"),
+    (b"halo-exe", "a saved executable (loaded with Client::deserialize)"),
+    (b"\x7fELF", "compiled code"),
+    (b"ML\xefR", "MLIR bytecode (mlir-opt prints it as text)"),
+    (b"\xff\xfe", "text in UTF-16 (save it as UTF-8)"),
+    (b"\xfe\xff", "text in UTF-16 (save it as UTF-8)"),
+];
+
+/// How text that looks like JSON may come to be given as a program.
+const NOT_HLO: &str = "this is no HLO text but rather JSON, a Python dict or a jaxpr; \
+                       JAX prints HLO text with jax.jit(f).lower(…).compile().as_text()";
+
+/// Dialects of programs before they are HLO.
+const BEFORE_HLO: [&str; 5] = ["`stablehlo'", "`mhlo'", "`chlo'", "`vhlo'", "`sdy'"];
 
 /// A text as it was read, with the name messages give it.
 #[derive(Clone, Debug)]
@@ -46,16 +65,28 @@ impl SourceText {
         if is_named_proto || proto::is_proto(&bytes) {
             match proto::text_of_proto(&bytes) {
                 Ok(text) => return Ok(SourceText { path: path.to_path_buf(), text: text.into() }),
-                Err(error) if is_named_proto => return Err(ToolError::data(path, error.to_string())),
-                // A damaged text is more likely than a damaged message.
+                Err(error) if is_named_proto && std::str::from_utf8(&bytes).is_err() => {
+                    return Err(ToolError::data(path, error.to_string()));
+                }
+                // A text, damaged or named like a message, is more likely than a damaged message.
                 Err(_) => {}
             }
+        }
+        if let Some((_, what)) = OTHER_FILES.iter().find(|(beginning, _)| bytes.starts_with(beginning)) {
+            return Err(ToolError::data(path, format!("no program: it looks like {what}")));
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let position = error.utf8_error().valid_up_to();
             ToolError::data(path, format!("not a text: byte {position} is not valid UTF-8"))
         })?;
+        // What editors of Windows put before a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         Ok(SourceText { path: path.to_path_buf(), text: text.into() })
+    }
+
+    /// The path from the root of the file system, for those who look for the file later.
+    pub fn full_path(&self) -> PathBuf {
+        self.path.canonicalize().unwrap_or_else(|_| self.path.clone())
     }
 
     /// Whether this is MLIR text: by its file name, or by how it begins.
@@ -98,6 +129,13 @@ impl SourceText {
             let module = dialect::parse(&context, &self.text).and_then(|module| dialect::mlir_to_graph(&module));
             return module.map_err(|error| self.mlir_error(error));
         }
+        let start = self.text.len() - self.text.trim_start().len();
+        if self.text[start..].starts_with('{') {
+            let line = self.text[..start].matches('\n').count() as u32 + 1;
+            let column = self.text[..start].rsplit('\n').next().unwrap_or_default().chars().count() as u32 + 1;
+            let position = TextPosition { line, column };
+            return Err(ToolError::Instruction { source_text: self.clone(), position, message: NOT_HLO.to_string() });
+        }
         hlo_text::read(&self.text).map_err(|errors| ToolError::Program { source_text: self.clone(), errors })
     }
 
@@ -110,6 +148,10 @@ impl SourceText {
             },
             DialectError::Invalid { location, message } => (location.as_deref().unwrap_or(""), message.clone()),
         };
+        let is_before_hlo = BEFORE_HLO.iter().any(|dialect| message.contains(dialect));
+        let hint =
+            if is_before_hlo { "; JAX gives HLO with jax.jit(f).lower(…).as_text(dialect=\"hlo\")" } else { "" };
+        let message = format!("{}{hint}", message.trim_end());
         match text_position(location) {
             Some(position) => ToolError::Instruction { source_text: self.clone(), position, message },
             None => ToolError::data(&self.path, error.to_string()),

@@ -5,7 +5,7 @@
 //! literals are native and row-major.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 
 use hlo::element_type::{ElementClass, ElementType};
@@ -15,6 +15,9 @@ use hlo::shape::ArrayShape;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriteOptions, WriterBuilder};
 
 use crate::error::ToolError;
+
+/// First bytes of a `.npy` file.
+pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Reads a `.npy` file that must hold an array of the given shape (the layout does not count).
 pub fn read(path: &Path, shape: &ArrayShape) -> Result<ArrayLiteral, ToolError> {
@@ -39,8 +42,12 @@ pub struct NpzFile {
 impl NpzFile {
     /// Opens an archive.
     pub fn open(path: &Path) -> Result<Self, ToolError> {
-        let file = File::open(path).map_err(|source| ToolError::read(path, source))?;
-        let archive = zip::ZipArchive::new(BufReader::new(file))
+        let mut file = BufReader::new(File::open(path).map_err(|source| ToolError::read(path, source))?);
+        let beginning = file.fill_buf().map_err(|source| ToolError::read(path, source))?;
+        if beginning.starts_with(MAGIC) {
+            return Err(ToolError::data(path, "one array in a .npy file, not an npz archive"));
+        }
+        let archive = zip::ZipArchive::new(file)
             .map_err(|error| ToolError::data(path, format!("not an npz archive: {error}")))?;
         Ok(NpzFile { archive, path: path.to_path_buf() })
     }
@@ -94,7 +101,10 @@ fn is_raw_form(element_type: ElementType, character: TypeChar) -> bool {
 }
 
 fn read_array(mut reader: impl Read, shape: &ArrayShape) -> Result<ArrayLiteral, String> {
-    let header = NpyHeader::from_reader(&mut reader).map_err(|error| format!("not a npy file: {error}"))?;
+    let header = NpyHeader::from_reader(&mut reader).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "not a npy file: it ends within the header".to_string(),
+        _ => format!("not a npy file: {error}"),
+    })?;
     let wanted = ArrayShape { layout: None, ..shape.clone() };
     let dtype = header.dtype();
     let DType::Plain(plain) = &dtype else {

@@ -5,6 +5,9 @@ use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+use anstream::{AutoStream, ColorChoice};
+use hlo_text::error_message::Style;
+
 use crate::error::ToolError;
 
 /// Exit status when a value differs from the expected one.
@@ -13,6 +16,8 @@ pub const DIFFERS: u8 = 1;
 pub const INVALID: u8 = 2;
 /// Exit status of a bug in halo.
 pub const BUG: u8 = 3;
+/// Exit status when the user interrupts it: what a shell shows of a program that Ctrl-C ended.
+pub const INTERRUPTED: u8 = 130;
 /// Exit status when nobody reads the output: what a shell shows of a program that a closed pipe ended.
 pub const CLOSED_OUTPUT: u8 = 141;
 
@@ -48,14 +53,24 @@ pub fn print(text: impl AsRef<[u8]>) -> Result<(), ToolError> {
     output.write_all(text.as_ref()).and_then(|()| output.flush()).map_err(ToolError::output)
 }
 
+/// Prints an error to standard error, with colours if that is a terminal that shows them and `NO_COLOR` is not set.
+pub fn print_error(error: &ToolError) {
+    let output = std::io::stderr();
+    let style = match AutoStream::choice(&output) {
+        ColorChoice::Never => Style::Plain,
+        _ => Style::Colored,
+    };
+    // Where errors cannot be written, the status must do.
+    let _ = output.lock().write_all(error.render_in(style).as_bytes());
+}
+
 /// Runs a tool: errors go to standard error, and the status says what kind they are.
 pub fn run(work: impl FnOnce() -> Result<u8, ToolError>) -> ExitCode {
     quiet_panics();
     match catch(work) {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
-            // Where errors cannot be written, the status must do.
-            let _ = std::io::stderr().write_all(error.render().as_bytes());
+            print_error(&error);
             ExitCode::from(error.exit_status())
         }
     }

@@ -243,7 +243,7 @@ fn without_annotations(module: &Module) -> Module {
     fn strip(computation: &mut Computation) {
         computation.annotations.clear();
         for instruction in &mut computation.instructions {
-            instruction.annotations.retain(|(key, _)| key != "metadata");
+            instruction.annotations.retain(|(key, _)| key != hlo::metadata::METADATA);
             instruction.computations.iter_mut().for_each(strip);
         }
     }

@@ -2,7 +2,6 @@
 //!
 //! Compiled code cannot be interrupted, so the work runs in a thread of its own, and the process ends while it goes on.
 
-use std::io::Write;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -36,7 +35,7 @@ pub fn run<T: Send + 'static>(
 
 /// Prints an error and ends the process, without what a process usually does at its end: other threads still run.
 fn end(error: &ToolError) -> ! {
-    let _ = std::io::stderr().write_all(error.render().as_bytes());
+    outer_boundary::print_error(error);
     // SAFETY: nothing of this process is used again.
     unsafe { libc::_exit(error.exit_status().into()) }
 }

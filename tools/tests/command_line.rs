@@ -17,6 +17,45 @@ fn transcripts() {
     trycmd::TestCases::new().case("test-files/command-line/*.trycmd");
 }
 
+/// Ctrl-C ends compiled code and the interpreter alike, with a message.
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_says_so() {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+    for engine in ["jit", "interpreter"] {
+        let program = at_root().join("test-files/command-line/reliability.in/endless.hlo");
+        let mut run = Command::new(env!("CARGO_BIN_EXE_hlo-run"));
+        run.arg(program).args(["--engine", engine]).stderr(Stdio::piped());
+        // A shell's background jobs ignore the signal, and so do their children.
+        // SAFETY: `signal` may be called between fork and exec.
+        unsafe {
+            run.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            })
+        };
+        let run = run.spawn().expect("hlo-run");
+        let status = format!("/proc/{}/status", run.id());
+        let handles_it = || {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim();
+            u64::from_str_radix(caught, 16).unwrap_or(0) & 1 << (libc::SIGINT - 1) != 0
+        };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !handles_it() {
+            assert!(Instant::now() < deadline, "the signal is not handled");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // SAFETY: the process is a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(run.id() as libc::pid_t, libc::SIGINT) }, 0);
+        let output = run.wait_with_output().expect("its output");
+        assert_eq!(output.status.code(), Some(130), "{engine}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "\nerror: interrupted\n");
+    }
+}
+
 /// The commands in the documentation, where `./x run` is `hlo-run`.
 #[test]
 fn documentation() {

@@ -6,14 +6,15 @@ mod dumps;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use halo::{ClientOptions, Platform};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tools::conformance::report::ConformanceReport;
 use tools::engine::Engine;
 use tools::file_test::{self, FileOutcome};
-use tools::mutations::{self, MutantStage};
+use tools::mutations::saved::SavedMutants;
+use tools::mutations::{self, MutantFailure, MutantStage};
 use tools::operation_pairs;
 use tools::random_programs;
 use tools::run::{self, RunCase, Settings};
@@ -93,7 +94,7 @@ fn operation_pairs() -> impl Iterator<Item = Trial> {
 }
 
 /// The programs of the file tests, but the models, which are large.
-fn programs(files: &[PathBuf]) -> Arc<[String]> {
+fn programs(files: &[PathBuf]) -> Vec<String> {
     let is_small = |path: &&PathBuf| {
         path.extension().is_some_and(|extension| extension == "hlo") && !path.with_extension("json").exists()
     };
@@ -101,28 +102,39 @@ fn programs(files: &[PathBuf]) -> Arc<[String]> {
     texts.flat_map(|text| mutations::programs_of(&text).collect::<Vec<_>>()).collect()
 }
 
-/// Mutated inputs crash nothing, and the engines agree on them: `HALO_MUTATIONS` of them (400), the seeds counted from
-/// `HALO_MUTATION_SEED` (0). With `HALO_MUTATION_PRINT` each text is printed before it is read: for those that end the process.
-fn mutations(sources: Arc<[String]>) -> impl Iterator<Item = Trial> {
+/// Mutated inputs crash nothing, and the engines agree on them: `HALO_MUTATIONS` seeds (400), counted from
+/// `HALO_MUTATION_SEED` (0); of each a program as HLO text and as MLIR, an array, a description and a saved executable. With
+/// `HALO_MUTATION_PRINT` each text is printed before it is read: for those that end the process.
+fn mutations(sources: Vec<String>) -> impl Iterator<Item = Trial> {
     const MUTANTS_PER_TRIAL: u64 = 100;
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("HALO_MUTATION_SEED").unwrap_or(0);
     let end = first + number("HALO_MUTATIONS").unwrap_or(400);
+    type Check = fn(u64, &[String], &halo::Client) -> Result<MutantStage, MutantFailure>;
+    // Most runs of the tests want other tests.
+    let sources = Arc::new(LazyLock::new(move || {
+        let mlir: Vec<String> = sources.iter().filter_map(|program| mutations::mlir_of(program)).collect();
+        (sources, mlir)
+    }));
     (first..end).step_by(MUTANTS_PER_TRIAL as usize).map(move |start| {
         let last = end.min(start + MUTANTS_PER_TRIAL) - 1;
         let sources = Arc::clone(&sources);
         Trial::test(format!("mutations {start}..={last}"), move || {
             let client = halo::Client::with_threads(1).map_err(|error| error.to_string())?;
-            let mut failures = Vec::new();
+            let saved = SavedMutants::new()?;
+            let mut failures: Vec<String> = saved.check_cache(start).err().into_iter().collect();
             let mut ran = 0;
             for seed in start..=last {
-                if std::env::var_os("HALO_MUTATION_PRINT").is_some() {
-                    println!("// mutant {seed}\n{}", mutations::mutant(seed, &sources));
-                }
                 failures.extend(mutations::files::check(seed).err());
-                match mutations::check(seed, &sources, &client) {
-                    Ok(stage) => ran += u64::from(stage == MutantStage::Ran),
-                    Err(failure) => failures.push(failure.to_string()),
+                failures.extend(saved.check(seed).err());
+                for (sources, check) in [(&sources.0, mutations::check as Check), (&sources.1, mutations::check_mlir)] {
+                    if std::env::var_os("HALO_MUTATION_PRINT").is_some() {
+                        println!("// mutant {seed}\n{}", mutations::mutant(seed, sources));
+                    }
+                    match check(seed, sources, &client) {
+                        Ok(stage) => ran += u64::from(stage == MutantStage::Ran),
+                        Err(failure) => failures.push(failure.to_string()),
+                    }
                 }
             }
             println!("mutations {start}..={last}: {ran} ran on both engines");

@@ -2,6 +2,7 @@
 
 use hlo::ops::OpError;
 
+use crate::error_message::{ErrorMessage, Style};
 use crate::source::Location;
 
 /// A fault of a text: what was expected, what was found, and where.
@@ -46,7 +47,7 @@ pub enum Error {
         first: Location,
     },
     /// Use of an undefined name.
-    #[error("{what} `{name}` is not defined{}", if *later { " before its use" } else { "" })]
+    #[error("{what} `{name}` is not defined{}", if later.is_some() { " before its use" } else { "" })]
     Undefined {
         /// The use.
         at: Location,
@@ -54,8 +55,8 @@ pub enum Error {
         what: &'static str,
         /// Its name.
         name: String,
-        /// Whether it is defined after its use.
-        later: bool,
+        /// Its definition after its use, if there is one.
+        later: Option<Location>,
     },
     /// An operand is written with a shape that it does not have.
     #[error("operand `{name}` has shape {found}, not {declared}")]
@@ -68,6 +69,8 @@ pub enum Error {
         declared: String,
         /// The shape of its definition.
         found: String,
+        /// Its definition.
+        definition: Location,
     },
     /// A computation is not well formed.
     #[error("{reason}")]
@@ -106,7 +109,7 @@ pub enum Error {
         reason: String,
     },
     /// An opcode that no operation has.
-    #[error("unknown opcode `{name}`{}", suggestion.map(|name| format!(", did you mean `{name}`?")).unwrap_or_default())]
+    #[error("unknown opcode `{name}`")]
     UnknownOpcode {
         /// The opcode.
         at: Location,
@@ -128,10 +131,7 @@ pub enum Error {
         found: String,
     },
     /// An attribute that the operation does not have.
-    #[error(
-        "`{opcode}` has no attribute `{key}`{}; it takes {allowed}",
-        suggestion.map(|name| format!(", did you mean `{name}`?")).unwrap_or_default()
-    )]
+    #[error("`{opcode}` has no attribute `{key}`")]
     UnknownAttribute {
         /// The attribute.
         at: Location,
@@ -161,6 +161,8 @@ pub enum Error {
         at: Location,
         /// The broken rule.
         error: Box<OpError>,
+        /// The definition of the operand at fault, if one is.
+        operand: Option<Location>,
     },
 }
 
@@ -197,10 +199,45 @@ impl Error {
         }
     }
 
+    /// What may help.
+    fn hint(&self) -> Option<String> {
+        match self {
+            Error::UnknownOpcode { suggestion, .. } => suggestion.map(did_you_mean),
+            Error::UnknownAttribute { suggestion, allowed, .. } => {
+                let meant = suggestion.map(|name| format!("{} ", did_you_mean(name))).unwrap_or_default();
+                Some(format!("{meant}it takes {allowed}"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The message and what may help, in one line.
+    pub fn with_hint(&self) -> String {
+        self.hint().map_or_else(|| self.to_string(), |hint| format!("{self}, {hint}"))
+    }
+
+    /// The message with its places and what may help.
+    pub fn message(&self) -> ErrorMessage {
+        let message = ErrorMessage::new(self.to_string()).label(self.location(), self.label());
+        let message = match self {
+            Error::Duplicate { first, .. } => message.label(first, "first defined here"),
+            Error::Undefined { later: Some(later), .. } => message.label(later, "defined here"),
+            Error::OperandShape { definition, .. } | Error::Op { operand: Some(definition), .. } => {
+                message.label(definition, "the operand")
+            }
+            _ => message,
+        };
+        self.hint().into_iter().fold(message, ErrorMessage::help)
+    }
+
     /// The message with an excerpt of `text`, the text that was read; `file` is its name for the reader.
     pub fn render(&self, file: &str, text: &str) -> String {
-        self.location().render(file, text, &self.to_string(), &self.label())
+        self.message().render(file, text, Style::Plain)
     }
+}
+
+fn did_you_mean(name: &str) -> String {
+    format!("did you mean `{name}`?")
 }
 
 /// No more faults than this are looked for.
@@ -234,7 +271,12 @@ impl Errors {
 
     /// The messages with excerpts of `text`, the text that was read, one below the other.
     pub fn render(&self, file: &str, text: &str) -> String {
-        self.0.iter().map(|error| error.render(file, text)).collect::<Vec<_>>().join("\n")
+        self.render_in(Style::Plain, file, text)
+    }
+
+    /// The same in a style.
+    pub fn render_in(&self, style: Style, file: &str, text: &str) -> String {
+        self.0.iter().map(|error| error.message().render(file, text, style)).collect::<Vec<_>>().join("\n")
     }
 }
 
@@ -243,7 +285,7 @@ impl std::fmt::Display for Errors {
         for (position, error) in self.0.iter().enumerate() {
             let at = error.location();
             let line_break = if position > 0 { "\n" } else { "" };
-            write!(f, "{line_break}{}:{}: {error}", at.line, at.column)?;
+            write!(f, "{line_break}{}:{}: {}", at.line, at.column, error.with_hint())?;
         }
         Ok(())
     }

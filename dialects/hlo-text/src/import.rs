@@ -222,7 +222,7 @@ impl<'t> Importer<'t, '_> {
             Some(shape) => {
                 instruction.shape = shape.clone();
                 if let Err(error) = graph::verify_instruction(computation, &instruction, callee) {
-                    let fault = self.op_error(ast, error);
+                    let fault = self.op_error(ast, computation, error);
                     self.faults.add(fault)?;
                 }
             }
@@ -238,16 +238,17 @@ impl<'t> Importer<'t, '_> {
                     computations: &computations,
                     result: None,
                 };
-                instruction.shape = ops::infer_shape(&view).map_err(|error| self.op_error(ast, error))?;
+                instruction.shape = ops::infer_shape(&view).map_err(|error| self.op_error(ast, computation, error))?;
             }
         }
         Ok(instruction)
     }
 
     /// A broken rule, at the attribute or operand at fault if the rule names one.
-    fn op_error(&self, ast: &ast::InstructionNode<'t>, error: OpError) -> Error {
+    fn op_error(&self, ast: &ast::InstructionNode<'t>, computation: &Computation, error: OpError) -> Error {
         let attribute = error.attribute.and_then(|key| ast.attributes.iter().find(|attribute| attribute.key == key));
-        let at = match (attribute, error.operand.and_then(|operand| ast.operands.get(operand))) {
+        let operand = error.operand.and_then(|operand| ast.operands.get(operand));
+        let at = match (attribute, operand) {
             (Some(attribute), _) => {
                 let start = self.source.span_of(attribute.key).start;
                 self.source.location(start..self.source.span_of(attribute.value).end)
@@ -266,7 +267,10 @@ impl<'t> Importer<'t, '_> {
                 }
             }
         };
-        Error::Op { at, error: Box::new(error) }
+        let operand = operand
+            .and_then(|operand| computation.instructions.get(operand.instruction as usize)?.position)
+            .map(|position| self.source.word_at(position));
+        Error::Op { at, error: Box::new(error), operand }
     }
 
     fn attributes(
@@ -277,6 +281,14 @@ impl<'t> Importer<'t, '_> {
     ) -> Result<(), Error> {
         let source = self.source;
         check_unique(source, &ast.attributes)?;
+        // Before what is missing: a misspelt attribute is both.
+        for attribute in &ast.attributes {
+            if CARRIED.contains(&attribute.key) {
+                instruction.annotations.push((attribute.key.to_string(), attribute.value.to_string()));
+            } else if definition.attribute(attribute.key).is_none() || attributes::is_payload(attribute.key) {
+                return Err(self.unknown_attribute(ast.opcode, definition, attribute.key));
+            }
+        }
         let (mut parameter_number, mut value) = (None, None);
         match (instruction.kind, ast.payload) {
             (OpKind::Constant, Some(text)) => {
@@ -313,13 +325,6 @@ impl<'t> Importer<'t, '_> {
                     });
                 }
                 None => {}
-            }
-        }
-        for attribute in &ast.attributes {
-            if CARRIED.contains(&attribute.key) {
-                instruction.annotations.push((attribute.key.to_string(), attribute.value.to_string()));
-            } else if definition.attribute(attribute.key).is_none() || attributes::is_payload(attribute.key) {
-                return Err(self.unknown_attribute(ast.opcode, definition, attribute.key));
             }
         }
         Ok(())

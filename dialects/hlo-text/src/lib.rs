@@ -7,6 +7,7 @@ pub mod ast;
 mod attributes;
 mod computation_order;
 mod error;
+pub mod error_message;
 mod expansion;
 mod export;
 mod grammar;

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use hlo::ops;
+use hlo::ops::view::counted;
 use hlo::shape::Shape;
 use pest::iterators::Pair;
 
@@ -17,7 +18,7 @@ use crate::grammar::{self, Rule};
 use crate::resolve;
 use crate::scan::{self, Cursor};
 use crate::shapes;
-use crate::source::SourceLines;
+use crate::source::{Location, SourceLines};
 
 /// Reads a module; an error is the first one of the text.
 pub fn parse(text: &str) -> Result<ModuleNode<'_>, Error> {
@@ -65,12 +66,19 @@ impl<'t> SharedShapes<'t> {
 /// A computation being read.
 struct Body<'t> {
     name: &'t str,
-    result: Option<Rc<Shape>>,
+    signature: Option<Signature>,
     instructions: Vec<InstructionNode<'t>>,
     positions: HashMap<&'t str, u32>,
     root: Option<u32>,
     attributes: Vec<Attribute<'t>>,
     caller: Option<Caller<'t>>,
+}
+
+/// What a computation's head says of it.
+#[derive(Default)]
+struct Signature {
+    parameters: Vec<Rc<Shape>>,
+    result: Option<Rc<Shape>>,
 }
 
 /// The attribute that holds a body: one of the last instruction in the enclosing body.
@@ -194,20 +202,12 @@ impl<'t> Parser<'t, '_> {
     fn computation(&mut self) -> Result<(), Error> {
         let mut is_entry = false;
         let mut name = "";
-        let mut result = None;
+        let mut signature = None;
         for pair in grammar::read(Rule::computation_head, &mut self.cursor)?.into_inner() {
             match pair.as_rule() {
                 Rule::entry => is_entry = true,
                 Rule::identifier => name = pair.as_str(),
-                Rule::signature => {
-                    for part in pair.into_inner() {
-                        match part.as_rule() {
-                            Rule::array | Rule::tuple => result = Some(self.shapes.read(part)?),
-                            Rule::parameters => self.check_parameter_shapes(part)?,
-                            _ => {}
-                        }
-                    }
-                }
+                Rule::signature => signature = Some(self.signature(pair)?),
                 _ => {}
             }
         }
@@ -218,7 +218,7 @@ impl<'t> Parser<'t, '_> {
             // The entry is the next computation to end that is not inside another: its position is set when it does.
             self.entry = Some((usize::MAX, name));
         }
-        self.open_body(name, result, None);
+        self.open_body(name, signature, None);
         while !self.open.is_empty() {
             self.statement()?;
         }
@@ -228,22 +228,29 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// Reads the shapes of a signature's parameters, which say nothing that the parameters do not.
-    fn check_parameter_shapes(&mut self, parameters: Pair<'t, Rule>) -> Result<(), Error> {
-        for parameter in parameters.into_inner().filter(|pair| pair.as_rule() == Rule::parameter) {
-            for part in parameter.into_inner() {
-                if matches!(part.as_rule(), Rule::array | Rule::tuple) {
-                    self.shapes.read(part)?;
+    fn signature(&mut self, pair: Pair<'t, Rule>) -> Result<Signature, Error> {
+        let mut signature = Signature::default();
+        for part in pair.into_inner() {
+            match part.as_rule() {
+                Rule::array | Rule::tuple => signature.result = Some(self.shapes.read(part)?),
+                Rule::parameters => {
+                    let parameters = part.into_inner().filter(|pair| pair.as_rule() == Rule::parameter);
+                    for part in parameters.flat_map(Pair::into_inner) {
+                        if matches!(part.as_rule(), Rule::array | Rule::tuple) {
+                            signature.parameters.push(self.shapes.read(part)?);
+                        }
+                    }
                 }
+                _ => {}
             }
         }
-        Ok(())
+        Ok(signature)
     }
 
-    fn open_body(&mut self, name: &'t str, result: Option<Rc<Shape>>, caller: Option<Caller<'t>>) {
+    fn open_body(&mut self, name: &'t str, signature: Option<Signature>, caller: Option<Caller<'t>>) {
         self.open.push(Body {
             name,
-            result,
+            signature,
             instructions: Vec::new(),
             positions: HashMap::new(),
             root: None,
@@ -491,6 +498,7 @@ impl<'t> Body<'t> {
                         name: text.to_string(),
                         declared: declared.to_string(),
                         found: found.to_string(),
+                        definition: source.location_of(self.instructions[position as usize].anchor()),
                     });
                 }
                 position
@@ -543,7 +551,8 @@ impl<'t> Body<'t> {
         };
         let root = self.root.unwrap_or(last as u32);
         let root_instruction = &self.instructions[root as usize];
-        if let (Some(declared), Some(found)) = (&self.result, &root_instruction.shape)
+        let declared_result = self.signature.as_ref().and_then(|signature| signature.result.as_ref());
+        if let (Some(declared), Some(found)) = (declared_result, &root_instruction.shape)
             && !declared.compatible(found)
         {
             faults.add(fault(
@@ -573,6 +582,19 @@ impl<'t> Body<'t> {
                 break;
             }
         }
+        if let Some(Signature { parameters: declared, .. }) = &self.signature {
+            if declared.len() != numbered.len() {
+                let (declared, found) = (counted(declared.len(), "parameter"), numbered.len());
+                faults.add(fault(self.name, format!("the computation is declared with {declared}, it has {found}")))?;
+            }
+            for (declared, &(number, position)) in declared.iter().zip(&numbered) {
+                let parameter = &self.instructions[position as usize];
+                if let Some(found) = parameter.shape.as_ref().filter(|found| !declared.compatible(found)) {
+                    let reason = format!("parameter {number} has shape {found}, but is declared as {declared}");
+                    faults.add(fault(parameter.anchor(), reason))?;
+                }
+            }
+        }
         Ok(ComputationNode {
             name: self.name,
             parameters: numbered.into_iter().map(|(_, position)| position).collect(),
@@ -583,11 +605,13 @@ impl<'t> Body<'t> {
     }
 }
 
-/// Whether an instruction called `name` is defined somewhere behind its use.
-fn defined_later(source: SourceLines<'_>, name: &str) -> bool {
-    let rest = source.text().get(source.span_of(name).end..).unwrap_or_default();
-    memchr::memmem::find_iter(rest.as_bytes(), name.as_bytes()).any(|found| {
+/// Where an instruction called `name` is defined somewhere behind its use.
+fn defined_later(source: SourceLines<'_>, name: &str) -> Option<Location> {
+    let start = source.span_of(name).end;
+    let rest = source.text().get(start..).unwrap_or_default();
+    let found = memchr::memmem::find_iter(rest.as_bytes(), name.as_bytes()).find(|found| {
         rest.as_bytes()[found + name.len()..].starts_with(b" = ")
             && found.checked_sub(1).is_some_and(|before| !scan::is_name_byte(rest.as_bytes()[before]))
-    })
+    })?;
+    Some(source.location(start + found..start + found + name.len()))
 }

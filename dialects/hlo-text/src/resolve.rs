@@ -37,7 +37,7 @@ pub(crate) fn resolve(
                     at: source.location_of(called.text),
                     what: "computation",
                     name: called.text.to_string(),
-                    later: false,
+                    later: None,
                 })?;
                 instruction.faulty = true;
                 continue;

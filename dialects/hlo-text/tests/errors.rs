@@ -17,7 +17,7 @@ fn expect(text: &str, at: &str, message: &str) -> Error {
     let found = errors(&text);
     let error = &found.0[0];
     let shown = error.render("test.hlo", &text);
-    assert!(error.to_string().contains(message), "{message}\n{shown}");
+    assert!(error.with_hint().contains(message), "{message}\n{shown}");
     assert_eq!(error.location().span.start, position, "{shown}");
     assert_eq!(&text[error.location().span.clone()], at, "{shown}");
     error.clone()
@@ -190,7 +190,7 @@ fn attributes() {
     expect(
         "f { x = f32[] parameter(0) }\nENTRY e { x = f32[] parameter(0)\n y = f32[] negate(x), @@to_apply=f }",
         "to_apply",
-        "`negate` has no attribute `to_apply`; it takes metadata, backend_config, sharding",
+        "`negate` has no attribute `to_apply`, it takes metadata, backend_config, sharding",
     );
 }
 
@@ -342,7 +342,7 @@ fn all_faults_are_found_in_the_order_of_the_text() {
         }\n";
     let found = errors(text);
     let lines: Vec<usize> = found.0.iter().map(|error| error.location().line).collect();
-    let messages: Vec<String> = found.0.iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = found.0.iter().map(Error::with_hint).collect();
     for (line, message) in [
         (3, "unknown element type `float32`, did you mean `f32`?"),
         (8, "unknown opcode `ad`, did you mean `add`?"),

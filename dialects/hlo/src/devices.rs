@@ -135,6 +135,11 @@ pub fn communicates(instruction: &Instruction, count: DeviceCount) -> bool {
     if count.total() == 1 {
         return false;
     }
+    // More are refused: which ones a group has does not matter, and a list of them may be too long for any memory.
+    let count = match count.total() > MOST_DEVICES {
+        true => DeviceCount { replicas: count.replicas.min(2), partitions: count.partitions.min(2) },
+        false => count,
+    };
     match instruction.kind {
         OpKind::ReplicaId => count.replicas > 1,
         OpKind::PartitionId => count.partitions > 1,

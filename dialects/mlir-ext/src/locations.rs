@@ -5,6 +5,9 @@ use mlir_sys::{mlirLocationFusedGetMetadata, mlirLocationIsAFileLineColRange};
 
 use crate::attributes;
 
+/// The file of positions in the text of a program: a program does not know where its text was read from.
+pub const PROGRAM_TEXT: &str = "hlo";
+
 /// Name and child of a name location.
 pub fn name<'c>(location: Location<'c>) -> Option<(&'c str, Location<'c>)> {
     location.is_name().then(|| (attributes::identifier_text(location.name_value()), location.name_child_location()))

@@ -1,5 +1,6 @@
 //! Checked access to operations beyond melior's: attributes without error values, diagnostics, parsing.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
@@ -11,8 +12,8 @@ use melior::ir::{
 };
 use melior::{Context, ContextRef, StringRef};
 use mlir_sys::{
-    mlirEmitError, mlirOpPrintingFlagsPrintNameLocAsPrefix, mlirOpResultGetOwner, mlirOperationGetAttributeByName,
-    mlirOperationGetContext, mlirOperationRemoveFromParent, mlirValueIsAOpResult,
+    MlirContext, mlirEmitError, mlirOpPrintingFlagsPrintNameLocAsPrefix, mlirOpResultGetOwner,
+    mlirOperationGetAttributeByName, mlirOperationGetContext, mlirOperationRemoveFromParent, mlirValueIsAOpResult,
 };
 
 use crate::diagnostics::{self, Diagnostic, Severity};
@@ -36,18 +37,31 @@ pub fn context_of<'c: 'a, 'a>(operation: &impl OperationLike<'c, 'a>) -> &'c Con
 /// melior's own conversion of a [`ContextRef`] refers to the place where that reference is kept, such as a local
 /// variable, instead of the context.
 pub fn context<'c>(reference: ContextRef<'c>) -> &'c Context {
-    // Addresses of references, by the address of the context.
-    static PLACES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+    thread_local! {
+        /// The context that this thread asked for last, and the place of its reference: threads mostly have one.
+        static LAST: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+    }
     // SAFETY: the place that the reference is kept in is this frame's, and used here only.
     let raw = unsafe { reference.to_ref() }.to_raw();
-    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
-    let place = *places.entry(raw.ptr as usize).or_insert_with(|| {
-        // SAFETY: the context is live; one that is made at the same address later has the same reference.
-        let reference: &ContextRef = Box::leak(Box::new(unsafe { ContextRef::from_raw(raw) }));
-        std::ptr::from_ref(reference) as usize
-    });
+    let address = raw.ptr as usize;
+    let (last, mut place) = LAST.get();
+    if last != address {
+        place = place_of(raw);
+        LAST.set((address, place));
+    }
     // SAFETY: the place holds a reference and is never freed, and the context lives for `'c`.
     unsafe { (*(place as *const ContextRef<'c>)).to_ref() }
+}
+
+/// The address of a reference to a context; the same for the same context.
+fn place_of(context: MlirContext) -> usize {
+    static PLACES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+    let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
+    *places.entry(context.ptr as usize).or_insert_with(|| {
+        // SAFETY: the context is live; one that is made at the same address later has the same reference.
+        let reference: &ContextRef = Box::leak(Box::new(unsafe { ContextRef::from_raw(context) }));
+        std::ptr::from_ref(reference) as usize
+    })
 }
 
 /// The operation that a value is a result of; `None` for block arguments.

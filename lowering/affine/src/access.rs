@@ -16,6 +16,9 @@ use crate::walk::linear_address;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
+/// Distances between the elements of a vector up to which vectors are loaded and shuffled, rather than elements.
+const MAX_SHUFFLED_STRIDE: i64 = 8;
+
 impl<'c> Elemental<'_, 'c> {
     /// Loads the element of an array at an index.
     pub(crate) fn load_element(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
@@ -29,6 +32,14 @@ impl<'c> Elemental<'_, 'c> {
                 let value = self.load_flat(array, last, lanes)?;
                 Ok(self.reversed(&value, count))
             }
+            (LaneAccess::Strided(stride), Some(count))
+                if (2..=MAX_SHUFFLED_STRIDE).contains(&stride)
+                    && stride < i64::from(count)
+                    && array.parts() == 1
+                    && array.element_type.bit_width() >= 32 =>
+            {
+                self.load_strided(array, address, stride, count)
+            }
             (_, Some(_)) => match self.scope.lane_offsets(address) {
                 Some(offsets) => {
                     let elements = self.load_lanes(array, index, address, &offsets)?;
@@ -38,6 +49,45 @@ impl<'c> Elemental<'_, 'c> {
                 None => self.gather(array, address),
             },
         }
+    }
+
+    /// Loads elements at a small distance from each other: all vectors in which they are, from which they are shuffled.
+    fn load_strided(
+        &mut self,
+        array: &ArrayRef<'c>,
+        address: Expr<'c>,
+        stride: i64,
+        lanes: u32,
+    ) -> Result<RegisterValue<'c>> {
+        let width = i64::from(lanes);
+        let first = self.named_if_divided(self.scope.at_lane(address, 0))?;
+        // The last vector ends with the last element: nothing behind it is read.
+        let last_start = (width - 1) * (stride - 1);
+        let mut chosen: Option<RegisterValue<'c>> = None;
+        let mut known = 0;
+        for number in 0..stride {
+            let start = (number * width).min(last_start);
+            let vector = self.load_flat(array, first + start, Some(lanes))?;
+            let end = (start + width - 1) / stride + 1;
+            chosen = Some(match chosen {
+                None => vector,
+                Some(chosen) => {
+                    let mask: Vec<u32> = (0..width)
+                        .map(|lane| match lane {
+                            lane if lane < known && number == 1 => (lane * stride) as u32,
+                            lane if lane < known => lane as u32,
+                            lane if lane < end => (width + lane * stride - start) as u32,
+                            _ => 0,
+                        })
+                        .collect();
+                    let parts = chosen.values().into_iter().zip(vector.values());
+                    let parts: Vec<Value<'c>> = parts.map(|(a, b)| self.builder.shuffle(a, b, &mask)).collect();
+                    chosen.with_values(&parts)
+                }
+            });
+            known = end;
+        }
+        chosen.ok_or_else(|| LoweringError::bug("a vector of no elements"))
     }
 
     /// Loads the elements of the lanes one by one, where they are at constant distances from that of lane 0.
@@ -147,6 +197,49 @@ impl<'c> Elemental<'_, 'c> {
                     self.store_place(memref, &place, &element);
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Stores vectors of elements that alternate in memory: `values[i]` of lane `l` at the `i`-th of `indices` for that lane.
+    pub fn store_alternating(
+        &self,
+        array: &ArrayRef<'c>,
+        indices: &[Vec<Expr<'c>>],
+        values: &[RegisterValue<'c>],
+    ) -> Result<()> {
+        let address =
+            |index: &[Expr<'c>]| self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
+        let addresses: Vec<Expr<'c>> = indices.iter().map(|index| address(index)).collect();
+        let count = values.len() as i64;
+        let follows = |(&address, number): (&Expr<'c>, i64)| self.scope.simplify(addresses[0] + number) == address;
+        let alternate = self.scope.lane_access(addresses[0]) == LaneAccess::Strided(count)
+            && addresses.iter().zip(0..).all(follows);
+        let lanes = self.scope.lanes().filter(|_| alternate && array.parts() == 1);
+        let Some(lanes) = lanes else {
+            return indices.iter().zip(values).try_for_each(|(index, value)| self.store(array, index, value));
+        };
+        let vectors: Vec<Value<'c>> = values
+            .iter()
+            .map(|value| scalar::to_memory(self.builder, &scalar::splat(self.builder, value, Some(lanes))))
+            .collect();
+        let first = self.scope.at_lane(addresses[0], 0);
+        for number in 0..count {
+            let positions = (0..i64::from(lanes)).map(|lane| number * i64::from(lanes) + lane);
+            let mut stored = vectors[0];
+            for (source, &vector) in (1..).zip(&vectors[1..]) {
+                // From what is there already, and from one vector more.
+                let mask: Vec<u32> = (positions.clone().zip(0..))
+                    .map(|(position, lane)| match position % count {
+                        own if own == source => lanes + (position / count) as u32,
+                        0 if source == 1 => (position / count) as u32,
+                        _ => lane,
+                    })
+                    .collect();
+                stored = self.builder.shuffle(stored, vector, &mask);
+            }
+            let (memref, place) = self.flat_place(array, first + number * i64::from(lanes))?;
+            place.store(self.builder, stored, memref);
         }
         Ok(())
     }

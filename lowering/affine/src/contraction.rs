@@ -102,7 +102,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         state: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         if let Some(&size) = maps.ranges.get(ranges.len()) {
-            return self.loop_over(Interval::new(0, size - 1), state, &mut |emitter, variable, state| {
+            let inside =
+                maps.ranges[ranges.len() + 1..].iter().fold(1, |product: i64, &size| product.saturating_mul(size));
+            return self.loop_over(Interval::new(0, size - 1), inside, state, &mut |emitter, variable, state| {
                 let ranges: Vec<Expr<'c>> = ranges.iter().copied().chain([variable]).collect();
                 emitter.contract_loops(instruction, index, maps, lhs_sizes, &ranges, like, state)
             });

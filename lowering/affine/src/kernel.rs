@@ -1,8 +1,9 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
-use hlo::graph::Computation;
+use hlo::graph::{Computation, Instruction};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
+use hlo::ops::{OpClass, definition};
 use indexing::{Expr, Interval};
 use mlir_ext::builder::{OpBuilder, Value};
 
@@ -12,6 +13,7 @@ use crate::gpu::over_threads;
 use crate::mapping::roots;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map};
+use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
 use crate::walk::{Visitor, substitute};
@@ -42,13 +44,24 @@ pub fn emit_fusion<'c>(
         emitter.read_starts()?;
     }
     let roots = roots(computation);
-    Work::new(&mut emitter, mapping, range).each_item(&mut emitter, &[], &mut |emitter, index| {
+    Work::new(&mut emitter, mapping, range).each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
-        let mut values = Vec::with_capacity(outputs.len());
-        for &root in &roots {
-            values.extend(emitter.evaluate_all(root, index)?);
+        let mut values = Vec::with_capacity(indices.len());
+        for index in indices {
+            let mut own = Vec::with_capacity(outputs.len());
+            for &root in &roots {
+                own.extend(emitter.evaluate_all(root, index)?);
+            }
+            values.push(own);
         }
-        values.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, index, value))
+        for (number, output) in outputs.iter().enumerate() {
+            let own: Vec<RegisterValue<'c>> = values.iter().filter_map(|values| values.get(number).copied()).collect();
+            match (&own[..], indices) {
+                ([value], [index]) => emitter.store(output, index, value)?,
+                _ => emitter.store_alternating(output, indices, &own)?,
+            }
+        }
+        Ok(())
     })
 }
 
@@ -70,15 +83,20 @@ fn emit_update<'c>(
         let start = emitter.evaluate(root.operands[source.value as usize], &[])?;
         starts.push(emitter.clamped_start(&start, runtime.bounds)?);
     }
-    Work::new(emitter, mapping, range).each_item(emitter, &[], &mut |emitter, index| {
-        let value = emitter.evaluate(root.operands[1], index)?;
-        let place = emitter.apply(map.results(), index, &starts)?;
-        emitter.store(output, &place, &value)
+    Work::new(emitter, mapping, range).each_item(emitter, &[], &mut |emitter, indices| {
+        indices.iter().try_for_each(|index| {
+            let value = emitter.evaluate(root.operands[1], index)?;
+            let place = emitter.apply(map.results(), index, &starts)?;
+            emitter.store(output, &place, &value)
+        })
     })
 }
 
-/// What is emitted for the index of an element, or for those of a vector's elements.
-type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()> + 'b;
+/// What is emitted for the index of an element, or of a vector's elements, or for those of a few neighbours.
+type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> Result<()> + 'b;
+
+/// Neighbours that are computed together at most, so that they are stored as vectors.
+pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 
 /// The work items of a kernel, or those of some iterations of its outermost loop.
 struct Work<'m, 'c> {
@@ -98,6 +116,18 @@ impl<'m, 'c> Work<'m, 'c> {
         results.map(|&result| emitter.scope.simplify(substitute(result, item, &[], &[]))).collect()
     }
 
+    /// Iterations of the loops inside that over a dimension; those that make one element count as many.
+    fn iterations_inside(&self, emitter: &Elemental<'_, 'c>, dimension: usize) -> i64 {
+        let combines = |instruction: &Instruction| {
+            matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
+        };
+        if emitter.computation.instructions.iter().any(combines) {
+            return i64::MAX;
+        }
+        let inner = dimension + 1..self.mapping.dimensions.len();
+        inner.fold(1, |product: i64, inner| product.saturating_mul(self.mapping.bounds(inner).upper + 1))
+    }
+
     /// Runs the items whose place in the outer dimensions is given.
     fn each_item<'a>(
         &self,
@@ -107,7 +137,7 @@ impl<'m, 'c> Work<'m, 'c> {
     ) -> Result<()> {
         let with = |position: Expr<'c>| [outer, &[position]].concat();
         let Some(dimension) = self.mapping.dimensions.get(outer.len()) else {
-            return emitter.nested(|emitter| body(emitter, &self.index(emitter, outer)));
+            return emitter.nested(|emitter| body(emitter, &[self.index(emitter, outer)]));
         };
         let bounds = self.mapping.bounds(outer.len());
         match dimension.kind {
@@ -118,22 +148,50 @@ impl<'m, 'c> Work<'m, 'c> {
                         self.vectors(emitter, outer, piece, range, body)?;
                         continue;
                     }
-                    emitter.loop_in(piece, range, Vec::new(), &mut |emitter, position, _| {
+                    let mut item = |emitter: &mut Elemental<'a, 'c>, position: Expr<'c>, _: Vec<Value<'c>>| {
                         self.each_item(emitter, &with(position), body).map(|()| Vec::new())
-                    })?;
+                    };
+                    match range {
+                        None => emitter.loop_over(
+                            piece,
+                            self.iterations_inside(emitter, outer.len()),
+                            Vec::new(),
+                            &mut item,
+                        ),
+                        range => emitter.loop_in(piece, range, Vec::new(), &mut item),
+                    }?;
                 }
                 Ok(())
             }
             WorkKind::Scan => {
                 let scan = Scan::of(emitter.computation).ok_or_else(|| LoweringError::bug("nothing is scanned"))?;
                 emitter.nested(|emitter| {
-                    scan.emit(emitter, bounds, &|emitter, position| self.index(emitter, &with(position)), body)
+                    let index = |emitter: &Elemental<'a, 'c>, position| self.index(emitter, &with(position));
+                    scan.emit(emitter, bounds, &index, &mut |emitter, index| body(emitter, &[index.to_vec()]))
                 })
             }
             WorkKind::Threads => over_threads(emitter, bounds, dimension.tile, &mut |emitter, position| {
                 self.each_item(emitter, &with(position), body)
             }),
         }
+    }
+
+    /// All items with the given place in the outer dimensions, where they are few.
+    fn neighbours(&self, emitter: &Elemental<'_, 'c>, outer: &[Expr<'c>]) -> Option<Vec<Vec<Expr<'c>>>> {
+        let inner = outer.len()..self.mapping.dimensions.len();
+        let extent = |number: usize| self.mapping.bounds(number).upper - self.mapping.bounds(number).lower + 1;
+        let count: i64 = inner.clone().map(extent).product();
+        let is_loop = |number: usize| self.mapping.dimensions[number].kind == WorkKind::Sequential;
+        if !(2..=MOST_NEIGHBOURS).contains(&count) || !inner.clone().all(is_loop) {
+            return None;
+        }
+        let mut items = vec![outer.to_vec()];
+        for number in inner {
+            let bounds = self.mapping.bounds(number);
+            let positions = || (bounds.lower..=bounds.upper).map(|position| emitter.scope.constant(position));
+            items = items.iter().flat_map(|item| positions().map(|own| [&item[..], &[own]].concat())).collect();
+        }
+        Some(items)
     }
 
     /// Vectors of consecutive items over a piece of the innermost dimension.
@@ -152,7 +210,14 @@ impl<'m, 'c> Work<'m, 'c> {
         let mut vector = |emitter: &mut Elemental<'a, 'c>, start: Expr<'c>| {
             emitter.nested(|emitter| {
                 let lane = emitter.scope.add_lanes(lanes);
-                self.each_item(emitter, &[outer, &[start + lane]].concat(), body)
+                let item = [outer, &[start + lane]].concat();
+                match self.neighbours(emitter, &item) {
+                    Some(items) => {
+                        let indices: Vec<Vec<Expr<'c>>> = items.iter().map(|item| self.index(emitter, item)).collect();
+                        body(emitter, &indices)
+                    }
+                    None => self.each_item(emitter, &item, body),
+                }
             })
         };
         if rest > 0 && self.mapping.overlap {

@@ -16,6 +16,7 @@ use crate::memory::{
     pointer_type,
 };
 use crate::program::Program;
+use crate::scatter::emit_scatter;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -45,7 +46,7 @@ impl Code<'_> {
     ) -> Result<()> {
         match (self, inputs, outputs) {
             (Code::Loops(body), ..) => emit_fusion(builder, body, mapping, inputs, outputs, range),
-            (Code::Scatter(body), ..) => crate::scatter::emit_scatter(builder, body, mapping, inputs, outputs),
+            (Code::Scatter(body), ..) => emit_scatter(builder, body, mapping, inputs, outputs),
             (Code::Product(product), [lhs, rhs], [result]) => emit_matmul(builder, product, [lhs, rhs, result], range),
             (Code::Product(_), ..) => Err(LoweringError::bug("a product of other than two arrays")),
         }

@@ -45,6 +45,7 @@ pub mod scalar;
 pub mod scan;
 pub mod scatter;
 pub mod scope;
+pub mod selection;
 pub mod to_affine;
 pub mod to_gpu;
 pub mod trace;

@@ -1,15 +1,17 @@
 //! `hlo-map-to-cpu`: loops, vectors and threads for the kernels of a program.
 //!
 //! From the trace of a fusion's outputs it is chosen which dimensions become one loop, where loops are cut so that pads and
-//! concatenations need no tests, and whether the innermost loop takes a vector a step. Rows that do not divide into vectors
-//! end with a vector that overlaps the one before it (or, where the kernel writes over what it reads, with single elements).
-//! Reductions along consecutive elements vectorise inside instead.
+//! concatenations need no tests, and which loop takes a vector a step: the innermost one, or, where that is shorter than a
+//! vector, one around it. Rows that do not divide into vectors end with a vector that overlaps the one before it (or, where
+//! the kernel writes over what it reads, with single elements). Reductions along long rows vectorise inside instead.
 
+use hlo::devices::DeviceCount;
 use hlo::dialect;
+use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::Lowering;
+use hlo::ops::{FusionRole, Lowering, definition};
 use hlo::shape::Shape;
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
@@ -22,12 +24,14 @@ use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
 
 use crate::error::LoweringError;
-use crate::mapping::{self, invalid, mapped_sizes, roots};
+use crate::kernel::MOST_NEIGHBOURS;
+use crate::mapping::{self, has_elements, invalid, mapped_sizes, roots};
 use crate::matmul;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, lowering_of, overlap, single_instruction};
 use crate::scan::Scan;
 use crate::scope::Scope;
+use crate::to_affine::devices_together;
 use crate::trace::{Trace, merged_dimensions, split_merged, trace};
 use crate::walk::concatenated;
 
@@ -38,6 +42,18 @@ const MAX_BOXES: usize = 27;
 
 /// Operands of a concatenate that one kernel writes: as many as its loops can be cut for.
 const OPERANDS_PER_KERNEL: usize = 24;
+
+/// Vectors of columns that are reduced side by side.
+const VECTORS_OF_COLUMNS: u32 = 4;
+
+/// Rows from which on that is worth its code.
+const MANY_ROWS: i64 = 8;
+
+/// Instructions of a fusion up to which vectors may go around short loops.
+const MOST_INSTRUCTIONS: usize = 128;
+
+/// Elementwise operations up to which the registers hold these vectors.
+const FEW_OPERATIONS: usize = 8;
 
 /// Element operations below which a kernel stays on the calling thread.
 const PARALLEL_COST: i64 = 400_000;
@@ -60,13 +76,19 @@ pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: Custom
     let function = dialect::entry_function(module)?;
     let rewriter = Rewriter::new(function);
     let context = rewriter.context();
-    let calls = CallOptions { custom_calls, devices: dialect::device_count(module) };
+    let devices = match dialect::device_count(module) {
+        DeviceCount::ONE => DeviceCount::ONE,
+        _ => {
+            devices_together(module, &dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation)
+        }
+    };
+    let calls = CallOptions { custom_calls, devices };
     mapping::write(&rewriter, function, &|operation, computation, instruction| {
         check_instruction(computation, instruction, calls, "cpu")?;
         if lowering_of(instruction) != Lowering::Kernel {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        choose(context, computation, instruction, is_in_place(operation)?, target)
+        choose(context, computation, instruction, is_in_place(operation)?, target).map(Some)
     })
 }
 
@@ -108,18 +130,12 @@ fn choose<'c>(
     in_place: bool,
     target: CpuTarget,
 ) -> Result<Vec<WorkMapping<'c>>> {
-    let no_elements = || {
-        instruction.shape.leaves().into_iter().find_map(Shape::as_array).is_none_or(|first| first.element_count() == 0)
-    };
-    if no_elements() {
+    if !has_elements(computation, instruction)? {
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    if sizes.contains(&0) {
-        return Ok(Vec::new());
-    }
     if instruction.kind == OpKind::Scatter {
-        return Ok(vec![whole(context, &[], sizes, 1)]);
+        return Ok(vec![whole(context, &[], sizes, vector_lanes(computation, target.vector_bits))]);
     }
     let parallel = |mut mapping: WorkMapping<'c>, cost: i64| {
         let iterations = mapping.iterations();
@@ -205,10 +221,20 @@ impl Loop {
         Loop { sizes: vec![size], bounds: Interval::of_size(size), cuts: Vec::new() }
     }
 
+    /// The lengths of its pieces.
+    fn lengths(&self) -> Vec<i64> {
+        let dimension = WorkDimension { cuts: self.cuts.clone(), ..WorkDimension::sequential() };
+        dimension.pieces(self.bounds).map(|piece| piece.upper - piece.lower + 1).collect()
+    }
+
     /// Whether one of its pieces has as many positions.
     fn is_as_long_as(&self, positions: u32) -> bool {
-        let dimension = WorkDimension { cuts: self.cuts.clone(), ..WorkDimension::sequential() };
-        dimension.pieces(self.bounds).any(|piece| piece.upper - piece.lower + 1 >= i64::from(positions))
+        self.lengths().iter().any(|&length| length >= i64::from(positions))
+    }
+
+    /// Whether vectors of so many lanes leave nothing over.
+    fn divides_into(&self, lanes: u32) -> bool {
+        self.lengths().iter().all(|length| length % i64::from(lanes) == 0)
     }
 }
 
@@ -224,28 +250,31 @@ fn loops_over_elements<'c>(
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
-    let (loops, is_vector) = match &scan {
+    let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
+    let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
             loops.remove(scan.dimension);
             let is_along_rows = scan.dimension + 1 == sizes.len();
-            let is_long = loops.last().is_some_and(|last| last.is_as_long_as(lanes));
-            (loops, !is_along_rows && is_long && lanes > 1)
+            let vector_loop = if is_along_rows || lanes < 2 { None } else { last_if_long(&loops) };
+            (loops, vector_loop)
         }
         None => {
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
-            let (mut loops, is_vector) = plan_loops(&traced, computation, sizes, lanes, choice.part);
+            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, sizes, lanes, choice.part);
             // Rows of an update are not neighbours in memory.
             let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
             if is_update && !is_whole()? && loops.iter().any(|l| l.sizes.len() > 1) {
                 loops = sizes.iter().copied().map(Loop::over).collect();
+                vector_loop = vector_loop.and_then(|_| last_if_long(&loops));
             }
-            let is_vector = is_vector && loops.last().is_some_and(|last| last.is_as_long_as(lanes));
-            (loops, is_vector)
+            (loops, vector_loop)
         }
     };
     let overlap = !is_update && !choice.in_place;
-    Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), is_vector.then_some(lanes), (lanes, overlap)))
+    let lanes_of = |number: usize| lanes_of_loop(computation, &loops[number], sizes, lanes, overlap);
+    let vector_loop = vector_loop.map(|number| (number, lanes_of(number)));
+    Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), vector_loop, (lanes, overlap)))
 }
 
 /// The instructions whose elements a computation writes.
@@ -264,12 +293,12 @@ pub(crate) fn scan_of(context: &Context, computation: &Computation, sizes: &[i64
     Ok(Scan::find(computation, &traced.found, &traced.index))
 }
 
-/// The mapping of loops, from the outermost, and of a scan inside of them.
+/// The mapping of loops, from the outermost, of which one may take vectors, and of a scan inside of them.
 fn mapping_of<'c>(
     context: &'c Context,
     loops: Vec<Loop>,
     scan: Option<(Scan, &[i64])>,
-    lanes: Option<u32>,
+    vector_loop: Option<(usize, u32)>,
     (inner_lanes, overlap): (u32, bool),
 ) -> WorkMapping<'c> {
     let depth = loops.len();
@@ -279,8 +308,8 @@ fn mapping_of<'c>(
     let mut bounds: Vec<Variable<'c>> = loops.iter().map(|l| Variable::new(l.bounds)).collect();
     let mut dimensions: Vec<WorkDimension> =
         loops.into_iter().map(|l| WorkDimension { cuts: l.cuts, ..WorkDimension::sequential() }).collect();
-    if let (Some(last), Some(lanes)) = (dimensions.last_mut(), lanes) {
-        last.lanes = lanes;
+    if let Some((number, lanes)) = vector_loop {
+        dimensions[number].lanes = lanes;
     }
     if let Some((scan, sizes)) = scan {
         let size = sizes[scan.dimension];
@@ -345,14 +374,14 @@ fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> In
     }
 }
 
-/// The loops over all dimensions, and whether the last one takes vectors.
+/// The loops over all dimensions, and which one takes vectors.
 fn plan_loops(
     traced: &Traced<'_>,
     computation: &Computation,
     sizes: &[i64],
     lanes: u32,
     part: Option<(usize, Interval)>,
-) -> (Vec<Loop>, bool) {
+) -> (Vec<Loop>, Option<usize>) {
     let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
     // A part of a dimension is a loop of its own.
     let groups: Vec<(usize, usize)> = groups
@@ -376,8 +405,45 @@ fn plan_loops(
         })
         .collect();
     cut_loops(&mut loops, &groups, traced);
-    let is_vector = is_vectorised(computation, &loops, traced, lanes);
-    (loops, is_vector)
+    let vector_loop = vector_loop(computation, &loops, &groups, traced, lanes);
+    (loops, vector_loop)
+}
+
+/// Whether the items of some loops are so few that vectors of them are stored alternating.
+fn is_alternating(loops: &[Loop]) -> bool {
+    loops.iter().flat_map(|inner| &inner.sizes).product::<i64>() <= MOST_NEIGHBOURS
+}
+
+/// The widest registers of a computation's elements, in bits: small floats are computed as `f32`.
+fn register_bits(computation: &Computation) -> u32 {
+    let arrays = computation.instructions.iter().filter_map(|instruction| instruction.shape.as_array());
+    let bits = arrays.filter(|array| array.rank() > 0).map(|array| match array.element_type.class() {
+        ElementClass::Predicate => 8,
+        ElementClass::Signed | ElementClass::Unsigned => array.element_type.bit_width().max(8),
+        ElementClass::Float | ElementClass::Complex => 32,
+    });
+    bits.max().unwrap_or(32)
+}
+
+/// Lanes of a loop that takes vectors, which may end with one that overlaps the one before it. Small integers fill
+/// registers with more lanes. A reduction along columns takes several vectors at once, so that it reads whole pieces of
+/// rows and does not wait for one sum.
+fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], lanes: u32, overlap: bool) -> u32 {
+    let fits = |lanes: u32| vector_loop.is_as_long_as(lanes) && (overlap || vector_loop.divides_into(lanes));
+    let elementwise = |instruction: &&Instruction| definition(instruction.kind).fusion == FusionRole::Elementwise;
+    let reduces_columns = computation.instructions.iter().any(|instruction| {
+        let operand = instruction.operands.first().map(|&operand| computation.get(operand));
+        let elements = operand.and_then(|operand| Some(operand.shape.as_array()?.element_count()));
+        let columns: i64 = sizes.iter().product();
+        instruction.kind == OpKind::Reduce && elements >= Some(columns * MANY_ROWS)
+    });
+    let is_simple = computation.instructions.iter().filter(elementwise).count() <= FEW_OPERATIONS;
+    let narrow = lanes * (32 / register_bits(computation).min(32));
+    if narrow > lanes && fits(narrow) {
+        return narrow;
+    }
+    let wide = lanes * VECTORS_OF_COLUMNS;
+    if reduces_columns && is_simple && fits(wide) { wide } else { lanes }
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -392,19 +458,47 @@ fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>)
     }
 }
 
-/// Whether the last loop takes vectors: it is long enough, and no reduction wants the lanes for itself.
-fn is_vectorised(computation: &Computation, loops: &[Loop], traced: &Traced<'_>, lanes: u32) -> bool {
+/// The loop that takes vectors, if one is long enough and no reduction wants the lanes for itself.
+fn vector_loop(
+    computation: &Computation,
+    loops: &[Loop],
+    groups: &[(usize, usize)],
+    traced: &Traced<'_>,
+    lanes: u32,
+) -> Option<usize> {
     let Traced { scope, variables, found, .. } = traced;
-    if lanes < 2 || loops.last().is_none_or(|last| !last.is_as_long_as(lanes)) {
-        return false;
-    }
-    let Some(variable) = variables.last().and_then(|expr| expr.as_variable()) else { return true };
+    let last = loops.len().checked_sub(1).filter(|_| lanes >= 2)?;
     let has_reduction = computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
-    let (consecutive, _, other) = found.accesses_along(scope, variable);
-    // A row reduction reads consecutive elements itself; a column reduction reads them along the result.
-    if has_reduction {
-        return consecutive > 0 && other == 0;
+    let innermost_variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    if loops[last].is_as_long_as(lanes) {
+        let Some(variable) = innermost_variable(last) else { return Some(last) };
+        let along = found.accesses_along(scope, variable);
+        // A reduction of long rows reads consecutive elements itself; other reductions read them along the result.
+        let is_taken = if has_reduction {
+            along.is_near()
+        } else {
+            let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
+            !(looks_up_by_lane && along.consecutive == 0)
+        };
+        return is_taken.then_some(last);
     }
-    let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
-    !(looks_up_by_lane && consecutive == 0)
+    // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
+    // not worth it, unless whole vectors are stored.
+    let arithmetic = computation.instructions.iter().filter(|instruction| {
+        definition(instruction.kind).fusion == FusionRole::Elementwise
+            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
+    });
+    // Each of the items around which vectors go may have code of its own.
+    if computation.instructions.len() > MOST_INSTRUCTIONS {
+        return None;
+    }
+    let is_worth_it = has_reduction || arithmetic.count() >= 2;
+    (0..last).rev().find(|&number| {
+        loops[number].is_as_long_as(lanes)
+            && (is_worth_it || is_alternating(&loops[number + 1..]))
+            && innermost_variable(number).is_some_and(|variable| {
+                found.accesses_along(scope, variable).is_near()
+                    && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
+            })
+    })
 }

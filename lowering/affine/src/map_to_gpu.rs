@@ -17,7 +17,7 @@ use mlir_ext::rewrite::Rewriter;
 use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{parts_of, scan_of, whole};
-use crate::mapping::{self, mapped_sizes};
+use crate::mapping::{self, has_elements, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, lowering_of, single_instruction};
 use crate::scatter::separate_dimensions;
 use crate::trace::split_merged;
@@ -39,7 +39,7 @@ pub fn run(module: OperationRef<'_, '_>, custom_calls: CustomCallNames) -> Resul
     mapping::write(&rewriter, function, &|_, computation, instruction| {
         check_instruction(computation, instruction, calls, PLATFORM)?;
         let is_kernel = lowering_of(instruction) == Lowering::Kernel || instruction.kind == OpKind::Sort;
-        if is_kernel { choose(context, computation, instruction) } else { Ok(Vec::new()) }
+        if is_kernel { choose(context, computation, instruction).map(Some) } else { Ok(None) }
     })
 }
 
@@ -49,14 +49,10 @@ fn choose<'c>(
     computation: &Computation,
     instruction: &Instruction,
 ) -> Result<Vec<WorkMapping<'c>>> {
-    let has_elements = instruction.shape.leaves().into_iter().find_map(|leaf| leaf.as_array());
-    if has_elements.is_none_or(|first| first.element_count() == 0) {
+    if !has_elements(computation, instruction)? {
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    if sizes.contains(&0) {
-        return Ok(Vec::new());
-    }
     let single;
     let body = match instruction.kind {
         OpKind::Scatter => return Ok(vec![scattered(context, computation, instruction, sizes)?]),

@@ -1,7 +1,8 @@
 //! How the work of kernels is divided: chosen by the passes `hlo-map-to-cpu` and `hlo-map-to-gpu`, noted on the operations
 //! as `hlo.mapping`, and followed by the lowering.
 //!
-//! An operation has a mapping for each kernel that it becomes: one, but for a concatenate of very many operands.
+//! An operation has a mapping for each kernel that it becomes: one, but for a concatenate of very many operands; none where
+//! there is no element to compute.
 
 use std::collections::HashMap;
 
@@ -10,6 +11,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::{Lowering, definition};
+use hlo::shape::Shape;
 use melior::Context;
 use melior::ir::attribute::ArrayAttribute;
 use melior::ir::operation::OperationLike;
@@ -28,12 +30,12 @@ pub const MAPPING: &str = "hlo.mapping";
 /// The mappings of a program's kernels, by the places of their instructions in memory.
 pub(crate) type Mappings<'c> = HashMap<*const Instruction, Vec<WorkMapping<'c>>>;
 
-/// Notes on the operations of a function what `choose` divides the work of their kernels into, once all is chosen; returns
-/// the number of kernels.
+/// Notes on the operations of a function what `choose` divides the work of their kernels into, once all is chosen; `None` is
+/// for operations that are no kernels. Returns the number of kernels.
 pub(crate) fn write<'c>(
     rewriter: &Rewriter<'c, '_>,
     function: OperationRef<'c, '_>,
-    choose: &dyn Fn(OperationRef<'c, '_>, &Computation, &Instruction) -> Result<Vec<WorkMapping<'c>>>,
+    choose: &dyn Fn(OperationRef<'c, '_>, &Computation, &Instruction) -> Result<Option<Vec<WorkMapping<'c>>>>,
 ) -> Result<u64> {
     let mut chosen = Vec::new();
     let mut kernels = 0;
@@ -50,8 +52,7 @@ pub(crate) fn write<'c>(
                     blocks.push(dialect::single_block(operation, region)?);
                 }
             }
-            let mappings = choose(operation, &snapshot.computation, instruction)?;
-            if !mappings.is_empty() {
+            if let Some(mappings) = choose(operation, &snapshot.computation, instruction)? {
                 kernels += mappings.len() as u64;
                 let mappings: Vec<Attribute> =
                     mappings.iter().map(|mapping| dialect::mapping_attribute(rewriter.context(), mapping)).collect();
@@ -126,6 +127,19 @@ pub(crate) fn mapped_sizes<'a>(computation: &'a Computation, instruction: &'a In
     };
     let first = || instruction.shape.leaves().into_iter().find_map(|leaf| Some(&leaf.as_array()?.dimensions[..]));
     special.or_else(first).ok_or_else(|| LoweringError::bug(format!("kernel `{}` has no array", instruction.name)))
+}
+
+/// Whether a kernel has an element to compute.
+pub(crate) fn has_elements(computation: &Computation, instruction: &Instruction) -> Result<bool> {
+    let first = instruction.shape.leaves().into_iter().find_map(Shape::as_array);
+    let is_empty = first.is_none_or(|first| first.element_count() == 0);
+    Ok(!is_empty && !mapped_sizes(computation, instruction)?.contains(&0))
+}
+
+/// The mappings of an instruction's kernels.
+pub(crate) fn of<'m, 'c>(mappings: &'m Mappings<'c>, instruction: &Instruction) -> Result<&'m [WorkMapping<'c>]> {
+    let own = mappings.get(&std::ptr::from_ref(instruction));
+    own.map(Vec::as_slice).ok_or_else(|| invalid(format!("`{}`: its work is not mapped", instruction.name)))
 }
 
 /// The error for a module that a pass does not take.

@@ -33,7 +33,7 @@ use crate::elemental::instruction_location;
 use crate::error::LoweringError;
 use crate::kernel_function::{Code, Kernel, call_with_pointers, task_symbol};
 use crate::library_calls;
-use crate::mapping::{Mappings, invalid, mapped_sizes};
+use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
 use crate::operand_maps::result_shape;
@@ -139,10 +139,6 @@ pub(crate) fn check_instruction(
         Lowering::Call => library_calls::check(computation, instruction, calls).or_else(unsupported),
         Lowering::Loops | Lowering::Replaced => unsupported("no lowering yet".into()),
     }
-}
-
-pub(crate) fn not_mapped(instruction: &Instruction, what: &str) -> LoweringError {
-    invalid(format!("`{}`: {what}", instruction.name))
 }
 
 /// Whether an instruction needs no code: its value is its operands', or comes from outside.
@@ -396,12 +392,10 @@ impl<'c> Program<'_, 'c> {
         for (operand, [from, to]) in base_copies(computation, buffers, id) {
             self.copy(&computation.get(operand).shape, &from, &to, memory);
         }
-        let has_elements = outputs.first().is_some_and(|(first, _)| first.element_count() > 0);
-        if !has_elements || mapped_sizes(computation, instruction)?.contains(&0) {
+        let mappings = mapping::of(&self.mappings, instruction)?;
+        if mappings.is_empty() {
             return Ok(());
         }
-        let mappings = self.mappings.get(&std::ptr::from_ref(instruction));
-        let mappings = mappings.ok_or_else(|| not_mapped(instruction, "its work is not mapped"))?;
         let single;
         let body = match instruction.kind {
             OpKind::Fusion => &instruction.computations[0],
@@ -441,7 +435,9 @@ impl<'c> Program<'_, 'c> {
         let bits = result_shape(instruction)?.element_type.bit_width() * mapping.inner_lanes;
         matmul::recognise(self.builder.context(), computation, instruction, bits, self.options.machine)
             .filter(|product| mapping.dimensions.len() == 1 && mapping.iterations() == product.tasks())
-            .ok_or_else(|| not_mapped(instruction, "it is no product of as many tasks as its mapping has"))
+            .ok_or_else(|| {
+                invalid(format!("`{}`: it is no product of as many tasks as its mapping has", instruction.name))
+            })
     }
 
     /// A number that is the same for equal texts.

@@ -6,6 +6,7 @@
 
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
+use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
 use indexing::{Expr, Interval};
 use melior::Context;
@@ -17,6 +18,7 @@ use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
+use crate::selection::selects_positions;
 use crate::trace::{merged_dimensions, split_merged, trace};
 use crate::walk::{Visitor, substitute};
 
@@ -48,6 +50,21 @@ pub fn input_map<'c>(
     let ReduceWindowAttributes { window } = instruction.attributes()?;
     let window: Vec<i64> = window.iter().map(|dimension| dimension.size).collect();
     Ok(OperandMap::new(map, output, &window))
+}
+
+/// Iterations of a loop that are emitted one after another instead of a loop, at most.
+const UNROLLED_ITERATIONS: i64 = 8;
+
+/// Instructions that the iterations of such a loop have together, at most.
+const UNROLLED_INSTRUCTIONS: i64 = 64;
+
+/// The dimension that a reduce goes along, if it is one.
+fn reduced_dimension(reduce: &Instruction) -> Option<usize> {
+    let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+    match dimensions[..] {
+        [dimension] => Some(dimension as usize),
+        _ => None,
+    }
 }
 
 /// One loop over values that are combined.
@@ -98,18 +115,27 @@ impl<'a, 'c> Elemental<'a, 'c> {
             1 => combiner::recognise(&instruction.computations[0]),
             _ => None,
         };
-        let (loops, is_consecutive) = self.combine_loops(instruction, index, &sizes)?;
+        let (loops, is_near) = self.combine_loops(instruction, index, &sizes)?;
         let lanes = self.vector_lanes;
         let last = loops.last().map_or(0, |l| l.extent);
         if let Some(combiner) = combiner
             && self.scope.lanes().is_none()
-            && is_consecutive
+            && is_near
             && last >= i64::from(lanes)
             && lanes > 1
         {
             let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
             let value = combiner.combine(self.builder, &value, &initial[0]);
             return Ok(vec![combiner.finish(self.builder, &value)]);
+        }
+        if let [row] = &loops[..]
+            && self.scope.lanes().is_none()
+            && is_near
+            && last >= i64::from(lanes)
+            && lanes > 1
+            && selects_positions(self.computation, instruction, reduced_dimension(instruction))
+        {
+            return self.select_along_row(instruction, index, (row.extent, &row.sizes), &initial, lanes);
         }
         let (start, combiner) = match &combiner {
             // Wider accumulators than the element type, where the combiner has them.
@@ -132,7 +158,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// The loops over the range variables, neighbours merged where addresses allow, and whether the last one
-    /// walks consecutive elements.
+    /// walks elements that are next to each other, or nearly.
     fn combine_loops(
         &self,
         instruction: &Instruction,
@@ -156,11 +182,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 sizes: sizes[first..last].to_vec(),
             })
             .collect();
-        let is_consecutive = symbols.last().and_then(|expr| expr.as_variable()).is_some_and(|last| {
-            let (consecutive, _, other) = found.accesses_along(&scope, last);
-            consecutive > 0 && other == 0
-        });
-        Ok((loops, is_consecutive))
+        let is_near = symbols
+            .last()
+            .and_then(|expr| expr.as_variable())
+            .is_some_and(|last| found.accesses_along(&scope, last).is_near());
+        Ok((loops, is_near))
     }
 
     /// Nested loops over all but the last combine loop; `innermost` gets the values of the outer ones.
@@ -172,21 +198,31 @@ impl<'a, 'c> Elemental<'a, 'c> {
         innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
-        self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
+        self.loop_over(Interval::new(0, first.extent - 1), iterations(rest), state, &mut |emitter, variable, state| {
             let mut ranges = ranges.clone();
             ranges.extend(split_merged(variable, &first.sizes));
             emitter.outer_combine_loops(rest, ranges, state, innermost)
         })
     }
 
-    /// A loop over an interval with carried values; a single iteration needs none.
+    /// A loop over an interval with carried values, whose body has loops of so many iterations; a few small iterations
+    /// need none.
     pub(crate) fn loop_over(
         &mut self,
         interval: Interval,
-        state: Vec<Value<'c>>,
+        inside: i64,
+        mut state: Vec<Value<'c>>,
         body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
-        self.loop_in(interval, None, state, body)
+        let iterations = (interval.upper - interval.lower + 1).saturating_mul(inside);
+        let instructions = iterations.saturating_mul(self.computation.instructions.len() as i64);
+        if iterations > UNROLLED_ITERATIONS || instructions > UNROLLED_INSTRUCTIONS {
+            return self.loop_in(interval, None, state, body);
+        }
+        for position in interval.lower..=interval.upper {
+            state = self.nested(|emitter| body(emitter, emitter.scope.constant(position), state))?;
+        }
+        Ok(state)
     }
 
     /// As [`Self::loop_over`], for the iterations of `range` (counted from the interval's start) if there is one.
@@ -276,7 +312,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 innermost(emitter, with(variable), state)
             });
         }
-        self.loop_over(Interval::new(0, first.extent - 1), state, &mut |emitter, variable, state| {
+        self.loop_over(Interval::new(0, first.extent - 1), iterations(rest), state, &mut |emitter, variable, state| {
             let partial = emitter.sum_over(rest, with(variable), sums.zero(), sums, innermost)?;
             Ok(sums.plus(emitter, &state, &partial))
         })
@@ -292,7 +328,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         if extent <= 2 * BLOCK_OF_SUM {
-            return self.loop_over(Interval::new(0, extent - 1), state, body);
+            return self.loop_over(Interval::new(0, extent - 1), 1, state, body);
         }
         let mut block = BLOCK_OF_SUM;
         while extent > 2 * BLOCKS_OF_SUM * block {
@@ -393,7 +429,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             };
             let mut state = match &sums {
                 Some(sums) => emitter.sum_in_blocks(blocks, state, sums, &mut body),
-                None => emitter.loop_over(Interval::new(0, blocks - 1), state, &mut body),
+                None => emitter.loop_over(Interval::new(0, blocks - 1), accumulators, state, &mut body),
             }?;
             for vector in blocks * accumulators..vectors {
                 let number = (vector % accumulators) as usize;
@@ -424,7 +460,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let start = [total];
             let state = total.values();
             let result = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
-                emitter.loop_over(rest, state, &mut |emitter, position, state| {
+                emitter.loop_over(rest, 1, state, &mut |emitter, position, state| {
                     let mut ranges = ranges.clone();
                     ranges.extend(split_merged(position, &last.sizes));
                     let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
@@ -488,6 +524,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
             None => result,
         })
     }
+}
+
+/// Iterations of loops in one another.
+fn iterations(loops: &[CombineLoop]) -> i64 {
+    loops.iter().fold(1, |product: i64, inner| product.saturating_mul(inner.extent))
 }
 
 /// Registers of carried values, grouped as in `like`.

@@ -80,7 +80,7 @@ impl Scan {
             start.push(combiner.as_ref().map_or(initial, |combiner| combiner.widen(emitter.builder, &initial)));
         }
         let state = start.iter().flat_map(|value| value.values()).collect();
-        emitter.loop_over(steps, state, &mut |emitter, step, state| {
+        emitter.loop_over(steps, 1, state, &mut |emitter, step, state| {
             let index = index(emitter, step);
             let mut elements = Vec::with_capacity(inputs);
             for &operand in &instruction.operands[..inputs] {

@@ -1,8 +1,8 @@
 //! scatter: for each index vector, a window of the operand combined with a window of the updates.
 //!
 //! Windows that do not lie inside the operand are left out, as a whole. Windows may meet in the same element, so
-//! the loops run in order, but for dimensions of the updates along which they cannot meet: these may be divided among
-//! threads.
+//! the loops over windows run in order, but for dimensions of the updates along which they cannot meet: these may be divided
+//! among threads. The elements of a window are distinct: where its rows are rows of the operand, they are taken as vectors.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
@@ -40,12 +40,23 @@ pub fn emit_scatter<'c>(
         return Ok(());
     }
     let updates = operand_shape(computation, instruction, count + 1)?.dimensions.clone();
-    let ScatterAttributes { update_window_dims, .. } = instruction.attributes()?;
+    let ScatterAttributes { update_window_dims, inserted_window_dims, input_batching_dims, .. } =
+        instruction.attributes()?;
     let is_window = |d: &usize| update_window_dims.contains(&(*d as i64));
     let is_of_thread = |d: &usize| !matches!(mapping.map.results()[*d].as_variable(), Some(Var::Symbol(_)));
     let (of_thread, in_loops): (Vec<usize>, Vec<usize>) = (0..updates.len()).partition(is_of_thread);
-    let (window_dims, scatter_dims) = in_loops.into_iter().partition(is_window);
-    let scatter = Scatter { instruction, map, updates, scatter_dims, window_dims, count, outputs };
+    let (window_dims, scatter_dims): (Vec<usize>, Vec<usize>) = in_loops.into_iter().partition(is_window);
+    let last = operand_shape(computation, instruction, 0)?.rank() as i64 - 1;
+    let has_rows = window_dims.last().is_some_and(|&dimension| dimension + 1 == updates.len())
+        && !inserted_window_dims.contains(&last)
+        && !input_batching_dims.contains(&last);
+    // Rows shorter than a vector take a shorter one.
+    let row = if has_rows { updates.last().copied().unwrap_or(1) } else { 1 };
+    let mut lanes = mapping.inner_lanes.max(1);
+    while i64::from(lanes) > row {
+        lanes /= 2;
+    }
+    let scatter = Scatter { instruction, map, updates, scatter_dims, window_dims, count, outputs, lanes };
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     let mut index = vec![emitter.scope.constant(0); scatter.updates.len()];
     let Some(threads) = mapping.dimensions.first() else { return scatter.over_vectors(&mut emitter, 0, &mut index) };
@@ -93,6 +104,8 @@ struct Scatter<'s, 'c> {
     window_dims: Vec<usize>,
     count: usize,
     outputs: &'s [ArrayRef<'c>],
+    /// Elements of a window's row that are taken at once.
+    lanes: u32,
 }
 
 impl<'s, 'c> Scatter<'s, 'c> {
@@ -100,7 +113,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
     fn over_vectors<'a>(&self, emitter: &mut Elemental<'a, 'c>, depth: usize, index: &mut Vec<Expr<'c>>) -> Result<()> {
         let Some(&dimension) = self.scatter_dims.get(depth) else { return self.window(emitter, index) };
         let interval = Interval::new(0, self.updates[dimension] - 1);
-        emitter.loop_over(interval, Vec::new(), &mut |emitter, variable, _| {
+        emitter.loop_in(interval, None, Vec::new(), &mut |emitter, variable, _| {
             index[dimension] = variable;
             self.over_vectors(emitter, depth + 1, index).map(|()| Vec::new())
         })?;
@@ -135,13 +148,35 @@ impl<'s, 'c> Scatter<'s, 'c> {
         starts: &[Expr<'c>],
     ) -> Result<()> {
         if let Some(&dimension) = self.window_dims.get(depth) {
-            let interval = Interval::new(0, self.updates[dimension] - 1);
-            emitter.loop_over(interval, Vec::new(), &mut |emitter, variable, _| {
-                index[dimension] = variable;
-                self.over_window(emitter, depth + 1, index, starts).map(|()| Vec::new())
-            })?;
+            let inner = self.window_dims[depth + 1..].iter();
+            let inside = inner.fold(1, |product: i64, &inner| product.saturating_mul(self.updates[inner]));
+            let mut first = 0;
+            if depth + 1 == self.window_dims.len() && self.lanes > 1 {
+                let width = i64::from(self.lanes);
+                let vectors = self.updates[dimension] / width;
+                emitter.loop_over(Interval::new(0, vectors - 1), 1, Vec::new(), &mut |emitter, number, _| {
+                    emitter.nested(|emitter| {
+                        let lane = emitter.scope.add_lanes(self.lanes);
+                        index[dimension] = number * width + lane;
+                        self.element(emitter, index, starts).map(|()| Vec::new())
+                    })
+                })?;
+                first = vectors * width;
+            }
+            if first < self.updates[dimension] {
+                let interval = Interval::new(first, self.updates[dimension] - 1);
+                emitter.loop_over(interval, inside, Vec::new(), &mut |emitter, variable, _| {
+                    index[dimension] = variable;
+                    self.over_window(emitter, depth + 1, index, starts).map(|()| Vec::new())
+                })?;
+            }
             return Ok(());
         }
+        self.element(emitter, index, starts)
+    }
+
+    /// One element of a window, or a vector of them.
+    fn element<'a>(&self, emitter: &mut Elemental<'a, 'c>, index: &[Expr<'c>], starts: &[Expr<'c>]) -> Result<()> {
         let place = emitter.apply(self.map.results(), index, starts)?;
         let mut arguments: Vec<RegisterValue<'c>> =
             self.outputs.iter().map(|output| emitter.load_element(output, &place)).collect::<Result<_>>()?;
@@ -149,6 +184,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
             let update = InstructionId((self.count + 1 + number) as u32);
             arguments.push(emitter.evaluate(update, index)?);
         }
+        let arguments: Vec<RegisterValue<'c>> = arguments.iter().map(|value| emitter.in_lanes(value)).collect();
         let combined = emitter.scalar_computation(&self.instruction.computations[0], &arguments)?;
         combined.iter().zip(self.outputs).try_for_each(|(value, output)| emitter.store(output, &place, value))
     }

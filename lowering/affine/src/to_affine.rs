@@ -11,9 +11,8 @@ use mlir_ext::{attributes, modules, operations};
 use passes::assign_buffers::{BufferAssignment, read_assignment};
 
 use crate::error::LoweringError;
-use crate::interface::Interface;
-use crate::mapping;
-use crate::program::{LoopOptions, lower_program};
+use crate::program::{CallOptions, LoopOptions, lower_program};
+use crate::{interface, mapping};
 
 /// The one attribute of the HLO program's module that the lowered one keeps.
 const NAME: &str = "sym_name";
@@ -30,15 +29,12 @@ pub fn run(
 ) -> Result<(), LoweringError> {
     let rewriter = Rewriter::new(module);
     let program = EntryProgram::read(module)?;
-    let communicates = program.communicating().is_some();
+    let together = program.devices_together();
     let EntryProgram { function, entry, assignment, declared, devices } = program;
-    let mut options = options;
-    if communicates {
-        options.calls.devices = devices;
-    }
+    let options = LoopOptions { calls: CallOptions { devices: together, ..options.calls }, ..options };
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let (lowered, steps) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
-    let interface = Interface::new(declared, &entry, &assignment, devices, communicates, steps)
+    let interface = interface::of(declared, &entry, &assignment, devices, together.total() > 1, steps)
         .map_err(|error| LoweringError::bug(error.to_string()))?;
 
     let name = operations::attribute(&module, NAME);
@@ -48,7 +44,7 @@ pub fn run(
     if let Some(name) = name {
         rewriter.set_attribute(module, NAME, name);
     }
-    interface.write(&rewriter)?;
+    interface::write(&interface, &rewriter)?;
     statistics.add("functions", functions);
     Ok(())
 }
@@ -80,6 +76,16 @@ impl<'c, 'a> EntryProgram<'c, 'a> {
     pub fn communicating(&self) -> Option<&Instruction> {
         find_communicating(&self.entry, self.devices)
     }
+
+    fn devices_together(&self) -> DeviceCount {
+        if self.communicating().is_some() { self.devices } else { DeviceCount::ONE }
+    }
+}
+
+/// The devices that run a program together: those of its header, or one where no instruction depends on another device.
+pub(crate) fn devices_together(module: OperationRef<'_, '_>, entry: &Computation) -> DeviceCount {
+    let devices = dialect::device_count(module);
+    if find_communicating(entry, devices).is_some() { devices } else { DeviceCount::ONE }
 }
 
 fn find_communicating(computation: &Computation, count: DeviceCount) -> Option<&Instruction> {

@@ -11,7 +11,7 @@ use mlir_ext::{attributes, modules, operations};
 
 use crate::error::LoweringError;
 use crate::gpu::{self, PLATFORM};
-use crate::interface::Interface;
+use crate::interface;
 use crate::mapping::{self, invalid};
 use crate::program::{CallOptions, CustomCallNames};
 use crate::to_affine::EntryProgram;
@@ -43,7 +43,7 @@ pub fn run(
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let calls = CallOptions { custom_calls, devices: DeviceCount::ONE };
     let lowered = gpu::lower_program(rewriter.context(), &entry, &assignment, mappings, (machine, calls))?;
-    let mut interface = Interface::new(declared, &entry, &assignment, devices, false, Vec::new())
+    let mut interface = interface::of(declared, &entry, &assignment, devices, false, Vec::new())
         .map_err(|error| LoweringError::bug(error.to_string()))?;
     interface.arena_size = lowered.arena_size;
     statistics.add("launches", lowered.plan.launches().len() as u64);
@@ -51,7 +51,7 @@ pub fn run(
         .ok_or_else(|| LoweringError::bug("the root is no module"))?;
     let text = StringAttribute::new(rewriter.context(), &lowered.plan.to_string());
     rewriter.set_attribute(module, LAUNCH_PLAN, text.into());
-    interface.write(&rewriter)?;
+    interface::write(&interface, &rewriter)?;
     Ok(())
 }
 

@@ -33,6 +33,27 @@ pub struct Trace<'c> {
     pub windows: Vec<(InstructionId, Vec<Expr<'c>>)>,
 }
 
+/// Distances of the elements that lanes read, in elements, up to which neighbouring lanes find them in a few vectors.
+const NEAR: i64 = 16;
+
+/// How many addresses change in which way with a variable; the others do not change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AccessesAlong {
+    /// By one element.
+    pub consecutive: usize,
+    /// By a small number of elements.
+    pub near: usize,
+    /// In any other way.
+    pub other: usize,
+}
+
+impl AccessesAlong {
+    /// Whether lanes along the variable read few vectors.
+    pub fn is_near(&self) -> bool {
+        self.other == 0 && self.consecutive + self.near > 0
+    }
+}
+
 /// Collects the trace of several instructions, all at the same index.
 pub fn trace<'c>(
     computation: &Computation,
@@ -210,16 +231,15 @@ impl<'c> Trace<'c> {
         cuts
     }
 
-    /// How the addresses change with `variable`: (consecutive, uniform, anything else).
-    pub fn accesses_along(&self, scope: &Scope<'c>, variable: Var) -> (usize, usize, usize) {
-        let mut counts = (0, 0, 0);
+    /// How the addresses change with `variable`.
+    pub fn accesses_along(&self, scope: &Scope<'c>, variable: Var) -> AccessesAlong {
+        let mut counts = AccessesAlong::default();
         for &address in &self.addresses {
             if !scope.depends(address, variable) {
-                counts.1 += 1;
                 continue;
             }
             if scope.depends_through_name(address, variable) {
-                counts.2 += 1;
+                counts.other += 1;
                 continue;
             }
             let variable_expr = Expr::variable(scope.context(), variable);
@@ -227,8 +247,9 @@ impl<'c> Trace<'c> {
                 .filter(|sum| sum.terms.iter().all(|(atom, _)| *atom == variable_expr || !atom.uses(variable)))
                 .map(|sum| sum.coefficient(variable_expr));
             match coefficient {
-                Some(1) => counts.0 += 1,
-                _ => counts.2 += 1,
+                Some(1) => counts.consecutive += 1,
+                Some(2..=NEAR) => counts.near += 1,
+                _ => counts.other += 1,
             }
         }
         counts

@@ -124,6 +124,7 @@ fn is_replaced(name: &str) -> bool {
             | "memref.copy"
             | "memref.extract_aligned_pointer_as_index"
             | "memref.load"
+            | "memref.prefetch"
             | "memref.reinterpret_cast"
             | "memref.store"
             | "memref.view"
@@ -375,6 +376,12 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
                 builder.effect("llvm.store", &[*value, place], &[]);
                 Vec::new()
             }
+            ("memref.prefetch", [memref, index @ ..], _) => {
+                let place = self.address(&builder, &array, *memref, index)?;
+                let attributes = self.prefetch_attributes(operation).ok_or_else(|| unexpected(name))?;
+                builder.effect("llvm.intr.prefetch", &[place], &attributes);
+                Vec::new()
+            }
             ("vector.load", [memref, index @ ..], Some(r#type)) => {
                 let place = self.address(&builder, &array, *memref, index)?;
                 vec![builder.value("llvm.load", &[place], r#type, &[self.alignment(64, bytes)])]
@@ -428,7 +435,8 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
         self.replace(operation, &values)
     }
 
-    /// Pointer to the element of an array at an index.
+    /// Pointer to the element of an array at an index. What is constant of the index comes last: elements that differ in
+    /// it alone share the rest, and the processor's addressing adds it for nothing.
     fn address(
         &mut self,
         builder: &OpBuilder<'c>,
@@ -437,12 +445,17 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
         index: &[Value<'c>],
     ) -> Result<Value<'c>, RewriteError> {
         let mut sum = None;
+        let mut constant = 0;
         for (dimension, &index) in index.iter().enumerate() {
-            let increment = match array.stride(dimension) {
-                1 => index,
+            let stride = array.stride(dimension);
+            let (variable, offset) = Self::without_constant(index);
+            constant += offset * stride;
+            let Some(variable) = variable else { continue };
+            let increment = match stride {
+                1 => variable,
                 stride => {
                     let stride = self.integer(stride)?;
-                    builder.value("llvm.mul", &[index, stride], self.types.integer, &[])
+                    builder.value("llvm.mul", &[variable, stride], self.types.integer, &[])
                 }
             };
             sum = Some(match sum {
@@ -451,8 +464,26 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
             });
         }
         let pointer = self.types.pointer;
-        let place = sum.map(|sum| self.element_pointer(builder, array.element, start, sum, pointer));
-        Ok(place.unwrap_or(start))
+        let mut place = sum.map_or(start, |sum| self.element_pointer(builder, array.element, start, sum, pointer));
+        if constant != 0 {
+            let constant = self.integer(constant)?;
+            place = self.element_pointer(builder, array.element, place, constant, pointer);
+        }
+        Ok(place)
+    }
+
+    /// An index as a value, if it is no constant, and a constant that is added to it.
+    fn without_constant(index: Value<'c>) -> (Option<Value<'c>>, i64) {
+        if let Some(constant) = index.constant() {
+            return (None, constant);
+        }
+        let sum = operations::definition(index.into())
+            .filter(|definition| attributes::identifier_text(definition.name()) == "arith.addi");
+        let operands: Vec<Value<'c>> = sum.iter().flat_map(|sum| sum.operands().map(Value::from)).collect();
+        match operands[..] {
+            [variable, added] => added.constant().map_or((Some(index), 0), |added| (Some(variable), added)),
+            _ => (Some(index), 0),
+        }
     }
 
     /// Pointer, or pointers, to elements behind one.
@@ -476,6 +507,16 @@ impl<'c, 'r> Pass<'c, 'r, '_> {
     fn alignment(&self, bits: u32, bytes: i64) -> (&'static str, Attribute<'c>) {
         let r#type = IntegerType::new(self.types.context, bits);
         ("alignment", IntegerAttribute::new(r#type.into(), bytes).into())
+    }
+
+    /// What a prefetch is for, in LLVM's numbers.
+    fn prefetch_attributes(&self, operation: OperationRef<'c, '_>) -> Option<[(&'static str, Attribute<'c>); 3]> {
+        let attribute = |name| operations::attribute(&operation, name);
+        let flag = |name| Some(i64::from(BoolAttribute::try_from(attribute(name)?).ok()?.value()));
+        let hint = attributes::integer(attribute("localityHint")?)?;
+        let r#type = IntegerType::new(self.types.context, 32).into();
+        let numbers = [("rw", flag("isWrite")?), ("hint", hint), ("cache", flag("isDataCache")?)];
+        Some(numbers.map(|(name, number)| (name, IntegerAttribute::new(r#type, number).into())))
     }
 
     fn builder_before(&self, operation: OperationRef<'c, 'r>) -> Result<OpBuilder<'c>, RewriteError> {

@@ -5,10 +5,18 @@ use std::sync::Once;
 use melior::ir::attribute::StringAttribute;
 use melior::ir::operation::{OperationLike, OperationMutLike};
 use melior::ir::{Attribute, BlockLike, Module, RegionLike};
-use mlir_ext::pass::{self, Anchor, PassDefinition, PassFailure, PassStatistics};
+use mlir_ext::locations::PROGRAM_TEXT;
+use mlir_ext::pass::{self, Anchor, OptionDefinition, OptionKind, PassDefinition, PassFailure, PassStatistics};
 use mlir_ext::{modules, operations};
 
-use crate::{memrefs_to_pointers, unsigned_divisions};
+use crate::{debug_info, memrefs_to_pointers, unsigned_divisions};
+
+const SOURCE_LINES_OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "file",
+    description: "path of the HLO text",
+    kind: OptionKind::Text,
+    default: PROGRAM_TEXT,
+}];
 
 /// Registers the passes of this crate with MLIR, once.
 pub fn register() {
@@ -35,6 +43,17 @@ pub fn register() {
                 body: Box::new(|root, _, statistics| {
                     let replaced = memrefs_to_pointers::run(root).map_err(|error| PassFailure::bug(error.to_string()))?;
                     statistics.add("operations", replaced as u64);
+                    Ok(())
+                }),
+            },
+            PassDefinition {
+                argument: debug_info::SOURCE_LINES,
+                description: "gives operations the lines of their instructions, for debug information",
+                anchor: Anchor::Module,
+                options: SOURCE_LINES_OPTIONS,
+                dialects: &[],
+                body: Box::new(|root, options, statistics| {
+                    statistics.add("functions", debug_info::run(root, options.text("file")?) as u64);
                     Ok(())
                 }),
             },

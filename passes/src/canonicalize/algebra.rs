@@ -95,7 +95,7 @@ pub(super) static RULES: &[Rule] = &[
         kinds: &[OpKind::Negate, OpKind::Not],
         apply: |site| {
             let inner = site.operand_definition(0, site.kind)?.operand(0)?;
-            (inner.r#type() == site.r#type).then_some(inner)
+            (inner.r#type() == site.r#type && has_sign(site)?).then_some(inner)
         },
     },
     // reverse(reverse(x)) => x
@@ -116,7 +116,9 @@ pub(super) static RULES: &[Rule] = &[
             let argument = site.any_definition(site.operand(0)?)?;
             match argument.kind {
                 OpKind::Abs => site.operand_of_type(0),
-                OpKind::Negate => site.create(OpKind::Abs, &[argument.operand(0)?], Attributes::new(), site.r#type),
+                OpKind::Negate if has_sign(site)? => {
+                    site.create(OpKind::Abs, &[argument.operand(0)?], Attributes::new(), site.r#type)
+                }
                 _ => None,
             }
         },
@@ -204,6 +206,12 @@ fn compare_of_equal<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
 fn is_float(site: &Site<'_, '_, '_>) -> Option<bool> {
     let element = site.array()?.element_type;
     Some(element.is_float() || element.is_complex())
+}
+
+/// Whether a number of the type has a negative: the float without a zero has none, and negated is NaN.
+fn has_sign(site: &Site<'_, '_, '_>) -> Option<bool> {
+    let element = site.array()?.element_type;
+    Some(!element.is_float() || element.has_zero())
 }
 
 fn is_integer(site: &Site<'_, '_, '_>) -> Option<bool> {

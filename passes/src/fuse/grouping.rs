@@ -21,8 +21,15 @@ pub(super) const MAX_GROUP_SIZE: usize = 384;
 pub(super) const MAX_GROUP_INPUTS: usize = 48;
 /// How often the body of a cheap instruction may be repeated at different indices in one group.
 pub(super) const MAX_EVALUATIONS: u32 = 16;
+/// Groups that compute a value again, rather than one that writes it and others that load it.
+const MAX_READERS_COMPUTING_AGAIN: usize = 3;
+/// Values that a group computes again though another one computes them too.
+const MAX_COMPUTED_AGAIN: usize = 8;
 /// Groups tried at most for one to write an instruction's value.
 const MAX_WRITERS_TRIED: usize = 16;
+
+/// An array that has so many times fewer elements than another is read for nothing beside it.
+const SMALL_PART: i64 = 8;
 
 /// Position of a group among all.
 pub(super) type GroupId = usize;
@@ -36,9 +43,10 @@ pub(super) struct Group {
     pub(super) outputs: Vec<InstructionId>,
     /// The dimensions of the loops.
     dimensions: Vec<i64>,
-    elements: i64,
     pub(super) has_reduction: bool,
     has_update: bool,
+    /// Members that other groups compute too, where a load would do.
+    computed_again: usize,
     /// Operands of members that no group computes.
     opaque_inputs: HashSet<InstructionId>,
 }
@@ -48,6 +56,8 @@ pub(super) struct Group {
 pub(super) struct Member {
     /// Distinct indices at which it is evaluated per output element.
     evaluations: u32,
+    /// How often it is evaluated in all.
+    total: i64,
     /// Whether it is evaluated at the loop index itself: it reaches an output through same-index users only.
     is_at_loop_index: bool,
 }
@@ -154,6 +164,14 @@ impl<'a> Grouping<'a> {
             && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
         let everywhere = joinable.len() == readers.len();
+        let computed_again =
+            everywhere && !needs_memory && joinable.len() > 1 && self.is_as_cheap_as_load(id, &joinable);
+        if computed_again {
+            for (group, _) in &joinable {
+                self.groups[*group].computed_again += 1;
+            }
+        }
+        let copied = copied || computed_again;
 
         if copied || !needs_memory && everywhere && joinable.len() == 1 {
             for (group, users) in &joinable {
@@ -198,6 +216,37 @@ impl<'a> Grouping<'a> {
         self.start_group(id);
     }
 
+    /// Whether groups may as well compute a value as load it: simple arithmetic on no more than one array of its size.
+    fn is_as_cheap_as_load(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
+        let instruction = self.instruction(id);
+        let Some(shape) = instruction.shape.as_array() else { return false };
+        let elements = shape.element_count();
+        let is_read = |operand: &InstructionId| {
+            let operand = self.instruction(*operand);
+            let source = match operand.kind {
+                OpKind::Iota | OpKind::Constant => None,
+                OpKind::Broadcast => operand.operands.first().map(|&source| self.instruction(source)),
+                _ => Some(operand),
+            };
+            let source = source.and_then(|source| source.shape.as_array());
+            source.is_some_and(|source| source.element_count() * SMALL_PART > elements)
+        };
+        let mut operands = instruction.operands.clone();
+        operands.sort_unstable();
+        operands.dedup();
+        self.role(id) == FusionRole::Elementwise
+            && !is_expensive(instruction)
+            && shape.rank() > 0
+            && readers.len() <= MAX_READERS_COMPUTING_AGAIN
+            && operands.iter().filter(|operand| is_read(operand)).count() <= 1
+            && readers.iter().all(|(group, users)| {
+                self.groups[*group].computed_again < MAX_COMPUTED_AGAIN
+                    && self.evaluations_in(*group, users) == 1
+                    && self.total_in(*group, users) <= elements
+                    && users.iter().all(|&user| self.instruction(user).kind != OpKind::ReduceWindow)
+            })
+    }
+
     fn is_small_scalar(&self, instruction: &Instruction) -> bool {
         instruction.shape.as_array().is_some_and(|shape| shape.rank() == 0)
             && role(instruction) == FusionRole::Elementwise
@@ -213,10 +262,13 @@ impl<'a> Grouping<'a> {
         let Some(shape) = shape else { return };
         let group = self.groups.len();
         self.groups.push(Group {
-            members: HashMap::from([(id, Member { evaluations: 1, is_at_loop_index: true })]),
+            members: HashMap::from([(
+                id,
+                Member { evaluations: 1, total: shape.element_count(), is_at_loop_index: true },
+            )]),
             outputs: vec![id],
-            elements: shape.element_count(),
             dimensions: shape.dimensions.clone(),
+            computed_again: 0,
             has_reduction: self.role(id) == FusionRole::Reduction,
             has_update: self.role(id) == FusionRole::Update,
             opaque_inputs: self.opaque_operands(id).collect(),
@@ -234,7 +286,8 @@ impl<'a> Grouping<'a> {
         let has_loop_dimensions = |shape: &hlo::shape::ArrayShape| shape.dimensions == self.groups[group].dimensions;
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
-        let member = Member { evaluations: self.evaluations_in(group, users), is_at_loop_index };
+        let (evaluations, total) = (self.evaluations_in(group, users), self.total_in(group, users));
+        let member = Member { evaluations, total, is_at_loop_index };
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
         let is_reduction = self.role(id) == FusionRole::Reduction;
         let group_data = &mut self.groups[group];
@@ -264,6 +317,33 @@ impl<'a> Grouping<'a> {
         moved.saturating_add(same_index)
     }
 
+    /// How often a group would evaluate an operand of these members in all: of a reduction once for each element that
+    /// it combines.
+    fn total_in(&self, group: GroupId, users: &[InstructionId]) -> i64 {
+        let (mut same_index, mut moved) = (0, 0i64);
+        for &user in users {
+            let Some(member) = self.groups[group].members.get(&user) else { continue };
+            let instruction = self.instruction(user);
+            if reads_at_same_index(instruction) {
+                same_index = same_index.max(member.total);
+            } else {
+                moved = moved.saturating_add(member.total.saturating_mul(self.combined_elements(instruction)));
+            }
+        }
+        moved.saturating_add(same_index)
+    }
+
+    /// Elements that one element of a reduction's result combines; 1 for other instructions.
+    fn combined_elements(&self, instruction: &Instruction) -> i64 {
+        if instruction.kind != OpKind::Reduce {
+            return 1;
+        }
+        let elements = |shape: &Shape| shape.as_array().map_or(0, |array| array.element_count());
+        let operand = instruction.operands.first().map_or(0, |&operand| elements(&self.instruction(operand).shape));
+        let result = instruction.shape.leaves().first().map_or(0, |&leaf| elements(leaf));
+        operand / result.max(1)
+    }
+
     /// Why a group may not compute the instruction where these members read it.
     fn refusal_to_compute(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
@@ -285,10 +365,10 @@ impl<'a> Grouping<'a> {
             FusionRole::Update => Some(Refusal::Update),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
-                // A reduction reads each element of its operand once, whatever the size of its result.
-                let recomputed = group_data.elements.saturating_mul(i64::from(evaluations)) > elements.max(1);
+                let total = self.total_in(group, users);
+                let recomputed = total > elements.max(1);
                 if is_expensive(instruction) || role == FusionRole::Lookup {
-                    let is_recomputed = recomputed && (elements != 1 || group_data.elements > 64);
+                    let is_recomputed = recomputed && (elements != 1 || total > 64);
                     if evaluations > 1 || is_recomputed {
                         Some(Refusal::Recomputed { evaluations })
                     } else {

@@ -2,10 +2,10 @@
 //! that each group becomes one loop nest and its inner values stay in registers.
 //!
 //! The pass walks a computation backwards (`grouping`). An instruction joins the group of its users when it can be computed
-//! again at each place it is read without costing more than a trip through memory; cheap index-only instructions
-//! are copied into every group that reads them; a value that others need too becomes a further output of a group
-//! with the same loops, unless that would close a cycle between groups (`order`). Then the operations are moved into the
-//! regions of fusions. Computations of `while` and `conditional` are fused on their own. Afterwards every fusible operation
+//! again at each place it is read without costing more than a trip through memory; cheap index-only instructions,
+//! and simple arithmetic on no more than one array, are copied into every group that reads them; another value that others
+//! need too becomes a further output of a group with the same loops, unless that would close a cycle between groups
+//! (`order`). Then the operations are moved into the regions of fusions. Computations of `while` and `conditional` are fused on their own. Afterwards every fusible operation
 //! stands inside a fusion, except reshapes and the like that need no code; operations whose values nobody needs are gone.
 //!
 //! Deliberately absent: profitability models beyond recomputation cost, and fusion into contractions.

@@ -18,7 +18,7 @@ pub(super) fn sort(builder: &mut GraphBuilder, instruction: &Instruction) -> Opt
     let rank = dimensions.len() as i64;
     let order: Vec<i64> = (0..rank).filter(|&d| d != along).chain([along]).collect();
     let ordered: Vec<i64> = order.iter().map(|&d| dimensions[d as usize]).collect();
-    let back: Vec<i64> = (0..rank).map(|d| order.iter().position(|&o| o == d).unwrap_or(0) as i64).collect();
+    let back: Vec<i64> = (0..along).chain([rank - 1]).chain(along..rank - 1).collect();
     let rows: Vec<InstructionId> = instruction
         .operands
         .iter()

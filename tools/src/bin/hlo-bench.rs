@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tools::engine::{Engine, LoadOptions, LoadedProgram};
 use tools::error::ToolError;
+use tools::interrupt;
 use tools::module_file::SourceText;
 use tools::outer_boundary;
 use tools::run;
@@ -41,6 +42,7 @@ type Loaded = (LoadedProgram, Vec<Literal>);
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    interrupt::end_with_a_message();
     outer_boundary::run(|| serve(options.threads))
 }
 

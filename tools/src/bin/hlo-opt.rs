@@ -13,7 +13,7 @@ use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
 use tools::pass_run::PassTrace;
-use tools::{outer_boundary, reduce, verify_diagnostics};
+use tools::{interrupt, outer_boundary, reduce, verify_diagnostics};
 
 /// Runs passes on a program and shows it at any stage of compilation.
 ///
@@ -136,6 +136,9 @@ struct Options {
     /// Splits large loops for several threads, as hlo-run does.
     #[arg(long)]
     parallel: bool,
+    /// Puts the lines of the HLO text into LLVM IR and machine code.
+    #[arg(long)]
+    debug_info: bool,
     /// Writes here instead of to standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -143,6 +146,7 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    interrupt::end_with_a_message();
     outer_boundary::run(|| work(&options))
 }
 
@@ -241,6 +245,9 @@ impl Options {
         if self.parallel && (phase < Phase::Mapped || self.platform == CodePlatform::Cuda) {
             return refuse("--parallel", "a stage of compilation for the platform cpu from mapped on");
         }
+        if self.debug_info && phase < Phase::Llvm {
+            return refuse("--debug-info", "a stage of compilation from the llvm dialect on");
+        }
         if self.target_cpu.is_some() && phase < Phase::Mapped {
             return refuse("--target-cpu", "a stage of compilation from mapped on");
         }
@@ -325,6 +332,7 @@ impl Options {
                 statistics: self.mlir_pass_statistics,
                 verify_each: self.verify_each,
             },
+            debug_info: self.debug_info,
             indexing: ReportOptions {
                 instruction: self.instruction.clone(),
                 direction: self.direction.unwrap_or_default(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use tools::engine::{Engine, RunPlatform};
 use tools::error::ToolError;
+use tools::interrupt;
 use tools::outer_boundary::{self, DIFFERS};
 use tools::run::{self, InputFiles, RunCase, Settings};
 use tools::time_limit;
@@ -44,10 +45,10 @@ struct Options {
     #[arg(long, value_name = "DIR|FILE.npz")]
     expected: Option<PathBuf>,
     /// Relative tolerance: |found - expected| <= A + R * max(|expected|, rms of the output).
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = tolerance, allow_negative_numbers = true)]
     rtol: Option<f64>,
     /// Absolute tolerance (default 0).
-    #[arg(long, value_name = "A")]
+    #[arg(long, value_name = "A", value_parser = tolerance, allow_negative_numbers = true)]
     atol: Option<f64>,
     /// How to run.
     #[arg(long, value_enum, default_value_t)]
@@ -114,10 +115,19 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
+    // The worker of a batch ends with the process that started it, which says so.
+    if !options.batch_worker {
+        interrupt::end_with_a_message();
+    }
     outer_boundary::run(|| match options.time_limit {
         Some(limit) => time_limit::run(limit, || work(options)),
         None => work(options),
     })
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    let tolerance: f64 = text.parse().map_err(|_| "not a number".to_string())?;
+    if tolerance >= 0.0 { Ok(tolerance) } else { Err("a tolerance is 0 or larger".to_string()) }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

@@ -186,7 +186,7 @@ fn verify(case: &Case, source_text: &SourceText) -> Result<CommandResult, String
     let errors = match source_text.module() {
         Ok(_) => Vec::new(),
         Err(ToolError::Program { errors, .. }) => {
-            errors.0.iter().map(|error| (case.first_line + error.location().line - 1, error.to_string())).collect()
+            errors.0.iter().map(|error| (case.first_line + error.location().line - 1, error.with_hint())).collect()
         }
         Err(error) => return Err(error.render()),
     };

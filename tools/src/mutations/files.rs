@@ -58,7 +58,8 @@ fn array_file(rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-fn mutated_bytes(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
+/// Bytes with a few of them changed.
+pub(super) fn mutated_bytes(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..rng.usize(1..=4) {
         let place = rng.usize(..bytes.len().max(1)).min(bytes.len().saturating_sub(1));

@@ -1,16 +1,18 @@
 //! Mutated inputs: none may crash halo, and on programs that stay valid both engines must agree.
 //!
-//! A mutant is a text of `test-files/` with a few tokens or lines changed, made from a seed. Two engines that both give an
-//! error agree, whatever they say. What correct engines may differ in is listed in `judge.rs`.
+//! A mutant is a text of `test-files/`, or a file's bytes, with a few tokens, lines or bytes changed, made from a seed. Two
+//! engines that both give an error agree, whatever they say. What correct engines may differ in is listed in `judge.rs`.
 
 pub mod files;
 mod judge;
+pub mod saved;
 mod text;
 
 use std::fmt;
 use std::panic::{self, AssertUnwindSafe};
 
 use halo::Client;
+use hlo::dialect::{self, PrintOptions};
 
 pub use text::mutant;
 
@@ -42,17 +44,39 @@ pub enum MutantStage {
     Ran,
 }
 
-/// Reads, evaluates, compiles and runs the mutant of a seed.
+/// Reads, evaluates, compiles and runs the mutant of a seed, of HLO text.
 ///
 /// # Errors
 /// For a panic, a mistake of the compiler, and results that differ.
 pub fn check(seed: u64, sources: &[String], client: &Client) -> Result<MutantStage, MutantFailure> {
-    let text = mutant(seed, sources);
-    let failure = |message: String| MutantFailure { seed, message, text: text.clone() };
-    match panic::catch_unwind(AssertUnwindSafe(|| judge::judge(seed, &text, client))) {
-        Ok(judgement) => judgement.map_err(failure),
-        Err(payload) => Err(failure(format!("panic: {}", text_of_panic(&*payload)))),
+    judged(seed, mutant(seed, sources), |text| judge::judge_text(seed, text, client))
+}
+
+/// Reads, evaluates, compiles and runs the mutant of a seed, of MLIR text.
+///
+/// Not tried are operations with several regions: where one region uses a value that the next defines, and that does not
+/// parse, the parser that MLIR's ODS makes frees the value before its use.
+///
+/// # Errors
+/// As for [`check`].
+pub fn check_mlir(seed: u64, sources: &[String], client: &Client) -> Result<MutantStage, MutantFailure> {
+    if mutant(seed, sources).contains("}, {") {
+        return Ok(MutantStage::NotRun);
     }
+    judged(seed, mutant(seed, sources), |text| judge::judge_mlir(seed, text, client))
+}
+
+fn judged(
+    seed: u64,
+    text: String,
+    judge: impl FnOnce(&str) -> Result<MutantStage, String>,
+) -> Result<MutantStage, MutantFailure> {
+    let message = match panic::catch_unwind(AssertUnwindSafe(|| judge(&text))) {
+        Ok(Ok(stage)) => return Ok(stage),
+        Ok(Err(message)) => message,
+        Err(payload) => format!("panic: {}", text_of_panic(&*payload)),
+    };
+    Err(MutantFailure { seed, message, text })
 }
 
 pub(crate) fn text_of_panic(payload: &(dyn std::any::Any + Send)) -> &str {
@@ -66,4 +90,12 @@ pub fn programs_of(text: &str) -> impl Iterator<Item = String> {
         let is_directive = |line: &&str| !line.trim_start().starts_with("//");
         program.lines().filter(is_directive).flat_map(|line| [line, "\n"]).collect()
     })
+}
+
+/// A program as text of the hlo dialect; nothing for what is no program.
+pub fn mlir_of(program: &str) -> Option<String> {
+    let module = hlo_text::read(program).ok()?;
+    let context = dialect::context();
+    let module = dialect::graph_to_mlir(&context, &module).ok()?;
+    Some(dialect::print(&module, PrintOptions { locations: false, elide_above: None, ..PrintOptions::default() }))
 }

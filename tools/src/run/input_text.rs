@@ -17,6 +17,9 @@ use num_complex::Complex;
 use crate::error::ToolError;
 use crate::npy;
 
+/// What an input may be, for messages.
+const HINT: &str = "an input is a .npy file, zeros, ones, iota, or elements such as 1,2.5";
+
 /// An input that was given.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Input<'t> {
@@ -54,6 +57,9 @@ impl<'t> Input<'t> {
             let expected = ArrayShape { layout: None, ..shape.clone() };
             return Err(usage(format!("expected an array of {expected}, got {given}")));
         }
+        if self.value.ends_with(".npz") {
+            return Err(usage("an archive is given with --inputs".to_string()));
+        }
         let is_file = self.value.ends_with(".npy") || Path::new(self.value).is_file();
         if self.shape.is_none() && is_file {
             return npy::read(Path::new(self.value), shape);
@@ -69,8 +75,10 @@ impl<'t> Input<'t> {
             values => {
                 let separated = |character: char| character == ',' || character.is_whitespace();
                 let words = values.split(separated).filter(|word| !word.is_empty());
-                let values: Vec<Scalar> =
-                    words.map(|word| element(element_type, word)).collect::<Result<_, _>>().map_err(usage)?;
+                let values: Vec<Scalar> = words
+                    .map(|word| element(element_type, word))
+                    .collect::<Result<_, _>>()
+                    .map_err(|message| usage(format!("{message}; {HINT}")))?;
                 if values.len() != count && values.len() != 1 {
                     return Err(usage(format!(
                         "expected {count} elements for {}, got {}",
@@ -165,9 +173,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let shape = ArrayShape::new(ElementType::S8, [2]);
-        assert_eq!(read("1,200", &shape).unwrap_err(), "input `1,200`: `200` is no s8");
+        assert_eq!(read("1,200", &shape).unwrap_err(), format!("input `1,200`: `200` is no s8; {HINT}"));
         assert_eq!(read("1,2,3", &shape).unwrap_err(), "input `1,2,3`: expected 2 elements for s8[2], got 3");
         assert_eq!(read("3xs8=1", &shape).unwrap_err(), "input `1`: expected an array of s8[2], got s8[3]");
-        assert_eq!(read("1,2.5", &shape).unwrap_err(), "input `1,2.5`: `2.5` is no s8");
+        assert_eq!(read("1,2.5", &shape).unwrap_err(), format!("input `1,2.5`: `2.5` is no s8; {HINT}"));
     }
 }

@@ -61,6 +61,7 @@ pub use crate::ops::enumerations::{
 
 use crate::attributes::Attributes;
 use crate::graph::{Computation, FunctionId, InputOutputAlias, Instruction, InstructionId, Module, SourceTables};
+use crate::metadata::METADATA;
 use crate::op_kind::OpKind;
 use crate::ops::{self, OpView};
 use crate::shape::{ArrayShape, ProgramShape, Shape};
@@ -305,7 +306,7 @@ impl HloBuilder {
                 let mut parts = self.parts.borrow_mut();
                 let id = InstructionId(parts.instructions.len() as u32);
                 let mut annotations = draft.annotations;
-                annotations.push(("metadata".to_string(), source_metadata(Location::caller())));
+                annotations.push((METADATA.to_string(), source_metadata(Location::caller())));
                 parts.instructions.push(Instruction {
                     name: format!("{}.{}", draft.kind, id.0),
                     kind: draft.kind,

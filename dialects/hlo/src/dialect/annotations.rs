@@ -8,9 +8,7 @@ use melior::ir::attribute::{ArrayAttribute, Attribute, StringAttribute};
 use mlir_ext::attributes;
 
 use super::attributes::dictionary;
-
-/// Key of the annotation that is a location in MLIR.
-pub(super) const METADATA: &str = "metadata";
+use crate::metadata::METADATA;
 
 /// Keys in the order of XLA's text; others follow by name.
 const ORDER: [&str; 9] = [

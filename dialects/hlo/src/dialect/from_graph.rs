@@ -260,10 +260,7 @@ impl<'c> Writer<'c, '_> {
         location: Location<'c>,
         depth: usize,
     ) -> Result<Operation<'c>, DialectError> {
-        let mut attributes = Vec::new();
-        for (name, value) in instruction.attributes.iter() {
-            attributes.push((name, attribute_of(self.context, self.default, value)?));
-        }
+        let mut attributes = attributes_of(self.context, self.default, &instruction.attributes)?;
         if instruction.kind == OpKind::Call {
             let callee = instruction.callee.and_then(|callee| self.symbols.get(callee.index()));
             let callee = callee.ok_or_else(|| DialectError::invalid("the callee does not exist"))?;
@@ -275,13 +272,8 @@ impl<'c> Writer<'c, '_> {
             .iter()
             .map(|computation| self.region(computation, "hlo.return", depth + 1))
             .collect::<Result<_, _>>()?;
-        OperationBuilder::new(instruction.kind.mlir_name(), location)
-            .add_attributes(&named(self.context, attributes))
-            .add_operands(operands)
-            .add_results(&[self.type_of(&instruction.shape)?])
-            .add_regions_vec(regions)
-            .build()
-            .map_err(|error| DialectError::invalid(error.to_string()))
+        let result = self.type_of(&instruction.shape)?;
+        build(self.context, instruction.kind, operands, attributes, result, location, regions)
     }
 
     /// What the block arguments and the computation's name leave out.
@@ -400,12 +392,29 @@ pub fn new_operation_with<'c>(
     location: Location<'c>,
     computations: Vec<Region<'c>>,
 ) -> Result<Operation<'c>, DialectError> {
-    let mut entries = Vec::new();
-    for (name, value) in attributes.iter() {
-        entries.push((name, attribute_of(context, DefaultLayout::Absent, value)?));
-    }
+    let attributes = attributes_of(context, DefaultLayout::Absent, attributes)?;
+    build(context, kind, operands, attributes, result, location, computations)
+}
+
+fn attributes_of<'a, 'c>(
+    context: &'c Context,
+    default: DefaultLayout,
+    attributes: &'a Attributes,
+) -> Result<Vec<(&'a str, Attribute<'c>)>, DialectError> {
+    attributes.iter().map(|(name, value)| Ok((name, attribute_of(context, default, value)?))).collect()
+}
+
+fn build<'c>(
+    context: &'c Context,
+    kind: OpKind,
+    operands: &[Value<'c, '_>],
+    attributes: Vec<(&str, Attribute<'c>)>,
+    result: Type<'c>,
+    location: Location<'c>,
+    computations: Vec<Region<'c>>,
+) -> Result<Operation<'c>, DialectError> {
     OperationBuilder::new(kind.mlir_name(), location)
-        .add_attributes(&named(context, entries))
+        .add_attributes(&named(context, attributes))
         .add_operands(operands)
         .add_results(&[result])
         .add_regions_vec(computations)

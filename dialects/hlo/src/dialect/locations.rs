@@ -7,13 +7,11 @@
 use melior::Context;
 use melior::ir::attribute::StringAttribute;
 use melior::ir::{Attribute, Location};
+use mlir_ext::locations::PROGRAM_TEXT;
 use mlir_ext::{attributes, locations, operations};
 
-use super::annotations::METADATA;
 use crate::graph::{Instruction, SourceTables, TextPosition};
-
-/// File name of text positions.
-const TEXT_FILE: &str = "hlo";
+use crate::metadata::{METADATA, source_position};
 
 /// Location of an instruction: its name, where it is in its text, and what its metadata says.
 pub fn instruction_location<'c>(
@@ -34,12 +32,15 @@ pub(super) fn location_of<'c>(
 ) -> Location<'c> {
     let unknown = Location::unknown(context);
     let position =
-        position.map(|position| Location::new(context, TEXT_FILE, position.line as usize, position.column as usize));
+        position.map(|position| Location::new(context, PROGRAM_TEXT, position.line as usize, position.column as usize));
     let inner = match metadata {
         None => position.unwrap_or(unknown),
         Some(metadata) => {
             let mut parts: Vec<Location> = position.into_iter().collect();
-            parts.extend(source_position(sources, metadata).map(|(file, line)| Location::new(context, file, line, 0)));
+            parts.extend(
+                source_position(sources, metadata)
+                    .map(|source| Location::new(context, &source.file, source.line.unwrap_or_default() as usize, 0)),
+            );
             let metadata: Attribute = StringAttribute::new(context, metadata).into();
             Location::fused(context, &parts, metadata)
         }
@@ -56,32 +57,6 @@ pub fn renamed<'c>(location: Location<'c>, name: &str) -> Location<'c> {
 /// Name of the instruction at a location.
 pub fn name_of(location: Location<'_>) -> Option<&str> {
     locations::name(location).map(|(name, _)| name)
-}
-
-/// File and line that metadata names.
-fn source_position<'s>(sources: &'s SourceTables, metadata: &'s str) -> Option<(&'s str, usize)> {
-    if let Some(file) = field(metadata, "source_file=") {
-        let line = field(metadata, "source_line=").map_or(Some(0), |line| line.parse().ok())?;
-        return (!file.is_empty()).then_some((file, line));
-    }
-    let row = |number: u32| (number as usize).checked_sub(1);
-    let frame: u32 = field(metadata, "stack_frame_id=")?.parse().ok()?;
-    let frame = sources.stack_frames.get(row(frame)?)?;
-    let location = sources.file_locations.get(row(frame.file_location)?)?;
-    let file = sources.file_names.get(row(location.file_name)?)?;
-    (!file.is_empty()).then_some((file, location.line as usize))
-}
-
-/// Text of a field of `{key="text" key=word …}`.
-fn field<'s>(metadata: &'s str, key: &str) -> Option<&'s str> {
-    let start = metadata.match_indices(key).find(|(at, _)| {
-        metadata[..*at].chars().next_back().is_none_or(|before| before == '{' || before.is_whitespace())
-    })?;
-    let rest = &metadata[start.0 + key.len()..];
-    match rest.strip_prefix('"') {
-        Some(quoted) => quoted.split('"').next(),
-        None => rest.split(|c: char| c.is_whitespace() || c == '}').next(),
-    }
 }
 
 /// What a location says.
@@ -107,7 +82,7 @@ pub(super) fn origin_of(location: Location<'_>) -> Origin<'_> {
         name,
         metadata: metadata.and_then(attributes::string),
         position: position
-            .filter(|(file, ..)| *file == TEXT_FILE)
+            .filter(|(file, ..)| *file == PROGRAM_TEXT)
             .map(|(_, line, column)| TextPosition { line, column }),
     }
 }

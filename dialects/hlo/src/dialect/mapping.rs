@@ -83,7 +83,9 @@ const MOST_LANES: u32 = 1 << 10;
 
 /// What a mapping must be for loops to be made of it.
 fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
-    let last = mapping.dimensions.iter().rposition(|dimension| dimension.kind != WorkKind::Scan);
+    if mapping.dimensions.iter().filter(|dimension| dimension.lanes > 1).count() > 1 {
+        return Err("has vectors along several dimensions");
+    }
     for (number, dimension) in mapping.dimensions.iter().enumerate() {
         let bounds = mapping.bounds(number);
         let ends = dimension.cuts.iter().copied().chain([bounds.upper + 1]);
@@ -93,8 +95,8 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         if dimension.tile < 1 {
             return Err("has a tile without positions");
         }
-        if dimension.lanes > 1 && Some(number) != last {
-            return Err("has vectors along another dimension than the innermost");
+        if dimension.lanes > 1 && dimension.kind == WorkKind::Scan {
+            return Err("scans vectors");
         }
         match dimension.kind {
             WorkKind::Parallel | WorkKind::Threads if number > 0 => return Err("is parallel inside"),

@@ -17,9 +17,9 @@ use super::{GpuProgram, PLATFORM, Result};
 use crate::elemental::{Elemental, instruction_location};
 use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
-use crate::mapping::mapped_sizes;
+use crate::mapping;
 use crate::memory::{ArrayRef, MAX_ARGUMENTS, array_type};
-use crate::program::{kernel_slices, not_mapped, shared_arrays, single_instruction, structure};
+use crate::program::{kernel_slices, shared_arrays, single_instruction, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 
@@ -46,12 +46,7 @@ impl<'c> GpuProgram<'_, 'c> {
         let instruction = computation.get(id);
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
         let arrays = KernelArrays { inputs, outputs };
-        let has_elements = arrays.outputs.first().is_some_and(|(first, _)| first.element_count() > 0);
-        if !has_elements || mapped_sizes(computation, instruction)?.contains(&0) {
-            return Ok(Vec::new());
-        }
-        let mappings = self.mappings.get(&std::ptr::from_ref(instruction));
-        let mappings = mappings.ok_or_else(|| not_mapped(instruction, "its work is not mapped"))?;
+        let mappings = mapping::of(&self.mappings, instruction)?;
         let single;
         let body = match instruction.kind {
             OpKind::Fusion => &instruction.computations[0],

@@ -19,8 +19,9 @@ use super::{GpuProgram, Result, SCRATCH_ALIGNMENT, over_threads};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::map_to_gpu::BLOCK_SIZE;
+use crate::mapping::{self, invalid};
 use crate::memory::ArrayRef;
-use crate::program::{kernel_slices, not_mapped, overlap, single_instruction, structure};
+use crate::program::{kernel_slices, overlap, single_instruction, structure};
 use crate::scalar::RegisterValue;
 use crate::scope::Binding;
 use crate::trace::split_merged;
@@ -49,8 +50,9 @@ impl<'c> GpuProgram<'_, 'c> {
         if doublings == 0 {
             return Ok(copy(&instruction.shape, &[from, to]));
         }
-        let mappings = self.mappings.get(&std::ptr::from_ref(instruction)).map(Vec::as_slice);
-        let Some([mapping]) = mappings else { return Err(not_mapped(instruction, "its work is not mapped")) };
+        let [mapping] = mapping::of(&self.mappings, instruction)? else {
+            return Err(invalid(format!("`{}`: a sort has one mapping", instruction.name)));
+        };
         let scratch = self.scratch(&to);
         let single = single_instruction(computation, instruction);
         let merge = Merge { sort: &single, sizes: &sizes, along, doublings };
@@ -140,7 +142,7 @@ impl Merge<'_> {
             let lower = builder.select(is_left, middle, first);
             let upper = builder.select(is_left, end, middle);
             let steps = Interval::of_size(i64::from(self.doublings) + 1);
-            let found = emitter.loop_over(steps, vec![lower, upper], &mut |emitter, _, state| {
+            let found = emitter.loop_in(steps, None, vec![lower, upper], &mut |emitter, _, state| {
                 let [lower, upper] = state[..] else { return Err(LoweringError::bug("a bisection without bounds")) };
                 let goes_on = builder.cmpi(Ult, lower, upper);
                 let half = builder.shrui(builder.addi(lower, upper), one);

@@ -18,6 +18,7 @@ mod library;
 mod logarithm;
 mod polynomial;
 mod power;
+mod remainder;
 mod trigonometric;
 
 use std::convert::Infallible;
@@ -58,6 +59,7 @@ pub enum Binary {
     Atan2,
     Hypot,
     Pow,
+    Remainder,
 }
 
 /// What the code may use.
@@ -93,15 +95,22 @@ impl<'a, 'c> Math<'a, 'c> {
             Binary::Atan2 => "atan2",
             Binary::Hypot => "hypot",
             Binary::Pow => "pow",
+            Binary::Remainder => "fmod",
         };
         if self.is_double(x) {
-            return self.library(name, &[x, y]);
+            return match function {
+                Binary::Remainder => self.exact_remainder(x, y),
+                _ => self.library(name, &[x, y]),
+            };
         }
         match function {
             Binary::Hypot => self.hypot(x, y),
             Binary::Atan2 if self.target.vector_library_bits > 0 => self.library_in_double(name, &[x, y]),
             Binary::Atan2 => self.outlined(name, &[x, y], |math, operands| math.atan2(operands[0], operands[1])),
             Binary::Pow => self.outlined(name, &[x, y], |math, operands| math.pow(operands[0], operands[1])),
+            Binary::Remainder => {
+                self.outlined(name, &[x, y], |math, operands| math.remainder(operands[0], operands[1]))
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 use hlo::element_type::ElementType;
 use indexing::{Expr, Interval};
 use melior::ir::Type;
+use melior::ir::attribute::BoolAttribute;
 use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
@@ -259,6 +260,20 @@ impl<'c> Emitter<'_, 'c> {
         let position = self.scope.emit(builder, position)?;
         let mask = builder.constant_mask(lanes, count);
         Ok(builder.value("vector.maskedload", &[from, position, mask, zero], vector, &[]))
+    }
+
+    /// Asks for an element of an operand that is read soon: where the processor does not see the order itself, since rows
+    /// are pages apart, or too many are read at once.
+    pub(super) fn prefetch(&self, operand: Operand, position: Expr<'c>) -> Result<()> {
+        let builder = self.builder;
+        let position = self.scope.emit(builder, position)?;
+        let attributes = [
+            ("isWrite", BoolAttribute::new(builder.context(), false).into()),
+            ("localityHint", builder.integer_attribute(builder.integer_type(32), 2)),
+            ("isDataCache", BoolAttribute::new(builder.context(), true).into()),
+        ];
+        builder.effect("memref.prefetch", &[self.operands[operand as usize], position], &attributes);
+        Ok(())
     }
 
     pub(super) fn store_vector(&self, value: Value<'c>, to: Value<'c>, position: Expr<'c>, count: i64) -> Result<()> {

@@ -37,6 +37,11 @@ const BLOCK_M: i64 = 96;
 /// Bytes from one step to the next in A, and steps, from which on A is packed where its rows are consecutive.
 const LEAST_PACKED_DISTANCE: u64 = 1024;
 const LEAST_PACKED_STEPS: i64 = 64;
+/// Bytes that addresses lie apart that have the same place in the first-level cache, and how many of them find room.
+const PAGE: u64 = 4096;
+const WAYS: i64 = 8;
+/// Bytes of a B that is not in a cache before it is packed.
+const LARGE_B: i64 = 1 << 20;
 /// Panels that share a walk over A.
 const PANELS_PER_GROUP: i64 = 4;
 /// Products smaller than this (in multiplications) are not worth packing for.
@@ -322,6 +327,12 @@ impl MatMul {
         self.element_type == ElementType::S32 && self.depth > 1 && self.operand_types[0] == ElementType::S8
     }
 
+    /// Whether B comes from memory that is slow enough to ask for it before it is read.
+    fn is_b_large(&self) -> bool {
+        let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(self.depth);
+        elements.saturating_mul(self.operand_types[1].byte_width() as i64) >= LARGE_B
+    }
+
     /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
     fn panel_rows(&self) -> i64 {
         self.block_k() + i64::from(self.is_moved())
@@ -333,7 +344,10 @@ impl MatMul {
             return None;
         }
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
-        if self.k.a == 1 && self.operand_types[0] != self.element_type {
+        // Rows of whole pages apart compete for the same places in the cache.
+        let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
+        let compete = row_bytes % PAGE == 0 && self.tile_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
+        if self.k.a == 1 && (self.operand_types[0] != self.element_type || compete) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);
             return Some(PackedA { column: 1, row: (parts(self.block_k(), lanes) + 1) * lanes });

@@ -7,17 +7,27 @@ use super::PackedA;
 use super::emit::{Emitter, Operand, Result, Span};
 use super::tiled::Block;
 
+/// How many rows of B are asked for before they are packed.
+const ROWS_AHEAD: i64 = 16;
+
 impl<'c> Emitter<'_, 'c> {
     /// Copies a block of B into panels of consecutive rows of k, missing columns as zero.
     pub(super) fn pack(&mut self, b_offset: Expr<'c>, columns: &Span<'c>, block: &Block<'c>) -> Result<()> {
         let product = self.product;
+        if product.n.b == 1 {
+            self.pack_rows(b_offset, columns, block)?;
+        }
+        if product.n.b == 1 && !product.is_moved() {
+            return Ok(());
+        }
         self.panels(columns, |emitter, column| {
             let panel_offset = emitter.named((column - columns.begin) * product.panel_rows())?;
-            let source = emitter.named(b_offset + column * product.n.b)?;
-            emitter.by_width(column, |emitter, columns| match product.n.b {
-                1 => emitter.pack_rows(panel_offset, source, columns, block),
-                _ => emitter.pack_transposed(panel_offset, source, columns, block),
-            })?;
+            if product.n.b != 1 {
+                let source = emitter.named(b_offset + column * product.n.b)?;
+                emitter.by_width(column, |emitter, columns| {
+                    emitter.pack_transposed(panel_offset, source, columns, block)
+                })?;
+            }
             if product.is_moved() { emitter.pack_surplus(panel_offset, block) } else { Ok(()) }
         })
     }
@@ -86,22 +96,30 @@ impl<'c> Emitter<'_, 'c> {
         })
     }
 
-    /// Packs a panel of a B whose columns are consecutive.
-    fn pack_rows(&mut self, panel_offset: Expr<'c>, source: Expr<'c>, columns: i64, block: &Block<'c>) -> Result<()> {
+    /// Packs a B whose columns are consecutive, a row of all panels at a time: rows may be pages apart.
+    fn pack_rows(&mut self, b_offset: Expr<'c>, columns: &Span<'c>, block: &Block<'c>) -> Result<()> {
         let product = self.product;
         let width = i64::from(product.lanes);
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
-            let from = emitter.named(source + k * product.k.b)?;
-            let to = emitter.named(panel_offset + k * product.panel())?;
-            for part in 0..product.tile_vectors {
-                let here = (columns - part * width).clamp(0, width);
-                let value = match product.depth {
-                    1 => emitter.load_elements(Operand::B, from + part * width, here)?,
-                    _ => emitter.load_interleaved(from + part * width, here)?,
-                };
-                emitter.store_vector(value, block.panels.b, to + part * width, width)?;
-            }
-            Ok(())
+            let row = emitter.named(b_offset + k * product.k.b)?;
+            emitter.panels(columns, |emitter, column| {
+                let from = emitter.named(row + column)?;
+                let to = emitter.named((column - columns.begin) * product.panel_rows() + k * product.panel())?;
+                emitter.by_width(column, |emitter, columns| {
+                    for part in 0..product.tile_vectors {
+                        let here = (columns - part * width).clamp(0, width);
+                        let value = match product.depth {
+                            1 => emitter.load_elements(Operand::B, from + part * width, here)?,
+                            _ => emitter.load_interleaved(from + part * width, here)?,
+                        };
+                        if product.is_b_large() && here > 0 {
+                            emitter.prefetch(Operand::B, from + part * width + ROWS_AHEAD * product.k.b)?;
+                        }
+                        emitter.store_vector(value, block.panels.b, to + part * width, width)?;
+                    }
+                    Ok(())
+                })
+            })
         })
     }
 
@@ -167,8 +185,11 @@ impl<'c> Emitter<'_, 'c> {
                 for part in 0..product.tile_vectors {
                     let rows = (0..width)
                         .map(|n| {
-                            let row = source + (part * width + n) * product.n.b;
-                            emitter.load_elements(Operand::B, row + k * product.k.b, width)
+                            let row = source + (part * width + n) * product.n.b + k * product.k.b;
+                            if product.is_b_large() {
+                                emitter.prefetch(Operand::B, row + panel * product.n.b)?;
+                            }
+                            emitter.load_elements(Operand::B, row, width)
                         })
                         .collect::<Result<Vec<_>>>()?;
                     for (step, column) in transposed(builder, rows).into_iter().enumerate() {

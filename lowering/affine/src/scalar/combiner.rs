@@ -20,6 +20,8 @@ pub struct Combiner {
     element_type: ElementType,
     /// Type of accumulators.
     accumulator: ElementType,
+    /// Name of the operation among `vector.reduction`'s kinds.
+    reduction: &'static str,
 }
 
 /// The combiner that a computation of two scalars is; `None` for any other computation.
@@ -37,31 +39,23 @@ pub fn recognise(computation: &Computation) -> Option<Combiner> {
     };
     let rounds = matches!(root.kind, OpKind::Add | OpKind::Multiply) && Format::of(element_type).is_some();
     let accumulator = if rounds { ElementType::F32 } else { element_type };
-    let combiner = Combiner { kind: root.kind, element_type, accumulator };
-    (is_scalar(first) && is_scalar(second) && combiner.reduction().is_some()).then_some(combiner)
+    let reduction = reduction(root.kind, accumulator)?;
+    let combiner = Combiner { kind: root.kind, element_type, accumulator, reduction };
+    (is_scalar(first) && is_scalar(second)).then_some(combiner)
+}
+
+/// Name of an operation on elements of a type among `vector.reduction`'s kinds.
+fn reduction(kind: OpKind, element_type: ElementType) -> Option<&'static str> {
+    let (_, names) = REDUCTIONS.iter().find(|(own, _)| *own == kind)?;
+    let name = names[element_type.class() as usize];
+    (!name.is_empty()).then_some(name)
 }
 
 impl Combiner {
-    /// Name of the operation among `vector.reduction`'s kinds.
-    fn reduction(&self) -> Option<&'static str> {
-        use ElementClass::{Complex, Float, Predicate, Signed, Unsigned};
-        let class = self.accumulator.class();
-        REDUCTIONS
-            .iter()
-            .find(|(kind, _)| *kind == self.kind)
-            .map(|(_, names)| match class {
-                Predicate => names[0],
-                Signed => names[1],
-                Unsigned => names[2],
-                Float => names[3],
-                Complex => names[4],
-            })
-            .filter(|name| !name.is_empty())
-    }
-
     /// The sum of elements of a type, in that type.
     pub fn sum(element_type: ElementType) -> Self {
-        Combiner { kind: OpKind::Add, element_type, accumulator: element_type }
+        let reduction = if element_type == ElementType::Pred { "or" } else { "add" };
+        Combiner { kind: OpKind::Add, element_type, accumulator: element_type, reduction }
     }
 
     /// Whether this is a sum that is rounded, so that its order matters to the last digits.
@@ -80,7 +74,7 @@ impl Combiner {
     /// The accumulator that changes nothing, in every lane.
     pub fn identity<'c>(&self, builder: &OpBuilder<'c>, lanes: Option<u32>) -> RegisterValue<'c> {
         let r#type = register_type(builder, self.accumulator, lanes);
-        let name = self.reduction().unwrap_or_default();
+        let name = self.reduction;
         let width = self.accumulator.bit_width();
         let value = match self.accumulator.class() {
             ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => {
@@ -135,7 +129,7 @@ impl Combiner {
     /// Combines the lanes of a vector of accumulators to a single one, in any order.
     pub fn horizontal<'c>(&self, builder: &OpBuilder<'c>, vector: &RegisterValue<'c>) -> RegisterValue<'c> {
         let Some(lanes) = vector.lanes else { return *vector };
-        let name = self.reduction().unwrap_or_default();
+        let name = self.reduction;
         let reduce = |value: Value<'c>| {
             let kind = Attribute::parse(builder.context(), &format!("#vector.kind<{name}>"))
                 .unwrap_or_else(|| Attribute::unit(builder.context()));

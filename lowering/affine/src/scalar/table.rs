@@ -78,7 +78,7 @@ static TABLE: &[Row] = &[
     row(OpKind::Subtract,      2, Undefined,             Single("arith.subi"),        Single("arith.subi"),        Contractible("arith.subf"),      Rule::Complex(complex::subtract)),
     row(OpKind::Multiply,      2, Closed("arith.andi"),  Single("arith.muli"),        Single("arith.muli"),        Contractible("arith.mulf"),      Rule::Complex(complex::multiply)),
     row(OpKind::Divide,        2, Undefined,             Several(integer::divide),    Several(integer::divide),    Single("arith.divf"),            Rule::Complex(complex::divide)),
-    row(OpKind::Remainder,     2, Undefined,             Several(integer::remainder), Several(integer::remainder), Several(float::remainder), Undefined),
+    row(OpKind::Remainder,     2, Undefined,             Several(integer::remainder), Several(integer::remainder), Transcendental(Function::Binary(Binary::Remainder)), Undefined),
     row(OpKind::Maximum,       2, Closed("arith.ori"),   Closed("arith.maxsi"),       Closed("arith.maxui"),       Closed("arith.maximumf"),        Rule::Complex(complex::maximum)),
     row(OpKind::Minimum,       2, Closed("arith.andi"),  Closed("arith.minsi"),       Closed("arith.minui"),       Closed("arith.minimumf"),        Rule::Complex(complex::minimum)),
     row(OpKind::Power,         2, Undefined,             Several(integer::power),     Several(integer::power),     Transcendental(Function::Binary(Binary::Pow)),   Rule::Complex(complex_functions::power)),

@@ -24,6 +24,7 @@ fn every_access_becomes_one_of_llvm() {
           %0 = memref.load %a[%i, %i] : memref<4x8xf32>
           %stack = memref.alloca() {alignment = 64 : i64} : memref<16xf32>
           memref.store %0, %stack[%i] : memref<16xf32>
+          memref.prefetch %a[%i, %i], read, locality<2>, data : memref<4x8xf32>
           %1 = vector.load %a[%i, %i] : memref<4x8xf32>, vector<8xf32>
           vector.store %1, %a[%i, %i] : memref<4x8xf32>, vector<8xf32>
           vector.maskedstore %stack[%i], %mask, %v : memref<16xf32>, vector<8xi1>, vector<8xf32>
@@ -53,11 +54,32 @@ fn every_access_becomes_one_of_llvm() {
         "llvm.intr.masked.gather",
         "!llvm.ptr, i8",
         "llvm.intr.memcpy",
+        "llvm.intr.prefetch",
         "llvm.ptrtoint",
         "x i64 : (i64) -> !llvm.ptr",
     ] {
         assert!(text.contains(expected), "{expected} in {text}");
     }
+}
+
+#[test]
+fn what_is_constant_of_an_index_comes_last() {
+    let text = lowered(
+        "func.func private @f(%a: memref<4x8xf32>, %i: index) {
+          %one = arith.constant 1 : index
+          %next = arith.addi %i, %one : index
+          %0 = memref.load %a[%next, %i] : memref<4x8xf32>
+          %1 = memref.load %a[%one, %one] : memref<4x8xf32>
+          memref.store %0, %a[%i, %next] : memref<4x8xf32>
+          memref.store %1, %a[%i, %i] : memref<4x8xf32>
+          return
+        }",
+    );
+    for (offset, times) in [("c8_i64", 1), ("c9_i64", 1), ("c1_i64", 1)] {
+        assert_eq!(text.matches(&format!("[%{offset}] : (!llvm.ptr, i64)")).count(), times, "{offset} in {text}");
+    }
+    // The rest is the index of the element at which the second store is.
+    assert_eq!(text.matches("llvm.add").count(), 3, "{text}");
 }
 
 #[test]
@@ -77,7 +99,8 @@ fn a_constant_is_defined_once_at_the_beginning() {
         }",
     );
     let (before, body) = text.split_once("scf.for").unwrap();
-    assert_eq!(before.matches("arith.constant").count(), 4, "{text}");
+    // Those of the program, and the distance of the row read.
+    assert_eq!(before.matches("arith.constant").count(), 5, "{text}");
     assert!(!body.contains("arith.constant"), "{text}");
     assert!(body.contains(": i64 {"), "{text}");
 }

@@ -72,10 +72,17 @@ pub unsafe extern "C" fn halo_top_k(
     });
 }
 
+/// Elements up to which those selected so far are kept in order.
+const MOST_IN_ORDER: usize = 32;
+
+/// Elements of which it is asked at once whether one may be selected.
+const BLOCK: usize = 16;
+
 /// The smallest keys of a sequence with their places; of equal keys the first.
 struct Best {
     count: usize,
-    /// Candidates, more than are wanted; the surplus is dropped now and then, so that most elements cost a comparison.
+    /// Of few elements those that are wanted, in order. Of many more than are wanted; the surplus is dropped now and then,
+    /// so that most elements cost a comparison.
     candidates: Vec<(u64, u32)>,
     /// Keys from here on are too large, once there are enough candidates.
     bound: u64,
@@ -93,6 +100,9 @@ impl Best {
     #[inline(always)]
     fn offer(&mut self, key: u64, place: u32) {
         if key < self.bound || self.candidates.len() < self.count {
+            if self.count <= MOST_IN_ORDER {
+                return self.insert(key, place);
+            }
             self.candidates.push((key, place));
             if self.candidates.len() == Self::room(self.count) {
                 self.drop_surplus();
@@ -100,9 +110,26 @@ impl Best {
         }
     }
 
+    /// Whether an element with a key below `key` or equal to it may be selected.
+    #[inline(always)]
+    fn takes(&self, key: u64) -> bool {
+        key < self.bound || self.candidates.len() < self.count
+    }
+
+    fn insert(&mut self, key: u64, place: u32) {
+        if self.candidates.len() == self.count {
+            self.candidates.pop();
+        }
+        let position = self.candidates.iter().rposition(|&(other, _)| other <= key).map_or(0, |before| before + 1);
+        self.candidates.insert(position, (key, place));
+        if self.candidates.len() == self.count {
+            self.bound = self.candidates[self.count - 1].0;
+        }
+    }
+
     fn drop_surplus(&mut self) {
         let Some(last) = self.count.checked_sub(1) else { return self.candidates.clear() };
-        if last < self.candidates.len() {
+        if self.count > MOST_IN_ORDER && last < self.candidates.len() {
             self.candidates.select_nth_unstable(last);
             self.candidates.truncate(self.count);
             self.bound = self.candidates[last].0;
@@ -119,6 +146,50 @@ impl Best {
     }
 }
 
+/// Keys of elements of 32 bits: an exclusive or with one of two numbers, as the sign says.
+#[derive(Clone, Copy)]
+struct WordKeys {
+    always: u32,
+    negative: u32,
+}
+
+impl WordKeys {
+    fn new(coder: KeyCoder) -> Self {
+        let (zero, sign) = (coder.encode(0) as u32, coder.encode(1 << 31) as u32);
+        WordKeys { always: zero, negative: zero ^ sign ^ 1 << 31 }
+    }
+
+    #[inline(always)]
+    fn encode(self, bits: u32) -> u32 {
+        bits ^ self.always ^ ((bits as i32 >> 31) as u32 & self.negative)
+    }
+}
+
+/// Offers the elements of a row of words, a block at a time.
+///
+/// # Safety
+/// `input` must be the address of `length` words.
+unsafe fn offer_words(best: &mut Best, keys: WordKeys, input: *const u32, length: usize) {
+    let mut place = 0;
+    while place + BLOCK <= length {
+        // SAFETY: within the row, by the caller's promise; nothing is assumed of the alignment.
+        let bits = unsafe { input.add(place).cast::<[u32; BLOCK]>().read_unaligned() };
+        let block = bits.map(|bits| keys.encode(bits));
+        let smallest = block.iter().fold(u32::MAX, |smallest, &key| smallest.min(key));
+        if best.takes(smallest.into()) {
+            for (number, &key) in (0..).zip(&block) {
+                best.offer(key.into(), place as u32 + number);
+            }
+        }
+        place += BLOCK;
+    }
+    for place in place..length {
+        // SAFETY: as above.
+        let bits = unsafe { input.add(place).read_unaligned() };
+        best.offer(keys.encode(bits).into(), place as u32);
+    }
+}
+
 fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(
     context: &RunContext,
     coder: KeyCoder,
@@ -129,14 +200,19 @@ fn select_rows<T: Copy + Into<u64> + TryFrom<u64>>(
 ) {
     let select = |begin: usize, end: usize| {
         let rows = &rows;
+        let words = WordKeys::new(coder);
         let mut best = Best::new(k);
         for row in begin..end {
             // SAFETY: a row of the input, and this thread's rows of the outputs; element types may be less aligned than
             // the buffers' owner guarantees, so nothing is assumed.
             unsafe {
                 let input = rows.input.cast::<T>().add(row * length);
-                for place in 0..length {
-                    best.offer(coder.encode(input.add(place).read_unaligned().into()), place as u32);
+                if size_of::<T>() == 4 {
+                    offer_words(&mut best, words, input.cast(), length);
+                } else {
+                    for place in 0..length {
+                        best.offer(coder.encode(input.add(place).read_unaligned().into()), place as u32);
+                    }
                 }
                 for (place, &(_, index)) in best.take().iter().enumerate() {
                     let element = input.add(index as usize).read_unaligned();
@@ -185,6 +261,22 @@ mod tests {
         assert_eq!(top_k(&input, 4, 3, false), (vec![1.0, 1.0, 3.0, 2.0, 5.0, 6.0], vec![1, 3, 0, 2, 0, 3]));
         assert_eq!(top_k(&input, 8, 8, true).1, vec![5, 7, 4, 2, 0, 6, 1, 3]);
         assert_eq!(top_k(&input, 8, 0, true).1, Vec::<i32>::new());
+    }
+
+    #[test]
+    fn few_and_many_are_selected_alike() {
+        let input: Vec<f32> = (0..1000).map(|number| ((number * 7919) % 613) as f32 - 300.0).collect();
+        for largest in [true, false] {
+            let (values, indices) = top_k(&input, 1000, 100, largest);
+            let (few, few_indices) = top_k(&input, 1000, 20, largest);
+            assert_eq!((&values[..20], &indices[..20]), (&few[..], &few_indices[..]));
+            let mut expected: Vec<usize> = (0..1000).collect();
+            expected.sort_by(|&a, &b| {
+                let order = input[a].total_cmp(&input[b]);
+                if largest { order.reverse() } else { order }
+            });
+            assert!(indices.iter().zip(expected).all(|(&index, expected)| index as usize == expected));
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Collectives within one replica group. The other operations among replicas are elementwise per replica.
 
-use indexing::{Expr, IndexingMap, Interval, Variable, variables_of_sizes};
+use indexing::{Constraint, Expr, IndexingMap, Interval, Variable, variables_of_sizes};
 use melior::Context;
 
 use super::{dims, place};
@@ -88,17 +88,13 @@ pub fn reduce_scatter_to_output<'c>(
 ) -> IndexingMap<'c> {
     let mut index = dims(context, input_sizes.len());
     let mut runtimes = Vec::new();
-    let mut part = None;
+    let mut part = Vec::new();
     if let Some(d) = place(dimension, output_sizes.len().min(input_sizes.len())) {
         index[d] = Expr::dim(context, d) - Expr::symbol(context, 0) * output_sizes[d];
         runtimes.push(Variable::new(Interval::of_size(input_sizes[d] / output_sizes[d].max(1))));
-        part = Some((index[d], Interval::of_size(output_sizes[d])));
+        part.push(Constraint::new(index[d], Interval::of_size(output_sizes[d])));
     }
-    let mut map = IndexingMap::new(context, variables_of_sizes(input_sizes), Vec::new(), runtimes, index, Vec::new());
-    if let Some((expr, interval)) = part {
-        map.add_constraint(expr, interval);
-    }
-    map
+    IndexingMap::new(context, variables_of_sizes(input_sizes), Vec::new(), runtimes, index, part)
 }
 
 /// all-to-all in its array form, from the operand of the replica whose place in the group is the run-time variable

@@ -1,10 +1,10 @@
 //! dot and convolution.
 
-use indexing::{Constraint, Expr, IndexingMap, Interval, Variable, variables_of_sizes};
+use indexing::{Constraint, Expr, IndexingMap, Variable, variables_of_sizes};
 use melior::Context;
 
-use super::place;
 use super::window::{window_positions, windows_of};
+use super::{place, strided};
 use crate::attributes::WindowDimension;
 use crate::ops::convolution::ConvolutionAttributes;
 use crate::ops::dot::DotAttributes;
@@ -255,16 +255,15 @@ pub fn convolution_to_output<'c>(
     results[output_feature] = Expr::dim(context, kernel_output);
     let mut ranges = output_spatial_sizes;
     ranges.push(output_sizes[output_batch]);
-    let mut kernel = IndexingMap::from_sizes(context, kernel_sizes, &ranges, results);
+    let mut constraints = Vec::with_capacity(2 * window.len());
     for (i, w) in window.iter().enumerate() {
         // Windows that have this place in the padding or between dilated elements do not use the kernel's element.
         let reach = Expr::dim(context, kernel_spatial[i]);
         let reach = if w.reversal { -reach + (w.size - 1) } else { reach };
         let base = Expr::symbol(context, i) * w.stride + reach * w.window_dilation - w.padding_low;
-        let dilation = w.base_dilation.max(1);
-        let last = input_sizes[input_spatial[i]].saturating_sub(1).saturating_mul(dilation);
-        kernel.add_constraint(base, Interval::new(0, last));
-        kernel.add_constraint(base.modulo(dilation), Interval::point(0));
+        constraints.extend(strided(base, 0, w.base_dilation.max(1), input_sizes[input_spatial[i]]));
     }
+    let (dims, ranges) = (variables_of_sizes(kernel_sizes), variables_of_sizes(&ranges));
+    let kernel = IndexingMap::new(context, dims, ranges, Vec::new(), results, constraints);
     Some((input.simplified(), kernel.simplified()))
 }

@@ -37,12 +37,19 @@ pub use window::{
     select_and_scatter_source, select_and_scatter_source_to_output,
 };
 
-use indexing::Expr;
+use indexing::{Constraint, Expr, Interval};
 use melior::Context;
 
 /// `d_0, d_1, …`
 fn dims<'c>(context: &'c Context, rank: usize) -> Vec<Expr<'c>> {
     (0..rank).map(|d| Expr::dim(context, d)).collect()
+}
+
+/// Says that an index is one of `count`, of which `first` is the first and that are `step` apart.
+fn strided<'c>(index: Expr<'c>, first: i64, step: i64, count: i64) -> [Constraint<'c>; 2] {
+    let last = count.saturating_sub(1).saturating_mul(step).saturating_add(first);
+    let is_between = Constraint::new(index, Interval::new(first, last));
+    [is_between, Constraint::new((index - first).modulo(step), Interval::point(0))]
 }
 
 /// The dimension number as a place in a list of `rank`, if it is one.

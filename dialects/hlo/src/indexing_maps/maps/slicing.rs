@@ -1,9 +1,9 @@
 //! Operations that take or place a strided part: slice, pad, concatenate, reverse.
 
-use indexing::{Expr, IndexingMap, Interval};
+use indexing::{Constraint, Expr, IndexingMap, Interval, variables_of_sizes};
 use melior::Context;
 
-use super::dims;
+use super::{dims, strided};
 
 /// slice: result index `d` is operand index `start + d * stride`.
 pub fn slice<'c>(context: &'c Context, output_sizes: &[i64], starts: &[i64], strides: &[i64]) -> IndexingMap<'c> {
@@ -28,13 +28,10 @@ pub fn slice_to_output<'c>(
         .zip(starts.iter().zip(strides))
         .map(|(d, (&start, &stride))| (d - start).floordiv(stride))
         .collect();
-    let mut map = IndexingMap::from_sizes(context, input_sizes, &[], results);
-    for (i, ((&start, &stride), &size)) in starts.iter().zip(strides).zip(output_sizes).enumerate() {
-        let last = size.saturating_sub(1).saturating_mul(stride).saturating_add(start);
-        map.add_constraint(Expr::dim(context, i), Interval::new(start, last));
-        map.add_constraint((Expr::dim(context, i) - start).modulo(stride), Interval::point(0));
-    }
-    map
+    let taken = starts.iter().zip(strides).zip(output_sizes).enumerate();
+    let constraints =
+        taken.flat_map(|(i, ((&start, &stride), &size))| strided(Expr::dim(context, i), start, stride, size));
+    restricted(context, input_sizes, results, constraints.collect())
 }
 
 /// pad, to the padded operand: `interior` elements lie between neighbours, `low` before the first; negative
@@ -52,13 +49,9 @@ pub fn pad<'c>(
         .zip(steps())
         .map(|(d, (low, step))| (d - low).floordiv(step))
         .collect();
-    let mut map = IndexingMap::from_sizes(context, output_sizes, &[], results);
-    for (i, ((low, step), &size)) in steps().zip(input_sizes).enumerate() {
-        let last = size.saturating_sub(1).saturating_mul(step).saturating_add(low);
-        map.add_constraint(Expr::dim(context, i), Interval::new(low, last));
-        map.add_constraint((Expr::dim(context, i) - low).modulo(step), Interval::point(0));
-    }
-    map
+    let elements = steps().zip(input_sizes).enumerate();
+    let constraints = elements.flat_map(|(i, ((low, step), &size))| strided(Expr::dim(context, i), low, step, size));
+    restricted(context, output_sizes, results, constraints.collect())
 }
 
 /// pad, from the operand.
@@ -98,11 +91,19 @@ pub fn concatenate<'c>(
     if let Some(axis) = axis {
         results[axis] = Expr::dim(context, axis) - offset;
     }
-    let mut map = IndexingMap::from_sizes(context, output_sizes, &[], results);
-    if let Some(axis) = axis {
-        map.add_constraint(Expr::dim(context, axis), Interval::new(offset, offset.saturating_add(size) - 1));
-    }
-    map
+    let own = Interval::new(offset, offset.saturating_add(size) - 1);
+    let constraints = axis.map(|axis| Constraint::new(Expr::dim(context, axis), own));
+    restricted(context, output_sizes, results, constraints.into_iter().collect())
+}
+
+/// A map without range variables.
+fn restricted<'c>(
+    context: &'c Context,
+    sizes: &[i64],
+    results: Vec<Expr<'c>>,
+    constraints: Vec<Constraint<'c>>,
+) -> IndexingMap<'c> {
+    IndexingMap::new(context, variables_of_sizes(sizes), Vec::new(), Vec::new(), results, constraints)
 }
 
 /// concatenate along `dimension`, from the operand that starts at `offset` of the result.

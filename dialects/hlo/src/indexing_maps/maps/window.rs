@@ -1,9 +1,9 @@
 //! Operations that slide a window: reduce-window, select-and-scatter, and the spatial part of convolution.
 
-use indexing::{Expr, IndexingMap, Interval, variables_of_sizes};
+use indexing::{Expr, IndexingMap, variables_of_sizes};
 use melior::Context;
 
-use super::dims;
+use super::{dims, strided};
 use crate::attributes::WindowDimension;
 
 /// reduce-window (also variadic), to an input: each element of the window is a value of a range variable.
@@ -58,20 +58,11 @@ fn positions<'c>(
         .collect();
     let dilation = |w: &WindowDimension| w.base_dilation.max(1);
     let results = padded.iter().zip(window).map(|(&index, w)| (index - w.padding_low).floordiv(dilation(w))).collect();
-    let mut map = IndexingMap::new(
-        context,
-        variables_of_sizes(output_sizes),
-        variables_of_sizes(&sizes),
-        Vec::new(),
-        results,
-        Vec::new(),
-    );
-    for ((index, w), &size) in padded.into_iter().zip(window).zip(input_sizes) {
-        let last = size.saturating_sub(1).saturating_mul(dilation(w)).saturating_add(w.padding_low);
-        map.add_constraint(index, Interval::new(w.padding_low, last));
-        map.add_constraint((index - w.padding_low).modulo(dilation(w)), Interval::point(0));
-    }
-    map
+    let elements = padded.iter().zip(window).zip(input_sizes);
+    let constraints =
+        elements.flat_map(|((&index, w), &size)| strided(index, w.padding_low, dilation(w), size)).collect();
+    let (dims, ranges) = (variables_of_sizes(output_sizes), variables_of_sizes(&sizes));
+    IndexingMap::new(context, dims, ranges, Vec::new(), results, constraints)
 }
 
 /// reduce-window, from an input: the windows an element is in. Simplified.
@@ -114,13 +105,10 @@ fn windows_from<'c>(
 ) -> IndexingMap<'c> {
     let stride = |w: &WindowDimension| w.stride.max(1);
     let results = starts.iter().zip(window).map(|(start, w)| start.floordiv(stride(w))).collect();
-    let mut map = IndexingMap::from_sizes(context, sizes, range_sizes, results);
-    for ((start, w), &size) in starts.into_iter().zip(window).zip(output_sizes) {
-        let last = size.saturating_sub(1).saturating_mul(stride(w));
-        map.add_constraint(start, Interval::new(0, last));
-        map.add_constraint(start.modulo(stride(w)), Interval::point(0));
-    }
-    map
+    let windows = starts.iter().zip(window).zip(output_sizes);
+    let constraints = windows.flat_map(|((&start, w), &size)| strided(start, 0, stride(w), size)).collect();
+    let (dims, ranges) = (variables_of_sizes(sizes), variables_of_sizes(range_sizes));
+    IndexingMap::new(context, dims, ranges, Vec::new(), results, constraints)
 }
 
 /// select-and-scatter, from the source: the elements of its window, one of which it is added to. Simplified.

@@ -1,0 +1,146 @@
+//! Reductions that choose one of the elements of a row, with its position: argmax, argmin and the like.
+//!
+//! Each lane of a vector goes through every so many-th element in order. The lanes' choices are combined at the end, those of
+//! smaller positions as the computation's left operands, as if the row had been gone through in order.
+
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::iota::IotaAttributes;
+use indexing::{Expr, Interval};
+use mlir_ext::arith::CmpiPredicate;
+
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::reduction::{input_map, unpack};
+use crate::scalar::{RegisterValue, registers};
+use crate::trace::split_merged;
+use crate::walk::Visitor;
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Whether a reduction chooses elements of its first operand, and gives their positions along the one dimension that it
+/// reduces as its second result.
+pub(crate) fn selects_positions(computation: &Computation, reduce: &Instruction, dimension: Option<usize>) -> bool {
+    let ([_, positions, _, _], [choice], Some(dimension)) = (&reduce.operands[..], &reduce.computations[..], dimension)
+    else {
+        return false;
+    };
+    is_choice(choice) && counts_along(computation, *positions, dimension)
+}
+
+/// Whether a computation of two pairs has a member of each as a result, as a condition says.
+fn is_choice(computation: &Computation) -> bool {
+    let [a, i, b, j] = computation.parameters[..] else { return false };
+    let root = computation.root();
+    let chooses = |result: InstructionId, pair: [InstructionId; 2]| {
+        let instruction = computation.get(result);
+        let is_integer = |id: InstructionId| {
+            computation.get(id).shape.as_array().is_some_and(|shape| shape.element_type == ElementType::S32)
+        };
+        instruction.kind == OpKind::Select
+            && (instruction.operands[1..] == pair || instruction.operands[1..] == [pair[1], pair[0]])
+            && (pair == [a, b] || is_integer(result))
+    };
+    root.kind == OpKind::Tuple
+        && root.operands.len() == 2
+        && chooses(root.operands[0], [a, b])
+        && chooses(root.operands[1], [i, j])
+}
+
+/// Whether the elements of an instruction are their positions along a dimension.
+fn counts_along(computation: &Computation, id: InstructionId, dimension: usize) -> bool {
+    let instruction = computation.get(id);
+    match instruction.kind {
+        OpKind::Iota => {
+            instruction.attributes().is_ok_and(|IotaAttributes { iota_dimension }| iota_dimension as usize == dimension)
+        }
+        OpKind::Broadcast => {
+            let operand = instruction.operands[0];
+            let dimensions = broadcast_dimensions(instruction);
+            let own = dimensions.iter().position(|&result| result == dimension);
+            own.is_some_and(|own| counts_along(computation, operand, own))
+        }
+        _ => false,
+    }
+}
+
+fn broadcast_dimensions(instruction: &Instruction) -> Vec<usize> {
+    let attributes = instruction.attributes::<hlo::ops::broadcast::BroadcastAttributes>();
+    attributes.map_or_else(|_| Vec::new(), |own| own.dimensions.iter().map(|&dimension| dimension as usize).collect())
+}
+
+impl<'a, 'c> Elemental<'a, 'c> {
+    /// Such a reduction over rows of `extent` elements, no fewer than there are lanes.
+    pub(crate) fn select_along_row(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+        (extent, sizes): (i64, &[i64]),
+        initial: &[RegisterValue<'c>],
+        lanes: u32,
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
+        let (computation, operands) = (&instruction.computations[0], &instruction.operands[..2]);
+        let elements = |emitter: &mut Self, position: Expr<'c>| -> Result<Vec<RegisterValue<'c>>> {
+            let ranges = split_merged(position, sizes);
+            let index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
+            operands.iter().map(|&operand| Ok(emitter.evaluate(operand, &index)?)).collect()
+        };
+        let vector = |emitter: &mut Self, position: Expr<'c>| {
+            emitter.nested(|emitter| {
+                let lane = emitter.scope.add_lanes(lanes);
+                let vectors = elements(emitter, position + lane)?;
+                Ok::<_, LoweringError>(vectors.iter().map(|value| emitter.in_lanes(value)).collect::<Vec<_>>())
+            })
+        };
+        let width = i64::from(lanes);
+        let first = vector(self, self.scope.constant(0))?;
+        let values = |registers: &[RegisterValue<'c>]| registers.iter().flat_map(RegisterValue::values).collect();
+        let mut state = values(&first);
+        let vectors = extent / width;
+        if vectors > 1 {
+            state = self.loop_over(Interval::new(1, vectors - 1), 1, state, &mut |emitter, number, state| {
+                let next = vector(emitter, number * width)?;
+                let arguments = [unpack(&first, &state), next].concat();
+                Ok(values(&emitter.scalar_computation(computation, &arguments)?))
+            })?;
+        }
+        let chosen = unpack(&first, &state);
+        let mut choices: Vec<Vec<RegisterValue<'c>>> = (0..lanes)
+            .map(|lane| chosen.iter().map(|vector| registers::extract(self.builder, vector, lane)).collect())
+            .collect();
+        while choices.len() > 1 {
+            let half = choices.len().div_ceil(2);
+            let right = choices.split_off(half);
+            for (left, right) in choices.iter_mut().zip(right) {
+                let builder = self.builder;
+                let is_left = builder.cmpi(CmpiPredicate::Slt, left[1].value, right[1].value);
+                let ordered = |one: &[RegisterValue<'c>], other: &[RegisterValue<'c>]| -> Vec<RegisterValue<'c>> {
+                    let pairs = one.iter().zip(other);
+                    pairs
+                        .map(|(one, other)| {
+                            let parts = one.values().into_iter().zip(other.values());
+                            let parts: Vec<_> = parts.map(|(a, b)| builder.select(is_left, a, b)).collect();
+                            one.with_values(&parts)
+                        })
+                        .collect()
+                };
+                let arguments = [ordered(left, &right), ordered(&right, left)].concat();
+                *left = self.scalar_computation(computation, &arguments)?;
+            }
+        }
+        let chosen = choices.pop().unwrap_or_default();
+        let total = self.scalar_computation(computation, &[initial, &chosen].concat())?;
+        let rest = Interval::new(vectors * width, extent - 1);
+        if rest.lower > rest.upper {
+            return Ok(total);
+        }
+        let state = self.loop_over(rest, 1, values(&total), &mut |emitter, position, state| {
+            let next = elements(emitter, position)?;
+            let arguments = [unpack(&total, &state), next].concat();
+            Ok(values(&emitter.scalar_computation(computation, &arguments)?))
+        })?;
+        Ok(unpack(&total, &state))
+    }
+}

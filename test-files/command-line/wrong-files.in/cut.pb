@@ -1,0 +1,4 @@
+
+addaddÊ
+add(
+a	parameter
