@@ -301,7 +301,7 @@ unsafe impl Device for StreamDevice<'_> {
         let addresses: Vec<*const u64> = arguments.iter().map(ptr::from_ref).collect();
         // SAFETY: the kernel takes eight bytes for each argument, which the driver copies before the call returns.
         let code = unsafe {
-            let (x, one, none) = (launch.threads as c_uint, 1, ptr::null());
+            let (x, one, none) = (launch.threads, 1, ptr::null());
             (self.driver().launch)(kernel, blocks, one, one, x, one, one, 0, self.stream, addresses.as_ptr(), none)
         };
         let launched = self.driver().check("cuLaunchKernel", code);

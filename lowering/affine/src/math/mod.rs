@@ -175,15 +175,6 @@ impl<'a, 'c> Math<'a, 'c> {
         }
     }
 
-    /// The remainder of the truncated quotient of two `f32` or `f64`, with the sign of the dividend.
-    pub fn remainder(self, x: Value<'c>, y: Value<'c>) -> Value<'c> {
-        if self.target.vector_library_bits > 0 {
-            return self.builder.value("arith.remf", &[x, y], x.r#type(), &[]);
-        }
-        // That of numbers of a type is a number of the type.
-        self.library_in_double("fmod", &[x, y])
-    }
-
     fn is_double(self, x: Value<'c>) -> bool {
         self.builder.element_type_of(x.r#type()) == melior::ir::Type::float64(self.builder.context())
     }

@@ -4,8 +4,6 @@ use hlo::element_type::ElementType;
 use mlir_ext::arith::CmpfPredicate::{Oeq, Olt, Uno};
 use mlir_ext::builder::{OpBuilder, Value};
 
-use super::transcendental::math;
-
 /// -1, -0, 0 or 1; NaN of NaN.
 pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let value = operands[0];
@@ -13,11 +11,6 @@ pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Valu
     let is_zero = builder.cmpf(Oeq, value, builder.float_like(value, 0.0));
     let is_nan = builder.cmpf(Uno, value, value);
     builder.select(builder.ori(is_zero, is_nan), value, one)
-}
-
-/// Exact remainder of the truncated quotient, with the sign of the dividend: C's `fmod`.
-pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
-    math(builder).remainder(operands[0], operands[1])
 }
 
 /// Whether the value is neither infinite nor NaN, as `i1`.

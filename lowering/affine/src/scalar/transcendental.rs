@@ -11,17 +11,12 @@ pub(super) enum Function {
     Binary(Binary),
 }
 
-/// Functions for the machine that code is made for.
-pub(super) fn math<'a, 'c>(builder: &'a OpBuilder<'c>) -> Math<'a, 'c> {
+/// Emits a function of `f32` or `f64` registers, scalar or vector, of as many operands as it takes.
+pub(super) fn emit<'c>(builder: &OpBuilder<'c>, function: Function, operands: &[Value<'c>]) -> Value<'c> {
     let machine = builder.machine();
     let target =
         MathTarget { scale_instruction: machine.scales_vectors, vector_library_bits: machine.vector_library_bits };
-    Math::new(builder, target)
-}
-
-/// Emits a function of `f32` or `f64` registers, scalar or vector, of as many operands as it takes.
-pub(super) fn emit<'c>(builder: &OpBuilder<'c>, function: Function, operands: &[Value<'c>]) -> Value<'c> {
-    let math = math(builder);
+    let math = Math::new(builder, target);
     match function {
         Function::Unary(function) => math.unary(function, operands[0]),
         Function::Binary(function) => math.binary(function, operands[0], operands[1]),

@@ -19,10 +19,10 @@ use mlir_ext::builder::{OpBuilder, Value};
 use super::Math;
 
 /// ln 2: its upper bits, with zeros behind them so that small multiples are exact, and the rest.
-const LN_2: [f64; 2] = [6.931_471_803_691_238_164_90e-1, 1.908_214_929_270_587_700_02e-10];
+const LN_2: [f64; 2] = [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10];
 
 /// π/2 in three numbers.
-const HALF_PI: [f64; 3] = [1.570_796_326_794_896_6, 6.123_233_995_736_766e-17, -1.497_384_904_859_169_8e-33];
+const HALF_PI: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17, -1.497_384_904_859_169_8e-33];
 
 impl<'c> Math<'_, 'c> {
     /// The function `name` of C's `math.h` of `f64` scalars, as code.
@@ -233,7 +233,7 @@ impl<'c> Real<'_, 'c> {
     fn round(self) -> (Self, Value<'c>) {
         let builder = self.builder;
         // 1.5·2^52: the integer appears in the low bits.
-        const SHIFT: f64 = 6_755_399_441_055_744.0;
+        const SHIFT: f64 = 6755399441055744.0;
         let shifted = self + SHIFT;
         let bits = shifted.bits();
         let low = builder.trunci(bits, builder.integer_type(32));
