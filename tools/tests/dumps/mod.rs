@@ -155,7 +155,7 @@ fn lines_are_in_code() -> Result<(), String> {
         let options = EmitOptions { debug_info, ..EmitOptions::new(stage, platform, target) };
         emit::emit(text, &options).map_err(|error| error.render())
     };
-    let cpu = |stage, debug_info| emit(&text, stage, Platform::Cpu, Target::host(), debug_info);
+    let cpu = |stage, debug_info| emit(&text, stage, CodePlatform::Cpu, Target::host(), debug_info);
     let ir = String::from_utf8_lossy(&cpu(Stage::Llvm, true)?).into_owned();
     let is_there = |text: &str, part: &str| text.contains(part).then_some(()).ok_or(format!("no `{part}` in\n{text}"));
     is_there(&ir, "!DIFile(filename: \"program.hlo\", directory: \"folder\")")?;
@@ -173,7 +173,7 @@ fn lines_are_in_code() -> Result<(), String> {
     let ptx = emit(
         &SourceText { text: elementwise.into(), ..text.clone() },
         Stage::Ptx,
-        Platform::Cuda,
+        CodePlatform::Cuda,
         Target::nvptx("sm_90", "+ptx80"),
         true,
     )?;
