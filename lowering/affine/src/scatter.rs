@@ -51,7 +51,10 @@ pub fn emit_scatter<'c>(
         && !inserted_window_dims.contains(&last)
         && !input_batching_dims.contains(&last);
     // Rows shorter than a vector take a shorter one.
-    let row = if has_rows { updates.last().copied().unwrap_or(1) } else { 1 };
+    let row = match updates.last() {
+        Some(&row) if has_rows => row,
+        _ => 1,
+    };
     let mut lanes = mapping.inner_lanes.max(1);
     while i64::from(lanes) > row {
         lanes /= 2;
