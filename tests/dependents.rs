@@ -59,6 +59,7 @@ impl Project {
             .current_dir(&self.0)
             .env_remove("MLIR_SYS_220_PREFIX")
             .env_remove("TABLEGEN_220_PREFIX")
+            .env_remove("LLVM_SYS_221_PREFIX")
             .env_remove("RUSTFLAGS")
             .env("CARGO_TARGET_DIR", root().join("target/dependents"))
             .output()

@@ -81,19 +81,6 @@ pub fn evaluate_values(
     Evaluator::new(Some(module), environment).run(module.entry(), arguments)
 }
 
-/// Evaluates one computation on arguments given by parameter number. `module` holds the functions it calls, if
-/// any. The computation must have been checked.
-pub fn evaluate_computation(
-    module: Option<&Module>,
-    computation: &Computation,
-    arguments: &[Literal],
-    environment: &mut Environment<'_>,
-) -> Result<Literal, EvalError> {
-    let arguments = arguments.iter().map(EvalValue::from_literal).collect::<Result<_, _>>();
-    let arguments = arguments.map_err(|failure| EvalError::Arguments(failure.to_string()))?;
-    Ok(Evaluator::new(module, environment).run(computation, arguments)?.to_literal())
-}
-
 /// Evaluates one instruction on the literals of its operands, as constant folding does. `module` holds the
 /// functions it calls, if any. The instruction must have been checked.
 pub fn evaluate_instruction(

@@ -42,7 +42,8 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
     };
     let symbols: HashMap<&str, OperationRef> =
         functions.iter().filter_map(|&function| Some((dialect::symbol_of(function)?, function))).collect();
-    let mut inliner = Inliner { rewriter: &rewriter, functions: symbols, count: 0 };
+    let inliner = Inliner { rewriter: &rewriter, functions: symbols };
+    inliner.check_size(&functions)?;
     // The last call first: what it is replaced by does not move those before it.
     let mut pending = inliner.calls_in(entry);
     while let Some(call) = pending.pop() {
@@ -55,11 +56,14 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
     Ok(())
 }
 
+/// Name of the function that a call calls.
+fn callee_of<'c>(call: OperationRef<'c, '_>) -> Option<&'c str> {
+    operations::attribute(&call, "to_apply").and_then(attributes::symbol)
+}
+
 struct Inliner<'c, 'r> {
     rewriter: &'r Rewriter<'c, 'r>,
     functions: HashMap<&'c str, OperationRef<'c, 'r>>,
-    /// Operations made so far.
-    count: usize,
 }
 
 impl<'c, 'r> Inliner<'c, 'r> {
@@ -69,10 +73,29 @@ impl<'c, 'r> Inliner<'c, 'r> {
         operations
     }
 
+    /// Refuses a program too large, before anything is copied: short texts can stand for immense programs. The functions are
+    /// in call order.
+    fn check_size(&self, functions: &[OperationRef<'c, 'r>]) -> Result<(), InlineError> {
+        let mut sizes: HashMap<&str, usize> = HashMap::new();
+        for &function in functions {
+            let name = dialect::symbol_of(function).unwrap_or_default();
+            let inlined = |operation: &OperationRef<'c, 'r>| match dialect::kind_of(*operation) {
+                Some(OpKind::Call) => callee_of(*operation).and_then(|callee| sizes.get(callee)).copied().unwrap_or(1),
+                _ => 1,
+            };
+            let size = self.rewriter.operations_in(function).iter().map(inlined).fold(0, usize::saturating_add);
+            if size > MAX_INSTRUCTIONS {
+                return Err(InlineError { function: name.to_string() });
+            }
+            sizes.insert(name, size);
+        }
+        Ok(())
+    }
+
     /// Replaces a call; `calls` gets those in the function's body.
-    fn inline(&mut self, call: OperationRef<'c, 'r>, calls: &mut Vec<OperationRef<'c, 'r>>) -> Result<(), PassError> {
+    fn inline(&self, call: OperationRef<'c, 'r>, calls: &mut Vec<OperationRef<'c, 'r>>) -> Result<(), PassError> {
         let rewriter = self.rewriter;
-        let symbol = operations::attribute(&call, "to_apply").and_then(attributes::symbol).unwrap_or_default();
+        let symbol = callee_of(call).unwrap_or_default();
         let callee = self.functions.get(symbol).ok_or_else(|| PassError::bug(format!("no function `{symbol}`")))?;
         let blocks = rewriter.blocks(*callee);
         let [block] = blocks[..] else { return Err(PassError::bug(format!("`{symbol}` has no single block"))) };
@@ -106,13 +129,8 @@ impl<'c, 'r> Inliner<'c, 'r> {
             if name.len() + own.len() < MAX_NAME {
                 rewriter.set_location(copy, dialect::renamed(copy.location(), &format!("{name}.{own}")));
             }
-            self.count += 1;
             if copy.region_count() > 0 || dialect::kind_of(copy) == Some(OpKind::Call) {
-                self.count += rewriter.operations_in(copy).len() - 1;
                 calls.extend(self.calls_in(copy));
-            }
-            if self.count > MAX_INSTRUCTIONS {
-                return Err(InlineError { function: symbol.to_string() }.into());
             }
         }
         if let Some(block) = call.block() {

@@ -8,6 +8,7 @@ mod documents;
 mod donation;
 mod every_operation;
 mod examples;
+mod growth;
 mod profile;
 mod running;
 mod saved;

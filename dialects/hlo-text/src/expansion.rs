@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::source::SourceLines;
 
 /// Bytes that the copies of nested computations may take, roughly.
-pub const EXPANSION_LIMIT: u64 = 512 << 20;
+pub const EXPANSION_LIMIT: u64 = 128 << 20;
 
 /// Computations may nest this deep in one another.
 pub const COMPUTATION_DEPTH_LIMIT: usize = 100;

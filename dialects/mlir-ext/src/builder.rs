@@ -207,7 +207,6 @@ pub struct OpBuilder<'c> {
     block: Cell<MlirBlock>,
     place: Cell<Place>,
     frame: Cell<Option<Frame>>,
-    count: Cell<usize>,
     machine: Cell<Machine>,
     defined: RefCell<BTreeSet<String>>,
     reassociate: OnceCell<Attribute<'c>>,
@@ -230,7 +229,6 @@ impl<'c> OpBuilder<'c> {
             block: Cell::new(module.body().to_raw()),
             place: Cell::new(Place::End),
             frame: Cell::new(None),
-            count: Cell::new(0),
             machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
             reassociate: OnceCell::new(),
@@ -256,7 +254,6 @@ impl<'c> OpBuilder<'c> {
             block: Cell::new(block),
             place: Cell::new(Place::Before(operation)),
             frame: Cell::new(None),
-            count: Cell::new(0),
             machine: Cell::new(Machine::default()),
             defined: RefCell::new(BTreeSet::new()),
             reassociate: OnceCell::new(),
@@ -268,14 +265,6 @@ impl<'c> OpBuilder<'c> {
     /// The context.
     pub fn context(&self) -> &'c Context {
         self.context
-    }
-
-    /// Creates operations at a location.
-    pub fn at_location<T>(&self, location: Location<'c>, body: impl FnOnce(&Self) -> T) -> T {
-        let outer = self.location.replace(location);
-        let result = body(self);
-        self.location.set(outer);
-        result
     }
 
     /// Sets the location of the operations created from now on; returns that of those before.
@@ -293,11 +282,6 @@ impl<'c> OpBuilder<'c> {
         self.machine.set(machine);
     }
 
-    /// How many operations this builder has created: a measure of code size.
-    pub fn operation_count(&self) -> usize {
-        self.count.get()
-    }
-
     /// Creates an operation at the insertion point.
     pub fn operation(
         &self,
@@ -307,7 +291,6 @@ impl<'c> OpBuilder<'c> {
         attributes: &[(&str, Attribute<'c>)],
         regions: Vec<Region<'c>>,
     ) -> Operation<'c> {
-        self.count.set(self.count.get() + 1);
         // SAFETY: every handle belongs to this context and is live; arrays are read during the calls only;
         // regions pass to the operation, and the operation to the block.
         unsafe {
@@ -476,12 +459,6 @@ impl<'c> OpBuilder<'c> {
         let alignment = self.integer_attribute(self.integer_type(64), alignment);
         let no_operands = DenseI32ArrayAttribute::new(self.context, &[0, 0]).into();
         self.value("memref.alloca", &[], r#type, &[("alignment", alignment), ("operandSegmentSizes", no_operands)])
-    }
-
-    /// `llvm.alloca` of `count` elements of a type, as a pointer.
-    pub fn stack_pointers(&self, count: i64, pointer: Type<'c>) -> Value<'c> {
-        let count = self.constant_integer(self.integer_type(64), count);
-        self.value("llvm.alloca", &[count], pointer, &[("elem_type", TypeAttribute::new(pointer).into())])
     }
 
     /// The first `count` of `lanes` lanes, as a vector of `i1`.

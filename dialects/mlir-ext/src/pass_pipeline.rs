@@ -1,6 +1,5 @@
 //! Textual pass pipelines on an operation, with MLIR's diagnostics and its instrumentation.
 
-use crate::attributes;
 use crate::diagnostics::{self, Diagnostic};
 use crate::dialects;
 use crate::operations::{self, PrintOptions, printing_flags};
@@ -88,36 +87,29 @@ impl<'c> PassPipeline<'c> {
     /// # Errors
     /// [`PipelineError::Malformed`].
     pub fn parse(context: ContextRef<'c>, text: &str) -> Result<Self, PipelineError> {
+        static MLIR_PASSES: Once = Once::new();
+        MLIR_PASSES.call_once(|| pass::change_registry(dialects::register_passes));
+        let context = operations::context(context);
         let text = PipelineText::parse(text);
         // A pipeline on operations of a dialect that is loaded later would never run: their names would differ.
         for anchor in text.steps.iter().flat_map(|step| &step.anchors) {
             if let Some((dialect, _)) = anchor.split_once('.') {
-                operations::context(context).get_or_load_dialect(dialect);
+                context.get_or_load_dialect(dialect);
             }
         }
-        Self::parse_on(context, "builtin.module", &text.elements())
-    }
-
-    /// Parses the comma-separated elements of a pipeline on operations of a name.
-    ///
-    /// # Errors
-    /// [`PipelineError::Malformed`].
-    pub fn parse_on(context: ContextRef<'c>, anchor: &str, text: &str) -> Result<Self, PipelineError> {
-        static MLIR_PASSES: Once = Once::new();
-        MLIR_PASSES.call_once(|| pass::change_registry(dialects::register_passes));
-        let context = operations::context(context);
+        let text = text.elements();
         let mut message = Vec::<u8>::new();
         let registry = pass::registry();
-        // SAFETY: the context is live, anchor and text outlive the calls (MLIR copies both), the callback gets the
+        // SAFETY: the context is live, the texts outlive the calls (MLIR copies both), the callback gets the
         // vector it expects, and the new manager is owned by nothing else.
         let (manager, succeeded) = unsafe {
             let manager = PassManager::from_raw(mlirPassManagerCreateOnOperation(
                 context.to_raw(),
-                StringRef::new(anchor).to_raw(),
+                StringRef::new("builtin.module").to_raw(),
             ));
             let result = mlirOpPassManagerAddPipeline(
                 manager.as_operation_pass_manager().to_raw(),
-                StringRef::new(text).to_raw(),
+                StringRef::new(&text).to_raw(),
                 Some(append_message),
                 (&raw mut message).cast(),
             );
@@ -126,12 +118,9 @@ impl<'c> PassPipeline<'c> {
         drop(registry);
         if succeeded {
             manager.enable_verifier(false);
-            Ok(Self { text: text.into(), manager })
+            Ok(Self { text, manager })
         } else {
-            Err(PipelineError::Malformed {
-                pipeline: text.into(),
-                message: String::from_utf8_lossy(&message).trim().into(),
-            })
+            Err(PipelineError::Malformed { pipeline: text, message: String::from_utf8_lossy(&message).trim().into() })
         }
     }
 
@@ -218,16 +207,6 @@ pub fn run_pipeline(module: &Module, pipeline: &str, verify: bool) -> Result<(),
     let pipeline = PassPipeline::parse(module.context(), pipeline)?;
     pipeline.enable_verifier(verify);
     pipeline.run(module.as_operation()).map(drop)
-}
-
-/// Runs a pipeline on an operation that is isolated from above, such as a function.
-///
-/// # Errors
-/// Those of [`PassPipeline::parse_on`] and [`PassPipeline::run`].
-pub fn run_pipeline_on(root: OperationRef<'_, '_>, pipeline: &str, verify: bool) -> Result<(), PipelineError> {
-    let pipeline = PassPipeline::parse_on(root.context(), attributes::identifier_text(root.name()), pipeline)?;
-    pipeline.enable_verifier(verify);
-    pipeline.run(root).map(drop)
 }
 
 unsafe extern "C" {

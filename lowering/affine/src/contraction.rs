@@ -135,14 +135,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 .ok_or_else(|| LoweringError::bug(format!("{} as {accumulator}", value.element_type)))
         };
         let operation = |kind, a: RegisterValue<'c>, b: RegisterValue<'c>| {
-            scalar::elementwise(self.builder, kind, &instruction.attributes, &[a, b], accumulator).map_err(|error| {
-                LoweringError::Unsupported {
-                    op: instruction.kind,
-                    platform: "cpu",
-                    what: error.to_string(),
-                    instruction: instruction.name.clone(),
-                }
-            })
+            scalar::elementwise(self.builder, kind, &instruction.attributes, &[a, b], accumulator)
         };
         let lanes = total.lanes;
         let (lhs, rhs) = (widen(lhs)?, widen(rhs)?);

@@ -84,14 +84,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         operands: &[RegisterValue<'c>],
         result: ElementType,
     ) -> Result<RegisterValue<'c>> {
-        scalar::elementwise(self.builder, instruction.kind, &instruction.attributes, operands, result).map_err(
-            |error| LoweringError::Unsupported {
-                op: instruction.kind,
-                platform: "cpu",
-                what: error.to_string(),
-                instruction: instruction.name.clone(),
-            },
-        )
+        scalar::elementwise(self.builder, instruction.kind, &instruction.attributes, operands, result)
     }
 
     fn scalar_constant(&self, instruction: &Instruction) -> Result<RegisterValue<'c>> {

@@ -28,7 +28,7 @@ use crate::kernel::MOST_NEIGHBOURS;
 use crate::mapping::{self, has_elements, invalid, mapped_sizes, roots};
 use crate::matmul;
 use crate::operand_maps::result_shape;
-use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, lowering_of, overlap, single_instruction};
+use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::to_affine::devices_together;
@@ -53,7 +53,7 @@ const MANY_ROWS: i64 = 8;
 const MOST_INSTRUCTIONS: usize = 128;
 
 /// Elementwise operations up to which the registers hold these vectors.
-const FEW_OPERATIONS: usize = 8;
+const FEW_OPERATIONS: usize = 3;
 
 /// Element operations below which a kernel stays on the calling thread.
 const PARALLEL_COST: i64 = 400_000;
@@ -156,14 +156,8 @@ fn choose<'c>(
         let mapping = whole(context, &[product.tasks()], sizes, product.lanes());
         return Ok(vec![parallel(mapping, product.cost())]);
     }
-    let single;
-    let body = match instruction.kind {
-        OpKind::Fusion => &instruction.computations[0],
-        _ => {
-            single = single_instruction(computation, instruction);
-            &single
-        }
-    };
+    let body = kernel_body(computation, instruction);
+    let body = &*body;
     let parts = parts_of(body)?;
     let cost = cost(context, body) / parts.len() as i64;
     parts

@@ -18,7 +18,7 @@ use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{parts_of, scan_of, whole};
 use crate::mapping::{self, has_elements, mapped_sizes};
-use crate::program::{CallOptions, CustomCallNames, check_instruction, lowering_of, single_instruction};
+use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::scatter::separate_dimensions;
 use crate::trace::split_merged;
 
@@ -53,16 +53,13 @@ fn choose<'c>(
         return Ok(Vec::new());
     }
     let sizes = mapped_sizes(computation, instruction)?;
-    let single;
-    let body = match instruction.kind {
+    match instruction.kind {
         OpKind::Scatter => return Ok(vec![scattered(context, computation, instruction, sizes)?]),
         OpKind::Sort => return Ok(vec![elements(context, sizes, None)]),
-        OpKind::Fusion => &instruction.computations[0],
-        _ => {
-            single = single_instruction(computation, instruction);
-            &single
-        }
-    };
+        _ => {}
+    }
+    let body = kernel_body(computation, instruction);
+    let body = &*body;
     if let Some(scan) = scan_of(context, body, sizes)? {
         return Ok(vec![rows(context, sizes, scan.dimension, |step| scan.position(step, sizes[scan.dimension]))]);
     }

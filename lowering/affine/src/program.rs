@@ -6,6 +6,7 @@
 //! generation takes longer than linear in the size of a function. The outermost function gets the table of addresses
 //! that the runtime fills, and passes each buffer's to the program's function.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
@@ -16,7 +17,6 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
-use hlo::ops::parameter::ParameterAttributes;
 use hlo::ops::{Lowering, definition};
 use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, Shape};
@@ -37,6 +37,7 @@ use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
 use crate::operand_maps::result_shape;
+use crate::scalar;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -135,10 +136,22 @@ pub(crate) fn check_instruction(
         return unsupported("dynamic dimensions".into());
     }
     match lowering_of(instruction) {
-        Lowering::None | Lowering::Kernel | Lowering::Branches => Ok(()),
+        Lowering::None | Lowering::Branches => Ok(()),
+        Lowering::Kernel => check_elements(instruction, platform),
         Lowering::Call => library_calls::check(computation, instruction, calls).or_else(unsupported),
         Lowering::Loops | Lowering::Replaced => unsupported("no lowering yet".into()),
     }
+}
+
+/// Rejects what has no code among the elementwise operations of a kernel.
+pub(crate) fn check_elements(instruction: &Instruction, platform: &'static str) -> Result<()> {
+    let result = instruction.shape.as_array().map(|array| array.element_type);
+    if let Some(what) = result.and_then(|result| scalar::refusal(instruction.kind, result)) {
+        let (op, what, instruction) = (instruction.kind, what.to_string(), instruction.name.clone());
+        return Err(LoweringError::Unsupported { op, platform, what, instruction });
+    }
+    let mut nested = instruction.computations.iter().flat_map(|computation| &computation.instructions);
+    nested.try_for_each(|nested| check_elements(nested, platform))
 }
 
 /// Whether an instruction needs no code: its value is its operands', or comes from outside.
@@ -396,14 +409,8 @@ impl<'c> Program<'_, 'c> {
         if mappings.is_empty() {
             return Ok(());
         }
-        let single;
-        let body = match instruction.kind {
-            OpKind::Fusion => &instruction.computations[0],
-            _ => {
-                single = single_instruction(computation, instruction);
-                &single
-            }
-        };
+        let body = kernel_body(computation, instruction);
+        let body = &*body;
         let structure = self.number_of(structure(body));
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
         for mapping in mappings {
@@ -642,8 +649,11 @@ pub(crate) fn overlap(a: Slice, b: Slice) -> bool {
     a.buffer == b.buffer && a.offset < b.offset + b.size && b.offset < a.offset + a.size
 }
 
-/// An instruction as a computation of its own, its operands as parameters.
-pub(crate) fn single_instruction(computation: &Computation, instruction: &Instruction) -> Computation {
+/// What a kernel computes: the body of a fusion, or an instruction as a computation of its own, its operands as parameters.
+pub(crate) fn kernel_body<'a>(computation: &Computation, instruction: &'a Instruction) -> Cow<'a, Computation> {
+    if instruction.kind == OpKind::Fusion {
+        return Cow::Borrowed(&instruction.computations[0]);
+    }
     let mut single = Computation {
         name: instruction.name.clone(),
         instructions: Vec::new(),
@@ -654,20 +664,10 @@ pub(crate) fn single_instruction(computation: &Computation, instruction: &Instru
     for (number, &operand) in instruction.operands.iter().enumerate() {
         let source = computation.get(operand);
         single.parameters.push(InstructionId(number as u32));
-        single.instructions.push(Instruction {
-            name: source.name.clone(),
-            kind: OpKind::Parameter,
-            shape: source.shape.clone(),
-            operands: Vec::new(),
-            attributes: ParameterAttributes { parameter_number: number as i64 }.into(),
-            computations: Vec::new(),
-            callee: None,
-            annotations: Vec::new(),
-            position: None,
-        });
+        single.instructions.push(Instruction::parameter(&source.name, source.shape.clone(), number));
     }
     let mut own = instruction.clone();
     own.operands = (0..instruction.operands.len() as u32).map(InstructionId).collect();
     single.instructions.push(own);
-    single
+    Cow::Owned(single)
 }

@@ -394,16 +394,16 @@ impl<'a, 'c> Elemental<'a, 'c> {
         };
         let operand = instruction.operands[0];
         let width = i64::from(lanes);
-        let vectors = last.extent / width;
+        let (vectors, parts) = (last.extent / width, (last.extent + width - 1) / width);
         let accumulators = if vectors >= ACCUMULATORS { ACCUMULATORS } else { 1 };
         let identity = combiner.identity(self.builder, Some(lanes));
         let start = vec![identity; accumulators as usize];
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
 
-        // One vector of elements, the first at `position`, into accumulator `number`.
+        // One vector of elements, the first at `position`, into an accumulator; without the first `skipped` elements.
         let step = |emitter: &mut Self,
                     ranges: &[Expr<'c>],
-                    position: Expr<'c>,
+                    (position, skipped): (Expr<'c>, i64),
                     accumulator: &RegisterValue<'c>|
          -> Result<RegisterValue<'c>> {
             emitter.nested(|emitter| {
@@ -412,7 +412,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 ranges.extend(split_merged(position + lane, &last.sizes));
                 let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
                 let element = emitter.evaluate(operand, &operand_index)?;
-                let element = emitter.in_lanes(&element);
+                let element = combiner.widen(emitter.builder, &emitter.in_lanes(&element));
+                let element = if skipped == 0 {
+                    element
+                } else {
+                    let mask = emitter.builder.constant_mask(lanes, skipped);
+                    let parts = identity.values().into_iter().zip(element.values());
+                    let parts: Vec<Value<'c>> = parts.map(|(a, b)| emitter.builder.select(mask, a, b)).collect();
+                    element.with_values(&parts)
+                };
                 Ok(combiner.combine(emitter.builder, accumulator, &element))
             })
         };
@@ -423,22 +431,23 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let mut next = Vec::new();
                 for (number, accumulator) in unpack(&start, &state).iter().enumerate() {
                     let position = block * (width * accumulators) + number as i64 * width;
-                    next.extend(step(emitter, &ranges, position, accumulator)?.values());
+                    next.extend(step(emitter, &ranges, (position, 0), accumulator)?.values());
                 }
                 Ok(next)
             };
-            let mut state = match &sums {
+            let state = match &sums {
                 Some(sums) => emitter.sum_in_blocks(blocks, state, sums, &mut body),
                 None => emitter.loop_over(Interval::new(0, blocks - 1), accumulators, state, &mut body),
             }?;
-            for vector in blocks * accumulators..vectors {
-                let number = (vector % accumulators) as usize;
-                let mut accumulator = unpack(&start, &state);
-                let position = emitter.scope.constant(vector * width);
-                accumulator[number] = step(emitter, &ranges, position, &accumulator[number])?;
-                state = accumulator.iter().flat_map(RegisterValue::values).collect();
+            let mut accumulator = unpack(&start, &state);
+            // What is left are whole vectors, and one that ends with the row and overlaps the one before it.
+            for vector in blocks * accumulators..parts {
+                let own = &mut accumulator[(vector % accumulators) as usize];
+                let begin = (vector * width).min(last.extent - width);
+                let position = emitter.scope.constant(begin);
+                *own = step(emitter, &ranges, (position, vector * width - begin), own)?;
             }
-            Ok(state)
+            Ok(accumulator.iter().flat_map(RegisterValue::values).collect())
         };
         let results = match &sums {
             Some(sums) => self.sum_over(outer, Vec::new(), state, sums, &mut innermost),
@@ -453,25 +462,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             }
             vectors_left.truncate(half);
         }
-        let mut total = combiner.horizontal(self.builder, &vectors_left[0]);
-
-        let rest = Interval::new(last.extent - last.extent % width, last.extent - 1);
-        if rest.lower <= rest.upper {
-            let start = [total];
-            let state = total.values();
-            let result = self.outer_combine_loops(outer, Vec::new(), state, &mut |emitter, ranges, state| {
-                emitter.loop_over(rest, 1, state, &mut |emitter, position, state| {
-                    let mut ranges = ranges.clone();
-                    ranges.extend(split_merged(position, &last.sizes));
-                    let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
-                    let element = emitter.evaluate(operand, &operand_index)?;
-                    let accumulator = unpack(&start, &state);
-                    Ok(combiner.combine(emitter.builder, &accumulator[0], &element).values())
-                })
-            })?;
-            total = unpack(&start, &result)[0];
-        }
-        Ok(total)
+        Ok(combiner.horizontal(self.builder, &vectors_left[0]))
     }
 
     /// reduce-window at one index of its result: positions outside the operand are left out.

@@ -33,7 +33,8 @@ pub struct Trace<'c> {
     pub windows: Vec<(InstructionId, Vec<Expr<'c>>)>,
 }
 
-/// Distances of the elements that lanes read, in elements, up to which neighbouring lanes find them in a few vectors.
+/// Distances of the elements that neighbouring lanes read, in elements, below which few vectors hold them all. From here on
+/// a row fills a vector itself.
 const NEAR: i64 = 16;
 
 /// How many addresses change in which way with a variable; the others do not change.
@@ -248,7 +249,7 @@ impl<'c> Trace<'c> {
                 .map(|sum| sum.coefficient(variable_expr));
             match coefficient {
                 Some(1) => counts.consecutive += 1,
-                Some(2..=NEAR) => counts.near += 1,
+                Some(2..NEAR) => counts.near += 1,
                 _ => counts.other += 1,
             }
         }

@@ -33,6 +33,8 @@ pub enum Refusal {
         /// At how many indices for each element of the loops.
         evaluations: u32,
     },
+    /// A gather would read several arrays instead of one, for more elements than they have.
+    GatheredFromSeveral,
     /// Elements would be computed at many indices.
     ManyEvaluations {
         /// At how many for each element of the loops.
@@ -69,6 +71,9 @@ impl fmt::Display for Refusal {
                 "an expensive operation would be computed again: at {evaluations} indices for each element of the \
                  group, or for more elements than it has"
             ),
+            Refusal::GatheredFromSeveral => {
+                f.write_str("a gather would read several arrays instead of one, for more elements than they have")
+            }
             Refusal::ManyEvaluations { evaluations } => write!(
                 f,
                 "it would be computed at {evaluations} indices for each element of the group (at most 4 for \

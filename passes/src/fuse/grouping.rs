@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::FusionRole;
-use hlo::shape::Shape;
+use hlo::shape::{ArrayShape, Shape};
 
 use super::decisions::Refusal;
 use super::order::Order;
@@ -164,8 +164,7 @@ impl<'a> Grouping<'a> {
             && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
         let everywhere = joinable.len() == readers.len();
-        let computed_again =
-            everywhere && !needs_memory && joinable.len() > 1 && self.is_as_cheap_as_load(id, &joinable);
+        let computed_again = everywhere && !needs_memory && self.is_as_cheap_as_load(id, &joinable);
         if computed_again {
             for (group, _) in &joinable {
                 self.groups[*group].computed_again += 1;
@@ -216,12 +215,11 @@ impl<'a> Grouping<'a> {
         self.start_group(id);
     }
 
-    /// Whether groups may as well compute a value as load it: simple arithmetic on no more than one array of its size.
-    fn is_as_cheap_as_load(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
+    /// The arrays, of about its size, that an instruction computes from.
+    fn arrays_read(&self, id: InstructionId) -> Vec<&'a ArrayShape> {
         let instruction = self.instruction(id);
-        let Some(shape) = instruction.shape.as_array() else { return false };
-        let elements = shape.element_count();
-        let is_read = |operand: &InstructionId| {
+        let elements = instruction.shape.as_array().map_or(0, |shape| shape.element_count());
+        let array_read = |operand: &InstructionId| {
             let operand = self.instruction(*operand);
             let source = match operand.kind {
                 OpKind::Iota | OpKind::Constant => None,
@@ -229,22 +227,45 @@ impl<'a> Grouping<'a> {
                 _ => Some(operand),
             };
             let source = source.and_then(|source| source.shape.as_array());
-            source.is_some_and(|source| source.element_count() * SMALL_PART > elements)
+            source.filter(|source| source.element_count() * SMALL_PART > elements)
         };
         let mut operands = instruction.operands.clone();
         operands.sort_unstable();
         operands.dedup();
+        operands.iter().filter_map(array_read).collect()
+    }
+
+    /// Whether groups may as well compute a value as load it: simple arithmetic on no more than one array of its size, of
+    /// which all of them together read no more bytes than are moved where the value is stored once and loaded by each.
+    fn is_as_cheap_as_load(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
+        let instruction = self.instruction(id);
+        let Some(shape) = instruction.shape.as_array() else { return false };
+        let elements = shape.element_count();
+        let arrays = self.arrays_read(id);
+        let width = |array: &ArrayShape| array.element_type.byte_width();
+        let reads_few_bytes = |array: &ArrayShape| {
+            !array.element_type.is_complex() && (readers.len() - 1) * width(array) <= (readers.len() + 1) * width(shape)
+        };
         self.role(id) == FusionRole::Elementwise
             && !is_expensive(instruction)
             && shape.rank() > 0
-            && readers.len() <= MAX_READERS_COMPUTING_AGAIN
-            && operands.iter().filter(|operand| is_read(operand)).count() <= 1
+            && (2..=MAX_READERS_COMPUTING_AGAIN).contains(&readers.len())
+            && arrays.len() <= 1
+            && arrays.iter().all(|array| reads_few_bytes(array))
             && readers.iter().all(|(group, users)| {
                 self.groups[*group].computed_again < MAX_COMPUTED_AGAIN
                     && self.evaluations_in(*group, users) == 1
                     && self.total_in(*group, users) <= elements
                     && users.iter().all(|&user| self.instruction(user).kind != OpKind::ReduceWindow)
             })
+    }
+
+    /// Whether a member gathers elements of the instruction.
+    fn is_gathered(&self, id: InstructionId, users: &[InstructionId]) -> bool {
+        users
+            .iter()
+            .map(|&user| self.instruction(user))
+            .any(|user| user.kind == OpKind::Gather && user.operands.first() == Some(&id))
     }
 
     fn is_small_scalar(&self, instruction: &Instruction) -> bool {
@@ -283,7 +304,7 @@ impl<'a> Grouping<'a> {
     }
 
     fn join(&mut self, id: InstructionId, group: GroupId, users: &[InstructionId]) {
-        let has_loop_dimensions = |shape: &hlo::shape::ArrayShape| shape.dimensions == self.groups[group].dimensions;
+        let has_loop_dimensions = |shape: &ArrayShape| shape.dimensions == self.groups[group].dimensions;
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
         let (evaluations, total) = (self.evaluations_in(group, users), self.total_in(group, users));
@@ -374,6 +395,8 @@ impl<'a> Grouping<'a> {
                     } else {
                         user_is_window.then_some(Refusal::Window)
                     }
+                } else if recomputed && self.is_gathered(id, users) && self.arrays_read(id).len() > 1 {
+                    Some(Refusal::GatheredFromSeveral)
                 } else if evaluations > 4 {
                     Some(Refusal::ManyEvaluations { evaluations })
                 } else {

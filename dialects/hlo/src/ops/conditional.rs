@@ -52,11 +52,3 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     }
     Ok(first.clone())
 }
-
-/// Text keys of a conditional's computations: those of a pred selector, or the list's.
-pub fn computation_keys(selector: &Shape) -> &'static [&'static str] {
-    match selector.as_array() {
-        Some(array) if array.element_type == ElementType::Pred => &["true_computation", "false_computation"],
-        _ => &["branch_computations"],
-    }
-}

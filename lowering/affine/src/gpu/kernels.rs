@@ -19,7 +19,7 @@ use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
 use crate::mapping;
 use crate::memory::{ArrayRef, MAX_ARGUMENTS, array_type};
-use crate::program::{kernel_slices, shared_arrays, single_instruction, structure};
+use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 
@@ -47,14 +47,8 @@ impl<'c> GpuProgram<'_, 'c> {
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
         let arrays = KernelArrays { inputs, outputs };
         let mappings = mapping::of(&self.mappings, instruction)?;
-        let single;
-        let body = match instruction.kind {
-            OpKind::Fusion => &instruction.computations[0],
-            _ => {
-                single = single_instruction(computation, instruction);
-                &single
-            }
-        };
+        let body = kernel_body(computation, instruction);
+        let body = &*body;
         let structure = self.number_of(structure(body));
         let mut steps = Vec::with_capacity(mappings.len());
         for mapping in mappings {

@@ -21,7 +21,7 @@ use crate::error::LoweringError;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping::{self, invalid};
 use crate::memory::ArrayRef;
-use crate::program::{kernel_slices, overlap, single_instruction, structure};
+use crate::program::{kernel_body, kernel_slices, overlap, structure};
 use crate::scalar::RegisterValue;
 use crate::scope::Binding;
 use crate::trace::split_merged;
@@ -54,7 +54,7 @@ impl<'c> GpuProgram<'_, 'c> {
             return Err(invalid(format!("`{}`: a sort has one mapping", instruction.name)));
         };
         let scratch = self.scratch(&to);
-        let single = single_instruction(computation, instruction);
+        let single = kernel_body(computation, instruction);
         let merge = Merge { sort: &single, sizes: &sizes, along, doublings };
         let structure = self.number_of(structure(&single));
         let (blocks, threads) = grid(mapping);

@@ -152,8 +152,13 @@ pub fn recognise(
     batch.append(&mut columns);
     let m = merge_longest(&mut rows);
     let k = merge_longest(&mut contracted);
-    let width = i64::from(vector_bits) / i64::from(element_type.bit_width());
-    // Half a vector is worth a vector.
+    let bits = i64::from(element_type.bit_width());
+    let mut width = i64::from(vector_bits) / bits;
+    // Few columns take half of a vector, if each product of a batch is worth packing for.
+    if n.size > 1 && n.size < width / 4 && product / positions(&batch).max(1) >= SMALLEST {
+        width /= 2;
+    }
+    // A quarter of a vector is worth a vector.
     if product < SMALLEST || n.c != 1 || n.size < width / 4 {
         return None;
     }
@@ -170,7 +175,7 @@ pub fn recognise(
         contracted,
         k,
         depth: 1,
-        tile_rows: tile_rows(m.size, if vector_bits >= 512 { 14 } else { 6 }),
+        tile_rows: tile_rows(m.size, if width * bits >= 512 { 14 } else { 6 }),
         tile_vectors: if n.size > width { 2 } else { 1 },
         lanes: width as u32,
     };

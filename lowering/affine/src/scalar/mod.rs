@@ -20,6 +20,8 @@ use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
 use mlir_ext::builder::{OpBuilder, Value};
 
+use crate::error::LoweringError;
+
 pub mod combiner;
 pub mod compare;
 mod complex;
@@ -76,26 +78,15 @@ impl<'c> RegisterValue<'c> {
     }
 }
 
-/// An elementwise operation that has no code for its operands.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{kind}` has no code for {operands}")]
-pub struct Unsupported {
-    /// The operation.
-    pub kind: OpKind,
-    /// What it was given, e.g. `(pred, pred)`.
-    pub operands: String,
-}
-
-impl Unsupported {
-    fn new(kind: OpKind, operands: &[RegisterValue]) -> Self {
-        let types: Vec<&str> = operands.iter().map(|operand| operand.element_type.name()).collect();
-        Unsupported { kind, operands: format!("({})", types.join(", ")) }
-    }
-}
-
 /// Whether [`elementwise`] emits the operation, for some element types at least.
 pub fn is_elementwise(kind: OpKind) -> bool {
     table::has_row(kind) || special::find(kind).is_some()
+}
+
+/// Which use of an elementwise operation that its rules allow has no code.
+pub fn refusal(kind: OpKind, result: ElementType) -> Option<&'static str> {
+    let is_refused = kind == OpKind::StochasticConvert && !result.is_integer();
+    is_refused.then_some("to a type that is not an integer")
 }
 
 /// Emits an elementwise operation: element `i` of the result is the operation on elements `i` of the operands.
@@ -104,19 +95,23 @@ pub fn is_elementwise(kind: OpKind) -> bool {
 /// of the instruction.
 ///
 /// # Errors
-/// [`Unsupported`] for operations that are not elementwise or not defined for the element types.
+/// [`LoweringError::Bug`] for operations that are not elementwise, or not allowed for the element types by their rules or by
+/// [`refusal`].
 pub fn elementwise<'c>(
     builder: &OpBuilder<'c>,
     kind: OpKind,
     attributes: &Attributes,
     operands: &[RegisterValue<'c>],
     result: ElementType,
-) -> Result<RegisterValue<'c>, Unsupported> {
+) -> Result<RegisterValue<'c>, LoweringError> {
     let lanes = operands.iter().find_map(|operand| operand.lanes);
     let operands: Vec<RegisterValue> = operands.iter().map(|operand| splat(builder, operand, lanes)).collect();
     match special::find(kind) {
         Some(emit) => emit(builder, attributes, &operands, result),
         None => table::emit(builder, kind, &operands),
     }
-    .ok_or_else(|| Unsupported::new(kind, &operands))
+    .ok_or_else(|| {
+        let types: Vec<&str> = operands.iter().map(|operand| operand.element_type.name()).collect();
+        LoweringError::bug(format!("`{kind}` has no code for ({})", types.join(", ")))
+    })
 }

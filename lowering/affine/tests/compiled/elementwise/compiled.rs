@@ -58,11 +58,6 @@ impl Compiled {
         Compiled { jit, supported }
     }
 
-    /// Whether a case has code.
-    pub fn has(&self, number: usize) -> bool {
-        self.supported[number]
-    }
-
     /// Runs a case on its operands; `None` when there is no code for it.
     pub fn run(&self, number: usize, case: &Case, lanes: Option<u32>, operands: &[Literal]) -> Option<AlignedBytes> {
         if !self.supported[number] {
