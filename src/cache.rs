@@ -18,6 +18,7 @@ use hlo_text::TextOptions;
 use lowering_llvm::Target;
 use sha2::{Digest, Sha256};
 
+use crate::client::Client;
 use crate::pipeline::CompileOptions;
 use crate::serialized::COMPILER;
 
@@ -122,11 +123,12 @@ pub(crate) struct Key(String);
 
 impl Key {
     /// The key of a compilation.
-    pub(crate) fn new(module: &Module, options: &CompileOptions, target: &Target, parallel: bool) -> Self {
+    pub(crate) fn new(module: &Module, options: &CompileOptions, target: &Target, client: &Client) -> Self {
         let mut hash = Sha256::new();
         let CompileOptions { excess_precision, verify: _, compile_threads: _, profile, debug_info: _, pass_limit } =
             options;
-        let flags = format!("{parallel} {excess_precision} {profile} {pass_limit:?}");
+        let (parallel, platform) = (client.threads() > 1, client.platform());
+        let flags = format!("{parallel} {platform:?} {excess_precision} {profile} {pass_limit:?}");
         for part in [COMPILER, target.triple(), target.cpu_name(), target.features(), &flags] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

@@ -15,9 +15,23 @@ use crate::cache::CompilationCache;
 use crate::contexts::ContextPool;
 use crate::error::Error;
 
+/// What runs a client's programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Platform {
+    /// The host's processor.
+    #[default]
+    Cpu,
+    /// The machine's first NVIDIA GPU.
+    Cuda,
+    /// An NVIDIA GPU played by the host's processor: for tests, as each access of each thread is checked.
+    CudaEmulator,
+}
+
 /// How a client's devices work.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
+    /// What runs the programs.
+    pub platform: Platform,
     /// Threads that a program runs on; 0 for the number of hardware threads.
     pub threads: usize,
     /// Where compiled programs are kept on disk; nowhere by default.
@@ -43,6 +57,8 @@ pub(crate) struct ClientInner {
     pub(crate) channels: Arc<Channels>,
     pub(crate) collective_time_limit: Duration,
     devices: usize,
+    platform: Platform,
+    pub(crate) gpu: Option<Arc<cuda::Gpu>>,
     #[cfg(feature = "compiler")]
     pub(crate) contexts: ContextPool,
     #[cfg(feature = "compiler")]
@@ -58,6 +74,14 @@ impl Client {
     /// [`Error::Threads`].
     pub fn cpu() -> Result<Self, Error> {
         Self::with_options(ClientOptions::default())
+    }
+
+    /// The machine's first NVIDIA GPU.
+    ///
+    /// # Errors
+    /// [`Error::Cuda`] where there is no driver or no GPU.
+    pub fn cuda() -> Result<Self, Error> {
+        Self::with_options(ClientOptions { platform: Platform::Cuda, ..ClientOptions::default() })
     }
 
     /// The host's CPU, with this many threads; 0 for the number of hardware threads.
@@ -77,22 +101,28 @@ impl Client {
         Self::with_options(ClientOptions { devices, ..ClientOptions::default() })
     }
 
-    /// The host's CPU.
+    /// Devices as the options say.
     ///
     /// # Errors
-    /// [`Error::Threads`].
+    /// [`Error::Threads`], and [`Error::Cuda`] for a GPU that there is not.
     pub fn with_options(options: ClientOptions) -> Result<Self, Error> {
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
         let threads = if threads > 1 { Some(ThreadPool::new(threads)?) } else { None };
+        let gpu = match options.platform {
+            Platform::Cuda => Some(Arc::new(cuda::Gpu::open(0)?)),
+            Platform::Cpu | Platform::CudaEmulator => None,
+        };
         let inner = ClientInner {
             threads,
             memory: BufferPool::new(),
             channels: Arc::default(),
             collective_time_limit: options.collective_time_limit.unwrap_or(DEFAULT_TIME_LIMIT),
             devices: options.devices.max(1),
+            platform: options.platform,
+            gpu,
             #[cfg(feature = "compiler")]
             contexts: ContextPool::default(),
             #[cfg(feature = "compiler")]
@@ -106,6 +136,11 @@ impl Client {
     /// Threads that a program runs on.
     pub fn threads(&self) -> usize {
         self.inner.threads.as_ref().map_or(1, ThreadPool::threads)
+    }
+
+    /// What runs the programs.
+    pub fn platform(&self) -> Platform {
+        self.inner.platform
     }
 
     /// Devices that a program may be for.

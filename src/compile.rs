@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use hlo::graph::Module;
 use hlo::literal::Literal;
-use lowering_llvm::{CodeGenerationOptions, Target, generate_code};
+use lowering_affine::to_gpu;
+use lowering_llvm::{CodeGenerationOptions, Target, emulation, generate_code, nvptx};
 use melior::Context;
 
 use crate::cache::Key;
-use crate::client::Client;
+use crate::client::{Client, Platform};
 use crate::error::Error;
 use crate::executable::{CompileTimings, Executable, Machine, Origin};
 use crate::pipeline::{self, CompileOptions, CompilePipeline};
@@ -33,7 +34,7 @@ impl Client {
         // The lines of a program are no part of what it is kept under.
         let cache = self.inner.cache.as_ref().filter(|_| options.debug_info.is_none());
         let Some(cache) = cache else { return self.compile_module(&module, options) };
-        let key = Key::new(&module, options, &self.inner.target, self.inner.threads.is_some());
+        let key = Key::new(&module, options, &self.inner.target, self);
         if let Some(bytes) = cache.get(&key) {
             // SAFETY: the cache's folder holds what this function wrote, see `CompilationCache::new`.
             match unsafe { self.deserialize(&bytes) } {
@@ -64,34 +65,61 @@ impl Client {
         let start = Instant::now();
         let target = &self.inner.target;
         let program = pipeline::import(context, module)?;
-        let pipeline = CompilePipeline::cpu(target, self.inner.threads.is_some(), options);
+        let pipeline = match self.platform() {
+            Platform::Cpu => CompilePipeline::cpu(target, self.inner.threads.is_some(), options),
+            Platform::Cuda | Platform::CudaEmulator => CompilePipeline::cuda(options),
+        };
         let passes = match options.pass_limit {
             Some(limit) => pipeline::limited(&pipeline.text(), limit).0,
             None => pipeline.text(),
         };
         let run = pipeline::run(&program, &passes, options.verify)?;
         let all = start.elapsed();
-        timings.loops = run.elapsed_in(pipeline::MAP_TO_CPU) + run.elapsed_in(pipeline::TO_AFFINE);
-        timings.passes = run.elapsed_until(pipeline::TO_AFFINE).saturating_sub(timings.loops);
+        let [map, to_loops] = pipeline.loop_passes();
+        timings.loops = run.elapsed_in(map) + run.elapsed_in(to_loops);
+        timings.passes = run.elapsed_until(to_loops).saturating_sub(timings.loops);
         timings.lower = all.saturating_sub(timings.passes + timings.loops);
         let code_options = CodeGenerationOptions {
             threads: options.compile_threads,
             verify: options.verify,
             ..CodeGenerationOptions::default()
         };
-        let code = generate_code(&program, target, code_options)?;
-        timings.translate = code.timings.translate;
-        timings.optimize = code.timings.optimize;
-        timings.emit = code.timings.emit;
-
         let interface = lowering_affine::interface::read(program.as_operation())?;
         let interface = interface.try_map_constants(|constant| match constant {
             Literal::Array(array) => Ok(array),
             other => Err(Error::Elided(other.shape().to_string())),
         })?;
-        let machine = Machine { triple: target.triple().to_string(), features: target.features().to_string() };
+        let mut machine = machine_of(target);
+        let (objects, plan) = match self.platform() {
+            Platform::Cpu => {
+                let code = generate_code(&program, target, code_options)?;
+                timings.translate = code.timings.translate;
+                timings.optimize = code.timings.optimize;
+                timings.emit = code.timings.emit;
+                (code.objects, None)
+            }
+            Platform::Cuda | Platform::CudaEmulator => {
+                let start = Instant::now();
+                let plan = to_gpu::launch_plan(program.as_operation())?;
+                let object = match &self.inner.gpu {
+                    Some(gpu) => {
+                        let target = nvptx::target_for(gpu.compute_capability());
+                        machine = machine_of(&target);
+                        nvptx::generate(&program, &target, options.verify)?.text.into_bytes()
+                    }
+                    None => emulation::generate(&program, target, options.verify)?,
+                };
+                timings.emit = start.elapsed();
+                (vec![object], Some(plan))
+            }
+        };
         let origin = Origin { machine, timings, is_from_cache: false };
         // SAFETY: the objects were compiled from this program, for the host.
-        unsafe { Executable::load(self.clone(), code.objects, interface, origin) }
+        unsafe { Executable::load(self.clone(), objects, interface, plan, origin) }
     }
+}
+
+/// A target as executables name it.
+fn machine_of(target: &Target) -> Machine {
+    Machine { triple: target.triple().to_string(), features: target.features().to_string() }
 }

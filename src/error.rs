@@ -60,6 +60,9 @@ pub enum Error {
     /// Loading or running code failed.
     #[error(transparent)]
     Execution(#[from] exec::Error),
+    /// Running kernels of a GPU failed.
+    #[error(transparent)]
+    Cuda(#[from] cuda::Error),
     /// A constant without a value.
     #[error("constant `{0}` has no value: its text says `{{...}}`; XLA prints values with print_large_constants=True")]
     Elided(String),
@@ -178,6 +181,7 @@ impl Error {
             #[cfg(feature = "compiler")]
             Error::CodeGeneration(error) => !matches!(error, lowering_llvm::Error::Target { .. }),
             Error::Execution(error) => !matches!(error, exec::Error::OutOfMemory { .. }),
+            Error::Cuda(error) => error.is_bug(),
             Error::OnDevice { error, .. } => error.is_bug(),
             _ => false,
         }

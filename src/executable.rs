@@ -9,10 +9,11 @@ use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::ENTRY_SYMBOL;
 use hlo::cost::Cost;
+use hlo::launch_plan::LaunchPlan;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::{ArrayShape, ProgramShape};
 
-use crate::client::Client;
+use crate::client::{Client, Platform};
 use crate::error::Error;
 use crate::execution::FrameMemory;
 use crate::pending::Queue;
@@ -79,6 +80,17 @@ pub struct MemoryUse {
 /// What running a program needs to know besides its code.
 pub(crate) type Interface = hlo::interface::Interface<ArrayLiteral>;
 
+/// Bytes of a program's buffers.
+fn buffer_sizes(interface: &Interface) -> cuda::BufferSizes {
+    let Interface { arena_size, parameters, outputs, constants, .. } = interface;
+    cuda::BufferSizes {
+        arena: *arena_size,
+        parameters: parameters.iter().map(|shape| shape.as_ref().map_or(0, ArrayShape::byte_size)).collect(),
+        constants: constants.iter().map(|constant| constant.bytes().len()).collect(),
+        outputs: outputs.iter().map(|shape| shape.as_ref().map_or(0, |shape| shape.byte_size())).collect(),
+    }
+}
+
 /// The compiled program: takes the table of buffer addresses.
 pub(crate) type EntryFunction = unsafe extern "C" fn(*const *mut c_void);
 
@@ -90,9 +102,7 @@ pub struct Executable {
 
 pub(crate) struct ExecutableInner {
     pub(crate) client: Client,
-    // Holds the code that `entry` points to.
-    _jit: Jit,
-    pub(crate) entry: EntryFunction,
+    pub(crate) code: Code,
     pub(crate) interface: Interface,
     pub(crate) objects: Vec<Vec<u8>>,
     /// Memory of earlier calls, for later ones.
@@ -104,6 +114,20 @@ pub(crate) struct ExecutableInner {
     pub(crate) states: Vec<ProgramState>,
     timings: CompileTimings,
     is_from_cache: bool,
+}
+
+/// What runs.
+pub(crate) enum Code {
+    /// Machine code.
+    Host {
+        /// Holds the code that `entry` points to.
+        _jit: Jit,
+        entry: EntryFunction,
+    },
+    /// Kernels of a GPU.
+    Gpu(cuda::GpuProgram),
+    /// Kernels of a GPU, which the host plays.
+    Emulated(cuda::Emulator),
 }
 
 /// The machine that code was made for, in LLVM's words.
@@ -124,10 +148,10 @@ pub(crate) struct Origin {
 }
 
 impl Executable {
-    /// Loads objects.
+    /// Loads objects: a program's, or those of the kernels that a plan launches.
     ///
     /// # Safety
-    /// The objects must come from this compiler, for this CPU, with this interface.
+    /// The objects must come from this compiler, for this CPU, with this interface and plan.
     ///
     /// # Errors
     /// [`Error::Execution`].
@@ -135,6 +159,7 @@ impl Executable {
         client: Client,
         objects: Vec<Vec<u8>>,
         interface: Interface,
+        plan: Option<LaunchPlan>,
         origin: Origin,
     ) -> Result<Self, Error> {
         let start = std::time::Instant::now();
@@ -142,11 +167,29 @@ impl Executable {
         if interface.communicates && devices > client.devices() {
             return Err(Error::TooFewDevices { needed: devices, devices: client.devices() });
         }
+        let is_for_gpu = plan.is_some();
+        if is_for_gpu != (client.platform() != Platform::Cpu) {
+            return Err(Error::Saved("it was compiled for another platform".into()));
+        }
         // SAFETY: the caller answers for the objects; the symbols are the runtime's own and live as long as the process.
-        let jit = unsafe { Jit::load(&objects, exec::runtime::symbols())? };
-        let address = jit.lookup(ENTRY_SYMBOL)?;
-        // SAFETY: the symbol is the entry function, which the lowering gives this type.
-        let entry = unsafe { std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr()) };
+        let code = unsafe {
+            match plan {
+                None => {
+                    let jit = Jit::load(&objects, exec::runtime::symbols())?;
+                    let address = jit.lookup(ENTRY_SYMBOL)?;
+                    // The symbol is the entry function, which the lowering gives this type.
+                    let entry = std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr());
+                    Code::Host { _jit: jit, entry }
+                }
+                Some(plan) => match (&client.inner.gpu, &objects[..]) {
+                    (Some(gpu), [ptx]) => {
+                        let gpu = Arc::clone(gpu);
+                        Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, buffer_sizes(&interface))?)
+                    }
+                    _ => Code::Emulated(cuda::Emulator::load(&objects, plan)?),
+                },
+            }
+        };
         let Origin { machine, mut timings, is_from_cache } = origin;
         timings.load = start.elapsed();
         let frames = Mutex::new(Vec::new());
@@ -154,8 +197,7 @@ impl Executable {
         let states = (0..devices.clamp(1, client.devices())).map(state).collect();
         let inner = ExecutableInner {
             client,
-            _jit: jit,
-            entry,
+            code,
             interface,
             objects,
             frames,

@@ -18,7 +18,7 @@ use hlo::shape::{ArrayShape, Shape};
 use crate::argument::{Arguments, Leaf, shape_text};
 use crate::buffer::Buffer;
 use crate::error::Error;
-use crate::executable::{Executable, ExecutableInner, Interface};
+use crate::executable::{Code, Executable, ExecutableInner, Interface};
 use crate::pending::Pending;
 use crate::results::{Place, Results};
 
@@ -64,6 +64,18 @@ impl ExecutableInner {
         table.extend(interface.constants.iter().map(|constant| constant.bytes().as_ptr().cast_mut().cast::<c_void>()));
         table.resize(table.len() + interface.outputs.len(), ptr::null_mut());
         Ok(FrameMemory { arena, table })
+    }
+
+    /// The addresses of a table, as a launch plan has them.
+    fn plan_memory(&self, table: &[*mut c_void]) -> cuda::PlanMemory {
+        let addresses = |range: std::ops::Range<usize>| table[range].iter().map(|&address| address as u64).collect();
+        let first_constant = 2 + self.interface.parameters.len();
+        cuda::PlanMemory {
+            arena: table[1] as u64,
+            parameters: addresses(2..first_constant),
+            constants: addresses(first_constant..self.first_output()),
+            outputs: addresses(self.first_output()..table.len()),
+        }
     }
 
     fn first_output(&self) -> usize {
@@ -216,14 +228,23 @@ impl Frame<'_> {
         if let Some((devices, number)) = device {
             context = context.on_device(devices, number);
         }
-        let entry = executable.entry;
         let Some(memory) = &mut self.memory else { return Ok(()) };
         memory.table[0] = (&raw const context).cast_mut().cast();
         memory.table[1] = memory.arena.as_ptr().cast();
         // SAFETY: the table holds the addresses in the order the code expects, each with the bytes its shape needs; code
         // writes only the arena and the results, which belong to this call.
-        unsafe { entry(memory.table.as_ptr()) };
+        let run = unsafe {
+            match &executable.code {
+                Code::Host { entry, .. } => {
+                    entry(memory.table.as_ptr());
+                    Ok(())
+                }
+                Code::Gpu(program) => program.run(&executable.plan_memory(&memory.table), &context),
+                Code::Emulated(emulator) => emulator.run(&executable.plan_memory(&memory.table), &context),
+            }
+        };
         memory.table[0] = ptr::null_mut();
+        run?;
         if !executable.interface.steps.is_empty() {
             state.profile.lock().unwrap_or_else(PoisonError::into_inner).extend(context.take_times());
         }

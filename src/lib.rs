@@ -130,7 +130,7 @@ pub use argument::{Argument, Arguments, ArrayRef, Leaf, Sizes, View};
 pub use buffer::{Buffer, Donated};
 #[cfg(feature = "compiler")]
 pub use cache::CompilationCache;
-pub use client::{Client, ClientOptions};
+pub use client::{Client, ClientOptions, Platform};
 pub use error::Error;
 pub use executable::{CompileTimings, Executable, MemoryUse};
 pub use feeds::{Infeed, Outfeed};

@@ -155,17 +155,21 @@ pub fn limited(pipeline: &PipelineText, limit: usize) -> (PipelineText, Vec<Stri
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
     (Phase::Fused, passes::pipeline::FUSE),
-    (Phase::Mapped, "hlo-map-to-gpu"),
+    (Phase::Buffers, "hlo-assign-buffers"),
+    (Phase::Mapped, MAP_TO_GPU),
     (Phase::Affine, TO_GPU),
     (Phase::Llvm, nvptx::PIPELINE),
     (Phase::Llvm, debug_info::CUDA),
 ];
 
 /// The pass that divides the work of kernels for a processor.
-pub const MAP_TO_CPU: &str = "hlo-map-to-cpu";
+const MAP_TO_CPU: &str = "hlo-map-to-cpu";
 
 /// The pass that makes loops for a processor.
-pub const TO_AFFINE: &str = "hlo-to-affine";
+const TO_AFFINE: &str = "hlo-to-affine";
+
+/// The pass that divides the work of kernels for a GPU.
+const MAP_TO_GPU: &str = "hlo-map-to-gpu";
 
 /// The pass that makes kernels of a GPU.
 const TO_GPU: &str = "hlo-to-gpu";
@@ -219,6 +223,12 @@ impl CompilePipeline {
     /// The passes, each with the phase that it leads to.
     pub fn steps(&self) -> &[(Phase, Step)] {
         &self.steps
+    }
+
+    /// The passes that divide the work of kernels and make their loops.
+    pub(crate) fn loop_passes(&self) -> [&'static str; 2] {
+        let is_for_gpu = self.steps.iter().any(|(_, step)| step.name() == TO_GPU);
+        if is_for_gpu { [MAP_TO_GPU, TO_GPU] } else { [MAP_TO_CPU, TO_AFFINE] }
     }
 
     /// The passes that lead from one phase to another.

@@ -6,22 +6,26 @@
 use std::sync::Arc;
 
 use hlo::devices::DeviceCount;
+use hlo::launch_plan::LaunchPlan;
 use hlo::profile::ProfiledStep;
 use sha2::{Digest, Sha256};
 
-use crate::client::Client;
+use crate::client::{Client, Platform};
 use crate::encoding::{Malformed, Reader, Writer};
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Interface, Machine, Origin};
+use crate::executable::{Code, CompileTimings, Executable, Interface, Machine, Origin};
 
 /// First bytes of a saved executable.
 const MAGIC: &[u8; 8] = b"halo-exe";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 3;
+const FORMAT: u64 = 4;
 
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
+
+/// What the triple of code for GPUs begins with. The driver knows whether it takes that.
+const GPU_ARCHITECTURE: &str = "nvptx64";
 
 const CHECKSUM_BYTES: usize = 32;
 
@@ -57,6 +61,12 @@ impl Executable {
         writer.number(partitions as u64);
         writer.number(interface.communicates.into());
         writer.list(&self.inner.objects, |writer, object| writer.block(object));
+        let plan = match &self.inner.code {
+            Code::Host { .. } => None,
+            Code::Gpu(program) => Some(program.plan().to_string()),
+            Code::Emulated(emulator) => Some(emulator.plan().to_string()),
+        };
+        writer.list(plan.as_slice(), |writer, plan| writer.text(plan));
         let checksum = Sha256::digest(&writer.bytes);
         writer.bytes.extend(checksum);
         writer.bytes
@@ -74,10 +84,10 @@ impl Client {
     /// [`Error::Saved`] for bytes that are damaged, come from another version of halo, or hold code for another kind of
     /// machine.
     pub unsafe fn deserialize(&self, bytes: &[u8]) -> Result<Executable, Error> {
-        let Saved { interface, objects, machine } = Saved::read(bytes).map_err(Error::Saved)?;
+        let Saved { interface, objects, plan, machine } = Saved::read(bytes, self.platform()).map_err(Error::Saved)?;
         let origin = Origin { machine, timings: CompileTimings::default(), is_from_cache: true };
         // SAFETY: the caller's promise; compiler and CPU were checked.
-        unsafe { Executable::load(self.clone(), objects, interface, origin) }
+        unsafe { Executable::load(self.clone(), objects, interface, plan, origin) }
     }
 }
 
@@ -85,12 +95,13 @@ impl Client {
 struct Saved {
     interface: Interface,
     objects: Vec<Vec<u8>>,
+    plan: Option<LaunchPlan>,
     machine: Machine,
 }
 
 impl Saved {
     /// Reads the bytes, of a program that runs here.
-    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
+    fn read(bytes: &[u8], platform: Platform) -> Result<Self, Malformed> {
         let content = bytes.len().checked_sub(CHECKSUM_BYTES).and_then(|length| bytes.split_at_checked(length));
         let (content, checksum) = content.ok_or("it is no saved executable: too short")?;
         let mut reader = Reader::new(content);
@@ -109,7 +120,10 @@ impl Saved {
             return Err(format!("another version of halo made it ({compiler}, this is {COMPILER})"));
         }
         let machine = Machine { triple: reader.text()?.to_string(), features: reader.text()?.to_string() };
-        exec::host::obstacle(&machine.triple, &machine.features).map_or(Ok(()), Err)?;
+        match platform {
+            Platform::Cuda if machine.triple.starts_with(GPU_ARCHITECTURE) => {}
+            _ => exec::host::obstacle(&machine.triple, &machine.features).map_or(Ok(()), Err)?,
+        }
         let program_shape = reader.program_shape()?;
         let optional = |reader: &mut Reader<'_>| Ok(reader.list(16, Reader::array_shape)?.pop());
         let parameters = reader.list(8, optional)?;
@@ -131,6 +145,7 @@ impl Saved {
         let devices = DeviceCount { replicas: reader.number()? as i64, partitions: reader.number()? as i64 };
         let communicates = reader.number()? != 0;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
+        let plan = reader.list(8, |reader| reader.text()?.parse())?.pop();
         reader.end()?;
         let interface = Interface {
             program_shape,
@@ -144,6 +159,6 @@ impl Saved {
             communicates,
             steps,
         };
-        Ok(Saved { interface, objects, machine })
+        Ok(Saved { interface, objects, plan, machine })
     }
 }

@@ -2,6 +2,7 @@
 
 mod broadcasting;
 mod calls;
+mod cuda_emulator;
 mod devices;
 mod documents;
 mod donation;

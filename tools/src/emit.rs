@@ -1,7 +1,7 @@
 //! A program at any stage of compilation, by the passes that lead there.
 //!
 //! ```text
-//!  HLO text ─import─> mlir ─> fusions ─> buffers ─> affine ─> scf ─> llvm-dialect ─> llvm ─> asm, obj     for cuda: ─> ptx
+//!  HLO text ─import─> mlir ─> fusions ─> buffers ─> affine ─> scf ─> llvm-dialect ─> llvm ─> asm, obj     for cuda: ─> plan, ptx
 //!                      └──> indexing: maps from each result to its operands
 //! ```
 //! Input is HLO text or MLIR of any phase, told apart by what it says. A dump carries the pipeline that remains, so that
@@ -12,12 +12,11 @@ use halo::CompileOptions;
 use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{self, SourceTables};
-use lowering_affine::registry::LAUNCHES;
+use lowering_affine::to_gpu;
 use lowering_llvm::{Target, code, debug_info, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
-use mlir_ext::{attributes, operations};
 use passes::fuse::Decision;
 
 use crate::buffers::MemoryMap;
@@ -67,6 +66,8 @@ pub enum Stage {
     Obj,
     /// PTX of an NVIDIA GPU; needs the platform `cuda`.
     Ptx,
+    /// The launches, copies and calls of a program on an NVIDIA GPU; needs the platform `cuda`.
+    Plan,
 }
 
 impl Stage {
@@ -76,7 +77,7 @@ impl Stage {
             Stage::Hlo | Stage::Mlir | Stage::Indexing | Stage::IndexingMap => Phase::Input,
             Stage::Fusions | Stage::Cost | Stage::Dot => Phase::Fused,
             Stage::Buffers | Stage::Html => Phase::Buffers,
-            Stage::Affine => Phase::Affine,
+            Stage::Affine | Stage::Plan => Phase::Affine,
             Stage::Scf => Phase::Scf,
             Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx => Phase::Llvm,
         }
@@ -95,7 +96,7 @@ impl Stage {
 
 /// What code is made for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Platform {
+pub enum CodePlatform {
     /// The host's processor, or another that is named.
     #[default]
     Cpu,
@@ -140,7 +141,7 @@ pub struct EmitOptions {
     /// The phase of the input, where it is not told by its operations.
     pub from: Option<Phase>,
     /// What code is made for.
-    pub platform: Platform,
+    pub platform: CodePlatform,
     /// The processor, where the user names one.
     pub target: Option<Target>,
     /// Run only so many of the passes that may be left out.
@@ -161,7 +162,7 @@ pub struct EmitOptions {
 
 impl EmitOptions {
     /// A stage of a whole program, as it is without further wishes.
-    pub fn new(output: impl Into<Output>, platform: Platform, target: Target) -> Self {
+    pub fn new(output: impl Into<Output>, platform: CodePlatform, target: Target) -> Self {
         EmitOptions {
             output: output.into(),
             passes: String::new(),
@@ -183,8 +184,8 @@ impl EmitOptions {
         let options =
             CompileOptions { excess_precision: self.excess_precision, debug_info, ..CompileOptions::default() };
         match self.platform {
-            Platform::Cpu => CompilePipeline::cpu(target, self.parallel, &options),
-            Platform::Cuda => CompilePipeline::cuda(&options),
+            CodePlatform::Cpu => CompilePipeline::cpu(target, self.parallel, &options),
+            CodePlatform::Cuda => CompilePipeline::cuda(&options),
         }
     }
 }
@@ -303,8 +304,8 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
             ));
         }
         (Some(target), None, _) | (None, Some(target), _) => target.clone(),
-        (None, None, Platform::Cpu) => Target::host(),
-        (None, None, Platform::Cuda) => Target::nvptx(DEFAULT_GPU, DEFAULT_PTX),
+        (None, None, CodePlatform::Cpu) => Target::host(),
+        (None, None, CodePlatform::Cuda) => Target::nvptx(DEFAULT_GPU, DEFAULT_PTX),
     };
     let compile = options.pipeline(source_text, &target);
     let wanted = options.output.phase();
@@ -398,12 +399,13 @@ fn show(
             return Ok(page::page(&page::PageProgram { module, decisions, memory })?.into_bytes());
         }
         Stage::Ptx => return ptx(&input.module, target, options),
+        Stage::Plan => return plan_text(&input.module, options).map(String::into_bytes),
         Stage::Llvm => lowering_llvm::Emit::Llvm,
         Stage::Asm => lowering_llvm::Emit::Assembly,
         Stage::Obj => lowering_llvm::Emit::Object,
     };
-    if options.platform == Platform::Cuda {
-        return Err(ToolError::Usage("the platform cuda has the stages affine, llvm-dialect and ptx".into()));
+    if options.platform == CodePlatform::Cuda {
+        return Err(ToolError::Usage("the platform cuda has the stages affine, plan, llvm-dialect and ptx".into()));
     }
     let code = code::generate(input.module.as_operation(), target, kind, true).map_err(halo::Error::from)?;
     Ok(code.bytes)
@@ -415,18 +417,18 @@ fn fusions(module: graph::Module) -> String {
     format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&module))
 }
 
-/// PTX with a comment for each launch.
-fn ptx(module: &Module<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
-    if options.platform != Platform::Cuda {
-        return Err(ToolError::Usage("--emit=ptx needs --platform=cuda".into()));
+/// The launch plan.
+fn plan_text(module: &Module<'_>, options: &EmitOptions) -> Result<String, ToolError> {
+    if options.platform != CodePlatform::Cuda {
+        return Err(ToolError::Usage("--emit=ptx and --emit=plan need --platform=cuda".into()));
     }
-    let launches = operations::attribute(&module.as_operation(), LAUNCHES).and_then(attributes::elements);
-    let launches: String = launches
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(attributes::string)
-        .map(|launch| format!("// launch {launch}\n"))
-        .collect();
+    Ok(to_gpu::launch_plan(module.as_operation()).map_err(halo::Error::from)?.to_string())
+}
+
+/// PTX behind the launch plan, in comments.
+fn ptx(module: &Module<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    let plan = plan_text(module, options)?;
+    let launches: String = plan.lines().map(|line| format!("// {line}\n")).collect();
     let ptx = nvptx::generate(module, target, true).map_err(halo::Error::from)?;
     Ok(format!("{launches}{}", ptx.text).into_bytes())
 }

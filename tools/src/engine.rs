@@ -26,6 +26,28 @@ pub enum Engine {
     Interpreter,
 }
 
+/// What compiled code runs on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunPlatform {
+    /// The host's processor.
+    #[default]
+    Cpu,
+    /// The machine's first NVIDIA GPU.
+    Cuda,
+    /// An NVIDIA GPU played by the host's processor, with each access of each thread checked.
+    CudaEmulator,
+}
+
+impl From<RunPlatform> for halo::Platform {
+    fn from(platform: RunPlatform) -> Self {
+        match platform {
+            RunPlatform::Cpu => halo::Platform::Cpu,
+            RunPlatform::Cuda => halo::Platform::Cuda,
+            RunPlatform::CudaEmulator => halo::Platform::CudaEmulator,
+        }
+    }
+}
+
 impl Engine {
     /// How the engine compiles.
     fn compile_options(self, options: &LoadOptions) -> CompileOptions {
@@ -39,6 +61,8 @@ impl Engine {
 pub struct LoadOptions {
     /// The device that it is compiled for; when absent, one of its own.
     pub client: Option<Client>,
+    /// What a device of its own is.
+    pub platform: RunPlatform,
     /// Threads of a device of its own; all processors when absent.
     pub threads: Option<usize>,
     /// Whether constants whose values the text left out get made-up ones.
@@ -105,6 +129,7 @@ impl LoadedProgram {
                 let client = match options.client {
                     Some(client) => client,
                     None => Client::with_options(ClientOptions {
+                        platform: options.platform.into(),
                         threads: options.threads.unwrap_or(0),
                         devices,
                         collective_time_limit: options.collective_time_limit,

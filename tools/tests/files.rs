@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
+use halo::{ClientOptions, Platform};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tools::conformance::report::ConformanceReport;
 use tools::engine::Engine;
@@ -27,7 +28,8 @@ fn main() -> ExitCode {
     files.sort();
     let sources = programs(&files);
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
-    trials.extend(random_programs());
+    trials.extend(random_programs(Platform::Cpu));
+    trials.extend(random_programs(Platform::CudaEmulator));
     trials.extend(operation_pairs());
     trials.extend(dumps::trials(&root));
     trials.extend(mutations(sources));
@@ -43,16 +45,21 @@ fn main() -> ExitCode {
 
 /// Compiled programs agree with the evaluator on random programs: `HALO_RANDOM_PROGRAMS` of them (400), the seeds
 /// counted from `HALO_RANDOM_SEED` (0). With `HALO_RANDOM_PRINT` each program is printed before it runs: for those
-/// that end the process.
-fn random_programs() -> impl Iterator<Item = Trial> {
+/// that end the process. On the GPU that the host plays there are `HALO_RANDOM_GPU_PROGRAMS` (50).
+fn random_programs(platform: Platform) -> impl Iterator<Item = Trial> {
     const PROGRAMS_PER_TRIAL: u64 = 50;
+    let (kind, count, default) = match platform {
+        Platform::Cpu => ("random programs", "HALO_RANDOM_PROGRAMS", 400),
+        Platform::Cuda | Platform::CudaEmulator => ("random programs emulated", "HALO_RANDOM_GPU_PROGRAMS", 50),
+    };
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("HALO_RANDOM_SEED").unwrap_or(0);
-    let end = first + number("HALO_RANDOM_PROGRAMS").unwrap_or(400);
+    let end = first + number(count).unwrap_or(default);
     (first..end).step_by(PROGRAMS_PER_TRIAL as usize).map(move |start| {
         let last = end.min(start + PROGRAMS_PER_TRIAL) - 1;
-        Trial::test(format!("random programs {start}..={last}"), move || {
-            let client = halo::Client::with_threads(1).map_err(|error| error.to_string())?;
+        Trial::test(format!("{kind} {start}..={last}"), move || {
+            let options = ClientOptions { platform, threads: 1, ..ClientOptions::default() };
+            let client = halo::Client::with_options(options).map_err(|error| error.to_string())?;
             let failures: Vec<String> = (start..=last)
                 .inspect(|&seed| {
                     if std::env::var_os("HALO_RANDOM_PRINT").is_some() {

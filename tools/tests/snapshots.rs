@@ -5,7 +5,7 @@
 use std::process::Command;
 
 use lowering_llvm::Target;
-use tools::emit::{self, EmitOptions, Platform, Stage};
+use tools::emit::{self, CodePlatform, EmitOptions, Stage};
 use tools::module_file::SourceText;
 
 /// A fusion of elementwise operations into a reduction, and one that moves elements.
@@ -74,7 +74,7 @@ fn stages(name: &str, program: &str) {
     let source_text = SourceText { path: format!("{name}.hlo").into(), text: program.into() };
     for stage in STAGES {
         let target = Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma");
-        let bytes = emit::emit(&source_text, &EmitOptions::new(stage, Platform::Cpu, target))
+        let bytes = emit::emit(&source_text, &EmitOptions::new(stage, CodePlatform::Cpu, target))
             .unwrap_or_else(|error| panic!("{name}, {}: {error}", stage.name()));
         snapshot(&format!("{name}.{}", stage.name()), &String::from_utf8(bytes).expect("text"));
     }

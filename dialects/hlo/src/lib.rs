@@ -27,6 +27,7 @@ pub mod graph;
 #[cfg(feature = "mlir")]
 pub mod indexing_maps;
 pub mod interface;
+pub mod launch_plan;
 pub mod literal;
 pub mod literal_text;
 #[cfg(feature = "mlir")]

@@ -39,7 +39,10 @@ pub fn emit_fusion<'c>(
     if computation.root().kind == OpKind::DynamicUpdateSlice {
         return emit_update(&mut emitter, mapping, outputs, range);
     }
-    emitter.read_starts()?;
+    // Threads read them by themselves: another thread may already write where a start is.
+    if mapping.dimensions.first().is_none_or(|first| first.kind != WorkKind::Threads) {
+        emitter.read_starts()?;
+    }
     let roots = roots(computation);
     Work::new(&mut emitter, mapping, range).each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.

@@ -46,7 +46,7 @@ impl Code<'_> {
     ) -> Result<()> {
         match (self, inputs, outputs) {
             (Code::Loops(body), ..) => emit_fusion(builder, body, mapping, inputs, outputs, range),
-            (Code::Scatter(body), ..) => emit_scatter(builder, body, body.root(), inputs, outputs, mapping.inner_lanes),
+            (Code::Scatter(body), ..) => emit_scatter(builder, body, mapping, inputs, outputs),
             (Code::Product(product), [lhs, rhs], [result]) => emit_matmul(builder, product, [lhs, rhs, result], range),
             (Code::Product(_), ..) => Err(LoweringError::bug("a product of other than two arrays")),
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  program ── control flow, kernels in order, copies          memory: buffers as memrefs, the arena's arrays as views
+//!     │          (gpu: the same as a launch plan)
 //!     ├─ matmul ── products of matrices in packed panels, scatter
 //!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
 //!     └─ kernel ── loop nest of one fusion, as its mapping     map_to_cpu, map_to_gpu: the mappings, chosen before, from the
@@ -20,6 +21,7 @@
 
 pub mod access;
 pub mod contraction;
+mod copies;
 pub mod elemental;
 pub mod error;
 pub mod gpu;
@@ -45,6 +47,7 @@ pub mod scatter;
 pub mod scope;
 pub mod selection;
 pub mod to_affine;
+pub mod to_gpu;
 pub mod trace;
 mod walk;
 

@@ -84,7 +84,7 @@ pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: Custom
     };
     let calls = CallOptions { custom_calls, devices };
     mapping::write(&rewriter, function, &|operation, computation, instruction| {
-        check_instruction(computation, instruction, calls)?;
+        check_instruction(computation, instruction, calls, "cpu")?;
         if lowering_of(instruction) != Lowering::Kernel {
             return Ok(None);
         }
@@ -167,7 +167,7 @@ fn choose<'c>(
 }
 
 /// Tasks that each compute several elements, in a way of their own.
-fn whole<'c>(context: &'c Context, tasks: &[i64], sizes: &[i64], inner_lanes: u32) -> WorkMapping<'c> {
+pub(crate) fn whole<'c>(context: &'c Context, tasks: &[i64], sizes: &[i64], inner_lanes: u32) -> WorkMapping<'c> {
     let index = (0..sizes.len()).map(|range| Expr::symbol(context, range)).collect();
     WorkMapping {
         map: IndexingMap::from_sizes(context, tasks, sizes, index),
@@ -187,7 +187,7 @@ struct Choice {
 
 /// The parts of a fusion's result that kernels of their own compute: one for each group of the operands of a
 /// concatenate of very many, else one for everything.
-fn parts_of(computation: &Computation) -> Result<Vec<Option<(usize, Interval)>>> {
+pub(crate) fn parts_of(computation: &Computation) -> Result<Vec<Option<(usize, Interval)>>> {
     let root = computation.root();
     if root.kind != OpKind::Concatenate {
         return Ok(vec![None]);
@@ -242,12 +242,8 @@ fn loops_over_elements<'c>(
     let root = computation.root();
     let lanes = vector_lanes(computation, choice.target.vector_bits);
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
-    let written = if is_update { vec![root.operands[1]] } else { roots(computation) };
-    let mut scan = None;
-    if !is_update && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::ReduceWindow) {
-        let traced = Traced::new(context, computation, &written, sizes, None)?;
-        scan = Scan::find(computation, &traced.found, &traced.index);
-    }
+    let written = written(computation);
+    let scan = scan_of(context, computation, sizes)?;
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
@@ -273,6 +269,22 @@ fn loops_over_elements<'c>(
     let lanes_of = |number: usize| lanes_of_loop(computation, &loops[number], sizes, lanes, overlap);
     let vector_loop = vector_loop.map(|number| (number, lanes_of(number)));
     Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), vector_loop, (lanes, overlap)))
+}
+
+/// The instructions whose elements a computation writes.
+fn written(computation: &Computation) -> Vec<InstructionId> {
+    let root = computation.root();
+    if root.kind == OpKind::DynamicUpdateSlice { vec![root.operands[1]] } else { roots(computation) }
+}
+
+/// The cumulative reduce-window that a loop over the elements of a result, of some sizes, can carry along.
+pub(crate) fn scan_of(context: &Context, computation: &Computation, sizes: &[i64]) -> Result<Option<Scan>> {
+    let has_window = computation.instructions.iter().any(|instruction| instruction.kind == OpKind::ReduceWindow);
+    if !has_window || computation.root().kind == OpKind::DynamicUpdateSlice {
+        return Ok(None);
+    }
+    let traced = Traced::new(context, computation, &written(computation), sizes, None)?;
+    Ok(Scan::find(computation, &traced.found, &traced.index))
 }
 
 /// The mapping of loops, from the outermost, of which one may take vectors, and of a scan inside of them.

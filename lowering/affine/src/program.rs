@@ -25,14 +25,15 @@ use melior::ir::{Location, Module};
 use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
-use passes::assign_buffers::{Buffer, BufferAssignment, ComputationBuffers, Slice, exchanged_slice};
+use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
 use passes::fuse::{is_alias, is_expensive};
 
+use crate::copies::{Copies, Round, WhileMemory, base_copies, result_copies};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
 use crate::kernel_function::{Code, Kernel, call_with_pointers, task_symbol};
 use crate::library_calls;
-use crate::mapping::{self, Mappings, invalid, scatter_inputs};
+use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
 use crate::operand_maps::result_shape;
@@ -84,7 +85,7 @@ pub fn lower_program<'c>(
     mappings: Mappings<'c>,
     options: LoopOptions,
 ) -> Result<(Module<'c>, Vec<ProfiledStep>)> {
-    check_supported(entry, options.calls)?;
+    check_supported(entry, options.calls, "cpu")?;
     crate::load_dialects(context);
     let location = Location::unknown(context);
     let module = Module::new(location);
@@ -111,11 +112,11 @@ pub fn lower_program<'c>(
 }
 
 /// Rejects what has no lowering, before any code exists.
-fn check_supported(computation: &Computation, calls: CallOptions) -> Result<()> {
+pub(crate) fn check_supported(computation: &Computation, calls: CallOptions, platform: &'static str) -> Result<()> {
     for instruction in &computation.instructions {
-        check_instruction(computation, instruction, calls)?;
+        check_instruction(computation, instruction, calls, platform)?;
         if lowering_of(instruction) == Lowering::Branches {
-            instruction.computations.iter().try_for_each(|nested| check_supported(nested, calls))?;
+            instruction.computations.iter().try_for_each(|nested| check_supported(nested, calls, platform))?;
         }
     }
     Ok(())
@@ -126,21 +127,17 @@ pub(crate) fn check_instruction(
     computation: &Computation,
     instruction: &Instruction,
     calls: CallOptions,
+    platform: &'static str,
 ) -> Result<()> {
     let unsupported = |what: String| {
-        Err(LoweringError::Unsupported {
-            op: instruction.kind,
-            platform: "cpu",
-            what,
-            instruction: instruction.name.clone(),
-        })
+        Err(LoweringError::Unsupported { op: instruction.kind, platform, what, instruction: instruction.name.clone() })
     };
     if instruction.shape.leaves().iter().any(|leaf| leaf.as_array().is_some_and(ArrayShape::is_dynamic)) {
         return unsupported("dynamic dimensions".into());
     }
     match lowering_of(instruction) {
         Lowering::None | Lowering::Branches => Ok(()),
-        Lowering::Kernel => check_elements(instruction, "cpu"),
+        Lowering::Kernel => check_elements(instruction, platform),
         Lowering::Call => library_calls::check(computation, instruction, calls).or_else(unsupported),
         Lowering::Loops | Lowering::Replaced => unsupported("no lowering yet".into()),
     }
@@ -403,19 +400,10 @@ impl<'c> Program<'_, 'c> {
         if lowering_of(instruction) == Lowering::Call {
             return self.library_call(computation, buffers, id, memory);
         }
-        let output_slices = &buffers.values[id.index()];
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
         let shared = shared_arrays(&inputs, &outputs);
-        match instruction.kind {
-            OpKind::Scatter => {
-                for (number, output) in output_slices.iter().enumerate().take(scatter_inputs(instruction)) {
-                    let base = &buffers.values[instruction.operands[number].index()];
-                    let shape = &computation.get(instruction.operands[number]).shape;
-                    self.copy(shape, base, std::slice::from_ref(output), memory);
-                }
-            }
-            OpKind::Fusion => self.base_of_update(computation, instruction, buffers, output_slices, memory),
-            _ => {}
+        for (operand, [from, to]) in base_copies(computation, buffers, id) {
+            self.copy(&computation.get(operand).shape, &from, &to, memory);
         }
         let mappings = mapping::of(&self.mappings, instruction)?;
         if mappings.is_empty() {
@@ -466,26 +454,6 @@ impl<'c> Program<'_, 'c> {
         *structures.entry(text).or_insert(next)
     }
 
-    /// Where an in-place update could not take over its base, the base is copied first.
-    fn base_of_update(
-        &self,
-        computation: &Computation,
-        instruction: &Instruction,
-        buffers: &ComputationBuffers,
-        outputs: &[Slice],
-        memory: &FunctionMemory<'_, 'c>,
-    ) {
-        let body = &instruction.computations[0];
-        let root = body.root();
-        if root.kind != OpKind::DynamicUpdateSlice {
-            return;
-        }
-        if let Some(number) = body.get(root.operands[0]).parameter_number() {
-            let operand = instruction.operands[number];
-            self.copy(&computation.get(operand).shape, &buffers.values[operand.index()], outputs, memory);
-        }
-    }
-
     /// Copies leaves whose slices differ.
     fn copy(&self, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'_, 'c>) {
         for ((leaf, &from), &to) in shape.leaves().iter().zip(from).zip(to) {
@@ -518,25 +486,10 @@ impl<'c> Program<'_, 'c> {
         assignment: &BufferAssignment,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
-        let shape = &entry.root().shape;
-        let mut results = assignment.entry.values[entry.root.index()].clone();
-        // First those that may be read from an argument that another takes the place of.
-        let is_own = |place: &Slice| matches!(place.buffer, Buffer::Output(_));
-        let own: Vec<Slice> = assignment
-            .places
-            .iter()
-            .zip(&results)
-            .map(|(&place, &it)| if is_own(&place) { place } else { it })
-            .collect();
-        let name = &entry.root().name;
-        self.copy_step(name, shape, &results, &own, memory);
-        let mut kept = own.clone();
-        for (&number, &slice) in &assignment.exchange {
-            kept[number] = slice;
+        let root = entry.root();
+        for [from, to] in result_copies(entry, assignment) {
+            self.copy_step(&root.name, &root.shape, &from, &to, memory);
         }
-        self.copy_step(name, shape, &own, &kept, memory);
-        results = kept;
-        self.copy_step(name, shape, &results, &assignment.places, memory);
         Ok(())
     }
 
@@ -547,21 +500,15 @@ impl<'c> Program<'_, 'c> {
         buffers: &ComputationBuffers,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
-        let state = &buffers.values[id.index()];
-        let initial = &buffers.values[instruction.operands[0].index()];
-        self.copy_step(&instruction.name, &instruction.shape, initial, state, memory);
         let [condition, body] = &instruction.computations[..] else {
             return Err(LoweringError::bug("while without two computations"));
         };
-        let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("while without buffers"))?;
-        let [condition_buffers, body_buffers] = &nested[..] else {
-            return Err(LoweringError::bug("while without buffers of two computations"));
-        };
-        let exchange = buffers.exchange.get(&id);
-        let alternating = buffers.alternating.get(&id).filter(|leaves| !leaves.is_empty());
-        let holds = |buffers: &ComputationBuffers| {
-            self.computation(condition, buffers, memory)?;
-            let arrays = self.arrays(condition.root(), &buffers.values[condition.root.index()], memory);
+        let WhileMemory { enter: [initial, state], rounds } = WhileMemory::new(instruction, id, buffers)?;
+        let copy = |[from, to]: &Copies| self.copy_step(&instruction.name, &instruction.shape, from, to, memory);
+        copy(&[initial, state]);
+        let holds = |round: &Round<'_>| {
+            self.computation(condition, &round.condition, memory)?;
+            let arrays = self.arrays(condition.root(), &round.condition.values[condition.root.index()], memory);
             let holds = self.load_pred(arrays.first())?;
             Ok::<_, LoweringError>(if self.options.calls.devices.total() > 1 {
                 self.unless_failed(holds, memory)
@@ -569,45 +516,26 @@ impl<'c> Program<'_, 'c> {
                 holds
             })
         };
-        let iteration = |buffers: &ComputationBuffers, pairs: &[(Slice, Slice)]| {
-            self.computation(body, buffers, memory)?;
-            let results = &buffers.values[body.root.index()];
-            let mut kept = results.clone();
-            let mut next = state.clone();
-            for (&number, &slice) in exchange.into_iter().flatten() {
-                kept[number] = exchanged_slice(slice, pairs);
-            }
-            for &number in alternating.into_iter().flatten() {
-                next[number] = results[number];
-            }
-            self.copy_step(&instruction.name, &instruction.shape, results, &kept, memory);
-            self.copy_step(&instruction.name, &instruction.shape, &kept, &next, memory);
+        let iteration = |round: &Round<'_>| {
+            self.computation(body, &round.body, memory)?;
+            round.copies.iter().for_each(copy);
             Ok(())
         };
-        let Some(alternating) = alternating else {
-            return self.builder.while_loop(|_| holds(condition_buffers), |_| iteration(body_buffers, &[]));
+        let [first, second] = &rounds[..] else {
+            return self.builder.while_loop(|_| holds(&rounds[0]), |_| iteration(&rounds[0]));
         };
-        // Two iterations, the second from where the first leaves the state to where that found it.
-        let mut other_state = state.clone();
-        let mut pairs = Vec::with_capacity(alternating.len());
-        for &number in alternating {
-            other_state[number] = body_buffers.values[body.root.index()][number];
-            pairs.push((state[number], other_state[number]));
-        }
-        let other_condition = condition_buffers.exchanged(&pairs);
-        let other_body = body_buffers.exchanged(&pairs);
         let builder = self.builder;
-        let first = holds(condition_buffers)?;
-        builder.while_true(first, |_| {
-            iteration(body_buffers, &[])?;
-            let goes_on = holds(&other_condition)?;
+        let goes_on = holds(first)?;
+        builder.while_true(goes_on, |_| {
+            iteration(first)?;
+            let goes_on = holds(second)?;
             let next =
                 builder.if_else(goes_on, &[builder.integer_type(1)], |_, goes_on| -> Result<Vec<Value<'c>>> {
                     if goes_on {
-                        iteration(&other_body, &pairs)?;
-                        return Ok(vec![holds(condition_buffers)?]);
+                        iteration(second)?;
+                        return Ok(vec![holds(first)?]);
                     }
-                    self.copy_step(&instruction.name, &instruction.shape, &other_state, state, memory);
+                    second.leave.iter().for_each(copy);
                     Ok(vec![builder.constant_integer(builder.integer_type(1), 0)])
                 })?;
             next.first().copied().ok_or_else(|| LoweringError::bug("a branch without its value"))
@@ -673,7 +601,7 @@ fn step_of(computation: &Computation, instruction: &Instruction) -> Result<Profi
 }
 
 /// Whether each of a kernel's arrays shares bytes with another, of which at least one is written.
-fn shared_arrays(inputs: &[(&ArrayShape, Slice)], outputs: &[(&ArrayShape, Slice)]) -> Vec<bool> {
+pub(crate) fn shared_arrays(inputs: &[(&ArrayShape, Slice)], outputs: &[(&ArrayShape, Slice)]) -> Vec<bool> {
     let mut shared = vec![false; inputs.len() + outputs.len()];
     for (number, (_, output)) in outputs.iter().enumerate() {
         let output_place = inputs.len() + number;

@@ -3,23 +3,15 @@
 use std::sync::Once;
 
 use hlo::devices::DeviceCount;
-use hlo::dialect;
-use melior::ir::attribute::{ArrayAttribute, StringAttribute};
-use melior::ir::{Attribute, OperationRef};
 use mlir_ext::builder::Machine;
-use mlir_ext::modules;
 use mlir_ext::pass::{
-    self, Anchor, FailureKind, OptionDefinition, OptionKind, PassDefinition, PassFailure, PassOptions, PassStatistics,
+    self, Anchor, FailureKind, OptionDefinition, OptionKind, PassDefinition, PassFailure, PassOptions,
 };
-use mlir_ext::rewrite::Rewriter;
 
 use crate::error::LoweringError;
 use crate::map_to_cpu::{self, CpuTarget};
 use crate::program::{CallOptions, CustomCallNames, LoopOptions};
-use crate::{gpu, map_to_gpu, mapping, to_affine};
-
-/// Module attribute with a line for each launch of a kernel, in order.
-pub const LAUNCHES: &str = "hlo.launches";
+use crate::{map_to_gpu, to_affine, to_gpu};
 
 const EXCESS_PRECISION: OptionDefinition = OptionDefinition {
     name: "excess-precision",
@@ -118,8 +110,8 @@ pub fn register(custom_calls: CustomCallNames) {
                 anchor: Anchor::Module,
                 options: &[],
                 dialects: &["hlo"],
-                body: Box::new(|root, _, statistics| {
-                    statistics.add("kernels", map_to_gpu::run(root)?);
+                body: Box::new(move |root, _, statistics| {
+                    statistics.add("kernels", map_to_gpu::run(root, custom_calls)?);
                     Ok(())
                 }),
             },
@@ -136,12 +128,13 @@ pub fn register(custom_calls: CustomCallNames) {
             },
             PassDefinition {
                 argument: "hlo-to-gpu",
-                description: "makes GPU kernels of fusions",
+                description: "makes GPU kernels of fusions, and the plan of their launches",
                 anchor: Anchor::Module,
                 options: &[EXCESS_PRECISION],
                 dialects: crate::DIALECTS,
-                body: Box::new(|root, options, statistics| {
-                    to_gpu(root, options.boolean("excess-precision")?, statistics)
+                body: Box::new(move |root, options, statistics| {
+                    let machine = Machine { allow_fma: options.boolean("excess-precision")?, ..Machine::default() };
+                    Ok(to_gpu::run(root, machine, custom_calls, statistics)?)
                 }),
             },
         ]);
@@ -166,27 +159,6 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
 fn bits(options: &PassOptions<'_>, name: &str) -> Result<u32, PassFailure> {
     u32::try_from(options.integer(name)?)
         .map_err(|_| PassFailure::new(FailureKind::Invalid, format!("option `{name}` is too large")))
-}
-
-fn to_gpu(
-    root: OperationRef<'_, '_>,
-    excess_precision: bool,
-    statistics: &mut PassStatistics,
-) -> Result<(), PassFailure> {
-    let rewriter = Rewriter::new(root);
-    let context = rewriter.context();
-    let function = dialect::entry_function(root).map_err(LoweringError::from)?;
-    let block = dialect::single_block(function, 0).map_err(LoweringError::from)?;
-    let entry = dialect::snapshot(block, |_, _| true).map_err(LoweringError::from)?.computation;
-    let mappings = mapping::read(context, function, &entry)?;
-    let (lowered, launches) = gpu::lower_kernels(context, &entry, &mappings, excess_precision)?;
-    statistics.add("kernels", launches.len() as u64);
-    let lines: Vec<Attribute> =
-        launches.iter().map(|launch| StringAttribute::new(context, &launch.to_string()).into()).collect();
-    modules::with_module(root, |module| modules::replace_contents(module, lowered))
-        .ok_or_else(|| PassFailure::bug("the root is no module"))?;
-    rewriter.set_attribute(root, LAUNCHES, ArrayAttribute::new(context, &lines).into());
-    Ok(())
 }
 
 impl From<LoweringError> for PassFailure {

@@ -1,22 +1,25 @@
 //! scatter: for each index vector, a window of the operand combined with a window of the updates.
 //!
 //! Windows that do not lie inside the operand are left out, as a whole. Windows may meet in the same element, so
-//! the loops over windows run in order. The elements of a window are distinct: where its rows are rows of the operand, they
-//! are taken as vectors.
+//! the loops over windows run in order, but for dimensions of the updates along which they cannot meet: these may be divided
+//! among threads. The elements of a window are distinct: where its rows are rows of the operand, they are taken as vectors.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::mapping::WorkMapping;
 use hlo::ops::scatter::ScatterAttributes;
-use indexing::{Expr, IndexingMap, Interval};
+use indexing::{Expr, IndexingMap, Interval, Var, Variable};
+use melior::Context;
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::gpu::over_threads;
 use crate::mapping::scatter_inputs;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map, operand_shape};
 use crate::scalar::RegisterValue;
-use crate::walk::Visitor;
+use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -24,11 +27,11 @@ type Result<T> = std::result::Result<T, LoweringError>;
 pub fn emit_scatter<'c>(
     builder: &OpBuilder<'c>,
     computation: &Computation,
-    instruction: &Instruction,
+    mapping: &WorkMapping<'c>,
     inputs: &[ArrayRef<'c>],
     outputs: &[ArrayRef<'c>],
-    lanes: u32,
 ) -> Result<()> {
+    let instruction = computation.root();
     let count = scatter_inputs(instruction);
     let map = instruction_maps(builder.context(), computation, instruction)
         .result_map(count + 1)
@@ -40,7 +43,9 @@ pub fn emit_scatter<'c>(
     let ScatterAttributes { update_window_dims, inserted_window_dims, input_batching_dims, .. } =
         instruction.attributes()?;
     let is_window = |d: &usize| update_window_dims.contains(&(*d as i64));
-    let (window_dims, scatter_dims): (Vec<usize>, Vec<usize>) = (0..updates.len()).partition(is_window);
+    let is_of_thread = |d: &usize| !matches!(mapping.map.results()[*d].as_variable(), Some(Var::Symbol(_)));
+    let (of_thread, in_loops): (Vec<usize>, Vec<usize>) = (0..updates.len()).partition(is_of_thread);
+    let (window_dims, scatter_dims): (Vec<usize>, Vec<usize>) = in_loops.into_iter().partition(is_window);
     let last = operand_shape(computation, instruction, 0)?.rank() as i64 - 1;
     let has_rows = window_dims.last().is_some_and(|&dimension| dimension + 1 == updates.len())
         && !inserted_window_dims.contains(&last)
@@ -50,14 +55,44 @@ pub fn emit_scatter<'c>(
         Some(&row) if has_rows => row,
         _ => 1,
     };
-    let mut lanes = lanes.max(1);
+    let mut lanes = mapping.inner_lanes.max(1);
     while i64::from(lanes) > row {
         lanes /= 2;
     }
     let scatter = Scatter { instruction, map, updates, scatter_dims, window_dims, count, outputs, lanes };
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     let mut index = vec![emitter.scope.constant(0); scatter.updates.len()];
-    scatter.over_vectors(&mut emitter, 0, &mut index)
+    let Some(threads) = mapping.dimensions.first() else { return scatter.over_vectors(&mut emitter, 0, &mut index) };
+    over_threads(&mut emitter, mapping.bounds(0), threads.tile, &mut |emitter, position| {
+        for &dimension in &of_thread {
+            index[dimension] = substitute(mapping.map.results()[dimension], &[position], &[], &[]);
+        }
+        scatter.over_vectors(emitter, 0, &mut index)
+    })
+}
+
+/// Dimensions of a scatter's updates along which windows cannot meet: the updates at each index are for the elements of the
+/// operand at that index.
+///
+/// # Errors
+/// [`LoweringError::Bug`] for a scatter without a map.
+pub(crate) fn separate_dimensions(
+    context: &Context,
+    computation: &Computation,
+    instruction: &Instruction,
+) -> Result<Vec<usize>> {
+    let map = instruction_maps(context, computation, instruction)
+        .result_map(scatter_inputs(instruction) + 1)
+        .ok_or_else(|| no_map(instruction))?;
+    let dims: Vec<Expr<'_>> = (0..map.dims().len()).map(|number| Expr::dim(context, number)).collect();
+    // A start that fits in one place only is no variable.
+    let runtime = |(number, runtime): (usize, &Variable<'_>)| match runtime.bounds.upper {
+        0 => Expr::constant(context, 0),
+        _ => Expr::symbol(context, number),
+    };
+    let runtimes: Vec<Expr<'_>> = map.runtimes().iter().enumerate().map(runtime).collect();
+    let places: Vec<Expr<'_>> = map.results().iter().map(|&result| substitute(result, &dims, &[], &runtimes)).collect();
+    Ok((0..dims.len()).filter(|&number| places.contains(&dims[number])).collect())
 }
 
 struct Scatter<'s, 'c> {

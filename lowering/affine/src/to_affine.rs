@@ -2,12 +2,13 @@
 
 use hlo::devices::{DeviceCount, communicates};
 use hlo::dialect;
-use hlo::graph::Computation;
+use hlo::graph::{Computation, Instruction};
+use hlo::shape::ProgramShape;
 use melior::ir::OperationRef;
 use mlir_ext::pass::PassStatistics;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, modules, operations};
-use passes::assign_buffers::read_assignment;
+use passes::assign_buffers::{BufferAssignment, read_assignment};
 
 use crate::error::LoweringError;
 use crate::program::{CallOptions, LoopOptions, lower_program};
@@ -27,15 +28,9 @@ pub fn run(
     statistics: &mut PassStatistics,
 ) -> Result<(), LoweringError> {
     let rewriter = Rewriter::new(module);
-    let function = dialect::entry_function(module)?;
-    let (entry, assignment) = read_assignment(function)?;
-    let declared = operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(attributes::r#type);
-    let declared = match declared {
-        Some(signature) => dialect::signature_of(signature)?,
-        None => entry.program_shape(),
-    };
-    let devices = dialect::device_count(module);
-    let together = devices_together(module, &entry);
+    let program = EntryProgram::read(module)?;
+    let together = program.devices_together();
+    let EntryProgram { function, entry, assignment, declared, devices } = program;
     let options = LoopOptions { calls: CallOptions { devices: together, ..options.calls }, ..options };
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let (lowered, steps) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
@@ -54,15 +49,50 @@ pub fn run(
     Ok(())
 }
 
+/// What a module says about its program.
+pub(crate) struct EntryProgram<'c, 'a> {
+    pub function: OperationRef<'c, 'a>,
+    pub entry: Computation,
+    pub assignment: BufferAssignment,
+    /// Shapes as the program declares them.
+    pub declared: ProgramShape,
+    pub devices: DeviceCount,
+}
+
+impl<'c, 'a> EntryProgram<'c, 'a> {
+    /// Reads a module whose buffers are assigned.
+    pub fn read(module: OperationRef<'c, 'a>) -> Result<Self, LoweringError> {
+        let function = dialect::entry_function(module)?;
+        let (entry, assignment) = read_assignment(function)?;
+        let declared = operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(attributes::r#type);
+        let declared = match declared {
+            Some(signature) => dialect::signature_of(signature)?,
+            None => entry.program_shape(),
+        };
+        Ok(EntryProgram { function, entry, assignment, declared, devices: dialect::device_count(module) })
+    }
+
+    /// An instruction that gives other devices other values.
+    pub fn communicating(&self) -> Option<&Instruction> {
+        find_communicating(&self.entry, self.devices)
+    }
+
+    fn devices_together(&self) -> DeviceCount {
+        if self.communicating().is_some() { self.devices } else { DeviceCount::ONE }
+    }
+}
+
 /// The devices that run a program together: those of its header, or one where no instruction depends on another device.
 pub(crate) fn devices_together(module: OperationRef<'_, '_>, entry: &Computation) -> DeviceCount {
     let devices = dialect::device_count(module);
-    if communicate(entry, devices) { devices } else { DeviceCount::ONE }
+    if find_communicating(entry, devices).is_some() { devices } else { DeviceCount::ONE }
 }
 
-/// Whether an instruction of a computation, or of one nested in it, gives other devices other values.
-fn communicate(computation: &Computation, count: DeviceCount) -> bool {
-    computation.instructions.iter().any(|instruction| {
-        communicates(instruction, count) || instruction.computations.iter().any(|nested| communicate(nested, count))
+fn find_communicating(computation: &Computation, count: DeviceCount) -> Option<&Instruction> {
+    computation.instructions.iter().find_map(|instruction| {
+        if communicates(instruction, count) {
+            return Some(instruction);
+        }
+        instruction.computations.iter().find_map(|nested| find_communicating(nested, count))
     })
 }

@@ -23,6 +23,7 @@ pub mod code;
 pub mod code_generation;
 pub mod cpu;
 pub mod debug_info;
+pub mod emulation;
 mod error;
 mod libdevice;
 mod llvm_module;

@@ -4,6 +4,10 @@
 //! not needed here: functions that the hardware has become LLVM intrinsics, others are refused.
 
 use crate::{Error, LlvmModule};
+use inkwell::IntPredicate;
+use inkwell::builder::BuilderError;
+use inkwell::module::Linkage;
+use inkwell::values::{BasicValueEnum, FunctionValue};
 use inkwell::{intrinsics::Intrinsic, types::BasicType};
 
 /// Functions (without the `f` of the single-precision ones) and the intrinsics with the same meaning.
@@ -19,6 +23,24 @@ const INSTRUCTIONS: &[(&str, &str)] = &[
     ("trunc", "llvm.trunc"),
 ];
 
+/// Magnitudes of integers.
+const INTEGER_MAGNITUDES: [&str; 2] = ["__nv_abs", "__nv_llabs"];
+
+/// Gives a function of one integer the magnitude as its result.
+fn define_magnitude(kernels: &LlvmModule, function: FunctionValue<'_>) -> Result<(), BuilderError> {
+    let context = kernels.module.get_context();
+    let builder = context.create_builder();
+    builder.position_at_end(context.append_basic_block(function, "entry"));
+    if let Some(BasicValueEnum::IntValue(value)) = function.get_nth_param(0) {
+        let negated = builder.build_int_neg(value, "")?;
+        let is_negative = builder.build_int_compare(IntPredicate::SLT, value, value.get_type().const_zero(), "")?;
+        let magnitude = builder.build_select(is_negative, negated, value, "")?;
+        builder.build_return(Some(&magnitude))?;
+    }
+    function.set_linkage(Linkage::Internal);
+    Ok(())
+}
+
 /// Replaces device library functions by intrinsics.
 ///
 /// # Errors
@@ -29,6 +51,10 @@ pub(crate) fn bind_instructions(kernels: &LlvmModule) -> Result<(), Error> {
     for function in declared {
         let name = function.get_name().to_string_lossy().into_owned();
         if name.starts_with("llvm.") {
+            continue;
+        }
+        if INTEGER_MAGNITUDES.contains(&name.as_str()) {
+            define_magnitude(kernels, function).map_err(|error| Error::Emit(error.to_string()))?;
             continue;
         }
         let intrinsic = name

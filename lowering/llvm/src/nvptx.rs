@@ -22,6 +22,12 @@ pub const PIPELINE: &str = "hlo-unsigned-divisions,gpu.module(lower-affine,conve
 /// LLVM's passes for kernels: each thread's code is scalar, so the standard pipeline earns its time.
 pub const PASSES: &str = "default<O2>";
 
+/// What code for a GPU of a compute capability is made for: the newest processor that it is no older than, and the oldest
+/// version of PTX that knows that.
+pub fn target_for(capability: (u32, u32)) -> Target {
+    if capability >= (9, 0) { Target::nvptx("sm_90", "+ptx78") } else { Target::nvptx("sm_80", "+ptx70") }
+}
+
 /// What a GPU module became.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ptx {

@@ -8,7 +8,7 @@ use halo::pipeline::Phase;
 use hlo::dialect::PrintOptions;
 use lowering_llvm::Target;
 use mlir_ext::pass_pipeline::Instrumentation;
-use tools::emit::{self, DEFAULT_PTX, EmitOptions, Output, Platform, Stage};
+use tools::emit::{self, CodePlatform, DEFAULT_PTX, EmitOptions, Output, Stage};
 use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
@@ -88,7 +88,7 @@ struct Options {
     verify_diagnostics: bool,
     /// What code is made for.
     #[arg(long, value_enum, default_value_t)]
-    platform: Platform,
+    platform: CodePlatform,
     /// Processor by LLVM's name instead of the host's or sm_90, e.g. x86-64-v3.
     #[arg(long, value_name = "NAME")]
     target_cpu: Option<String>,
@@ -236,13 +236,13 @@ impl Options {
         let compiles = phase > Phase::Input;
         let of_compilation = [
             ("--strict", self.strict),
-            ("--platform=cuda", self.platform == Platform::Cuda),
+            ("--platform=cuda", self.platform == CodePlatform::Cuda),
             ("--compile-from", self.compile_from.is_some()),
         ];
         if let Some((flag, _)) = of_compilation.into_iter().find(|(_, given)| *given && !compiles) {
             return refuse(flag, "a stage of compilation");
         }
-        if self.parallel && (phase < Phase::Mapped || self.platform == Platform::Cuda) {
+        if self.parallel && (phase < Phase::Mapped || self.platform == CodePlatform::Cuda) {
             return refuse("--parallel", "a stage of compilation for the platform cpu from mapped on");
         }
         if self.debug_info && phase < Phase::Llvm {
@@ -277,12 +277,12 @@ impl Options {
     fn target(&self) -> Result<Option<Target>, ToolError> {
         let Some(name) = &self.target_cpu else { return Ok(None) };
         let features = match (self.platform, self.target_features.as_str()) {
-            (Platform::Cuda, "") => DEFAULT_PTX,
+            (CodePlatform::Cuda, "") => DEFAULT_PTX,
             (_, features) => features,
         };
         let target = match self.platform {
-            Platform::Cpu => Target::cpu(Target::host().triple(), name, features),
-            Platform::Cuda => Target::nvptx(name, features),
+            CodePlatform::Cpu => Target::cpu(Target::host().triple(), name, features),
+            CodePlatform::Cuda => Target::nvptx(name, features),
         };
         target.check().map_err(halo::Error::from)?;
         Ok(Some(target))

@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use tools::engine::Engine;
+use tools::engine::{Engine, RunPlatform};
 use tools::error::ToolError;
 use tools::interrupt;
 use tools::outer_boundary::{self, DIFFERS};
@@ -53,6 +53,9 @@ struct Options {
     /// How to run.
     #[arg(long, value_enum, default_value_t)]
     engine: Engine,
+    /// What compiled code runs on.
+    #[arg(long, value_enum, default_value_t)]
+    platform: RunPlatform,
     /// Threads of compiled code (default: all processors).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -132,9 +135,27 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// Options that say nothing on a GPU are mistakes.
+fn check_platform(options: &Options) -> Result<(), ToolError> {
+    let without_effect = [
+        ("--engine=interpreter", options.engine == Engine::Interpreter),
+        ("--profile", options.profile.is_some()),
+        ("--threads", options.threads.is_some()),
+        ("--check-nans", options.check_nans),
+    ];
+    match without_effect.into_iter().find(|(_, given)| *given) {
+        Some((name, _)) if options.platform != RunPlatform::Cpu => {
+            Err(ToolError::Usage(format!("{name} has no effect on this platform")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn work(options: Options) -> Result<u8, ToolError> {
+    check_platform(&options)?;
     let settings = Settings {
         engine: options.engine,
+        platform: options.platform,
         threads: options.threads.map(usize::from),
         warm_up: options.warm_up as usize,
         repeat: options.repeat as usize,
@@ -212,7 +233,9 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     let engine = options.engine.to_possible_value();
     let engine = engine.as_ref().map_or("jit", |value| value.get_name());
     let numbers = [options.repeat, options.warm_up, options.sensitivity].map(|number| number.to_string());
-    command.args(["--batch-worker", "--engine", engine]);
+    let platform = options.platform.to_possible_value();
+    let platform = platform.as_ref().map_or("cpu", |value| value.get_name());
+    command.args(["--batch-worker", "--engine", engine, "--platform", platform]);
     for (name, number) in ["--repeat", "--warm-up", "--sensitivity"].iter().zip(&numbers) {
         command.args([name, number.as_str()]);
     }

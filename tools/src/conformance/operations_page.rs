@@ -14,7 +14,7 @@ use melior::Context;
 
 use super::case::ConformanceCase;
 use super::gaps::Gaps;
-use crate::emit::{self, EmitOptions, Platform, Stage};
+use crate::emit::{self, CodePlatform, EmitOptions, Stage};
 
 /// What the page is made from.
 pub struct Sources<'a> {
@@ -91,7 +91,7 @@ fn representatives(cases: &[Arc<ConformanceCase>]) -> impl Iterator<Item = &Conf
 }
 
 fn lowers_to_ptx(case: &ConformanceCase) -> bool {
-    let options = EmitOptions::new(Stage::Affine, Platform::Cuda, Target::nvptx("sm_90", "+ptx80"));
+    let options = EmitOptions::new(Stage::Affine, CodePlatform::Cuda, Target::nvptx("sm_90", "+ptx80"));
     emit::emit(case.source_text(), &options).is_ok()
 }
 

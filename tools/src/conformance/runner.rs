@@ -4,16 +4,20 @@ use std::sync::Arc;
 
 use evaluator::Environment;
 use exec::runtime::feeds::FeedArray;
+use halo::Platform;
+use halo::pipeline::{self, CompilePipeline};
 use hlo::dialect;
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use lowering_affine::error::LoweringError;
+use lowering_llvm::{Target, nvptx, ptxas};
 
 use super::case::{ConformanceCase, LoadedCase};
 use super::difference::difference;
 use super::joined::{join, member_of};
 use super::report::CaseOutcome;
 use super::tolerance;
+use crate::emit::{DEFAULT_GPU, DEFAULT_PTX};
 
 /// Cases that are compiled as one program.
 const JOINED: usize = 48;
@@ -80,12 +84,51 @@ fn evaluate_one(case: &ConformanceCase) -> Result<CaseOutcome, String> {
 
 /// Compiles and runs the cases, many for the same devices in one program.
 pub fn execute(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
-    let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
-    let of_same_devices = cases.chunk_by(|case, next| case.devices == next.devices);
-    of_same_devices.flat_map(|cases| cases.chunks(size)).flat_map(execute_together).collect()
+    execute_on(cases, Platform::Cpu)
 }
 
-fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
+/// Compiles the cases for a GPU that the host plays, and runs them on it.
+pub fn emulate(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
+    execute_on(cases, Platform::CudaEmulator)
+}
+
+/// Compiles the cases to PTX, which NVIDIA's assembler takes where it is installed.
+pub fn assemble(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
+    cases.chunks(JOINED).flat_map(assemble_together).collect()
+}
+
+fn assemble_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
+    let loaded: Result<Vec<LoadedCase>, String> = cases.iter().map(|case| case.load()).collect();
+    let assembled = loaded.and_then(|loaded| {
+        let joined = join(loaded.iter().map(|case| &case.module));
+        ptx_of(&joined).map_err(|error| error.to_string()).and_then(|ptx| {
+            let assembled = ptxas::assemble(&ptx, DEFAULT_GPU).map_err(|error| error.to_string())?;
+            // Without the assembler it is still known that the kernels call nothing that a GPU lacks.
+            Ok(assembled.map_or((), drop))
+        })
+    });
+    match assembled {
+        Ok(()) => vec![CaseOutcome::Agrees; cases.len()],
+        Err(message) if cases.len() == 1 => vec![CaseOutcome::Fails(message)],
+        Err(_) => cases.chunks(1).flat_map(assemble_together).collect(),
+    }
+}
+
+/// The kernels of a program.
+fn ptx_of(module: &Module) -> Result<String, halo::Error> {
+    let context = dialect::context();
+    let program = pipeline::import(&context, module)?;
+    pipeline::run(&program, &CompilePipeline::cuda(&halo::CompileOptions::default()).text(), false)?;
+    Ok(nvptx::generate(&program, &Target::nvptx(DEFAULT_GPU, DEFAULT_PTX), false)?.text)
+}
+
+fn execute_on(cases: &[Arc<ConformanceCase>], platform: Platform) -> Vec<CaseOutcome> {
+    let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
+    let of_same_devices = cases.chunk_by(|case, next| case.devices == next.devices);
+    of_same_devices.flat_map(|cases| cases.chunks(size)).flat_map(|cases| execute_together(cases, platform)).collect()
+}
+
+fn execute_together(cases: &[Arc<ConformanceCase>], platform: Platform) -> Vec<CaseOutcome> {
     let mut outcomes: Vec<Option<CaseOutcome>> = vec![None; cases.len()];
     let mut loaded: Vec<(usize, LoadedCase)> = Vec::new();
     for (number, case) in cases.iter().enumerate() {
@@ -100,7 +143,7 @@ fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
         let of_device = |device: usize| loaded.iter().flat_map(|(_, case)| &case.inputs[device]).cloned().collect();
         let inputs: Vec<Vec<Literal>> = (0..devices).map(of_device).collect();
         let fed = loaded.iter().flat_map(|(_, case)| &case.fed);
-        let (outcome, at_fault) = match compile_and_run(&joined, &inputs, fed) {
+        let (outcome, at_fault) = match compile_and_run(&joined, &inputs, fed, platform) {
             Ok((results, written)) => {
                 for (place, (number, case)) in loaded.iter().enumerate() {
                     let mut found: Vec<ArrayLiteral> =
@@ -123,7 +166,7 @@ fn execute_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
             None if loaded.len() == 1 => outcomes[loaded.remove(0).0] = Some(outcome),
             None => {
                 for (number, _) in loaded.drain(..) {
-                    outcomes[number] = execute_together(&cases[number..=number]).pop();
+                    outcomes[number] = execute_together(&cases[number..=number], platform).pop();
                 }
             }
         }
@@ -140,6 +183,7 @@ fn compile_and_run<'f>(
     module: &Module,
     inputs: &[Vec<Literal>],
     fed: impl Iterator<Item = &'f Vec<ArrayLiteral>>,
+    platform: Platform,
 ) -> Result<Ran, (CaseOutcome, Option<usize>)> {
     let failed = |error: halo::Error| {
         let member = match &error {
@@ -149,7 +193,7 @@ fn compile_and_run<'f>(
         let text = error.to_string();
         (if error.is_unsupported() { CaseOutcome::Unsupported(text) } else { CaseOutcome::Fails(text) }, member)
     };
-    let options = halo::ClientOptions { threads: 1, devices: inputs.len(), ..halo::ClientOptions::default() };
+    let options = halo::ClientOptions { platform, threads: 1, devices: inputs.len(), ..halo::ClientOptions::default() };
     let executable = halo::Client::with_options(options)
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
         .map_err(failed)?;

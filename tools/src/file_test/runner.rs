@@ -12,7 +12,7 @@ use super::case::{Case, ExpectedError, TestLine, read_cases};
 use super::expectation;
 use super::patterns::check_output;
 use super::run_line::ExpectedRun;
-use crate::emit::{self, EmitOptions, Output, Platform, Stage};
+use crate::emit::{self, CodePlatform, EmitOptions, Output, Stage};
 use crate::engine::{Engine, LoadOptions, LoadedProgram};
 use crate::error::ToolError;
 use crate::indexing_report::{self, Direction, ReportOptions};
@@ -128,7 +128,9 @@ impl CommandResult {
 fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let arguments: Vec<&str> = test.arguments.iter().map(String::as_str).collect();
     let emitted = |passes: &str, stage: Output| {
-        emit_text(source_text, passes, stage, Platform::Cpu).map(CommandResult::text).map_err(|error| error.render())
+        emit_text(source_text, passes, stage, CodePlatform::Cpu)
+            .map(CommandResult::text)
+            .map_err(|error| error.render())
     };
     // MLIR must read back; that alone checks something.
     let emitted_mlir = |stage: Output| {
@@ -263,7 +265,7 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
 
 /// The PTX; assembled too where `ptxas` is installed.
 fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
-    match emit_text(source_text, "", Stage::Ptx, Platform::Cuda) {
+    match emit_text(source_text, "", Stage::Ptx, CodePlatform::Cuda) {
         Ok(text) => {
             let assembled = ptxas::assemble(&text, GPU).map_err(|error| error.to_string())?;
             let skipped = assembled.is_none().then(|| "ptxas is not installed".to_string());
@@ -281,11 +283,11 @@ fn emit_text(
     source_text: &SourceText,
     passes: &str,
     stage: impl Into<Output>,
-    platform: Platform,
+    platform: CodePlatform,
 ) -> Result<String, ToolError> {
     let target = match platform {
-        Platform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
-        Platform::Cuda => Target::nvptx(GPU, "+ptx80"),
+        CodePlatform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
+        CodePlatform::Cuda => Target::nvptx(GPU, "+ptx80"),
     };
     let options = EmitOptions { passes: passes.to_string(), ..EmitOptions::new(stage, platform, target) };
     let bytes = emit::emit(source_text, &options)?;

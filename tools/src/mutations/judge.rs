@@ -23,7 +23,7 @@ use lowering_llvm::Target;
 
 use super::MutantStage;
 use crate::compare::{self, Tolerance};
-use crate::emit::{self, EmitOptions, Output, Platform};
+use crate::emit::{self, CodePlatform, EmitOptions, Output};
 use crate::fill::{self, FillRange};
 use crate::module_file::SourceText;
 use crate::value_text;
@@ -65,7 +65,7 @@ pub(super) fn judge_mlir(seed: u64, text: &str, client: &Client) -> Result<Mutan
         Err(error) if error.is_bug() => return Err(error.render()),
         Err(error) => drop(error.render()),
     }
-    let options = EmitOptions::new(Output::Phase(Phase::Llvm), Platform::Cpu, Target::host());
+    let options = EmitOptions::new(Output::Phase(Phase::Llvm), CodePlatform::Cpu, Target::host());
     match emit::emit(&source, &options) {
         Err(error) if error.is_bug() => Err(error.render()),
         Ok(_) | Err(_) => Ok(MutantStage::Invalid),

@@ -19,7 +19,7 @@ pub use report::{EngineComparison, RunReport, median};
 
 use crate::check_nans;
 use crate::compare::{ArrayComparison, Tolerance, compare_arrays};
-use crate::engine::{Engine, LoadOptions, LoadedProgram};
+use crate::engine::{Engine, LoadOptions, LoadedProgram, RunPlatform};
 use crate::error::ToolError;
 use crate::first_difference::{self, Engines, Tolerances, first_difference};
 use crate::model_spec::ModelSpec;
@@ -51,6 +51,8 @@ impl Place {
 pub struct Settings {
     /// Compiled or evaluated.
     pub engine: Engine,
+    /// What compiled code runs on.
+    pub platform: RunPlatform,
     /// Threads of compiled code; all processors when absent.
     pub threads: Option<usize>,
     /// Executions before those that are timed.
@@ -82,6 +84,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
     let spec = case.spec.as_deref().map(ModelSpec::read).transpose()?;
     let spinner = progress::spinner(format!("compiling {}", case.module.display()));
     let options = LoadOptions {
+        platform: settings.platform,
         threads: settings.threads,
         fill_elided: settings.fill_elided,
         stub_custom_calls: settings.stub_custom_calls,

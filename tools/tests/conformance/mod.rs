@@ -12,12 +12,18 @@ use tools::conformance::case::{ConformanceCase, read_family};
 use tools::conformance::gaps::Gaps;
 use tools::conformance::operations_page::{self, Sources};
 use tools::conformance::report::{CaseOutcome, ConformanceReport};
-use tools::conformance::{evaluate, execute, parse, verify};
+use tools::conformance::{assemble, emulate, evaluate, execute, parse, verify};
 
 /// What is done with the cases, by the name in tests and counts.
 type Run = fn(&[Arc<ConformanceCase>]) -> Vec<CaseOutcome>;
 const ENGINES: [(&str, Run); 4] =
     [("parsed", parse), ("verified", verify), ("evaluated", evaluate), ("compiled", execute)];
+
+/// What is done with a sample of the cases, for GPUs: they are played by the host, and their code goes through the assembler.
+const GPU_ENGINES: [(&str, Run); 2] = [("emulated", emulate), ("assembled", assemble)];
+
+/// Cases of each operation and element type in the sample, unless `HALO_ALL_GPU_CASES` asks for all.
+const GPU_CASES: usize = 2;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -39,11 +45,29 @@ pub fn trials(report: &Arc<Mutex<ConformanceReport>>, bless: bool) -> Vec<Trial>
                 let name = format!("conformance/{family}/{op} {engine}");
                 trials.push(Trial::test(name, move || run_cases(engine, run, &cases, &gaps, &report)));
             }
+            let sample = gpu_cases(&cases);
+            for (engine, run) in GPU_ENGINES.into_iter().filter(|_| !sample.is_empty()) {
+                let (cases, gaps, report) = (sample.clone(), Arc::clone(&gaps), Arc::clone(report));
+                let name = format!("conformance/{family}/{op} {engine}");
+                trials.push(Trial::test(name, move || run_cases(engine, run, &cases, &gaps, &report)));
+            }
             all.entry(op).or_default().extend(cases);
         }
     }
     trials.push(Trial::test("operations page", move || operations_page(&all, &gaps, bless)));
     trials
+}
+
+/// The cases of an operation that are compiled for a GPU: those for one device, a sample of each element type.
+fn gpu_cases(cases: &[Arc<ConformanceCase>]) -> Vec<Arc<ConformanceCase>> {
+    let is_sampled = std::env::var_os("HALO_ALL_GPU_CASES").is_none();
+    let mut taken: BTreeMap<ElementType, usize> = BTreeMap::new();
+    let mut take = |case: &&Arc<ConformanceCase>| {
+        let taken = taken.entry(case.element_type).or_default();
+        *taken += 1;
+        case.devices.total() == 1 && (!is_sampled || *taken <= GPU_CASES)
+    };
+    cases.iter().filter(|case| take(case)).cloned().collect()
 }
 
 /// The files of a folder, by name.

@@ -9,7 +9,7 @@ use std::process::Command;
 use libtest_mimic::{Failed, Trial};
 use lowering_llvm::Target;
 use mlir_ext::pass::{self, Anchor, PassDefinition};
-use tools::emit::{self, EmitOptions, Output, Platform, Stage};
+use tools::emit::{self, CodePlatform, EmitOptions, Output, Stage};
 use tools::module_file::SourceText;
 use tools::outer_boundary;
 
@@ -70,7 +70,7 @@ fn check(path: &Path) -> Result<(), String> {
 }
 
 fn check_program(text: &SourceText, folder: &Path) -> Result<(), String> {
-    let mut options = EmitOptions::new(Stage::Obj, Platform::Cpu, Target::host());
+    let mut options = EmitOptions::new(Stage::Obj, CodePlatform::Cpu, Target::host());
     options.target = None;
     options.trace.dump = Some(folder.to_path_buf());
     let expected = match emit::emit(text, &options) {
@@ -127,7 +127,7 @@ fn a_panic_is_a_bug() -> Result<(), String> {
         body: Box::new(|_, _, _| panic!("no way on")),
     }]);
     let text = SourceText { path: "m.hlo".into(), text: "HloModule m\nENTRY e { ROOT a = f32[] parameter(0) }".into() };
-    let mut options = EmitOptions::new(Stage::Hlo, Platform::Cpu, Target::host());
+    let mut options = EmitOptions::new(Stage::Hlo, CodePlatform::Cpu, Target::host());
     options.output = Output::Program;
     options.passes = "test-panic".into();
     match emit::emit(&text, &options) {
@@ -155,7 +155,7 @@ fn lines_are_in_code() -> Result<(), String> {
         let options = EmitOptions { debug_info, ..EmitOptions::new(stage, platform, target) };
         emit::emit(text, &options).map_err(|error| error.render())
     };
-    let cpu = |stage, debug_info| emit(&text, stage, Platform::Cpu, Target::host(), debug_info);
+    let cpu = |stage, debug_info| emit(&text, stage, CodePlatform::Cpu, Target::host(), debug_info);
     let ir = String::from_utf8_lossy(&cpu(Stage::Llvm, true)?).into_owned();
     let is_there = |text: &str, part: &str| text.contains(part).then_some(()).ok_or(format!("no `{part}` in\n{text}"));
     is_there(&ir, "!DIFile(filename: \"program.hlo\", directory: \"folder\")")?;
@@ -173,7 +173,7 @@ fn lines_are_in_code() -> Result<(), String> {
     let ptx = emit(
         &SourceText { text: elementwise.into(), ..text.clone() },
         Stage::Ptx,
-        Platform::Cuda,
+        CodePlatform::Cuda,
         Target::nvptx("sm_90", "+ptx80"),
         true,
     )?;

@@ -17,6 +17,7 @@ mod random;
 mod sort;
 
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::launch_plan::{HostArgument, HostCall};
 use hlo::op_kind::OpKind;
 use hlo::ops::top_k::TopKAttributes;
 use hlo::ops::typed_attributes::OperationAttributes;
@@ -129,6 +130,38 @@ fn array_operands<'a>(computation: &'a Computation, instruction: &Instruction) -
 /// Element type, rank and dimensions of an array.
 fn shape_words(shape: &ArrayShape) -> impl Iterator<Item = i64> + '_ {
     [shape.element_type.primitive_type(), shape.rank() as i64].into_iter().chain(shape.dimensions.iter().copied())
+}
+
+/// The call of an instruction as a step of a launch plan.
+///
+/// # Errors
+/// [`LoweringError::Bug`] for instructions that call nothing, or a function with a comparator.
+pub(crate) fn host_call(
+    computation: &Computation,
+    buffers: &ComputationBuffers,
+    id: InstructionId,
+    options: CallOptions,
+) -> Result<HostCall> {
+    let instruction = computation.get(id);
+    let call = call_of(computation, instruction, options).map_err(LoweringError::Bug)?;
+    let call = call.ok_or_else(|| LoweringError::bug(format!("`{}` calls nothing", instruction.name)))?;
+    let argument = |argument: &Argument| {
+        Ok(match argument {
+            Argument::Operand(number) => HostArgument::Operand(*number),
+            Argument::Result(number) => HostArgument::Result(*number),
+            Argument::Operands => HostArgument::Operands,
+            Argument::Results => HostArgument::Results,
+            Argument::Nothing => HostArgument::Nothing,
+            Argument::Text(text) => HostArgument::Text(text.clone()),
+            Argument::Comparator => {
+                return Err(LoweringError::bug(format!("`{}` needs its comparator on the host", instruction.name)));
+            }
+        })
+    };
+    let arguments = call.arguments.iter().map(argument).collect::<Result<_>>()?;
+    let [operands, results] =
+        kernel_slices(computation, buffers, id).map(|arrays| arrays.into_iter().map(|(_, slice)| slice).collect());
+    Ok(HostCall { symbol: call.symbol.to_string(), descriptor: call.descriptor, arguments, operands, results })
 }
 
 impl<'c> Program<'_, 'c> {

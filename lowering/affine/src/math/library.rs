@@ -71,6 +71,9 @@ impl<'c> Math<'_, 'c> {
     }
 
     fn call_c(self, name: &str, operands: &[Value<'c>]) -> Value<'c> {
+        if self.target.vector_library_bits == 0 {
+            return self.own_double(name, operands);
+        }
         self.call_external(name, operands)
     }
 

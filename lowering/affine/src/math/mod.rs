@@ -2,7 +2,7 @@
 //!
 //! `f32` has code of its own: at most 2.3 units in the last place off, right at every special value, and three to
 //! twenty times faster than calling a library for each element. `f64`, and the rarer `f32` functions by way of `f64`, call
-//! libmvec, glibc's vector library. Without it (on GPUs, for one) `f32` needs no library at all, and `f64` calls the scalar libm.
+//! libmvec, glibc's vector library. Without it (on GPUs, for one) no library is needed at all: `f64` has code of its own, too.
 //!
 //! Functions the size of `exp` are emitted in place, larger ones once per module and vector width as a private function.
 //! Operands are scalars or one-dimensional vectors, of `f32` or `f64`; narrower floats are extended by the caller.
@@ -10,6 +10,7 @@
 //! Specials follow C99, annex F, and IEEE 754: signs of zero are kept, NaN operands give NaN.
 
 mod algebraic;
+mod double;
 mod error_function;
 mod exponential;
 mod inverse;

@@ -25,14 +25,14 @@ impl<'c> Math<'_, 'c> {
     }
 
     /// Sign, NaN and the cases where an operand decides alone.
-    fn pow_specials(self, x: Value<'c>, y: Value<'c>, magnitude: Value<'c>) -> Value<'c> {
+    pub(super) fn pow_specials(self, x: Value<'c>, y: Value<'c>, magnitude: Value<'c>) -> Value<'c> {
         let builder = self.builder;
         // y is an integer if rounding leaves it; an odd one if half of it then is none. Infinities count as even.
         let is_integer = builder.cmpf(CmpfPredicate::Oeq, builder.floor(y), y);
         let half = builder.mulf(y, self.constant(y, 0.5));
         let is_half_integer = builder.cmpf(CmpfPredicate::Oeq, builder.floor(half), half);
         let is_even = builder.andi(is_integer, is_half_integer);
-        let bits = self.bits(x);
+        let bits = if self.is_double(x) { builder.bitcast(x, builder.integer_type(64)) } else { self.bits(x) };
         let is_sign_set = builder.cmpi(CmpiPredicate::Slt, bits, builder.integer_like(bits, 0));
         let keeps_sign = builder.select(is_even, self.false_like(is_even), is_integer);
         let is_negative = builder.andi(keeps_sign, is_sign_set);

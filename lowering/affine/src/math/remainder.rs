@@ -34,8 +34,11 @@ impl<'c> Math<'_, 'c> {
         result.map_or(fast, |results| results[0])
     }
 
-    /// The remainder by the library, one lane at a time.
+    /// The remainder by the library, one lane at a time, or by code of our own; that of two `f32` is one, too.
     pub(super) fn exact_remainder(self, x: Value<'c>, y: Value<'c>) -> Value<'c> {
+        if self.target.vector_library_bits == 0 {
+            return self.library_in_double("fmod", &[x, y]);
+        }
         self.builder.value("arith.remf", &[x, y], x.r#type(), &[])
     }
 

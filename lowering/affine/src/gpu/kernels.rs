@@ -1,0 +1,186 @@
+//! Kernels: the loops of fusions as functions of the GPU's module, with a launch for each use.
+
+use hlo::graph::{Computation, InstructionId};
+use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
+use hlo::mapping::{WorkKind, WorkMapping};
+use hlo::op_kind::OpKind;
+use hlo::shape::ArrayShape;
+use indexing::{Expr, Interval};
+use melior::ir::Type;
+use melior::ir::attribute::{Attribute, TypeAttribute};
+use melior::ir::r#type::FunctionType;
+use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::control::AffineConditions;
+use passes::assign_buffers::{ComputationBuffers, Slice};
+
+use super::{GpuProgram, PLATFORM, Result};
+use crate::elemental::{Elemental, instruction_location};
+use crate::error::LoweringError;
+use crate::kernel::emit_fusion;
+use crate::mapping;
+use crate::memory::{ArrayRef, MAX_ARGUMENTS, array_type};
+use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
+use crate::scatter::emit_scatter;
+use crate::scope::Binding;
+
+/// What a kernel works on: arrays with their places, those that it reads and those that it writes.
+pub(super) struct KernelArrays<'k> {
+    pub inputs: Vec<(&'k ArrayShape, Slice)>,
+    pub outputs: Vec<(&'k ArrayShape, Slice)>,
+}
+
+impl KernelArrays<'_> {
+    fn all(&self) -> impl Iterator<Item = &(&ArrayShape, Slice)> {
+        self.inputs.iter().chain(&self.outputs)
+    }
+}
+
+impl<'c> GpuProgram<'_, 'c> {
+    /// The launches of an instruction's kernels.
+    pub(super) fn kernels(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        id: InstructionId,
+    ) -> Result<Vec<PlanStep>> {
+        let instruction = computation.get(id);
+        let [inputs, outputs] = kernel_slices(computation, buffers, id);
+        let arrays = KernelArrays { inputs, outputs };
+        let mappings = mapping::of(&self.mappings, instruction)?;
+        let body = kernel_body(computation, instruction);
+        let body = &*body;
+        let structure = self.number_of(structure(body));
+        let mut steps = Vec::with_capacity(mappings.len());
+        for mapping in mappings {
+            let WorkMapping { map, dimensions, .. } = mapping;
+            let key = format!("{structure} {map} {dimensions:?}");
+            let kernel =
+                self.kernel(
+                    computation,
+                    id,
+                    &arrays,
+                    (&key, &[]),
+                    &|builder, inputs, outputs, _| match instruction.kind {
+                        OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
+                        _ => emit_fusion(builder, body, mapping, inputs, outputs, None),
+                    },
+                )?;
+            let (blocks, threads) = grid(mapping);
+            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
+            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
+        }
+        Ok(steps)
+    }
+
+    /// The name of the kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
+    /// and arrays that share memory in the same way does.
+    pub(super) fn kernel(
+        &self,
+        computation: &Computation,
+        id: InstructionId,
+        arrays: &KernelArrays<'_>,
+        (key, numbers): (&str, &[Type<'c>]),
+        emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &[Value<'c>]) -> Result<()>,
+    ) -> Result<String> {
+        let instruction = computation.get(id);
+        let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
+        let key = format!("{key} {shared:?}");
+        if let Some(name) = self.kernels.borrow().get(&key) {
+            return Ok(name.clone());
+        }
+        let shapes: Vec<&ArrayShape> = arrays.all().map(|(shape, _)| *shape).collect();
+        if shapes.len() > MAX_ARGUMENTS {
+            return Err(LoweringError::Unsupported {
+                op: instruction.kind,
+                platform: PLATFORM,
+                what: format!("a kernel of {} arrays, more than {MAX_ARGUMENTS}", shapes.len()),
+                instruction: instruction.name.clone(),
+            });
+        }
+        let builder = self.builder;
+        let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
+        types.extend(numbers);
+        let outer = builder.set_location(instruction_location(builder.context(), instruction));
+        let (region, _) = builder.function_region(&types, |builder, function| {
+            let parameters = function.parameters();
+            let all: Vec<ArrayRef<'c>> =
+                parameters.iter().zip(&shapes).map(|(&memref, shape)| ArrayRef::new(memref, shape)).collect();
+            let (inputs, outputs) = all.split_at(arrays.inputs.len());
+            emit(builder, inputs, outputs, &parameters[shapes.len()..])?;
+            builder.effect("gpu.return", &[], &[]);
+            Ok::<_, LoweringError>(())
+        })?;
+        let name = self.kernel_symbol(instruction);
+        let mut attributes: Vec<&str> = Vec::with_capacity(types.len());
+        attributes.extend(shared.iter().enumerate().map(|(number, &is_shared)| match is_shared {
+            true => "{}",
+            false if number < arrays.inputs.len() => "{llvm.noalias, llvm.readonly}",
+            false => "{llvm.noalias}",
+        }));
+        attributes.resize(types.len(), "{}");
+        let attributes = format!("[{}]", attributes.join(", "));
+        let attributes = Attribute::parse(builder.context(), &attributes)
+            .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
+        let r#type = FunctionType::new(builder.context(), &types, &[]);
+        builder.operation(
+            "gpu.func",
+            &[],
+            &[],
+            &[
+                ("sym_name", builder.string_attribute(&name)),
+                ("function_type", TypeAttribute::new(r#type.into()).into()),
+                ("arg_attrs", attributes),
+                ("gpu.kernel", Attribute::unit(builder.context())),
+            ],
+            vec![region],
+        );
+        builder.set_location(outer);
+        self.kernels.borrow_mut().insert(key, name.clone());
+        Ok(name)
+    }
+}
+
+/// Blocks and threads of a block that a mapping asks for: one thread where the work cannot be divided.
+pub(super) fn grid(mapping: &WorkMapping<'_>) -> (u64, u32) {
+    match mapping.dimensions.first() {
+        Some(first) if first.kind == WorkKind::Threads => {
+            (blocks(mapping.iterations(), first.tile) as u64, first.tile as u32)
+        }
+        _ => (1, 1),
+    }
+}
+
+/// Blocks that have a thread for each of some positions.
+fn blocks(positions: i64, threads: i64) -> i64 {
+    positions / threads + i64::from(positions % threads != 0)
+}
+
+/// The positions within bounds, one a thread: the last block may have threads without any.
+pub(crate) fn over_threads<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    bounds: Interval,
+    threads: i64,
+    body: &mut dyn FnMut(&mut Elemental<'a, 'c>, Expr<'c>) -> Result<()>,
+) -> Result<()> {
+    let builder = emitter.builder;
+    let positions = bounds.upper - bounds.lower + 1;
+    let blocks = blocks(positions, threads);
+    let (block, thread) = (id(builder, "gpu.block_id", blocks)?, id(builder, "gpu.thread_id", threads)?);
+    let block = emitter.scope.add_variable(Interval::of_size(blocks), Binding::Symbol(block));
+    let thread = emitter.scope.add_variable(Interval::of_size(threads), Binding::Symbol(thread));
+    let number = emitter.scope.emit(builder, block * threads + thread)?;
+    let bounded = emitter.scope.add_variable(Interval::of_size(blocks * threads), Binding::Symbol(number));
+    let has_one = emitter.scope.affine_bounds(&[-bounded + (positions - 1)])?;
+    let has_one = AffineConditions { values: has_one, equalities: vec![false] };
+    builder.affine_if_then(&has_one, |_| {
+        let number = emitter.scope.add_variable(Interval::of_size(positions), Binding::Symbol(number));
+        body(emitter, number + bounds.lower)
+    })
+}
+
+/// The number of a block in the grid, or of a thread in its block.
+fn id<'c>(builder: &OpBuilder<'c>, name: &str, bound: i64) -> Result<Value<'c>> {
+    let x = Attribute::parse(builder.context(), "#gpu<dim x>").ok_or_else(|| LoweringError::bug("#gpu<dim x>"))?;
+    let bound = builder.integer_attribute(builder.index_type, bound);
+    Ok(builder.value(name, &[], builder.index_type, &[("dimension", x), ("upper_bound", bound)]))
+}

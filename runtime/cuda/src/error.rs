@@ -1,0 +1,71 @@
+//! The errors of this crate.
+
+use thiserror::Error;
+
+/// Why a launch plan could not be loaded or run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// Kernels that cannot be loaded.
+    #[error(transparent)]
+    Load(#[from] exec::Error),
+    /// A plan that does not fit its program.
+    #[error("the launch plan is malformed: {0}")]
+    Plan(String),
+    /// The machine has no driver for NVIDIA GPUs.
+    #[error("no driver for NVIDIA GPUs: {0}")]
+    NoDriver(String),
+    /// The machine has no such GPU.
+    #[error("there is no GPU {number}: the driver has {count}")]
+    NoDevice {
+        /// Number of the GPU, from 0.
+        number: u32,
+        /// GPUs that there are.
+        count: u32,
+    },
+    /// The GPU has no memory left.
+    #[error("the GPU has too little memory")]
+    OutOfMemory,
+    /// A call of the driver failed.
+    #[error("{function} failed: {reason}")]
+    Driver {
+        /// The function.
+        function: &'static str,
+        /// What the driver says.
+        reason: String,
+    },
+    /// The driver refused the kernels.
+    #[error("{reason}\n{log}")]
+    Refused {
+        /// Why.
+        reason: String,
+        /// What its compiler says.
+        log: String,
+    },
+    /// A function of the host that nobody knows.
+    #[error("the host has no function `{0}`")]
+    NoFunction(String),
+    /// A kernel did what it must not.
+    #[error("kernel `{kernel}`: {fault}")]
+    Kernel {
+        /// The kernel.
+        kernel: String,
+        /// What it did.
+        fault: String,
+    },
+}
+
+impl Error {
+    /// Whether this is a mistake of the compiler, not of the program or of the machine.
+    pub fn is_bug(&self) -> bool {
+        match self {
+            Error::Load(exec::Error::OutOfMemory { .. })
+            | Error::NoDriver(_)
+            | Error::NoDevice { .. }
+            | Error::OutOfMemory
+            | Error::Driver { .. } => false,
+            Error::Load(_) | Error::Plan(_) | Error::NoFunction(_) | Error::Kernel { .. } | Error::Refused { .. } => {
+                true
+            }
+        }
+    }
+}

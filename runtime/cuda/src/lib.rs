@@ -1,0 +1,18 @@
+//! Running launch plans: on an NVIDIA GPU, and emulated on the host. Nothing of MLIR or LLVM, and no toolkit of NVIDIA's.
+//!
+//! ```text
+//!  LaunchPlan ──execution──> Device ─┬─ emulator: kernels as code of the host, threads one after another, with checks
+//!                                    └─ gpu: kernels as PTX, by the driver that the machine has
+//! ```
+
+mod driver;
+pub mod emulator;
+mod error;
+pub mod execution;
+pub mod gpu;
+mod host_call;
+
+pub use emulator::Emulator;
+pub use error::Error;
+pub use execution::{Device, PlanMemory};
+pub use gpu::{BufferSizes, Gpu, GpuProgram};
