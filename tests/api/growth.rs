@@ -21,7 +21,7 @@ fn compiled(text: &str) -> Executable {
 
 fn refused(text: &str) -> String {
     let start = Instant::now();
-    let error = CLIENT.compile(text, &CompileOptions::default()).err().expect("an error");
+    let error = CLIENT.compile(text, &CompileOptions::default()).expect_err("the program grows");
     assert!(!error.is_bug() && start.elapsed() < LIMIT, "{error} in {:?}", start.elapsed());
     error.to_string()
 }

@@ -61,7 +61,7 @@ impl ErrorMessage {
         // The drawing walks the whole text that it gets: the lines of the places are enough.
         let bounds = self.labels.iter().map(|(at, _)| SourceLines::new(text).lines_around(at.span.clone()));
         if let Some(shown) = bounds.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) {
-            let first_line = 1 + memchr::memchr_iter(b'\n', text[..shown.start].as_bytes()).count();
+            let first_line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..shown.start]).count();
             let annotations = self.labels.iter().enumerate().map(|(number, (at, label))| {
                 let kind = if number == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
                 let span = SourceLines::new(text).location(at.span.clone()).span;

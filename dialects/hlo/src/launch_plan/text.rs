@@ -106,19 +106,16 @@ pub(super) fn read_steps(text: &str) -> Result<Vec<PlanStep>> {
     let (steps, end) = steps(&mut lines, DEPTH_LIMIT)?;
     match end {
         None => Ok(steps),
-        Some((number, _)) => Err(format!("line {}: a brace that nothing opened", number + 1)),
+        Some(number) => Err(format!("line {}: a brace that nothing opened", number + 1)),
     }
 }
 
-/// Steps up to a line that is none, which is returned.
-fn steps<'t>(
-    lines: &mut dyn Iterator<Item = (usize, &'t str)>,
-    depth: usize,
-) -> Result<(Vec<PlanStep>, Option<(usize, &'t str)>)> {
+/// Steps up to a closing brace, whose line is returned too, counted from 0.
+fn steps(lines: &mut dyn Iterator<Item = (usize, &str)>, depth: usize) -> Result<(Vec<PlanStep>, Option<usize>)> {
     let mut steps = Vec::new();
     while let Some((number, line)) = lines.next() {
         if line == "}" {
-            return Ok((steps, Some((number, line))));
+            return Ok((steps, Some(number)));
         }
         let located = |message: String| format!("line {}: {message}", number + 1);
         let nested = depth.checked_sub(1).ok_or_else(|| located("steps nested too deeply".into()))?;

@@ -351,7 +351,7 @@ impl MatMul {
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         // Rows of whole pages apart compete for the same places in the cache.
         let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
-        let compete = row_bytes % PAGE == 0 && self.tile_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
+        let compete = row_bytes.is_multiple_of(PAGE) && self.tile_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
         if self.k.a == 1 && (self.operand_types[0] != self.element_type || compete) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);

@@ -184,8 +184,8 @@ impl<'b, 'c> Real<'b, 'c> {
         let is_negative = self.below(0.0);
         let zero = word(0);
         let quadrant = builder.select(is_negative, builder.subi(zero, quadrant), quadrant);
-        let nan = self - self;
-        let rest = rest.but_if(is_negative, -rest) + nan;
+        // Of an infinity nothing is left but a NaN.
+        let rest = rest.but_if(is_negative, -rest) + self * 0.0;
         [quadrant, rest.value, rest_low.but_if(is_negative, -rest_low).value]
     }
 
