@@ -1,5 +1,7 @@
 //! One row at a time: reading it, sorting it, and writing every operand in the new order.
 
+use std::cell::Cell;
+
 use super::{
     Comparator, SortDescriptor, SortOrder,
     keys::{KeyCoder, KeyType},
@@ -125,10 +127,16 @@ impl Rows {
     }
 }
 
-/// Sorts rows, keeping its memory from one to the next.
+/// Sorts rows in memory that is kept from one to the next.
 pub(super) struct Row<'a> {
     rows: &'a Rows,
     threads: Option<&'a ThreadPool>,
+    memory: Memory,
+}
+
+/// Room to sort a row.
+#[derive(Default)]
+struct Memory {
     indices: Vec<u32>,
     index_scratch: Vec<u32>,
     packed: Keys<Packed>,
@@ -136,6 +144,33 @@ pub(super) struct Row<'a> {
     plain: Keys<u32>,
     wide_plain: Keys<u64>,
     bytes: Vec<u8>,
+}
+
+/// Bytes that a thread keeps for its next sort, at most.
+const KEPT_BYTES: usize = 16 << 20;
+
+thread_local! {
+    /// The memory of the thread's last sort: fresh pages cost as much as sorting in them.
+    static KEPT: Cell<Memory> = Cell::default();
+}
+
+impl Memory {
+    fn byte_size(&self) -> usize {
+        4 * (self.indices.capacity() + self.index_scratch.capacity())
+            + self.packed.byte_size()
+            + self.wide.byte_size()
+            + self.plain.byte_size()
+            + self.wide_plain.byte_size()
+            + self.bytes.capacity()
+    }
+}
+
+impl Drop for Row<'_> {
+    fn drop(&mut self) {
+        if self.memory.byte_size() <= KEPT_BYTES {
+            KEPT.set(std::mem::take(&mut self.memory));
+        }
+    }
 }
 
 /// Keys of a row, and room to sort them.
@@ -146,6 +181,10 @@ struct Keys<T> {
 }
 
 impl<T: Keyed> Keys<T> {
+    fn byte_size(&self) -> usize {
+        size_of::<T>() * (self.keys.capacity() + self.scratch.capacity())
+    }
+
     /// The keys in order.
     fn sorted(&mut self, keys: impl Iterator<Item = T>, threads: Option<&ThreadPool>) -> &[T] {
         self.keys.clear();
@@ -158,17 +197,7 @@ impl<T: Keyed> Keys<T> {
 impl<'a> Row<'a> {
     pub(super) fn new(rows: &'a Rows, threads: Option<&'a ThreadPool>) -> Self {
         let threads = threads.filter(|threads| threads.threads() > 1 && rows.length >= PARALLEL_LENGTH);
-        Self {
-            rows,
-            threads,
-            indices: Vec::new(),
-            index_scratch: Vec::new(),
-            packed: Keys::default(),
-            wide: Keys::default(),
-            plain: Keys::default(),
-            wide_plain: Keys::default(),
-            bytes: Vec::new(),
-        }
+        Self { rows, threads, memory: KEPT.take() }
     }
 
     /// Sorts row `index`.
@@ -190,42 +219,42 @@ impl<'a> Row<'a> {
         let rows = self.rows;
         let elements = (0..rows.length).map(|position| rows.load_bits(key, first, position));
         if rows.operands.len() > 1 {
-            let mut indices = std::mem::take(&mut self.indices);
+            let mut indices = std::mem::take(&mut self.memory.indices);
             indices.clear();
             if key.bits <= 32 {
                 let keys = elements.zip(0..).map(|(bits, index)| Packed::new(key.coder.encode(bits), index));
-                indices.extend(self.packed.sorted(keys, self.threads).iter().map(|item| item.payload()));
+                indices.extend(self.memory.packed.sorted(keys, self.threads).iter().map(|item| item.payload()));
             } else {
                 let keys = elements.zip(0..).map(|(bits, index)| Wide { key: key.coder.encode(bits), index });
-                indices.extend(self.wide.sorted(keys, self.threads).iter().map(|item| item.index));
+                indices.extend(self.memory.wide.sorted(keys, self.threads).iter().map(|item| item.index));
             }
             self.rearrange(first, &indices);
-            self.indices = indices;
+            self.memory.indices = indices;
             return;
         }
         // A single operand needs no places: its elements follow from their keys, or travel with them.
         let keys = elements.clone().map(|bits| key.coder.encode(bits));
         match (key.bits <= 32, key.coder.is_reversible()) {
             (true, true) => {
-                let sorted = self.plain.sorted(keys.map(|key| key as u32), self.threads);
+                let sorted = self.memory.plain.sorted(keys.map(|key| key as u32), self.threads);
                 rows.store(key, first, sorted.iter().map(|&item| key.coder.decode(item.into())));
             }
             (true, false) => {
                 let items = elements.map(|bits| Packed::new(key.coder.encode(bits), bits as u32));
-                let sorted = self.packed.sorted(items, self.threads);
+                let sorted = self.memory.packed.sorted(items, self.threads);
                 rows.store(key, first, sorted.iter().map(|item| item.payload().into()));
             }
             (false, true) => {
-                let sorted = self.wide_plain.sorted(keys, self.threads);
+                let sorted = self.memory.wide_plain.sorted(keys, self.threads);
                 rows.store(key, first, sorted.iter().map(|&item| key.coder.decode(item)));
             }
             (false, false) => {
                 let items = elements.zip(0..).map(|(bits, index)| Wide { key: key.coder.encode(bits), index });
-                let mut indices = std::mem::take(&mut self.indices);
+                let mut indices = std::mem::take(&mut self.memory.indices);
                 indices.clear();
-                indices.extend(self.wide.sorted(items, self.threads).iter().map(|item| item.index));
+                indices.extend(self.memory.wide.sorted(items, self.threads).iter().map(|item| item.index));
                 self.rearrange(first, &indices);
-                self.indices = indices;
+                self.memory.indices = indices;
             }
         }
     }
@@ -234,11 +263,11 @@ impl<'a> Row<'a> {
         let rows = self.rows;
         // Checked by `Rows::new`.
         let Some(comparator) = rows.comparator else { return };
-        let mut indices = std::mem::take(&mut self.indices);
+        let mut indices = std::mem::take(&mut self.memory.indices);
         indices.clear();
         indices.extend(0..rows.length as u32);
         let mut elements = vec![std::ptr::null::<u8>(); 2 * rows.operands.len()];
-        merge_sort(&mut indices, &mut self.index_scratch, |&left, &right| {
+        merge_sort(&mut indices, &mut self.memory.index_scratch, |&left, &right| {
             for (pair, operand) in elements.chunks_exact_mut(2).zip(&rows.operands) {
                 let address = |position: u32| {
                     // SAFETY: an element of the row.
@@ -250,7 +279,7 @@ impl<'a> Row<'a> {
             unsafe { comparator(elements.as_ptr()) & 1 != 0 }
         });
         self.rearrange(first, &indices);
-        self.indices = indices;
+        self.memory.indices = indices;
     }
 
     /// Writes element `indices[i]` of the row to place `i`, for every operand.
@@ -286,15 +315,15 @@ impl<'a> Row<'a> {
     /// The same through a copy of the row, for elements of any size and for sorting in place.
     fn rearrange_bytes(&mut self, operand: &Operand, first: usize, indices: &[u32]) {
         let (inner, bytes) = (self.rows.inner, operand.bytes);
-        self.bytes.clear();
+        self.memory.bytes.clear();
         for &index in indices {
             // SAFETY: an element of the row.
             let element = unsafe {
                 std::slice::from_raw_parts(operand.input.add((first + index as usize * inner) * bytes), bytes)
             };
-            self.bytes.extend_from_slice(element);
+            self.memory.bytes.extend_from_slice(element);
         }
-        for (position, element) in self.bytes.chunks_exact(bytes.max(1)).enumerate() {
+        for (position, element) in self.memory.bytes.chunks_exact(bytes.max(1)).enumerate() {
             // SAFETY: an element of the row, which the copy does not overlap.
             unsafe {
                 let to = operand.output.add((first + position * inner) * bytes);
