@@ -68,8 +68,8 @@ def chart(table, title):
 def spread(table, count):
     """Programs from the fastest against XLA to the slowest, at even distances, with both ends."""
     names = sorted((name for name in table if ratio(table[name], "run_ms")), key=lambda name: -ratio(table[name], "run_ms"))
-    places = range(count) if len(names) > count else range(len(names))
-    chosen = [names[round(place * (len(names) - 1) / max(len(places) - 1, 1))] for place in places]
+    count = min(count, len(names))
+    chosen = [names[round(place * (len(names) - 1) / max(count - 1, 1))] for place in range(count)]
     return {name: table[name] for name in chosen}
 
 
@@ -84,12 +84,11 @@ def markdown(table, threads, machine, count=None):
         value = ratio(row, key)
         return "" if value is None else f"{value:.2f}"
 
-    slower = sum(1 for row in table.values() if (ratio(row, "run_ms") or 1) < 1)
     shown = table if count is None else spread(table, count)
     chosen = "" if count is None else f" {len(shown)} of {len(table)} programs, evenly from the fastest to the slowest."
     lines = [
         f"Times in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.{chosen}",
-        f"Of all, {slower} run slower than with XLA.",
+        f"Of all, {len(slower(table, 'run_ms'))} run slower than with XLA.",
         "",
         "| program | compile: halo | XLA | ratio | run: halo | XLA | ratio |",
         "|---|---|---|---|---|---|---|",

@@ -59,12 +59,13 @@ impl ErrorMessage {
         let title = Level::ERROR.primary_title(self.message.as_str());
         let mut group = Group::with_title(title);
         // The drawing walks the whole text that it gets: the lines of the places are enough.
-        let bounds = self.labels.iter().map(|(at, _)| SourceLines::new(text).lines_around(at.span.clone()));
+        let source = SourceLines::new(text);
+        let bounds = self.labels.iter().map(|(at, _)| source.lines_around(at.span.clone()));
         if let Some(shown) = bounds.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)) {
             let first_line = 1 + memchr::memchr_iter(b'\n', &text.as_bytes()[..shown.start]).count();
             let annotations = self.labels.iter().enumerate().map(|(number, (at, label))| {
                 let kind = if number == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
-                let span = SourceLines::new(text).location(at.span.clone()).span;
+                let span = source.clipped(at.span.clone());
                 let label = (!label.is_empty()).then_some(label.as_str());
                 kind.span(span.start - shown.start..span.end - shown.start).label(label)
             });

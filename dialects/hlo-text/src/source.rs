@@ -51,8 +51,7 @@ impl<'t> SourceLines<'t> {
 
     /// The location of a byte range; a range that is not inside the text is clipped to it.
     pub fn location(&self, span: Range<usize>) -> Location {
-        let start = self.floor_boundary(span.start);
-        let end = self.floor_boundary(span.end).max(start);
+        let Range { start, end } = self.clipped(span);
         let before = &self.text[..start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         Location {
@@ -72,10 +71,15 @@ impl<'t> SourceLines<'t> {
         self.location(start + skipped..start + skipped + word.len())
     }
 
+    /// The part of a byte range that is inside the text, between characters.
+    pub(crate) fn clipped(&self, span: Range<usize>) -> Range<usize> {
+        let start = self.floor_boundary(span.start);
+        start..self.floor_boundary(span.end).max(start)
+    }
+
     /// The whole lines that a byte range lies in, without the last line's end.
     pub(crate) fn lines_around(&self, span: Range<usize>) -> Range<usize> {
-        let start = self.floor_boundary(span.start);
-        let end = self.floor_boundary(span.end).max(start);
+        let Range { start, end } = self.clipped(span);
         let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = self.text[end..].find('\n').map_or(self.text.len(), |newline| end + newline);
         line_start..line_end

@@ -29,6 +29,7 @@ pub mod index;
 pub mod interface;
 pub mod kernel;
 pub mod kernel_function;
+mod kernel_names;
 pub mod library_calls;
 pub mod map_to_cpu;
 pub mod map_to_gpu;

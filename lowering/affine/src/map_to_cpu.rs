@@ -78,8 +78,9 @@ pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: Custom
     let context = rewriter.context();
     let devices = match dialect::device_count(module) {
         DeviceCount::ONE => DeviceCount::ONE,
-        _ => {
-            devices_together(module, &dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation)
+        devices => {
+            let entry = dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation;
+            devices_together(&entry, devices)
         }
     };
     let calls = CallOptions { custom_calls, devices };

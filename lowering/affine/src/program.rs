@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Write;
 
@@ -32,6 +32,7 @@ use crate::copies::{Copies, Round, WhileMemory, base_copies, result_copies};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
 use crate::kernel_function::{Code, Kernel, call_with_pointers, task_symbol};
+use crate::kernel_names::KernelNames;
 use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
@@ -98,8 +99,7 @@ pub fn lower_program<'c>(
         mappings,
         functions: Cell::new(0),
         names: RefCell::default(),
-        structures: RefCell::default(),
-        symbols: RefCell::default(),
+        kernel_names: KernelNames::default(),
         steps: RefCell::default(),
     };
     let parameters = program.function(PROGRAM, |memory| {
@@ -217,10 +217,7 @@ pub(crate) struct Program<'p, 'c> {
     functions: Cell<usize>,
     /// Names of functions and constants of the module by what they are.
     names: RefCell<HashMap<String, String>>,
-    /// Numbers of computations by their structure.
-    structures: RefCell<HashMap<String, usize>>,
-    /// Names of kernels that are taken.
-    symbols: RefCell<HashSet<String>>,
+    kernel_names: KernelNames,
     /// The steps of the profile.
     pub(crate) steps: RefCell<Vec<ProfiledStep>>,
 }
@@ -293,19 +290,12 @@ impl<'c> Program<'_, 'c> {
 
     /// The name of an instruction's kernel. It has a dot in it, which no other symbol has.
     pub(crate) fn kernel_symbol(&self, instruction: &Instruction) -> String {
-        let mut symbols = self.symbols.borrow_mut();
         let mut name = instruction.name.clone();
         if !name.contains('.') {
             name.push_str(".kernel");
         }
-        let mut unique = name.clone();
-        let mut number = 0;
-        while symbols.contains(&unique) {
-            number += 1;
-            unique = format!("{name}.{number}");
-        }
-        symbols.insert(unique.clone());
-        symbols.insert(task_symbol(&unique));
+        let unique = self.kernel_names.unique(name, '.');
+        self.kernel_names.take(task_symbol(&unique));
         unique
     }
 
@@ -411,7 +401,7 @@ impl<'c> Program<'_, 'c> {
         }
         let body = kernel_body(computation, instruction);
         let body = &*body;
-        let structure = self.number_of(structure(body));
+        let structure = self.kernel_names.number_of(structure(body));
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
         for mapping in mappings {
             let product;
@@ -445,13 +435,6 @@ impl<'c> Program<'_, 'c> {
             .ok_or_else(|| {
                 invalid(format!("`{}`: it is no product of as many tasks as its mapping has", instruction.name))
             })
-    }
-
-    /// A number that is the same for equal texts.
-    fn number_of(&self, text: String) -> usize {
-        let mut structures = self.structures.borrow_mut();
-        let next = structures.len();
-        *structures.entry(text).or_insert(next)
     }
 
     /// Copies leaves whose slices differ.

@@ -78,13 +78,12 @@ impl<'c, 'a> EntryProgram<'c, 'a> {
     }
 
     fn devices_together(&self) -> DeviceCount {
-        if self.communicating().is_some() { self.devices } else { DeviceCount::ONE }
+        devices_together(&self.entry, self.devices)
     }
 }
 
 /// The devices that run a program together: those of its header, or one where no instruction depends on another device.
-pub(crate) fn devices_together(module: OperationRef<'_, '_>, entry: &Computation) -> DeviceCount {
-    let devices = dialect::device_count(module);
+pub(crate) fn devices_together(entry: &Computation, devices: DeviceCount) -> DeviceCount {
     if find_communicating(entry, devices).is_some() { devices } else { DeviceCount::ONE }
 }
 

@@ -49,7 +49,7 @@ impl<'c> GpuProgram<'_, 'c> {
         let mappings = mapping::of(&self.mappings, instruction)?;
         let body = kernel_body(computation, instruction);
         let body = &*body;
-        let structure = self.number_of(structure(body));
+        let structure = self.kernel_names.number_of(structure(body));
         let mut steps = Vec::with_capacity(mappings.len());
         for mapping in mappings {
             let WorkMapping { map, dimensions, .. } = mapping;

@@ -9,7 +9,7 @@ mod plan;
 mod sort;
 
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use hlo::graph::{Computation, Instruction};
 use hlo::launch_plan::LaunchPlan;
@@ -19,6 +19,7 @@ use mlir_ext::builder::{Machine, OpBuilder};
 use passes::assign_buffers::BufferAssignment;
 
 use crate::error::LoweringError;
+use crate::kernel_names::KernelNames;
 use crate::mapping::Mappings;
 use crate::program::{CallOptions, check_supported};
 
@@ -59,9 +60,8 @@ pub(crate) fn lower_program<'c>(
         builder: &builder,
         mappings,
         calls,
-        structures: RefCell::default(),
+        kernel_names: KernelNames::default(),
         kernels: RefCell::default(),
-        symbols: RefCell::default(),
         first_scratch: assignment.arena_size.next_multiple_of(SCRATCH_ALIGNMENT),
         scratch: Cell::new(0),
     };
@@ -87,12 +87,9 @@ struct GpuProgram<'p, 'c> {
     builder: &'p OpBuilder<'c>,
     mappings: Mappings<'c>,
     calls: CallOptions,
-    /// Numbers of computations by their structure.
-    structures: RefCell<HashMap<String, usize>>,
+    kernel_names: KernelNames,
     /// Names of kernels by what they compute.
     kernels: RefCell<HashMap<String, String>>,
-    /// Names that are taken.
-    symbols: RefCell<HashSet<String>>,
     /// Where kernels have memory of their own, behind what is assigned.
     first_scratch: usize,
     /// The most bytes that one needs.
@@ -104,20 +101,6 @@ impl GpuProgram<'_, '_> {
     fn kernel_symbol(&self, instruction: &Instruction) -> String {
         let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '_' };
         let name = format!("kernel_{}", instruction.name.chars().map(plain).collect::<String>());
-        let mut symbols = self.symbols.borrow_mut();
-        let mut unique = name.clone();
-        let mut number = 0;
-        while !symbols.insert(unique.clone()) {
-            number += 1;
-            unique = format!("{name}_{number}");
-        }
-        unique
-    }
-
-    /// A number that is the same for equal texts.
-    fn number_of(&self, text: String) -> usize {
-        let mut structures = self.structures.borrow_mut();
-        let next = structures.len();
-        *structures.entry(text).or_insert(next)
+        self.kernel_names.unique(name, '_')
     }
 }

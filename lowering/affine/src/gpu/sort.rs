@@ -56,7 +56,7 @@ impl<'c> GpuProgram<'_, 'c> {
         let scratch = self.scratch(&to);
         let single = kernel_body(computation, instruction);
         let merge = Merge { sort: &single, sizes: &sizes, along, doublings };
-        let structure = self.number_of(structure(&single));
+        let structure = self.kernel_names.number_of(structure(&single));
         let (blocks, threads) = grid(mapping);
         let mut steps = Vec::new();
         let mut source = from;

@@ -66,14 +66,14 @@ impl Words {
         (0..count).map(|_| self.size()).collect()
     }
 
-    /// The group of a device among a list of groups.
-    fn group_with(&mut self, device: usize) -> Result<Option<Vec<usize>>, String> {
+    /// The group of a device among a list of groups, and its place there.
+    fn group_with(&mut self, device: usize) -> Result<Option<(Vec<usize>, usize)>, String> {
         let count = self.size()?;
         let mut found = None;
         for _ in 0..count {
             let group = self.sizes()?;
-            if group.contains(&device) {
-                found = Some(group);
+            if let Some(place) = group.iter().position(|&member| member == device) {
+                found = Some((group, place));
             }
         }
         Ok(found)
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn halo_exchange(
                 unsafe { result(number).write_bytes(fill, size) };
             }
         };
-        let Some(group) = group else {
+        let Some((group, place)) = group else {
             nothing();
             return Ok(());
         };
@@ -171,7 +171,6 @@ pub unsafe extern "C" fn halo_exchange(
         let addresses = (0..arrays.len()).map(|number| unsafe { *operands.add(number) } as usize).collect();
         let contribution = Contribution { operands: addresses, descriptor: words.read };
         devices.meet(name, device, &group, contribution, |all| {
-            let place = group.iter().position(|&member| member == device).ok_or("the device is not in its group")?;
             let from = match form {
                 Exchange::Gather | Exchange::Transpose => 0..all.len(),
                 Exchange::Broadcast => 0..1,
@@ -219,7 +218,7 @@ pub unsafe extern "C" fn halo_ragged_all_to_all(
         let mut words = unsafe { Words::at(descriptor) };
         // SAFETY: the caller's promise.
         let name = unsafe { name_at(name, words.size()?)? };
-        let group = words.group_with(device)?.ok_or("the device is in no group")?;
+        let (group, place) = words.group_with(device)?.ok_or("the device is in no group")?;
         let [input_rows, output_rows, row] = [words.size()?, words.size()?, words.size()?];
         let (offset_type, offset_count) = (words.next(), words.size()?);
         // SAFETY: the caller's promise: six operands, one result.
@@ -231,7 +230,6 @@ pub unsafe extern "C" fn halo_ragged_all_to_all(
         let addresses = [0, 2, 3, 4].map(|number| operand(number) as usize).to_vec();
         let contribution = Contribution { operands: addresses, descriptor: words.read };
         devices.meet(name, device, &group, contribution, |all| {
-            let place = group.iter().position(|&member| member == device).ok_or("the device is not in its group")?;
             let each = offset_count / group.len();
             for (sender, member) in all.iter().enumerate() {
                 let [input, offsets, counts, targets] = member.operands[..] else {
