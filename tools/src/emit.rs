@@ -21,6 +21,7 @@ use passes::fuse::Decision;
 
 use crate::buffers::MemoryMap;
 use crate::dot;
+use crate::engine::RunPlatform;
 use crate::error::ToolError;
 use crate::explain_fusion::Explanation;
 use crate::indexing_report::{self, ReportOptions};
@@ -68,6 +69,8 @@ pub enum Stage {
     Ptx,
     /// The launches, copies and calls of a program on an NVIDIA GPU; needs the platform `cuda`.
     Plan,
+    /// A file for hlo-run and Client::deserialize: the compiled program for each platform of --bundle-for.
+    Bundle,
 }
 
 impl Stage {
@@ -79,7 +82,7 @@ impl Stage {
             Stage::Buffers | Stage::Html => Phase::Buffers,
             Stage::Affine | Stage::Plan => Phase::Affine,
             Stage::Scf => Phase::Scf,
-            Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx => Phase::Llvm,
+            Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx | Stage::Bundle => Phase::Llvm,
         }
     }
 
@@ -158,6 +161,8 @@ pub struct EmitOptions {
     pub debug_info: bool,
     /// Which indexing maps to show.
     pub indexing: ReportOptions,
+    /// What a bundle runs on.
+    pub bundle_for: Vec<RunPlatform>,
 }
 
 impl EmitOptions {
@@ -176,6 +181,7 @@ impl EmitOptions {
             trace: PassTrace::default(),
             debug_info: false,
             indexing: ReportOptions::default(),
+            bundle_for: Vec::new(),
         }
     }
 
@@ -212,6 +218,37 @@ impl Plan {
     }
 }
 
+/// The program compiled for each platform asked for.
+fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    if !options.passes.is_empty() || options.from.is_some() {
+        return Err(ToolError::Usage("a bundle is made of a whole program, by the whole pipeline".into()));
+    }
+    let module = source_text.module()?;
+    let named = |platform: CodePlatform| options.target.clone().filter(|_| options.platform == platform);
+    let platforms: Vec<(halo::Platform, Target)> = options
+        .bundle_for
+        .iter()
+        .map(|&platform| {
+            let target = match platform {
+                RunPlatform::Cpu => named(CodePlatform::Cpu).unwrap_or_else(Target::host),
+                // What the oldest one runs, all of them run.
+                RunPlatform::Cuda => named(CodePlatform::Cuda).unwrap_or_else(|| nvptx::target_for((8, 0))),
+                RunPlatform::CudaEmulator => Target::host(),
+            };
+            (platform.into(), target)
+        })
+        .collect();
+    let debug_info = options.debug_info.then(|| source_text.full_path());
+    let compile = CompileOptions {
+        excess_precision: options.excess_precision,
+        pass_limit: options.bisect_limit,
+        debug_info,
+        ..CompileOptions::default()
+    };
+    let bundled = halo::bundle(&module, &compile, &platforms);
+    bundled.map_err(|error| ToolError::compiled(source_text, &module, error))
+}
+
 /// The pipeline that would run, with every option of every pass.
 pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<String, ToolError> {
     let context = dialect::context();
@@ -223,6 +260,9 @@ pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<
 
 /// The program at the stage asked for: text, but for object files.
 pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    if options.output == Output::Stage(Stage::Bundle) {
+        return bundle(source_text, options);
+    }
     let context = dialect::context();
     let mut input = input::read(source_text, &context)?;
     let graph = input.graph.take();
@@ -418,6 +458,7 @@ fn show(
             let module = &graph_of(input)?;
             return Ok(page::page(&page::PageProgram { module, decisions, memory })?.into_bytes());
         }
+        Stage::Bundle => return Err(ToolError::Bug("a bundle is no stage of one compilation".into())),
         Stage::Ptx => return ptx(&input.module, target, options),
         Stage::Plan => return plan_text(&input.module, options).map(String::into_bytes),
         Stage::Llvm => lowering_llvm::Emit::Llvm,

@@ -21,6 +21,8 @@ pub struct RunReport {
     pub phases: Vec<(String, Duration)>,
     /// Time of each execution.
     pub runs: Vec<Duration>,
+    /// How long the GPU worked in the last execution, by its own clock.
+    pub device_time: Option<Duration>,
     /// Bytes that an execution needs besides arguments and results.
     pub arena_bytes: Option<usize>,
     /// Custom calls that give zeros, with how many there are of each.
@@ -218,6 +220,9 @@ impl RunReport {
         if self.runs.len() >= 10 {
             let [p90, p99, greatest] = [90, 99, 100].map(|part| percentile(&self.runs, part).map_or(0.0, milliseconds));
             let _ = writeln!(text, "         {p90:>10.3} ms at 90 %, {p99:.3} ms at 99 %, {greatest:.3} ms max");
+        }
+        if let Some(time) = self.device_time {
+            let _ = writeln!(text, "device   {:>10.3} ms in the last run", milliseconds(time));
         }
         if let Some(bytes) = self.arena_bytes {
             let _ = writeln!(text, "arena    {:>10.3} MB", bytes as f64 / 1e6);
