@@ -24,6 +24,7 @@ pub mod contraction;
 mod copies;
 pub mod elemental;
 pub mod error;
+pub mod fuse_epilogues;
 pub mod gpu;
 pub mod index;
 pub mod interface;

@@ -6,7 +6,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::dynamic_slice::DynamicSliceAttributes;
-use hlo::ops::{FusionRole, definition};
+use hlo::ops::{FusionRole, OpClass, definition};
 use hlo::shape::ArrayShape;
 
 /// Elements of the last dimension that are a whole number of vectors on every target.
@@ -56,6 +56,10 @@ fn elementwise(instruction: &Instruction, body: &Computation) -> Vec<Overwrite> 
         OpKind::Tuple => body.root().operands.clone(),
         _ => vec![body.root],
     };
+    // The sums of a product are kept in the result while its operands, and what is combined with it later, are still read.
+    if body.instructions.iter().any(|inner| definition(inner.kind).class == OpClass::Contraction) {
+        return Vec::new();
+    }
     let leaves = instruction.shape.leaves();
     let Some(first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Vec::new() };
     // All values of one element are there before the first of them is written.

@@ -255,7 +255,7 @@ impl<'a> Grouping<'a> {
             && readers.iter().all(|(group, users)| {
                 self.groups[*group].computed_again < MAX_COMPUTED_AGAIN
                     && self.evaluations_in(*group, users) == 1
-                    && self.total_in(*group, users) <= elements
+                    && self.total_in(id, *group, users) <= elements
                     && users.iter().all(|&user| self.instruction(user).kind != OpKind::ReduceWindow)
             })
     }
@@ -307,7 +307,7 @@ impl<'a> Grouping<'a> {
         let has_loop_dimensions = |shape: &ArrayShape| shape.dimensions == self.groups[group].dimensions;
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
-        let (evaluations, total) = (self.evaluations_in(group, users), self.total_in(group, users));
+        let (evaluations, total) = (self.evaluations_in(group, users), self.total_in(id, group, users));
         let member = Member { evaluations, total, is_at_loop_index };
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
         let is_reduction = self.role(id) == FusionRole::Reduction;
@@ -339,14 +339,19 @@ impl<'a> Grouping<'a> {
     }
 
     /// How often a group would evaluate an operand of these members in all: of a reduction once for each element that
-    /// it combines.
-    fn total_in(&self, group: GroupId, users: &[InstructionId]) -> i64 {
+    /// it combines, of a pad once for each element that is no padding.
+    fn total_in(&self, operand: InstructionId, group: GroupId, users: &[InstructionId]) -> i64 {
         let (mut same_index, mut moved) = (0, 0i64);
         for &user in users {
             let Some(member) = self.groups[group].members.get(&user) else { continue };
             let instruction = self.instruction(user);
             if reads_at_same_index(instruction) {
                 same_index = same_index.max(member.total);
+            } else if instruction.kind == OpKind::Pad && instruction.operands.first() == Some(&operand) {
+                let [inside, all] = [operand, user].map(|id| self.instruction(id).shape.as_array());
+                let [inside, all] = [inside, all].map(|shape| shape.map_or(1, ArrayShape::element_count).max(1));
+                let times = (member.total + all - 1) / all;
+                moved = moved.saturating_add(member.total.min(inside.saturating_mul(times)));
             } else {
                 moved = moved.saturating_add(member.total.saturating_mul(self.combined_elements(instruction)));
             }
@@ -386,7 +391,7 @@ impl<'a> Grouping<'a> {
             FusionRole::Update => Some(Refusal::Update),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
-                let total = self.total_in(group, users);
+                let total = self.total_in(id, group, users);
                 let recomputed = total > elements.max(1);
                 if is_expensive(instruction) || role == FusionRole::Lookup {
                     let is_recomputed = recomputed && (elements != 1 || total > 64);

@@ -8,7 +8,8 @@
 //! (`order`). Then the operations are moved into the regions of fusions. Computations of `while` and `conditional` are fused on their own. Afterwards every fusible operation
 //! stands inside a fusion, except reshapes and the like that need no code; operations whose values nobody needs are gone.
 //!
-//! Deliberately absent: profitability models beyond recomputation cost, and fusion into contractions.
+//! Deliberately absent: profitability models beyond recomputation cost. Contractions stand alone here; on CPUs
+//! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.
 
 mod decisions;
 mod grouping;

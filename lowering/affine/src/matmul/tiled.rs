@@ -20,7 +20,7 @@ pub(super) struct Block<'c> {
     /// Its length is the smallest of these.
     pub(super) length: Vec<Expr<'c>>,
     /// Zero for the first block of contracted positions: others add to C. `None` if there is only one.
-    number: Option<Expr<'c>>,
+    pub(super) number: Option<Expr<'c>>,
     pub(super) panels: Panels<'c>,
 }
 
@@ -83,7 +83,7 @@ impl<'c> Emitter<'_, 'c> {
             ),
         };
         let blocks = product.blocks();
-        let all = blocks * positions(&product.contracted);
+        let all = product.blocks_of_all();
         if all == 1 {
             return self.block(&offsets, &part, self.scope.constant(0), None, panels);
         }
@@ -135,7 +135,8 @@ impl<'c> Emitter<'_, 'c> {
                     let panel_offset = (column - first_column) * product.panel_rows();
                     emitter.positions(&here, 1, |emitter, position| {
                         let offsets = emitter.moved(&offsets, &product.rows, position)?;
-                        emitter.rows(&block, panel_offset, &offsets, &rows, column)
+                        emitter.rows(&block, panel_offset, &offsets, &rows, column)?;
+                        emitter.finish_rows(&block, offsets.c, &rows, column)
                     })
                 })
             })
