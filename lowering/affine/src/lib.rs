@@ -51,6 +51,7 @@ pub mod selection;
 pub mod to_affine;
 pub mod to_gpu;
 pub mod trace;
+mod transposed;
 mod walk;
 
 use melior::Context;

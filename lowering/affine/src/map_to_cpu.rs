@@ -11,7 +11,7 @@ use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::{FusionRole, Lowering, definition};
+use hlo::ops::{FusionRole, Lowering, OpClass, definition};
 use hlo::shape::Shape;
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
@@ -32,7 +32,7 @@ use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, kern
 use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::to_affine::devices_together;
-use crate::trace::{Trace, merged_dimensions, split_merged, trace};
+use crate::trace::{NEAR, Trace, coefficient, merged_dimensions, split_merged, trace};
 use crate::walk::concatenated;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -51,6 +51,12 @@ const MANY_ROWS: i64 = 8;
 
 /// Instructions of a fusion up to which vectors may go around short loops.
 const MOST_INSTRUCTIONS: usize = 128;
+
+/// Lanes of vectors for rows that are shorter than registers.
+const FEWEST_LANES: u32 = 4;
+
+/// Instructions of a fusion up to which it is emitted for each row of a square.
+const MOST_TRANSPOSED: usize = 24;
 
 /// Elementwise operations up to which the registers hold these vectors.
 const FEW_OPERATIONS: usize = 3;
@@ -246,6 +252,8 @@ fn loops_over_elements<'c>(
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
+    let overlap = !is_update && !choice.in_place;
+    let mut row_loop = None;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
@@ -256,7 +264,11 @@ fn loops_over_elements<'c>(
         }
         None => {
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
-            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, sizes, lanes, choice.part);
+            let groups = groups_of(&traced, sizes, choice.part);
+            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part));
+            if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update {
+                row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
+            }
             // Rows of an update are not neighbours in memory.
             let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
             if is_update && !is_whole()? && loops.iter().any(|l| l.sizes.len() > 1) {
@@ -266,10 +278,13 @@ fn loops_over_elements<'c>(
             (loops, vector_loop)
         }
     };
-    let overlap = !is_update && !choice.in_place;
-    let lanes_of = |number: usize| lanes_of_loop(computation, &loops[number], sizes, lanes, overlap);
-    let vector_loop = vector_loop.map(|number| (number, lanes_of(number)));
-    Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), vector_loop, (lanes, overlap)))
+    let lanes_of = |number: usize| match row_loop {
+        Some(_) => lanes,
+        None => lanes_of_loop(computation, &loops[number], sizes, lanes, overlap),
+    };
+    let vectors = vector_loop.map(|number| (number, lanes_of(number)));
+    let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(row_loop.map(|number| (number, lanes))).collect();
+    Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), &vectors, (lanes, overlap)))
 }
 
 /// The instructions whose elements a computation writes.
@@ -288,12 +303,12 @@ pub(crate) fn scan_of(context: &Context, computation: &Computation, sizes: &[i64
     Ok(Scan::find(computation, &traced.found, &traced.index))
 }
 
-/// The mapping of loops, from the outermost, of which one may take vectors, and of a scan inside of them.
+/// The mapping of loops, from the outermost, of which some may take vectors, and of a scan inside of them.
 fn mapping_of<'c>(
     context: &'c Context,
     loops: Vec<Loop>,
     scan: Option<(Scan, &[i64])>,
-    vector_loop: Option<(usize, u32)>,
+    vectors: &[(usize, u32)],
     (inner_lanes, overlap): (u32, bool),
 ) -> WorkMapping<'c> {
     let depth = loops.len();
@@ -303,7 +318,7 @@ fn mapping_of<'c>(
     let mut bounds: Vec<Variable<'c>> = loops.iter().map(|l| Variable::new(l.bounds)).collect();
     let mut dimensions: Vec<WorkDimension> =
         loops.into_iter().map(|l| WorkDimension { cuts: l.cuts, ..WorkDimension::sequential() }).collect();
-    if let Some((number, lanes)) = vector_loop {
+    for &(number, lanes) in vectors {
         dimensions[number].lanes = lanes;
     }
     if let Some((scan, sizes)) = scan {
@@ -369,23 +384,25 @@ fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> In
     }
 }
 
+/// The neighbouring dimensions that are one loop each, as (first, one past last).
+fn groups_of(traced: &Traced<'_>, sizes: &[i64], part: Option<(usize, Interval)>) -> Vec<(usize, usize)> {
+    let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
+    // A part of a dimension is a loop of its own.
+    let split = |(first, last)| match part {
+        Some((own, _)) if (first + 1..last).contains(&own) => vec![(first, own), (own, last)],
+        _ => vec![(first, last)],
+    };
+    groups.into_iter().flat_map(split).collect()
+}
+
 /// The loops over all dimensions, and which one takes vectors.
 fn plan_loops(
     traced: &Traced<'_>,
     computation: &Computation,
     sizes: &[i64],
     lanes: u32,
-    part: Option<(usize, Interval)>,
+    (groups, part): (&[(usize, usize)], Option<(usize, Interval)>),
 ) -> (Vec<Loop>, Option<usize>) {
-    let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
-    // A part of a dimension is a loop of its own.
-    let groups: Vec<(usize, usize)> = groups
-        .into_iter()
-        .flat_map(|(first, last)| match part {
-            Some((own, _)) if (first + 1..last).contains(&own) => vec![(first, own), (own, last)],
-            _ => vec![(first, last)],
-        })
-        .collect();
     let mut loops: Vec<Loop> = groups
         .iter()
         .map(|&(first, last)| {
@@ -399,8 +416,8 @@ fn plan_loops(
             }
         })
         .collect();
-    cut_loops(&mut loops, &groups, traced);
-    let vector_loop = vector_loop(computation, &loops, &groups, traced, lanes);
+    cut_loops(&mut loops, groups, traced);
+    let vector_loop = vector_loop(computation, &loops, groups, traced, lanes);
     (loops, vector_loop)
 }
 
@@ -425,6 +442,10 @@ fn register_bits(computation: &Computation) -> u32 {
 /// rows and does not wait for one sum.
 fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], lanes: u32, overlap: bool) -> u32 {
     let fits = |lanes: u32| vector_loop.is_as_long_as(lanes) && (overlap || vector_loop.divides_into(lanes));
+    let mut lanes = lanes;
+    while !vector_loop.is_as_long_as(lanes) {
+        lanes /= 2;
+    }
     let elementwise = |instruction: &&Instruction| definition(instruction.kind).fusion == FusionRole::Elementwise;
     let reduces_columns = computation.instructions.iter().any(|instruction| {
         let operand = instruction.operands.first().map(|&operand| computation.get(operand));
@@ -439,6 +460,11 @@ fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], l
     }
     let wide = lanes * VECTORS_OF_COLUMNS;
     if reduces_columns && is_simple && fits(wide) { wide } else { lanes }
+}
+
+/// Whether an element is made of many.
+fn combines(instruction: &Instruction) -> bool {
+    matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -488,12 +514,51 @@ fn vector_loop(
         return None;
     }
     let is_worth_it = has_reduction || arithmetic.count() >= 2;
-    (0..last).rev().find(|&number| {
-        loops[number].is_as_long_as(lanes)
-            && (is_worth_it || is_alternating(&loops[number + 1..]))
-            && innermost_variable(number).is_some_and(|variable| {
-                found.accesses_along(scope, variable).is_near()
-                    && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
-            })
+    let is_near = |number: usize| {
+        innermost_variable(number).is_some_and(|variable| {
+            found.accesses_along(scope, variable).is_near()
+                && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
+        })
+    };
+    let around = (0..last).rev().find(|&number| {
+        loops[number].is_as_long_as(lanes) && (is_worth_it || is_alternating(&loops[number + 1..])) && is_near(number)
+    });
+    // Or rows take vectors of fewer lanes.
+    around.or_else(|| {
+        let takes_few = loops[last].is_as_long_as(FEWEST_LANES) && is_near(last);
+        (takes_few && !computation.instructions.iter().any(combines)).then_some(last)
     })
+}
+
+/// The loop around that over vectors of which as many iterations as lanes are best taken at once ([`crate::transposed`]): what
+/// lanes read far from each other, it reads together.
+fn transposed_loop(
+    computation: &Computation,
+    loops: &[Loop],
+    groups: &[(usize, usize)],
+    traced: &Traced<'_>,
+    (lanes, overlap): (u32, bool),
+) -> Option<usize> {
+    let Traced { scope, variables, found, .. } = traced;
+    let last = loops.len().checked_sub(1)?;
+    let is_simple = |instruction: &Instruction| {
+        let is_complex = instruction.shape.as_array().is_none_or(|array| array.element_type.is_complex());
+        let is_tuple = instruction.kind == OpKind::Tuple;
+        (is_tuple || !is_complex) && !combines(instruction)
+    };
+    let fits = |number: usize| loops[number].is_as_long_as(lanes) && (overlap || loops[number].divides_into(lanes));
+    if computation.instructions.len() > MOST_TRANSPOSED
+        || !computation.instructions.iter().all(is_simple)
+        || !(found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty())
+        || !lanes.is_power_of_two()
+        || !fits(last)
+    {
+        return None;
+    }
+    let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
+    let mut far = found.loads.iter().map(|&(_, address)| address).filter(|&address| along(last, address) >= Some(NEAR));
+    let first = far.next()?;
+    let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
+    far.all(|address| along(row, address) == Some(1)).then_some(row)
 }

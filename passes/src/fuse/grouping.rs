@@ -67,6 +67,7 @@ pub(super) struct Grouping<'a> {
     computation: &'a Computation,
     /// Whether a reduction reads contiguous rows.
     reduces_rows: &'a dyn Fn(InstructionId) -> bool,
+    /// Those that read each instruction; a concatenate as often as it does.
     pub(super) users: Vec<Vec<InstructionId>>,
     roles: Vec<FusionRole>,
     pub(super) groups: Vec<Group>,
@@ -92,7 +93,8 @@ impl<'a> Grouping<'a> {
         let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
         for (id, instruction) in computation.iter() {
             for operand in &instruction.operands {
-                if users[operand.index()].last() != Some(&id) {
+                // A concatenate has each of its operands at a place of its own.
+                if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
                     users[operand.index()].push(id);
                 }
             }
