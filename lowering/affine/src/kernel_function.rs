@@ -45,7 +45,7 @@ impl Code<'_> {
         range: Range<'c>,
     ) -> Result<()> {
         match (self, inputs, outputs) {
-            (Code::Loops(body), ..) => emit_fusion(builder, body, mapping, inputs, outputs, range),
+            (Code::Loops(body), ..) => emit_fusion(builder, body, mapping, inputs, outputs, range, None),
             (Code::Scatter(body), ..) => emit_scatter(builder, body, mapping, inputs, outputs),
             (Code::Product(product), [lhs, rhs], [result]) => emit_matmul(builder, product, [lhs, rhs, result], range),
             (Code::Product(_), ..) => Err(LoweringError::bug("a product of other than two arrays")),
