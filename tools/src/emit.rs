@@ -13,7 +13,7 @@ use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{self, SourceTables};
 use lowering_affine::to_gpu;
-use lowering_llvm::{Target, code, debug_info, nvptx};
+use lowering_llvm::{Target, code, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
@@ -347,13 +347,40 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
         (None, None, CodePlatform::Cpu) => Target::host(),
         (None, None, CodePlatform::Cuda) => Target::nvptx(DEFAULT_GPU, DEFAULT_PTX),
     };
-    let compile = options.pipeline(source_text, &target);
+    let passes = passes::pipeline::parse(&options.passes);
+    let (stage, rest) = stages(source_text, input, options, &target, &passes)?;
+    let flags = [
+        ("--strict", !options.excess_precision, EmitOptions { excess_precision: true, ..options.clone() }),
+        ("--parallel", options.parallel, EmitOptions { parallel: false, ..options.clone() }),
+        ("--debug-info", options.debug_info, EmitOptions { debug_info: false, ..options.clone() }),
+    ];
+    for (flag, _, without) in flags.iter().filter(|(_, is_given, _)| *is_given) {
+        if stages(source_text, input, without, &target, &passes)? == (stage.clone(), rest.clone()) {
+            return Err(ToolError::Usage(format!(
+                "{flag} has no effect: the program is past the passes that it changes"
+            )));
+        }
+    }
+    let passes = PipelineText { steps: [passes.steps, stage.steps].concat() };
+    let wanted_rest =
+        if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
+    Ok(Plan { target, passes, rest: wanted_rest })
+}
+
+/// The passes of compilation up to the stage asked for, behind those that the user asked for, and the rest.
+fn stages(
+    source_text: &SourceText,
+    input: &Input<'_>,
+    options: &EmitOptions,
+    target: &Target,
+    passes: &PipelineText,
+) -> Result<(PipelineText, PipelineText), ToolError> {
+    let compile = options.pipeline(source_text, target);
     let wanted = options.output.phase();
     if wanted > Phase::Input && !compile.steps().iter().any(|(phase, _)| *phase == wanted) {
         return Err(ToolError::Usage(format!("the platform cuda has no phase `{wanted}`")));
     }
-    let mut passes = passes::pipeline::parse(&options.passes);
-    let (stage, rest) = match (&input.rest, options.from) {
+    Ok(match (&input.rest, options.from) {
         (Some(_), Some(_)) => {
             return Err(ToolError::Usage("the file says which passes remain; --compile-from cannot change it".into()));
         }
@@ -380,14 +407,7 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
             let end = wanted.max(from);
             (compile.between(from, wanted), compile.between(end, Phase::Llvm))
         }
-    };
-    passes.steps.extend(stage.steps);
-    if options.debug_info && !passes.steps.iter().any(|step| step.name() == debug_info::SOURCE_LINES) {
-        return Err(ToolError::Usage("--debug-info has no effect: the program is past the passes that make it".into()));
-    }
-    let wanted_rest =
-        if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
-    Ok(Plan { target, passes, rest: wanted_rest })
+    })
 }
 
 /// The passes of a remaining pipeline up to a phase, and those after it.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::check_nans::Culprit;
 use crate::compare::ArrayComparison;
-use crate::first_difference::FirstDifference;
+use crate::first_difference::{DifferenceCause, FirstDifference};
 use crate::profile::Profile;
 
 /// Outcome of one case.
@@ -78,11 +78,16 @@ impl EngineComparison {
             first.kind.text_name(),
             first.comparison
         );
-        let alone = match first.alone {
-            true => "it differs alone too, on the interpreter's operands",
-            false => "alone, on the interpreter's operands, it agrees: what is compiled together with it matters",
+        let cause = match first.cause {
+            DifferenceCause::Alone => "it differs alone too, on the interpreter's operands",
+            DifferenceCause::Operands => {
+                "alone it agrees: it enlarges differences of its operands, which are within the tolerance"
+            }
+            DifferenceCause::Together => {
+                "alone, on the interpreter's operands, it agrees: what is compiled together with it matters"
+            }
         };
-        let _ = writeln!(text, "  {alone} ({} programs compared)", first.programs);
+        let _ = writeln!(text, "  {cause} ({} programs compared)", first.programs);
     }
 
     fn json(&self) -> Value {
@@ -97,7 +102,11 @@ impl EngineComparison {
                 "within": first.within,
                 "position": first.position.map(|position| position.to_string()),
                 "source": first.source_line,
-                "alone": first.alone,
+                "cause": match first.cause {
+                    DifferenceCause::Alone => "alone",
+                    DifferenceCause::Operands => "operands",
+                    DifferenceCause::Together => "together",
+                },
             })),
         })
     }

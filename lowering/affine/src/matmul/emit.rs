@@ -234,6 +234,12 @@ impl<'c> Emitter<'_, 'c> {
         self.load_lanes(self.operands[operand as usize], memory, position, count)
     }
 
+    /// Some elements of an operand, all there are in a vector of the product's type.
+    pub(super) fn load_all(&self, operand: Operand, position: Expr<'c>, lanes: u32) -> Result<Value<'c>> {
+        let loaded = self.load_memory(operand, position, i64::from(lanes), lanes)?;
+        self.in_product_type(self.product.operand_types[operand as usize], Some(lanes), loaded)
+    }
+
     fn in_product_type(&self, from: ElementType, lanes: Option<u32>, loaded: Value<'c>) -> Result<Value<'c>> {
         let (builder, element_type) = (self.builder, self.product.element_type);
         let value = scalar::from_memory(builder, from, lanes, loaded);

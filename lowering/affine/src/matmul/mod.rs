@@ -42,8 +42,10 @@ const PAGE: u64 = 4096;
 const WAYS: i64 = 8;
 /// Bytes of a B that is not in a cache before it is packed.
 const LARGE_B: i64 = 1 << 20;
-/// Panels that share a walk over A.
-const PANELS_PER_GROUP: i64 = 4;
+/// Panels that share a walk over A, and as many where the columns of A are packed on each walk.
+const PANELS_PER_GROUP: [i64; 2] = [4, 8];
+/// Bytes of a B that is read where it is: packing it would cost more than the places that its rows take in the cache.
+const SMALL_B: i64 = 1 << 16;
 /// Products smaller than this (in multiplications) are not worth packing for.
 const SMALLEST: i64 = 4096;
 /// Tasks that the work is split into if columns and batches do not give that many.
@@ -154,8 +156,9 @@ pub fn recognise(
     let k = merge_longest(&mut contracted);
     let bits = i64::from(element_type.bit_width());
     let mut width = i64::from(vector_bits) / bits;
-    // Few columns take half of a vector, if each product of a batch is worth packing for.
-    if n.size > 1 && n.size < width / 4 && product / positions(&batch).max(1) >= SMALLEST {
+    // Few columns take half of a vector, if each product of a batch is worth packing for or the half is full.
+    let is_worth_packing = product / positions(&batch).max(1) >= SMALLEST;
+    if n.size == width / 2 || n.size > 1 && n.size < width / 4 && is_worth_packing {
         width /= 2;
     }
     // A quarter of a vector is worth a vector.
@@ -215,9 +218,10 @@ impl PackedA {
         self.row == 1
     }
 
-    /// Where a row that begins a tile begins, or how much room so many rows take.
+    /// Where a row that begins a tile begins, or how much room so many rows take. Tiles do not begin a power of two apart:
+    /// they would compete for places in the cache.
     fn room(self, product: &MatMul) -> i64 {
-        if self.has_columns() { product.block_k() } else { self.row }
+        if self.has_columns() { product.block_k() + 2 } else { self.row }
     }
 }
 
@@ -338,6 +342,21 @@ impl MatMul {
         elements.saturating_mul(self.operand_types[1].byte_width() as i64) >= LARGE_B
     }
 
+    /// Whether tiles read B where it is.
+    fn reads_b_in_place(&self) -> bool {
+        let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(positions(&self.contracted));
+        self.n.b == 1
+            && self.k.b % i64::from(self.lanes) == 0
+            && self.depth == 1
+            && self.operand_types[1] == self.element_type
+            && elements.saturating_mul(self.element_type.byte_width() as i64) <= SMALL_B
+    }
+
+    /// Panels that share a walk over A.
+    fn panels_per_group(&self) -> i64 {
+        PANELS_PER_GROUP[usize::from(self.packing_of_a().is_some_and(PackedA::has_columns))]
+    }
+
     /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
     fn panel_rows(&self) -> i64 {
         self.block_k() + i64::from(self.is_moved())
@@ -399,7 +418,7 @@ impl MatMul {
     }
 
     fn groups(&self) -> i64 {
-        parts(self.n.size, self.panel() * PANELS_PER_GROUP)
+        parts(self.n.size, self.panel() * self.panels_per_group())
     }
 
     /// Parts that the rows must be split into to give enough tasks.
