@@ -5,7 +5,7 @@ use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
 use indexing::{Expr, Interval};
-use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::builder::{self, OpBuilder, Value};
 
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
@@ -16,6 +16,7 @@ use crate::operand_maps::{instruction_maps, no_map};
 use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
+use crate::team::{TeamShape, over_teams};
 use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -26,25 +27,26 @@ pub type Range<'c> = Option<(Value<'c>, Value<'c>)>;
 
 /// Emits the loops of a fused computation.
 ///
-/// `outputs` are the arrays of the root (of its elements, if it is a tuple), in order.
-pub fn emit_fusion<'c>(
-    builder: &OpBuilder<'c>,
-    computation: &Computation,
+/// `outputs` are the arrays of the root (of its elements, if it is a tuple), in order; `function` is that of a kernel of a GPU.
+pub fn emit_fusion<'a, 'c>(
+    builder: &'a OpBuilder<'c>,
+    computation: &'a Computation,
     mapping: &WorkMapping<'c>,
-    inputs: &[ArrayRef<'c>],
+    inputs: &'a [ArrayRef<'c>],
     outputs: &[ArrayRef<'c>],
     range: Range<'c>,
+    function: Option<&'a builder::Body<'c>>,
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, mapping.inner_lanes);
     if computation.root().kind == OpKind::DynamicUpdateSlice {
-        return emit_update(&mut emitter, mapping, outputs, range);
+        return emit_update(&mut emitter, (mapping, range, function), outputs);
     }
     // Threads read them by themselves: another thread may already write where a start is.
-    if mapping.dimensions.first().is_none_or(|first| first.kind != WorkKind::Threads) {
+    if !mapping.dimensions.iter().any(|dimension| matches!(dimension.kind, WorkKind::Threads | WorkKind::Team)) {
         emitter.read_starts()?;
     }
     let roots = roots(computation);
-    Work::new(&mut emitter, mapping, range).each_item(&mut emitter, &[], &mut |emitter, indices| {
+    Work::new(&mut emitter, mapping, range, function).each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
         let mut values = Vec::with_capacity(indices.len());
         for index in indices {
@@ -54,23 +56,25 @@ pub fn emit_fusion<'c>(
             }
             values.push(own);
         }
-        for (number, output) in outputs.iter().enumerate() {
-            let own: Vec<RegisterValue<'c>> = values.iter().filter_map(|values| values.get(number).copied()).collect();
-            match (&own[..], indices) {
-                ([value], [index]) => emitter.store(output, index, value)?,
-                _ => emitter.store_alternating(output, indices, &own)?,
+        emitter.storing(&mut |emitter| {
+            for (number, output) in outputs.iter().enumerate() {
+                let own: Vec<RegisterValue<'c>> =
+                    values.iter().filter_map(|values| values.get(number).copied()).collect();
+                match (&own[..], indices) {
+                    ([value], [index]) => emitter.store(output, index, value)?,
+                    _ => emitter.store_alternating(output, indices, &own)?,
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
 /// dynamic-update-slice in place: writes the update's elements, nothing else.
-fn emit_update<'c>(
-    emitter: &mut Elemental<'_, 'c>,
-    mapping: &WorkMapping<'c>,
+fn emit_update<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    (mapping, range, function): (&WorkMapping<'c>, Range<'c>, Option<&'a builder::Body<'c>>),
     outputs: &[ArrayRef<'c>],
-    range: Range<'c>,
 ) -> Result<()> {
     let root = emitter.computation.root();
     let [output] = outputs else { return Err(LoweringError::bug("an update of other than one array")) };
@@ -83,7 +87,7 @@ fn emit_update<'c>(
         let start = emitter.evaluate(root.operands[source.value as usize], &[])?;
         starts.push(emitter.clamped_start(&start, runtime.bounds)?);
     }
-    Work::new(emitter, mapping, range).each_item(emitter, &[], &mut |emitter, indices| {
+    Work::new(emitter, mapping, range, function).each_item(emitter, &[], &mut |emitter, indices| {
         indices.iter().try_for_each(|index| {
             let value = emitter.evaluate(root.operands[1], index)?;
             let place = emitter.apply(map.results(), index, &starts)?;
@@ -99,15 +103,22 @@ type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> R
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 
 /// The work items of a kernel, or those of some iterations of its outermost loop.
-struct Work<'m, 'c> {
+struct Work<'m, 'a, 'c> {
     mapping: &'m WorkMapping<'c>,
+    /// The function of a kernel of a GPU.
+    function: Option<&'a builder::Body<'c>>,
     range: Option<(Expr<'c>, Expr<'c>)>,
 }
 
-impl<'m, 'c> Work<'m, 'c> {
-    fn new(emitter: &mut Elemental<'_, 'c>, mapping: &'m WorkMapping<'c>, range: Range<'c>) -> Self {
+impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
+    fn new(
+        emitter: &mut Elemental<'_, 'c>,
+        mapping: &'m WorkMapping<'c>,
+        range: Range<'c>,
+        function: Option<&'a builder::Body<'c>>,
+    ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
-        Work { mapping, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
+        Work { mapping, function, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
     }
 
     /// The index of the element that a work item computes.
@@ -129,7 +140,7 @@ impl<'m, 'c> Work<'m, 'c> {
     }
 
     /// Runs the items whose place in the outer dimensions is given.
-    fn each_item<'a>(
+    fn each_item(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],
@@ -146,6 +157,15 @@ impl<'m, 'c> Work<'m, 'c> {
             });
         };
         let bounds = self.mapping.bounds(outer.len());
+        if let (Some(shape), Some(function)) = (TeamShape::of(self.mapping), self.function) {
+            // The whole team computes an element: which of its threads, does not matter to the index.
+            let elements = self.mapping.bounds(shape.elements());
+            return over_teams(emitter, (shape, function), elements, &mut |emitter, element| {
+                let mut item = vec![emitter.scope.constant(0); 2];
+                item[shape.elements()] = element;
+                self.each_item(emitter, &item, body)
+            });
+        }
         match dimension.kind {
             WorkKind::Sequential | WorkKind::Parallel => {
                 let range = if outer.is_empty() { self.range } else { None };
@@ -176,6 +196,7 @@ impl<'m, 'c> Work<'m, 'c> {
                     scan.emit(emitter, bounds, &index, &mut |emitter, index| body(emitter, &[index.to_vec()]))
                 })
             }
+            WorkKind::Team | WorkKind::Tile => Err(LoweringError::bug("threads of a GPU on a processor")),
             WorkKind::Threads => over_threads(emitter, bounds, dimension.tile, &mut |emitter, position| {
                 self.each_item(emitter, &with(position), body)
             }),
@@ -201,7 +222,7 @@ impl<'m, 'c> Work<'m, 'c> {
     }
 
     /// Vectors of consecutive items over a piece of a dimension, or rows of squares of them.
-    fn vectors<'a>(
+    fn vectors(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],

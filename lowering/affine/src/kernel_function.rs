@@ -45,7 +45,7 @@ impl Code<'_> {
         range: Range<'c>,
     ) -> Result<()> {
         match self {
-            Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range),
+            Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range, None),
             Code::Scatter(body) => emit_scatter(builder, body, mapping, inputs, outputs),
             Code::Product(product, body) => emit_matmul(builder, product, body, inputs, outputs, range),
         }
