@@ -3,6 +3,8 @@
 //! A crate of its own for the sake of build time: faer is generic, its code is generated where it is used, and that takes
 //! longer than the whole runtime. Here it happens once.
 
+use std::ops::{Div, Mul, Sub};
+
 use faer::{
     Conj, Mat, MatMut, MatRef, Par, Spec,
     diag::Diag,
@@ -18,7 +20,7 @@ use faer::{
     },
     traits::{
         ComplexField,
-        math_utils::{from_real, is_finite, real, zero},
+        math_utils::{conj, from_real, is_finite, real, recip, zero},
     },
 };
 
@@ -49,7 +51,9 @@ pub enum SingularVectors {
 }
 
 /// A matrix element.
-pub trait Element: ComplexField<Real: Copy> + Copy + Send + Sync {
+pub trait Element:
+    ComplexField<Real: Copy> + Copy + Send + Sync + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
     /// Not a number.
     const NAN: Self;
 
@@ -138,12 +142,30 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
     let (b, transposed) =
         if system.left_side { (b, system.transposed) } else { (b.transpose_mut(), !system.transposed) };
     let (a, lower) = if transposed { (a.transpose(), !system.lower) } else { (a, system.lower) };
+    // faer multiplies by reciprocals, and by zero what is infinite then: NaN, where a quotient is infinite.
+    if !system.unit_diagonal && (0..a.nrows()).any(|place| !is_finite(&recip(&a[(place, place)]))) {
+        return substitute(a, b, lower, system.conjugated);
+    }
     let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
     match (lower, system.unit_diagonal) {
         (true, false) => solve_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
         (true, true) => solve_unit_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
         (false, false) => solve_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
         (false, true) => solve_unit_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
+    }
+}
+
+/// Solves for one unknown after another.
+fn substitute<T: Element>(a: MatRef<'_, T>, mut b: MatMut<'_, T>, lower: bool, conjugated: bool) {
+    let size = a.nrows();
+    let coefficient = |row, column| if conjugated { conj(&a[(row, column)]) } else { a[(row, column)] };
+    for column in 0..b.ncols() {
+        for step in 0..size {
+            let row = if lower { step } else { size - 1 - step };
+            let known = if lower { 0..row } else { row + 1..size };
+            let rest = known.fold(b[(row, column)], |rest, other| rest - coefficient(row, other) * b[(other, column)]);
+            b[(row, column)] = rest / coefficient(row, row);
+        }
     }
 }
 

@@ -154,12 +154,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Packs behind the rows of a panel what each column's sum has too much if all elements of A are 128 more.
-    fn pack_surplus(
-        &mut self,
-        panels: Value<'c>,
-        panel_offset: Expr<'c>,
-        block: &Block<'c>,
-    ) -> Result<()> {
+    fn pack_surplus(&mut self, panels: Value<'c>, panel_offset: Expr<'c>, block: &Block<'c>) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let width = i64::from(product.lanes);
         let offsets: Vec<i64> = (0..product.tile_vectors).map(|part| part * width).collect();
@@ -174,10 +169,7 @@ impl<'c> Emitter<'_, 'c> {
             sums.collect()
         })?;
         let last = panel_offset + product.block_k() * product.panel();
-        offsets
-            .iter()
-            .zip(sums)
-            .try_for_each(|(&offset, sum)| self.store_vector(sum, panels, last + offset, width))
+        offsets.iter().zip(sums).try_for_each(|(&offset, sum)| self.store_vector(sum, panels, last + offset, width))
     }
 
     /// Packs a panel of a B whose columns are consecutive along k: squares are transposed in registers.
