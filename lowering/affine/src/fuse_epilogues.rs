@@ -20,9 +20,17 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::error::LoweringError;
 use crate::matmul::{self, Finish};
-use crate::program::is_free;
+use crate::program::{contracted_size, is_free};
 
 type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Bytes of a product from which on it is moved: a fusion finds the elements of smaller ones in the cache, and equal
+/// products before different fusions share their kernel.
+const LEAST_BYTES: usize = 1 << 20;
+
+/// Elements that each sum of it contracts at most: with more, the product takes so much longer than its fusion that what
+/// this saves is less than what a kernel of its own for each fusion costs.
+const MOST_CONTRACTED: i64 = 48;
 
 /// Runs the pass on a module's entry function; returns how many products were moved.
 ///
@@ -108,10 +116,15 @@ fn product_of(
         let computed = computation.instructions.get(between).unwrap_or_default();
         let computed: usize = computed.iter().filter(|instruction| !is_free(instruction)).map(bytes).sum();
         let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
-        if !is_product || computed >= bytes(product) || users[operand.index()] != 1 {
+        let is_worth_it = bytes(product) >= LEAST_BYTES && computed < bytes(product);
+        if !is_product
+            || !is_worth_it
+            || contracted_size(context, computation, product) > MOST_CONTRACTED
+            || users[operand.index()] != 1
+        {
             return false;
         }
-        let mut fused = Instruction::new(&fusion.name, OpKind::Fusion, fusion.shape.clone(), &[]);
+        let mut fused = Instruction::new(&fusion.name, OpKind::Fusion, fusion.shape.clone(), []);
         fused.computations = vec![with_product(computation, product, body, position)];
         let has_kernel =
             |own: &Instruction| matmul::recognise(context, computation, own, vector_bits, Machine::default()).is_some();

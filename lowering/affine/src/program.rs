@@ -627,7 +627,7 @@ pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
 }
 
 /// Products summed for each element of a contraction.
-fn contracted_size(context: &Context, computation: &Computation, instruction: &Instruction) -> i64 {
+pub(crate) fn contracted_size(context: &Context, computation: &Computation, instruction: &Instruction) -> i64 {
     crate::contraction::contraction_maps(context, computation, instruction)
         .map_or(1, |maps| maps.ranges.iter().fold(1i64, |product, &size| product.saturating_mul(size)))
 }
