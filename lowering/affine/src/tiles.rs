@@ -242,7 +242,7 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
         };
         let zero = scalar::constant(builder, accumulator, &[], None);
         let mut slabs = Vec::with_capacity(2);
-        for operand in 0..2 {
+        for (operand, first) in firsts.into_iter().enumerate() {
             let is_along_depth = is_near_along_depth(emitter.computation, &product, operand)?;
             let mut places = Vec::new();
             let mut symbol = |expr: Expr<'c>, bounds: i64| {
@@ -260,7 +260,7 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
             slabs.push(Slab {
                 operand,
                 places,
-                first: firsts[operand],
+                first,
                 size: mapping.bounds(operand + 1).upper + 1,
                 shared: SharedValues::new(builder, function, &zero, &[step, side + PADDING]),
             });
@@ -457,7 +457,7 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
             .collect();
         let computation = emitter.computation;
         let roots = roots(computation);
-        let mut store = |emitter: &mut Elemental<'a, 'c>| {
+        let store = |emitter: &mut Elemental<'a, 'c>| {
             let index = self.index(emitter, &item);
             let result = result_shape(self.product.instruction)?.element_type;
             let value = scalar::convert::convert(builder, &sum, result)
@@ -474,7 +474,7 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
         }
         let values = emitter.scope.affine_bounds(&open)?;
         let holds = AffineConditions { equalities: vec![false; open.len()], values };
-        builder.affine_if_then(&holds, |_| emitter.nested(&mut store))
+        builder.affine_if_then(&holds, |_| emitter.nested(store))
     }
 }
 

@@ -116,10 +116,10 @@ fn enqueue(work: Work) {
 unsafe fn work_off() -> c_int {
     for work in with_state(|state| std::mem::take(&mut state.waiting)) {
         match work {
-            // SAFETY: the caller's promise.
-            Work::Copy(from, to, bytes) => unsafe {
-                std::ptr::copy(from as *const u8, to as *mut u8, bytes);
-            },
+            Work::Copy(from, to, bytes) => {
+                // SAFETY: the caller's promise.
+                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+            }
             Work::Launch(kernel, arguments) => {
                 let [from, to] = arguments[..] else { return ILLEGAL_ADDRESS };
                 // SAFETY: the caller's promise.
