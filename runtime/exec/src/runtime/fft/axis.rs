@@ -287,7 +287,7 @@ impl<T: Planned> Axis<'_, T> {
     ///
     /// # Safety
     /// `source` and `target` must hold them, unused by others.
-    pub(super) unsafe fn from_real(&self, count: usize, length: usize, source: *const T, target: *mut Complex<T>) {
+    pub(super) unsafe fn real_forward(&self, count: usize, length: usize, source: *const T, target: *mut Complex<T>) {
         let half = length / 2 + 1;
         let target = Shared(target);
         if let Some(plan) = T::real_lanes(Signals::rows(count, length)) {
@@ -321,8 +321,8 @@ impl<T: Planned> Axis<'_, T> {
     /// Transforms the first halves of `count` spectra back to rows of `length` real numbers.
     ///
     /// # Safety
-    /// As for [`Axis::from_real`].
-    pub(super) unsafe fn to_real(&self, count: usize, length: usize, source: *const Complex<T>, target: *mut T) {
+    /// As for [`Axis::real_forward`].
+    pub(super) unsafe fn real_inverse(&self, count: usize, length: usize, source: *const Complex<T>, target: *mut T) {
         let half = length / 2 + 1;
         let source = Shared(source.cast_mut());
         // A real signal has no imaginary parts there, and the result does not depend on them.

@@ -159,7 +159,7 @@ unsafe fn transform<T: Planned>(context: &RunContext, shape: &Shape, input: *con
             FftKind::RealForward => {
                 let mut signals = shape.signals(half);
                 if let Some(rows) = signals.next() {
-                    forward.from_real(rows.count, last, input.cast(), output.cast());
+                    forward.real_forward(rows.count, last, input.cast(), output.cast());
                 }
                 signals.for_each(|signals| forward.transform(signals, output.cast(), output.cast()));
             }
@@ -174,7 +174,7 @@ unsafe fn transform<T: Planned>(context: &RunContext, shape: &Shape, input: *con
                     inverse.transform(signals, source, memory.as_mut_ptr().cast());
                     source = memory.as_ptr().cast();
                 }
-                Axis { scale, ..inverse }.to_real(rows, last, source, output.cast());
+                Axis { scale, ..inverse }.real_inverse(rows, last, source, output.cast());
                 if memory.len() <= KEPT_WORDS {
                     KEPT.set(memory);
                 }

@@ -48,9 +48,9 @@ fn factorise<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
     let steps = rows.min(columns);
     for begin in (0..steps).step_by(BLOCK) {
         let end = steps.min(begin + BLOCK);
-        for step in begin..end {
+        for (step, slot) in (begin..end).zip(&mut taus[begin..end]) {
             let tau = make_reflection(a.rb_mut(), step);
-            taus[step] = tau;
+            *slot = tau;
             for column in step + 1..end {
                 // The adjoint of the reflection.
                 reflect(a.rb_mut(), step, column, conj(&tau));
