@@ -20,6 +20,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{operand_map, result_shape};
+use crate::rows::RowValue;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::walk::{Choice, Inside, Outside, Parts, Visitor, concatenated};
@@ -43,6 +44,10 @@ pub struct Elemental<'a, 'c> {
     pub vector_lanes: u32,
     /// Lanes at the beginning of vectors that are not stored.
     pub(crate) skipped_lanes: u32,
+    /// What was computed for the rows of a block.
+    pub(crate) row_values: HashMap<InstructionId, RowValue<'c>>,
+    /// The place in its block of the row that is emitted.
+    pub(crate) row_in_block: Option<Expr<'c>>,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<Parts>>,
@@ -63,6 +68,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             scope: Scope::new(builder.context()),
             vector_lanes,
             skipped_lanes: 0,
+            row_values: HashMap::new(),
+            row_in_block: None,
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
             concatenates: HashMap::new(),
@@ -287,6 +294,13 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
     fn known(&self, id: InstructionId, index: &[Expr<'c>]) -> Option<Vec<RegisterValue<'c>>> {
         let key = (id, index.to_vec());
         self.values.iter().rev().find_map(|level| level.get(&key)).cloned()
+    }
+
+    fn row_value(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Option<RegisterValue<'c>>> {
+        match (self.row_values.get(&id).cloned(), self.row_in_block) {
+            (Some(value), Some(row)) => self.load_element(&value.array, &value.place(row, index)).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<RegisterValue<'c>>) {

@@ -87,6 +87,7 @@ fn scattered<'c>(
         dimensions: vec![threads()],
         inner_lanes: 1,
         overlap: false,
+        rows: None,
     })
 }
 
@@ -109,6 +110,7 @@ fn elements<'c>(context: &'c Context, sizes: &[i64], part: Option<(usize, Interv
         dimensions: vec![threads()],
         inner_lanes: 1,
         overlap: false,
+        rows: None,
     }
 }
 
@@ -132,5 +134,5 @@ fn rows<'c>(
     bounds.push(Variable::of_size(length));
     dimensions.push(WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() });
     let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
-    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false }
+    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }
