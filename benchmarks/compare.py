@@ -18,6 +18,7 @@ import tempfile
 # Imported from the folder of the sources, where nothing else belongs.
 sys.dont_write_bytecode = True
 
+import growth
 import micro
 import report
 
@@ -143,6 +144,11 @@ def main():
     parser.add_argument("--micro", action="store_true", help="programs of one operation each, instead of models")
     parser.add_argument("--programs", action="store_true",
                         help="small programs of many kinds, which JAX writes on the first call, instead of models")
+    parser.add_argument("--growth", action="store_true",
+                        help="compile times of programs of 1,000 to 64,000 instructions of one kind, and their exponents")
+    parser.add_argument("--limit", type=float, default=30, metavar="S",
+                        help="with --growth: seconds after which a compiler is given up (default: 30)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=growth.SIZES, metavar="N", help="with --growth: instructions")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="also write the results to FILE")
     parser.add_argument("--from-json", type=pathlib.Path, metavar="FILE",
                         help="measure nothing: show the results that --json wrote")
@@ -165,6 +171,11 @@ def main():
             print_row(name, row)
         finish(options, table, results["threads"], results.get("machine", "an unknown processor"))
         return
+    if options.growth:
+        table = growth.measure(compilers(options), Worker, options.filter, options.sizes, options.limit)
+        if options.json:
+            options.json.write_text(json.dumps({"threads": options.threads, "growth": table}, indent=1) + "\n")
+        return
     with tempfile.TemporaryDirectory() as folder:
         if options.micro:
             options.models = pathlib.Path(folder)
@@ -175,15 +186,20 @@ def main():
     finish(options, table, options.threads, processor())
 
 
+def compilers(options):
+    """The commands of the workers."""
+    return {
+        "halo": [options.halo, "--threads", str(options.threads)],
+        "xla": [sys.executable, str(HERE / "xla.py"), "--threads", str(options.threads)],
+    }
+
+
 def measure_all(parser, options):
     """The results of all programs asked for, printed as they come."""
     programs = list(find_programs(pathlib.Path(options.models), options.filter))
     if not programs:
         parser.error(f"no program with a description in {options.models} matches")
-    commands = {
-        "halo": [options.halo, "--threads", str(options.threads)],
-        "xla": [sys.executable, str(HERE / "xla.py"), "--threads", str(options.threads)],
-    }
+    commands = compilers(options)
     print_heading(options.threads)
     table = {}
     for name, path, spec in programs:

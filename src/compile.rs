@@ -11,7 +11,7 @@ use melior::Context;
 use crate::cache::Key;
 use crate::client::{Client, Platform};
 use crate::error::Error;
-use crate::executable::{CompileTimings, Executable, Machine, Origin};
+use crate::executable::{CompileTimings, Executable, Machine, Origin, Program};
 use crate::pipeline::{self, CompileOptions, CompilePipeline};
 use crate::source::Source;
 
@@ -62,11 +62,59 @@ impl Client {
         options: &CompileOptions,
         mut timings: CompileTimings,
     ) -> Result<Executable, Error> {
+        let target = match &self.inner.gpu {
+            Some(gpu) => &nvptx::target_for(gpu.compute_capability()),
+            None => &self.inner.target,
+        };
+        let parallel = self.inner.threads.is_some();
+        let aim = Aim { platform: self.platform(), target, parallel };
+        let program = aim.compile(context, module, options, &mut timings)?;
+        let origin = Origin { timings, is_from_cache: false };
+        // SAFETY: the objects were compiled from this program, for this client's devices.
+        unsafe { Executable::load(self.clone(), program, origin) }
+    }
+}
+
+/// One file of a program's code for several platforms, each with the processor that code is made for:
+/// [`Client::deserialize`] takes what suits its devices. No device is needed.
+///
+/// # Errors
+/// As for [`Client::compile`].
+pub fn bundle<'a>(
+    source: impl Into<Source<'a>>,
+    options: &CompileOptions,
+    platforms: &[(Platform, Target)],
+) -> Result<Vec<u8>, Error> {
+    let module = source.into().module()?;
+    let programs = platforms.iter().map(|(platform, target)| {
+        // Loops for several threads run on one, too.
+        let aim = Aim { platform: *platform, target, parallel: true };
+        let context = hlo::dialect::context();
+        Ok(aim.compile(&context, &module, options, &mut CompileTimings::default())?.write())
+    });
+    Ok(crate::bundle::write(&programs.collect::<Result<Vec<_>, Error>>()?))
+}
+
+/// What code is made for.
+struct Aim<'t> {
+    platform: Platform,
+    target: &'t Target,
+    parallel: bool,
+}
+
+impl Aim<'_> {
+    fn compile(
+        &self,
+        context: &Context,
+        module: &Module,
+        options: &CompileOptions,
+        timings: &mut CompileTimings,
+    ) -> Result<Program, Error> {
+        let &Aim { platform, target, parallel } = self;
         let start = Instant::now();
-        let target = &self.inner.target;
         let program = pipeline::import(context, module)?;
-        let pipeline = match self.platform() {
-            Platform::Cpu => CompilePipeline::cpu(target, self.inner.threads.is_some(), options),
+        let pipeline = match platform {
+            Platform::Cpu => CompilePipeline::cpu(target, parallel, options),
             Platform::Cuda | Platform::CudaEmulator => CompilePipeline::cuda(options),
         };
         let passes = match options.pass_limit {
@@ -89,37 +137,26 @@ impl Client {
             Literal::Array(array) => Ok(array),
             other => Err(Error::Elided(other.shape().to_string())),
         })?;
-        let mut machine = machine_of(target);
-        let (objects, plan) = match self.platform() {
+        let start = Instant::now();
+        let plan = match platform {
+            Platform::Cpu => None,
+            Platform::Cuda | Platform::CudaEmulator => Some(to_gpu::launch_plan(program.as_operation())?),
+        };
+        let objects = match platform {
             Platform::Cpu => {
                 let code = generate_code(&program, target, code_options)?;
                 timings.translate = code.timings.translate;
                 timings.optimize = code.timings.optimize;
                 timings.emit = code.timings.emit;
-                (code.objects, None)
+                code.objects
             }
-            Platform::Cuda | Platform::CudaEmulator => {
-                let start = Instant::now();
-                let plan = to_gpu::launch_plan(program.as_operation())?;
-                let object = match &self.inner.gpu {
-                    Some(gpu) => {
-                        let target = nvptx::target_for(gpu.compute_capability());
-                        machine = machine_of(&target);
-                        nvptx::generate(&program, &target, options.verify)?.text.into_bytes()
-                    }
-                    None => emulation::generate(&program, target, options.verify)?,
-                };
-                timings.emit = start.elapsed();
-                (vec![object], Some(plan))
-            }
+            Platform::Cuda => vec![nvptx::generate(&program, target, options.verify)?.text.into_bytes()],
+            Platform::CudaEmulator => vec![emulation::generate(&program, target, options.verify)?],
         };
-        let origin = Origin { machine, timings, is_from_cache: false };
-        // SAFETY: the objects were compiled from this program, for the host.
-        unsafe { Executable::load(self.clone(), objects, interface, plan, origin) }
+        if plan.is_some() {
+            timings.emit = start.elapsed();
+        }
+        let machine = Machine { triple: target.triple().to_string(), features: target.features().to_string() };
+        Ok(Program { interface, objects, plan, machine })
     }
-}
-
-/// A target as executables name it.
-fn machine_of(target: &Target) -> Machine {
-    Machine { triple: target.triple().to_string(), features: target.features().to_string() }
 }

@@ -82,11 +82,10 @@ pub(crate) type Interface = hlo::interface::Interface<ArrayLiteral>;
 
 /// Bytes of a program's buffers.
 fn buffer_sizes(interface: &Interface) -> cuda::BufferSizes {
-    let Interface { arena_size, parameters, outputs, constants, .. } = interface;
+    let Interface { arena_size, parameters, outputs, .. } = interface;
     cuda::BufferSizes {
         arena: *arena_size,
         parameters: parameters.iter().map(|shape| shape.as_ref().map_or(0, ArrayShape::byte_size)).collect(),
-        constants: constants.iter().map(|constant| constant.bytes().len()).collect(),
         outputs: outputs.iter().map(|shape| shape.as_ref().map_or(0, |shape| shape.byte_size())).collect(),
     }
 }
@@ -138,9 +137,18 @@ pub(crate) struct Machine {
     pub features: String,
 }
 
+/// A compiled program that is not loaded.
+pub(crate) struct Program {
+    pub interface: Interface,
+    /// Machine code; of a program for GPUs its kernels.
+    pub objects: Vec<Vec<u8>>,
+    /// The launches of kernels, of a program for GPUs.
+    pub plan: Option<LaunchPlan>,
+    pub machine: Machine,
+}
+
 /// Where an executable came from.
 pub(crate) struct Origin {
-    pub machine: Machine,
     /// What making it cost.
     pub timings: CompileTimings,
     /// Whether it was compiled earlier.
@@ -148,20 +156,15 @@ pub(crate) struct Origin {
 }
 
 impl Executable {
-    /// Loads objects: a program's, or those of the kernels that a plan launches.
+    /// Loads a compiled program.
     ///
     /// # Safety
-    /// The objects must come from this compiler, for this CPU, with this interface and plan.
+    /// Its objects must come from this compiler, for this machine, with this interface and plan.
     ///
     /// # Errors
-    /// [`Error::Execution`].
-    pub(crate) unsafe fn load(
-        client: Client,
-        objects: Vec<Vec<u8>>,
-        interface: Interface,
-        plan: Option<LaunchPlan>,
-        origin: Origin,
-    ) -> Result<Self, Error> {
+    /// [`Error::Execution`] and [`Error::Cuda`].
+    pub(crate) unsafe fn load(client: Client, program: Program, origin: Origin) -> Result<Self, Error> {
+        let Program { interface, objects, plan, machine } = program;
         let start = std::time::Instant::now();
         let devices = usize::try_from(interface.devices.total()).unwrap_or(usize::MAX);
         if interface.communicates && devices > client.devices() {
@@ -184,13 +187,14 @@ impl Executable {
                 Some(plan) => match (&client.inner.gpu, &objects[..]) {
                     (Some(gpu), [ptx]) => {
                         let gpu = Arc::clone(gpu);
-                        Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, buffer_sizes(&interface))?)
+                        let constants: Vec<&[u8]> = interface.constants.iter().map(ArrayLiteral::bytes).collect();
+                        Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, buffer_sizes(&interface), &constants)?)
                     }
                     _ => Code::Emulated(cuda::Emulator::load(&objects, plan)?),
                 },
             }
         };
-        let Origin { machine, mut timings, is_from_cache } = origin;
+        let Origin { mut timings, is_from_cache } = origin;
         timings.load = start.elapsed();
         let frames = Mutex::new(Vec::new());
         let state = |_| ProgramState::with_channels(Arc::clone(&client.inner.channels));
@@ -250,6 +254,15 @@ impl Executable {
     /// Bytes of temporary memory that a call uses.
     pub fn temporary_bytes(&self) -> usize {
         self.inner.interface.arena_size
+    }
+
+    /// How long the GPU worked in the last run that ended, by its own clock: copies from and to the host are left out. `None`
+    /// before, and where the host runs the program.
+    pub fn device_time(&self) -> Option<Duration> {
+        match &self.inner.code {
+            Code::Gpu(program) => program.device_time(),
+            Code::Host { .. } | Code::Emulated(_) => None,
+        }
     }
 
     /// What a run costs, as far as the program shows it.

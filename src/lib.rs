@@ -97,9 +97,12 @@
 //! let client = Client::with_options(ClientOptions { cache: Some(cache), ..ClientOptions::default() })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! A [`bundle`] is one file with the code for several kinds of devices, of which [`Client::deserialize`] takes what suits its own.
 
 mod argument;
 mod buffer;
+mod bundle;
 #[cfg(feature = "compiler")]
 mod cache;
 pub mod client;
@@ -131,6 +134,8 @@ pub use buffer::{Buffer, Donated};
 #[cfg(feature = "compiler")]
 pub use cache::CompilationCache;
 pub use client::{Client, ClientOptions, Platform};
+#[cfg(feature = "compiler")]
+pub use compile::bundle;
 pub use error::Error;
 pub use executable::{CompileTimings, Executable, MemoryUse};
 pub use feeds::{Infeed, Outfeed};

@@ -9,7 +9,7 @@ use hlo::devices;
 use hlo::dialect;
 use hlo::graph;
 use lowering_affine::map_to_cpu;
-use lowering_affine::registry::{map_to_cpu_options, to_affine_options};
+use lowering_affine::registry::{fuse_epilogues_options, map_to_cpu_options, to_affine_options};
 use lowering_llvm::{Target, cpu, debug_info, nvptx};
 use melior::Context;
 use melior::ir::Module;
@@ -116,6 +116,7 @@ impl FromStr for Phase {
 pub const CPU: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
     (Phase::Fused, passes::pipeline::FUSE),
+    (Phase::Fused, FUSE_EPILOGUES),
     (Phase::Buffers, "hlo-assign-buffers"),
     (Phase::Mapped, MAP_TO_CPU),
     (Phase::Affine, TO_AFFINE),
@@ -131,6 +132,7 @@ pub const OPTIONAL: &[&str] = &[
     "hlo-canonicalize-convolutions",
     "hlo-canonicalize-dots",
     "hlo-dce",
+    "hlo-fuse-epilogues",
     "hlo-keep-precision",
     "hlo-unsigned-divisions",
 ];
@@ -161,6 +163,9 @@ pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Llvm, nvptx::PIPELINE),
     (Phase::Llvm, debug_info::CUDA),
 ];
+
+/// The pass that moves products into fusions, for a processor.
+const FUSE_EPILOGUES: &str = "hlo-fuse-epilogues";
 
 /// The pass that divides the work of kernels for a processor.
 const MAP_TO_CPU: &str = "hlo-map-to-cpu";
@@ -194,8 +199,12 @@ impl CompilePipeline {
             allow_fma: options.excess_precision,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
-        let to_affine = to_affine_options(options.profile, machine);
-        Self::of(CPU, options, &[(MAP_TO_CPU, map_to_cpu_options(work)), (TO_AFFINE, to_affine)])
+        let pass_options = [
+            (FUSE_EPILOGUES, fuse_epilogues_options(work)),
+            (MAP_TO_CPU, map_to_cpu_options(work)),
+            (TO_AFFINE, to_affine_options(options.profile, machine)),
+        ];
+        Self::of(CPU, options, &pass_options)
     }
 
     /// The pipeline of an NVIDIA GPU.

@@ -10,10 +10,11 @@ use hlo::launch_plan::LaunchPlan;
 use hlo::profile::ProfiledStep;
 use sha2::{Digest, Sha256};
 
+use crate::bundle;
 use crate::client::{Client, Platform};
 use crate::encoding::{Malformed, Reader, Writer};
 use crate::error::Error;
-use crate::executable::{Code, CompileTimings, Executable, Interface, Machine, Origin};
+use crate::executable::{Code, CompileTimings, Executable, Interface, Machine, Origin, Program};
 
 /// First bytes of a saved executable.
 const MAGIC: &[u8; 8] = b"halo-exe";
@@ -24,7 +25,7 @@ const FORMAT: u64 = 4;
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
 
-/// What the triple of code for GPUs begins with. The driver knows whether it takes that.
+/// What the triple of code for GPUs begins with.
 const GPU_ARCHITECTURE: &str = "nvptx64";
 
 const CHECKSUM_BYTES: usize = 32;
@@ -32,76 +33,118 @@ const CHECKSUM_BYTES: usize = 32;
 impl Executable {
     /// The program as bytes, for [`Client::deserialize`].
     pub fn serialize(&self) -> Vec<u8> {
-        let mut writer = Writer::default();
-        writer.bytes.extend(MAGIC);
-        writer.number(FORMAT);
-        writer.text(COMPILER);
-        writer.text(&self.inner.machine.triple);
-        writer.text(&self.inner.machine.features);
-        let interface = &self.inner.interface;
-        writer.program_shape(&interface.program_shape);
-        writer.list(&interface.parameters, |writer, shape| {
-            writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
-        });
-        writer.list(&interface.outputs, |writer, shape| {
-            writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
-        });
-        writer.list(&interface.aliases, |writer, alias| writer.number(alias.map_or(0, |leaf| leaf as u64 + 1)));
-        writer.number(interface.arena_size as u64);
-        writer.list(&interface.constants, Writer::literal);
-        writer.cost(interface.cost);
-        writer.list(&interface.steps, |writer, step| {
-            writer.text(&step.name);
-            writer.text(&step.operation);
-            writer.number(step.has_steps.into());
-            writer.cost(step.cost);
-        });
-        let DeviceCount { replicas, partitions } = interface.devices;
-        writer.number(replicas as u64);
-        writer.number(partitions as u64);
-        writer.number(interface.communicates.into());
-        writer.list(&self.inner.objects, |writer, object| writer.block(object));
         let plan = match &self.inner.code {
             Code::Host { .. } => None,
-            Code::Gpu(program) => Some(program.plan().to_string()),
-            Code::Emulated(emulator) => Some(emulator.plan().to_string()),
+            Code::Gpu(program) => Some(program.plan()),
+            Code::Emulated(emulator) => Some(emulator.plan()),
         };
-        writer.list(plan.as_slice(), |writer, plan| writer.text(plan));
-        let checksum = Sha256::digest(&writer.bytes);
-        writer.bytes.extend(checksum);
-        writer.bytes
+        write(&self.inner.interface, &self.inner.objects, plan, &self.inner.machine)
     }
+}
+
+impl Program {
+    /// The program as bytes.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn write(&self) -> Vec<u8> {
+        write(&self.interface, &self.objects, self.plan.as_ref(), &self.machine)
+    }
+}
+
+fn write(interface: &Interface, objects: &[Vec<u8>], plan: Option<&LaunchPlan>, machine: &Machine) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.bytes.extend(MAGIC);
+    writer.number(FORMAT);
+    writer.text(COMPILER);
+    writer.text(&machine.triple);
+    writer.text(&machine.features);
+    writer.program_shape(&interface.program_shape);
+    writer.list(&interface.parameters, |writer, shape| {
+        writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
+    });
+    writer.list(&interface.outputs, |writer, shape| {
+        writer.list(shape.as_slice(), |writer, shape| writer.array_shape(shape));
+    });
+    writer.list(&interface.aliases, |writer, alias| writer.number(alias.map_or(0, |leaf| leaf as u64 + 1)));
+    writer.number(interface.arena_size as u64);
+    writer.list(&interface.constants, Writer::literal);
+    writer.cost(interface.cost);
+    writer.list(&interface.steps, |writer, step| {
+        writer.text(&step.name);
+        writer.text(&step.operation);
+        writer.number(step.has_steps.into());
+        writer.cost(step.cost);
+    });
+    let DeviceCount { replicas, partitions } = interface.devices;
+    writer.number(replicas as u64);
+    writer.number(partitions as u64);
+    writer.number(interface.communicates.into());
+    writer.list(objects, |writer, object| writer.block(object));
+    let plan = plan.map(LaunchPlan::to_string);
+    writer.list(plan.as_slice(), |writer, plan| writer.text(plan));
+    let checksum = Sha256::digest(&writer.bytes);
+    writer.bytes.extend(checksum);
+    writer.bytes
 }
 
 impl Client {
-    /// A program saved with [`Executable::serialize`].
+    /// A program saved with [`Executable::serialize`], or the one for this client's devices of a [`bundle`](crate::bundle).
     ///
     /// # Safety
-    /// The bytes hold machine code, which will run: they must come from [`Executable::serialize`] and not have been changed
-    /// by anyone who is not trusted. Damage by accident is found.
+    /// The bytes hold machine code, which will run: they must come from [`Executable::serialize`] or
+    /// [`bundle`](crate::bundle) and not have been changed by anyone who is not trusted. Damage by accident is found.
     ///
     /// # Errors
     /// [`Error::Saved`] for bytes that are damaged, come from another version of halo, or hold code for another kind of
-    /// machine.
+    /// machine; of a bundle, if that is so for each program in it.
     pub unsafe fn deserialize(&self, bytes: &[u8]) -> Result<Executable, Error> {
-        let Saved { interface, objects, plan, machine } = Saved::read(bytes, self.platform()).map_err(Error::Saved)?;
-        let origin = Origin { machine, timings: CompileTimings::default(), is_from_cache: true };
-        // SAFETY: the caller's promise; compiler and CPU were checked.
-        unsafe { Executable::load(self.clone(), objects, interface, plan, origin) }
+        let program = match bundle::programs(bytes) {
+            None => self.read(bytes),
+            Some(programs) => programs.and_then(|programs| {
+                let mut reasons = Vec::new();
+                for bytes in programs {
+                    match self.read(bytes) {
+                        Ok(program) => return Ok(program),
+                        Err(reason) => reasons.push(reason),
+                    }
+                }
+                reasons.dedup();
+                Err(format!("nothing in the bundle runs here: {}", reasons.join("; ")))
+            }),
+        };
+        let origin = Origin { timings: CompileTimings::default(), is_from_cache: true };
+        // SAFETY: the caller's promise; compiler and machine were checked.
+        unsafe { Executable::load(self.clone(), program.map_err(Error::Saved)?, origin) }
+    }
+
+    /// Reads a program that runs here.
+    fn read(&self, bytes: &[u8]) -> Result<Program, Malformed> {
+        let program = Program::read(bytes)?;
+        let Machine { triple, features } = &program.machine;
+        let is_for_gpu = triple.starts_with(GPU_ARCHITECTURE);
+        let suits = match self.platform() {
+            Platform::Cpu => !is_for_gpu && program.plan.is_none(),
+            Platform::Cuda => is_for_gpu,
+            Platform::CudaEmulator => !is_for_gpu && program.plan.is_some(),
+        };
+        if !suits {
+            let made_for = match (is_for_gpu, &program.plan) {
+                (true, _) => "NVIDIA GPUs",
+                (false, Some(_)) => "emulation of a GPU",
+                (false, None) => "CPUs",
+            };
+            return Err(format!("it was compiled for another platform ({made_for})"));
+        }
+        let obstacle = match &self.inner.gpu {
+            Some(gpu) => program.objects.iter().find_map(|ptx| gpu.obstacle(ptx)),
+            None => exec::host::obstacle(triple, features),
+        };
+        obstacle.map_or(Ok(program), Err)
     }
 }
 
-/// What the bytes hold.
-struct Saved {
-    interface: Interface,
-    objects: Vec<Vec<u8>>,
-    plan: Option<LaunchPlan>,
-    machine: Machine,
-}
-
-impl Saved {
-    /// Reads the bytes, of a program that runs here.
-    fn read(bytes: &[u8], platform: Platform) -> Result<Self, Malformed> {
+impl Program {
+    /// Reads the bytes of one that this halo made.
+    fn read(bytes: &[u8]) -> Result<Self, Malformed> {
         let content = bytes.len().checked_sub(CHECKSUM_BYTES).and_then(|length| bytes.split_at_checked(length));
         let (content, checksum) = content.ok_or("it is no saved executable: too short")?;
         let mut reader = Reader::new(content);
@@ -120,10 +163,6 @@ impl Saved {
             return Err(format!("another version of halo made it ({compiler}, this is {COMPILER})"));
         }
         let machine = Machine { triple: reader.text()?.to_string(), features: reader.text()?.to_string() };
-        match platform {
-            Platform::Cuda if machine.triple.starts_with(GPU_ARCHITECTURE) => {}
-            _ => exec::host::obstacle(&machine.triple, &machine.features).map_or(Ok(()), Err)?,
-        }
         let program_shape = reader.program_shape()?;
         let optional = |reader: &mut Reader<'_>| Ok(reader.list(16, Reader::array_shape)?.pop());
         let parameters = reader.list(8, optional)?;
@@ -159,6 +198,6 @@ impl Saved {
             communicates,
             steps,
         };
-        Ok(Saved { interface, objects, plan, machine })
+        Ok(Program { interface, objects, plan, machine })
     }
 }

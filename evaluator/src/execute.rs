@@ -181,7 +181,7 @@ fn execution(kind: OpKind) -> Execution {
             let ConstantAttributes { value } = instruction.attributes()?;
             EvalValue::from_literal(value)?.with_shape(&instruction.shape)
         }),
-        OpKind::Tuple => Values(|_, _, operands| Ok(EvalValue::Tuple(operands))),
+        OpKind::Tuple => Values(|_, instruction, operands| EvalValue::Tuple(operands).with_shape(&instruction.shape)),
         OpKind::GetTupleElement => {
             Values(|_, instruction, operands| control::get_tuple_element(instruction, one(operands)?))
         }

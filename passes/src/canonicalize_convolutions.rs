@@ -1,7 +1,8 @@
 //! `canonicalize-convolutions`: brings convolutions into the forms that have fast code.
 //!
-//! Padding and dilation of the base become a `pad` (which fuses with what makes the input), a reversed window a
-//! `reverse` of the kernel. A window of one element is a product of matrices. A result with few features (or batches) in
+//! Where the base is dilated, most products are with zeros: the positions of the result that see the same elements of the
+//! kernel are a convolution without dilation, and these are interleaved. Other dilation, and padding, become a `pad` (which
+//! fuses with what makes the input), a reversed window a `reverse` of the kernel. A window of one element is a product of matrices. A result with few features (or batches) in
 //! its last dimension is computed with the other of the two there: vectors run along the last dimension.
 
 use hlo::attributes::{ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension};
@@ -36,6 +37,12 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
 
 /// Sizes of the last dimension that are too small for vectors along it.
 const FEW: i64 = 8;
+
+/// Convolutions that one is divided into at most.
+const MOST_PHASES: i64 = 16;
+
+/// Multiplications from which on that is worth their number.
+const LEAST_DIVIDED: i64 = 1 << 14;
 
 /// A convolution to rewrite.
 struct Site<'s> {
@@ -81,6 +88,9 @@ impl<'s> Site<'s> {
 
     /// The convolution in its new form; `None` where that is the one that it has.
     fn canonical(mut self) -> Option<InstructionId> {
+        if let Some(number) = self.divided_dimension() {
+            return Some(self.into_phases(number));
+        }
         self.pad_input();
         self.reverse_kernel();
         let attributes = self.attributes;
@@ -95,6 +105,97 @@ impl<'s> Site<'s> {
         let attributes = ConvolutionAttributes { window: &self.window, dim_labels: &self.dimensions, ..attributes };
         let value = self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes);
         Some(exchanged.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+    }
+
+    /// The number of a spatial dimension whose base is dilated, where dividing the result pays.
+    fn divided_dimension(&self) -> Option<usize> {
+        let phases = self.window.iter().fold(1, |phases: i64, w| phases.saturating_mul(w.base_dilation.max(1)));
+        let features = self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize];
+        let product = self.window.iter().fold(features, |product, w| product.saturating_mul(w.size));
+        let product = product.saturating_mul(self.result.element_count());
+        // What is divided already has fewer phases, and fewer products.
+        let is_part = self.window != self.attributes.window;
+        if phases > MOST_PHASES || !is_part && product < LEAST_DIVIDED || !self.result.element_type.has_zero() {
+            return None;
+        }
+        self.window.iter().position(|w| w.base_dilation > 1 && w.stride.max(1) == 1 && w.window_dilation.max(1) == 1)
+    }
+
+    // convolution(x, k), lhs_dilate=n => reshape(concatenate(convolution(x, slice(k, 0::n)), …))
+    fn into_phases(mut self, number: usize) -> InstructionId {
+        self.statistics.add("divide-dilated", 1);
+        self.reverse_kernel();
+        let w = self.window[number];
+        let [input, output] =
+            [&self.dimensions.input_spatial, &self.dimensions.output_spatial].map(|spatial| spatial[number] as usize);
+        let (phases, size) = (w.base_dilation, self.result.dimensions[output]);
+        let length = self.builder.dimensions(self.input)[input];
+        // All phases are as long as the first.
+        let count = (size + phases - 1) / phases;
+        let mut shape = self.result.clone();
+        shape.dimensions[output] = count;
+        let mut beside = shape.dimensions.clone();
+        beside.insert(output + 1, 1);
+        let mut parts = Vec::new();
+        for phase in 0..phases {
+            // Every `phases`th element of the kernel from here on meets elements of the input, the first time this one.
+            let first = (w.padding_low - phase).rem_euclid(phases);
+            let shift = (phase + first - w.padding_low) / phases;
+            let window_size = ((w.size - first).max(0) + phases - 1) / phases;
+            let part = if window_size == 0 {
+                self.builder.filled(&shape, ConstantNumber::Integer(0))
+            } else {
+                let window = WindowDimension {
+                    size: window_size,
+                    padding_low: -shift,
+                    padding_high: count - 1 + window_size - length + shift,
+                    base_dilation: 1,
+                    ..w
+                };
+                self.phase(number, window, SliceDimension { start: first, limit: w.size, stride: phases }, &shape)
+            };
+            parts.push(self.builder.reshape(part, &beside));
+        }
+        let whole = self.builder.concatenate(&parts, output + 1);
+        shape.dimensions[output] = count * phases;
+        let whole = self.builder.reshape(whole, &shape.dimensions);
+        if count * phases == size { whole } else { self.builder.slice(whole, output, 0, size) }
+    }
+
+    /// The convolution with elements of the kernel along one spatial dimension.
+    fn phase(
+        &mut self,
+        number: usize,
+        window: WindowDimension,
+        elements: SliceDimension,
+        result: &ArrayShape,
+    ) -> InstructionId {
+        let mut kernel_shape = self.builder.array(self.kernel);
+        let dimension = self.dimensions.kernel_spatial[number] as usize;
+        let mut slices: Vec<SliceDimension> =
+            kernel_shape.dimensions.iter().map(|&limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
+        slices[dimension] = elements;
+        kernel_shape.dimensions[dimension] = window.size;
+        let kernel = self.builder.add(OpKind::Slice, kernel_shape, &[self.kernel], SliceAttributes { slice: &slices });
+        let mut windows = self.window.clone();
+        windows[number] = window;
+        let (dimensions, input) = (self.dimensions.clone(), self.input);
+        let attributes = self.attributes;
+        let part = Site {
+            builder: self.builder,
+            attributes,
+            statistics: self.statistics,
+            dimensions: dimensions.clone(),
+            window: windows.clone(),
+            result: result.clone(),
+            input,
+            kernel,
+        };
+        if let Some(value) = part.canonical() {
+            return value;
+        }
+        let attributes = ConvolutionAttributes { window: &windows, dim_labels: &dimensions, ..attributes };
+        self.builder.add(OpKind::Convolution, result.clone(), &[input, kernel], attributes)
     }
 
     // convolution(x, k) with few features last => transpose(convolution(x, k) with batches last), and the reverse

@@ -1,7 +1,7 @@
 //! Programs for GPUs, on one that the host plays.
 
 use halo::builder::HloBuilder;
-use halo::{Client, ClientOptions, CompileOptions, Literal, Module, Platform, Shape};
+use halo::{Client, ClientOptions, CompileOptions, Literal, Module, Platform, Shape, Target, bundle};
 
 use super::CLIENT;
 
@@ -46,5 +46,45 @@ fn executables_stay_on_their_platform() {
         // SAFETY: the bytes are those of `serialize`.
         let error = unsafe { client.deserialize(bytes) }.unwrap_err().to_string();
         assert!(error.contains("for another platform"), "{error}");
+    }
+}
+
+#[test]
+fn of_a_bundle_each_platform_takes_its_own() {
+    let gpu = Target::nvptx("sm_80", "+ptx70");
+    let platforms = [(Platform::Cuda, gpu), (Platform::CudaEmulator, Target::host()), (Platform::Cpu, Target::host())];
+    let bytes = bundle(&program(), &CompileOptions::default(), &platforms).unwrap();
+    assert!(bytes.windows(13).any(|part| part == b".target sm_80"));
+    for client in [&*CLIENT, &emulator()] {
+        // SAFETY: the bytes are those of `bundle`.
+        let loaded = unsafe { client.deserialize(&bytes) }.unwrap();
+        assert_eq!(loaded.execute((&arguments()[..],)).unwrap(), expected());
+        assert_eq!(loaded.device_time(), None, "the host runs it");
+    }
+}
+
+#[test]
+fn bundles_that_do_not_run_say_why() {
+    let bytes = bundle(&program(), &CompileOptions::default(), &[(Platform::CudaEmulator, Target::host())]).unwrap();
+    // SAFETY: the bytes are those of `bundle`, or such as the checks refuse.
+    let refused = |bytes: &[u8]| unsafe { CLIENT.deserialize(bytes) }.unwrap_err().to_string();
+    assert!(refused(&bytes).contains("another platform (emulation of a GPU)"), "{}", refused(&bytes));
+    let mut newer = bytes.clone();
+    newer[8] = 9;
+    assert!(refused(&newer).contains("a bundle of version 9, this halo reads 1"), "{}", refused(&newer));
+    let mut damaged = bytes.clone();
+    let place = damaged.len() / 2;
+    damaged[place] ^= 1;
+    assert!(refused(&damaged).contains("damaged"), "{}", refused(&damaged));
+    assert!(refused(&bytes[..bytes.len() - 1]).contains("no room"), "{}", refused(&bytes[..bytes.len() - 1]));
+    assert!(refused(&bytes[..12]).contains("too early"));
+}
+
+#[test]
+fn a_machine_without_a_driver_says_so() {
+    if let Err(error) = Client::cuda() {
+        let error = error.to_string();
+        assert!(error.contains("no driver for NVIDIA GPUs") || error.contains("there is no GPU 0"), "{error}");
+        assert!(Client::cpu().is_ok(), "other platforms do not care");
     }
 }

@@ -13,7 +13,7 @@ use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{self, SourceTables};
 use lowering_affine::to_gpu;
-use lowering_llvm::{Target, code, debug_info, nvptx};
+use lowering_llvm::{Target, code, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
@@ -21,6 +21,7 @@ use passes::fuse::{Decision, Rows};
 
 use crate::buffers::MemoryMap;
 use crate::dot;
+use crate::engine::RunPlatform;
 use crate::error::ToolError;
 use crate::explain_fusion::Explanation;
 use crate::indexing_report::{self, ReportOptions};
@@ -68,6 +69,8 @@ pub enum Stage {
     Ptx,
     /// The launches, copies and calls of a program on an NVIDIA GPU; needs the platform `cuda`.
     Plan,
+    /// A file for hlo-run and Client::deserialize: the compiled program for each platform of --bundle-for.
+    Bundle,
 }
 
 impl Stage {
@@ -79,7 +82,7 @@ impl Stage {
             Stage::Buffers | Stage::Html => Phase::Buffers,
             Stage::Affine | Stage::Plan => Phase::Affine,
             Stage::Scf => Phase::Scf,
-            Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx => Phase::Llvm,
+            Stage::LlvmDialect | Stage::Llvm | Stage::Asm | Stage::Obj | Stage::Ptx | Stage::Bundle => Phase::Llvm,
         }
     }
 
@@ -158,6 +161,8 @@ pub struct EmitOptions {
     pub debug_info: bool,
     /// Which indexing maps to show.
     pub indexing: ReportOptions,
+    /// What a bundle runs on.
+    pub bundle_for: Vec<RunPlatform>,
 }
 
 impl EmitOptions {
@@ -176,6 +181,7 @@ impl EmitOptions {
             trace: PassTrace::default(),
             debug_info: false,
             indexing: ReportOptions::default(),
+            bundle_for: Vec::new(),
         }
     }
 
@@ -212,6 +218,37 @@ impl Plan {
     }
 }
 
+/// The program compiled for each platform asked for.
+fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    if !options.passes.is_empty() || options.from.is_some() {
+        return Err(ToolError::Usage("a bundle is made of a whole program, by the whole pipeline".into()));
+    }
+    let module = source_text.module()?;
+    let named = |platform: CodePlatform| options.target.clone().filter(|_| options.platform == platform);
+    let platforms: Vec<(halo::Platform, Target)> = options
+        .bundle_for
+        .iter()
+        .map(|&platform| {
+            let target = match platform {
+                RunPlatform::Cpu => named(CodePlatform::Cpu).unwrap_or_else(Target::host),
+                // What the oldest one runs, all of them run.
+                RunPlatform::Cuda => named(CodePlatform::Cuda).unwrap_or_else(|| nvptx::target_for((8, 0))),
+                RunPlatform::CudaEmulator => Target::host(),
+            };
+            (platform.into(), target)
+        })
+        .collect();
+    let debug_info = options.debug_info.then(|| source_text.full_path());
+    let compile = CompileOptions {
+        excess_precision: options.excess_precision,
+        pass_limit: options.bisect_limit,
+        debug_info,
+        ..CompileOptions::default()
+    };
+    let bundled = halo::bundle(&module, &compile, &platforms);
+    bundled.map_err(|error| ToolError::compiled(source_text, &module, error))
+}
+
 /// The pipeline that would run, with every option of every pass.
 pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<String, ToolError> {
     let context = dialect::context();
@@ -223,6 +260,9 @@ pub fn show_pipeline(source_text: &SourceText, options: &EmitOptions) -> Result<
 
 /// The program at the stage asked for: text, but for object files.
 pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
+    if options.output == Output::Stage(Stage::Bundle) {
+        return bundle(source_text, options);
+    }
     let context = dialect::context();
     let mut input = input::read(source_text, &context)?;
     let graph = input.graph.take();
@@ -308,13 +348,40 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
         (None, None, CodePlatform::Cpu) => Target::host(),
         (None, None, CodePlatform::Cuda) => Target::nvptx(DEFAULT_GPU, DEFAULT_PTX),
     };
-    let compile = options.pipeline(source_text, &target);
+    let passes = passes::pipeline::parse(&options.passes);
+    let (stage, rest) = stages(source_text, input, options, &target, &passes)?;
+    let flags = [
+        ("--strict", !options.excess_precision, EmitOptions { excess_precision: true, ..options.clone() }),
+        ("--parallel", options.parallel, EmitOptions { parallel: false, ..options.clone() }),
+        ("--debug-info", options.debug_info, EmitOptions { debug_info: false, ..options.clone() }),
+    ];
+    for (flag, _, without) in flags.iter().filter(|(_, is_given, _)| *is_given) {
+        if stages(source_text, input, without, &target, &passes)? == (stage.clone(), rest.clone()) {
+            return Err(ToolError::Usage(format!(
+                "{flag} has no effect: the program is past the passes that it changes"
+            )));
+        }
+    }
+    let passes = PipelineText { steps: [passes.steps, stage.steps].concat() };
+    let wanted_rest =
+        if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
+    Ok(Plan { target, passes, rest: wanted_rest })
+}
+
+/// The passes of compilation up to the stage asked for, behind those that the user asked for, and the rest.
+fn stages(
+    source_text: &SourceText,
+    input: &Input<'_>,
+    options: &EmitOptions,
+    target: &Target,
+    passes: &PipelineText,
+) -> Result<(PipelineText, PipelineText), ToolError> {
+    let compile = options.pipeline(source_text, target);
     let wanted = options.output.phase();
     if wanted > Phase::Input && !compile.steps().iter().any(|(phase, _)| *phase == wanted) {
         return Err(ToolError::Usage(format!("the platform cuda has no phase `{wanted}`")));
     }
-    let mut passes = passes::pipeline::parse(&options.passes);
-    let (stage, rest) = match (&input.rest, options.from) {
+    Ok(match (&input.rest, options.from) {
         (Some(_), Some(_)) => {
             return Err(ToolError::Usage("the file says which passes remain; --compile-from cannot change it".into()));
         }
@@ -341,14 +408,7 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
             let end = wanted.max(from);
             (compile.between(from, wanted), compile.between(end, Phase::Llvm))
         }
-    };
-    passes.steps.extend(stage.steps);
-    if options.debug_info && !passes.steps.iter().any(|step| step.name() == debug_info::SOURCE_LINES) {
-        return Err(ToolError::Usage("--debug-info has no effect: the program is past the passes that make it".into()));
-    }
-    let wanted_rest =
-        if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
-    Ok(Plan { target, passes, rest: wanted_rest })
+    })
 }
 
 /// The passes of a remaining pipeline up to a phase, and those after it.
@@ -399,6 +459,7 @@ fn show(
             let module = &graph_of(input)?;
             return Ok(page::page(&page::PageProgram { module, decisions, memory })?.into_bytes());
         }
+        Stage::Bundle => return Err(ToolError::Bug("a bundle is no stage of one compilation".into())),
         Stage::Ptx => return ptx(&input.module, target, options),
         Stage::Plan => return plan_text(&input.module, options).map(String::into_bytes),
         Stage::Llvm => lowering_llvm::Emit::Llvm,

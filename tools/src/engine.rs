@@ -1,5 +1,6 @@
 //! The two ways to run a program: compiled, and evaluated.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
@@ -8,11 +9,12 @@ use halo::{Client, ClientOptions, CompileOptions};
 use hlo::devices::{self, DeviceCount};
 use hlo::graph::Module;
 use hlo::literal::Literal;
+use hlo::shape::ProgramShape;
 
 use crate::custom_call_stubs::Stubs;
 use crate::error::ToolError;
 use crate::fill;
-use crate::module_file::SourceText;
+use crate::module_file::{SourceText, compiled_program};
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -86,6 +88,16 @@ impl LoadOptions {
     pub fn with_threads(threads: Option<usize>) -> Self {
         LoadOptions { threads, ..LoadOptions::default() }
     }
+
+    fn new_client(&self, devices: usize) -> Result<Client, ToolError> {
+        Ok(Client::with_options(ClientOptions {
+            platform: self.platform.into(),
+            threads: self.threads.unwrap_or(0),
+            devices,
+            collective_time_limit: self.collective_time_limit,
+            ..ClientOptions::default()
+        })?)
+    }
 }
 
 /// A program ready to run, with what getting there cost.
@@ -108,6 +120,40 @@ pub struct LoadedProgram {
 }
 
 impl LoadedProgram {
+    /// Reads a file: a program, or one that was compiled before.
+    pub fn read(path: &Path, engine: Engine, options: LoadOptions) -> Result<Self, ToolError> {
+        match compiled_program(path)? {
+            Some(bytes) => Self::load_compiled(path, &bytes, engine, options),
+            None => Self::load(SourceText::read(path)?, engine, options),
+        }
+    }
+
+    /// A bundle or a saved executable, as a program of one call that nobody sees into.
+    fn load_compiled(path: &Path, bytes: &[u8], engine: Engine, options: LoadOptions) -> Result<Self, ToolError> {
+        if engine != Engine::Jit || options.profile || options.pass_limit.is_some() {
+            let message = "a compiled program runs as it was compiled: options of compilation have no effect";
+            return Err(ToolError::Usage(message.into()));
+        }
+        let client = match options.client {
+            Some(client) => client,
+            None => options.new_client(options.devices.unwrap_or(1))?,
+        };
+        let start = Instant::now();
+        // SAFETY: who runs a compiled program trusts who made it, as with any program.
+        let executable = unsafe { client.deserialize(bytes)? };
+        let module = opaque(executable.program_shape())?;
+        Ok(LoadedProgram {
+            source_text: SourceText { path: path.to_path_buf(), text: "".into() },
+            module,
+            phases: vec![("load".to_string(), start.elapsed())],
+            arena_bytes: Some(executable.temporary_bytes()),
+            devices: executable.devices(),
+            stubs: Stubs::default(),
+            infeed: Vec::new(),
+            executable: Some((executable, CompileOptions::default())),
+        })
+    }
+
     /// Reads a program and, for the JIT, compiles it.
     pub fn load(source_text: SourceText, engine: Engine, options: LoadOptions) -> Result<Self, ToolError> {
         let start = Instant::now();
@@ -128,13 +174,7 @@ impl LoadedProgram {
                 let compile_options = engine.compile_options(&options);
                 let client = match options.client {
                     Some(client) => client,
-                    None => Client::with_options(ClientOptions {
-                        platform: options.platform.into(),
-                        threads: options.threads.unwrap_or(0),
-                        devices,
-                        collective_time_limit: options.collective_time_limit,
-                        ..ClientOptions::default()
-                    })?,
+                    None => options.new_client(devices)?,
                 };
                 let compiled = client.compile(&module, &compile_options);
                 let executable = compiled.map_err(|error| ToolError::compiled(&source_text, &module, error))?;
@@ -223,4 +263,15 @@ fn devices_for(module: &mut Module, asked: Option<usize>) -> Result<usize, ToolE
             Err(ToolError::Usage(message))
         }
     }
+}
+
+/// A program of these shapes whose inside is not known.
+fn opaque(shape: &ProgramShape) -> Result<Module, ToolError> {
+    let parameters = || shape.parameters.iter().enumerate();
+    let lines: String =
+        parameters().map(|(number, shape)| format!("  p{number} = {shape} parameter({number})\n")).collect();
+    let operands: Vec<String> = parameters().map(|(number, _)| format!("p{number}")).collect();
+    let call = format!("{} custom-call({}), custom_call_target=\"compiled\"", shape.result, operands.join(", "));
+    let text = format!("HloModule compiled\n\nENTRY main {{\n{lines}  ROOT result = {call}\n}}\n");
+    hlo_text::read(&text).map_err(|errors| ToolError::Bug(format!("the shapes of a compiled program: {errors}")))
 }

@@ -32,10 +32,22 @@ pub struct FirstDifference {
     pub source_line: Option<String>,
     /// How its value differs.
     pub comparison: ArrayComparison,
-    /// Whether it also differs as a program of one instruction, on right operands.
-    pub alone: bool,
+    /// Why.
+    pub cause: DifferenceCause,
     /// Programs that were run to find it.
     pub programs: usize,
+}
+
+/// Why a value differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DifferenceCause {
+    /// The instruction also differs as a program of one instruction, on right operands.
+    Alone,
+    /// It enlarges differences of its operands that are within the tolerance: the evaluator gives the same value on the
+    /// operands as the suspect has them.
+    Operands,
+    /// What is compiled together with it matters.
+    Together,
 }
 
 /// Runs a program on arguments.
@@ -119,7 +131,7 @@ impl Search<'_> {
             position: instruction.position,
             source_line: source_line(&module.sources, instruction),
             comparison,
-            alone: self.differs_alone(module, culprit, arguments)?,
+            cause: self.cause(module, culprit, arguments)?,
             programs: 0,
         }))
     }
@@ -158,13 +170,26 @@ impl Search<'_> {
         Ok(None)
     }
 
-    fn differs_alone(&mut self, module: &Module, id: InstructionId, arguments: &[Literal]) -> Result<bool, ToolError> {
+    fn cause(
+        &mut self,
+        module: &Module,
+        id: InstructionId,
+        arguments: &[Literal],
+    ) -> Result<DifferenceCause, ToolError> {
         let operands = &module.entry().get(id).operands;
         if operands.iter().any(|&operand| !is_value(&module.entry().get(operand).shape)) {
-            return Ok(false);
+            return Ok(DifferenceCause::Together);
         }
         let cut: HashSet<InstructionId> = operands.iter().copied().collect();
-        Ok(!self.comparison(module, &[id], &cut, arguments)?.agrees())
+        if !self.comparison(module, &[id], &cut, arguments)?.agrees() {
+            return Ok(DifferenceCause::Alone);
+        }
+        let Part { module: alone, parameters } = part_of(module, &[id], &cut);
+        let found = self.run(self.engines.suspect, module, &[id], arguments)?;
+        let found_operands = self.run(self.engines.suspect, module, &parameters, arguments)?;
+        let expected = (self.engines.judge)(&alone, &found_operands)?;
+        let comparison = compare(&Literal::Tuple(found), &expected, self.tolerances);
+        Ok(if comparison.agrees() { DifferenceCause::Operands } else { DifferenceCause::Together })
     }
 
     /// Compares the engines on a part of the program; the values of the instructions in `cut` are the evaluator's.
@@ -185,7 +210,18 @@ impl Search<'_> {
 
     /// The evaluator's values of some instructions.
     fn values(
-        &mut self,
+        &self,
+        module: &Module,
+        wanted: &[InstructionId],
+        arguments: &[Literal],
+    ) -> Result<Vec<Literal>, ToolError> {
+        self.run(self.engines.judge, module, wanted, arguments)
+    }
+
+    /// The values that an engine gives some instructions.
+    fn run(
+        &self,
+        engine: Run<'_>,
         module: &Module,
         wanted: &[InstructionId],
         arguments: &[Literal],
@@ -197,7 +233,7 @@ impl Search<'_> {
         }
         let Part { module: part, parameters } = part_of(module, wanted, &HashSet::new());
         let arguments: Vec<Literal> = parameters.iter().filter_map(|&id| known(id)).collect();
-        match (self.engines.judge)(&part, &arguments)? {
+        match engine(&part, &arguments)? {
             Literal::Tuple(values) => Ok(values),
             _ => Err(ToolError::Bug("a part of a program gives no tuple".into())),
         }
@@ -309,7 +345,8 @@ ENTRY e {
     #[test]
     fn a_planted_miscompilation_is_found() {
         let found = find("test-break-subtract").unwrap();
-        assert_eq!((found.instruction.as_str(), found.kind, found.alone), ("s", OpKind::Subtract, true));
+        assert_eq!((found.instruction.as_str(), found.kind), ("s", OpKind::Subtract));
+        assert_eq!(found.cause, DifferenceCause::Alone);
         assert_eq!(found.position.map(|position| position.line), Some(14));
         assert_eq!(found.comparison.wrong, 4);
         assert!(found.within.is_empty() && found.programs <= 8, "{found:?}");
@@ -319,6 +356,33 @@ ENTRY e {
     fn it_is_found_in_a_function_that_is_called() {
         let found = find("test-break-divide").unwrap();
         assert_eq!((found.within, found.instruction.as_str()), (vec!["c".to_string()], "h"));
+    }
+
+    #[test]
+    fn an_instruction_that_enlarges_small_differences_is_not_blamed() {
+        let text = "ENTRY e {
+  x = f32[2] parameter(0)
+  e = f32[2] exponential(x)
+  ROOT c = s32[2] bitcast-convert(e)
+}";
+        let module = hlo_text::read(text).unwrap();
+        let arguments = [Literal::Array(ArrayLiteral::from_slice([2], &[0.5f32, 1.5]).unwrap())];
+        let evaluate = |module: &Module, arguments: &[Literal]| {
+            Ok(evaluator::evaluate(module, arguments, &mut evaluator::Environment::default()).unwrap())
+        };
+        // An engine whose `exponential` is one unit in the last place off.
+        let suspect = |module: &Module, arguments: &[Literal]| {
+            let text = hlo_text::print(module);
+            if !text.contains("exponential(%x)") {
+                return evaluate(module, arguments);
+            }
+            let lines = "parameter(0)\n y = f32[2] exponential(x)\n f = f32[2] constant({1.0000001, 1.0000001})\n";
+            let text = text.replace("exponential(%x)", "multiply(%y, %f)").replace("parameter(0)\n", lines);
+            evaluate(&hlo_text::read(&text).unwrap(), arguments)
+        };
+        let engines = Engines { suspect: &suspect, judge: &evaluate };
+        let found = first_difference(&module, &arguments, Tolerances::default(), engines).unwrap().unwrap();
+        assert_eq!((found.instruction.as_str(), found.cause), ("c", DifferenceCause::Operands));
     }
 
     #[test]

@@ -15,11 +15,35 @@ use crate::npy;
 /// First bytes of what gzip compressed.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
+/// First bytes of a saved executable.
+const SAVED: &[u8] = b"halo-exe";
+
+/// First bytes of a bundle.
+const BUNDLE: &[u8] = b"halo-bdl";
+
+/// The bytes of a compiled program, if a file is one.
+///
+/// # Errors
+/// For files that cannot be read.
+pub fn compiled_program(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
+    if path == Path::new("-") {
+        return Ok(None);
+    }
+    let mut beginning = [0; SAVED.len()];
+    let mut file = std::fs::File::open(path).map_err(|source| ToolError::read(path, source))?;
+    match file.read_exact(&mut beginning) {
+        Ok(()) if [SAVED, BUNDLE].contains(&&beginning[..]) => {}
+        _ => return Ok(None),
+    }
+    std::fs::read(path).map(Some).map_err(|source| ToolError::read(path, source))
+}
+
 /// First bytes of what is no program, and what it is.
-const OTHER_FILES: [(&[u8], &str); 7] = [
+const OTHER_FILES: [(&[u8], &str); 8] = [
     (npy::MAGIC, "an array of NumPy (given with --input)"),
     (b"PK\x03\x04", "a zip or npz archive (given with --inputs)"),
-    (b"halo-exe", "a saved executable (loaded with Client::deserialize)"),
+    (SAVED, "a saved executable (run by hlo-run, loaded with Client::deserialize)"),
+    (BUNDLE, "a bundle (run by hlo-run, loaded with Client::deserialize)"),
     (b"\x7fELF", "compiled code"),
     (b"ML\xefR", "MLIR bytecode (mlir-opt prints it as text)"),
     (b"\xff\xfe", "text in UTF-16 (save it as UTF-8)"),

@@ -12,7 +12,8 @@ pub struct WorkDimension {
     pub kind: WorkKind,
     /// Of [`WorkKind::Parallel`] the iterations that a thread takes at once, of [`WorkKind::Threads`] the threads of a block.
     pub tile: i64,
-    /// Positions that are taken at once, as the lanes of a vector.
+    /// Positions that are taken at once, as the lanes of a vector; around such a dimension, as the rows of a square, of which
+    /// memory has the columns together.
     pub lanes: u32,
     /// Positions at which a loop ends and another one begins, so that conditions are known in each.
     pub cuts: Vec<i64>,

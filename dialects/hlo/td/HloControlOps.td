@@ -72,7 +72,8 @@ def Hlo_ReturnOp : Op<Hlo_Dialect, "return", [Pure, Terminator]> {
   let arguments = (ins Hlo_Value:$operand);
   let assemblyFormat = "$operand attr-dict `:` type($operand)";
 }
-def Hlo_WhileOp : Hlo_RegionOp<"while"> {
+def Hlo_WhileOp
+    : Hlo_RegionOp<"while", [RecursiveMemoryEffects], "custom<Computation>($condition) `,` custom<Computation>($body)"> {
   let summary = "loop";
   let description = [{
     Applies `body` to the value as long as `condition` of it holds; the result is the last value.
@@ -80,7 +81,8 @@ def Hlo_WhileOp : Hlo_RegionOp<"while"> {
   let arguments = (ins Hlo_Value:$init);
   let regions = (region Hlo_Computation:$condition, Hlo_Computation:$body);
 }
-def Hlo_ConditionalOp : Hlo_RegionOp<"conditional"> {
+def Hlo_ConditionalOp
+    : Hlo_RegionOp<"conditional", [RecursiveMemoryEffects], "custom<Computations>($branch_computations)"> {
   let summary = "one of several branches";
   let description = [{
     The first operand chooses the branch: a `pred` the first if true and the second if false, an `s32` the branch of
@@ -89,7 +91,7 @@ def Hlo_ConditionalOp : Hlo_RegionOp<"conditional"> {
   let arguments = (ins Variadic<Hlo_Value>:$operands);
   let regions = (region VariadicRegion<Hlo_Computation>:$branch_computations);
 }
-def Hlo_FusionOp : Hlo_RegionOp<"fusion"> {
+def Hlo_FusionOp : Hlo_RegionOp<"fusion", [RecursiveMemoryEffects], "custom<Computation>($calls)"> {
   let summary = "operations compiled as one";
   let description = [{
     Applies `calls` to the operands. `kind` (kLoop, kInput, kOutput, kCustom) says how it is meant to be compiled.
@@ -111,7 +113,9 @@ def Hlo_CallOp : Hlo_Op<"call", [DeclareOpInterfaceMethods<SymbolUserOpInterface
     }
   }];
 }
-def Hlo_CustomCallOp : Hlo_RegionOp<"custom_call", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Hlo_CustomCallOp
+    : Hlo_RegionOp<"custom_call", [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>],
+                   "custom<Computations>($called_computations)"> {
   let summary = "call of a function outside of the program";
   let description = [{
     Calls `custom_call_target` with the operands. It may be removed and merged unless
@@ -140,7 +144,7 @@ def Hlo_CustomCallOp : Hlo_RegionOp<"custom_call", [DeclareOpInterfaceMethods<Me
 // Asynchronous operations
 //===----------------------------------------------------------------------===//
 
-class Hlo_AsyncOp<string mnemonic> : Hlo_RegionOp<mnemonic, []> {
+class Hlo_AsyncOp<string mnemonic> : Hlo_RegionOp<mnemonic, [], "custom<Computations>($calls)"> {
   let arguments = (ins Variadic<Hlo_Value>:$operands, OptionalAttr<StrAttr>:$async_execution_thread);
   let regions = (region VariadicRegion<Hlo_Computation>:$calls);
 }

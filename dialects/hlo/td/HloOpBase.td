@@ -41,10 +41,11 @@ class Hlo_CommutativeOp<string mnemonic> : Hlo_BinaryOp<mnemonic, [Commutative]>
 // A computation that an operation applies: one block, captures nothing, ends in hlo.return.
 def Hlo_Computation : SizedRegion<1>;
 
-// An operation with computations. It has the effects of the operations in them.
-class Hlo_RegionOp<string mnemonic, list<Trait> traits = [RecursiveMemoryEffects]>
+// An operation with computations, which `computations` parses and prints. It has the effects of the operations in them.
+class Hlo_RegionOp<string mnemonic, list<Trait> traits = [RecursiveMemoryEffects],
+                   string computations = "custom<Computation>($to_apply)">
     : Hlo_Op<mnemonic, [IsolatedFromAbove, SingleBlock] # traits> {
-  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results) regions";
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results) " # computations;
 }
 
 #endif // HLO_OP_BASE

@@ -28,7 +28,9 @@ def Hlo_ReduceWindowOp : Hlo_RegionOp<"reduce_window"> {
   let arguments = (ins Variadic<Hlo_Value>:$operands, OptionalAttr<Hlo_Window>:$window);
   let regions = (region Hlo_Computation:$to_apply);
 }
-def Hlo_SelectAndScatterOp : Hlo_RegionOp<"select_and_scatter"> {
+def Hlo_SelectAndScatterOp
+    : Hlo_RegionOp<"select_and_scatter", [RecursiveMemoryEffects],
+                   "custom<Computation>($select) `,` custom<Computation>($scatter)"> {
   let summary = "scatters values to the element each window selects";
   let description = [{
     For each window over `operand`, `select` chooses one element (it keeps the first argument where it returns true);

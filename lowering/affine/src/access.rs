@@ -289,7 +289,7 @@ impl<'c> Elemental<'_, 'c> {
         Ok((array.memref, self.scope.place(self.builder, &ranked)?))
     }
 
-    fn flat_place(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<(Value<'c>, Place<'c>)> {
+    pub(crate) fn flat_place(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<(Value<'c>, Place<'c>)> {
         let address = self.scope.simplify(address * array.parts());
         Ok((array.flat(self.builder), self.scope.place(self.builder, &[address])?))
     }

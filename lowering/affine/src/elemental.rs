@@ -12,7 +12,7 @@ use hlo::graph::{Computation, Instruction, InstructionId, SourceTables};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
-use indexing::{Constraint, Expr, Interval};
+use indexing::{Constraint, Expr, Interval, Var};
 use melior::Context;
 use melior::ir::{Location, Type};
 use mlir_ext::builder::{OpBuilder, Value};
@@ -48,6 +48,10 @@ pub struct Elemental<'a, 'c> {
     pub(crate) row_values: HashMap<InstructionId, RowValue<'c>>,
     /// The place in its block of the row that is emitted.
     pub(crate) row_in_block: Option<Expr<'c>>,
+    /// The row, within a square of elements that is computed at once.
+    pub(crate) row: Option<(Var, u32)>,
+    /// What was loaded for a square before its rows are computed: vectors by parameter and address.
+    pub(crate) transposed: HashMap<(usize, Expr<'c>), RegisterValue<'c>>,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<Parts>>,
@@ -70,6 +74,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             skipped_lanes: 0,
             row_values: HashMap::new(),
             row_in_block: None,
+            row: None,
+            transposed: HashMap::new(),
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
             concatenates: HashMap::new(),
@@ -326,8 +332,12 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
 
     fn load(&mut self, parameter: &'a Instruction, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         let inputs = self.inputs;
-        let array = parameter.parameter_number().and_then(|number| inputs.get(number));
-        self.load_element(array.ok_or_else(|| LoweringError::bug("missing fusion input"))?, index)
+        let found = parameter.parameter_number().and_then(|number| Some((number, inputs.get(number)?)));
+        let (number, array) = found.ok_or_else(|| LoweringError::bug("missing fusion input"))?;
+        match self.loaded_transposed(number, array, index) {
+            Some(loaded) => Ok(loaded),
+            None => self.load_element(array, index),
+        }
     }
 
     fn constant(&mut self, instruction: &'a Instruction) -> Result<RegisterValue<'c>> {

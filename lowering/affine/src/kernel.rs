@@ -192,7 +192,13 @@ impl<'m, 'c> Work<'m, 'c> {
     ) -> Result<()> {
         let with = |position: Expr<'c>| [outer, &[position]].concat();
         let Some(dimension) = self.mapping.dimensions.get(outer.len()) else {
-            return emitter.nested(|emitter| body(emitter, &[self.index(emitter, outer)]));
+            return emitter.nested(|emitter| {
+                let index = self.index(emitter, outer);
+                match emitter.row {
+                    Some(row) => emitter.each_row(row, &index, &mut |emitter, index| body(emitter, &[index.to_vec()])),
+                    None => body(emitter, &[index]),
+                }
+            });
         };
         let bounds = self.mapping.bounds(outer.len());
         match dimension.kind {
@@ -249,7 +255,7 @@ impl<'m, 'c> Work<'m, 'c> {
         Some(items)
     }
 
-    /// Vectors of consecutive items over a piece of the innermost dimension.
+    /// Vectors of consecutive items over a piece of a dimension, or rows of squares of them.
     fn vectors<'a>(
         &self,
         emitter: &mut Elemental<'a, 'c>,
@@ -262,8 +268,17 @@ impl<'m, 'c> Work<'m, 'c> {
         let width = i64::from(lanes);
         let extent = piece.upper - piece.lower + 1;
         let (count, rest) = (extent / width, extent % width);
+        let has_vectors_inside = self.mapping.dimensions[outer.len() + 1..].iter().any(|inner| inner.lanes > 1);
         let mut vector = |emitter: &mut Elemental<'a, 'c>, start: Expr<'c>| {
             emitter.nested(|emitter| {
+                if has_vectors_inside {
+                    // Rows of squares: each is emitted by itself, once the lanes are known.
+                    let row = emitter.scope.add_traced(Interval::of_size(width));
+                    emitter.row = row.as_variable().map(|row| (row, lanes));
+                    let result = self.each_item(emitter, &[outer, &[start + row]].concat(), body);
+                    emitter.row = None;
+                    return result;
+                }
                 let lane = emitter.scope.add_lanes(lanes);
                 let item = [outer, &[start + lane]].concat();
                 match self.neighbours(emitter, &item) {

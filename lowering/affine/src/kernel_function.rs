@@ -30,7 +30,7 @@ const PARALLEL_FOR: &str = "halo_parallel_for";
 /// What a kernel's code is, chosen in all parts.
 pub(crate) enum Code<'k> {
     Loops(&'k Computation),
-    Product(&'k MatMul),
+    Product(&'k MatMul, &'k Computation),
     Scatter(&'k Computation),
 }
 
@@ -44,11 +44,10 @@ impl Code<'_> {
         outputs: &[ArrayRef<'c>],
         range: Range<'c>,
     ) -> Result<()> {
-        match (self, inputs, outputs) {
-            (Code::Loops(body), ..) => emit_fusion(builder, body, mapping, inputs, outputs, range),
-            (Code::Scatter(body), ..) => emit_scatter(builder, body, mapping, inputs, outputs),
-            (Code::Product(product), [lhs, rhs], [result]) => emit_matmul(builder, product, [lhs, rhs, result], range),
-            (Code::Product(_), ..) => Err(LoweringError::bug("a product of other than two arrays")),
+        match self {
+            Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range),
+            Code::Scatter(body) => emit_scatter(builder, body, mapping, inputs, outputs),
+            Code::Product(product, body) => emit_matmul(builder, product, body, inputs, outputs, range),
         }
     }
 }

@@ -24,6 +24,7 @@ pub mod contraction;
 mod copies;
 pub mod elemental;
 pub mod error;
+pub mod fuse_epilogues;
 pub mod gpu;
 pub mod index;
 pub mod interface;
@@ -51,6 +52,7 @@ pub mod selection;
 pub mod to_affine;
 pub mod to_gpu;
 pub mod trace;
+mod transposed;
 mod walk;
 
 use melior::Context;

@@ -12,7 +12,7 @@ use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::{FusionRole, Lowering, definition};
+use hlo::ops::{FusionRole, Lowering, OpClass, definition};
 use hlo::shape::Shape;
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
@@ -34,7 +34,7 @@ use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, kern
 use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::to_affine::devices_together;
-use crate::trace::{Trace, merged_dimensions, split_merged, trace};
+use crate::trace::{NEAR, Trace, coefficient, merged_dimensions, split_merged, trace};
 use crate::walk::concatenated;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -53,6 +53,12 @@ const MANY_ROWS: i64 = 8;
 
 /// Instructions of a fusion up to which vectors may go around short loops.
 const MOST_INSTRUCTIONS: usize = 128;
+
+/// Lanes of vectors for rows that are shorter than registers.
+const FEWEST_LANES: u32 = 4;
+
+/// Instructions of a fusion up to which it is emitted for each row of a square.
+const MOST_TRANSPOSED: usize = 24;
 
 /// Elementwise operations up to which the registers hold these vectors.
 const FEW_OPERATIONS: usize = 3;
@@ -256,6 +262,8 @@ fn loops_over_elements<'c>(
     let scan = scan_of(context, computation, sizes)?;
     let rows = Rows::of(context, computation);
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
+    let overlap = !is_update && !choice.in_place;
+    let mut row_loop = None;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
@@ -267,7 +275,11 @@ fn loops_over_elements<'c>(
         None => {
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
             let by_row = rows.as_ref().map(|rows| rows.rank);
-            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, lanes, (sizes, choice.part, by_row));
+            let groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
+            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, lanes, (&groups, choice.part, by_row));
+            if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
+                row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
+            }
             // Rows of an update are not neighbours in memory.
             let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
             if is_update && !is_whole()? && loops.iter().any(|l| l.sizes.len() > 1) {
@@ -277,9 +289,12 @@ fn loops_over_elements<'c>(
             (loops, vector_loop)
         }
     };
-    let overlap = !is_update && !choice.in_place;
-    let lanes_of = |number: usize| lanes_of_loop(computation, &loops[number], sizes, lanes, overlap);
-    let vector_loop = vector_loop.map(|number| (number, lanes_of(number)));
+    let lanes_of = |number: usize| match row_loop {
+        Some(_) => lanes,
+        None => lanes_of_loop(computation, &loops[number], sizes, lanes, overlap),
+    };
+    let vectors = vector_loop.map(|number| (number, lanes_of(number)));
+    let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(row_loop.map(|number| (number, lanes))).collect();
     let row_work = rows.map(|Rows { rank, steps, .. }| {
         let mut covered = 0;
         let dimensions = loops.iter().take_while(|l| {
@@ -289,7 +304,7 @@ fn loops_over_elements<'c>(
         });
         RowWork { dimensions: dimensions.count(), rank, block: rows_of_block(computation, &sizes[..rank]), steps }
     });
-    let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes)), vector_loop, (lanes, overlap));
+    let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes)), &vectors, (lanes, overlap));
     Ok(WorkMapping { rows: row_work, ..mapping })
 }
 
@@ -323,12 +338,12 @@ pub(crate) fn scan_of(context: &Context, computation: &Computation, sizes: &[i64
     Ok(Scan::find(computation, &traced.found, &traced.index))
 }
 
-/// The mapping of loops, from the outermost, of which one may take vectors, and of a scan inside of them.
+/// The mapping of loops, from the outermost, of which some may take vectors, and of a scan inside of them.
 fn mapping_of<'c>(
     context: &'c Context,
     loops: Vec<Loop>,
     scan: Option<(Scan, &[i64])>,
-    vector_loop: Option<(usize, u32)>,
+    vectors: &[(usize, u32)],
     (inner_lanes, overlap): (u32, bool),
 ) -> WorkMapping<'c> {
     let depth = loops.len();
@@ -338,7 +353,7 @@ fn mapping_of<'c>(
     let mut bounds: Vec<Variable<'c>> = loops.iter().map(|l| Variable::new(l.bounds)).collect();
     let mut dimensions: Vec<WorkDimension> =
         loops.into_iter().map(|l| WorkDimension { cuts: l.cuts, ..WorkDimension::sequential() }).collect();
-    if let Some((number, lanes)) = vector_loop {
+    for &(number, lanes) in vectors {
         dimensions[number].lanes = lanes;
     }
     if let Some((scan, sizes)) = scan {
@@ -404,23 +419,26 @@ fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> In
     }
 }
 
+/// The neighbouring dimensions that are one loop each, as (first, one past last).
+fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: [Option<usize>; 2]) -> Vec<(usize, usize)> {
+    let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
+    // A part of a dimension is a loop of its own, and no loop goes from row to row and along them.
+    starts.into_iter().flatten().fold(groups, |groups, own| {
+        let split = |(first, last)| match (first + 1..last).contains(&own) {
+            true => vec![(first, own), (own, last)],
+            false => vec![(first, last)],
+        };
+        groups.into_iter().flat_map(split).collect()
+    })
+}
+
 /// The loops over all dimensions, and which one takes vectors.
 fn plan_loops(
     traced: &Traced<'_>,
     computation: &Computation,
     lanes: u32,
-    (sizes, part, by_row): (&[i64], Option<(usize, Interval)>, Option<usize>),
+    (groups, part, by_row): (&[(usize, usize)], Option<(usize, Interval)>, Option<usize>),
 ) -> (Vec<Loop>, Option<usize>) {
-    let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
-    // A part of a dimension is a loop of its own, and no loop goes from row to row and along them.
-    let starts = [part.map(|(own, _)| own), by_row];
-    let groups = starts.into_iter().flatten().fold(groups, |groups, own| {
-        let split = |(first, last)| match (first + 1..last).contains(&own) {
-            true => vec![(first, own), (own, last)],
-            false => vec![(first, last)],
-        };
-        groups.into_iter().flat_map(split).collect::<Vec<(usize, usize)>>()
-    });
     let mut loops: Vec<Loop> = groups
         .iter()
         .map(|&(first, last)| {
@@ -434,9 +452,9 @@ fn plan_loops(
             }
         })
         .collect();
-    cut_loops(&mut loops, &groups, traced);
+    cut_loops(&mut loops, groups, traced);
     let row_loops = groups.iter().filter(|(first, _)| by_row.is_some_and(|rank| *first < rank)).count();
-    let vector_loop = vector_loop(computation, &loops, &groups, traced, (lanes, row_loops));
+    let vector_loop = vector_loop(computation, &loops, groups, traced, (lanes, row_loops));
     (loops, vector_loop)
 }
 
@@ -461,6 +479,10 @@ fn register_bits(computation: &Computation) -> u32 {
 /// rows and does not wait for one sum.
 fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], lanes: u32, overlap: bool) -> u32 {
     let fits = |lanes: u32| vector_loop.is_as_long_as(lanes) && (overlap || vector_loop.divides_into(lanes));
+    let mut lanes = lanes;
+    while !vector_loop.is_as_long_as(lanes) {
+        lanes /= 2;
+    }
     let elementwise = |instruction: &&Instruction| definition(instruction.kind).fusion == FusionRole::Elementwise;
     let reduces_columns = computation.instructions.iter().any(|instruction| {
         let operand = instruction.operands.first().map(|&operand| computation.get(operand));
@@ -475,6 +497,11 @@ fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], l
     }
     let wide = lanes * VECTORS_OF_COLUMNS;
     if reduces_columns && is_simple && fits(wide) { wide } else { lanes }
+}
+
+/// Whether an element is made of many.
+fn combines(instruction: &Instruction) -> bool {
+    matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -526,12 +553,51 @@ fn vector_loop(
         return None;
     }
     let is_worth_it = has_reduction || arithmetic.count() >= 2;
-    (row_loops..last).rev().find(|&number| {
-        loops[number].is_as_long_as(lanes)
-            && (is_worth_it || is_alternating(&loops[number + 1..]))
-            && innermost_variable(number).is_some_and(|variable| {
-                found.accesses_along(scope, variable).is_near()
-                    && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
-            })
+    let is_near = |number: usize| {
+        innermost_variable(number).is_some_and(|variable| {
+            found.accesses_along(scope, variable).is_near()
+                && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
+        })
+    };
+    let around = (row_loops..last).rev().find(|&number| {
+        loops[number].is_as_long_as(lanes) && (is_worth_it || is_alternating(&loops[number + 1..])) && is_near(number)
+    });
+    // Or rows take vectors of fewer lanes.
+    around.or_else(|| {
+        let takes_few = loops[last].is_as_long_as(FEWEST_LANES) && is_near(last);
+        (takes_few && !computation.instructions.iter().any(combines)).then_some(last)
     })
+}
+
+/// The loop around that over vectors of which as many iterations as lanes are best taken at once ([`crate::transposed`]): what
+/// lanes read far from each other, it reads together.
+fn transposed_loop(
+    computation: &Computation,
+    loops: &[Loop],
+    groups: &[(usize, usize)],
+    traced: &Traced<'_>,
+    (lanes, overlap): (u32, bool),
+) -> Option<usize> {
+    let Traced { scope, variables, found, .. } = traced;
+    let last = loops.len().checked_sub(1)?;
+    let is_simple = |instruction: &Instruction| {
+        let is_complex = instruction.shape.as_array().is_none_or(|array| array.element_type.is_complex());
+        let is_tuple = instruction.kind == OpKind::Tuple;
+        (is_tuple || !is_complex) && !combines(instruction)
+    };
+    let fits = |number: usize| loops[number].is_as_long_as(lanes) && (overlap || loops[number].divides_into(lanes));
+    if computation.instructions.len() > MOST_TRANSPOSED
+        || !computation.instructions.iter().all(is_simple)
+        || !(found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty())
+        || !lanes.is_power_of_two()
+        || !fits(last)
+    {
+        return None;
+    }
+    let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
+    let mut far = found.loads.iter().map(|&(_, address)| address).filter(|&address| along(last, address) >= Some(NEAR));
+    let first = far.next()?;
+    let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
+    far.all(|address| along(row, address) == Some(1)).then_some(row)
 }

@@ -37,7 +37,6 @@ use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
-use crate::operand_maps::result_shape;
 use crate::scalar;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -409,7 +408,7 @@ impl<'c> Program<'_, 'c> {
                 OpKind::Scatter => (Code::Scatter(body), cost(self.builder.context(), body)),
                 _ if !mapping.map.ranges().is_empty() => {
                     product = self.product(computation, instruction, mapping)?;
-                    (Code::Product(&product), product.cost())
+                    (Code::Product(&product, body), product.cost())
                 }
                 _ => (Code::Loops(body), cost(self.builder.context(), body) / mappings.len() as i64),
             };
@@ -429,8 +428,12 @@ impl<'c> Program<'_, 'c> {
         instruction: &Instruction,
         mapping: &WorkMapping<'c>,
     ) -> Result<MatMul> {
-        let bits = result_shape(instruction)?.element_type.bit_width() * mapping.inner_lanes;
-        matmul::recognise(self.builder.context(), computation, instruction, bits, self.options.machine)
+        let recognise = |element_type: ElementType| {
+            let bits = element_type.bit_width() * mapping.inner_lanes;
+            matmul::recognise(self.builder.context(), computation, instruction, bits, self.options.machine)
+        };
+        matmul::product_type(instruction)
+            .and_then(recognise)
             .filter(|product| mapping.dimensions.len() == 1 && mapping.iterations() == product.tasks())
             .ok_or_else(|| {
                 invalid(format!("`{}`: it is no product of as many tasks as its mapping has", instruction.name))

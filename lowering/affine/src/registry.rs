@@ -11,7 +11,7 @@ use mlir_ext::pass::{
 use crate::error::LoweringError;
 use crate::map_to_cpu::{self, CpuTarget};
 use crate::program::{CallOptions, CustomCallNames, LoopOptions};
-use crate::{map_to_gpu, to_affine, to_gpu};
+use crate::{fuse_epilogues, map_to_gpu, to_affine, to_gpu};
 
 const EXCESS_PRECISION: OptionDefinition = OptionDefinition {
     name: "excess-precision",
@@ -54,6 +54,13 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
     },
 ];
 
+const VECTOR_BITS: OptionDefinition = OptionDefinition {
+    name: "vector-bits",
+    description: "bits of the target's vector registers",
+    kind: OptionKind::Integer,
+    default: "128",
+};
+
 const MAP_TO_CPU_OPTIONS: &[OptionDefinition] = &[
     OptionDefinition {
         name: "parallel",
@@ -61,13 +68,13 @@ const MAP_TO_CPU_OPTIONS: &[OptionDefinition] = &[
         kind: OptionKind::Boolean,
         default: "false",
     },
-    OptionDefinition {
-        name: "vector-bits",
-        description: "bits of the target's vector registers",
-        kind: OptionKind::Integer,
-        default: "128",
-    },
+    VECTOR_BITS,
 ];
+
+/// The options of `hlo-fuse-epilogues` as its text.
+pub fn fuse_epilogues_options(CpuTarget { vector_bits, .. }: CpuTarget) -> String {
+    format!("vector-bits={vector_bits}")
+}
 
 /// The options of `hlo-map-to-cpu` as its text.
 pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel }: CpuTarget) -> String {
@@ -89,6 +96,17 @@ pub fn register(custom_calls: CustomCallNames) {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         pass::register([
+            PassDefinition {
+                argument: "hlo-fuse-epilogues",
+                description: "moves products into the fusions that compute from their elements",
+                anchor: Anchor::Module,
+                options: &[VECTOR_BITS],
+                dialects: &["hlo"],
+                body: Box::new(move |root, options, statistics| {
+                    statistics.add("products", fuse_epilogues::run(root, bits(options, "vector-bits")?)?);
+                    Ok(())
+                }),
+            },
             PassDefinition {
                 argument: "hlo-map-to-cpu",
                 description: "divides the work of kernels into loops, vectors and threads, and notes how",

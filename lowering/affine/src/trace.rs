@@ -25,6 +25,8 @@ type Result<T> = std::result::Result<T, LoweringError>;
 pub struct Trace<'c> {
     /// Linear addresses in the inputs.
     pub addresses: Vec<Expr<'c>>,
+    /// The parameters that are loaded from, each with the linear address.
+    pub loads: Vec<(usize, Expr<'c>)>,
     /// Conditions of pads and concatenations.
     pub conditions: Vec<Constraint<'c>>,
     /// Addresses of start indices that a lookup would read.
@@ -35,7 +37,7 @@ pub struct Trace<'c> {
 
 /// Distances of the elements that neighbouring lanes read, in elements, below which few vectors hold them all. From here on
 /// a row fills a vector itself.
-const NEAR: i64 = 16;
+pub(crate) const NEAR: i64 = 16;
 
 /// How many addresses change in which way with a variable; the others do not change.
 #[derive(Clone, Copy, Debug, Default)]
@@ -116,7 +118,9 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
     fn load(&mut self, parameter: &'t Instruction, index: &[Expr<'c>]) -> Result<()> {
         if let Some(shape) = parameter.shape.as_array() {
             let address = linear_address(self.scope.context(), &shape.dimensions, index);
-            self.trace.addresses.push(self.scope.simplify(address));
+            let address = self.scope.simplify(address);
+            self.trace.addresses.push(address);
+            self.trace.loads.extend(parameter.parameter_number().map(|number| (number, address)));
         }
         Ok(())
     }
@@ -243,11 +247,7 @@ impl<'c> Trace<'c> {
                 counts.other += 1;
                 continue;
             }
-            let variable_expr = Expr::variable(scope.context(), variable);
-            let coefficient = Linear::from_expr(address)
-                .filter(|sum| sum.terms.iter().all(|(atom, _)| *atom == variable_expr || !atom.uses(variable)))
-                .map(|sum| sum.coefficient(variable_expr));
-            match coefficient {
+            match coefficient(scope, address, variable) {
                 Some(1) => counts.consecutive += 1,
                 Some(2..NEAR) => counts.near += 1,
                 _ => counts.other += 1,
@@ -255,6 +255,14 @@ impl<'c> Trace<'c> {
         }
         counts
     }
+}
+
+/// By how much an address changes with a variable, if always by as much.
+pub(crate) fn coefficient<'c>(scope: &Scope<'c>, address: Expr<'c>, variable: Var) -> Option<i64> {
+    let variable_expr = Expr::variable(scope.context(), variable);
+    let sum = Linear::from_expr(address).filter(|_| !scope.depends_through_name(address, variable))?;
+    let is_linear = sum.terms.iter().all(|(atom, _)| *atom == variable_expr || !atom.uses(variable));
+    is_linear.then(|| sum.coefficient(variable_expr))
 }
 
 /// Groups of neighbouring dimensions that can be one loop each, as (first, one past last).

@@ -6,7 +6,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::dynamic_slice::DynamicSliceAttributes;
-use hlo::ops::{FusionRole, definition};
+use hlo::ops::{FusionRole, OpClass, definition};
 use hlo::shape::ArrayShape;
 
 use super::RowsOf;
@@ -60,6 +60,10 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
         OpKind::Tuple => body.root().operands.clone(),
         _ => vec![body.root],
     };
+    // The sums of a product are kept in the result while its operands, and what is combined with it later, are still read.
+    if body.instructions.iter().any(|inner| definition(inner.kind).class == OpClass::Contraction) {
+        return Vec::new();
+    }
     let leaves = instruction.shape.leaves();
     let Some(mut first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Vec::new() };
     if rows.is_some() {

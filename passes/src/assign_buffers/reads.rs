@@ -10,7 +10,7 @@ use hlo::shape::Shape;
 
 use crate::fuse::is_alias;
 
-/// The leaves of each element of the tuples that a computation takes apart.
+/// The leaves of each element of the tuples that a computation makes or takes apart.
 pub(super) struct TupleElements {
     /// Number of the first leaf of each element, and of all leaves.
     starts: HashMap<InstructionId, Vec<usize>>,
@@ -19,8 +19,12 @@ pub(super) struct TupleElements {
 impl TupleElements {
     pub(super) fn of(computation: &Computation) -> Self {
         let mut starts = HashMap::new();
-        for instruction in computation.instructions.iter().filter(|it| it.kind == OpKind::GetTupleElement) {
-            let tuple = instruction.operands[0];
+        for (id, instruction) in computation.iter() {
+            let tuple = match instruction.kind {
+                OpKind::Tuple => id,
+                OpKind::GetTupleElement => instruction.operands[0],
+                _ => continue,
+            };
             starts.entry(tuple).or_insert_with(|| {
                 let mut starts = vec![0];
                 let mut count = 0;
@@ -34,6 +38,13 @@ impl TupleElements {
             });
         }
         TupleElements { starts }
+    }
+
+    /// The element of a tuple that has a leaf, and the number of the leaf there.
+    fn element_with(&self, tuple: InstructionId, leaf: usize) -> Option<(usize, usize)> {
+        let starts = self.starts.get(&tuple)?;
+        let element = starts.partition_point(|&start| start <= leaf).checked_sub(1)?;
+        Some((element, leaf - starts[element]))
     }
 
     /// The tuple of a `get-tuple-element` and the numbers of the leaves that it takes; `None` for other instructions.
@@ -104,16 +115,12 @@ pub(super) fn source_of(
         if !forwards(instruction) {
             return (id, leaf);
         }
-        let mut first = 0;
-        let owner = instruction.operands.iter().copied().find(|operand| {
-            let count = computation.get(*operand).shape.leaves().len();
-            let is_owner = leaf < first + count;
-            if !is_owner {
-                first += count;
-            }
-            is_owner
-        });
-        let Some(owner) = owner else { return (id, leaf) };
-        (id, leaf) = (owner, leaf - first);
+        // Others than tuples have the leaves of their first operand.
+        let (operand, inner) = match instruction.kind {
+            OpKind::Tuple => elements.element_with(id, leaf).unwrap_or((0, leaf)),
+            _ => (0, leaf),
+        };
+        let Some(&owner) = instruction.operands.get(operand) else { return (id, leaf) };
+        (id, leaf) = (owner, inner);
     }
 }

@@ -105,14 +105,17 @@ pub(super) fn ragged_all_to_all(
     let shape = builder.array(output);
     let input_rows = *builder.dimensions(input).first()?;
     let rows = *shape.dimensions.first()?;
+    let [read, count, written] = [input_offsets, send_sizes, output_offsets].map(|operand| {
+        let scalar = builder.reshape(operand, &[]);
+        builder.convert(scalar, ElementType::S64)
+    });
+    for (first, size) in [(read, input_rows), (written, rows)] {
+        require_inside(builder, first, count, size);
+    }
     if input_rows == 0 {
         return Some(output);
     }
-    let [first_read, count, first_written] = [input_offsets, send_sizes, output_offsets].map(|operand| {
-        let scalar = builder.reshape(operand, &[]);
-        let scalar = builder.convert(scalar, ElementType::S64);
-        builder.broadcast(scalar, &[rows], &[])
-    });
+    let [first_read, count, first_written] = [read, count, written].map(|it| builder.broadcast(it, &[rows], &[]));
     let row = builder.iota(ElementType::S64, &[rows], 0);
     let number = builder.binary(OpKind::Subtract, row, first_written);
     let zero = builder.filled(&builder.array(number), ConstantNumber::Integer(0));
@@ -129,4 +132,14 @@ pub(super) fn ragged_all_to_all(
     let sent = builder.add(OpKind::Gather, shape.clone(), &[input, indices], attributes);
     let is_sent = builder.broadcast(is_sent, &shape.dimensions, &[0]);
     Some(builder.select(is_sent, sent, output))
+}
+
+/// Makes the program fail unless `count` rows from `first` on are inside an array of so many.
+fn require_inside(builder: &mut GraphBuilder, first: InstructionId, count: InstructionId, size: i64) {
+    let [zero, size] = [0, size].map(|number| builder.scalar(ElementType::S64, ConstantNumber::Integer(number)));
+    let room = builder.binary(OpKind::Subtract, size, first);
+    for (larger, smaller) in [(first, zero), (count, zero), (room, count)] {
+        let holds = builder.compare(ComparisonDirection::Ge, larger, smaller);
+        builder.require(holds, "rows outside the input or the output of a ragged-all-to-all");
+    }
 }

@@ -130,7 +130,7 @@ pub fn explain(root: OperationRef<'_, '_>, by_row: bool) -> Result<Vec<Decision>
         let recorded: HashMap<(InstructionId, GroupId), Refusal> =
             grouping.refusals.iter().map(|&(id, group, refusal)| ((id, group), refusal)).collect();
         for (id, _) in fuser.computation.iter() {
-            for &user in &grouping.users[id.index()] {
+            for user in grouping.users[id.index()].chunk_by(|a, b| a == b).map(|same| same[0]) {
                 let refusal = refusal(&grouping, &recorded, id, user);
                 decisions.push(Decision { producer: name(id), consumer: name(user), refusal });
             }

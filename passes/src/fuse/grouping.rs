@@ -87,6 +87,7 @@ pub(super) struct Grouping<'a> {
     reduces_rows: &'a dyn Fn(InstructionId) -> bool,
     /// By instruction: the length of the rows that it is reduced from, element by element; 0 for others.
     reduced_lengths: Vec<i64>,
+    /// Those that read each instruction; a concatenate as often as it does.
     pub(super) users: Vec<Vec<InstructionId>>,
     roles: Vec<FusionRole>,
     pub(super) groups: Vec<Group>,
@@ -117,7 +118,8 @@ impl<'a> Grouping<'a> {
         let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
         for (id, instruction) in computation.iter() {
             for operand in &instruction.operands {
-                if users[operand.index()].last() != Some(&id) {
+                // A concatenate has each of its operands at a place of its own.
+                if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
                     users[operand.index()].push(id);
                 }
             }
@@ -424,7 +426,7 @@ impl<'a> Grouping<'a> {
                 return (1, shape.element_count());
             }
         }
-        (self.evaluations_in(group, users), self.total_in(group, users))
+        (self.evaluations_in(group, users), self.total_in(id, group, users))
     }
 
     /// Whether a member reads its operands at the loop index.
@@ -448,14 +450,19 @@ impl<'a> Grouping<'a> {
     }
 
     /// How often a group would evaluate an operand of these members in all: of a reduction once for each element that
-    /// it combines.
-    fn total_in(&self, group: GroupId, users: &[InstructionId]) -> i64 {
+    /// it combines, of a pad once for each element that is no padding.
+    fn total_in(&self, operand: InstructionId, group: GroupId, users: &[InstructionId]) -> i64 {
         let (mut same_index, mut moved) = (0, 0i64);
         for &user in users {
             let Some(member) = self.groups[group].members.get(&user) else { continue };
             let instruction = self.instruction(user);
             if reads_at_same_index(instruction) {
                 same_index = same_index.max(member.total);
+            } else if instruction.kind == OpKind::Pad && instruction.operands.first() == Some(&operand) {
+                let [inside, all] = [operand, user].map(|id| self.instruction(id).shape.as_array());
+                let [inside, all] = [inside, all].map(|shape| shape.map_or(1, ArrayShape::element_count).max(1));
+                let times = (member.total + all - 1) / all;
+                moved = moved.saturating_add(member.total.min(inside.saturating_mul(times)));
             } else {
                 moved = moved.saturating_add(member.total.saturating_mul(self.combined_elements(instruction)));
             }

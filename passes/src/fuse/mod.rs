@@ -11,7 +11,8 @@
 //! A reduction of contiguous rows is computed with what reads it along the same row (`rows`): softmax and norms are one
 //! kernel that goes from row to row.
 //!
-//! Deliberately absent: profitability models beyond recomputation cost, and fusion into contractions.
+//! Deliberately absent: profitability models beyond recomputation cost. Contractions stand alone here; on CPUs
+//! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.
 
 mod decisions;
 mod grouping;

@@ -142,7 +142,10 @@ impl Rows {
         let may_have = |instruction: &Instruction| instruction.kind == OpKind::Reduce || is_expensive(instruction);
         let (roots, loops) = written(body);
         // Their loops are not over rows of the results.
-        let has_own_loops = |kind| matches!(kind, OpKind::ReduceWindow | OpKind::DynamicUpdateSlice | OpKind::Scatter);
+        let has_own_loops = |kind| {
+            use OpKind::{Convolution, Dot, DynamicUpdateSlice, ReduceWindow, Scatter};
+            matches!(kind, Convolution | Dot | DynamicUpdateSlice | ReduceWindow | Scatter)
+        };
         if body.root().kind == OpKind::Concatenate
             || body.instructions.iter().any(|instruction| has_own_loops(instruction.kind))
         {

@@ -21,15 +21,23 @@ macro_rules! driver_functions {
         /// The driver's functions, by their names in its header.
         pub(crate) struct Driver {
             $(pub $name: unsafe extern "C" fn($($parameter),*) -> c_int,)*
-            _library: Library,
+            /// None where tests play the driver.
+            _library: Option<Library>,
         }
 
         impl Driver {
             fn of(library: Library) -> Result<Self, libloading::Error> {
                 // SAFETY: the types are those of the driver's header, and the library stays loaded as long as the table.
                 unsafe {
-                    Ok(Driver { $($name: *library.get(concat!($symbol, "\0").as_bytes())?,)* _library: library })
+                    Ok(Driver { $($name: *library.get(concat!($symbol, "\0").as_bytes())?,)* _library: Some(library) })
                 }
+            }
+
+            /// Functions that a test has in the place of the driver's.
+            #[cfg(test)]
+            #[expect(clippy::too_many_arguments, reason = "one for each function of the driver")]
+            pub(crate) fn fake($($name: unsafe extern "C" fn($($parameter),*) -> c_int),*) -> Self {
+                Driver { $($name,)* _library: None }
             }
         }
     };
@@ -57,6 +65,16 @@ driver_functions! {
     create_stream = "cuStreamCreate"(*mut Handle, c_uint);
     destroy_stream = "cuStreamDestroy_v2"(Handle);
     synchronize = "cuStreamSynchronize"(Handle);
+    begin_capture = "cuStreamBeginCapture_v2"(Handle, c_int);
+    end_capture = "cuStreamEndCapture"(Handle, *mut Handle);
+    instantiate_graph = "cuGraphInstantiateWithFlags"(*mut Handle, Handle, u64);
+    destroy_graph = "cuGraphDestroy"(Handle);
+    launch_graph = "cuGraphLaunch"(Handle, Handle);
+    destroy_graph_exec = "cuGraphExecDestroy"(Handle);
+    create_event = "cuEventCreate"(*mut Handle, c_uint);
+    record_event = "cuEventRecord"(Handle, Handle);
+    elapsed = "cuEventElapsedTime"(*mut f32, Handle, Handle);
+    destroy_event = "cuEventDestroy_v2"(Handle);
     error_text = "cuGetErrorString"(c_int, *mut *const c_char);
 }
 
@@ -91,7 +109,7 @@ impl Driver {
     pub(crate) fn check(&self, function: &'static str, code: c_int) -> Result<(), Error> {
         match code {
             SUCCESS => Ok(()),
-            OUT_OF_MEMORY => Err(Error::OutOfMemory),
+            OUT_OF_MEMORY => Err(Error::OutOfMemory { bytes: 0 }),
             _ => Err(Error::Driver { function, reason: self.text_of(code) }),
         }
     }

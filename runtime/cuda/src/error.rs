@@ -23,8 +23,14 @@ pub enum Error {
         count: u32,
     },
     /// The GPU has no memory left.
-    #[error("the GPU has too little memory")]
-    OutOfMemory,
+    #[error("the GPU has too little memory: {bytes} bytes were asked for")]
+    OutOfMemory {
+        /// What was asked for; 0 where the driver needs it for itself.
+        bytes: usize,
+    },
+    /// Kernels for other GPUs.
+    #[error("the program does not run on this GPU: {0}")]
+    WrongArchitecture(String),
     /// A call of the driver failed.
     #[error("{function} failed: {reason}")]
     Driver {
@@ -44,6 +50,18 @@ pub enum Error {
     /// A function of the host that nobody knows.
     #[error("the host has no function `{0}`")]
     NoFunction(String),
+    /// One of several kernels did what it must not.
+    #[error(
+        "one of {count} kernels, of which the last is `{last}`: {fault} (with CUDA_LAUNCH_BLOCKING=1 in the environment the message names the kernel)"
+    )]
+    OneOfKernels {
+        /// Kernels since the host last waited for the device.
+        count: usize,
+        /// The last of them.
+        last: String,
+        /// What it did.
+        fault: String,
+    },
     /// A kernel did what it must not.
     #[error("kernel `{kernel}`: {fault}")]
     Kernel {
@@ -61,11 +79,15 @@ impl Error {
             Error::Load(exec::Error::OutOfMemory { .. })
             | Error::NoDriver(_)
             | Error::NoDevice { .. }
-            | Error::OutOfMemory
+            | Error::OutOfMemory { .. }
+            | Error::WrongArchitecture(_)
             | Error::Driver { .. } => false,
-            Error::Load(_) | Error::Plan(_) | Error::NoFunction(_) | Error::Kernel { .. } | Error::Refused { .. } => {
-                true
-            }
+            Error::Load(_)
+            | Error::Plan(_)
+            | Error::NoFunction(_)
+            | Error::Kernel { .. }
+            | Error::OneOfKernels { .. }
+            | Error::Refused { .. } => true,
         }
     }
 }

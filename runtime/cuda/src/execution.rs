@@ -44,6 +44,21 @@ impl PlanMemory {
 /// # Safety
 /// Addresses are passed to it as they are: whoever calls answers for the memory behind them.
 pub unsafe trait Device {
+    /// Runs launches and copies that nothing else comes between.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    ///
+    /// # Errors
+    /// Those of the steps.
+    unsafe fn stretch(&mut self, steps: &[PlanStep], memory: &PlanMemory) -> Result<(), Error>
+    where
+        Self: Sized,
+    {
+        // SAFETY: the caller's promise.
+        unsafe { run_each(steps, memory, self) }
+    }
+
     /// Launches a kernel with its arguments, eight bytes each.
     ///
     /// # Safety
@@ -89,32 +104,20 @@ pub unsafe trait Device {
 ///
 /// # Errors
 /// Those of the device, and [`Error::Plan`].
-pub unsafe fn run(plan: &LaunchPlan, memory: &PlanMemory, device: &mut dyn Device) -> Result<(), Error> {
+pub unsafe fn run(plan: &LaunchPlan, memory: &PlanMemory, device: &mut impl Device) -> Result<(), Error> {
     // SAFETY: the caller's promise.
     unsafe { run_steps(&plan.steps, memory, device) }
 }
 
 /// # Safety
 /// As for [`run`].
-unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut dyn Device) -> Result<(), Error> {
+unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl Device) -> Result<(), Error> {
+    let is_of_device = |step: &PlanStep| matches!(step, PlanStep::Launch(_) | PlanStep::Copy { .. });
     // SAFETY: everything below passes the caller's promise on.
     unsafe {
-        for step in steps {
-            match step {
-                PlanStep::Launch(launch) => {
-                    let argument = |argument: &LaunchArgument| match *argument {
-                        LaunchArgument::Array(slice) => memory.address(slice),
-                        LaunchArgument::Number(number) => Ok(number as u64),
-                    };
-                    let arguments = launch.arguments.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
-                    device.launch(launch, &arguments)?;
-                }
-                PlanStep::Copy { from, to } => {
-                    if from.size != to.size {
-                        return Err(Error::Plan(format!("{from} is copied to {to}")));
-                    }
-                    device.copy(memory.address(*from)?, memory.address(*to)?, from.size)?;
-                }
+        for steps in steps.chunk_by(|step, next| is_of_device(step) && is_of_device(next)) {
+            match &steps[0] {
+                PlanStep::Launch(_) | PlanStep::Copy { .. } => device.stretch(steps, memory)?,
                 PlanStep::While(rounds) => run_while(rounds, memory, device)?,
                 PlanStep::Switch { selector, branches } => {
                     let number = read_scalar(*selector, memory, device)?;
@@ -136,9 +139,41 @@ unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut dyn De
     Ok(())
 }
 
+/// Runs launches and copies one by one.
+///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_while(rounds: &[Round], memory: &PlanMemory, device: &mut dyn Device) -> Result<(), Error> {
+pub(crate) unsafe fn run_each(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl Device) -> Result<(), Error> {
+    // SAFETY: everything below passes the caller's promise on.
+    unsafe {
+        for step in steps {
+            match step {
+                PlanStep::Launch(launch) => {
+                    let argument = |argument: &LaunchArgument| match *argument {
+                        LaunchArgument::Array(slice) => memory.address(slice),
+                        LaunchArgument::Number(number) => Ok(number as u64),
+                    };
+                    let arguments = launch.arguments.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
+                    device.launch(launch, &arguments)?;
+                }
+                PlanStep::Copy { from, to } => {
+                    if from.size != to.size {
+                        return Err(Error::Plan(format!("{from} is copied to {to}")));
+                    }
+                    device.copy(memory.address(*from)?, memory.address(*to)?, from.size)?;
+                }
+                PlanStep::While(_) | PlanStep::Switch { .. } | PlanStep::HostCall(_) => {
+                    return Err(Error::Plan("the host's part among the device's steps".into()));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn run_while(rounds: &[Round], memory: &PlanMemory, device: &mut impl Device) -> Result<(), Error> {
     // SAFETY: everything below passes the caller's promise on.
     unsafe {
         for round in rounds.iter().cycle() {
@@ -156,7 +191,7 @@ unsafe fn run_while(rounds: &[Round], memory: &PlanMemory, device: &mut dyn Devi
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn read_scalar(place: Slice, memory: &PlanMemory, device: &mut dyn Device) -> Result<i32, Error> {
+unsafe fn read_scalar(place: Slice, memory: &PlanMemory, device: &mut impl Device) -> Result<i32, Error> {
     let mut bytes = [0; 4];
     let read = bytes.get_mut(..place.size).ok_or_else(|| Error::Plan(format!("{place} is no scalar")))?;
     // SAFETY: the caller's promise.

@@ -2,17 +2,22 @@
 //!
 //! ```text
 //!  LaunchPlan ──execution──> Device ─┬─ emulator: kernels as code of the host, threads one after another, with checks
-//!                                    └─ gpu: kernels as PTX, by the driver that the machine has
+//!                                    └─ stream of a GPU: kernels as PTX, by the driver that the machine has
 //! ```
 
 mod driver;
 pub mod emulator;
 mod error;
 pub mod execution;
-pub mod gpu;
+#[cfg(test)]
+mod fake_driver;
+mod gpu;
+mod gpu_program;
 mod host_call;
+mod stream;
 
 pub use emulator::Emulator;
 pub use error::Error;
 pub use execution::{Device, PlanMemory};
-pub use gpu::{BufferSizes, Gpu, GpuProgram};
+pub use gpu::Gpu;
+pub use gpu_program::{BufferSizes, GpuProgram};

@@ -4,12 +4,13 @@
 //! longer than the whole runtime. Here it happens once.
 
 use faer::{
-    Conj, Mat, MatMut, MatRef, Par, Spec,
+    Accum, Conj, Mat, MatMut, MatRef, Par, Spec,
     diag::Diag,
     dyn_stack::{MemBuffer, MemStack},
     linalg::{
         cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch},
         evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch},
+        matmul::matmul_with_conj,
         svd::{ComputeSvdVectors, svd, svd_scratch},
         triangular_solve::{
             solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
@@ -18,7 +19,7 @@ use faer::{
     },
     traits::{
         ComplexField,
-        math_utils::{from_real, is_finite, real, zero},
+        math_utils::{from_real, is_finite, neg, one, real, zero},
     },
 };
 
@@ -61,6 +62,9 @@ pub trait Element: ComplexField<Real: Copy> + Copy + Send + Sync {
     /// Replaces the right-hand side `b` by the solution of a triangular system.
     fn solve_triangular(a: MatRef<'_, Self>, b: MatMut<'_, Self>, system: TriangularSystem);
 
+    /// Subtracts the product of two matrices, or of the adjoint of the first with the second, from `target`.
+    fn subtract_product(target: MatMut<'_, Self>, a: MatRef<'_, Self>, adjoint: bool, b: MatRef<'_, Self>);
+
     /// Eigenvalues of a Hermitian matrix, in ascending order, and if wanted the eigenvectors as columns. The lower triangle
     /// is read. `None` if the matrix is not finite or the iteration does not end.
     fn hermitian_eigen(matrix: MatRef<'_, Self>, vectors: Option<MatMut<'_, Self>>) -> Option<Vec<Self::Real>>;
@@ -91,6 +95,10 @@ macro_rules! element {
 
             fn solve_triangular(a: MatRef<'_, Self>, b: MatMut<'_, Self>, system: TriangularSystem) {
                 solve_triangular(a, b, system);
+            }
+
+            fn subtract_product(target: MatMut<'_, Self>, a: MatRef<'_, Self>, adjoint: bool, b: MatRef<'_, Self>) {
+                subtract_product(target, a, adjoint, b);
             }
 
             fn hermitian_eigen(matrix: MatRef<'_, Self>, vectors: Option<MatMut<'_, Self>>) -> Option<Vec<Self::Real>> {
@@ -145,6 +153,11 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
         (false, false) => solve_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
         (false, true) => solve_unit_upper_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
     }
+}
+
+fn subtract_product<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>, adjoint: bool, b: MatRef<'_, T>) {
+    let (a, conjugated) = if adjoint { (a.transpose(), Conj::Yes) } else { (a, Conj::No) };
+    matmul_with_conj(target, Accum::Add, a, conjugated, b, Conj::No, neg(&one::<T>()), Par::Seq);
 }
 
 fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_, T>>) -> Option<Vec<T::Real>> {

@@ -9,6 +9,7 @@ use hlo::dialect::PrintOptions;
 use lowering_llvm::Target;
 use mlir_ext::pass_pipeline::Instrumentation;
 use tools::emit::{self, CodePlatform, DEFAULT_PTX, EmitOptions, Output, Stage};
+use tools::engine::RunPlatform;
 use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
@@ -89,6 +90,9 @@ struct Options {
     /// What code is made for.
     #[arg(long, value_enum, default_value_t)]
     platform: CodePlatform,
+    /// With --emit=bundle: what the program is compiled for.
+    #[arg(long, value_enum, value_name = "PLATFORM,…", value_delimiter = ',', default_values = ["cpu", "cuda"])]
+    bundle_for: Vec<RunPlatform>,
     /// Processor by LLVM's name instead of the host's or sm_90, e.g. x86-64-v3.
     #[arg(long, value_name = "NAME")]
     target_cpu: Option<String>,
@@ -264,8 +268,8 @@ impl Options {
         {
             return refuse(flag, "a stage that is printed as MLIR");
         }
-        if self.split_input_file && emits(&[Stage::Obj]) && !self.verify_diagnostics {
-            return Err(ToolError::Usage("--split-input-file makes several object files, which have no place".into()));
+        if self.split_input_file && emits(&[Stage::Obj, Stage::Bundle]) && !self.verify_diagnostics {
+            return Err(ToolError::Usage("--split-input-file makes several files, which have no place".into()));
         }
         if self.split_input_file && (self.dump_to.is_some() || self.print_ir_tree_dir.is_some()) {
             return Err(ToolError::Usage("the parts of --split-input-file would write the same files".into()));
@@ -339,6 +343,7 @@ impl Options {
                 no_simplify: self.no_simplify,
                 json: self.json,
             },
+            bundle_for: self.bundle_for.clone(),
         }
     }
 }

@@ -2,29 +2,26 @@
 //!
 //! - Draws of `rng`: each engine has its own numbers; so are bits of `rng-bit-generator`'s default algorithm.
 //! - Vectors and signs that LAPACK's routines leave free: programs that call them are compared in `conformance`.
-//! - The order in which updates of the same element are applied, where `scatter` combines floats or overwrites.
-//! - Run-time sizes that the documents leave undefined, which the evaluator rejects and compiled code does not look at:
-//!   rows of `ragged-all-to-all` outside of the arrays, `dynamic-reshape` to other counts, `topk` of fewer elements than k.
-//! - Bits seen through a `bitcast-convert`, a `sort`, a comparison or a conversion to integers of a float that itself is only
-//!   as exact as its operation's tolerance.
+//! - What an instruction makes of operands that differ within the tolerance of their operation, such as the bits of a float or
+//!   the outcome of a comparison: compiled code must do what the evaluator does on the operands as compiled code has them.
 
 use std::collections::HashSet;
 
 use evaluator::{Environment, EvalError, EvalFailure};
 use halo::pipeline::Phase;
 use halo::{Client, CompileOptions};
-use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Module};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
-use hlo::ops::{OpClass, definition};
 use hlo::shape::Shape;
 use lowering_llvm::Target;
 
 use super::MutantStage;
 use crate::compare::{self, Tolerance};
 use crate::emit::{self, CodePlatform, EmitOptions, Output};
+use crate::error::ToolError;
 use crate::fill::{self, FillRange};
+use crate::first_difference::{DifferenceCause, Engines, FirstDifference, Tolerances, first_difference};
 use crate::module_file::SourceText;
 use crate::value_text;
 
@@ -107,34 +104,53 @@ fn judge_module(seed: u64, module: &Module, client: &Client) -> Result<MutantSta
         (Err(_), Err(_)) => Ok(MutantStage::Ran),
         (Err(_), Ok(_)) if traits.has_custom_calls => Ok(MutantStage::NotRun),
         (Err(error), Ok(_)) => Err(format!("evaluated, but compiled code says: {error}")),
-        (Ok(_), Err(error)) if is_limit(&error) || traits.checks_less => Ok(MutantStage::NotRun),
+        (Ok(_), Err(error)) if is_limit(&error) => Ok(MutantStage::NotRun),
         (Ok(found), Err(error)) => {
             Err(format!("compiled code gives {}, evaluated: {error}", value_text::shortened(&found)))
         }
-        (Ok(found), Ok(expected)) => compare_results(&found, &expected, &traits),
+        (Ok(_), Ok(_)) if traits.is_free => Ok(MutantStage::Ran),
+        (Ok(found), Ok(expected)) => {
+            let comparison = compare::compare_literals(&found, &expected, Tolerance::default_for);
+            if comparison.agrees() {
+                return Ok(MutantStage::Ran);
+            }
+            let place = match place_of_difference(module, &arguments, client, &options) {
+                Ok(None) => return Ok(MutantStage::Ran),
+                Ok(Some(place)) => place,
+                Err(error) => error.to_string(),
+            };
+            let text = value_text::shortened;
+            Err(format!("{comparison}: {place}\n    compiled  {}\n    evaluated {}", text(&found), text(&expected)))
+        }
     }
+}
+
+/// What compiled code does differently; nothing if each instruction agrees on the operands that it gets, and one enlarges the
+/// small differences which correct engines may have.
+fn place_of_difference(
+    module: &Module,
+    arguments: &[Literal],
+    client: &Client,
+    options: &CompileOptions,
+) -> Result<Option<String>, ToolError> {
+    let suspect = |part: &Module, arguments: &[Literal]| Ok(client.compile(part, options)?.execute(arguments)?);
+    let judge = |part: &Module, arguments: &[Literal]| {
+        let mut environment = Environment::new();
+        environment.step_limit = Some(MOST_STEPS);
+        evaluator::evaluate(part, arguments, &mut environment).map_err(|error| ToolError::Execution(error.to_string()))
+    };
+    let engines = Engines { suspect: &suspect, judge: &judge };
+    let first = first_difference(module, arguments, Tolerances::default(), engines)?;
+    Ok(match first {
+        Some(FirstDifference { cause: DifferenceCause::Operands, .. }) => None,
+        Some(first) => Some(format!("first in `{}` ({:?})", first.instruction, first.cause)),
+        None => Some("but no part of the program differs".to_string()),
+    })
 }
 
 fn is_limit(error: &EvalError) -> bool {
     let EvalError::Instruction { failure, .. } = error else { return false };
     matches!(failure, EvalFailure::TooLarge(_) | EvalFailure::Unsupported(_) | EvalFailure::Elided)
-}
-
-fn compare_results(found: &Literal, expected: &Literal, traits: &Traits) -> Result<MutantStage, String> {
-    if traits.is_free {
-        return Ok(MutantStage::Ran);
-    }
-    let tolerance = |element_type: ElementType| {
-        let own = Tolerance::default_for(element_type);
-        let coarsest = if element_type.is_float() || element_type.is_complex() { traits.coarsest } else { 0.0 };
-        own.with(Some(own.relative.max(coarsest)), None)
-    };
-    let comparison = compare::compare_literals(found, expected, tolerance);
-    if comparison.agrees() || traits.is_sensitive && comparison.mismatch.is_none() {
-        return Ok(MutantStage::Ran);
-    }
-    let text = value_text::shortened;
-    Err(format!("{comparison}\n    compiled  {}\n    evaluated {}", text(found), text(expected)))
 }
 
 fn arguments(seed: u64, module: &Module) -> Option<Vec<Literal>> {
@@ -162,18 +178,12 @@ struct Traits {
     is_large: bool,
     /// Its results are not determined.
     is_free: bool,
-    /// Small errors of floats may become large ones.
-    is_sensitive: bool,
     /// It has loops.
     has_loops: bool,
     /// It sends or receives values.
     communicates: bool,
     /// It has custom calls, whose configurations are read more strictly by compiled code.
     has_custom_calls: bool,
-    /// Compiled code may accept sizes at run time that the evaluator rejects.
-    checks_less: bool,
-    /// The tolerance of its least exact floats, from which more exact ones may be computed.
-    coarsest: f64,
 }
 
 impl Traits {
@@ -197,35 +207,7 @@ impl Traits {
         traits.has_loops = has(&[OpKind::While]);
         traits.communicates = has(&[OpKind::Send, OpKind::Recv, OpKind::Infeed, OpKind::Outfeed]);
         traits.has_custom_calls = has(&[OpKind::CustomCall]);
-        traits.checks_less = has(&[OpKind::DynamicReshape, OpKind::RaggedAllToAll, OpKind::TopK]);
-        traits.is_free = has(&[OpKind::Rng, OpKind::RngBitGenerator, OpKind::RngGetAndUpdateState, OpKind::CustomCall])
-            || has(&[OpKind::Scatter, OpKind::SelectAndScatter]);
-        let is_inexact = |kind: &&OpKind| {
-            matches!(
-                definition(**kind).class,
-                OpClass::Elementwise | OpClass::Contraction | OpClass::Reduction | OpClass::Library
-            )
-        };
-        traits.is_sensitive = has(&[
-            OpKind::BitcastConvert,
-            OpKind::Bitcast,
-            OpKind::Sort,
-            OpKind::TopK,
-            OpKind::Compare,
-            OpKind::Convert,
-            OpKind::Floor,
-            OpKind::Ceil,
-            OpKind::RoundNearestAfz,
-            OpKind::RoundNearestEven,
-            OpKind::Remainder,
-            OpKind::ReducePrecision,
-            OpKind::StochasticConvert,
-            OpKind::Sign,
-            OpKind::Cholesky,
-            OpKind::TriangularSolve,
-            OpKind::While,
-            OpKind::Map,
-        ]) && kinds.iter().filter(is_inexact).count() > 1;
+        traits.is_free = has(&[OpKind::Rng, OpKind::RngBitGenerator, OpKind::RngGetAndUpdateState, OpKind::CustomCall]);
         traits
     }
 
@@ -233,7 +215,6 @@ impl Traits {
         for array in shape.leaves().into_iter().filter_map(Shape::as_array) {
             let count = array.dimensions.iter().try_fold(1i64, |count, &size| count.checked_mul(size));
             self.is_large |= !count.is_some_and(|count| (0..=MOST_ELEMENTS).contains(&count));
-            self.coarsest = self.coarsest.max(Tolerance::default_for(array.element_type).relative);
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Inputs as a command line gives them: files, or values written out.
 //!
 //! ```text
-//!  input   = [ NAME "=" ] ( FILE.npy | [ SHAPE "=" ] values )
+//!  input   = [ NAME "=" ] ( FILE.npy | [ SHAPE "=" ] values | [ SHAPE ] literal )
 //!  SHAPE   = 3xf32 | 2x2xs32 | f32 | f32[3]
 //!  values  = zeros | ones | iota | element ("," element)*        one element fills the array
+//!  literal = {{1, 2}, {3, 4}}                                    as HLO text and hlo-run write arrays
 //! ```
 
 use std::path::Path;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::literal::ArrayLiteral;
+use hlo::literal::{ArrayLiteral, Literal};
 use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
@@ -18,7 +19,8 @@ use crate::error::ToolError;
 use crate::npy;
 
 /// What an input may be, for messages.
-const HINT: &str = "an input is a .npy file, zeros, ones, iota, or elements such as 1,2.5";
+const HINT: &str =
+    "an input is a .npy file, zeros, ones, iota, elements such as 1,2.5, or a literal such as {{1, 2}, {3, 4}}";
 
 /// An input that was given.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +47,12 @@ impl<'t> Input<'t> {
             }
             input.value = right;
         }
+        if let Some((left, _)) = input.value.split_once('{')
+            && let Some(shape) = shape(left.trim())
+        {
+            input.shape = Some(shape);
+            input.value = &input.value[left.len()..];
+        }
         input
     }
 
@@ -63,6 +71,9 @@ impl<'t> Input<'t> {
         let is_file = self.value.ends_with(".npy") || Path::new(self.value).is_file();
         if self.shape.is_none() && is_file {
             return npy::read(Path::new(self.value), shape);
+        }
+        if self.value.trim_start().starts_with('{') {
+            return literal(self.value, shape).map_err(usage);
         }
         let element_type = shape.element_type;
         let count = shape.element_count() as usize;
@@ -94,6 +105,16 @@ impl<'t> Input<'t> {
     }
 }
 
+/// An array as HLO text writes it.
+fn literal(text: &str, shape: &ArrayShape) -> Result<ArrayLiteral, String> {
+    let shape = ArrayShape { layout: None, ..shape.clone() };
+    match hlo_text::literal::parse_literal(text, &shape.into()) {
+        Ok(Literal::Array(array)) => Ok(array),
+        Ok(_) => Err(HINT.to_string()),
+        Err(error) => Err(format!("{error}; {HINT}")),
+    }
+}
+
 /// `2x3xf32`, `f32` or `f32[2,3]`.
 fn shape(text: &str) -> Option<ArrayShape> {
     if let Some((name, rest)) = text.split_once('[') {
@@ -119,7 +140,7 @@ fn whole(element_type: ElementType, value: u64) -> Scalar {
 }
 
 fn element(element_type: ElementType, word: &str) -> Result<Scalar, String> {
-    let wrong = || format!("`{word}` is no {element_type}");
+    let wrong = || format!("`{word}` is not a value of type {element_type}");
     let bits = element_type.bit_width();
     Ok(match element_type.class() {
         ElementClass::Predicate => match word {
@@ -165,6 +186,9 @@ mod tests {
         assert_eq!(Input::parse("3xf32=1,2,3").name, None);
         assert_eq!(read("iota", &shape).unwrap().as_slice::<f32>(), Some(&[0.0, 1.0, 2.0][..]));
         assert_eq!(read("7", &shape).unwrap().as_slice::<f32>(), Some(&[7.0; 3][..]));
+        for text in ["{1, 2, 3}", "f32[3] {1, 2, 3}", "x={1,2,3}", "x=f32[3]{1,2,3}"] {
+            assert_eq!(read(text, &shape).unwrap().as_slice::<f32>(), Some(&[1.0, 2.0, 3.0][..]), "{text}");
+        }
         let scalar = ArrayShape::new(ElementType::C64, []);
         let value = read("1+2i", &scalar).unwrap();
         assert_eq!(scalar::load(ElementType::C64, value.bytes(), 0), Scalar::Complex(Complex::new(1.0, 2.0)));
@@ -173,9 +197,15 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let shape = ArrayShape::new(ElementType::S8, [2]);
-        assert_eq!(read("1,200", &shape).unwrap_err(), format!("input `1,200`: `200` is no s8; {HINT}"));
+        assert_eq!(
+            read("1,200", &shape).unwrap_err(),
+            format!("input `1,200`: `200` is not a value of type s8; {HINT}")
+        );
         assert_eq!(read("1,2,3", &shape).unwrap_err(), "input `1,2,3`: expected 2 elements for s8[2], got 3");
         assert_eq!(read("3xs8=1", &shape).unwrap_err(), "input `1`: expected an array of s8[2], got s8[3]");
-        assert_eq!(read("1,2.5", &shape).unwrap_err(), format!("input `1,2.5`: `2.5` is no s8; {HINT}"));
+        assert_eq!(
+            read("1,2.5", &shape).unwrap_err(),
+            format!("input `1,2.5`: `2.5` is not a value of type s8; {HINT}")
+        );
     }
 }

@@ -23,7 +23,6 @@ use crate::engine::{Engine, LoadOptions, LoadedProgram, RunPlatform};
 use crate::error::ToolError;
 use crate::first_difference::{self, Engines, Tolerances, first_difference};
 use crate::model_spec::ModelSpec;
-use crate::module_file::SourceText;
 use crate::profile::Profile;
 use crate::progress;
 use crate::sensitivity::{self, Movement};
@@ -94,9 +93,14 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         collective_time_limit: settings.collective_time_limit,
         ..LoadOptions::default()
     };
-    let mut program = LoadedProgram::load(SourceText::read(&case.module)?, settings.engine, options)?;
+    let mut program = LoadedProgram::read(&case.module, settings.engine, options)?;
     spinner.finish_and_clear();
     let devices = program.devices;
+    if program.source_text.text.is_empty() && (settings.compare || settings.check_nans) {
+        return Err(ToolError::Usage(
+            "--compare and --check-nans need the program, not what it was compiled to".into(),
+        ));
+    }
     let places = || (0..devices).map(|device| Place { device, devices });
     let arguments: Vec<Vec<Literal>> =
         places().map(|place| arrays::inputs(case, spec.as_ref(), &program.module, place)).collect::<Result<_, _>>()?;
@@ -142,6 +146,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         }
         bar.inc(1);
     }
+    report.device_time = program.executable().and_then(|(executable, _)| executable.device_time());
     bar.finish_and_clear();
     let Some(results) = results else { return Err(ToolError::Bug("no execution".into())) };
     if settings.profile {

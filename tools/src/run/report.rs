@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::check_nans::Culprit;
 use crate::compare::ArrayComparison;
-use crate::first_difference::FirstDifference;
+use crate::first_difference::{DifferenceCause, FirstDifference};
 use crate::profile::Profile;
 
 /// Outcome of one case.
@@ -21,6 +21,8 @@ pub struct RunReport {
     pub phases: Vec<(String, Duration)>,
     /// Time of each execution.
     pub runs: Vec<Duration>,
+    /// How long the GPU worked in the last execution, by its own clock.
+    pub device_time: Option<Duration>,
     /// Bytes that an execution needs besides arguments and results.
     pub arena_bytes: Option<usize>,
     /// Custom calls that give zeros, with how many there are of each.
@@ -76,11 +78,16 @@ impl EngineComparison {
             first.kind.text_name(),
             first.comparison
         );
-        let alone = match first.alone {
-            true => "it differs alone too, on the interpreter's operands",
-            false => "alone, on the interpreter's operands, it agrees: what is compiled together with it matters",
+        let cause = match first.cause {
+            DifferenceCause::Alone => "it differs alone too, on the interpreter's operands",
+            DifferenceCause::Operands => {
+                "alone it agrees: it enlarges differences of its operands, which are within the tolerance"
+            }
+            DifferenceCause::Together => {
+                "alone, on the interpreter's operands, it agrees: what is compiled together with it matters"
+            }
         };
-        let _ = writeln!(text, "  {alone} ({} programs compared)", first.programs);
+        let _ = writeln!(text, "  {cause} ({} programs compared)", first.programs);
     }
 
     fn json(&self) -> Value {
@@ -95,7 +102,11 @@ impl EngineComparison {
                 "within": first.within,
                 "position": first.position.map(|position| position.to_string()),
                 "source": first.source_line,
-                "alone": first.alone,
+                "cause": match first.cause {
+                    DifferenceCause::Alone => "alone",
+                    DifferenceCause::Operands => "operands",
+                    DifferenceCause::Together => "together",
+                },
             })),
         })
     }
@@ -209,6 +220,9 @@ impl RunReport {
         if self.runs.len() >= 10 {
             let [p90, p99, greatest] = [90, 99, 100].map(|part| percentile(&self.runs, part).map_or(0.0, milliseconds));
             let _ = writeln!(text, "         {p90:>10.3} ms at 90 %, {p99:.3} ms at 99 %, {greatest:.3} ms max");
+        }
+        if let Some(time) = self.device_time {
+            let _ = writeln!(text, "device   {:>10.3} ms in the last run", milliseconds(time));
         }
         if let Some(bytes) = self.arena_bytes {
             let _ = writeln!(text, "arena    {:>10.3} MB", bytes as f64 / 1e6);

@@ -1,4 +1,4 @@
-//! The dialect's C interface (`capi/HloDialect.h`), wrapped.
+//! The dialect's C interface (`capi/HloDialect.cpp`), wrapped.
 
 use std::sync::Once;
 

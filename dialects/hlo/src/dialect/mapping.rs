@@ -112,8 +112,11 @@ const MOST_ROWS: i64 = 1 << 10;
 
 /// What a mapping must be for loops to be made of it.
 fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
-    if mapping.dimensions.iter().filter(|dimension| dimension.lanes > 1).count() > 1 {
-        return Err("has vectors along several dimensions");
+    let mut lanes = mapping.dimensions.iter().map(|dimension| dimension.lanes).filter(|&lanes| lanes > 1);
+    match (lanes.next(), lanes.next(), lanes.next()) {
+        (_, None, _) => {}
+        (rows, columns, None) if rows == columns => {}
+        _ => return Err("has vectors along several dimensions that are no squares"),
     }
     for (number, dimension) in mapping.dimensions.iter().enumerate() {
         let bounds = mapping.bounds(number);

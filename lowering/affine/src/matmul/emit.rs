@@ -3,13 +3,16 @@
 //! Positions are affine expressions of the loops' variables; those that several accesses share are `affine.apply`s.
 
 use hlo::element_type::ElementType;
+use hlo::graph::Computation;
 use indexing::{Expr, Interval};
 use melior::ir::Type;
 use melior::ir::attribute::BoolAttribute;
 use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
+use super::epilogue::Epilogue;
 use super::{Axis, Form, MatMul};
+use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::Range;
 use crate::memory::ArrayRef;
@@ -18,14 +21,21 @@ use crate::scope::{Binding, Scope};
 
 pub(super) type Result<T> = std::result::Result<T, LoweringError>;
 
-/// Emits tasks of the product of `lhs` and `rhs` into `c`: all of them, or a range.
-pub fn emit_matmul<'c>(
+/// Emits tasks of the product of two of the `inputs` into one of the `outputs`, with what the computation makes of its elements: all of
+/// them, or a range.
+pub(crate) fn emit_matmul<'c>(
     builder: &OpBuilder<'c>,
     product: &MatMul,
-    [lhs, rhs, c]: [&ArrayRef<'c>; 3],
+    computation: &Computation,
+    inputs: &[ArrayRef<'c>],
+    outputs: &[ArrayRef<'c>],
     range: Range<'c>,
 ) -> Result<()> {
-    let [a, b] = if product.swapped { [rhs, lhs] } else { [lhs, rhs] };
+    let ([Some(a), Some(b)], Some(c)) =
+        (product.operands.map(|operand| inputs.get(operand)), outputs.get(product.output))
+    else {
+        return Err(LoweringError::bug("a product without its arrays"));
+    };
     let element = scalar::memory_type(builder, product.element_type);
     let mut emitter = Emitter {
         builder,
@@ -33,6 +43,7 @@ pub fn emit_matmul<'c>(
         product,
         operands: [a.flat(builder), b.flat(builder)],
         c: c.flat(builder),
+        epilogue: Epilogue::of(Elemental::new(builder, computation, inputs, 1), outputs),
         element,
         vector: builder.vector_type(product.lanes, element),
     };
@@ -43,9 +54,12 @@ pub fn emit_matmul<'c>(
         upper.push(variable(end));
     }
     let panels = (product.form == Form::Tiled).then(|| emitter.panel_buffers());
-    emitter.loop_over(&lower, &upper, 1, |emitter, task| match panels {
-        Some(panels) => emitter.tiled_task(task, panels),
-        None => emitter.streamed_task(task),
+    emitter.loop_over(&lower, &upper, 1, |emitter, task| {
+        emitter.pad_result(task)?;
+        match panels {
+            Some(panels) => emitter.tiled_task(task, panels),
+            None => emitter.streamed_task(task),
+        }
     })
 }
 
@@ -56,6 +70,7 @@ pub(super) struct Emitter<'e, 'c> {
     /// A and B.
     operands: [Value<'c>; 2],
     pub(super) c: Value<'c>,
+    pub(super) epilogue: Option<Epilogue<'e, 'c>>,
     pub(super) element: Type<'c>,
     pub(super) vector: Type<'c>,
 }
@@ -186,8 +201,8 @@ impl<'c> Emitter<'_, 'c> {
 
     /// The offsets of the task's product in its batch.
     pub(super) fn batch_offsets(&mut self, batch: Expr<'c>) -> Result<Offsets<'c>> {
-        let [a, b] = self.product.first.map(|first| self.scope.constant(first));
-        self.moved(&Offsets { a, b, c: self.scope.constant(0) }, &self.product.batch, batch)
+        let [a, b, c] = self.product.first.map(|first| self.scope.constant(first));
+        self.moved(&Offsets { a, b, c }, &self.product.batch, batch)
     }
 
     /// One element of an operand, or as many as a step takes, in a lane of the product's type.
@@ -232,6 +247,12 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<Value<'c>> {
         let memory = scalar::load_type(self.builder, self.product.operand_types[operand as usize], Some(lanes));
         self.load_lanes(self.operands[operand as usize], memory, position, count)
+    }
+
+    /// Some elements of an operand, all there are in a vector of the product's type.
+    pub(super) fn load_all(&self, operand: Operand, position: Expr<'c>, lanes: u32) -> Result<Value<'c>> {
+        let loaded = self.load_memory(operand, position, i64::from(lanes), lanes)?;
+        self.in_product_type(self.product.operand_types[operand as usize], Some(lanes), loaded)
     }
 
     fn in_product_type(&self, from: ElementType, lanes: Option<u32>, loaded: Value<'c>) -> Result<Value<'c>> {

@@ -7,18 +7,20 @@
 //! for one block of contracted positions, then walks the rows of A in blocks that stay in the second-level cache (packed
 //! too, where they lie across pages).
 //! The tile keeps its part of C in registers over a block. Products of few rows read B once, where it is
-//! (`streamed`).
+//! (`streamed`). What a fusion makes of the product's elements follows block by block (`epilogue`).
 //!
 //! What does not fit the form (padding, dilated bases, other element types) takes the general path of
 //! [`crate::contraction`].
 
 mod emit;
+mod epilogue;
 mod packing;
 mod streamed;
 mod tiled;
 
+use hlo::attributes::PaddingDimension;
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Computation, Instruction};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Linear, Var};
 use melior::Context;
@@ -28,7 +30,8 @@ use crate::contraction::contraction_maps;
 use crate::operand_maps::operand_shape;
 use crate::walk::linear_address;
 
-pub use emit::emit_matmul;
+pub(crate) use emit::emit_matmul;
+pub(crate) use epilogue::Finish;
 
 /// Longest block of contracted positions.
 const BLOCK_K: i64 = 512;
@@ -42,8 +45,10 @@ const PAGE: u64 = 4096;
 const WAYS: i64 = 8;
 /// Bytes of a B that is not in a cache before it is packed.
 const LARGE_B: i64 = 1 << 20;
-/// Panels that share a walk over A.
-const PANELS_PER_GROUP: i64 = 4;
+/// Panels that share a walk over A, and as many where the columns of A are packed on each walk.
+const PANELS_PER_GROUP: [i64; 2] = [4, 8];
+/// Bytes of a B that is read where it is: packing it would cost more than the places that its rows take in the cache.
+const SMALL_B: i64 = 1 << 16;
 /// Products smaller than this (in multiplications) are not worth packing for.
 const SMALLEST: i64 = 4096;
 /// Tasks that the work is split into if columns and batches do not give that many.
@@ -78,10 +83,12 @@ pub struct MatMul {
     element_type: ElementType,
     /// Element types of A and B in memory; reading brings them into `element_type`.
     operand_types: [ElementType; 2],
-    /// Whether A is the right operand and B the left one.
-    swapped: bool,
-    /// Where the products begin in A and B.
-    first: [i64; 2],
+    /// The kernel's inputs that A and B are.
+    operands: [usize; 2],
+    /// The kernel's output that C is.
+    output: usize,
+    /// Where the products begin in A, B and C.
+    first: [i64; 3],
     /// Separate products.
     batch: Vec<Axis>,
     /// Rows beside `m`.
@@ -99,7 +106,7 @@ pub struct MatMul {
     lanes: u32,
 }
 
-/// The kernel form of a dot or convolution, if it has one.
+/// The kernel form of a dot or convolution, or of a fusion that goes on with its elements, if it has one.
 pub fn recognise(
     context: &Context,
     computation: &Computation,
@@ -107,9 +114,52 @@ pub fn recognise(
     vector_bits: u32,
     machine: Machine,
 ) -> Option<MatMul> {
-    if !matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
-        return None;
+    match instruction.kind {
+        OpKind::Dot | OpKind::Convolution => {
+            recognise_contraction(context, computation, instruction, &[], vector_bits, machine)
+        }
+        OpKind::Fusion => {
+            let body = instruction.computations.first()?;
+            let Finish { contraction, values, pad } = Finish::of(body)?;
+            let contraction = body.get(contraction);
+            let number = |operand: usize| body.get(contraction.operands[operand]).parameter_number();
+            let inputs = [number(0)?, number(1)?];
+            let padding = pad.map_or_else(Vec::new, |(_, padding)| padding);
+            let is_inside =
+                padding.iter().all(|padding| padding.low >= 0 && padding.high >= 0 && padding.interior == 0);
+            let shape = contraction.shape.as_array()?;
+            let is_result = |value: &InstructionId| {
+                body.get(*value).shape.as_array().is_some_and(|value| value.element_type == shape.element_type)
+            };
+            let output = values.iter().position(is_result)?;
+            let keeps_rows = padding.last().is_none_or(|padding| padding.low == 0 && padding.high == 0);
+            let product = recognise_contraction(context, body, contraction, &padding, vector_bits, machine)?;
+            let is_finished_by_row = product.form == Form::Tiled && shape.dimensions.last() == Some(&product.n.size);
+            let operands = product.operands.map(|operand| inputs[operand]);
+            (is_inside && keeps_rows && is_finished_by_row).then_some(MatMul { operands, output, ..product })
+        }
+        _ => None,
     }
+}
+
+/// The element type of the product that a kernel is or begins with.
+pub(crate) fn product_type(instruction: &Instruction) -> Option<ElementType> {
+    let shape = match &instruction.computations[..] {
+        [body] => &body.get(Finish::of(body)?.contraction).shape,
+        _ => &instruction.shape,
+    };
+    Some(shape.as_array()?.element_type)
+}
+
+/// The kernel form of a contraction whose result is stored with padding around it.
+fn recognise_contraction(
+    context: &Context,
+    computation: &Computation,
+    instruction: &Instruction,
+    padding: &[PaddingDimension],
+    vector_bits: u32,
+    machine: Machine,
+) -> Option<MatMul> {
     let lhs = operand_shape(computation, instruction, 0).ok()?;
     let rhs = operand_shape(computation, instruction, 1).ok()?;
     let output = instruction.shape.as_array()?;
@@ -133,7 +183,12 @@ pub fn recognise(
         operand_types.reverse();
     }
     let [a, b] = if swapped { [&addresses[1], &addresses[0]] } else { [&addresses[0], &addresses[1]] };
-    let strides = output.strides();
+    let mut stored = output.clone();
+    for (size, padding) in stored.dimensions.iter_mut().zip(padding) {
+        *size += padding.low + padding.high;
+    }
+    let strides = stored.strides();
+    let first_of_c = padding.iter().zip(&strides).map(|(padding, stride)| padding.low * stride).sum();
     let axis = |size: i64, variable: Var, c: i64| Axis { size, a: a.of(variable), b: b.of(variable), c };
     let (mut batch, mut rows, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for (d, &size) in output.dimensions.iter().enumerate() {
@@ -154,8 +209,9 @@ pub fn recognise(
     let k = merge_longest(&mut contracted);
     let bits = i64::from(element_type.bit_width());
     let mut width = i64::from(vector_bits) / bits;
-    // Few columns take half of a vector, if each product of a batch is worth packing for.
-    if n.size > 1 && n.size < width / 4 && product / positions(&batch).max(1) >= SMALLEST {
+    // Few columns take half of a vector, if each product of a batch is worth packing for or the half is full.
+    let is_worth_packing = product / positions(&batch).max(1) >= SMALLEST;
+    if n.size == width / 2 || n.size > 1 && n.size < width / 4 && is_worth_packing {
         width /= 2;
     }
     // A quarter of a vector is worth a vector.
@@ -166,8 +222,9 @@ pub fn recognise(
         form: Form::Tiled,
         element_type,
         operand_types,
-        swapped,
-        first: [a.constant, b.constant],
+        operands: if swapped { [1, 0] } else { [0, 1] },
+        output: 0,
+        first: [a.constant, b.constant, first_of_c],
         batch,
         rows,
         m,
@@ -215,9 +272,10 @@ impl PackedA {
         self.row == 1
     }
 
-    /// Where a row that begins a tile begins, or how much room so many rows take.
+    /// Where a row that begins a tile begins, or how much room so many rows take. Tiles do not begin a power of two apart:
+    /// they would compete for places in the cache.
     fn room(self, product: &MatMul) -> i64 {
-        if self.has_columns() { product.block_k() } else { self.row }
+        if self.has_columns() { product.block_k() + 2 } else { self.row }
     }
 }
 
@@ -338,6 +396,21 @@ impl MatMul {
         elements.saturating_mul(self.operand_types[1].byte_width() as i64) >= LARGE_B
     }
 
+    /// Whether tiles read B where it is.
+    fn reads_b_in_place(&self) -> bool {
+        let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(positions(&self.contracted));
+        self.n.b == 1
+            && self.k.b % i64::from(self.lanes) == 0
+            && self.depth == 1
+            && self.operand_types[1] == self.element_type
+            && elements.saturating_mul(self.element_type.byte_width() as i64) <= SMALL_B
+    }
+
+    /// Panels that share a walk over A.
+    fn panels_per_group(&self) -> i64 {
+        PANELS_PER_GROUP[usize::from(self.packing_of_a().is_some_and(PackedA::has_columns))]
+    }
+
     /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
     fn panel_rows(&self) -> i64 {
         self.block_k() + i64::from(self.is_moved())
@@ -364,6 +437,11 @@ impl MatMul {
     /// Rows of a block of A.
     fn block_rows(&self) -> i64 {
         BLOCK_M / self.tile_rows * self.tile_rows
+    }
+
+    /// Number of blocks of all contracted positions.
+    fn blocks_of_all(&self) -> i64 {
+        self.blocks() * positions(&self.contracted)
     }
 
     /// Number of blocks of contracted positions.
@@ -399,7 +477,7 @@ impl MatMul {
     }
 
     fn groups(&self) -> i64 {
-        parts(self.n.size, self.panel() * PANELS_PER_GROUP)
+        parts(self.n.size, self.panel() * self.panels_per_group())
     }
 
     /// Parts that the rows must be split into to give enough tasks.

@@ -12,10 +12,16 @@ const ROWS_AHEAD: i64 = 16;
 
 impl<'c> Emitter<'_, 'c> {
     /// Copies a block of B into panels of consecutive rows of k, missing columns as zero.
-    pub(super) fn pack(&mut self, b_offset: Expr<'c>, columns: &Span<'c>, block: &Block<'c>) -> Result<()> {
+    pub(super) fn pack(
+        &mut self,
+        panels: Value<'c>,
+        b_offset: Expr<'c>,
+        columns: &Span<'c>,
+        block: &Block<'c>,
+    ) -> Result<()> {
         let product = self.product;
         if product.n.b == 1 {
-            self.pack_rows(b_offset, columns, block)?;
+            self.pack_rows(panels, b_offset, columns, block)?;
         }
         if product.n.b == 1 && !product.is_moved() {
             return Ok(());
@@ -25,10 +31,10 @@ impl<'c> Emitter<'_, 'c> {
             if product.n.b != 1 {
                 let source = emitter.named(b_offset + column * product.n.b)?;
                 emitter.by_width(column, |emitter, columns| {
-                    emitter.pack_transposed(panel_offset, source, columns, block)
+                    emitter.pack_transposed(panels, panel_offset, source, columns, block)
                 })?;
             }
-            if product.is_moved() { emitter.pack_surplus(panel_offset, block) } else { Ok(()) }
+            if product.is_moved() { emitter.pack_surplus(panels, panel_offset, block) } else { Ok(()) }
         })
     }
 
@@ -40,38 +46,35 @@ impl<'c> Emitter<'_, 'c> {
         rows: &Span<'c>,
         block: &Block<'c>,
     ) -> Result<()> {
+        if packed.has_columns() {
+            return self.pack_columns_of_a((packed, panels), a_offset, rows, block);
+        }
         let product = self.product;
-        let at_once = if packed.has_columns() { product.tile_rows } else { 1 };
-        self.in_groups(rows, product.m.size, at_once, |emitter, row, count| {
+        self.in_groups(rows, product.m.size, 1, |emitter, row, _| {
             let source = emitter.named(a_offset + row * product.m.a)?;
             let target = emitter.named((row - rows.begin) * packed.room(product))?;
-            match packed.has_columns() {
-                true => emitter.pack_columns_of_a(panels, source, target, count, block),
-                false => emitter.pack_row_of_a(panels, source, target, block),
-            }
+            emitter.pack_row_of_a(panels, source, target, block)
         })
     }
 
-    /// Copies a tile of A of `count` rows, whose columns are consecutive.
+    /// Copies a block of an A whose columns are consecutive, a column of all tiles at a time: columns may be pages apart.
     fn pack_columns_of_a(
         &mut self,
-        panels: Value<'c>,
-        source: Expr<'c>,
-        target: Expr<'c>,
-        count: i64,
+        (packed, panels): (PackedA, Value<'c>),
+        a_offset: Expr<'c>,
+        rows: &Span<'c>,
         block: &Block<'c>,
     ) -> Result<()> {
-        let product = self.product;
-        let width = i64::from(product.lanes);
+        let (builder, product) = (self.builder, self.product);
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
-            let from = emitter.named(source + k * product.k.a)?;
-            let to = emitter.named(target + k * product.tile_rows)?;
-            for first in (0..count).step_by(width as usize) {
-                let here = (count - first).min(width);
-                let value = emitter.load_elements(Operand::A, from + first, here)?;
-                emitter.store_vector(value, panels, to + first, here)?;
-            }
-            Ok(())
+            let column = emitter.named(a_offset + k * product.k.a)?;
+            emitter.in_groups(rows, product.m.size, product.tile_rows, |emitter, row, count| {
+                let tile = (row - rows.begin) * packed.room(product);
+                let value = emitter.load_all(Operand::A, column + row, count as u32)?;
+                let place = emitter.scope.place(builder, &[tile + k * product.tile_rows])?;
+                place.store(builder, value, panels);
+                Ok(())
+            })
         })
     }
 
@@ -97,7 +100,13 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Packs a B whose columns are consecutive, a row of all panels at a time: rows may be pages apart.
-    fn pack_rows(&mut self, b_offset: Expr<'c>, columns: &Span<'c>, block: &Block<'c>) -> Result<()> {
+    fn pack_rows(
+        &mut self,
+        panels: Value<'c>,
+        b_offset: Expr<'c>,
+        columns: &Span<'c>,
+        block: &Block<'c>,
+    ) -> Result<()> {
         let product = self.product;
         let width = i64::from(product.lanes);
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
@@ -115,7 +124,7 @@ impl<'c> Emitter<'_, 'c> {
                         if product.is_b_large() && here > 0 {
                             emitter.prefetch(Operand::B, from + part * width + ROWS_AHEAD * product.k.b)?;
                         }
-                        emitter.store_vector(value, block.panels.b, to + part * width, width)?;
+                        emitter.store_vector(value, panels, to + part * width, width)?;
                     }
                     Ok(())
                 })
@@ -145,7 +154,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Packs behind the rows of a panel what each column's sum has too much if all elements of A are 128 more.
-    fn pack_surplus(&mut self, panel_offset: Expr<'c>, block: &Block<'c>) -> Result<()> {
+    fn pack_surplus(&mut self, panels: Value<'c>, panel_offset: Expr<'c>, block: &Block<'c>) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let width = i64::from(product.lanes);
         let offsets: Vec<i64> = (0..product.tile_vectors).map(|part| part * width).collect();
@@ -154,21 +163,19 @@ impl<'c> Emitter<'_, 'c> {
         let sums = self.accumulate(&begin, &block.length, 1, &zeros, |emitter, k, sums| {
             let from = emitter.named(panel_offset + k * product.panel())?;
             let sums = offsets.iter().zip(sums).map(|(&offset, &sum)| {
-                let row = emitter.load_vector(block.panels.b, from + offset, width)?;
+                let row = emitter.load_vector(panels, from + offset, width)?;
                 Ok(emitter.multiply_add(emitter.bytes_of_128(), row, sum))
             });
             sums.collect()
         })?;
         let last = panel_offset + product.block_k() * product.panel();
-        offsets
-            .iter()
-            .zip(sums)
-            .try_for_each(|(&offset, sum)| self.store_vector(sum, block.panels.b, last + offset, width))
+        offsets.iter().zip(sums).try_for_each(|(&offset, sum)| self.store_vector(sum, panels, last + offset, width))
     }
 
     /// Packs a panel of a B whose columns are consecutive along k: squares are transposed in registers.
     fn pack_transposed(
         &mut self,
+        panels: Value<'c>,
         panel_offset: Expr<'c>,
         source: Expr<'c>,
         columns: i64,
@@ -194,7 +201,7 @@ impl<'c> Emitter<'_, 'c> {
                         .collect::<Result<Vec<_>>>()?;
                     for (step, column) in transposed(builder, rows).into_iter().enumerate() {
                         let to = panel_offset + (k + step as i64) * panel;
-                        emitter.store_vector(column, block.panels.b, to + part * width, width)?;
+                        emitter.store_vector(column, panels, to + part * width, width)?;
                     }
                 }
                 Ok(())
@@ -209,7 +216,7 @@ impl<'c> Emitter<'_, 'c> {
                     true => emitter.load_element(Operand::B, from + n * product.n.b)?,
                     false => missing,
                 };
-                emitter.scope.place(builder, &[to + n])?.store(builder, value, block.panels.b);
+                emitter.scope.place(builder, &[to + n])?.store(builder, value, panels);
             }
             Ok(())
         })

@@ -4,7 +4,7 @@ use indexing::Expr;
 use mlir_ext::builder::Value;
 
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
-use super::{BLOCK_M, PANELS_PER_GROUP, PackedA, parts, positions};
+use super::{BLOCK_M, PackedA, parts, positions};
 
 /// What one task computes: outer rows, rows and columns.
 #[derive(Clone)]
@@ -20,15 +20,15 @@ pub(super) struct Block<'c> {
     /// Its length is the smallest of these.
     pub(super) length: Vec<Expr<'c>>,
     /// Zero for the first block of contracted positions: others add to C. `None` if there is only one.
-    number: Option<Expr<'c>>,
+    pub(super) number: Option<Expr<'c>>,
     pub(super) panels: Panels<'c>,
 }
 
 /// Memory for what is packed.
 #[derive(Clone, Copy)]
 pub(super) struct Panels<'c> {
-    /// Panels of B of a group.
-    pub(super) b: Value<'c>,
+    /// Panels of B of a group, if they are packed.
+    pub(super) b: Option<Value<'c>>,
     /// The tiles of a block of A, if they are packed.
     pub(super) a: Option<(PackedA, Value<'c>)>,
 }
@@ -38,6 +38,7 @@ pub(super) struct Panels<'c> {
 struct Tile<'c> {
     panel_offset: Expr<'c>,
     a_offset: Expr<'c>,
+    b_offset: Expr<'c>,
     c_offset: Expr<'c>,
     row: Expr<'c>,
     /// The first row of the block of A.
@@ -54,7 +55,8 @@ impl<'c> Emitter<'_, 'c> {
             let r#type = builder.memref_type(&[size], self.element);
             builder.in_prologue(|builder| builder.stack_buffer(r#type, 64))
         };
-        let b = buffer(PANELS_PER_GROUP * product.panel() * product.panel_rows());
+        let size_of_b = product.panels_per_group() * product.panel() * product.panel_rows();
+        let b = (!product.reads_b_in_place()).then(|| buffer(size_of_b));
         let a = product.packing_of_a().map(|packed| (packed, buffer(product.block_rows() * packed.room(product))));
         Panels { b, a }
     }
@@ -75,13 +77,13 @@ impl<'c> Emitter<'_, 'c> {
             ),
             rows: Span::within(row_task * product.task_rows(), product.task_rows(), product.m.size),
             columns: Span::within(
-                group * (product.panel() * PANELS_PER_GROUP),
-                product.panel() * PANELS_PER_GROUP,
+                group * (product.panel() * product.panels_per_group()),
+                product.panel() * product.panels_per_group(),
                 product.n.size,
             ),
         };
         let blocks = product.blocks();
-        let all = blocks * positions(&product.contracted);
+        let all = product.blocks_of_all();
         if all == 1 {
             return self.block(&offsets, &part, self.scope.constant(0), None, panels);
         }
@@ -113,7 +115,9 @@ impl<'c> Emitter<'_, 'c> {
             b: self.named(offsets.b + first_k * product.k.b)?,
             c: offsets.c,
         };
-        self.pack(offsets.b, &part.columns, &block)?;
+        if let Some(b) = block.panels.b {
+            self.pack(b, offsets.b, &part.columns, &block)?;
+        }
         // A block of A: rows of one position, or several positions with few rows.
         let block_rows = product.block_rows();
         let block_positions = (BLOCK_M / product.m.size).max(1);
@@ -131,7 +135,8 @@ impl<'c> Emitter<'_, 'c> {
                     let panel_offset = (column - first_column) * product.panel_rows();
                     emitter.positions(&here, 1, |emitter, position| {
                         let offsets = emitter.moved(&offsets, &product.rows, position)?;
-                        emitter.rows(&block, panel_offset, &offsets, &rows, column)
+                        emitter.rows(&block, panel_offset, &offsets, &rows, column)?;
+                        emitter.finish_rows(&block, offsets.c, &rows, column)
                     })
                 })
             })
@@ -174,6 +179,7 @@ impl<'c> Emitter<'_, 'c> {
         let place = |row: Expr<'c>, count: i64| Tile {
             panel_offset,
             a_offset: offsets.a,
+            b_offset: offsets.b,
             c_offset: offsets.c,
             row,
             block_row: rows.begin,
@@ -240,7 +246,12 @@ impl<'c> Emitter<'_, 'c> {
         let a_begin = self.named(a_begin)?;
         let c_first = place.c_offset + place.row * product.m.c + place.column * product.n.c;
         let c_first = self.named(c_first)?;
-        let panel_offset = self.named(place.panel_offset)?;
+        // The same of B.
+        let (b_begin, b_row) = match block.panels.b {
+            Some(_) => (place.panel_offset, product.panel()),
+            None => (place.b_offset + place.column, product.k.b),
+        };
+        let b_begin = self.named(b_begin)?;
         let zero = builder.zero(self.vector);
         let zeros = vec![zero; (place.rows * vectors) as usize];
         // Position in C and number of columns of each vector of the tile.
@@ -261,11 +272,14 @@ impl<'c> Emitter<'_, 'c> {
                 })?
             }
         };
-        let start = self.start_of_moved(block, panel_offset, vectors, start)?;
+        let start = self.start_of_moved(block, b_begin, vectors, start)?;
         let sums = self.accumulate(&[self.scope.constant(0)], &block.length, 1, &start, |emitter, k, sums| {
-            let from = emitter.named(panel_offset + k * product.panel())?;
+            let from = emitter.named(b_begin + k * b_row)?;
             let b = (0..vectors)
-                .map(|part| emitter.load_vector(block.panels.b, from + part * width, width))
+                .map(|part| match block.panels.b {
+                    Some(panels) => emitter.load_vector(panels, from + part * width, width),
+                    None => emitter.load_elements(Operand::B, from + part * width, (columns - part * width).min(width)),
+                })
                 .collect::<Result<Vec<_>>>()?;
             let a_first = emitter.named(a_begin + k * a_column)?;
             let mut next = Vec::with_capacity(sums.len());
@@ -302,13 +316,11 @@ impl<'c> Emitter<'_, 'c> {
         mut sums: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         let product = self.product;
-        if !product.is_moved() {
-            return Ok(sums);
-        }
+        let Some(panels) = block.panels.b.filter(|_| product.is_moved()) else { return Ok(sums) };
         let last = panel_offset + product.block_k() * product.panel();
         let width = i64::from(product.lanes);
         let surplus = (0..vectors)
-            .map(|part| self.load_vector(block.panels.b, last + part * width, width))
+            .map(|part| self.load_vector(panels, last + part * width, width))
             .collect::<Result<Vec<_>>>()?;
         for (number, sum) in sums.iter_mut().enumerate() {
             *sum = self.builder.subi(*sum, surplus[number % surplus.len()]);

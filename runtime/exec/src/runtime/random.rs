@@ -77,22 +77,46 @@ impl Philox {
     }
 }
 
-/// Twenty rounds of Threefry2x32.
-fn threefry(counter: u64, key: u64) -> [u32; 2] {
+/// Twenty rounds of Threefry2x32 on blocks that follow each other; word `w` of block `b` is `[w][b]`.
+#[inline(always)]
+fn threefry<const BLOCKS: usize>(counter: u64, key: u64) -> [[u32; BLOCKS]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let (key_low, key_high) = (key as u32, (key >> 32) as u32);
     let keys = [key_low, key_high, key_low ^ key_high ^ 0x1BD1_1BDA];
-    let mut x = (counter as u32).wrapping_add(key_low);
-    let mut y = ((counter >> 32) as u32).wrapping_add(key_high);
+    let (mut x, mut y) = ([0u32; BLOCKS], [0u32; BLOCKS]);
+    for (block, (x, y)) in x.iter_mut().zip(&mut y).enumerate() {
+        let counter = counter.wrapping_add(block as u64);
+        *x = (counter as u32).wrapping_add(key_low);
+        *y = ((counter >> 32) as u32).wrapping_add(key_high);
+    }
     for group in 0..5 {
         for rotation in ROTATIONS[group % 2] {
-            x = x.wrapping_add(y);
-            y = y.rotate_left(rotation) ^ x;
+            for (x, y) in x.iter_mut().zip(&mut y) {
+                *x = x.wrapping_add(*y);
+                *y = y.rotate_left(rotation) ^ *x;
+            }
         }
-        x = x.wrapping_add(keys[(group + 1) % 3]);
-        y = y.wrapping_add(keys[(group + 2) % 3]).wrapping_add(group as u32 + 1);
+        let added = [keys[(group + 1) % 3], keys[(group + 2) % 3].wrapping_add(group as u32 + 1)];
+        x.iter_mut().for_each(|x| *x = x.wrapping_add(added[0]));
+        y.iter_mut().for_each(|y| *y = y.wrapping_add(added[1]));
     }
     [x, y]
+}
+
+/// Threefry's first and second words of the blocks from a counter on.
+#[inline(always)]
+fn fill_threefry(counter: u64, key: u64, first: &mut [u32], second: &mut [u32]) {
+    for (group, (first, second)) in first.chunks_mut(LANES).zip(second.chunks_mut(LANES)).enumerate() {
+        let [x, y] = threefry::<LANES>(counter.wrapping_add((group * LANES) as u64), key);
+        first.copy_from_slice(&x[..first.len()]);
+        second.copy_from_slice(&y[..second.len()]);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn fill_threefry_avx2(counter: u64, key: u64, first: &mut [u32], second: &mut [u32]) {
+    fill_threefry(counter, key, first, second);
 }
 
 /// Addresses that threads write disjoint parts of.
@@ -185,7 +209,10 @@ impl Bits<'_> {
     /// the first of the largest) share a block. Returns how many blocks were used.
     fn threefry(&self, key: u64, counter: u64) -> u64 {
         let count = self.count();
-        let block = |number: usize| threefry(counter.wrapping_add(number as u64), key);
+        let block = |number: usize| {
+            let [[x], [y]] = threefry::<1>(counter.wrapping_add(number as u64), key);
+            [x, y]
+        };
         if self.bytes == 8 {
             in_chunks(self.context, count, 1, 10, |begin, end| {
                 // SAFETY: chunks are disjoint.
@@ -211,6 +238,20 @@ impl Bits<'_> {
             for row in begin..end {
                 let (outside, pair) = (row / half, row % half);
                 let first = (outside * size + 2 * pair) * inner;
+                if self.bytes == 4 && 2 * pair + 1 < size {
+                    let counter = counter.wrapping_add((row * inner) as u64);
+                    // SAFETY: pairs of rows are disjoint.
+                    let words = unsafe { self.target.elements::<u32>(first, 2 * inner) };
+                    let (even, odd) = words.split_at_mut(inner);
+                    #[cfg(target_arch = "x86_64")]
+                    if is_x86_feature_detected!("avx2") {
+                        // SAFETY: the CPU has what the function uses.
+                        unsafe { fill_threefry_avx2(counter, key, even, odd) };
+                        continue;
+                    }
+                    fill_threefry(counter, key, even, odd);
+                    continue;
+                }
                 for position in 0..inner {
                     let [even, odd] = block(row * inner + position);
                     // SAFETY: pairs of rows are disjoint; the last pair of an odd number has one.
@@ -515,8 +556,8 @@ mod tests {
         assert_eq!(words, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         Philox { key: u64::MAX, counter: u128::MAX }.fill(0, &mut words);
         assert_eq!(words, [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
-        assert_eq!(threefry(0, 0), [0x6b20_0159, 0x99ba_4efe]);
-        assert_eq!(threefry(u64::MAX, u64::MAX), [0x1cb9_96fc, 0xbb00_2be7]);
+        assert_eq!(threefry(0, 0), [[0x6b20_0159], [0x99ba_4efe]]);
+        assert_eq!(threefry(u64::MAX, u64::MAX), [[0x1cb9_96fc], [0xbb00_2be7]]);
     }
 
     fn generate<T: Copy + Default>(

@@ -8,8 +8,8 @@ use super::{
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
-    MatMut, MatRef,
-    prelude::ReborrowMut,
+    Mat, MatMut, MatRef,
+    prelude::{Reborrow, ReborrowMut},
     traits::{
         ComplexField,
         math_utils::{
@@ -19,6 +19,7 @@ use faer::{
     },
 };
 use linear_algebra::Element;
+use std::{cmp::Ordering, ops::Range};
 
 /// (a) -> (packed, taus).
 pub(super) fn geqrf<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
@@ -39,15 +40,72 @@ pub(super) fn geqrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     Ok(())
 }
 
+/// Reflections that are applied at once.
+const BLOCK: usize = 32;
+
 fn factorise<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
     let (rows, columns) = a.shape();
-    for (step, slot) in taus.iter_mut().enumerate().take(rows.min(columns)) {
-        let tau = make_reflection(a.rb_mut(), step);
-        *slot = tau;
-        for column in step + 1..columns {
-            // The adjoint of the reflection.
-            reflect(a.rb_mut(), step, column, conj(&tau));
+    let steps = rows.min(columns);
+    for begin in (0..steps).step_by(BLOCK) {
+        let end = steps.min(begin + BLOCK);
+        for step in begin..end {
+            let tau = make_reflection(a.rb_mut(), step);
+            taus[step] = tau;
+            for column in step + 1..end {
+                // The adjoint of the reflection.
+                reflect(a.rb_mut(), step, column, conj(&tau));
+            }
         }
+        let (panel, open) = a.rb_mut().split_at_col_mut(end);
+        Reflections::new(panel.rb(), begin..end, taus).apply(open, true);
+    }
+}
+
+/// The product of consecutive reflections: I - V T Vᴴ.
+struct Reflections<T: ComplexField> {
+    /// The first row that they change.
+    begin: usize,
+    vectors: Mat<T>,
+    /// An upper triangle.
+    factor: Mat<T>,
+}
+
+impl<T: Element> Reflections<T> {
+    fn new(packed: MatRef<'_, T>, steps: Range<usize>, taus: &[T]) -> Self {
+        let begin = steps.start;
+        let vectors = Mat::from_fn(packed.nrows() - begin, steps.len(), |row, column| match row.cmp(&column) {
+            Ordering::Less => zero(),
+            Ordering::Equal => one(),
+            Ordering::Greater => packed[(begin + row, begin + column)],
+        });
+        // The negative of the vectors' products with each other.
+        let mut products = Mat::zeros(steps.len(), steps.len());
+        T::subtract_product(products.rb_mut(), vectors.rb(), true, vectors.rb());
+        let mut factor = Mat::zeros(steps.len(), steps.len());
+        for column in 0..steps.len() {
+            let tau = taus[begin + column];
+            factor[(column, column)] = tau;
+            for row in 0..column {
+                let terms = (row..column).map(|k| mul(&factor[(row, k)], &products[(k, column)]));
+                let sum = terms.fold(zero(), |sum: T, term| add(&sum, &term));
+                factor[(row, column)] = mul(&sum, &tau);
+            }
+        }
+        Self { begin, vectors, factor }
+    }
+
+    /// Multiplies `c` by the product, or by its adjoint, from the left.
+    fn apply(&self, c: MatMut<'_, T>, adjoint: bool) {
+        if c.ncols() == 0 {
+            return;
+        }
+        let (count, rows, columns) = (self.factor.nrows(), c.nrows(), c.ncols());
+        let mut c = c.submatrix_mut(self.begin, 0, rows - self.begin, columns);
+        // Both are subtracted from zero: the signs cancel.
+        let (mut products, mut combined) = (Mat::zeros(count, columns), Mat::zeros(count, columns));
+        T::subtract_product(products.rb_mut(), self.vectors.rb(), true, c.rb());
+        T::subtract_product(combined.rb_mut(), self.factor.rb(), adjoint, products.rb());
+        T::subtract_product(c.rb_mut(), self.vectors.rb(), false, combined.rb());
     }
 }
 
@@ -76,15 +134,15 @@ pub(super) fn make_reflection<T: Element>(mut a: MatMut<'_, T>, step: usize) -> 
 
 /// Applies I - τ v vᴴ, with v from column `step`, to `column`.
 pub(super) fn reflect<T: ComplexField + Copy>(mut a: MatMut<'_, T>, step: usize, column: usize, tau: T) {
-    let rows = a.nrows();
-    let product = (step + 1..rows)
-        .map(|row| mul(&conj(&a[(row, step)]), &a[(row, column)]))
-        .fold(a[(step, column)], |sum, term| add(&sum, &term));
-    let factor = mul(&tau, &product);
-    a[(step, column)] = sub(&a[(step, column)], &factor);
-    for row in step + 1..rows {
-        a[(row, column)] = sub(&a[(row, column)], &mul(&a[(row, step)], &factor));
-    }
+    let below = a.nrows() - step - 1;
+    let (left, mut right) = a.rb_mut().split_at_col_mut(column);
+    let vector = left.rb().col(step).subrows(step + 1, below);
+    let (head, tail) = right.rb_mut().col_mut(0).split_at_row_mut(step + 1);
+    let head = head.get_mut(step);
+    let products = vector.iter().zip(tail.rb().iter()).map(|(vector, value)| mul(&conj(vector), value));
+    let factor = mul(&tau, &products.fold(*head, |sum, term| add(&sum, &term)));
+    *head = sub(head, &factor);
+    tail.iter_mut().zip(vector.iter()).for_each(|(value, vector)| *value = sub(value, &mul(vector, &factor)));
 }
 
 /// (packed, taus) -> the first columns of the product of the reflections.
@@ -115,16 +173,21 @@ pub(super) fn multiply_out<T: Element>(mut q: MatMut<'_, T>, taus: &[T]) {
             q[(row, column)] = if row == column { one() } else { zero() };
         }
     }
-    for (step, tau) in taus.iter().enumerate().rev() {
-        for column in step + 1..columns {
-            reflect(q.rb_mut(), step, column, *tau);
-        }
-        for row in 0..step {
-            q[(row, step)] = zero();
-        }
-        q[(step, step)] = sub(&one::<T>(), tau);
-        for row in step + 1..rows {
-            q[(row, step)] = neg(&mul(&q[(row, step)], tau));
+    for begin in (0..taus.len()).step_by(BLOCK).rev() {
+        let end = taus.len().min(begin + BLOCK);
+        let (panel, right) = q.rb_mut().split_at_col_mut(end);
+        Reflections::new(panel.rb(), begin..end, taus).apply(right, false);
+        for (step, tau) in (begin..end).zip(&taus[begin..end]).rev() {
+            for column in step + 1..end {
+                reflect(q.rb_mut(), step, column, *tau);
+            }
+            for row in 0..step {
+                q[(row, step)] = zero();
+            }
+            q[(step, step)] = sub(&one::<T>(), tau);
+            for row in step + 1..rows {
+                q[(row, step)] = neg(&mul(&q[(row, step)], tau));
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
     MatMut,
-    prelude::ReborrowMut,
+    prelude::{Reborrow, ReborrowMut},
     traits::math_utils::{abs1, is_nan, mul, recip, sub, zero},
 };
 use linear_algebra::{Element, TriangularSystem};
@@ -86,8 +86,50 @@ pub(super) fn getrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     Ok(())
 }
 
-/// LU in place, a column at a time as LAPACK's `getf2`; the place of the first zero on the diagonal counted from 1, or 0.
+/// Columns up to which a matrix is factorised column by column.
+const FEW_COLUMNS: usize = 16;
+
+/// LU in place; the place of the first zero on the diagonal counted from 1, or 0. The left half of the columns first, as
+/// LAPACK's `getrf2`, so that most of the work is a product.
 fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
+    let (rows, columns) = a.shape();
+    if columns <= FEW_COLUMNS || rows <= 1 {
+        return lu_by_columns(a, pivots);
+    }
+    let half = rows.min(columns) / 2;
+    let (mut left, mut right) = a.rb_mut().split_at_col_mut(half);
+    let first = lu(left.rb_mut(), pivots);
+    exchange_rows(right.rb_mut(), &pivots[..half], 0);
+    let (upper_left, lower_left) = left.rb().split_at_row(half);
+    let (mut upper_right, mut lower_right) = right.split_at_row_mut(half);
+    let system =
+        TriangularSystem { left_side: true, lower: true, unit_diagonal: true, transposed: false, conjugated: false };
+    T::solve_triangular(upper_left, upper_right.rb_mut(), system);
+    T::subtract_product(lower_right.rb_mut(), lower_left, false, upper_right.rb());
+    let steps = rows.min(columns);
+    let second = lu(lower_right, &mut pivots[half..steps]);
+    exchange_rows(left, &pivots[half..steps], half);
+    pivots[half..steps].iter_mut().for_each(|pivot| *pivot += half as i32);
+    match (first, second) {
+        (0, 0) => 0,
+        (0, second) => second + half as i32,
+        (first, _) => first,
+    }
+}
+
+/// Exchanges each row from `begin` on with its pivot, counted from 1 behind `begin`.
+fn exchange_rows<T: Element>(mut a: MatMut<'_, T>, pivots: &[i32], begin: usize) {
+    for column in 0..a.ncols() {
+        let mut column = a.rb_mut().col_mut(column);
+        for (step, &pivot) in pivots.iter().enumerate() {
+            let (row, pivot) = (begin + step, begin + pivot as usize - 1);
+            (column[row], column[pivot]) = (column[pivot], column[row]);
+        }
+    }
+}
+
+/// As [`lu`], a column at a time as LAPACK's `getf2`.
+fn lu_by_columns<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
     let (rows, columns) = a.shape();
     let mut failed = 0;
     for step in 0..rows.min(columns) {
@@ -121,9 +163,10 @@ fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
             if factor == zero::<T>() {
                 continue;
             }
-            for row in step + 1..rows {
-                a[(row, column)] = sub(&a[(row, column)], &mul(&a[(row, step)], &factor));
-            }
+            let (done, open) = a.rb_mut().split_at_col_mut(column);
+            let below = done.rb().col(step).subrows(step + 1, rows - step - 1);
+            let target = open.col_mut(0).subrows_mut(step + 1, rows - step - 1);
+            target.iter_mut().zip(below.iter()).for_each(|(value, below)| *value = sub(value, &mul(below, &factor)));
         }
     }
     failed

@@ -1,0 +1,221 @@
+//! `hlo-fuse-epilogues`: moves products into the fusions that alone read them and compute each of their elements from one
+//! of the product's: a bias, an activation, a residual. What is added to a sum is then added while the sum is in the cache,
+//! and the product needs no array of its own.
+//!
+//! Products of matrices whose kernel cannot go on so ([`crate::matmul`]) stay where they are.
+
+use hlo::attributes::Attributes;
+use hlo::dialect;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::{Lowering, definition};
+use hlo::shape::ArrayShape;
+use melior::Context;
+use melior::ir::block::BlockArgument;
+use melior::ir::operation::OperationLike;
+use melior::ir::{Block, BlockLike, BlockRef, Location, OperationRef, Region, RegionLike, Type, Value, ValueLike};
+use mlir_ext::builder::Machine;
+use mlir_ext::operations;
+use mlir_ext::rewrite::Rewriter;
+
+use crate::error::LoweringError;
+use crate::matmul::{self, Finish};
+use crate::program::is_free;
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Runs the pass on a module's entry function; returns how many products were moved.
+///
+/// # Errors
+/// [`LoweringError::Dialect`] for a module that is no HLO program.
+pub fn run(module: OperationRef<'_, '_>, vector_bits: u32) -> Result<u64> {
+    let function = dialect::entry_function(module)?;
+    let rewriter = Rewriter::new(function);
+    let mut count = 0;
+    let mut blocks = vec![dialect::single_block(function, 0)?];
+    while let Some(block) = blocks.pop() {
+        let reads = |_, kind| matches!(kind, OpKind::Dot | OpKind::Convolution | OpKind::Fusion);
+        let dialect::Snapshot { computation, values, .. } = dialect::snapshot(block, reads)?;
+        let users = users(&computation);
+        // Where an instruction's value is there: before the instruction of this number.
+        let mut places: Vec<usize> = (0..values.len())
+            .map(|number| if operations::definition(values[number]).is_some() { number + 1 } else { 0 })
+            .collect();
+        let mut stays: Vec<bool> = places.iter().map(|&place| place > 0).collect();
+        for (id, instruction) in computation.iter() {
+            let Some(operation) = operations::definition(values[id.index()]) else { continue };
+            if definition(instruction.kind).lowering == Lowering::Branches {
+                for region in 0..operation.region_count() {
+                    blocks.push(dialect::single_block(operation, region)?);
+                }
+            }
+            let position = product_of(rewriter.context(), &computation, &users, &places, instruction, vector_bits);
+            let Some(position) = position else { continue };
+            let number = instruction.operands[position].index();
+            let place = place_of(&places, instruction);
+            let next = (place..id.index()).find(|&number| stays[number]).unwrap_or(id.index());
+            let [Some(product), Some(next)] = [number, next].map(|number| operations::definition(values[number]))
+            else {
+                return Err(LoweringError::bug("a product is a parameter"));
+            };
+            fuse(&rewriter, operation, position, product, next, &instruction.attributes)?;
+            places[id.index()] = place;
+            (stays[number], stays[id.index()]) = (false, false);
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// How often each instruction is read, as the result too.
+fn users(computation: &Computation) -> Vec<usize> {
+    let mut users = vec![0; computation.instructions.len()];
+    users[computation.root.index()] += 1;
+    for operand in computation.instructions.iter().flat_map(|instruction| &instruction.operands) {
+        users[operand.index()] += 1;
+    }
+    users
+}
+
+/// Where the operands of an instruction are all there.
+fn place_of(places: &[usize], instruction: &Instruction) -> usize {
+    instruction.operands.iter().map(|operand| places[operand.index()]).fold(0, usize::max)
+}
+
+/// Bytes of an instruction's result.
+fn bytes(instruction: &Instruction) -> usize {
+    instruction.shape.leaves().iter().filter_map(|leaf| leaf.as_array()).map(ArrayShape::byte_size).sum()
+}
+
+/// The operand of a fusion that is a product to move into it: between the two nothing large is computed, since what the
+/// product reads must be kept until then.
+fn product_of(
+    context: &Context,
+    computation: &Computation,
+    users: &[usize],
+    places: &[usize],
+    fusion: &Instruction,
+    vector_bits: u32,
+) -> Option<usize> {
+    if fusion.kind != OpKind::Fusion {
+        return None;
+    }
+    let body = fusion.computations.first()?;
+    (0..fusion.operands.len()).find(|&position| {
+        let operand = fusion.operands[position];
+        let product = computation.get(operand);
+        let between = operand.index() + 1..place_of(places, fusion);
+        let computed = computation.instructions.get(between).unwrap_or_default();
+        let computed: usize = computed.iter().filter(|instruction| !is_free(instruction)).map(bytes).sum();
+        let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
+        if !is_product || computed >= bytes(product) || users[operand.index()] != 1 {
+            return false;
+        }
+        let mut fused = Instruction::new(&fusion.name, OpKind::Fusion, fusion.shape.clone(), &[]);
+        fused.computations = vec![with_product(computation, product, body, position)];
+        let has_kernel =
+            |own: &Instruction| matmul::recognise(context, computation, own, vector_bits, Machine::default()).is_some();
+        // A product that is computed one element at a time is part of any loop.
+        Finish::of(&fused.computations[0]).is_some() && (has_kernel(&fused) || !has_kernel(product))
+    })
+}
+
+/// The body of a fusion in which a product stands for one of the parameters; its operands are the last ones.
+fn with_product(computation: &Computation, product: &Instruction, body: &Computation, position: usize) -> Computation {
+    let own = body.parameters.len();
+    let mut parameters = Vec::with_capacity(own + 1);
+    let mut instructions: Vec<Instruction> = Vec::with_capacity(body.instructions.len() + 2);
+    for (number, &operand) in product.operands.iter().enumerate() {
+        let source = computation.get(operand);
+        instructions.push(Instruction::parameter(&source.name, source.shape.clone(), own - 1 + number));
+    }
+    let shifted = |id: InstructionId| InstructionId(id.0 + product.operands.len() as u32);
+    for instruction in &body.instructions {
+        let mut instruction = instruction.clone();
+        match instruction.parameter_number() {
+            Some(number) if number == position => {
+                let operands = (0..product.operands.len() as u32).map(InstructionId).collect();
+                instruction = Instruction { operands, ..product.clone() };
+            }
+            Some(number) => {
+                let number = if number > position { number - 1 } else { number };
+                instruction = Instruction::parameter(&instruction.name, instruction.shape, number);
+            }
+            None => instruction.operands.iter_mut().for_each(|operand| *operand = shifted(*operand)),
+        }
+        instructions.push(instruction);
+    }
+    let others = body.parameters.iter().enumerate().filter(|(number, _)| *number != position);
+    parameters.extend(others.map(|(_, &id)| shifted(id)));
+    parameters.extend((0..product.operands.len() as u32).map(InstructionId));
+    Computation { name: body.name.clone(), instructions, parameters, root: shifted(body.root), annotations: Vec::new() }
+}
+
+/// Moves a product into the fusion that reads it at a position, and that before an operation.
+fn fuse<'c>(
+    rewriter: &Rewriter<'c, '_>,
+    fusion: OperationRef<'c, '_>,
+    position: usize,
+    product: OperationRef<'c, '_>,
+    next: OperationRef<'c, '_>,
+    attributes: &Attributes,
+) -> Result<()> {
+    let context = rewriter.context();
+    let old = dialect::single_block(fusion, 0)?;
+    let mut operands: Vec<Value> = Vec::new();
+    let mut arguments: Vec<(Type, Location)> = Vec::new();
+    for (number, operand) in fusion.operands().enumerate().filter(|(number, _)| *number != position) {
+        operands.push(operand);
+        arguments.push((operand.r#type(), argument(old, number)?.location()));
+    }
+    for (number, operand) in product.operands().enumerate() {
+        let name = dialect::name_of(product.location()).unwrap_or_default();
+        let location = dialect::renamed(Location::unknown(context), &format!("{name}.operand.{number}"));
+        operands.push(operand);
+        arguments.push((operand.r#type(), location));
+    }
+    let block = Block::new(&arguments);
+    let new_argument = |number: usize| block.argument(number).map(Value::from).map_err(bug);
+    let others = fusion.operand_count() - 1;
+    for number in 0..product.operand_count() {
+        rewriter.redirect_operand(product, number, new_argument(others + number)?)?;
+    }
+    rewriter.move_to_end(product, &block)?;
+    for number in 0..=others {
+        let value = match number {
+            _ if number == position => product.result(0).map(Value::from).map_err(bug)?,
+            _ => new_argument(number - usize::from(number > position))?,
+        };
+        rewriter.redirect_uses(argument(old, number)?.into(), value)?;
+    }
+    while let Some(operation) = old.first_operation() {
+        // What the terminator says of the parameters is of the old ones.
+        for name in ["hlo.parameter_positions", "hlo.parameter_annotations"] {
+            rewriter.remove_attribute(operation, name);
+        }
+        rewriter.move_to_end(operation, &block)?;
+    }
+    let region = Region::new();
+    region.append_block(block);
+    let result = fusion.result(0).map_err(bug)?.r#type();
+    let new = dialect::new_operation_with(
+        context,
+        OpKind::Fusion,
+        &operands,
+        attributes,
+        result,
+        fusion.location(),
+        vec![region],
+    )?;
+    let new = rewriter.insert_before(new, next)?;
+    rewriter.replace(fusion, new.result(0).map_err(bug)?.into())?;
+    Ok(())
+}
+
+fn argument<'c, 'a>(block: BlockRef<'c, 'a>, number: usize) -> Result<BlockArgument<'c, 'a>> {
+    block.argument(number).map_err(bug)
+}
+
+fn bug(error: melior::Error) -> LoweringError {
+    LoweringError::bug(error.to_string())
+}

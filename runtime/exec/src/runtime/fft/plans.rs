@@ -1,0 +1,95 @@
+//! Plans of transforms, which are costly and kept for the life of the process.
+
+use super::{
+    axis::Signals,
+    lanes::{Lane, LanePlan, RealLanePlan},
+};
+use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
+use rustfft::{Fft, FftDirection, FftPlanner};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+};
+
+/// Every plan that was asked for.
+pub(super) struct Plans<T: Lane> {
+    complex: FftPlanner<T>,
+    real: RealFftPlanner<T>,
+    lanes: HashMap<usize, Option<Arc<LanePlan<T>>>>,
+    real_lanes: HashMap<usize, Option<Arc<RealLanePlan<T>>>>,
+}
+
+impl<T: Lane> Plans<T> {
+    fn new() -> Self {
+        Self {
+            complex: FftPlanner::new(),
+            real: RealFftPlanner::new(),
+            lanes: HashMap::new(),
+            real_lanes: HashMap::new(),
+        }
+    }
+}
+
+/// A float type with its plans.
+pub(super) trait Planned: Lane {
+    fn with_plans<R>(call: impl FnOnce(&mut Plans<Self>) -> R) -> R;
+
+    fn complex(length: usize, direction: FftDirection) -> Arc<dyn Fft<Self>> {
+        Self::with_plans(|plans| plans.complex.plan_fft(length, direction))
+    }
+
+    fn from_real(length: usize) -> Arc<dyn RealToComplex<Self>> {
+        Self::with_plans(|plans| plans.real.plan_fft_forward(length))
+    }
+
+    fn to_real(length: usize) -> Arc<dyn ComplexToReal<Self>> {
+        Self::with_plans(|plans| plans.real.plan_fft_inverse(length))
+    }
+
+    /// The plan that takes several signals at a time, where it is faster than taking them one by one.
+    fn lanes(signals: Signals) -> Option<Arc<LanePlan<Self>>> {
+        let length = signals.length;
+        let plan = |plans: &mut Plans<Self>| {
+            plans.lanes.entry(length).or_insert_with(|| LanePlan::new(length).map(Arc::new)).clone()
+        };
+        pays::<Self>(signals).then(|| Self::with_plans(plan)).flatten()
+    }
+
+    /// As [`Planned::lanes`], for real signals.
+    fn real_lanes(signals: Signals) -> Option<Arc<RealLanePlan<Self>>> {
+        let length = signals.length;
+        let plan = |plans: &mut Plans<Self>| {
+            plans.real_lanes.entry(length).or_insert_with(|| RealLanePlan::new(length).map(Arc::new)).clone()
+        };
+        pays::<Self>(signals).then(|| Self::with_plans(plan)).flatten()
+    }
+}
+
+/// Powers of two up to which columns stand side by side in different sets of a cache.
+const LONGEST_COLUMN: usize = 512;
+
+/// Whether to take signals side by side: when they fill half of the lanes. The rustfft crate has vector code of its own for
+/// rows whose lengths have small prime factors, and would copy columns together.
+fn pays<T: Lane>(signals: Signals) -> bool {
+    let Signals { count, length, stride } = signals;
+    let is_fast_alone = match stride {
+        1 => [13, 17].iter().all(|prime| length % prime != 0),
+        _ => length.is_power_of_two() && length > LONGEST_COLUMN,
+    };
+    2 * count >= T::LANES && !is_fast_alone
+}
+
+macro_rules! planned {
+    ($float:ty, $plans:ident) => {
+        static $plans: LazyLock<Mutex<Plans<$float>>> = LazyLock::new(|| Mutex::new(Plans::new()));
+
+        impl Planned for $float {
+            fn with_plans<R>(call: impl FnOnce(&mut Plans<Self>) -> R) -> R {
+                call(&mut $plans.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
+    };
+}
+
+planned!(f32, PLANS_F32);
+planned!(f64, PLANS_F64);

@@ -1,0 +1,126 @@
+//! Transforms against their definition.
+
+use super::*;
+use crate::ThreadPool;
+use std::f64::consts::TAU;
+
+/// The definition, of a row-major array.
+fn reference(input: &[Complex<f64>], lengths: &[usize], inverse: bool) -> Vec<Complex<f64>> {
+    let points: usize = lengths.iter().product();
+    let position = |mut index: usize| {
+        let mut result = vec![0; lengths.len()];
+        for (axis, &length) in lengths.iter().enumerate().rev() {
+            result[axis] = index % length;
+            index /= length;
+        }
+        result
+    };
+    let sign = if inverse { TAU } else { -TAU };
+    let scale = if inverse { 1.0 / points as f64 } else { 1.0 };
+    (0..points)
+        .map(|k| {
+            let k = position(k);
+            let sum: Complex<f64> = (0..points)
+                .map(|n| {
+                    let turns: f64 = position(n)
+                        .iter()
+                        .zip(&k)
+                        .zip(lengths)
+                        .map(|((&n, &k), &length)| (n * k) as f64 / length as f64)
+                        .sum();
+                    input[n] * Complex::from_polar(1.0, sign * turns)
+                })
+                .sum();
+            sum * scale
+        })
+        .collect()
+}
+
+fn signal(count: usize) -> Vec<Complex<f64>> {
+    (0..count).map(|index| Complex::new((index * 37 % 11) as f64 - 5.0, (index * 13 % 7) as f64 - 3.0)).collect()
+}
+
+fn run<I, O: Clone + Default>(
+    context: &RunContext,
+    kind: FftKind,
+    double: bool,
+    batch: usize,
+    lengths: &[usize],
+    input: &[I],
+    outputs: usize,
+) -> Vec<O> {
+    let mut sizes = [1; 3];
+    lengths.iter().zip(&mut sizes).for_each(|(&length, size)| *size = length as i64);
+    let descriptor = FftDescriptor {
+        kind: kind as i64,
+        double: double.into(),
+        batch: batch as i64,
+        rank: lengths.len() as i64,
+        lengths: sizes,
+    };
+    let mut output = vec![O::default(); outputs];
+    // SAFETY: the buffers have the described sizes.
+    unsafe { halo_fft(context, &descriptor, input.as_ptr().cast(), output.as_mut_ptr().cast()) };
+    assert_eq!(context.failure(), None);
+    output
+}
+
+fn assert_close(actual: &[Complex<f64>], expected: &[Complex<f64>], tolerance: f64) {
+    assert_eq!(actual.len(), expected.len());
+    let scale = expected.iter().map(|value| value.norm()).fold(1.0, f64::max);
+    for (a, e) in actual.iter().zip(expected) {
+        assert!((a - e).norm() <= tolerance * scale, "{actual:?} {expected:?}");
+    }
+}
+
+#[test]
+fn transforms_follow_the_definition() {
+    let threads = ThreadPool::new(2).unwrap();
+    let context = RunContext::new(Some(&threads));
+    let shapes: [&[usize]; 9] = [&[1], &[2], &[8], &[9], &[17], &[4, 6], &[3, 11], &[2, 3, 5], &[4, 1, 10]];
+    for lengths in shapes {
+        let points: usize = lengths.iter().product();
+        let batch = 3;
+        let input = signal(batch * points);
+        let last = lengths[lengths.len() - 1];
+        let half = last / 2 + 1;
+        for inverse in [false, true] {
+            let kind = if inverse { FftKind::Inverse } else { FftKind::Forward };
+            let output: Vec<Complex<f64>> = run(&context, kind, true, batch, lengths, &input, input.len());
+            let expected: Vec<_> =
+                input.chunks(points).flat_map(|signal| reference(signal, lengths, inverse)).collect();
+            assert_close(&output, &expected, 1e-13);
+            let single: Vec<Complex<f32>> =
+                input.iter().map(|value| Complex::new(value.re as f32, value.im as f32)).collect();
+            let output: Vec<Complex<f32>> = run(&context, kind, false, batch, lengths, &single, input.len());
+            let output: Vec<_> = output.iter().map(|value| Complex::new(value.re.into(), value.im.into())).collect();
+            assert_close(&output, &expected, 1e-6);
+        }
+        // Real transforms: half of the spectrum there, and the signal back again.
+        let real: Vec<f64> = input.iter().map(|value| value.re).collect();
+        let complex: Vec<_> = real.iter().map(|&value| Complex::new(value, 0.0)).collect();
+        let expected: Vec<_> = complex
+            .chunks(points)
+            .flat_map(|signal| reference(signal, lengths, false))
+            .collect::<Vec<_>>()
+            .chunks(last)
+            .flat_map(|row| row[..half].to_vec())
+            .collect();
+        let spectrum: Vec<Complex<f64>> =
+            run(&context, FftKind::RealForward, true, batch, lengths, &real, expected.len());
+        assert_close(&spectrum, &expected, 1e-13);
+        let back: Vec<f64> = run(&context, FftKind::RealInverse, true, batch, lengths, &spectrum, real.len());
+        assert!(back.iter().zip(&real).all(|(a, b)| (a - b).abs() < 1e-12), "{back:?} {real:?}");
+    }
+}
+
+#[test]
+fn empty_batches_and_bad_descriptors() {
+    let context = RunContext::new(None);
+    let output: Vec<Complex<f32>> = run(&context, FftKind::Forward, false, 0, &[4], &[0u8; 0], 0);
+    assert!(output.is_empty());
+    let descriptor = FftDescriptor { kind: 0, double: 0, batch: 1, rank: 4, lengths: [1; 3] };
+    // SAFETY: nothing is read.
+    unsafe { halo_fft(&context, &descriptor, [].as_ptr(), [].as_mut_ptr()) };
+    assert!(context.failure().unwrap().contains("rank 4"));
+}
