@@ -81,8 +81,10 @@ def parameters(count):
 
 def results(count):
     text = Text()
-    values = [text.add("f32[8]", "negate(p0)") for _ in range(count)]
-    text.add(f"({', '.join(['f32[8]'] * count)})", f"tuple({', '.join(values)})")
+    values = ["p0"]
+    while len(text) < count:
+        values.append(text.add("f32[8]", f"{('sine', 'negate', 'abs')[len(text) % 3]}({values[-1]})"))
+    text.add(f"({', '.join(['f32[8]'] * len(values))})", f"tuple({', '.join(values)})")
     return text
 
 

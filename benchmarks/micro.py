@@ -187,11 +187,11 @@ def chain(length, sizes):
 
 
 def small_kernels(count):
-    """Instructions that each need a kernel of their own: reversals of what another one made."""
-    lines = [f"v{number} = f32[16,16] transpose({'p0' if number == 0 else f's{number - 1}'}), dimensions={{1,0}}\n"
-             f"s{number} = f32[16,16] dot(v{number}, p0), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    """Instructions that each need a kernel of their own: products of what another one made."""
+    lines = [f"v{number} = f32[16,16] transpose({'p0' if number == 0 else f'product{number - 1}'}), dimensions={{1,0}}\n"
+             f"product{number} = f32[16,16] dot(v{number}, p0), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
              for number in range(count // 2)]
-    return [("f32", [16, 16], -0.1, 0.1)], "\n".join(lines) + f"\nf32[16,16] negate(s{count // 2 - 1})"
+    return [("f32", [16, 16], -0.1, 0.1)], "\n".join(lines) + f"\nf32[16,16] negate(product{count // 2 - 1})"
 
 
 def reshapes():

@@ -144,6 +144,9 @@ pub use hlo::cost::Cost;
 pub use hlo::element_type::ElementType;
 pub use hlo::graph::Module;
 /// HLO text: read into modules, and written.
+///
+/// [`read`](text::read) and [`print`](text::print) are for a [`Module`] what `FromStr` and `Display` are elsewhere: modules are
+/// of a crate that knows no text, and Rust lets only that crate or the standard library implement these traits for them.
 #[cfg(feature = "compiler")]
 pub mod text {
     pub use hlo_text::{Error, Errors, TextOptions, print, print_with, read};

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use evaluator::Environment;
 use halo::{Client, ClientOptions, CompileOptions};
+use hlo::aliases;
 use hlo::devices::{self, DeviceCount};
 use hlo::graph::Module;
 use hlo::literal::Literal;
@@ -75,6 +76,8 @@ pub struct LoadOptions {
     pub collective_time_limit: Option<Duration>,
     /// Whether results get memory of their own although the program wants them in the place of arguments.
     pub without_aliases: bool,
+    /// Whether results take the place of arguments even where the program does not say so.
+    pub donates: bool,
     /// Whether custom calls that nobody knows give zeros.
     pub stub_custom_calls: bool,
     /// Whether steps note when they begin and end.
@@ -164,6 +167,9 @@ impl LoadedProgram {
         let devices = devices_for(&mut module, options.devices)?;
         if options.without_aliases {
             module.input_output_aliases.clear();
+        }
+        if options.donates && module.input_output_aliases.is_empty() {
+            module.input_output_aliases = aliases::by_shape(&module.entry().program_shape());
         }
         let stubs = if options.stub_custom_calls { Stubs::register(&module) } else { Stubs::default() };
         let mut phases = vec![("read".to_string(), start.elapsed())];

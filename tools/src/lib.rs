@@ -34,6 +34,7 @@ pub mod progress;
 pub mod random_programs;
 pub mod reduce;
 pub mod run;
+pub mod run_memory;
 pub mod sensitivity;
 pub mod source_line;
 pub mod time_limit;

@@ -56,6 +56,38 @@ fn an_interrupted_run_says_so() {
     }
 }
 
+/// What is printed where nobody takes it: a full disk is an error of one line, a pipe that is closed is none.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_nobody_takes() {
+    use std::process::{Command, Stdio};
+    let root = at_root();
+    let add = root.join("test-files/command-line/run.in/add.hlo");
+    let add = add.to_str().expect("a path of text");
+    let commands = [
+        (env!("CARGO_BIN_EXE_hlo-run"), vec![add, "--random-inputs", "1"]),
+        (env!("CARGO_BIN_EXE_hlo-run"), vec!["--help"]),
+        (env!("CARGO_BIN_EXE_hlo-opt"), vec![add, "--emit=asm"]),
+        (env!("CARGO_BIN_EXE_hlo-opt"), vec!["--list-passes"]),
+    ];
+    for (tool, arguments) in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("the device");
+        let output = Command::new(tool).args(&arguments).stdout(full).output().expect("the tool");
+        let message = String::from_utf8_lossy(&output.stderr);
+        if arguments != ["--help"] {
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+            assert!(message.starts_with("error: ") && message.lines().count() == 1, "{arguments:?}: {message}");
+        }
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = Command::new(tool).args(&arguments).stdout(Stdio::from(writer)).output().expect("the tool");
+        let message = String::from_utf8_lossy(&output.stderr);
+        // 141 is what shells report of a program that SIGPIPE ends.
+        assert!(output.status.code().is_some_and(|status| [0, 141].contains(&status)), "{arguments:?}: {message}");
+        assert_eq!(message, "", "{arguments:?}");
+    }
+}
+
 /// The commands in the documentation, where `./x run` is `hlo-run`.
 #[test]
 fn documentation() {

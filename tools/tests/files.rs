@@ -10,6 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use halo::{ClientOptions, Platform};
 use libtest_mimic::{Arguments, Failed, Trial};
+use tools::conformance::gpu_platform;
 use tools::conformance::report::ConformanceReport;
 use tools::engine::Engine;
 use tools::file_test::{self, FileOutcome};
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
     let sources = programs(&files);
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
     trials.extend(random_programs(Platform::Cpu));
-    trials.extend(random_programs(Platform::CudaEmulator));
+    trials.extend(random_programs(gpu_platform()));
     trials.extend(operation_pairs());
     trials.extend(dumps::trials(&root));
     trials.extend(mutations(sources));
@@ -45,7 +46,8 @@ fn main() -> ExitCode {
 
 /// Compiled programs agree with the evaluator on random programs: `HALO_RANDOM_PROGRAMS` of them (400), the seeds
 /// counted from `HALO_RANDOM_SEED` (0). With `HALO_RANDOM_PRINT` each program is printed before it runs: for those
-/// that end the process. On the GPU that the host plays there are `HALO_RANDOM_GPU_PROGRAMS` (50).
+/// that end the process. On a GPU, see [`gpu_platform`], there are
+/// `HALO_RANDOM_GPU_PROGRAMS` (50).
 fn random_programs(platform: Platform) -> impl Iterator<Item = Trial> {
     const PROGRAMS_PER_TRIAL: u64 = 50;
     let (kind, count, default) = match platform {

@@ -385,7 +385,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 14] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 15] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -408,6 +408,7 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 14] = [
         &["addi", "subi", "muli", "divui", "shrui", "minsi"],
         "places in sorted runs, whose length is known when a kernel is launched, and bisection",
     ),
+    ("team.rs", &["shli", "shrui"], "halves of a register of 64 bits, which lanes exchange one by one"),
     (
         "scalar, math",
         &["llvm.mlir.addressof", "llvm.mlir.global", "llvm.getelementptr", "llvm.load"],

@@ -67,6 +67,43 @@ pub fn aliased_parameters(
     Ok(aliased)
 }
 
+/// Aliases by which each array of a program's result takes the place of the first parameter's array of its shape that no other
+/// has taken.
+pub fn by_shape(program: &ProgramShape) -> Vec<InputOutputAlias> {
+    let mut free: Vec<(i64, Vec<i64>, &ArrayShape)> = (0..)
+        .zip(&program.parameters)
+        .flat_map(|(number, shape)| indexed_arrays(shape).into_iter().map(move |(index, array)| (number, index, array)))
+        .collect();
+    let mut aliases = Vec::new();
+    for (output_index, result) in indexed_arrays(&program.result) {
+        let fits = |argument: &ArrayShape| {
+            argument.element_type == result.element_type && argument.dimensions == result.dimensions
+        };
+        if result.is_dynamic() {
+            continue;
+        }
+        if let Some(place) = free.iter().position(|(.., argument)| !argument.is_dynamic() && fits(argument)) {
+            let (parameter, parameter_index, _) = free.remove(place);
+            aliases.push(InputOutputAlias { output_index, parameter, parameter_index, must_alias: false });
+        }
+    }
+    aliases
+}
+
+/// The arrays of a shape with their indices.
+fn indexed_arrays(shape: &Shape) -> Vec<(Vec<i64>, &ArrayShape)> {
+    match shape {
+        Shape::Array(array) => vec![(Vec::new(), array)],
+        Shape::Tuple(elements) => (0..)
+            .zip(elements)
+            .flat_map(|(number, element)| {
+                indexed_arrays(element).into_iter().map(move |(index, array)| ([vec![number], index].concat(), array))
+            })
+            .collect(),
+        Shape::Token | Shape::Opaque => Vec::new(),
+    }
+}
+
 /// The array at an index into nested tuples, and the number of its leaf.
 fn leaf<'s>(mut shape: &'s Shape, index: &[i64]) -> Option<(usize, &'s ArrayShape)> {
     let mut number = 0;
@@ -93,6 +130,16 @@ mod tests {
     fn alias(output_index: &[i64], parameter: i64) -> InputOutputAlias {
         let output_index = output_index.to_vec();
         InputOutputAlias { output_index, parameter, parameter_index: Vec::new(), must_alias: false }
+    }
+
+    #[test]
+    fn results_take_the_first_free_parameter_of_their_shape() {
+        let array = |size| Shape::Array(ArrayShape::new(ElementType::F32, [size]));
+        let program = ProgramShape {
+            parameters: vec![array(3), Shape::Tuple(vec![array(1), array(3)]), array(2)],
+            result: Shape::Tuple(vec![array(3), array(2), array(3), array(3)]),
+        };
+        assert_eq!(aliased_parameters(&by_shape(&program), &program), Ok(vec![Some(0), Some(3), Some(2), None]));
     }
 
     #[test]

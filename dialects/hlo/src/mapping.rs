@@ -10,7 +10,8 @@ pub use crate::ops::enumerations::WorkKind;
 pub struct WorkDimension {
     /// Who goes through its positions.
     pub kind: WorkKind,
-    /// Of [`WorkKind::Parallel`] the iterations that a thread takes at once, of [`WorkKind::Threads`] the threads of a block.
+    /// Of [`WorkKind::Parallel`] the iterations that a thread takes at once, of [`WorkKind::Threads`] the threads of a
+    /// block, or the teams.
     pub tile: i64,
     /// Positions that are taken at once, as the lanes of a vector; around such a dimension, as the rows of a square, of which
     /// memory has the columns together.

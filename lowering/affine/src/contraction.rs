@@ -51,7 +51,7 @@ impl<'c> ContractionMaps<'c> {
 }
 
 /// Type in which products are made and summed: no narrower than an operand, whatever the result.
-fn accumulator_type(operands: [ElementType; 2], result: ElementType) -> ElementType {
+pub(crate) fn accumulator_type(operands: [ElementType; 2], result: ElementType) -> ElementType {
     let [lhs, rhs] = operands;
     let types = [lhs, rhs, result];
     let is_wide = types.iter().any(|element_type| element_type.real_part() == ElementType::F64);
@@ -122,7 +122,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         Ok(next[0].values())
     }
 
-    fn multiply_add(
+    /// A sum with a product more.
+    pub(crate) fn multiply_add(
         &self,
         instruction: &Instruction,
         lhs: &RegisterValue<'c>,

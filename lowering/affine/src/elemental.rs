@@ -23,6 +23,7 @@ use crate::operand_maps::{operand_map, result_shape};
 use crate::rows::RowValue;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
+use crate::team::Team;
 use crate::walk::{Choice, Inside, Outside, Parts, Visitor, concatenated};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -42,6 +43,8 @@ pub struct Elemental<'a, 'c> {
     pub scope: Scope<'c>,
     /// Lanes that a reduction may use for vectors of its own.
     pub vector_lanes: u32,
+    /// The threads that compute an element together, where they do.
+    pub(crate) team: Option<Team<'a, 'c>>,
     /// Lanes at the beginning of vectors that are not stored.
     pub(crate) skipped_lanes: u32,
     /// What was computed for the rows of a block.
@@ -71,6 +74,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             inputs,
             scope: Scope::new(builder.context()),
             vector_lanes,
+            team: None,
             skipped_lanes: 0,
             row_values: HashMap::new(),
             row_in_block: None,
@@ -91,6 +95,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
         self.starts.pop();
         self.values.pop();
         self.scope.truncate(variables);
+        result
+    }
+
+    /// As [`Self::nested`], for code that not all threads of a block go through, or that several elements need: each thread is
+    /// alone there.
+    pub(crate) fn alone<T>(&mut self, body: impl FnOnce(&mut Self) -> T) -> T {
+        let team = self.team.take();
+        let result = self.nested(body);
+        self.team = team;
         result
     }
 
@@ -436,7 +449,7 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
         });
         let types: Vec<Type<'c>> = types.collect();
         let results = self.scope.condition(builder, open)?.choose(builder, &types, |_, holds| {
-            let values = self.nested(|emitter| if holds { inside(emitter, choice.index) } else { outside(emitter) })?;
+            let values = self.alone(|emitter| if holds { inside(emitter, choice.index) } else { outside(emitter) })?;
             let parts = values.iter().flat_map(|value| scalar::splat(builder, value, lanes).values());
             Ok::<_, LoweringError>(parts.collect())
         })?;

@@ -5,7 +5,7 @@ use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
 use indexing::{Expr, Interval};
-use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::builder::{self, OpBuilder, Value};
 
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
@@ -17,6 +17,7 @@ use crate::rows::{Block, Rows};
 use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
+use crate::team::{TeamShape, over_teams};
 use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -27,21 +28,22 @@ pub type Range<'c> = Option<(Value<'c>, Value<'c>)>;
 
 /// Emits the loops of a fused computation.
 ///
-/// `outputs` are the arrays of the root (of its elements, if it is a tuple), in order.
-pub fn emit_fusion<'c>(
-    builder: &OpBuilder<'c>,
-    computation: &Computation,
+/// `outputs` are the arrays of the root (of its elements, if it is a tuple), in order; `function` is that of a kernel of a GPU.
+pub fn emit_fusion<'a, 'c>(
+    builder: &'a OpBuilder<'c>,
+    computation: &'a Computation,
     mapping: &WorkMapping<'c>,
-    inputs: &[ArrayRef<'c>],
+    inputs: &'a [ArrayRef<'c>],
     outputs: &[ArrayRef<'c>],
     range: Range<'c>,
+    function: Option<&'a builder::Body<'c>>,
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, mapping.inner_lanes);
     if computation.root().kind == OpKind::DynamicUpdateSlice {
-        return emit_update(&mut emitter, mapping, outputs, range);
+        return emit_update(&mut emitter, (mapping, range, function), outputs);
     }
     // Threads read them by themselves: another thread may already write where a start is.
-    if mapping.dimensions.first().is_none_or(|first| first.kind != WorkKind::Threads) {
+    if !mapping.dimensions.iter().any(|dimension| matches!(dimension.kind, WorkKind::Threads | WorkKind::Team)) {
         emitter.read_starts()?;
     }
     let rows = Rows::of(builder, computation, mapping, outputs)?;
@@ -51,7 +53,7 @@ pub fn emit_fusion<'c>(
         None => (roots, outputs.iter().collect()),
         Some(rows) => roots.into_iter().zip(outputs).filter(|(root, _)| !rows.writes(*root)).unzip(),
     };
-    let work = Work::new(&mut emitter, mapping, rows.as_ref(), range);
+    let work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
     work.each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
         let mut values = Vec::with_capacity(indices.len());
@@ -62,23 +64,25 @@ pub fn emit_fusion<'c>(
             }
             values.push(own);
         }
-        for (number, &output) in outputs.iter().enumerate() {
-            let own: Vec<RegisterValue<'c>> = values.iter().filter_map(|values| values.get(number).copied()).collect();
-            match (&own[..], indices) {
-                ([value], [index]) => emitter.store(output, index, value)?,
-                _ => emitter.store_alternating(output, indices, &own)?,
+        emitter.storing(&mut |emitter| {
+            for (number, &output) in outputs.iter().enumerate() {
+                let own: Vec<RegisterValue<'c>> =
+                    values.iter().filter_map(|values| values.get(number).copied()).collect();
+                match (&own[..], indices) {
+                    ([value], [index]) => emitter.store(output, index, value)?,
+                    _ => emitter.store_alternating(output, indices, &own)?,
+                }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     })
 }
 
 /// dynamic-update-slice in place: writes the update's elements, nothing else.
-fn emit_update<'c>(
-    emitter: &mut Elemental<'_, 'c>,
-    mapping: &WorkMapping<'c>,
+fn emit_update<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    (mapping, range, function): (&WorkMapping<'c>, Range<'c>, Option<&'a builder::Body<'c>>),
     outputs: &[ArrayRef<'c>],
-    range: Range<'c>,
 ) -> Result<()> {
     let root = emitter.computation.root();
     let [output] = outputs else { return Err(LoweringError::bug("an update of other than one array")) };
@@ -91,7 +95,7 @@ fn emit_update<'c>(
         let start = emitter.evaluate(root.operands[source.value as usize], &[])?;
         starts.push(emitter.clamped_start(&start, runtime.bounds)?);
     }
-    Work::new(emitter, mapping, None, range).each_item(emitter, &[], &mut |emitter, indices| {
+    Work::new(emitter, mapping, None, (range, function)).each_item(emitter, &[], &mut |emitter, indices| {
         indices.iter().try_for_each(|index| {
             let value = emitter.evaluate(root.operands[1], index)?;
             let place = emitter.apply(map.results(), index, &starts)?;
@@ -107,21 +111,23 @@ type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> R
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 
 /// The work items of a kernel, or those of some iterations of its outermost loop.
-struct Work<'m, 'c> {
+struct Work<'m, 'a, 'c> {
     mapping: &'m WorkMapping<'c>,
     rows: Option<&'m Rows<'m, 'c>>,
+    /// The function of a kernel of a GPU.
+    function: Option<&'a builder::Body<'c>>,
     range: Option<(Expr<'c>, Expr<'c>)>,
 }
 
-impl<'m, 'c> Work<'m, 'c> {
+impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
     fn new(
         emitter: &mut Elemental<'_, 'c>,
         mapping: &'m WorkMapping<'c>,
         rows: Option<&'m Rows<'m, 'c>>,
-        range: Range<'c>,
+        (range, function): (Range<'c>, Option<&'a builder::Body<'c>>),
     ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
-        Work { mapping, rows, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
+        Work { mapping, rows, function, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
     }
 
     /// The index of the element that a work item computes.
@@ -143,7 +149,7 @@ impl<'m, 'c> Work<'m, 'c> {
     }
 
     /// Runs the items whose place in the outer dimensions is given, after what their row needs if that is one row.
-    fn each_item<'a>(
+    fn each_item(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],
@@ -156,7 +162,7 @@ impl<'m, 'c> Work<'m, 'c> {
     }
 
     /// Blocks of rows: first what belongs to each of them as a whole, then their items.
-    fn each_block_of_rows<'a>(
+    fn each_block_of_rows(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         rows: &Rows<'_, 'c>,
@@ -184,7 +190,7 @@ impl<'m, 'c> Work<'m, 'c> {
         Ok(())
     }
 
-    fn each_inner_item<'a>(
+    fn each_inner_item(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],
@@ -201,6 +207,15 @@ impl<'m, 'c> Work<'m, 'c> {
             });
         };
         let bounds = self.mapping.bounds(outer.len());
+        if let (Some(shape), Some(function)) = (TeamShape::of(self.mapping), self.function) {
+            // The whole team computes an element: which of its threads, does not matter to the index.
+            let elements = self.mapping.bounds(shape.elements());
+            return over_teams(emitter, (shape, function), elements, &mut |emitter, element| {
+                let mut item = vec![emitter.scope.constant(0); 2];
+                item[shape.elements()] = element;
+                self.each_item(emitter, &item, body)
+            });
+        }
         match dimension.kind {
             WorkKind::Sequential | WorkKind::Parallel => {
                 let range = if outer.is_empty() { self.range } else { None };
@@ -231,6 +246,7 @@ impl<'m, 'c> Work<'m, 'c> {
                     scan.emit(emitter, bounds, &index, &mut |emitter, index| body(emitter, &[index.to_vec()]))
                 })
             }
+            WorkKind::Team | WorkKind::Tile => Err(LoweringError::bug("threads of a GPU on a processor")),
             WorkKind::Threads => over_threads(emitter, bounds, dimension.tile, &mut |emitter, position| {
                 self.each_item(emitter, &with(position), body)
             }),
@@ -256,7 +272,7 @@ impl<'m, 'c> Work<'m, 'c> {
     }
 
     /// Vectors of consecutive items over a piece of a dimension, or rows of squares of them.
-    fn vectors<'a>(
+    fn vectors(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],

@@ -1,5 +1,7 @@
 //! Kernels as functions: one for all equal kernels, called here or by the runtime's threads.
 
+use std::cell::OnceCell;
+
 use hlo::graph::{Computation, Instruction};
 use hlo::mapping::WorkMapping;
 use hlo::shape::ArrayShape;
@@ -45,7 +47,7 @@ impl Code<'_> {
         range: Range<'c>,
     ) -> Result<()> {
         match self {
-            Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range),
+            Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range, None),
             Code::Scatter(body) => emit_scatter(builder, body, mapping, inputs, outputs),
             Code::Product(product, body) => emit_matmul(builder, product, body, inputs, outputs, range),
         }
@@ -59,6 +61,8 @@ pub(crate) struct Kernel<'k, 'c> {
     pub(crate) code: Code<'k>,
     pub(crate) inputs: &'k [(&'k ArrayShape, Slice)],
     pub(crate) outputs: &'k [(&'k ArrayShape, Slice)],
+    /// Both in the function that runs the kernel, made for the first of an instruction's kernels.
+    pub(crate) arrays: &'k OnceCell<[Vec<ArrayRef<'c>>; 2]>,
     pub(crate) mapping: &'k WorkMapping<'c>,
     pub(crate) cost: i64,
     /// Whether each input and output shares bytes with another array, of which at least one is written.
@@ -75,11 +79,14 @@ impl<'c> Program<'_, 'c> {
     ) -> Result<()> {
         let builder = self.builder;
         let &Kernel { inputs, outputs, mapping, .. } = kernel;
-        let arrays = |slices: &[(&ArrayShape, Slice)]| -> Vec<ArrayRef<'c>> {
-            slices.iter().map(|(shape, slice)| memory.array(builder, &self.table, *slice, shape)).collect()
+        let arrays = || {
+            [inputs, outputs].map(|slices| {
+                slices.iter().map(|(shape, slice)| memory.array(builder, &self.table, *slice, shape)).collect()
+            })
         };
         if kernel.cost <= INLINE_COST || inputs.len() + outputs.len() > MAX_ARGUMENTS {
-            return kernel.code.emit(builder, mapping, &arrays(inputs), &arrays(outputs), None);
+            let [inputs, outputs] = kernel.arrays.get_or_init(arrays);
+            return kernel.code.emit(builder, mapping, inputs, outputs, None);
         }
         let name = self.defined_once(
             &kernel.key,
@@ -95,7 +102,7 @@ impl<'c> Program<'_, 'c> {
             self.call_in_parallel(memory, &name, &addresses, mapping);
         } else {
             let arguments: Vec<Value<'c>> =
-                arrays(inputs).iter().chain(&arrays(outputs)).map(|array| array.memref).collect();
+                kernel.arrays.get_or_init(arrays).iter().flatten().map(|array| array.memref).collect();
             builder.call(&name, &arguments, &[]);
         }
         Ok(())

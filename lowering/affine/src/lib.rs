@@ -49,6 +49,8 @@ pub mod scan;
 pub mod scatter;
 pub mod scope;
 pub mod selection;
+mod team;
+mod tiles;
 pub mod to_affine;
 pub mod to_gpu;
 pub mod trace;

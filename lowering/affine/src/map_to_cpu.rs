@@ -586,12 +586,10 @@ fn transposed_loop(
         (is_tuple || !is_complex) && !combines(instruction)
     };
     let fits = |number: usize| loops[number].is_as_long_as(lanes) && (overlap || loops[number].divides_into(lanes));
-    if computation.instructions.len() > MOST_TRANSPOSED
-        || !computation.instructions.iter().all(is_simple)
-        || !(found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty())
-        || !lanes.is_power_of_two()
-        || !fits(last)
-    {
+    let is_unconditional = found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty();
+    let is_small = computation.instructions.len() <= MOST_TRANSPOSED;
+    let is_taken = is_unconditional && is_small && lanes.is_power_of_two() && fits(last);
+    if !is_taken || !computation.instructions.iter().all(is_simple) {
         return None;
     }
     let variable = |number: usize| variables[groups[number].1 - 1].as_variable();

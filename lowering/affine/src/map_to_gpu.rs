@@ -1,6 +1,6 @@
-//! `hlo-map-to-gpu`: a thread for each element.
+//! `hlo-map-to-gpu`: a thread, or a team of threads, for each element.
 //!
-//! What has an order of its own runs inside of a thread: the steps of a scan, and the windows of a scatter, which may meet in
+//! Where an element is a reduction of many others, a team of threads computes it; large products are computed by tiles. What has an order of its own runs inside of a thread: the steps of a scan, and the windows of a scatter, which may meet in
 //! an element.
 
 use hlo::devices::DeviceCount;
@@ -9,6 +9,7 @@ use hlo::graph::{Computation, Instruction};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
+use hlo::shape::ArrayShape;
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
 use melior::ir::OperationRef;
@@ -19,12 +20,15 @@ use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{parts_of, scan_of, whole};
 use crate::mapping::{self, has_elements, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
+use crate::reduction::{DivisibleReduction, divisible_reduction};
 use crate::scatter::separate_dimensions;
+use crate::team::{TeamShape, WARP};
+use crate::tiles::tiles_of;
 use crate::trace::split_merged;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
-/// Threads of a block.
+/// Threads of a block, at most.
 pub(crate) const BLOCK_SIZE: i64 = 256;
 
 /// Notes on the kernels of a module's entry function how their work is divided; returns their number.
@@ -62,6 +66,12 @@ fn choose<'c>(
     let body = &*body;
     if let Some(scan) = scan_of(context, body, sizes)? {
         return Ok(vec![rows(context, sizes, scan.dimension, |step| scan.position(step, sizes[scan.dimension]))]);
+    }
+    if let Some(tiles) = tiles_of(context, body, sizes)? {
+        return Ok(vec![tiles]);
+    }
+    if let Some(team) = team_of(context, body, sizes)? {
+        return Ok(vec![in_teams(context, sizes, team)]);
     }
     Ok(parts_of(body)?.into_iter().map(|part| elements(context, sizes, part)).collect())
 }
@@ -112,6 +122,59 @@ fn elements<'c>(context: &'c Context, sizes: &[i64], part: Option<(usize, Interv
         overlap: false,
         rows: None,
     }
+}
+
+/// The teams for a fusion that reduces many terms to each of its elements.
+fn team_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Option<TeamShape>> {
+    let elements: i64 = sizes.iter().product();
+    let count_of = |instruction: &Instruction| instruction.shape.as_array().map(ArrayShape::element_count);
+    let is_of_elements = |own: &&Instruction| own.kind == OpKind::Reduce && count_of(own) == Some(elements);
+    let mut longest: Option<DivisibleReduction> = None;
+    for reduce in body.instructions.iter().filter(is_of_elements) {
+        let Some(found) = divisible_reduction(context, body, reduce)? else { continue };
+        if longest.is_none_or(|longest| longest.terms < found.terms) {
+            longest = Some(found);
+        }
+    }
+    Ok(longest.and_then(|DivisibleReduction { terms, is_near }| match is_near || elements < WARP {
+        true if terms < LEAST_TERMS => None,
+        // The threads of a block for each element, where elements alone do not keep the GPU busy.
+        true if terms >= LEAST_TERMS_OF_BLOCK && elements < BUSY_THREADS / WARP => {
+            Some(TeamShape { size: BLOCK_SIZE, count: 1, is_near: true })
+        }
+        true => Some(TeamShape { size: WARP, count: BLOCK_SIZE / WARP, is_near: true }),
+        false => {
+            let wanted = (BUSY_THREADS / elements).min(terms / LEAST_TERMS_OF_THREAD).min(BLOCK_SIZE / WARP);
+            let size = if wanted > 1 { 1 << wanted.ilog2() } else { 1 };
+            (size > 1).then_some(TeamShape { size, count: WARP, is_near: false })
+        }
+    }))
+}
+
+/// Terms of an element that are worth a warp.
+const LEAST_TERMS: i64 = 32;
+
+/// Terms of an element that are worth a block.
+const LEAST_TERMS_OF_BLOCK: i64 = 2048;
+
+/// Terms that a thread of a team along elements combines at least.
+const LEAST_TERMS_OF_THREAD: i64 = 8;
+
+/// Threads that keep a GPU busy.
+const BUSY_THREADS: i64 = 1 << 18;
+
+/// A team for each element.
+fn in_teams<'c>(context: &'c Context, sizes: &[i64], team: TeamShape) -> WorkMapping<'c> {
+    let of_elements = WorkDimension { tile: team.count, ..threads() };
+    let of_parts = WorkDimension { kind: WorkKind::Team, ..WorkDimension::sequential() };
+    let (mut extents, mut dimensions) = (vec![sizes.iter().product(), team.size], vec![of_elements, of_parts]);
+    if !team.is_near {
+        extents.reverse();
+        dimensions.reverse();
+    }
+    let index = split_merged(Expr::dim(context, team.elements()), sizes);
+    let map = IndexingMap::from_sizes(context, &extents, &[], index);
+    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }
 
 /// A thread for each row along a dimension, in which it goes from element to element.

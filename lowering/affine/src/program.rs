@@ -7,7 +7,7 @@
 //! that the runtime fills, and passes each buffer's to the program's function.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::fmt::Write;
@@ -401,6 +401,7 @@ impl<'c> Program<'_, 'c> {
         let body = kernel_body(computation, instruction);
         let body = &*body;
         let structure = self.kernel_names.number_of(structure(body));
+        let (arrays, shared_text) = (OnceCell::new(), format!("{shared:?}"));
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
         for mapping in mappings {
             let product;
@@ -413,8 +414,9 @@ impl<'c> Program<'_, 'c> {
                 _ => (Code::Loops(body), cost(self.builder.context(), body) / mappings.len() as i64),
             };
             let WorkMapping { map, dimensions, inner_lanes, overlap, rows } = mapping;
-            let key = format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}");
-            let kernel = Kernel { key, code, inputs: &inputs, outputs: &outputs, mapping, cost, shared: &shared };
+            let key = format!("kernel {structure} {shared_text} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}");
+            let (inputs, outputs, shared, arrays) = (&inputs, &outputs, &shared, &arrays);
+            let kernel = Kernel { key, code, inputs, outputs, arrays, mapping, cost, shared };
             self.call_kernel(instruction, &kernel, memory)?;
         }
         self.builder.set_location(outer);

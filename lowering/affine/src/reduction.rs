@@ -8,7 +8,7 @@ use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
-use indexing::{Expr, Interval};
+use indexing::{Expr, IndexingMap, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
 
@@ -19,8 +19,9 @@ use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::selection::selects_positions;
+use crate::team::{Team, is_term};
 use crate::trace::{merged_dimensions, split_merged, trace};
-use crate::walk::{Visitor, substitute};
+use crate::walk::{Choice, Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -68,10 +69,87 @@ fn reduced_dimension(reduce: &Instruction) -> Option<usize> {
 }
 
 /// One loop over values that are combined.
-struct CombineLoop {
+#[derive(Clone)]
+struct CombineLoop<'c> {
     extent: i64,
     /// Sizes of the range variables it stands for.
     sizes: Vec<i64>,
+    /// Of a loop over a part of the positions, how far apart they are, and the first one.
+    part: Option<(i64, Expr<'c>)>,
+}
+
+impl<'c> CombineLoop<'c> {
+    fn new(sizes: &[i64]) -> Self {
+        CombineLoop { extent: sizes.iter().product(), sizes: sizes.to_vec(), part: None }
+    }
+
+    /// The range variables in an iteration.
+    fn ranges(&self, iteration: Expr<'c>) -> Vec<Expr<'c>> {
+        let position = match self.part {
+            Some((step, first)) => iteration * step + first,
+            None => iteration,
+        };
+        split_merged(position, &self.sizes)
+    }
+}
+
+/// The loops over the range variables of a reduce whose result is asked for within bounds, neighbours merged where addresses
+/// allow, and whether the last one walks elements that are next to each other, or nearly.
+fn combine_loops<'c>(
+    context: &'c Context,
+    computation: &Computation,
+    instruction: &Instruction,
+    bounds: &[Interval],
+) -> Result<(Vec<CombineLoop<'c>>, bool)> {
+    let map = input_map(context, computation, instruction)?.map;
+    let sizes = range_sizes(&map);
+    let mut scope = Scope::new(context);
+    // Result indices become plain symbols: only their place in addresses matters.
+    let outer: Vec<Expr<'c>> = bounds.iter().map(|&bounds| scope.add_traced(bounds)).collect();
+    let symbols: Vec<Expr<'c>> = sizes.iter().map(|&size| scope.add_traced(Interval::of_size(size))).collect();
+    let operand_index: Vec<Expr<'c>> =
+        map.results().iter().map(|&result| scope.simplify(substitute(result, &outer, &symbols, &[]))).collect();
+    let inputs = instruction.operands.len() / 2;
+    let found = trace(computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
+    let groups = merged_dimensions(&found, &scope, &symbols, &sizes);
+    let loops = groups.iter().map(|&(first, last)| CombineLoop::new(&sizes[first..last])).collect();
+    let is_near = symbols
+        .last()
+        .and_then(|expr| expr.as_variable())
+        .is_some_and(|last| found.accesses_along(&scope, last).is_near());
+    Ok((loops, is_near))
+}
+
+/// Sizes of the range variables of a map.
+fn range_sizes(map: &IndexingMap<'_>) -> Vec<i64> {
+    map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect()
+}
+
+/// What a reduce combines that may be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DivisibleReduction {
+    /// Elements that it combines to one.
+    pub terms: i64,
+    /// Whether neighbours are next to each other in memory, or nearly.
+    pub is_near: bool,
+}
+
+/// What a reduce combines for an element of its result, if that may be divided between threads.
+pub(crate) fn divisible_reduction(
+    context: &Context,
+    computation: &Computation,
+    reduce: &Instruction,
+) -> Result<Option<DivisibleReduction>> {
+    let ([_, _], [combination]) = (&reduce.operands[..], &reduce.computations[..]) else { return Ok(None) };
+    let Some(result) = reduce.shape.as_array().filter(|_| combiner::recognise(combination).is_some()) else {
+        return Ok(None);
+    };
+    let bounds: Vec<Interval> = result.dimensions.iter().map(|&size| Interval::of_size(size)).collect();
+    if bounds.iter().any(|bounds| bounds.is_empty()) {
+        return Ok(None);
+    }
+    let (loops, is_near) = combine_loops(context, computation, reduce, &bounds)?;
+    Ok(Some(DivisibleReduction { terms: iterations(&loops), is_near }))
 }
 
 /// Sums of floats that are made side by side, and can each be split into parts.
@@ -106,7 +184,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     ) -> Result<Vec<RegisterValue<'c>>> {
         let inputs = instruction.operands.len() / 2;
         let map = input_map(self.scope.context(), self.computation, instruction)?.map;
-        let sizes: Vec<i64> = map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect();
+        let sizes = range_sizes(&map);
         let initial = self.initial_values(instruction, inputs)?;
         if sizes.contains(&0) {
             return Ok(initial);
@@ -115,7 +193,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             1 => combiner::recognise(&instruction.computations[0]),
             _ => None,
         };
-        let (loops, is_near) = self.combine_loops(instruction, index, &sizes)?;
+        let bounds: Vec<Interval> = index.iter().map(|&expr| self.scope.range(expr)).collect();
+        let (loops, is_near) = combine_loops(self.scope.context(), self.computation, instruction, &bounds)?;
         let lanes = self.vector_lanes;
         let last = loops.last().map_or(0, |l| l.extent);
         if let Some(combiner) = combiner
@@ -137,6 +216,14 @@ impl<'a, 'c> Elemental<'a, 'c> {
         {
             return self.select_along_row(instruction, index, (row.extent, &row.sizes), &initial, lanes);
         }
+        if let Some(combiner) = &combiner
+            && let Some(team) = self.team.take()
+        {
+            let total = self.reduce_in_team(instruction, index, &loops, combiner, &team);
+            self.team = Some(team);
+            let total = combiner.combine(self.builder, &total?, &initial[0]);
+            return Ok(vec![combiner.finish(self.builder, &total)]);
+        }
         let (start, combiner) = match &combiner {
             // Wider accumulators than the element type, where the combiner has them.
             Some(combiner) => (vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))], Some(combiner)),
@@ -157,42 +244,10 @@ impl<'a, 'c> Elemental<'a, 'c> {
         scalar::splat(self.builder, value, self.scope.lanes())
     }
 
-    /// The loops over the range variables, neighbours merged where addresses allow, and whether the last one
-    /// walks elements that are next to each other, or nearly.
-    fn combine_loops(
-        &self,
-        instruction: &Instruction,
-        index: &[Expr<'c>],
-        sizes: &[i64],
-    ) -> Result<(Vec<CombineLoop>, bool)> {
-        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
-        let mut scope = Scope::new(self.scope.context());
-        // Result indices become plain symbols: only their place in addresses matters.
-        let outer: Vec<Expr<'c>> = index.iter().map(|&expr| scope.add_traced(self.scope.range(expr))).collect();
-        let symbols: Vec<Expr<'c>> = sizes.iter().map(|&size| scope.add_traced(Interval::new(0, size - 1))).collect();
-        let operand_index: Vec<Expr<'c>> =
-            map.results().iter().map(|&result| scope.simplify(substitute(result, &outer, &symbols, &[]))).collect();
-        let inputs = instruction.operands.len() / 2;
-        let found = trace(self.computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
-        let groups = merged_dimensions(&found, &scope, &symbols, sizes);
-        let loops: Vec<CombineLoop> = groups
-            .iter()
-            .map(|&(first, last)| CombineLoop {
-                extent: sizes[first..last].iter().product(),
-                sizes: sizes[first..last].to_vec(),
-            })
-            .collect();
-        let is_near = symbols
-            .last()
-            .and_then(|expr| expr.as_variable())
-            .is_some_and(|last| found.accesses_along(&scope, last).is_near());
-        Ok((loops, is_near))
-    }
-
     /// Nested loops over all but the last combine loop; `innermost` gets the values of the outer ones.
     fn outer_combine_loops(
         &mut self,
-        loops: &[CombineLoop],
+        loops: &[CombineLoop<'c>],
         ranges: Vec<Expr<'c>>,
         state: Vec<Value<'c>>,
         innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
@@ -200,7 +255,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
         self.loop_over(Interval::new(0, first.extent - 1), iterations(rest), state, &mut |emitter, variable, state| {
             let mut ranges = ranges.clone();
-            ranges.extend(split_merged(variable, &first.sizes));
+            ranges.extend(first.ranges(variable));
             emitter.outer_combine_loops(rest, ranges, state, innermost)
         })
     }
@@ -266,12 +321,56 @@ impl<'a, 'c> Elemental<'a, 'c> {
         })
     }
 
+    /// A part of the elements, combined with those of the other threads of the team.
+    fn reduce_in_team(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+        loops: &[CombineLoop<'c>],
+        combiner: &Combiner,
+        team: &Team<'a, 'c>,
+    ) -> Result<RegisterValue<'c>> {
+        let size = team.shape.size;
+        // Neighbours take neighbouring elements, or a loop that has enough for all.
+        let longest = loops.iter().enumerate().max_by_key(|(_, own)| own.extent).map_or(0, |(number, _)| number);
+        let last = loops.len().saturating_sub(1);
+        let shared = if loops.get(last).is_some_and(|last| last.extent >= size) { last } else { longest };
+        let mut own = combiner.identity(self.builder, None);
+        let Some(whole) = loops.get(shared) else { return self.combine_team(team, combiner, own) };
+        let (rounds, rest) = (whole.extent / size, whole.extent % size);
+        let part = |extent: i64, first: Expr<'c>| {
+            let mut loops = loops.to_vec();
+            loops[shared] = CombineLoop { extent, part: Some((size, first)), ..whole.clone() };
+            loops
+        };
+        if rounds > 0 {
+            let loops = part(rounds, team.part);
+            own = self.ordered_reduce(instruction, index, &loops, vec![own], Some(combiner))?[0];
+        }
+        if rest > 0 {
+            let first = team.part + rounds * size;
+            let loops = part(1, first);
+            let condition = [is_term(first, whole.extent)];
+            let accumulators = [own];
+            let choice = Choice { conditions: &condition, types: &[own.element_type], index, sizes: &[] };
+            let with_rest = self.choose(
+                &choice,
+                &mut |emitter, index| {
+                    emitter.ordered_reduce(instruction, index, &loops, accumulators.to_vec(), Some(combiner))
+                },
+                &mut |_| Ok(accumulators.to_vec()),
+            )?;
+            own = with_rest[0];
+        }
+        self.combine_team(team, combiner, own)
+    }
+
     /// Elements in order, one a step.
     fn ordered_reduce(
         &mut self,
         instruction: &'a Instruction,
         index: &[Expr<'c>],
-        loops: &[CombineLoop],
+        loops: &[CombineLoop<'c>],
         start: Vec<RegisterValue<'c>>,
         combiner: Option<&Combiner>,
     ) -> Result<Vec<RegisterValue<'c>>> {
@@ -299,14 +398,14 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// As [`Self::outer_combine_loops`], of sums: every loop sums from zero, and a long one in blocks.
     fn sum_over(
         &mut self,
-        loops: &[CombineLoop],
+        loops: &[CombineLoop<'c>],
         ranges: Vec<Expr<'c>>,
         state: Vec<Value<'c>>,
         sums: &PartialSums<'c>,
         innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
         let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
-        let with = |variable: Expr<'c>| [&ranges[..], &split_merged(variable, &first.sizes)].concat();
+        let with = |variable: Expr<'c>| [&ranges[..], &first.ranges(variable)].concat();
         if rest.is_empty() {
             return self.sum_in_blocks(first.extent, state, sums, &mut |emitter, variable, state| {
                 innermost(emitter, with(variable), state)
@@ -384,7 +483,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         &mut self,
         instruction: &'a Instruction,
         index: &[Expr<'c>],
-        loops: &[CombineLoop],
+        loops: &[CombineLoop<'c>],
         combiner: &Combiner,
         lanes: u32,
     ) -> Result<RegisterValue<'c>> {
@@ -484,10 +583,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Some(combiner) => vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))],
             None => initial.iter().map(|value| self.in_lanes(value)).collect(),
         };
-        let loops: Vec<CombineLoop> = window
-            .iter()
-            .map(|dimension| CombineLoop { extent: dimension.size, sizes: vec![dimension.size] })
-            .collect();
+        let loops: Vec<CombineLoop<'c>> = window.iter().map(|dimension| CombineLoop::new(&[dimension.size])).collect();
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let result = self.outer_combine_loops(&loops, Vec::new(), state, &mut |emitter, ranges, state| {
             let accumulators = unpack(&start, &state);
@@ -518,7 +614,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
 }
 
 /// Iterations of loops in one another.
-fn iterations(loops: &[CombineLoop]) -> i64 {
+fn iterations(loops: &[CombineLoop<'_>]) -> i64 {
     loops.iter().fold(1, |product: i64, inner| product.saturating_mul(inner.extent))
 }
 

@@ -253,8 +253,8 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
         let Some(middle) = right.first() else { return Ok(vec![self.zero(shape.element_type)]) };
         if left.is_empty() {
             let number = middle.operand;
-            let map = operand_map(self.scope().context(), self.computation(), instruction, number)?.map;
-            let mut operand_index = self.apply(map.results(), index, &[])?;
+            let mut operand_index = index.to_vec();
+            operand_index[dimension] = self.scope().simplify(position - middle.start);
             if self.scope().uses_lane(position) {
                 // Lanes of other operands read what is there.
                 let sizes = &operand_shape(self.computation(), instruction, number)?.dimensions;

@@ -1,15 +1,17 @@
 //! GPU kernels as code of the host, for emulation: what PTX is made from, with the GPU's part played by functions.
 //!
-//! A thread's number comes from a function, and so does the address of each access to an array, which the function may
+//! A thread's number comes from a function, what it gets from other threads and where it waits for them, and so does the address of each access to an array, which the function may
 //! look at. Beside each kernel stands a function that takes its arguments from a table. The emulator has these functions
 //! (`cuda::emulator`).
 
 use inkwell::AddressSpace;
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder, BuilderError};
+use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{
-    AnyValue, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue, Operand,
-    PointerValue,
+    AnyValue, BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, FunctionValue, GlobalValue, InstructionOpcode,
+    InstructionValue, Operand, PointerValue,
 };
 use melior::ir::Module;
 
@@ -19,15 +21,23 @@ use crate::{Emit, Error, LlvmModule, Target, libdevice, nvptx, timing::Timings};
 /// What the function of a kernel that takes a table is called behind the kernel's name.
 pub const BY_TABLE: &str = ".by_table";
 
-/// Called with the address and the bytes of an access; they return the address to use.
-const ACCESSES: [(InstructionOpcode, &str); 2] =
-    [(InstructionOpcode::Load, "halo_emulator_load"), (InstructionOpcode::Store, "halo_emulator_store")];
+/// What it is called of a kernel whose threads wait for each other.
+pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const NUMBERS: [(&str, &str); 2] = [
-    ("llvm.nvvm.read.ptx.sreg.tid.x", "halo_emulator_thread"),
+const ANSWERS: [(&str, &str); 5] = [
+    ("llvm.nvvm.barrier.cta.sync.aligned.all", BARRIER),
     ("llvm.nvvm.read.ptx.sreg.ctaid.x", "halo_emulator_block"),
+    ("llvm.nvvm.read.ptx.sreg.tid.x", "halo_emulator_thread"),
+    ("llvm.nvvm.shfl.sync.bfly.f32", "halo_emulator_exchange_f32"),
+    ("llvm.nvvm.shfl.sync.bfly.i32", "halo_emulator_exchange_i32"),
 ];
+
+/// Where all threads of a block wait for each other; its argument is the number of the barrier.
+const BARRIER: &str = "halo_emulator_barrier";
+
+/// Number of the address space of the memory that the threads of a block share.
+const SHARED: u32 = 3;
 
 /// LLVM's number of the calling convention of PTX kernels.
 const PTX_KERNEL: u32 = 71;
@@ -44,13 +54,22 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
     let mut timings = Timings::default();
     let llvm = translate(kernels, host, verify, &mut timings)?;
     libdevice::bind_instructions(&llvm)?;
-    for (intrinsic, function) in NUMBERS {
+    for (intrinsic, function) in ANSWERS {
         if let Some(declared) = llvm.module.get_function(intrinsic) {
             declared.replace_all_uses_with(llvm.module.add_function(function, declared.get_type(), None));
             // SAFETY: nothing refers to the function any more.
             unsafe { declared.delete() };
         }
     }
+    // Other threads write there while one waits, so LLVM must not believe to see all accesses.
+    let shared: Vec<GlobalValue<'_>> = llvm.module.get_globals().filter(is_shared).collect();
+    for global in &shared {
+        global.set_linkage(Linkage::External);
+        if let Ok(array) = BasicTypeEnum::try_from(global.get_value_type()) {
+            global.set_initializer(&array.const_zero());
+        }
+    }
+    number_barriers(&llvm);
     llvm.optimize(PASSES)?;
     let failed = |error: BuilderError| Error::Emit(error.to_string());
     let defined: Vec<FunctionValue> =
@@ -59,7 +78,7 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
         redirect_accesses(&llvm, function, host).map_err(failed)?;
         if function.get_call_conventions() == PTX_KERNEL {
             function.set_call_conventions(0);
-            define_by_table(&llvm, function).map_err(failed)?;
+            define_by_table(&llvm, function, &shared, host).map_err(failed)?;
         }
     }
     if verify {
@@ -77,26 +96,36 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
     for block in function.get_basic_blocks() {
         let accesses: Vec<InstructionValue<'_>> = block.get_instructions().collect();
         for access in accesses {
-            let Some((opcode, name)) = ACCESSES.into_iter().find(|(opcode, _)| *opcode == access.get_opcode()) else {
-                continue;
-            };
+            let opcode = access.get_opcode();
             let operand = |number| access.get_operand(number).and_then(Operand::value);
             let (number, r#type) = match opcode {
                 InstructionOpcode::Load => (0, BasicTypeEnum::try_from(access.get_type()).ok()),
-                _ => (1, operand(0).map(|value| value.get_type())),
+                InstructionOpcode::Store => (1, operand(0).map(|value| value.get_type())),
+                _ => continue,
             };
             let address = operand(number);
             let (Some(BasicValueEnum::PointerValue(address)), Some(r#type), Ok(layout)) = (address, r#type, &layout)
             else {
                 continue;
             };
-            if !is_of_parameter(address) {
-                continue;
-            }
+            let is_load = opcode == InstructionOpcode::Load;
+            let is_shared = address.get_type().get_address_space() == AddressSpace::from(SHARED as u16);
+            let name = match (is_shared, base_of(function, address)) {
+                (true, _) if is_load => "halo_emulator_load_shared",
+                (true, _) => "halo_emulator_store_shared",
+                (false, Base::Own) => continue,
+                (false, Base::Parameter(number)) if is_load && is_read_only(function, number) => "halo_emulator_read",
+                (false, _) if is_load => "halo_emulator_load",
+                (false, _) => "halo_emulator_store",
+            };
             let redirect = llvm.module.get_function(name).unwrap_or_else(|| {
                 llvm.module.add_function(name, pointer.fn_type(&[pointer.into(), size.into()], false), None)
             });
             builder.position_before(&access);
+            let address = match is_shared {
+                true => builder.build_address_space_cast(address, pointer, "")?,
+                false => address,
+            };
             let bytes = size.const_int(layout.get_store_size(&r#type), false);
             let address = builder.build_call(redirect, &[address.into(), bytes.into()], "")?;
             if let Ok(address) = BasicValueEnum::try_from(address.as_any_value_enum()) {
@@ -107,33 +136,113 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
     Ok(())
 }
 
-/// Whether an address is in the memory that a parameter points to, or may be; it is not in a thread's own or in a constant.
-fn is_of_parameter(address: PointerValue<'_>) -> bool {
+/// Whether a global is memory that the threads of a block share.
+fn is_shared(global: &GlobalValue<'_>) -> bool {
+    global.as_pointer_value().get_type().get_address_space() == AddressSpace::from(SHARED as u16)
+}
+
+/// Gives each barrier a number of its own, by which threads that wait at different ones are told apart.
+fn number_barriers(llvm: &LlvmModule) {
+    let number_type = llvm.module.get_context().i32_type();
+    let calls = calls_of(llvm.module.get_functions(), &|name| name == BARRIER);
+    for (number, call) in calls.into_iter().enumerate() {
+        call.set_operand(0, number_type.const_int(number as u64, false));
+    }
+}
+
+/// The calls of functions with some names.
+fn calls_of<'l>(
+    functions: impl Iterator<Item = FunctionValue<'l>>,
+    is_named: &dyn Fn(&str) -> bool,
+) -> Vec<InstructionValue<'l>> {
+    let instructions = functions.flat_map(|function| {
+        let blocks = function.get_basic_blocks().into_iter();
+        blocks.flat_map(|block| block.get_instructions().collect::<Vec<_>>()).collect::<Vec<_>>()
+    });
+    let is_call = |instruction: &InstructionValue<'_>| {
+        instruction.get_opcode() == InstructionOpcode::Call
+            && CallSiteValue::try_from(*instruction)
+                .ok()
+                .and_then(|call| call.get_called_fn_value())
+                .is_some_and(|called| is_named(&called.get_name().to_string_lossy()))
+    };
+    instructions.filter(is_call).collect()
+}
+
+/// Whether a parameter points to what nobody writes.
+fn is_read_only(function: FunctionValue<'_>, parameter: u32) -> bool {
+    let kind = Attribute::get_named_enum_kind_id("readonly");
+    function.get_enum_attribute(AttributeLoc::Param(parameter), kind).is_some()
+}
+
+/// What an address is in.
+enum Base {
+    /// A thread's own memory, or a constant.
+    Own,
+    /// What a parameter points to.
+    Parameter(u32),
+    Unknown,
+}
+
+fn base_of(function: FunctionValue<'_>, address: PointerValue<'_>) -> Base {
     let mut address = address;
     loop {
-        let Some(instruction) = address.as_instruction() else { return !address.is_const() };
+        let Some(instruction) = address.as_instruction() else {
+            let own = BasicValueEnum::PointerValue(address);
+            let number = function.get_param_iter().position(|parameter| parameter == own);
+            return match number {
+                _ if address.is_const() => Base::Own,
+                Some(number) => Base::Parameter(number as u32),
+                None => Base::Unknown,
+            };
+        };
         match instruction.get_opcode() {
             InstructionOpcode::GetElementPtr | InstructionOpcode::AddrSpaceCast => {
                 match instruction.get_operand(0).and_then(Operand::value) {
                     Some(BasicValueEnum::PointerValue(base)) => address = base,
-                    _ => return true,
+                    _ => return Base::Unknown,
                 }
             }
-            InstructionOpcode::Alloca => return false,
-            _ => return true,
+            InstructionOpcode::Alloca => return Base::Own,
+            _ => return Base::Unknown,
         }
     }
 }
 
 /// Defines the function that calls a kernel with eight bytes from a table for each argument.
-fn define_by_table(llvm: &LlvmModule, kernel: FunctionValue<'_>) -> Result<(), BuilderError> {
+///
+/// That of a kernel whose threads wait for each other first says where its shared memory is.
+fn define_by_table(
+    llvm: &LlvmModule,
+    kernel: FunctionValue<'_>,
+    shared: &[GlobalValue<'_>],
+    host: &Target,
+) -> Result<(), BuilderError> {
     let context = llvm.module.get_context();
-    let name = format!("{}{BY_TABLE}", kernel.get_name().to_string_lossy());
+    let waits =
+        !calls_of(std::iter::once(kernel), &|name| name == BARRIER || name.starts_with("halo_emulator_exchange"))
+            .is_empty();
+    let kernel_name = kernel.get_name().to_string_lossy().into_owned();
+    let name = format!("{kernel_name}{}", if waits { TOGETHER } else { BY_TABLE });
     let pointer = context.ptr_type(AddressSpace::default());
     let function = llvm.module.add_function(&name, context.void_type().fn_type(&[pointer.into()], false), None);
     let builder: Builder<'_> = context.create_builder();
     builder.position_at_end(context.append_basic_block(function, "entry"));
     let Some(BasicValueEnum::PointerValue(table)) = function.get_nth_param(0) else { return Ok(()) };
+    let layout = host.machine().map(|machine| machine.0.get_target_data());
+    let size = context.i64_type();
+    // As MLIR names the shared memory of a kernel.
+    let prefix = format!("__wg_{kernel_name}_");
+    for global in shared.iter().filter(|global| global.get_name().to_string_lossy().starts_with(&prefix)) {
+        let (Ok(array), Ok(layout)) = (BasicTypeEnum::try_from(global.get_value_type()), &layout) else { continue };
+        let share = llvm.module.get_function("halo_emulator_share").unwrap_or_else(|| {
+            let r#type = context.void_type().fn_type(&[pointer.into(), size.into()], false);
+            llvm.module.add_function("halo_emulator_share", r#type, None)
+        });
+        let address = builder.build_address_space_cast(global.as_pointer_value(), pointer, "")?;
+        let bytes = size.const_int(layout.get_store_size(&array), false);
+        builder.build_call(share, &[address.into(), bytes.into()], "")?;
+    }
     let mut arguments: Vec<BasicMetadataValueEnum<'_>> = Vec::new();
     for (number, parameter) in kernel.get_param_iter().enumerate() {
         let position = context.i64_type().const_int(number as u64, false);

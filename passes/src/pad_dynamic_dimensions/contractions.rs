@@ -54,10 +54,14 @@ impl Site<'_> {
         let spatial = numbers.input_spatial.iter().map(|&d| d as usize);
         let ends = self.only(0, spatial);
         self.operands[0] = zeroed(self.builder, self.operands[0], &ends);
+        const REASON: &str = "the sizes of batch or features do not fit the groups";
         match feature_groups {
             1 => self.mask_contracted(&[feature], &[kernel_input]),
             _ => {
                 let kernel_size = kernel[kernel_input].map(|size| Arithmetic(self.builder).times(size, feature_groups));
+                if let (Some(input), Some(kernel)) = (input[feature], kernel_size) {
+                    Arithmetic(self.builder).require(input, ComparisonDirection::Eq, kernel, REASON);
+                }
                 self.spread_groups(0, feature, feature_groups, input[feature].or(kernel_size));
                 let group_size = input[feature].map(|size| Arithmetic(self.builder).divided(size, feature_groups));
                 let mut ends = vec![None; kernel.len()];
@@ -65,7 +69,6 @@ impl Site<'_> {
                 self.operands[1] = zeroed(self.builder, self.operands[1], &ends);
             }
         }
-        const REASON: &str = "the sizes of batch or features do not fit the groups";
         for (size, groups) in [
             (input[batch], batch_groups),
             (input[feature], feature_groups),

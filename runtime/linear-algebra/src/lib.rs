@@ -3,6 +3,8 @@
 //! A crate of its own for the sake of build time: faer is generic, its code is generated where it is used, and that takes
 //! longer than the whole runtime. Here it happens once.
 
+use std::ops::{Div, Mul, Sub};
+
 use faer::{
     Accum, Conj, Mat, MatMut, MatRef, Par, Spec,
     diag::Diag,
@@ -19,7 +21,7 @@ use faer::{
     },
     traits::{
         ComplexField,
-        math_utils::{from_real, is_finite, neg, one, real, zero},
+        math_utils::{conj, from_real, is_finite, neg, one, real, recip, zero},
     },
 };
 
@@ -50,7 +52,9 @@ pub enum SingularVectors {
 }
 
 /// A matrix element.
-pub trait Element: ComplexField<Real: Copy> + Copy + Send + Sync {
+pub trait Element:
+    ComplexField<Real: Copy> + Copy + Send + Sync + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self>
+{
     /// Not a number.
     const NAN: Self;
 
@@ -146,6 +150,10 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
     let (b, transposed) =
         if system.left_side { (b, system.transposed) } else { (b.transpose_mut(), !system.transposed) };
     let (a, lower) = if transposed { (a.transpose(), !system.lower) } else { (a, system.lower) };
+    // faer multiplies by reciprocals, and by zero what is infinite then: NaN, where a quotient is infinite.
+    if !system.unit_diagonal && (0..a.nrows()).any(|place| !is_finite(&recip(&a[(place, place)]))) {
+        return substitute(a, b, lower, system.conjugated);
+    }
     let conjugated = if system.conjugated { Conj::Yes } else { Conj::No };
     match (lower, system.unit_diagonal) {
         (true, false) => solve_lower_triangular_in_place_with_conj(a, conjugated, b, Par::Seq),
@@ -158,6 +166,20 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
 fn subtract_product<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>, adjoint: bool, b: MatRef<'_, T>) {
     let (a, conjugated) = if adjoint { (a.transpose(), Conj::Yes) } else { (a, Conj::No) };
     matmul_with_conj(target, Accum::Add, a, conjugated, b, Conj::No, neg(&one::<T>()), Par::Seq);
+}
+
+/// Solves for one unknown after another.
+fn substitute<T: Element>(a: MatRef<'_, T>, mut b: MatMut<'_, T>, lower: bool, conjugated: bool) {
+    let size = a.nrows();
+    let coefficient = |row, column| if conjugated { conj(&a[(row, column)]) } else { a[(row, column)] };
+    for column in 0..b.ncols() {
+        for step in 0..size {
+            let row = if lower { step } else { size - 1 - step };
+            let known = if lower { 0..row } else { row + 1..size };
+            let rest = known.fold(b[(row, column)], |rest, other| rest - coefficient(row, other) * b[(other, column)]);
+            b[(row, column)] = rest / coefficient(row, row);
+        }
+    }
 }
 
 fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_, T>>) -> Option<Vec<T::Real>> {

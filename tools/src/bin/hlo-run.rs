@@ -10,6 +10,7 @@ use tools::error::ToolError;
 use tools::interrupt;
 use tools::outer_boundary::{self, DIFFERS};
 use tools::run::{self, InputFiles, RunCase, Settings};
+use tools::run_memory::ArgumentMemory;
 use tools::time_limit;
 
 /// Runs an HLO program on data, times it, and checks its results.
@@ -80,6 +81,11 @@ struct Options {
     /// Prints the time, bandwidth and arithmetic of each kernel; with a file, also writes a trace that Perfetto opens.
     #[arg(long, value_name = "TRACE.json", num_args = 0..=1, require_equals = true, conflicts_with = "batch")]
     profile: Option<Option<PathBuf>>,
+    /// Prints what a run needs of memory, as it is planned and measured. Given away (donated), arguments become the memory of
+    /// results of their shapes, if the program does not say itself which.
+    #[arg(long, value_name = "ARGUMENTS", value_enum, num_args = 0..=1, require_equals = true,
+        default_missing_value = "kept", conflicts_with = "batch")]
+    memory: Option<ArgumentMemory>,
     /// Prints a JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -161,6 +167,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
         repeat: options.repeat as usize,
         compare: options.compare.is_some(),
         profile: options.profile.is_some(),
+        memory: options.memory,
         check_nans: options.check_nans,
         fill_elided: options.fill_elided_constants,
         stub_custom_calls: options.stub_custom_calls,

@@ -87,9 +87,17 @@ pub fn execute(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     execute_on(cases, Platform::Cpu)
 }
 
-/// Compiles the cases for a GPU that the host plays, and runs them on it.
+/// Compiles the cases for a GPU, and runs them on it: see [`gpu_platform`].
 pub fn emulate(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
-    execute_on(cases, Platform::CudaEmulator)
+    execute_on(cases, gpu_platform())
+}
+
+/// The GPU of tests: one that the host plays, or with `HALO_GPU=cuda` the machine's first.
+pub fn gpu_platform() -> Platform {
+    match std::env::var("HALO_GPU").as_deref() {
+        Ok("cuda") => Platform::Cuda,
+        _ => Platform::CudaEmulator,
+    }
 }
 
 /// Compiles the cases to PTX, which NVIDIA's assembler takes where it is installed.

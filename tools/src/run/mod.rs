@@ -25,6 +25,7 @@ use crate::first_difference::{self, Engines, Tolerances, first_difference};
 use crate::model_spec::ModelSpec;
 use crate::profile::Profile;
 use crate::progress;
+use crate::run_memory::{self, ArgumentMemory};
 use crate::sensitivity::{self, Movement};
 use crate::value_text;
 
@@ -62,6 +63,8 @@ pub struct Settings {
     pub compare: bool,
     /// Whether the time of each kernel is taken.
     pub profile: bool,
+    /// Whether the memory of a run is measured, and what becomes of the arguments then.
+    pub memory: Option<ArgumentMemory>,
     /// Whether to look for the first NaN or infinity.
     pub check_nans: bool,
     /// Whether constants whose values the text left out get made-up ones.
@@ -89,6 +92,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         stub_custom_calls: settings.stub_custom_calls,
         profile: settings.profile,
         pass_limit: settings.pass_limit,
+        donates: settings.memory == Some(ArgumentMemory::Donated),
         devices: settings.devices,
         collective_time_limit: settings.collective_time_limit,
         ..LoadOptions::default()
@@ -114,12 +118,24 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         stubs: program.stubs.calls.clone(),
         ..RunReport::default()
     };
-    let is_for_one = settings.check_nans || settings.sensitivity_runs > 0 || settings.compare || settings.profile;
-    if devices > 1 && is_for_one {
-        let message = format!(
-            "--check-nans, --sensitivity, --compare and --profile are for one device, the program is for {devices}"
-        );
-        return Err(ToolError::Usage(message));
+    let of_one_device = [
+        ("--check-nans", settings.check_nans),
+        ("--sensitivity", settings.sensitivity_runs > 0),
+        ("--compare", settings.compare),
+        ("--profile", settings.profile),
+        ("--memory", settings.memory.is_some()),
+    ];
+    if let (Some((flag, _)), true) = (of_one_device.iter().find(|(_, is_given)| *is_given), devices > 1) {
+        return Err(ToolError::Usage(format!("{flag} is for one device, the program is for {devices}")));
+    }
+    if let ([arguments], Some(kept)) = (&arguments[..], settings.memory) {
+        let (executable, _) = program
+            .executable()
+            .filter(|_| settings.platform == RunPlatform::Cpu && program.infeed.is_empty())
+            .ok_or_else(|| {
+                ToolError::Usage("--memory needs a program that is compiled for the host, without infeed".into())
+            })?;
+        report.memory = Some(run_memory::measure(&program.module, executable, arguments, kept)?);
     }
     if let ([arguments], true) = (&arguments[..], settings.check_nans) {
         report.checked_nans = true;

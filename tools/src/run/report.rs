@@ -11,6 +11,7 @@ use crate::check_nans::Culprit;
 use crate::compare::ArrayComparison;
 use crate::first_difference::{DifferenceCause, FirstDifference};
 use crate::profile::Profile;
+use crate::run_memory::RunMemory;
 
 /// Outcome of one case.
 #[derive(Debug, Default)]
@@ -45,6 +46,8 @@ pub struct RunReport {
     pub engines: Option<EngineComparison>,
     /// The time of each kernel, where that was asked for.
     pub profile: Option<Profile>,
+    /// The memory of a run, where that was asked for.
+    pub memory: Option<RunMemory>,
 }
 
 /// A result beside the evaluator's.
@@ -190,6 +193,9 @@ impl RunReport {
         if timed {
             self.write_times(&mut text);
         }
+        if let Some(memory) = &self.memory {
+            text.push_str(&memory.text());
+        }
         if let Some(profile) = &self.profile {
             text.push_str(&profile.table());
         }
@@ -287,6 +293,9 @@ impl RunReport {
         }
         if let Some(profile) = &self.profile {
             report["profile"] = profile.json();
+        }
+        if let Some(memory) = &self.memory {
+            report["memory"] = memory.json();
         }
         report
     }

@@ -130,7 +130,26 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         if dimension.lanes > 1 && dimension.kind == WorkKind::Scan {
             return Err("scans vectors");
         }
+        let kind_of = |number: usize| mapping.dimensions.get(number).map(|dimension| dimension.kind);
+        let outer = number.checked_sub(1).and_then(kind_of);
         match dimension.kind {
+            WorkKind::Tile => {
+                let is_whole = mapping.dimensions.iter().all(|other| other.kind == WorkKind::Tile);
+                if !is_whole || mapping.dimensions.len() != 3 || dimension.lanes > 1 {
+                    return Err("has tiles along other than three dimensions");
+                }
+            }
+            WorkKind::Team => {
+                let size = bounds.upper + 1;
+                let has_elements = match number {
+                    0 => kind_of(1) == Some(WorkKind::Threads),
+                    _ => number == 1 && outer == Some(WorkKind::Threads),
+                };
+                if !has_elements || mapping.dimensions.len() != 2 || size.count_ones() != 1 || dimension.lanes > 1 {
+                    return Err("has a team that is no power of two beside threads");
+                }
+            }
+            WorkKind::Threads if number == 1 && outer == Some(WorkKind::Team) => {}
             WorkKind::Parallel | WorkKind::Threads if number > 0 => return Err("is parallel inside"),
             WorkKind::Parallel if mapping.iterations() < 2 => return Err("is parallel along what cannot be split"),
             WorkKind::Scan if number + 1 != mapping.dimensions.len() => {

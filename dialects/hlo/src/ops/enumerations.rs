@@ -267,5 +267,9 @@ words! {
         Scan = "scan",
         /// Threads of a GPU, one a position.
         Threads = "threads",
+        /// Threads of a GPU that compute an element together.
+        Team = "team",
+        /// Blocks of a GPU's threads, each so many positions of the dimension that all of its threads compute together.
+        Tile = "tile",
     }
 }

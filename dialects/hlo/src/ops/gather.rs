@@ -48,7 +48,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 /// - C7: `start_indices_batching_dims` are different dimensions of the start indices, not `index_vector_dim`.
 /// - C8: the two batching lists pair dimensions of the same size.
 /// - C9: `slice_sizes` has one entry for each operand dimension, each in 0..=size.
-/// - C10: collapsed and batching dimensions have a slice size of at most 1.
+/// - C10: collapsed dimensions have a slice size of 1, batching dimensions of at most 1.
 /// - C11: each operand dimension is an offset, a collapsed or a batching dimension.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (operand, indices) = (view.array(0)?, view.array(1)?);
@@ -91,9 +91,8 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         let number = dimension as i64;
         if !collapsed.contains(&number) && !batching.operand.contains(&number) {
             window.push((slice, slice == size && operand.is_dynamic_dimension(dimension)));
-        } else if slice > 1 {
-            let message =
-                format!("must be at most 1 in dimension {dimension}, which the result does not have, got {slice}");
+        } else if slice != 1 && (slice > 1 || collapsed.contains(&number)) {
+            let message = format!("must be 1 in dimension {dimension}, which the result does not have, got {slice}");
             return Err(view.attribute_error(Some("C10"), "slice_sizes", message));
         }
     }

@@ -7,9 +7,9 @@ use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval};
 use melior::ir::Type;
-use melior::ir::attribute::{Attribute, TypeAttribute};
+use melior::ir::attribute::{Attribute, DenseI32ArrayAttribute, TypeAttribute};
 use melior::ir::r#type::FunctionType;
-use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
@@ -17,11 +17,14 @@ use super::{GpuProgram, PLATFORM, Result};
 use crate::elemental::{Elemental, instruction_location};
 use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
+use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
 use crate::memory::{ArrayRef, MAX_ARGUMENTS, array_type};
 use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
+use crate::team::{ALIGNMENT, TeamShape};
+use crate::tiles::{emit_tiles, tile_grid};
 
 /// What a kernel works on: arrays with their places, those that it reads and those that it writes.
 pub(super) struct KernelArrays<'k> {
@@ -55,16 +58,15 @@ impl<'c> GpuProgram<'_, 'c> {
             let WorkMapping { map, dimensions, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?}");
             let kernel =
-                self.kernel(
-                    computation,
-                    id,
-                    &arrays,
-                    (&key, &[]),
-                    &|builder, inputs, outputs, _| match instruction.kind {
+                self.kernel(computation, id, &arrays, (&key, &[]), &|builder, inputs, outputs, function| {
+                    match instruction.kind {
                         OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
-                        _ => emit_fusion(builder, body, mapping, inputs, outputs, None),
-                    },
-                )?;
+                        _ if tile_grid(mapping).is_some() => {
+                            emit_tiles(builder, body, mapping, inputs, outputs, function)
+                        }
+                        _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
+                    }
+                })?;
             let (blocks, threads) = grid(mapping);
             let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
             steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
@@ -80,7 +82,7 @@ impl<'c> GpuProgram<'_, 'c> {
         id: InstructionId,
         arrays: &KernelArrays<'_>,
         (key, numbers): (&str, &[Type<'c>]),
-        emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &[Value<'c>]) -> Result<()>,
+        emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &Body<'c>) -> Result<()>,
     ) -> Result<String> {
         let instruction = computation.get(id);
         let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
@@ -101,12 +103,12 @@ impl<'c> GpuProgram<'_, 'c> {
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
         types.extend(numbers);
         let outer = builder.set_location(instruction_location(builder.context(), instruction));
-        let (region, _) = builder.function_region(&types, |builder, function| {
+        let (region, all_types) = builder.function_region(&types, |builder, function| {
             let parameters = function.parameters();
             let all: Vec<ArrayRef<'c>> =
                 parameters.iter().zip(&shapes).map(|(&memref, shape)| ArrayRef::new(memref, shape)).collect();
             let (inputs, outputs) = all.split_at(arrays.inputs.len());
-            emit(builder, inputs, outputs, &parameters[shapes.len()..])?;
+            emit(builder, inputs, outputs, function)?;
             builder.effect("gpu.return", &[], &[]);
             Ok::<_, LoweringError>(())
         })?;
@@ -122,6 +124,13 @@ impl<'c> GpuProgram<'_, 'c> {
         let attributes = Attribute::parse(builder.context(), &attributes)
             .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
         let r#type = FunctionType::new(builder.context(), &types, &[]);
+        // What was added behind the parameters is memory of each block.
+        let shared_arrays = all_types.len() - types.len();
+        let aligned = format!("{{llvm.align = {ALIGNMENT} : i64}}");
+        let aligned = format!("[{}]", vec![aligned; shared_arrays].join(", "));
+        let aligned = Attribute::parse(builder.context(), &aligned)
+            .ok_or_else(|| LoweringError::bug("attributes of shared memory"))?;
+        let shared_arrays = builder.integer_attribute(builder.integer_type(64), shared_arrays as i64);
         builder.operation(
             "gpu.func",
             &[],
@@ -131,6 +140,10 @@ impl<'c> GpuProgram<'_, 'c> {
                 ("function_type", TypeAttribute::new(r#type.into()).into()),
                 ("arg_attrs", attributes),
                 ("gpu.kernel", Attribute::unit(builder.context())),
+                // So that registers suffice for all of them.
+                ("nvvm.maxntid", DenseI32ArrayAttribute::new(builder.context(), &[BLOCK_SIZE as i32]).into()),
+                ("workgroup_attributions", shared_arrays),
+                ("workgroup_attrib_attrs", aligned),
             ],
             vec![region],
         );
@@ -142,6 +155,13 @@ impl<'c> GpuProgram<'_, 'c> {
 
 /// Blocks and threads of a block that a mapping asks for: one thread where the work cannot be divided.
 pub(super) fn grid(mapping: &WorkMapping<'_>) -> (u64, u32) {
+    if let Some((blocks, threads)) = tile_grid(mapping) {
+        return (blocks as u64, threads as u32);
+    }
+    if let Some(team) = TeamShape::of(mapping) {
+        let elements = mapping.bounds(team.elements()).upper + 1;
+        return (blocks(elements, team.count) as u64, team.threads() as u32);
+    }
     match mapping.dimensions.first() {
         Some(first) if first.kind == WorkKind::Threads => {
             (blocks(mapping.iterations(), first.tile) as u64, first.tile as u32)
@@ -165,9 +185,7 @@ pub(crate) fn over_threads<'a, 'c>(
     let builder = emitter.builder;
     let positions = bounds.upper - bounds.lower + 1;
     let blocks = blocks(positions, threads);
-    let (block, thread) = (id(builder, "gpu.block_id", blocks)?, id(builder, "gpu.thread_id", threads)?);
-    let block = emitter.scope.add_variable(Interval::of_size(blocks), Binding::Symbol(block));
-    let thread = emitter.scope.add_variable(Interval::of_size(threads), Binding::Symbol(thread));
+    let (block, thread) = thread_numbers(emitter, positions, threads, threads)?;
     let number = emitter.scope.emit(builder, block * threads + thread)?;
     let bounded = emitter.scope.add_variable(Interval::of_size(blocks * threads), Binding::Symbol(number));
     let has_one = emitter.scope.affine_bounds(&[-bounded + (positions - 1)])?;
@@ -176,6 +194,21 @@ pub(crate) fn over_threads<'a, 'c>(
         let number = emitter.scope.add_variable(Interval::of_size(positions), Binding::Symbol(number));
         body(emitter, number + bounds.lower)
     })
+}
+
+/// The numbers of a block in the grid and of a thread in its block, where a block of so many threads takes so many of all
+/// positions.
+pub(crate) fn thread_numbers<'c>(
+    emitter: &mut Elemental<'_, 'c>,
+    positions: i64,
+    of_block: i64,
+    threads: i64,
+) -> Result<(Expr<'c>, Expr<'c>)> {
+    let mut variable = |name: &str, bound: i64| {
+        let value = id(emitter.builder, name, bound)?;
+        Ok::<_, LoweringError>(emitter.scope.add_variable(Interval::of_size(bound), Binding::Symbol(value)))
+    };
+    Ok((variable("gpu.block_id", blocks(positions, of_block))?, variable("gpu.thread_id", threads)?))
 }
 
 /// The number of a block in the grid, or of a thread in its block.

@@ -23,7 +23,7 @@ use crate::kernel_names::KernelNames;
 use crate::mapping::Mappings;
 use crate::program::{CallOptions, check_supported};
 
-pub(crate) use kernels::over_threads;
+pub(crate) use kernels::{over_threads, thread_numbers};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 

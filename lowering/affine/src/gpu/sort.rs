@@ -71,8 +71,9 @@ impl<'c> GpuProgram<'_, 'c> {
             };
             let arrays = KernelArrays { inputs: placed(&inputs, &source), outputs: placed(&outputs, target) };
             let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
-            let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, numbers| {
-                merge.emit(builder, inputs, outputs, numbers)
+            let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {
+                let parameters = function.parameters();
+                merge.emit(builder, inputs, outputs, &parameters[inputs.len() + outputs.len()..])
             })?;
             let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice));
             let arguments = arguments.chain([LaunchArgument::Number(1 << doubling)]).collect();

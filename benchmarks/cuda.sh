@@ -1,0 +1,161 @@
+#!/bin/sh
+# Everything that a GPU is needed for, in one go, for a short loan of a machine: conformance, random programs and models for
+# their values, then kernels of each family for their rates. `./x cuda` builds what it needs and runs it.
+set -u
+
+usage() {
+    cat <<'END'
+usage: ./x cuda [--emulator] [--report FILE] [--models DIR] [--limit SECONDS]
+
+  --emulator   on the GPU that the host plays: no rates, and only a sample of the cases
+  --report     where the report goes (default: target/cuda-report.md)
+  --models     programs with descriptions to run (default: test-files/models)
+  --limit      seconds for each model (default: 120)
+END
+}
+
+bin=$1
+shift
+root=$(cd "$(dirname "$0")/.." && pwd)
+platform=cuda
+report=$root/target/cuda-report.md
+models=$root/test-files/models
+limit=120
+while [ $# -gt 0 ]; do
+    case $1 in
+        --emulator) platform=cuda-emulator ;;
+        --report) report=$2; shift ;;
+        --models) models=$2; shift ;;
+        --limit) limit=$2; shift ;;
+        --help) usage; exit 0 ;;
+        *) usage >&2; exit 2 ;;
+    esac
+    shift
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+say() { printf '%s\n' "$*" | tee -a "$report"; }
+
+: >"$report"
+say "# GPU report"
+say ""
+say "Commit $(git -C "$root" rev-parse --short HEAD 2>/dev/null), platform $platform."
+if command -v nvidia-smi >/dev/null 2>&1; then
+    say "$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader)"
+fi
+
+failed=0
+
+# One program first: without a driver nothing else says more.
+cat >"$work/first.hlo" <<'END'
+HloModule first
+ENTRY main {
+  x = f32[1000] parameter(0)
+  ROOT y = f32[1000] add(x, x)
+}
+END
+if ! "$bin/hlo-run" "$work/first.hlo" --random-inputs 1 --platform=$platform --compare interpreter >"$work/out" 2>&1; then
+    say ""
+    say "The first program does not run:"
+    say "$(cat "$work/out")"
+    exit 1
+fi
+
+say ""
+say "## Values"
+say ""
+tests() {
+    name=$1
+    shift
+    if (cd "$root" && env "$@" cargo test --release --workspace --test files -- "$name" >"$work/out" 2>&1); then
+        say "- $name: $(grep 'test result' "$work/out" | tail -n 1)"
+    else
+        failed=1
+        say "- $name FAILS: $(grep 'test result' "$work/out" | tail -n 1)"
+        grep -A 5 -i 'fail' "$work/out" | head -n 60 >>"$report"
+    fi
+}
+if [ $platform = cuda ]; then
+    tests emulated HALO_GPU=cuda HALO_ALL_GPU_CASES=1 HALO_RANDOM_GPU_PROGRAMS=1000
+else
+    tests emulated HALO_RANDOM_GPU_PROGRAMS=50
+fi
+
+say ""
+say "| model | result | run, ms | device, ms |"
+say "|---|---|--:|--:|"
+for spec in "$models"/*.json; do
+    [ -f "$spec" ] || continue
+    model=${spec%.json}
+    program=$model.hlo
+    [ -f "$program" ] || program=$model.hlo.gz
+    runs=3
+    [ $platform = cuda ] || runs=1
+    timeout "$limit" "$bin/hlo-run" "$program" --spec "$spec" --platform=$platform --time --repeat $runs \
+        >"$work/out" 2>&1
+    case $? in
+        0) result=agrees ;;
+        124) result="stopped after $limit s" ;;
+        *) result="FAILS: $(grep -m 1 -i 'error\|differs' "$work/out" | cut -c 1-120)"; failed=1 ;;
+    esac
+    time_of() { awk -v name="$1" '$1 == name { print $2; exit }' "$work/out"; }
+    say "| $(basename "$model") | $result | $(time_of run) | $(time_of device) |"
+done
+
+# Name, bytes moved, multiply-adds; the program follows.
+rate() {
+    name=$1 bytes=$2 products=$3
+    cat >"$work/$name.hlo"
+    "$bin/hlo-run" "$work/$name.hlo" --random-inputs 1 --platform=cuda --time --repeat 20 --output-dir "$work" \
+        >"$work/out" 2>&1 || { say "| $name | FAILS | | |"; failed=1; return; }
+    time=$(awk '$1 == "device" { print $2; exit }' "$work/out")
+    say "$(awk -v name="$name" -v ms="$time" -v bytes="$bytes" -v products="$products" 'BEGIN {
+        printf "| %s | %s | %.0f | %.2f |", name, ms, bytes / ms / 1e6, 2 * products / ms / 1e9 }')"
+}
+
+if [ $platform = cuda ]; then
+    say ""
+    say "## Rates"
+    say ""
+    say "| kernel | device, ms | GB/s | TFLOP/s |"
+    say "|---|--:|--:|--:|"
+    add='add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }'
+    rate copy 536870912 0 <<END
+HloModule copy
+ENTRY main { x = f32[67108864] parameter(0) ROOT y = f32[67108864] negate(x) }
+END
+    rate rows 268435456 0 <<END
+HloModule rows
+$add
+ENTRY main { x = f32[16384,4096] parameter(0) z = f32[] constant(0) ROOT y = f32[16384] reduce(x, z), dimensions={1}, to_apply=add }
+END
+    rate columns 268435456 0 <<END
+HloModule columns
+$add
+ENTRY main { x = f32[16384,4096] parameter(0) z = f32[] constant(0) ROOT y = f32[4096] reduce(x, z), dimensions={0}, to_apply=add }
+END
+    rate all 268435456 0 <<END
+HloModule all
+$add
+ENTRY main { x = f32[67108864] parameter(0) z = f32[] constant(0) ROOT y = f32[] reduce(x, z), dimensions={0}, to_apply=add }
+END
+    rate transpose 536870912 0 <<END
+HloModule transpose
+ENTRY main { x = f32[8192,8192] parameter(0) ROOT y = f32[8192,8192] transpose(x), dimensions={1,0} }
+END
+    for type in f32 bf16; do
+        rate "matmul_$type" 0 68719476736 <<END
+HloModule matmul
+ENTRY main {
+  a = $type[4096,4096] parameter(0)
+  b = $type[4096,4096] parameter(1)
+  ROOT c = $type[4096,4096] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+END
+    done
+fi
+
+say ""
+if [ $failed = 0 ]; then say "All of it is right."; else say "Something FAILS, see above."; fi
+exit $failed

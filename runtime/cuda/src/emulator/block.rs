@@ -1,0 +1,224 @@
+//! Threads of a block that wait for each other: each is a coroutine, which goes on when all have come to a barrier, or those of
+//! its warp to an exchange of values.
+
+use std::cell::{Cell, RefCell};
+use std::ptr;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::KernelFunction;
+
+/// Threads that exchange values.
+const WARP: usize = 32;
+
+/// What code of a kernel may need, and the functions that it calls.
+const STACK_BYTES: usize = 128 << 10;
+
+/// What a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// All threads, at the barrier of this number.
+    Barrier(u32),
+    /// The threads of the warp; then it wants the value of another lane, as far away in the bits of its number.
+    Exchange { value: u32, distance: u32 },
+}
+
+/// A thread's coroutine: it is given the value that it asked for.
+type Fiber = Coroutine<u32, Wait, (), DefaultStack>;
+
+thread_local! {
+    /// Of the thread that runs.
+    static YIELDER: Cell<*const Yielder<u32, Wait>> = const { Cell::new(ptr::null()) };
+    /// Stacks that no thread runs on.
+    static STACKS: RefCell<Vec<DefaultStack>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Where a thread is.
+enum State {
+    /// It goes on, with this value.
+    Ready(u32),
+    Waits(Wait),
+    Ended,
+}
+
+/// Lets the running thread wait; gives the value that it waited for.
+pub(super) fn wait(wait: Wait) -> u32 {
+    let yielder = YIELDER.get();
+    if yielder.is_null() {
+        return 0;
+    }
+    // SAFETY: the yielder is that of the coroutine that runs, and lives as long as that does.
+    let value = unsafe { (*yielder).suspend(wait) };
+    // Others ran meanwhile.
+    YIELDER.set(yielder);
+    value
+}
+
+/// Runs the threads of a block. `enter` is told which thread goes on, and how many barriers it has passed.
+///
+/// # Safety
+/// The kernel must be callable with the arguments by every thread.
+///
+/// # Errors
+/// For threads that wait for what does not come.
+pub(super) unsafe fn run(
+    kernel: KernelFunction,
+    arguments: *const u64,
+    order: &[usize],
+    enter: &mut dyn FnMut(usize, u32),
+) -> Result<(), String> {
+    let threads = order.len();
+    let stacks = (0..threads).map(|_| {
+        let kept = STACKS.with_borrow_mut(Vec::pop);
+        kept.map_or_else(|| DefaultStack::new(STACK_BYTES), Ok).map_err(|error| format!("no stack: {error}"))
+    });
+    let stacks: Vec<DefaultStack> = stacks.collect::<Result<_, _>>()?;
+    let mut fibers: Vec<Fiber> = stacks
+        .into_iter()
+        .map(|stack| {
+            Coroutine::with_stack(stack, move |yielder: &Yielder<u32, Wait>, _| {
+                YIELDER.set(yielder);
+                // SAFETY: the caller's promise.
+                unsafe { kernel(arguments) };
+            })
+        })
+        .collect();
+    let mut states: Vec<State> = (0..threads).map(|_| State::Ready(0)).collect();
+    let mut epoch = 0;
+    let ended = loop {
+        for &thread in order {
+            let State::Ready(value) = states[thread] else { continue };
+            enter(thread, epoch);
+            states[thread] = match fibers[thread].resume(value) {
+                CoroutineResult::Yield(wait) => State::Waits(wait),
+                CoroutineResult::Return(()) => State::Ended,
+            };
+        }
+        if states.iter().all(|state| matches!(state, State::Ended)) {
+            break Ok(());
+        }
+        let exchanged = states.chunks_mut(WARP).map(exchange).collect::<Result<Vec<bool>, String>>();
+        match exchanged {
+            Err(fault) => break Err(fault),
+            Ok(exchanged) if exchanged.contains(&true) => continue,
+            Ok(_) => {}
+        }
+        match pass_barrier(&mut states) {
+            Err(fault) => break Err(fault),
+            Ok(()) => epoch += 1,
+        }
+    };
+    YIELDER.set(ptr::null());
+    for mut fiber in fibers {
+        if ended.is_err() && !fiber.done() {
+            // SAFETY: the kernel's code holds nothing that must be dropped.
+            unsafe { fiber.force_reset() };
+            // One that has not begun gives its stack back with everything else.
+            continue;
+        }
+        STACKS.with_borrow_mut(|stacks| stacks.push(fiber.into_stack()));
+    }
+    ended
+}
+
+/// Lets a warp exchange values once all of its threads want to.
+fn exchange(warp: &mut [State]) -> Result<bool, String> {
+    let wishes: Vec<Option<(u32, u32)>> = warp
+        .iter()
+        .map(|state| match state {
+            State::Waits(Wait::Exchange { value, distance }) => Some((*value, *distance)),
+            _ => None,
+        })
+        .collect();
+    if wishes.iter().all(Option::is_none) {
+        return Ok(false);
+    }
+    let Some(all) = wishes.into_iter().collect::<Option<Vec<(u32, u32)>>>() else {
+        return Err("threads of a warp part before they exchange values".into());
+    };
+    for (lane, state) in warp.iter_mut().enumerate() {
+        let (_, distance) = all[lane];
+        let source = all.get(lane ^ distance as usize);
+        let (value, _) = source.ok_or_else(|| format!("lane {lane} wants a value of a lane that there is not"))?;
+        *state = State::Ready(*value);
+    }
+    Ok(true)
+}
+
+/// Lets all threads pass the barrier that they wait at.
+fn pass_barrier(states: &mut [State]) -> Result<(), String> {
+    let mut barrier = None;
+    for (thread, state) in states.iter().enumerate() {
+        match state {
+            State::Waits(Wait::Barrier(number)) if *barrier.get_or_insert(*number) == *number => {}
+            State::Ended => return Err(format!("thread {thread} has ended, others wait at a barrier")),
+            _ => return Err(format!("thread {thread} waits elsewhere than others at their barrier")),
+        }
+    }
+    states.iter_mut().for_each(|state| *state = State::Ready(0));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    thread_local! {
+        static THREAD: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Each thread sums its warp's numbers up, and waits for all others.
+    unsafe extern "C" fn sums(results: *const u64) {
+        let own = THREAD.get();
+        let mut sum = own as u32;
+        for distance in [1, 2, 4, 8, 16] {
+            sum += wait(Wait::Exchange { value: sum, distance });
+        }
+        wait(Wait::Barrier(1));
+        // SAFETY: the test passes a place for each thread.
+        unsafe { *results.cast_mut().add(own) = u64::from(sum) };
+    }
+
+    unsafe extern "C" fn one_does_not_come(_: *const u64) {
+        if THREAD.get() != 3 {
+            wait(Wait::Barrier(1));
+        }
+    }
+
+    unsafe extern "C" fn at_different_ones(_: *const u64) {
+        wait(Wait::Barrier(THREAD.get() as u32 % 2));
+    }
+
+    unsafe extern "C" fn half_a_warp(_: *const u64) {
+        if THREAD.get() < 16 {
+            wait(Wait::Exchange { value: 0, distance: 1 });
+        } else {
+            wait(Wait::Barrier(1));
+        }
+    }
+
+    fn run_all(kernel: KernelFunction, results: &mut [u64; 64]) -> Result<(), String> {
+        let order: Vec<usize> = (0..64).rev().collect();
+        // SAFETY: the kernels take a place for each thread.
+        unsafe { run(kernel, results.as_mut_ptr(), &order, &mut |thread, _| THREAD.set(thread)) }
+    }
+
+    #[test]
+    fn threads_wait_for_each_other() {
+        let mut results = [0; 64];
+        for _ in 0..3 {
+            assert_eq!(run_all(sums, &mut results), Ok(()));
+            assert_eq!(results[..32], [(0..32).sum(); 32]);
+            assert_eq!(results[32..], [(32..64).sum(); 32]);
+        }
+    }
+
+    #[test]
+    fn who_waits_in_vain_is_found() {
+        let fault = |kernel| run_all(kernel, &mut [0; 64]).unwrap_err();
+        assert_eq!(fault(one_does_not_come), "thread 3 has ended, others wait at a barrier");
+        assert_eq!(fault(at_different_ones), "thread 1 waits elsewhere than others at their barrier");
+        assert_eq!(fault(half_a_warp), "threads of a warp part before they exchange values");
+    }
+}

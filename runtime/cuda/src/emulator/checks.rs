@@ -1,0 +1,211 @@
+//! What the threads of a launch may do, and did: accesses out of bounds, and those that depend on the order of threads.
+
+/// Several threads.
+const SEVERAL: u32 = u32::MAX;
+
+/// How the memory of an access is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Of an array that nobody writes.
+    Read,
+    Load,
+    Store,
+}
+
+/// A thread at a moment: its number in the launch, from 1, and how many barriers it has passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moment {
+    pub thread: u32,
+    pub epoch: u32,
+}
+
+/// The accesses of one launch.
+#[derive(Default)]
+pub(super) struct Checks {
+    arrays: Vec<CheckedArrays>,
+    /// Memory that the threads of the running block share.
+    shared: Vec<CheckedShared>,
+    pub fault: Option<String>,
+}
+
+/// Memory of one array, or of several that overlap.
+struct CheckedArrays {
+    first: u64,
+    end: u64,
+    /// Who wrote and who read each byte; 0 for nobody. Empty until somebody does both.
+    users: Vec<[u32; 2]>,
+}
+
+/// Memory that the threads of a block share. What they do between two barriers is in no order.
+struct CheckedShared {
+    first: u64,
+    /// Who wrote and who read each byte last.
+    users: Vec<[Moment; 2]>,
+}
+
+impl Checks {
+    /// For arrays of addresses and sizes.
+    pub fn of(arrays: impl Iterator<Item = (u64, u64)>) -> Self {
+        let mut ranges: Vec<(u64, u64)> = arrays.map(|(first, size)| (first, first + size)).collect();
+        ranges.sort_unstable();
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (first, end) in ranges {
+            match joined.last_mut() {
+                Some((_, last)) if first < *last => *last = end.max(*last),
+                _ => joined.push((first, end)),
+            }
+        }
+        let arrays = joined.into_iter().map(|(first, end)| CheckedArrays { first, end, users: Vec::new() });
+        Checks { arrays: arrays.collect(), ..Checks::default() }
+    }
+
+    /// A block begins: nothing is in its shared memory.
+    pub fn begin_block(&mut self) {
+        self.shared.clear();
+    }
+
+    /// The running block has shared memory there.
+    pub fn share(&mut self, first: u64, bytes: u64) {
+        if self.shared.iter().all(|shared| shared.first != first) {
+            self.shared.push(CheckedShared { first, users: vec![[Moment::default(); 2]; bytes as usize] });
+        }
+    }
+
+    /// What is wrong, if nothing was before.
+    pub fn report(&mut self, fault: impl FnOnce() -> String) {
+        self.fault.get_or_insert_with(fault);
+    }
+
+    /// Notes an access to an array; whether it is to be made.
+    pub fn access(&mut self, address: u64, bytes: u64, thread: u32, access: Access) -> bool {
+        let place = self.arrays.partition_point(|array| array.end <= address);
+        let array = self.arrays.get_mut(place);
+        let Some(array) = array.filter(|array| array.first <= address && address + bytes <= array.end) else {
+            self.report(|| format!("thread {} {} {bytes} bytes outside of its arrays", thread - 1, verb(access)));
+            return false;
+        };
+        if access == Access::Read {
+            return true;
+        }
+        if array.users.is_empty() {
+            array.users = vec![[0; 2]; (array.end - array.first) as usize];
+        }
+        let is_store = access == Access::Store;
+        let first = (address - array.first) as usize;
+        let mut met = None;
+        for [writer, reader] in &mut array.users[first..first + bytes as usize] {
+            let is_other = |user: u32| user != 0 && user != thread;
+            if is_other(*writer) {
+                met = Some(*writer);
+            } else if is_store && is_other(*reader) {
+                met = Some(*reader);
+            }
+            match is_store {
+                true => *writer = thread,
+                false => *reader = if *reader == 0 || *reader == thread { thread } else { SEVERAL },
+            }
+        }
+        if let Some(other) = met {
+            self.report(|| in_no_order(thread, other, access));
+        }
+        true
+    }
+
+    /// Notes an access to shared memory; whether it is to be made.
+    pub fn access_shared(&mut self, address: u64, bytes: u64, now: Moment, access: Access) -> bool {
+        let within = |shared: &&mut CheckedShared| {
+            shared.first <= address && address + bytes <= shared.first + shared.users.len() as u64
+        };
+        let Some(shared) = self.shared.iter_mut().find(within) else {
+            let fault = || format!("thread {} {} {bytes} bytes outside of shared memory", now.thread - 1, verb(access));
+            self.report(fault);
+            return false;
+        };
+        let is_store = access == Access::Store;
+        let first = (address - shared.first) as usize;
+        let (mut met, mut is_unwritten) = (None, false);
+        for [writer, reader] in &mut shared.users[first..first + bytes as usize] {
+            let meets = |user: &Moment| user.thread != 0 && user.thread != now.thread && user.epoch == now.epoch;
+            if meets(writer) {
+                met = Some(writer.thread);
+            } else if is_store && meets(reader) {
+                met = Some(reader.thread);
+            }
+            if is_store {
+                *writer = now;
+                continue;
+            }
+            is_unwritten |= writer.thread == 0;
+            *reader = if meets(reader) { Moment { thread: SEVERAL, ..now } } else { now };
+        }
+        if let Some(other) = met {
+            self.report(|| in_no_order(now.thread, other, access));
+        }
+        if is_unwritten {
+            self.report(|| format!("thread {} reads shared memory that nobody has written", now.thread - 1));
+        }
+        true
+    }
+}
+
+fn verb(access: Access) -> &'static str {
+    match access {
+        Access::Read | Access::Load => "reads",
+        Access::Store => "writes",
+    }
+}
+
+fn in_no_order(thread: u32, other: u32, access: Access) -> String {
+    let other = match other {
+        SEVERAL => "others use".to_string(),
+        other => format!("thread {} uses", other - 1),
+    };
+    format!("thread {} {} what {other}, in no order", thread - 1, verb(access))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Access::{Load, Read, Store};
+    use super::*;
+
+    #[test]
+    fn faults_are_found() {
+        let arrays = [(100, 8), (200, 4), (202, 6)];
+        let fault = |accesses: &[(u64, u64, u32, Access)]| {
+            let mut checks = Checks::of(arrays.into_iter());
+            accesses.iter().for_each(|&(address, bytes, thread, access)| {
+                checks.access(address, bytes, thread, access);
+            });
+            checks.fault.unwrap_or_default()
+        };
+        assert_eq!(fault(&[(100, 4, 1, Store), (104, 4, 2, Store), (100, 4, 1, Load), (200, 8, 3, Load)]), "");
+        assert_eq!(fault(&[(200, 4, 1, Load), (200, 4, 2, Load), (200, 4, 3, Read)]), "");
+        assert_eq!(fault(&[(108, 4, 1, Store)]), "thread 0 writes 4 bytes outside of its arrays");
+        assert_eq!(fault(&[(106, 4, 3, Read)]), "thread 2 reads 4 bytes outside of its arrays");
+        assert_eq!(fault(&[(100, 4, 1, Store), (102, 1, 2, Store)]), "thread 1 writes what thread 0 uses, in no order");
+        assert_eq!(fault(&[(100, 4, 1, Store), (102, 1, 2, Load)]), "thread 1 reads what thread 0 uses, in no order");
+        let read_by_two = [(100, 4, 1, Load), (100, 4, 2, Load), (100, 4, 2, Store)];
+        assert_eq!(fault(&read_by_two), "thread 1 writes what others use, in no order");
+    }
+
+    #[test]
+    fn barriers_order_accesses_to_shared_memory() {
+        let fault = |accesses: &[(u64, u32, u32, Access)]| {
+            let mut checks = Checks::of(std::iter::empty());
+            checks.begin_block();
+            checks.share(64, 16);
+            checks.share(64, 16);
+            for &(address, thread, epoch, access) in accesses {
+                checks.access_shared(address, 4, Moment { thread, epoch }, access);
+            }
+            checks.fault.unwrap_or_default()
+        };
+        assert_eq!(fault(&[(64, 1, 0, Store), (68, 2, 0, Store), (64, 2, 1, Load), (64, 1, 1, Load)]), "");
+        assert_eq!(fault(&[(64, 1, 0, Store), (64, 2, 1, Load), (64, 1, 2, Store)]), "");
+        assert_eq!(fault(&[(64, 1, 0, Store), (64, 2, 0, Load)]), "thread 1 reads what thread 0 uses, in no order");
+        let written_too_early = [(64, 1, 0, Store), (64, 2, 1, Load), (64, 3, 1, Load), (64, 1, 1, Store)];
+        assert_eq!(fault(&written_too_early), "thread 0 writes what others use, in no order");
+        assert_eq!(fault(&[(72, 3, 0, Load)]), "thread 2 reads shared memory that nobody has written");
+        assert_eq!(fault(&[(78, 1, 0, Store)]), "thread 0 writes 4 bytes outside of shared memory");
+    }
+}

@@ -1,0 +1,292 @@
+//! A GPU played by the host: kernels compiled for it, their threads run one after another, in an order without pattern. Threads
+//! that wait for each other are coroutines (`block`).
+//!
+//! Accesses are checked (`checks`): a thread may touch the arrays that its kernel was launched with and nothing else, and no two
+//! threads of a launch may touch the same byte if one of them writes it; of the memory that the threads of a block share, not
+//! between the same barriers. What would be out of bounds goes elsewhere, and the run fails.
+
+mod block;
+mod checks;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
+
+use exec::Jit;
+use exec::jit::Symbol;
+use exec::runtime::RunContext;
+use hlo::launch_plan::{HostCall, Launch, LaunchArgument, LaunchPlan};
+
+use crate::execution::{self, Device, PlanMemory};
+use crate::{Error, host_call};
+use block::Wait;
+use checks::{Access, Checks, Moment};
+
+/// What the function of a kernel that takes a table of its arguments is called behind the kernel's name.
+const BY_TABLE: &str = ".by_table";
+
+/// What that of a kernel is called whose threads wait for each other.
+const TOGETHER: &str = ".together";
+
+type KernelFunction = unsafe extern "C" fn(*const u64);
+
+/// A program's kernels for the host, and the plan of their launches.
+pub struct Emulator {
+    // Holds the code that `kernels` points to.
+    _jit: Jit,
+    kernels: HashMap<String, Kernel>,
+    plan: LaunchPlan,
+    /// Held by a launch whose threads share memory: there is one place for it.
+    sharing: Mutex<()>,
+}
+
+#[derive(Clone, Copy)]
+struct Kernel {
+    function: KernelFunction,
+    waits: bool,
+}
+
+impl Emulator {
+    /// Loads the kernels of a plan.
+    ///
+    /// # Safety
+    /// The objects must come from this compiler, for this CPU, and the plan with them.
+    ///
+    /// # Errors
+    /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
+    pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan) -> Result<Self, Error> {
+        let functions: [Symbol; 11] = [
+            ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
+            ("halo_emulator_block", halo_emulator_block as *const ()),
+            ("halo_emulator_exchange_f32", halo_emulator_exchange_f32 as *const ()),
+            ("halo_emulator_exchange_i32", halo_emulator_exchange_i32 as *const ()),
+            ("halo_emulator_load", halo_emulator_load as *const ()),
+            ("halo_emulator_load_shared", halo_emulator_load_shared as *const ()),
+            ("halo_emulator_read", halo_emulator_read as *const ()),
+            ("halo_emulator_share", halo_emulator_share as *const ()),
+            ("halo_emulator_store", halo_emulator_store as *const ()),
+            ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
+            ("halo_emulator_thread", halo_emulator_thread as *const ()),
+        ];
+        // SAFETY: the caller answers for the objects; the functions live as long as the process.
+        let jit = unsafe { Jit::load(objects, &functions)? };
+        let mut kernels = HashMap::new();
+        for launch in plan.launches() {
+            if !kernels.contains_key(&launch.kernel) {
+                let named = |suffix: &str| jit.lookup(&format!("{}{suffix}", launch.kernel));
+                let together = named(TOGETHER).ok();
+                let address = together.map_or_else(|| named(BY_TABLE), Ok)?;
+                // SAFETY: the code generator gives the symbol this type.
+                let function = unsafe { std::mem::transmute::<*mut c_void, KernelFunction>(address.as_ptr()) };
+                kernels.insert(launch.kernel.clone(), Kernel { function, waits: together.is_some() });
+            }
+        }
+        Ok(Emulator { _jit: jit, kernels, plan, sharing: Mutex::new(()) })
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &LaunchPlan {
+        &self.plan
+    }
+
+    /// Runs the program on memory of the host.
+    ///
+    /// # Safety
+    /// The memory must be that of the program, live and used by nothing else.
+    ///
+    /// # Errors
+    /// For accesses that are out of bounds, and those that depend on the order of threads.
+    pub unsafe fn run(&self, memory: &PlanMemory, context: &RunContext<'_>) -> Result<(), Error> {
+        let mut device = EmulatedDevice { emulator: self, context };
+        // SAFETY: the caller's promise.
+        unsafe { execution::run(&self.plan, memory, &mut device) }
+    }
+}
+
+struct EmulatedDevice<'e> {
+    emulator: &'e Emulator,
+    context: &'e RunContext<'e>,
+}
+
+// SAFETY: addresses are those of the host, and used for what the trait says.
+unsafe impl Device for EmulatedDevice<'_> {
+    unsafe fn launch(&mut self, launch: &Launch, arguments: &[u64]) -> Result<(), Error> {
+        let kernel = self.emulator.kernels.get(&launch.kernel);
+        let kernel = *kernel.ok_or_else(|| Error::Plan(format!("there is no kernel `{}`", launch.kernel)))?;
+        let arrays = launch.arguments.iter().zip(arguments).filter_map(|(argument, &address)| match argument {
+            LaunchArgument::Array(slice) => Some((address, slice.size as u64)),
+            LaunchArgument::Number(_) => None,
+        });
+        CHECKS.with_borrow_mut(|checks| *checks = Checks::of(arrays));
+        // SAFETY: the kernel is of this plan, and gets what the plan says; its accesses are checked.
+        unsafe {
+            match kernel.waits {
+                true => self.run_blocks(kernel.function, launch, arguments),
+                false => run_threads(kernel.function, launch, arguments),
+            }
+        }
+        let fault = CHECKS.with_borrow_mut(|checks| std::mem::take(checks).fault);
+        match fault {
+            None => Ok(()),
+            Some(fault) => Err(Error::Kernel { kernel: launch.kernel.clone(), fault }),
+        }
+    }
+
+    unsafe fn copy(&mut self, from: u64, to: u64, bytes: usize) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+        Ok(())
+    }
+
+    unsafe fn read(&mut self, from: u64, bytes: &mut [u8]) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    unsafe fn host_call(&mut self, call: &HostCall, operands: &[u64], results: &[u64]) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { host_call::call(call, self.context, operands, results) }
+    }
+}
+
+/// # Safety
+/// As for a launch.
+unsafe fn run_threads(kernel: KernelFunction, launch: &Launch, arguments: &[u64]) {
+    let threads = u64::from(launch.threads);
+    for number in shuffled(launch.blocks * threads) {
+        BLOCK.set((number / threads) as u32);
+        THREAD.set((number % threads) as u32);
+        // A number that is never 0, which is no thread.
+        NOW.set(Moment { thread: number as u32 + 1, epoch: 0 });
+        // SAFETY: the caller's promise.
+        unsafe { kernel(arguments.as_ptr()) };
+    }
+}
+
+impl EmulatedDevice<'_> {
+    /// The blocks one after another.
+    ///
+    /// # Safety
+    /// As for a launch.
+    unsafe fn run_blocks(&self, kernel: KernelFunction, launch: &Launch, arguments: &[u64]) {
+        let _alone = self.emulator.sharing.lock().unwrap_or_else(PoisonError::into_inner);
+        let order: Vec<usize> = shuffled(launch.threads.into()).map(|thread| thread as usize).collect();
+        for block in shuffled(launch.blocks) {
+            CHECKS.with_borrow_mut(Checks::begin_block);
+            let mut enter = |thread: usize, epoch: u32| {
+                BLOCK.set(block as u32);
+                THREAD.set(thread as u32);
+                let number = block * u64::from(launch.threads) + thread as u64;
+                NOW.set(Moment { thread: number as u32 + 1, epoch });
+            };
+            // SAFETY: the caller's promise.
+            let run = unsafe { block::run(kernel, arguments.as_ptr(), &order, &mut enter) };
+            if let Err(fault) = run {
+                CHECKS.with_borrow_mut(|checks| checks.report(|| format!("block {block}: {fault}")));
+                return;
+            }
+        }
+    }
+}
+
+/// All numbers below `count`, each once, far from each other.
+fn shuffled(count: u64) -> impl Iterator<Item = u64> {
+    let count = u128::from(count.max(1));
+    let divisor = |mut a: u128, mut b: u128| {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    // About the golden ratio, and prime to the count.
+    let mut step = (count * 618 / 1000).max(1);
+    while divisor(step, count) != 1 {
+        step += 1;
+    }
+    (0..count).map(move |number| ((number * step + count / 3) % count) as u64)
+}
+
+thread_local! {
+    static BLOCK: Cell<u32> = const { Cell::new(0) };
+    static THREAD: Cell<u32> = const { Cell::new(0) };
+    static NOW: Cell<Moment> = const { Cell::new(Moment { thread: 1, epoch: 0 }) };
+    static CHECKS: RefCell<Checks> = RefCell::default();
+    /// Where accesses out of bounds go.
+    static ELSEWHERE: RefCell<[u64; 32]> = const { RefCell::new([0; 32]) };
+}
+
+extern "C" fn halo_emulator_block() -> u32 {
+    BLOCK.get()
+}
+
+extern "C" fn halo_emulator_thread() -> u32 {
+    THREAD.get()
+}
+
+extern "C" fn halo_emulator_barrier(number: u32) {
+    block::wait(Wait::Barrier(number));
+}
+
+extern "C" fn halo_emulator_exchange_i32(_: u32, value: u32, distance: u32, _: u32) -> u32 {
+    block::wait(Wait::Exchange { value, distance })
+}
+
+extern "C" fn halo_emulator_exchange_f32(_: u32, value: f32, distance: u32, _: u32) -> f32 {
+    f32::from_bits(block::wait(Wait::Exchange { value: value.to_bits(), distance }))
+}
+
+extern "C" fn halo_emulator_share(address: u64, bytes: u64) {
+    CHECKS.with_borrow_mut(|checks| checks.share(address, bytes));
+}
+
+extern "C" fn halo_emulator_read(address: u64, bytes: u64) -> u64 {
+    checked(address, bytes, Access::Read)
+}
+
+extern "C" fn halo_emulator_load(address: u64, bytes: u64) -> u64 {
+    checked(address, bytes, Access::Load)
+}
+
+extern "C" fn halo_emulator_store(address: u64, bytes: u64) -> u64 {
+    checked(address, bytes, Access::Store)
+}
+
+extern "C" fn halo_emulator_load_shared(address: u64, bytes: u64) -> u64 {
+    checked_shared(address, bytes, Access::Load)
+}
+
+extern "C" fn halo_emulator_store_shared(address: u64, bytes: u64) -> u64 {
+    checked_shared(address, bytes, Access::Store)
+}
+
+/// The address that an access goes to.
+fn checked(address: u64, bytes: u64, access: Access) -> u64 {
+    let is_allowed = CHECKS.with_borrow_mut(|checks| checks.access(address, bytes, NOW.get().thread, access));
+    if is_allowed { address } else { elsewhere() }
+}
+
+fn checked_shared(address: u64, bytes: u64, access: Access) -> u64 {
+    let is_allowed = CHECKS.with_borrow_mut(|checks| checks.access_shared(address, bytes, NOW.get(), access));
+    if is_allowed { address } else { elsewhere() }
+}
+
+fn elsewhere() -> u64 {
+    ELSEWHERE.with_borrow_mut(|elsewhere| elsewhere.as_mut_ptr() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_thread_runs_once() {
+        for count in [1, 2, 3, 7, 256, 1000] {
+            let mut numbers: Vec<u64> = shuffled(count).collect();
+            assert!(count < 7 || !numbers.is_sorted());
+            numbers.sort_unstable();
+            assert_eq!(numbers, (0..count).collect::<Vec<_>>());
+        }
+    }
+}
