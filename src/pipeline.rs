@@ -156,8 +156,8 @@ pub fn limited(pipeline: &PipelineText, limit: usize) -> (PipelineText, Vec<Stri
 /// The pipeline of NVIDIA GPUs.
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
-    (Phase::Fused, passes::pipeline::FUSE),
-    (Phase::Buffers, "hlo-assign-buffers"),
+    (Phase::Fused, passes::pipeline::FUSE_BY_ELEMENT),
+    (Phase::Buffers, "hlo-assign-buffers{by-row=false}"),
     (Phase::Mapped, MAP_TO_GPU),
     (Phase::Affine, TO_GPU),
     (Phase::Llvm, nvptx::PIPELINE),

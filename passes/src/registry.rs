@@ -71,8 +71,8 @@ static PASSES: &[Pass] = &[
         name: "hlo-assign-buffers",
         description: "places every array of the program in memory, and notes where",
         anchor: Anchor::Module,
-        options: &[],
-        body: |root, _, statistics| assign_buffers::run(root, statistics),
+        options: assign_buffers::OPTIONS,
+        body: |root, options, statistics| assign_buffers::run(root, options.boolean("by-row")?, statistics),
     },
     Pass {
         name: "hlo-canonicalize",
@@ -113,8 +113,8 @@ static PASSES: &[Pass] = &[
         name: "hlo-fuse",
         description: "groups operations into fusions that each become one loop nest",
         anchor: Anchor::Function,
-        options: &[],
-        body: |root, _, statistics| fuse::run(root, statistics),
+        options: fuse::OPTIONS,
+        body: |root, options, statistics| fuse::run(root, options.boolean("by-row")?, statistics),
     },
     Pass {
         name: "hlo-inline-calls",

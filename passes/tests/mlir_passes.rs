@@ -320,7 +320,7 @@ const SWAP: &str = r"func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 fn places_in_memory_are_in_the_text_and_checked_where_they_are_read() {
     let context = dialect::context();
     let module = dialect::parse(&context, SWAP).unwrap_or_else(|error| panic!("{error}"));
-    assign_buffers::run(module.as_operation(), &mut PassStatistics::default()).unwrap();
+    assign_buffers::run(module.as_operation(), true, &mut PassStatistics::default()).unwrap();
     let text = module.as_operation().to_string();
     for expected in [
         "hlo.arena_size = 192 : i64",

@@ -15,6 +15,7 @@ use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
 use passes::assign_buffers::{assign_buffers, read_assignment};
+use passes::fuse::Rows;
 use passes::pipeline;
 
 fn programs() -> Vec<PathBuf> {
@@ -163,7 +164,11 @@ fn buffer_assignments_are_read_back_from_text() {
         let (computation, assignment) = read_assignment(function).unwrap();
         let aliases = dialect::input_output_aliases(module.as_operation()).unwrap();
         let aliases = aliased_parameters(&aliases, &computation.program_shape()).unwrap();
-        assert!(assignment == assign_buffers(&computation, &aliases), "{}", path.display());
+        assert!(
+            assignment == assign_buffers(&computation, &aliases, &|body| Rows::of(&context, body)),
+            "{}",
+            path.display()
+        );
         let text = dialect::print(&module, PrintOptions::default());
         let context = dialect::context();
         let parsed = dialect::parse(&context, &text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

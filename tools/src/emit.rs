@@ -17,7 +17,7 @@ use lowering_llvm::{Target, code, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
-use passes::fuse::Decision;
+use passes::fuse::{Decision, Rows};
 
 use crate::buffers::MemoryMap;
 use crate::dot;
@@ -326,7 +326,8 @@ fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<V
     let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
-    passes::fuse::explain(input.module.as_operation()).map_err(|error| ToolError::Execution(error.to_string()))
+    let by_row = options.platform != CodePlatform::Cuda;
+    passes::fuse::explain(input.module.as_operation(), by_row).map_err(|error| ToolError::Execution(error.to_string()))
 }
 
 /// Whether the user's own pipeline has passes that are not halo's, which may refuse a program for reasons of theirs.
@@ -449,7 +450,7 @@ fn show(
         Stage::Mlir | Stage::Affine | Stage::Scf | Stage::LlvmDialect => return Ok(mlir(&input.module)),
         Stage::Indexing => return Ok(indexing_report::report(&graph_of(input)?, &options.indexing)?.into_bytes()),
         Stage::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
-        Stage::Fusions => return Ok(fusions(graph_of(input)?).into_bytes()),
+        Stage::Fusions => return Ok(fusions(&graph_of(input)?, options.platform).into_bytes()),
         Stage::Cost => return Ok(kernels::cost_table(&graph_of(input)?)?.into_bytes()),
         Stage::Dot => return Ok(dot::dot(&graph_of(input)?)?.into_bytes()),
         Stage::Buffers => return Ok(MemoryMap::of(&input.module, sources)?.table().into_bytes()),
@@ -473,9 +474,12 @@ fn show(
 }
 
 /// The fused program, with the size of its temporary memory.
-fn fusions(module: graph::Module) -> String {
-    let arena = passes::assign_buffers::assign_buffers(module.entry(), &[]).arena_size;
-    format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(&module))
+fn fusions(module: &graph::Module, platform: CodePlatform) -> String {
+    let context = dialect::context();
+    let by_row = platform != CodePlatform::Cuda;
+    let rows = |body: &graph::Computation| if by_row { Rows::of(&context, body) } else { None };
+    let arena = passes::assign_buffers::assign_buffers(module.entry(), &[], &rows).arena_size;
+    format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(module))
 }
 
 /// The launch plan.

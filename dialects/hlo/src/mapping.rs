@@ -2,6 +2,7 @@
 
 use indexing::{IndexingMap, Interval};
 
+use crate::graph::InstructionId;
 pub use crate::ops::enumerations::WorkKind;
 
 /// A dimension of the work.
@@ -19,6 +20,20 @@ pub struct WorkDimension {
     pub cuts: Vec<i64>,
 }
 
+/// What is computed once for each row of a kernel's elements, before these: for several rows at a time, value by value, as
+/// what belongs to one row depends on each other, and what belongs to several does not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowWork {
+    /// Leading dimensions of the work that go from row to row.
+    pub dimensions: usize,
+    /// Leading dimensions of the result that these go through.
+    pub rank: usize,
+    /// Rows that are computed together; their values are kept in memory.
+    pub block: i64,
+    /// The values of the fusion that are computed for each row, in order.
+    pub steps: Vec<InstructionId>,
+}
+
 /// How the work of a kernel is divided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkMapping<'c> {
@@ -31,6 +46,8 @@ pub struct WorkMapping<'c> {
     pub inner_lanes: u32,
     /// Whether the last vector of a row may overlap the one before it: elements may be computed twice.
     pub overlap: bool,
+    /// What is computed once for each row.
+    pub rows: Option<RowWork>,
 }
 
 impl WorkDimension {

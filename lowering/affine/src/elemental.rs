@@ -20,6 +20,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{operand_map, result_shape};
+use crate::rows::RowValue;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::team::Team;
@@ -46,6 +47,10 @@ pub struct Elemental<'a, 'c> {
     pub(crate) team: Option<Team<'a, 'c>>,
     /// Lanes at the beginning of vectors that are not stored.
     pub(crate) skipped_lanes: u32,
+    /// What was computed for the rows of a block.
+    pub(crate) row_values: HashMap<InstructionId, RowValue<'c>>,
+    /// The place in its block of the row that is emitted.
+    pub(crate) row_in_block: Option<Expr<'c>>,
     /// The row, within a square of elements that is computed at once.
     pub(crate) row: Option<(Var, u32)>,
     /// What was loaded for a square before its rows are computed: vectors by parameter and address.
@@ -71,6 +76,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             vector_lanes,
             team: None,
             skipped_lanes: 0,
+            row_values: HashMap::new(),
+            row_in_block: None,
             row: None,
             transposed: HashMap::new(),
             values: vec![HashMap::new()],
@@ -306,6 +313,13 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
     fn known(&self, id: InstructionId, index: &[Expr<'c>]) -> Option<Vec<RegisterValue<'c>>> {
         let key = (id, index.to_vec());
         self.values.iter().rev().find_map(|level| level.get(&key)).cloned()
+    }
+
+    fn row_value(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Option<RegisterValue<'c>>> {
+        match (self.row_values.get(&id).cloned(), self.row_in_block) {
+            (Some(value), Some(row)) => self.load_element(&value.array, &value.place(row, index)).map(Some),
+            _ => Ok(None),
+        }
     }
 
     fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<RegisterValue<'c>>) {

@@ -1,6 +1,6 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
-use hlo::graph::{Computation, Instruction};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
@@ -13,6 +13,7 @@ use crate::gpu::over_threads;
 use crate::mapping::roots;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map};
+use crate::rows::{Block, Rows};
 use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
@@ -45,8 +46,15 @@ pub fn emit_fusion<'a, 'c>(
     if !mapping.dimensions.iter().any(|dimension| matches!(dimension.kind, WorkKind::Threads | WorkKind::Team)) {
         emitter.read_starts()?;
     }
+    let rows = Rows::of(builder, computation, mapping, outputs)?;
     let roots = roots(computation);
-    Work::new(&mut emitter, mapping, range, function).each_item(&mut emitter, &[], &mut |emitter, indices| {
+    let (roots, outputs): (Vec<InstructionId>, Vec<&ArrayRef<'c>>) = match &rows {
+        // A variadic reduction is one root with several outputs.
+        None => (roots, outputs.iter().collect()),
+        Some(rows) => roots.into_iter().zip(outputs).filter(|(root, _)| !rows.writes(*root)).unzip(),
+    };
+    let work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
+    work.each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
         let mut values = Vec::with_capacity(indices.len());
         for index in indices {
@@ -57,7 +65,7 @@ pub fn emit_fusion<'a, 'c>(
             values.push(own);
         }
         emitter.storing(&mut |emitter| {
-            for (number, output) in outputs.iter().enumerate() {
+            for (number, &output) in outputs.iter().enumerate() {
                 let own: Vec<RegisterValue<'c>> =
                     values.iter().filter_map(|values| values.get(number).copied()).collect();
                 match (&own[..], indices) {
@@ -87,7 +95,7 @@ fn emit_update<'a, 'c>(
         let start = emitter.evaluate(root.operands[source.value as usize], &[])?;
         starts.push(emitter.clamped_start(&start, runtime.bounds)?);
     }
-    Work::new(emitter, mapping, range, function).each_item(emitter, &[], &mut |emitter, indices| {
+    Work::new(emitter, mapping, None, (range, function)).each_item(emitter, &[], &mut |emitter, indices| {
         indices.iter().try_for_each(|index| {
             let value = emitter.evaluate(root.operands[1], index)?;
             let place = emitter.apply(map.results(), index, &starts)?;
@@ -105,6 +113,7 @@ pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 /// The work items of a kernel, or those of some iterations of its outermost loop.
 struct Work<'m, 'a, 'c> {
     mapping: &'m WorkMapping<'c>,
+    rows: Option<&'m Rows<'m, 'c>>,
     /// The function of a kernel of a GPU.
     function: Option<&'a builder::Body<'c>>,
     range: Option<(Expr<'c>, Expr<'c>)>,
@@ -114,11 +123,11 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
     fn new(
         emitter: &mut Elemental<'_, 'c>,
         mapping: &'m WorkMapping<'c>,
-        range: Range<'c>,
-        function: Option<&'a builder::Body<'c>>,
+        rows: Option<&'m Rows<'m, 'c>>,
+        (range, function): (Range<'c>, Option<&'a builder::Body<'c>>),
     ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
-        Work { mapping, function, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
+        Work { mapping, rows, function, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
     }
 
     /// The index of the element that a work item computes.
@@ -139,8 +148,49 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         inner.fold(1, |product: i64, inner| product.saturating_mul(self.mapping.bounds(inner).upper + 1))
     }
 
-    /// Runs the items whose place in the outer dimensions is given.
+    /// Runs the items whose place in the outer dimensions is given, after what their row needs if that is one row.
     fn each_item(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        outer: &[Expr<'c>],
+        body: &mut Body<'_, 'a, 'c>,
+    ) -> Result<()> {
+        match self.rows.filter(|rows| rows.last_dimension() == outer.len()) {
+            None => self.each_inner_item(emitter, outer, body),
+            Some(rows) => self.each_block_of_rows(emitter, rows, outer, body),
+        }
+    }
+
+    /// Blocks of rows: first what belongs to each of them as a whole, then their items.
+    fn each_block_of_rows(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        rows: &Rows<'_, 'c>,
+        outer: &[Expr<'c>],
+        body: &mut Body<'_, 'a, 'c>,
+    ) -> Result<()> {
+        let range = self.range.filter(|_| outer.is_empty());
+        for piece in self.mapping.dimensions[outer.len()].pieces(self.mapping.bounds(outer.len())) {
+            let (mut lower, mut upper) =
+                (vec![emitter.scope.constant(piece.lower)], vec![emitter.scope.constant(piece.upper + 1)]);
+            if let Some((begin, end)) = range {
+                lower.push(begin + piece.lower);
+                upper.push(end + piece.lower);
+            }
+            let is_whole = range.is_none() && (piece.upper + 1 - piece.lower) % rows.block() == 0;
+            emitter.loop_between(&lower, &upper, rows.block(), piece, Vec::new(), &mut |emitter, start, _| {
+                let block = Block { outer, start, upper: if is_whole { &[] } else { &upper }, bounds: piece };
+                rows.emit(emitter, &block)?;
+                if !rows.write_all(emitter.computation) {
+                    rows.each_row(emitter, &block, &mut |emitter, place| self.each_inner_item(emitter, place, body))?;
+                }
+                Ok(Vec::new())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn each_inner_item(
         &self,
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],

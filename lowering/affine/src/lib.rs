@@ -43,6 +43,7 @@ pub mod profile;
 pub mod program;
 pub mod reduction;
 pub mod registry;
+mod rows;
 pub mod scalar;
 pub mod scan;
 pub mod scatter;

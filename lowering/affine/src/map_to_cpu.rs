@@ -3,13 +3,14 @@
 //! From the trace of a fusion's outputs it is chosen which dimensions become one loop, where loops are cut so that pads and
 //! concatenations need no tests, and which loop takes a vector a step: the innermost one, or, where that is shorter than a
 //! vector, one around it. Rows that do not divide into vectors end with a vector that overlaps the one before it (and, where
-//! the kernel writes over what it reads, stores only its own lanes). Reductions along long rows vectorise inside instead.
+//! the kernel writes over what it reads, stores only its own lanes). Reductions along long rows vectorise inside instead. What
+//! belongs to a row as a whole is computed before its elements, for a block of rows that the first cache holds.
 
 use hlo::devices::DeviceCount;
 use hlo::dialect;
 use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
+use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, Lowering, OpClass, definition};
 use hlo::shape::Shape;
@@ -22,10 +23,11 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
+use passes::fuse::Rows;
 
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
-use crate::mapping::{self, has_elements, invalid, mapped_sizes, roots};
+use crate::mapping::{self, has_elements, invalid, mapped_sizes};
 use crate::matmul;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, kernel_body, lowering_of, overlap};
@@ -60,6 +62,12 @@ const MOST_TRANSPOSED: usize = 24;
 
 /// Elementwise operations up to which the registers hold these vectors.
 const FEW_OPERATIONS: usize = 3;
+
+/// Elements of rows that are computed together, at most.
+const ELEMENTS_OF_BLOCK: i64 = 2048;
+
+/// Rows that are computed together, at most.
+const ROWS_OF_BLOCK: i64 = 64;
 
 /// Element operations below which a kernel stays on the calling thread.
 const PARALLEL_COST: i64 = 400_000;
@@ -181,6 +189,7 @@ pub(crate) fn whole<'c>(context: &'c Context, tasks: &[i64], sizes: &[i64], inne
         dimensions: vec![WorkDimension::sequential(); tasks.len()],
         inner_lanes,
         overlap: false,
+        rows: None,
     }
 }
 
@@ -251,6 +260,7 @@ fn loops_over_elements<'c>(
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
+    let rows = Rows::of(context, computation);
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
@@ -264,9 +274,10 @@ fn loops_over_elements<'c>(
         }
         None => {
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
-            let groups = groups_of(&traced, sizes, choice.part);
-            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part));
-            if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update {
+            let by_row = rows.as_ref().map(|rows| rows.rank);
+            let groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
+            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, lanes, (&groups, choice.part, by_row));
+            if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
             }
             // Rows of an update are not neighbours in memory.
@@ -284,13 +295,37 @@ fn loops_over_elements<'c>(
     };
     let vectors = vector_loop.map(|number| (number, lanes_of(number)));
     let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(row_loop.map(|number| (number, lanes))).collect();
-    Ok(mapping_of(context, loops, scan.map(|scan| (scan, sizes)), &vectors, (lanes, overlap)))
+    let row_work = rows.map(|Rows { rank, steps, .. }| {
+        let mut covered = 0;
+        let dimensions = loops.iter().take_while(|l| {
+            let is_of_rows = covered < rank;
+            covered += l.sizes.len();
+            is_of_rows
+        });
+        RowWork { dimensions: dimensions.count(), rank, block: rows_of_block(computation, &sizes[..rank]), steps }
+    });
+    let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes)), &vectors, (lanes, overlap));
+    Ok(WorkMapping { rows: row_work, ..mapping })
+}
+
+/// Rows that are computed together: as many as the first cache holds.
+fn rows_of_block(computation: &Computation, rows: &[i64]) -> i64 {
+    let rows = rows.iter().product::<i64>().max(1);
+    let arrays = computation.instructions.iter().filter_map(|instruction| instruction.shape.as_array());
+    let longest = arrays.fold(1, |longest, array| longest.max(array.element_count() / rows));
+    (ELEMENTS_OF_BLOCK / longest).clamp(1, ROWS_OF_BLOCK)
 }
 
 /// The instructions whose elements a computation writes.
 fn written(computation: &Computation) -> Vec<InstructionId> {
     let root = computation.root();
-    if root.kind == OpKind::DynamicUpdateSlice { vec![root.operands[1]] } else { roots(computation) }
+    if root.kind == OpKind::DynamicUpdateSlice {
+        return vec![root.operands[1]];
+    }
+    let (mut roots, sizes) = passes::fuse::written(computation);
+    // Others are read for these.
+    roots.retain(|&root| computation.get(root).shape.as_array().is_none_or(|shape| shape.dimensions == sizes));
+    roots
 }
 
 /// The cumulative reduce-window that a loop over the elements of a result, of some sizes, can carry along.
@@ -328,7 +363,7 @@ fn mapping_of<'c>(
         dimensions.push(WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() });
     }
     let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
-    WorkMapping { map, dimensions, inner_lanes, overlap }
+    WorkMapping { map, dimensions, inner_lanes, overlap, rows: None }
 }
 
 /// Lanes for a computation's element types: as many as fit a register of the widest float or index-like type used.
@@ -385,23 +420,24 @@ fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> In
 }
 
 /// The neighbouring dimensions that are one loop each, as (first, one past last).
-fn groups_of(traced: &Traced<'_>, sizes: &[i64], part: Option<(usize, Interval)>) -> Vec<(usize, usize)> {
+fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: [Option<usize>; 2]) -> Vec<(usize, usize)> {
     let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
-    // A part of a dimension is a loop of its own.
-    let split = |(first, last)| match part {
-        Some((own, _)) if (first + 1..last).contains(&own) => vec![(first, own), (own, last)],
-        _ => vec![(first, last)],
-    };
-    groups.into_iter().flat_map(split).collect()
+    // A part of a dimension is a loop of its own, and no loop goes from row to row and along them.
+    starts.into_iter().flatten().fold(groups, |groups, own| {
+        let split = |(first, last)| match (first + 1..last).contains(&own) {
+            true => vec![(first, own), (own, last)],
+            false => vec![(first, last)],
+        };
+        groups.into_iter().flat_map(split).collect()
+    })
 }
 
 /// The loops over all dimensions, and which one takes vectors.
 fn plan_loops(
     traced: &Traced<'_>,
     computation: &Computation,
-    sizes: &[i64],
     lanes: u32,
-    (groups, part): (&[(usize, usize)], Option<(usize, Interval)>),
+    (groups, part, by_row): (&[(usize, usize)], Option<(usize, Interval)>, Option<usize>),
 ) -> (Vec<Loop>, Option<usize>) {
     let mut loops: Vec<Loop> = groups
         .iter()
@@ -417,7 +453,8 @@ fn plan_loops(
         })
         .collect();
     cut_loops(&mut loops, groups, traced);
-    let vector_loop = vector_loop(computation, &loops, groups, traced, lanes);
+    let row_loops = groups.iter().filter(|(first, _)| by_row.is_some_and(|rank| *first < rank)).count();
+    let vector_loop = vector_loop(computation, &loops, groups, traced, (lanes, row_loops));
     (loops, vector_loop)
 }
 
@@ -485,11 +522,13 @@ fn vector_loop(
     loops: &[Loop],
     groups: &[(usize, usize)],
     traced: &Traced<'_>,
-    lanes: u32,
+    (lanes, row_loops): (u32, usize),
 ) -> Option<usize> {
     let Traced { scope, variables, found, .. } = traced;
-    let last = loops.len().checked_sub(1).filter(|_| lanes >= 2)?;
-    let has_reduction = computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
+    let last = loops.len().checked_sub(1).filter(|&last| lanes >= 2 && last >= row_loops)?;
+    // Those of rows are done before the elements of the row.
+    let has_reduction =
+        row_loops == 0 && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
     let innermost_variable = |number: usize| variables[groups[number].1 - 1].as_variable();
     if loops[last].is_as_long_as(lanes) {
         let Some(variable) = innermost_variable(last) else { return Some(last) };
@@ -520,7 +559,7 @@ fn vector_loop(
                 && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
         })
     };
-    let around = (0..last).rev().find(|&number| {
+    let around = (row_loops..last).rev().find(|&number| {
         loops[number].is_as_long_as(lanes) && (is_worth_it || is_alternating(&loops[number + 1..])) && is_near(number)
     });
     // Or rows take vectors of fewer lanes.

@@ -97,6 +97,7 @@ fn scattered<'c>(
         dimensions: vec![threads()],
         inner_lanes: 1,
         overlap: false,
+        rows: None,
     })
 }
 
@@ -119,6 +120,7 @@ fn elements<'c>(context: &'c Context, sizes: &[i64], part: Option<(usize, Interv
         dimensions: vec![threads()],
         inner_lanes: 1,
         overlap: false,
+        rows: None,
     }
 }
 
@@ -172,7 +174,7 @@ fn in_teams<'c>(context: &'c Context, sizes: &[i64], team: TeamShape) -> WorkMap
     }
     let index = split_merged(Expr::dim(context, team.elements()), sizes);
     let map = IndexingMap::from_sizes(context, &extents, &[], index);
-    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false }
+    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }
 
 /// A thread for each row along a dimension, in which it goes from element to element.
@@ -195,5 +197,5 @@ fn rows<'c>(
     bounds.push(Variable::of_size(length));
     dimensions.push(WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() });
     let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
-    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false }
+    WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }

@@ -98,6 +98,7 @@ pub(crate) fn read<'c>(
                 .collect::<std::result::Result<_, _>>()?;
             for mapping in &read {
                 check(mapping, mapped_sizes(computation, instruction)?).map_err(invalid)?;
+                check_rows(mapping, instruction).map_err(invalid)?;
             }
             mappings.insert(std::ptr::from_ref(instruction), read);
         }
@@ -111,8 +112,8 @@ fn operations_of<'c, 'a>(block: BlockRef<'c, 'a>) -> Result<Vec<Option<Operation
     Ok(values.into_iter().map(operations::definition).collect())
 }
 
-/// Sizes of the array whose elements the work items of a kernel compute: those of the first result, of an update in place
-/// those of the update, of a scatter those of the updates.
+/// Sizes of the array whose elements the work items of a kernel compute: those of the first result, of a fusion those of the
+/// largest one, of an update in place those of the update, of a scatter those of the updates.
 pub(crate) fn mapped_sizes<'a>(computation: &'a Computation, instruction: &'a Instruction) -> Result<&'a [i64]> {
     let written = |computation: &'a Computation, root: &'a Instruction| -> Result<Option<&'a [i64]>> {
         Ok(match root.kind {
@@ -122,7 +123,10 @@ pub(crate) fn mapped_sizes<'a>(computation: &'a Computation, instruction: &'a In
         })
     };
     let special = match &instruction.computations[..] {
-        [body] if instruction.kind == OpKind::Fusion => written(body, body.root())?,
+        [body] if instruction.kind == OpKind::Fusion => match written(body, body.root())? {
+            None => Some(passes::fuse::written(body).1).filter(|_| body.root().kind == OpKind::Tuple),
+            updated => updated,
+        },
         _ => written(computation, instruction)?,
     };
     let first = || instruction.shape.leaves().into_iter().find_map(|leaf| Some(&leaf.as_array()?.dimensions[..]));
@@ -156,6 +160,21 @@ pub(crate) fn scatter_inputs(scatter: &Instruction) -> usize {
 pub(crate) fn roots(computation: &Computation) -> Vec<InstructionId> {
     let root = computation.root();
     if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] }
+}
+
+/// Whether each value that a mapping computes for a row is one of the fusion, with dimensions for the row.
+fn check_rows(mapping: &WorkMapping<'_>, instruction: &Instruction) -> std::result::Result<(), String> {
+    let Some(rows) = &mapping.rows else { return Ok(()) };
+    let body = instruction.computations.first().filter(|_| instruction.kind == OpKind::Fusion);
+    let is_computed = |step: &InstructionId| {
+        let value = body.and_then(|body| body.instructions.get(step.index()))?;
+        let shape = value.shape.as_array().filter(|_| value.kind != OpKind::Parameter)?;
+        (shape.rank() >= rows.rank).then_some(())
+    };
+    match rows.steps.iter().all(|step| is_computed(step).is_some()) {
+        true => Ok(()),
+        false => Err("the mapping computes for each row what the fusion does not".into()),
+    }
 }
 
 /// Whether the indices of a mapping lie within an array.

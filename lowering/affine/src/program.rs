@@ -413,8 +413,8 @@ impl<'c> Program<'_, 'c> {
                 }
                 _ => (Code::Loops(body), cost(self.builder.context(), body) / mappings.len() as i64),
             };
-            let WorkMapping { map, dimensions, inner_lanes, overlap } = mapping;
-            let key = format!("kernel {structure} {shared_text} {map} {dimensions:?} {inner_lanes} {overlap}");
+            let WorkMapping { map, dimensions, inner_lanes, overlap, rows } = mapping;
+            let key = format!("kernel {structure} {shared_text} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}");
             let (inputs, outputs, shared, arrays) = (&inputs, &outputs, &shared, &arrays);
             let kernel = Kernel { key, code, inputs, outputs, arrays, mapping, cost, shared };
             self.call_kernel(instruction, &kernel, memory)?;

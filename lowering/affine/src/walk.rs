@@ -53,6 +53,11 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
     /// The values of an instruction at an index where it was visited before.
     fn known(&self, id: InstructionId, index: &[Expr<'c>]) -> Option<Vec<Self::Value>>;
 
+    /// The value of an instruction that was computed for a whole row, at an index in that row.
+    fn row_value(&mut self, _: InstructionId, _: &[Expr<'c>]) -> Result<Option<Self::Value>> {
+        Ok(None)
+    }
+
     /// Notes the values of an instruction at an index.
     fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], values: Vec<Self::Value>);
 
@@ -116,6 +121,9 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
 
     /// The elements of all results of an instruction (one, except for variadic reductions).
     fn evaluate_all(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Vec<Self::Value>> {
+        if let Some(value) = self.row_value(id, index)? {
+            return Ok(vec![value]);
+        }
         if let Some(known) = self.known(id, index) {
             return Ok(known);
         }

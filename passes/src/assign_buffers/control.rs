@@ -23,7 +23,7 @@ pub(super) struct NextState {
     elsewhere: BTreeSet<usize>,
 }
 
-impl Planner {
+impl Planner<'_> {
     pub(super) fn while_loop(
         &mut self,
         id: InstructionId,

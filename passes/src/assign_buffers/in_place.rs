@@ -9,6 +9,9 @@ use hlo::ops::dynamic_slice::DynamicSliceAttributes;
 use hlo::ops::{FusionRole, OpClass, definition};
 use hlo::shape::ArrayShape;
 
+use super::RowsOf;
+use crate::fuse::Rows;
+
 /// Elements of the last dimension that are a whole number of vectors on every target.
 const LANES: i64 = 16;
 
@@ -30,7 +33,7 @@ pub(super) struct Overwrite {
 }
 
 /// What an instruction may write over.
-pub(super) fn overwrites(instruction: &Instruction) -> Vec<Overwrite> {
+pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>) -> Vec<Overwrite> {
     let update = |operand| vec![Overwrite { output: 0, operand, is_update: true }];
     match instruction.kind {
         OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => update(0),
@@ -38,7 +41,7 @@ pub(super) fn overwrites(instruction: &Instruction) -> Vec<Overwrite> {
             let body = &instruction.computations[0];
             let root = body.root();
             if root.kind != OpKind::DynamicUpdateSlice {
-                return elementwise(instruction, body);
+                return elementwise(instruction, body, rows(body).as_ref());
             }
             let base = root.operands[0];
             match body.get(base).parameter_number() {
@@ -50,8 +53,9 @@ pub(super) fn overwrites(instruction: &Instruction) -> Vec<Overwrite> {
     }
 }
 
-/// Operands of a fusion of which each element is read for the same element of the results alone.
-fn elementwise(instruction: &Instruction, body: &Computation) -> Vec<Overwrite> {
+/// Operands of a fusion of which each element is read for the same element of the results alone, or before the row in which
+/// it is gets written.
+fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows>) -> Vec<Overwrite> {
     let roots = match body.root().kind {
         OpKind::Tuple => body.root().operands.clone(),
         _ => vec![body.root],
@@ -61,10 +65,15 @@ fn elementwise(instruction: &Instruction, body: &Computation) -> Vec<Overwrite> 
         return Vec::new();
     }
     let leaves = instruction.shape.leaves();
-    let Some(first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Vec::new() };
+    let Some(mut first) = leaves.first().and_then(|leaf| leaf.as_array()) else { return Vec::new() };
+    if rows.is_some() {
+        // Others have an element for each row.
+        let arrays = leaves.iter().filter_map(|leaf| leaf.as_array());
+        first = arrays.max_by_key(|array| array.element_count()).unwrap_or(first);
+    }
     // All values of one element are there before the first of them is written.
     let is_single = first.element_count() == 1;
-    let reads = Reads::of(body, &roots, first);
+    let reads = Reads::of(body, &roots, first, rows);
     if first.element_count() > SMALL && !ends_with_whole_vectors(body, first) {
         return Vec::new();
     }
@@ -74,7 +83,8 @@ fn elementwise(instruction: &Instruction, body: &Computation) -> Vec<Overwrite> 
             let (Some(result), Some(array)) = (leaf.as_array(), body.get(parameter).shape.as_array()) else { continue };
             let has_same_places = array.element_count() == result.element_count()
                 && array.element_type.byte_width() == result.element_type.byte_width();
-            if has_same_places && (is_single || !reads.elsewhere.contains(&parameter)) {
+            let is_of_items = rows.is_none_or(|rows| !rows.steps.contains(&roots[output]));
+            if has_same_places && is_of_items && (is_single || !reads.elsewhere.contains(&parameter)) {
                 overwrites.push(Overwrite { output, operand, is_update: false });
             }
         }
@@ -104,10 +114,14 @@ struct Reads {
 }
 
 impl Reads {
-    /// The reads for an element of several roots, which are arrays of the same dimensions.
-    fn of(body: &Computation, roots: &[InstructionId], result: &ArrayShape) -> Self {
+    /// The reads for an element of several roots, which are arrays of the same dimensions, or have an element for each row.
+    /// What is read before a row is written counts where it is read in other rows too.
+    fn of(body: &Computation, roots: &[InstructionId], result: &ArrayShape, rows: Option<&Rows>) -> Self {
         let reads_here = |_: &Instruction| false;
-        Self::walk(body, roots, result, HashSet::new(), &reads_here)
+        let Some(rows) = rows else { return Self::walk(body, roots, result, HashSet::new(), &reads_here, &[]) };
+        let mut reads = Self::walk(body, roots, result, HashSet::new(), &reads_here, &rows.steps);
+        reads.elsewhere.extend(body.parameters.iter().filter(|parameter| !rows.read_in_row.contains(parameter)));
+        reads
     }
 
     /// The reads for an element of the update that a `dynamic-update-slice` writes. The base's element in its place is
@@ -129,17 +143,18 @@ impl Reads {
         if update == base {
             elsewhere.insert(*base);
         }
-        Self::walk(body, &[*update], shape, elsewhere, &is_same_place)
+        Self::walk(body, &[*update], shape, elsewhere, &is_same_place, &[])
     }
 
     /// Follows the reads from `roots` at the element that is computed, and from `elsewhere` at others. `reads_in_place`
-    /// are instructions whose first operand is read where the result goes.
+    /// are instructions whose first operand is read where the result goes, `known` those that read nothing any more.
     fn walk(
         body: &Computation,
         roots: &[InstructionId],
         result: &ArrayShape,
         mut elsewhere: HashSet<InstructionId>,
         reads_in_place: &dyn Fn(&Instruction) -> bool,
+        known: &[InstructionId],
     ) -> Self {
         let mut here: HashSet<InstructionId> = roots.iter().copied().collect();
         let has_result_size = |id: InstructionId| {
@@ -148,6 +163,9 @@ impl Reads {
         for (id, instruction) in
             (0..body.instructions.len() as u32).rev().map(InstructionId).map(|id| (id, body.get(id)))
         {
+            if known.contains(&id) {
+                continue;
+            }
             let keeps_index = definition(instruction.kind).fusion == FusionRole::Elementwise
                 || matches!(instruction.kind, OpKind::Reshape | OpKind::Copy);
             if elsewhere.contains(&id) {

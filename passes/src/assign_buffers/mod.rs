@@ -35,7 +35,8 @@ pub use self::attributes::{
     ALTERNATING, ARENA_SIZE, EXCHANGE, PARAMETER_SLICES, RESULT_SLICES, SLICES, read_assignment,
 };
 use self::planner::Planner;
-use crate::registry::{PassError, PassStatistics};
+use crate::fuse::Rows;
+use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 
 /// Storage of the values of one computation; a tree parallel to the nesting of control flow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,19 +110,31 @@ pub struct BufferAssignment {
     pub exchange: BTreeMap<usize, Slice>,
 }
 
+/// What a fused computation computes once for each row.
+pub type RowsOf<'a> = dyn Fn(&Computation) -> Option<Rows> + 'a;
+
+/// The options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "by-row",
+    description: "whether fusions compute values once for each row, before they write the row",
+    kind: OptionKind::Boolean,
+    default: "true",
+}];
+
 /// Assigns buffers to an entry computation in which no `call` is left. `aliases` are the parameter leaves whose place the
-/// leaves of the result take.
-pub fn assign_buffers(entry: &Computation, aliases: &[Option<usize>]) -> BufferAssignment {
-    let mut planner = Planner::default();
+/// leaves of the result take, `rows` says of fusions what they compute once for each row.
+pub fn assign_buffers(entry: &Computation, aliases: &[Option<usize>], rows: &RowsOf<'_>) -> BufferAssignment {
+    let mut planner = Planner::new(rows);
     let (tree, exchange) = planner.entry(entry, aliases);
     planner.finish(&tree, entry, aliases, &exchange)
 }
 
-/// `hlo-assign-buffers`: notes on every operation of a module's entry function where its leaves live.
+/// `hlo-assign-buffers`: notes on every operation of a module's entry function where its leaves live. With `by_row`, fusions
+/// go from row to row where they have rows.
 ///
 /// # Errors
 /// [`PassError::Dialect`] for what is not an HLO program.
-pub fn run(module: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(module: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let function = dialect::entry_function(module)?;
     let computation = dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation;
     let declared = match operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(builtin::r#type) {
@@ -130,7 +143,9 @@ pub fn run(module: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Res
     };
     let aliases = aliased_parameters(&dialect::input_output_aliases(module)?, &declared)
         .map_err(|error| DialectError::Invalid { location: None, message: error.to_string() })?;
-    let assignment = assign_buffers(&computation, &aliases);
+    let context = operations::context_of(&module);
+    let rows = |body: &Computation| if by_row { Rows::of(context, body) } else { None };
+    let assignment = assign_buffers(&computation, &aliases, &rows);
     statistics.add("arena bytes", assignment.arena_size as u64);
     attributes::write_assignment(&Rewriter::new(function), function, &computation, &assignment)?;
     Ok(())

@@ -7,6 +7,7 @@ use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
+use super::RowsOf;
 use super::arena::{Demand, Region, place};
 use super::control::{NextState, result_sources};
 use super::in_place::{Overwrite, overwrites};
@@ -65,8 +66,9 @@ struct Scope {
     state: HashSet<LeafId>,
 }
 
-#[derive(Default)]
-pub(super) struct Planner {
+pub(super) struct Planner<'a> {
+    /// What fusions compute once for each row.
+    pub rows: &'a RowsOf<'a>,
     pub leaves: Vec<Leaf>,
     pub loops: Vec<Loop>,
     pub current_loop: usize,
@@ -77,7 +79,21 @@ pub(super) struct Planner {
     scope: Scope,
 }
 
-impl Planner {
+impl<'a> Planner<'a> {
+    /// A planner of nothing yet.
+    pub(super) fn new(rows: &'a RowsOf<'a>) -> Self {
+        Planner {
+            rows,
+            leaves: Vec::new(),
+            loops: Vec::new(),
+            current_loop: 0,
+            position: 0,
+            constants: Vec::new(),
+            reads: Vec::new(),
+            scope: Scope::default(),
+        }
+    }
+
     /// Plans the entry computation; also returns where to keep results that another result's copy would overwrite.
     pub(super) fn entry(&mut self, entry: &Computation, aliases: &[Option<usize>]) -> (Tree, BTreeMap<usize, LeafId>) {
         self.loops.push(Loop { parent: 0, end: u32::MAX });
@@ -284,7 +300,7 @@ impl Planner {
         operands: &[Vec<LeafId>],
         results: &[LeafId],
     ) {
-        let all = overwrites(instruction);
+        let all = overwrites(instruction, self.rows);
         // The next state goes where the state is, before others may.
         let is_next =
             |planner: &mut Self, it: &Overwrite| planner.is_next_of(id, it.output, operands[it.operand].first());

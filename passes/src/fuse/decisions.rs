@@ -44,7 +44,8 @@ pub enum Refusal {
     Window,
     /// An update is the last operation of its group.
     Update,
-    /// A further reduction in a group must have its loops, over contiguous rows, and be read at the loop index.
+    /// A further reduction in a group must be over contiguous rows, and have its loops and be read at the loop index, or
+    /// have its rows, long enough and enough of them, and be read in the same row.
     Reduction,
     /// The value must be in memory, and the group's loops do not visit each of its elements once.
     OtherLoops,
@@ -81,9 +82,10 @@ impl fmt::Display for Refusal {
             ),
             Refusal::Window => f.write_str("a window would compute each element several times"),
             Refusal::Update => f.write_str("an update in place is the last operation of its group"),
-            Refusal::Reduction => {
-                f.write_str("a reduction joins only a group with its loops, over contiguous rows, at the loop index")
-            }
+            Refusal::Reduction => f.write_str(
+                "a reduction joins only a group with its loops, over contiguous rows, at the loop index, or one with its \
+                 rows, long enough and enough of them, read in the same row",
+            ),
             Refusal::OtherLoops => f.write_str(
                 "others need the value in memory, and the loops of the group do not visit its elements once each",
             ),
@@ -109,17 +111,18 @@ pub struct Decision {
     pub refusal: Option<Refusal>,
 }
 
-/// What fusion would decide for every value and reader of a module, which stays as it is.
+/// What fusion would decide for every value and reader of a module, which stays as it is; with `by_row` as the pass's option.
 ///
 /// # Errors
 /// Internal ones, and those of modules that are no HLO programs.
-pub fn explain(root: OperationRef<'_, '_>) -> Result<Vec<Decision>, PassError> {
+pub fn explain(root: OperationRef<'_, '_>, by_row: bool) -> Result<Vec<Decision>, PassError> {
     let rewriter = Rewriter::new(root);
     let mut decisions = Vec::new();
     for block in fused_blocks(&rewriter) {
         let fuser = Fuser::new(&rewriter, block)?;
         let reduces_rows = |id| fuser.reduces_rows(id);
-        let grouping = Grouping::of(&fuser.computation, &reduces_rows);
+        let map = |id, operand| fuser.operand_map(id, operand);
+        let grouping = Grouping::of(&fuser.computation, &map, &reduces_rows, by_row);
         let name = |id: InstructionId| match fuser.operation(id) {
             Some(operation) => dialect::name_of(operation.location()).unwrap_or_default().to_string(),
             None => fuser.computation.get(id).name.clone(),

@@ -10,10 +10,12 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::FusionRole;
 use hlo::shape::{ArrayShape, Shape};
+use indexing::IndexingMap;
 
 use super::decisions::Refusal;
 use super::order::Order;
 use super::roles::{is_alias, is_expensive, reads_at_same_index, role};
+use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
 pub(super) const MAX_GROUP_SIZE: usize = 384;
@@ -45,10 +47,21 @@ pub(super) struct Group {
     dimensions: Vec<i64>,
     pub(super) has_reduction: bool,
     has_update: bool,
+    /// Its rows, if it computes values once for each of them.
+    rows: Option<GroupRows>,
     /// Members that other groups compute too, where a load would do.
     computed_again: usize,
     /// Operands of members that no group computes.
     opaque_inputs: HashSet<InstructionId>,
+}
+
+/// The rows of a group's loops.
+#[derive(Debug)]
+struct GroupRows {
+    /// Leading dimensions of the loops that go from row to row.
+    rank: usize,
+    /// By member: how many leading indices are those of the loops wherever it is read.
+    prefixes: HashMap<InstructionId, usize>,
 }
 
 /// A member of a group.
@@ -62,11 +75,18 @@ pub(super) struct Member {
     is_at_loop_index: bool,
 }
 
+/// The indexing map from an instruction to the operand of a number.
+pub(super) type OperandMap<'a> = dyn Fn(InstructionId, usize) -> Option<IndexingMap<'a>> + 'a;
+
 /// Assignment of instructions to groups.
 pub(super) struct Grouping<'a> {
     computation: &'a Computation,
+    /// The map from an instruction to an operand.
+    map: &'a OperandMap<'a>,
     /// Whether a reduction reads contiguous rows.
     reduces_rows: &'a dyn Fn(InstructionId) -> bool,
+    /// By instruction: the length of the rows that it is reduced from, element by element; 0 for others.
+    reduced_lengths: Vec<i64>,
     /// Those that read each instruction; a concatenate as often as it does.
     pub(super) users: Vec<Vec<InstructionId>>,
     roles: Vec<FusionRole>,
@@ -87,8 +107,13 @@ pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> b
 }
 
 impl<'a> Grouping<'a> {
-    /// The groups of a computation.
-    pub(super) fn of(computation: &'a Computation, reduces_rows: &'a dyn Fn(InstructionId) -> bool) -> Self {
+    /// The groups of a computation. With `by_row`, reductions are computed with what reads them along the same row.
+    pub(super) fn of(
+        computation: &'a Computation,
+        map: &'a OperandMap<'a>,
+        reduces_rows: &'a dyn Fn(InstructionId) -> bool,
+        by_row: bool,
+    ) -> Self {
         let count = computation.instructions.len();
         let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
         for (id, instruction) in computation.iter() {
@@ -99,9 +124,12 @@ impl<'a> Grouping<'a> {
                 }
             }
         }
+        let reduced_lengths = if by_row { rows::reduced_lengths(computation, reduces_rows) } else { vec![0; count] };
         let mut grouping = Grouping {
             computation,
+            map,
             reduces_rows,
+            reduced_lengths,
             users,
             roles: computation.instructions.iter().map(role).collect(),
             groups: Vec::new(),
@@ -256,8 +284,7 @@ impl<'a> Grouping<'a> {
             && arrays.iter().all(|array| reads_few_bytes(array))
             && readers.iter().all(|(group, users)| {
                 self.groups[*group].computed_again < MAX_COMPUTED_AGAIN
-                    && self.evaluations_in(*group, users) == 1
-                    && self.total_in(id, *group, users) <= elements
+                    && matches!(self.counts_in(id, *group, users), (1, total) if total <= elements)
                     && users.iter().all(|&user| self.instruction(user).kind != OpKind::ReduceWindow)
             })
     }
@@ -291,6 +318,7 @@ impl<'a> Grouping<'a> {
             )]),
             outputs: vec![id],
             dimensions: shape.dimensions.clone(),
+            rows: None,
             computed_again: 0,
             has_reduction: self.role(id) == FusionRole::Reduction,
             has_update: self.role(id) == FusionRole::Update,
@@ -309,8 +337,18 @@ impl<'a> Grouping<'a> {
         let has_loop_dimensions = |shape: &ArrayShape| shape.dimensions == self.groups[group].dimensions;
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
-        let (evaluations, total) = (self.evaluations_in(group, users), self.total_in(id, group, users));
+        let (evaluations, total) = self.counts_in(id, group, users);
         let member = Member { evaluations, total, is_at_loop_index };
+        let own_rank = self.row_rank_in(id, group, users);
+        if self.groups[group].rows.is_none()
+            && let Some(rank) = own_rank
+        {
+            self.groups[group].rows = Some(GroupRows { rank, prefixes: self.prefixes_of(&self.groups[group]) });
+        }
+        let prefix = self.groups[group].rows.as_ref().map(|rows| self.prefix_in(id, &rows.prefixes, users));
+        if let (Some(rows), Some(prefix)) = (&mut self.groups[group].rows, prefix) {
+            rows.prefixes.insert(id, prefix);
+        }
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
         let is_reduction = self.role(id) == FusionRole::Reduction;
         let group_data = &mut self.groups[group];
@@ -318,6 +356,77 @@ impl<'a> Grouping<'a> {
         group_data.has_reduction |= is_reduction;
         group_data.opaque_inputs.extend(inputs);
         self.member_of[id.index()].push(group);
+    }
+
+    /// How many leading indices of an operand are those of the loops, where so many of its user's are.
+    fn operand_prefix(&self, user: InstructionId, number: usize, prefix: usize) -> usize {
+        rows::operand_prefix(self.computation, self.instruction(user), number, prefix, || (self.map)(user, number))
+    }
+
+    /// How many leading indices of an instruction are those of the loops where these members read it.
+    fn prefix_in(&self, id: InstructionId, prefixes: &HashMap<InstructionId, usize>, users: &[InstructionId]) -> usize {
+        let read_by = |user: InstructionId| {
+            let prefix = prefixes.get(&user).copied().unwrap_or(0);
+            let positions =
+                self.instruction(user).operands.iter().enumerate().filter(move |&(_, &operand)| operand == id);
+            positions.map(move |(number, _)| self.operand_prefix(user, number, prefix))
+        };
+        users.iter().flat_map(|&user| read_by(user)).min().unwrap_or(0)
+    }
+
+    /// For each member of a group how many leading indices are those of the loops wherever it is read.
+    fn prefixes_of(&self, group: &Group) -> HashMap<InstructionId, usize> {
+        let mut members: Vec<InstructionId> = group.members.keys().copied().collect();
+        members.sort_unstable();
+        let mut prefixes: HashMap<InstructionId, usize> =
+            group.outputs.iter().map(|&output| (output, group.dimensions.len())).collect();
+        for &user in members.iter().rev() {
+            let (instruction, prefix) = (self.instruction(user), prefixes.get(&user).copied().unwrap_or(0));
+            for (number, operand) in instruction.operands.iter().enumerate() {
+                if group.members.contains_key(operand) && !reads_from_memory(instruction, *operand) {
+                    let read = self.operand_prefix(user, number, prefix);
+                    prefixes.entry(*operand).and_modify(|known| *known = read.min(*known)).or_insert(read);
+                }
+            }
+        }
+        prefixes
+    }
+
+    /// The rows of a group for each of which the instruction is one value, read there and nowhere else: those that the
+    /// group has, or those that it would have with a reduction.
+    fn row_rank_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<usize> {
+        let (instruction, group) = (self.instruction(id), &self.groups[group]);
+        let shape = instruction.shape.as_array()?;
+        let rank = rows::row_rank(shape, &group.dimensions)?;
+        if let Some(rows) = &group.rows {
+            return (rows.rank == rank && self.prefix_in(id, &rows.prefixes, users) >= rank).then_some(rank);
+        }
+        let length = self.reduced_lengths[id.index()];
+        let has_loops_along = group.dimensions.iter().product::<i64>() > shape.element_count()
+            || users.iter().any(|&user| !reads_at_same_index(self.instruction(user)));
+        let may_start = length > 0
+            && has_loops_along
+            && rows::is_worth_it(shape.element_count(), length)
+            && !group.has_update
+            && self.instruction(group.outputs[0]).kind != OpKind::Concatenate
+            && group.members.keys().all(|&member| self.instruction(member).kind != OpKind::ReduceWindow);
+        (may_start && self.prefix_in(id, &self.prefixes_of(group), users) >= rank).then_some(rank)
+    }
+
+    /// How often a group evaluates the instruction for these members, per element of its loops and in all: once where it
+    /// is a value of a row, or kept along one.
+    fn counts_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> (u32, i64) {
+        let data = &self.groups[group];
+        if let Some(shape) = self.instruction(id).shape.as_array() {
+            let is_kept = data.rows.as_ref().is_some_and(|rows| {
+                rows::is_kept_by_row(shape, &data.dimensions, rows.rank)
+                    && self.prefix_in(id, &rows.prefixes, users) >= rows.rank
+            });
+            if is_kept || self.row_rank_in(id, group, users).is_some() {
+                return (1, shape.element_count());
+            }
+        }
+        (self.evaluations_in(group, users), self.total_in(id, group, users))
     }
 
     /// Whether a member reads its operands at the loop index.
@@ -385,7 +494,7 @@ impl<'a> Grouping<'a> {
         if group_data.opaque_inputs.len() + instruction.operands.len() > MAX_GROUP_INPUTS {
             return Some(Refusal::ManyInputs);
         }
-        let evaluations = self.evaluations_in(group, users);
+        let (evaluations, total) = self.counts_in(id, group, users);
         let user_is_window = users.iter().any(|&user| self.instruction(user).kind == OpKind::ReduceWindow);
         let elements = shape.element_count();
         match self.role(id) {
@@ -393,7 +502,6 @@ impl<'a> Grouping<'a> {
             FusionRole::Update => Some(Refusal::Update),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
-                let total = self.total_in(id, group, users);
                 let recomputed = total > elements.max(1);
                 if is_expensive(instruction) || role == FusionRole::Lookup {
                     let is_recomputed = recomputed && (elements != 1 || total > 64);
@@ -418,7 +526,12 @@ impl<'a> Grouping<'a> {
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)
                     && users.iter().all(|&user| reads_at_same_index(self.instruction(user)));
-                (!joins).then_some(Refusal::Reduction)
+                let joins_rows = || {
+                    instruction.kind == OpKind::Reduce
+                        && (self.reduces_rows)(id)
+                        && self.row_rank_in(id, group, users).is_some()
+                };
+                (!joins && !joins_rows()).then_some(Refusal::Reduction)
             }
         }
     }
@@ -427,6 +540,12 @@ impl<'a> Grouping<'a> {
     fn refusal_to_write(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
         let shape = self.instruction(id).shape.as_array();
+        if let (Some(rows), Some(shape)) = (&group_data.rows, shape)
+            && self.prefix_in(id, &rows.prefixes, users) >= rows.rank
+            && (shape.dimensions == group_data.dimensions || self.row_rank_in(id, group, users).is_some())
+        {
+            return None;
+        }
         if group_data.has_update || group_data.has_reduction && self.role(id) != FusionRole::Reduction {
             return Some(Refusal::OneOutput);
         }

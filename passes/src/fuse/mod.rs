@@ -8,6 +8,9 @@
 //! (`order`). Then the operations are moved into the regions of fusions. Computations of `while` and `conditional` are fused on their own. Afterwards every fusible operation
 //! stands inside a fusion, except reshapes and the like that need no code; operations whose values nobody needs are gone.
 //!
+//! A reduction of contiguous rows is computed with what reads it along the same row (`rows`): softmax and norms are one
+//! kernel that goes from row to row.
+//!
 //! Deliberately absent: profitability models beyond recomputation cost. Contractions stand alone here; on CPUs
 //! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.
 
@@ -15,6 +18,7 @@ mod decisions;
 mod grouping;
 mod order;
 mod roles;
+mod rows;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -22,11 +26,13 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::indexing_maps::{InstructionMaps, Numbering};
 use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::FusionKind;
 use hlo::ops::fusion::FusionAttributes;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::ops::{self, Effects};
+use indexing::IndexingMap;
 use melior::ir::operation::OperationLike;
 use melior::ir::r#type::TupleType;
 use melior::ir::{Block, BlockLike, BlockRef, Location, OperationRef, Region, RegionLike, Type, Value, ValueLike};
@@ -36,18 +42,27 @@ use mlir_ext::{attributes, operations};
 pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
 pub use self::roles::{is_alias, is_expensive};
+pub use self::rows::{Rows, written};
 use crate::effects::has_effect;
-use crate::registry::{PassError, PassStatistics};
+use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 
-/// Runs the pass.
+/// The options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "by-row",
+    description: "whether reductions are computed with what reads them along the same row",
+    kind: OptionKind::Boolean,
+    default: "true",
+}];
+
+/// Runs the pass. With `by_row`, reductions are computed with what reads them along the same row.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(root: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     let mut count = 0;
     for block in fused_blocks(&rewriter) {
-        Fuser::new(&rewriter, block)?.fuse(&mut count)?;
+        Fuser::new(&rewriter, block)?.fuse(by_row, &mut count)?;
     }
     statistics.add("fusions", count);
     Ok(())
@@ -102,6 +117,14 @@ impl<'c, 'r> Fuser<'c, 'r> {
         self.rewriter.definition(self.old[id.index()]).map(|(operation, _)| operation)
     }
 
+    /// The indexing map from an instruction to an operand.
+    fn operand_map(&self, id: InstructionId, operand: usize) -> Option<IndexingMap<'c>> {
+        let mut instruction = dialect::operation_to_instruction(self.operation(id)?).ok()?;
+        instruction.operands.clone_from(&self.computation.get(id).operands);
+        let context = self.rewriter.context();
+        InstructionMaps::new(context, &self.computation, &instruction, Numbering::Operands).operand_map(operand)
+    }
+
     /// Whether a reduction reads contiguous rows.
     fn reduces_rows(&self, id: InstructionId) -> bool {
         let reduced = self.operation(id).and_then(|operation| operations::attribute(&operation, "dimensions"));
@@ -113,9 +136,10 @@ impl<'c, 'r> Fuser<'c, 'r> {
     }
 
     /// Fuses the block; `count` numbers fusions.
-    fn fuse(mut self, count: &mut u64) -> Result<(), PassError> {
+    fn fuse(mut self, by_row: bool, count: &mut u64) -> Result<(), PassError> {
         let reduces_rows = |id| self.reduces_rows(id);
-        let grouping = Grouping::of(&self.computation, &reduces_rows);
+        let map = |id, operand| self.operand_map(id, operand);
+        let grouping = Grouping::of(&self.computation, &map, &reduces_rows, by_row);
         let inputs: Vec<Vec<InstructionId>> =
             grouping.groups.iter().map(|group| group_inputs(&self.computation, group)).collect();
         let order = self.sorted(&grouping, &inputs)?;

@@ -37,6 +37,8 @@ const OPERATIONS: &[Operation] = &[
     movement::iota,
     reductions::reduce,
     reductions::reduce,
+    reductions::along_rows,
+    reductions::along_rows,
     reductions::reduce_window,
     reductions::dot,
     movement::dynamic_slice,

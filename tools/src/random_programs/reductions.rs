@@ -3,9 +3,9 @@
 use hlo::element_type::{ElementClass, ElementType};
 
 use super::accuracy::Accuracy;
-use super::generate::{Body, Generator, Value, shape_text};
+use super::generate::{Body, Generator, MOST_ELEMENTS, Value, shape_text};
 use super::movement::list;
-use super::operations::{finish, partner};
+use super::operations::{finish, partner, same};
 
 /// A computation of two scalars that is one operation: its name.
 pub(super) fn combiner(generator: &mut Generator, prefix: &str, element_type: ElementType, operation: &str) -> String {
@@ -64,6 +64,49 @@ pub(super) fn reduce(body: &mut Body, generator: &mut Generator) -> Option<Value
     let accuracy = reduced(operation, &operand, &initial, count);
     let attributes = format!(", dimensions={{{}}}, to_apply={computation}", list(&reduced_dimensions));
     finish(body, generator, "reduce", &[&operand, &initial], &attributes, (operand.element_type, &dimensions, accuracy))
+}
+
+/// Reductions of rows that are read all along the row, one after another, as in softmax and norms.
+pub(super) fn along_rows(body: &mut Body, generator: &mut Generator) -> Option<Value> {
+    let length = *generator.choose(&[32, 33, 40, 64, 100]);
+    let start = body.pick(generator, |value| {
+        let is_number = value.element_type != ElementType::Pred && !value.element_type.is_complex();
+        is_number && value.rank() < 4 && value.elements() * length <= MOST_ELEMENTS
+    })?;
+    let element_type = start.element_type;
+    let rows: Vec<i64> = (0..start.rank() as i64).collect();
+    let dimensions = [&start.dimensions[..], &[length]].concat();
+    let spread = format!(", dimensions={{{}}}", list(&rows));
+    let sum =
+        |a: Accuracy, b: Accuracy| if element_type.is_integer() { Accuracy::EXACT } else { a.plus(b, element_type) };
+    let all = |accuracy| (element_type, &dimensions[..], accuracy);
+    let same_along = finish(body, generator, "broadcast", &[&start], &spread, all(start.accuracy))?;
+    let count = Accuracy::whole(length as f64);
+    let number = format!("iota(), iota_dimension={}", start.rank());
+    let number = body.add(generator, element_type, &dimensions, count, &number);
+    let accuracy = sum(start.accuracy, count);
+    let mut value = finish(body, generator, "add", &[&same_along, &number], "", all(accuracy))?;
+    for _ in 0..generator.random.usize(1..4) {
+        if element_type.is_float() && generator.chance(2) {
+            let accuracy = value.accuracy.through(element_type, 1.0, 1.0);
+            value = finish(body, generator, "tanh", &[&value], "", all(accuracy))?;
+        }
+        let (operation, computation, initial) = reducer(body, generator, element_type);
+        let accuracy = reduced(operation, &value, &initial, length);
+        let attributes = format!(", dimensions={{{}}}, to_apply={computation}", start.rank());
+        let result = (element_type, &start.dimensions[..], accuracy);
+        let mut row = finish(body, generator, "reduce", &[&value, &initial], &attributes, result)?;
+        if generator.chance(2) {
+            row = same(body, generator, "negate", &row, "")?;
+        }
+        let row = finish(body, generator, "broadcast", &[&row], &spread, all(row.accuracy))?;
+        let (operation, accuracy) = match generator.chance(3) {
+            true => ("maximum", value.accuracy.or(row.accuracy)),
+            false => (*generator.choose(&["add", "subtract"]), sum(value.accuracy, row.accuracy)),
+        };
+        value = finish(body, generator, operation, &[&value, &row], "", all(accuracy))?;
+    }
+    Some(value)
 }
 
 pub(super) fn reduce_window(body: &mut Body, generator: &mut Generator) -> Option<Value> {

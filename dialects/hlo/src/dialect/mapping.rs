@@ -1,5 +1,6 @@
 //! `#hlo.mapping`: how the work of a kernel is divided, as an attribute.
 
+use indexing::Var;
 use indexing::dialect::{map_attribute, map_of};
 use melior::Context;
 use melior::ir::Attribute;
@@ -12,7 +13,8 @@ use mlir_ext::attributes;
 
 use super::error::DialectError;
 use super::ffi;
-use crate::mapping::{WorkDimension, WorkKind, WorkMapping};
+use crate::graph::InstructionId;
+use crate::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 
 /// The attribute of a mapping.
 pub fn mapping_attribute<'c>(context: &'c Context, mapping: &WorkMapping<'c>) -> Attribute<'c> {
@@ -33,6 +35,11 @@ pub fn mapping_attribute<'c>(context: &'c Context, mapping: &WorkMapping<'c>) ->
     ];
     if dimensions.iter().any(|dimension| !dimension.cuts.is_empty()) {
         entries.push(("cuts", array(dimensions.iter().map(|dimension| integers(&dimension.cuts)).collect())));
+    }
+    if let Some(RowWork { dimensions, rank, block, steps }) = &mapping.rows {
+        let steps: Vec<i64> = steps.iter().map(|step| i64::from(step.0)).collect();
+        entries.push(("rows", integers(&[*dimensions as i64, *rank as i64, *block])));
+        entries.push(("row_steps", integers(&steps)));
     }
     let entries: Vec<_> = entries.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect();
     ffi::mapping(DictionaryAttribute::new(context, &entries))
@@ -73,13 +80,35 @@ pub fn mapping_of<'c>(context: &'c Context, attribute: Attribute<'c>) -> Result<
     let dimensions = kinds.into_iter().zip(tiles).zip(lanes).zip(cuts);
     let dimensions: Vec<WorkDimension> =
         dimensions.map(|(((kind, tile), lanes), cuts)| WorkDimension { kind, tile, lanes, cuts }).collect();
-    let mapping = WorkMapping { map, dimensions, inner_lanes, overlap };
+    let rows = match find("rows") {
+        Some(rows) => {
+            let rows = attributes::integers(rows).ok_or_else(wrong("rows"))?;
+            let steps = find("row_steps").and_then(attributes::integers).ok_or_else(wrong("row_steps"))?;
+            Some(row_work(&rows, &steps).ok_or_else(wrong("rows"))?)
+        }
+        None => None,
+    };
+    let mapping = WorkMapping { map, dimensions, inner_lanes, overlap, rows };
     check(&mapping).map_err(invalid)?;
     Ok(mapping)
 }
 
+fn row_work(rows: &[i64], steps: &[i64]) -> Option<RowWork> {
+    let &[dimensions, rank, block] = rows else { return None };
+    let steps = steps.iter().map(|&step| u32::try_from(step).ok().map(InstructionId));
+    Some(RowWork {
+        dimensions: usize::try_from(dimensions).ok()?,
+        rank: usize::try_from(rank).ok()?,
+        block,
+        steps: steps.collect::<Option<_>>()?,
+    })
+}
+
 /// Lanes that no vector has more of.
 const MOST_LANES: u32 = 1 << 10;
+
+/// Rows that no block has more of.
+const MOST_ROWS: i64 = 1 << 10;
 
 /// What a mapping must be for loops to be made of it.
 fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
@@ -130,6 +159,25 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
                 return Err("has vectors or cuts along a scan or threads");
             }
             WorkKind::Sequential | WorkKind::Parallel | WorkKind::Scan | WorkKind::Threads => {}
+        }
+    }
+    if let Some(rows) = &mapping.rows {
+        let Some(by_row) = mapping.dimensions.get(..rows.dimensions) else {
+            return Err("has rows beyond its dimensions");
+        };
+        let Some(results) = mapping.map.results().get(..rows.rank) else { return Err("has rows beyond its results") };
+        let is_of_rows = |variable| matches!(variable, Var::Dim(number) if (number as usize) < rows.dimensions);
+        let mut are_of_rows = true;
+        results.iter().for_each(|result| result.visit_variables(&mut |variable| are_of_rows &= is_of_rows(variable)));
+        let is_loop = |kind| matches!(kind, WorkKind::Sequential | WorkKind::Parallel);
+        if !are_of_rows || by_row.iter().any(|dimension| dimension.lanes > 1 || !is_loop(dimension.kind)) {
+            return Err("has rows that are not those of its outer loops");
+        }
+        if by_row.is_empty() || !(1..=MOST_ROWS).contains(&rows.block) {
+            return Err("has blocks of no rows, or of too many");
+        }
+        if !rows.steps.is_sorted_by(|a, b| a < b) {
+            return Err("has steps of a row out of order");
         }
     }
     if mapping.map.runtimes().is_empty() && mapping.map.constraints().is_empty() && !mapping.map.is_known_empty() {

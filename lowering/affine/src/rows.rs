@@ -1,0 +1,196 @@
+//! What a kernel computes once for each row: reductions that are read all along the row, what is made of them, and values
+//! along the row that several loops over it read.
+
+use hlo::graph::{Computation, InstructionId};
+use hlo::mapping::{RowWork, WorkMapping};
+use hlo::shape::ArrayShape;
+use indexing::{Expr, Interval};
+use mlir_ext::builder::OpBuilder;
+
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::mapping::roots;
+use crate::memory::{ArrayRef, array_type};
+use crate::operand_maps::result_shape;
+use crate::walk::Visitor;
+
+type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Alignment of the memory of a row.
+const ALIGNMENT: i64 = 64;
+
+/// A value of the rows of the block that is being computed, in memory.
+#[derive(Clone, Debug)]
+pub(crate) struct RowValue<'c> {
+    pub array: ArrayRef<'c>,
+    /// Whether the array is a result; else the leading dimensions of the value that go from row to row are one in it, the
+    /// rows of a block.
+    left_out: Option<usize>,
+}
+
+impl<'c> RowValue<'c> {
+    /// The place in the array of the value's element at an index, in the block's row of a number.
+    pub(crate) fn place(&self, row: Expr<'c>, index: &[Expr<'c>]) -> Vec<Expr<'c>> {
+        match self.left_out {
+            None => index.to_vec(),
+            Some(left_out) => [&[row], &index[left_out..]].concat(),
+        }
+    }
+}
+
+/// Neighbouring rows.
+pub(crate) struct Block<'b, 'c> {
+    /// The place in the dimensions of the work outside of the last one that goes from row to row.
+    pub outer: &'b [Expr<'c>],
+    /// The first row in that one.
+    pub start: Expr<'c>,
+    /// What all rows there come before; nothing where blocks are as large as they can be.
+    pub upper: &'b [Expr<'c>],
+    /// All rows there.
+    pub bounds: Interval,
+}
+
+/// The rows of a kernel.
+pub(crate) struct Rows<'m, 'c> {
+    mapping: &'m WorkMapping<'c>,
+    work: &'m RowWork,
+    /// Where the values of the steps are.
+    values: Vec<RowValue<'c>>,
+    /// The results with an element for each row.
+    written: Vec<(InstructionId, ArrayRef<'c>)>,
+}
+
+impl<'m, 'c> Rows<'m, 'c> {
+    /// The rows of a mapping, if it has any, and memory for a block of them. `outputs` are the arrays of the roots.
+    pub(crate) fn of(
+        builder: &OpBuilder<'c>,
+        computation: &Computation,
+        mapping: &'m WorkMapping<'c>,
+        outputs: &[ArrayRef<'c>],
+    ) -> Result<Option<Self>> {
+        let Some(work) = &mapping.rows else { return Ok(None) };
+        let largest = passes::fuse::written(computation).1;
+        let results: Vec<(InstructionId, ArrayRef<'c>)> =
+            roots(computation).into_iter().zip(outputs.iter().cloned()).collect();
+        let value_of = |&step: &InstructionId| -> Result<RowValue<'c>> {
+            let shape = result_shape(computation.get(step))?;
+            if let Some((_, output)) = results.iter().find(|(root, _)| *root == step) {
+                return Ok(RowValue { array: output.clone(), left_out: None });
+            }
+            let along = shape.dimensions.get(work.rank..).unwrap_or(&[]);
+            let block = ArrayShape::new(shape.element_type, [&[work.block], along].concat());
+            let r#type = array_type(builder, &block);
+            let memory = builder.in_prologue(|builder| builder.stack_buffer(r#type, ALIGNMENT));
+            Ok(RowValue { array: ArrayRef::new(memory, &block), left_out: Some(work.rank) })
+        };
+        let values = work.steps.iter().map(value_of).collect::<Result<_>>()?;
+        let is_step = |root: &InstructionId| work.steps.contains(root);
+        let written = results.into_iter().filter(|(root, output)| !is_step(root) && output.dimensions != largest);
+        let written = written.collect();
+        Ok(Some(Rows { mapping, work, values, written }))
+    }
+
+    /// The last dimension of the work that goes from row to row.
+    pub(crate) fn last_dimension(&self) -> usize {
+        self.work.dimensions - 1
+    }
+
+    /// Rows of a block.
+    pub(crate) fn block(&self) -> i64 {
+        self.work.block
+    }
+
+    /// Whether there is nothing left to compute for the elements of a row.
+    pub(crate) fn write_all(&self, computation: &Computation) -> bool {
+        roots(computation).into_iter().all(|root| self.writes(root))
+    }
+
+    /// Whether a result is complete when what belongs to the row is there.
+    pub(crate) fn writes(&self, root: InstructionId) -> bool {
+        self.work.steps.contains(&root) || self.written.iter().any(|&(written, _)| written == root)
+    }
+
+    /// Computes what belongs to the rows of a block.
+    pub(crate) fn emit(&self, emitter: &mut Elemental<'_, 'c>, block: &Block<'_, 'c>) -> Result<()> {
+        emitter.row_values.clear();
+        for (&step, value) in self.work.steps.iter().zip(&self.values) {
+            let sizes = &result_shape(emitter.computation.get(step))?.dimensions[self.work.rank..];
+            self.each_row(emitter, block, &mut |emitter, place| {
+                let row = emitter.apply(&self.mapping.map.results()[..self.work.rank], place, &[])?;
+                compute(emitter, (step, value), &row, sizes)
+            })?;
+            emitter.row_values.insert(step, value.clone());
+        }
+        for (root, output) in &self.written {
+            self.each_row(emitter, block, &mut |emitter, place| {
+                let mut index = emitter.apply(&self.mapping.map.results()[..self.work.rank], place, &[])?;
+                index.resize(output.dimensions.len(), emitter.scope.constant(0));
+                let value = emitter.evaluate(*root, &index)?;
+                emitter.store(output, &index, &value)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Goes through the rows of a block.
+    pub(crate) fn each_row<'a>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        block: &Block<'_, 'c>,
+        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()>,
+    ) -> Result<()> {
+        let mut each = |emitter: &mut Elemental<'a, 'c>, row: Expr<'c>| {
+            emitter.row_in_block = Some(emitter.scope.simplify(row - block.start));
+            let result = body(emitter, &[block.outer, &[row]].concat());
+            emitter.row_in_block = None;
+            result
+        };
+        if self.work.block == 1 {
+            return emitter.nested(|emitter| each(emitter, block.start));
+        }
+        let (lower, mut upper) = ([block.start], block.upper.to_vec());
+        upper.push(block.start + self.work.block);
+        emitter.loop_between(&lower, &upper, 1, block.bounds, Vec::new(), &mut |emitter, row, _| {
+            each(emitter, row).map(|()| Vec::new())
+        })?;
+        Ok(())
+    }
+}
+
+/// Computes the elements of a value for a row, or for a place in it, whose other dimensions have these sizes.
+fn compute<'c>(
+    emitter: &mut Elemental<'_, 'c>,
+    (step, value): (InstructionId, &RowValue<'c>),
+    place: &[Expr<'c>],
+    sizes: &[i64],
+) -> Result<()> {
+    let Some((&size, inner)) = sizes.split_first() else {
+        let row = emitter.row_in_block.ok_or_else(|| LoweringError::bug("a row without a block"))?;
+        let element = emitter.evaluate(step, place)?;
+        return emitter.store(&value.array, &value.place(row, place), &element);
+    };
+    let at = |position: Expr<'c>| [place, &[position]].concat();
+    let lanes = emitter.vector_lanes;
+    let width = i64::from(lanes);
+    if !inner.is_empty() || lanes < 2 || size < width {
+        emitter.loop_in(Interval::new(0, size - 1), None, Vec::new(), &mut |emitter, position, _| {
+            emitter.nested(|emitter| compute(emitter, (step, value), &at(position), inner)).map(|()| Vec::new())
+        })?;
+        return Ok(());
+    }
+    let vector = |emitter: &mut Elemental<'_, 'c>, start: Expr<'c>| {
+        emitter.nested(|emitter| {
+            let lane = emitter.scope.add_lanes(lanes);
+            compute(emitter, (step, value), &at(start + lane), &[])
+        })
+    };
+    emitter.loop_in(Interval::new(0, size / width - 1), None, Vec::new(), &mut |emitter, number, _| {
+        vector(emitter, number * width).map(|()| Vec::new())
+    })?;
+    if size % width != 0 {
+        // It overlaps the one before it, and computes the same.
+        let start = emitter.scope.constant(size - width);
+        vector(emitter, start)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! Fusion by row: reductions whose results are read all along the row that they reduce.
+//!
+//! The leading dimensions of a fusion's loops are its *rows*, the others go along a row. A value that has one element for
+//! each row, such as a norm, is computed once, before the row's elements; so is a value along the row that several loops
+//! over it read and that is worth keeping. The reads decide: the indexing maps from users to operands say how many leading
+//! indices of a value are those of the loops.
+
+use std::collections::HashSet;
+
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::indexing_maps::{InstructionMaps, Numbering};
+use hlo::op_kind::OpKind;
+use hlo::ops::FusionRole;
+use hlo::shape::ArrayShape;
+use indexing::{Expr, IndexingMap};
+use melior::Context;
+
+use super::roles::{is_expensive, reads_at_same_index, role};
+
+/// Bytes of one row of a value that is kept, at most: a part of the first cache.
+const MOST_ROW_BYTES: i64 = 1 << 15;
+
+/// Bytes of one row of all values that are kept, at most: they are on the stack of a thread.
+const MOST_KEPT_BYTES: i64 = 1 << 18;
+
+/// Elements of a row from which on a vector goes along it.
+const SHORTEST_ROW: i64 = 32;
+
+/// Elements of a row up to which the caches of a core hold what is read again.
+const LONGEST_ROW: i64 = 1 << 16;
+
+/// Rows that are enough for several threads.
+const ENOUGH_ROWS: i64 = 8;
+
+/// Elements of an array up to which one thread is enough.
+const SMALL_ARRAY: i64 = 1 << 15;
+
+/// Operations that computing a value again may take altogether, rather than storing it and loading it again.
+const MOST_REPEATED_WORK: i64 = 8;
+
+/// The work of an expensive operation, in simple ones.
+const EXPENSIVE_WORK: i64 = 16;
+
+/// A number of operations that is many.
+const MUCH_WORK: i64 = 1 << 20;
+
+/// Loops over a row that are told apart.
+const MOST_LOOPS: u32 = 62;
+
+/// What a fusion computes once for each row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Leading dimensions of the fusion's loops that go from row to row.
+    pub rank: usize,
+    /// The values that are computed for a row before its elements, in order: those of one element for the row, and those
+    /// along the row that are kept.
+    pub steps: Vec<InstructionId>,
+    /// The values that, wherever they are read, are read in the row that is computed.
+    pub read_in_row: HashSet<InstructionId>,
+}
+
+/// How many leading indices of an operand are those of the loops, where so many of its user's are. `map` is the one from
+/// the user to the operand.
+pub(super) fn operand_prefix<'c>(
+    computation: &Computation,
+    user: &Instruction,
+    number: usize,
+    prefix: usize,
+    map: impl FnOnce() -> Option<IndexingMap<'c>>,
+) -> usize {
+    let Some(shape) = computation.get(user.operands[number]).shape.as_array() else { return 0 };
+    let most = prefix.min(shape.rank());
+    if most == 0 || reads_at_same_index(user) {
+        return most;
+    }
+    let Some(map) = map() else { return 0 };
+    let is_own = |dimension: usize| {
+        shape.dimensions[dimension] == 1 || map.results().get(dimension) == Some(&Expr::dim(map.context(), dimension))
+    };
+    (0..most).take_while(|&dimension| is_own(dimension)).count()
+}
+
+/// The leading dimensions of loops that a value with one element for each row has: all of its own but trailing ones of
+/// size 1.
+pub(super) fn row_rank(shape: &ArrayShape, loops: &[i64]) -> Option<usize> {
+    let trailing = shape.dimensions.iter().rev().take_while(|&&size| size == 1).count();
+    let rank = (shape.rank() - trailing).max(1);
+    (shape.dimensions.get(..rank)? == loops.get(..rank)?).then_some(rank)
+}
+
+/// Whether each row of loops has its own part of an array, small enough to be kept.
+pub(super) fn is_kept_by_row(shape: &ArrayShape, loops: &[i64], rank: usize) -> bool {
+    let has_rows = shape.dimensions.len() >= rank && shape.dimensions[..rank] == loops[..rank];
+    has_rows && row_bytes(shape, rank) <= MOST_ROW_BYTES
+}
+
+fn row_bytes(shape: &ArrayShape, rank: usize) -> i64 {
+    shape.dimensions[rank..].iter().product::<i64>() * shape.element_type.byte_width().max(1) as i64
+}
+
+/// Whether it is worth it to go row by row, for so many rows of so many elements.
+pub(super) fn is_worth_it(rows: i64, length: i64) -> bool {
+    (SHORTEST_ROW..=LONGEST_ROW).contains(&length) && (rows >= ENOUGH_ROWS || rows * length <= SMALL_ARRAY)
+}
+
+/// For each instruction the length of the contiguous rows from whose reductions its elements are computed one by one; 0 where
+/// it is no such value.
+pub(super) fn reduced_lengths(computation: &Computation, reduces_rows: &dyn Fn(InstructionId) -> bool) -> Vec<i64> {
+    let count = |id: InstructionId| computation.get(id).shape.as_array().map_or(0, ArrayShape::element_count);
+    let mut lengths: Vec<i64> = Vec::with_capacity(computation.instructions.len());
+    for (id, instruction) in computation.iter() {
+        let own = count(id);
+        lengths.push(match instruction.kind {
+            OpKind::Reduce if own > 0 && reduces_rows(id) => count(instruction.operands[0]) / own,
+            kind if role(instruction) == FusionRole::Elementwise || kind == OpKind::Reshape => {
+                let same_size = instruction.operands.iter().filter(|&&operand| count(operand) == own);
+                same_size.map(|operand| lengths[operand.index()]).max().unwrap_or(0)
+            }
+            _ => 0,
+        });
+    }
+    lengths
+}
+
+/// The values that a computation writes, and the dimensions of its loops: those of the largest of them.
+pub fn written(computation: &Computation) -> (Vec<InstructionId>, &[i64]) {
+    let root = computation.root();
+    let roots = if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] };
+    let shapes = roots.iter().filter_map(|&root| computation.get(root).shape.as_array());
+    let largest = shapes.fold(None, |largest: Option<&ArrayShape>, shape| match largest {
+        Some(largest) if (largest.element_count(), largest.rank()) >= (shape.element_count(), shape.rank()) => {
+            Some(largest)
+        }
+        _ => Some(shape),
+    });
+    (roots, largest.map_or(&[], |shape| &shape.dimensions))
+}
+
+impl Rows {
+    /// The rows of a fused computation, if it has any.
+    pub fn of(context: &Context, body: &Computation) -> Option<Rows> {
+        let may_have = |instruction: &Instruction| instruction.kind == OpKind::Reduce || is_expensive(instruction);
+        let (roots, loops) = written(body);
+        // Their loops are not over rows of the results.
+        let has_own_loops = |kind| {
+            use OpKind::{Convolution, Dot, DynamicUpdateSlice, ReduceWindow, Scatter};
+            matches!(kind, Convolution | Dot | DynamicUpdateSlice | ReduceWindow | Scatter)
+        };
+        if body.root().kind == OpKind::Concatenate
+            || body.instructions.iter().any(|instruction| has_own_loops(instruction.kind))
+        {
+            return None;
+        }
+        if loops.is_empty() || !body.instructions.iter().any(may_have) {
+            return None;
+        }
+        let prefixes = prefixes(context, body, &roots, loops);
+        let rank_of = |id: InstructionId| {
+            let rank = row_rank(body.get(id).shape.as_array()?, loops)?;
+            (prefixes[id.index()]? >= rank).then_some(rank)
+        };
+        // Without dimensions along the rows, loops of reductions are what goes along them.
+        let whole = row_rank_of_all(loops);
+        let is_reduction = |instruction: &Instruction| instruction.kind == OpKind::Reduce;
+        let candidates = |of: &dyn Fn(&Instruction) -> bool| {
+            body.iter().filter(|(_, instruction)| of(instruction)).filter_map(|(id, _)| rank_of(id)).min()
+        };
+        let rank = candidates(&is_reduction).or_else(|| candidates(&may_have))?;
+        let work = work(body, &|id| rank_of(id) == Some(rank));
+        let mut reads = vec![Reads::default(); body.instructions.len()];
+        let is_item = |id: InstructionId| body.get(id).shape.as_array().is_some_and(|shape| shape.dimensions == loops);
+        for &root in &roots {
+            reads[root.index()].by_loops |= u64::from(is_item(root));
+            reads[root.index()].is_read = true;
+        }
+        let (mut steps, mut kept_bytes, mut next_loop, mut is_by_row) = (Vec::new(), 0, 1, false);
+        for position in (0..body.instructions.len()).rev() {
+            let id = InstructionId(position as u32);
+            let (instruction, own) = (body.get(id), reads[position]);
+            if !own.is_read || matches!(instruction.kind, OpKind::Parameter | OpKind::Constant | OpKind::Tuple) {
+                continue;
+            }
+            let own_role = role(instruction);
+            let is_value = own_role != FusionRole::View && rank_of(id) == Some(rank);
+            let shape = instruction.shape.as_array();
+            let is_kept = || {
+                let Some(shape) = shape.filter(|_| prefixes[position] >= Some(rank)) else { return false };
+                if own_role == FusionRole::View || !is_kept_by_row(shape, loops, rank) {
+                    return false;
+                }
+                let again = i64::from(own.by_loops.count_ones()) - 1;
+                let is_written = roots.contains(&id);
+                again > 0
+                    && (is_written
+                        || again * work[position] > MOST_REPEATED_WORK
+                            && kept_bytes + row_bytes(shape, rank) <= MOST_KEPT_BYTES)
+            };
+            let mut by_loops = own.by_loops;
+            let is_read_along = own.is_read_along || own.by_loops & !1 != 0;
+            // What one other value of the row is simply made of is computed with it.
+            let is_part = own.by_loops == 0 && own.by_values == 1 && !own.by_expensive && !roots.contains(&id);
+            if is_value {
+                is_by_row |= may_have(instruction) && (rank < whole || is_read_along);
+                by_loops = if instruction.kind == OpKind::Reduce { 1 << next_loop } else { 0 };
+            } else if is_kept() {
+                kept_bytes += shape.filter(|_| !roots.contains(&id)).map_or(0, |shape| row_bytes(shape, rank));
+                by_loops = 1 << next_loop;
+            }
+            if is_value && !is_part || !is_value && by_loops != own.by_loops {
+                steps.push(id);
+            }
+            if by_loops != own.by_loops {
+                next_loop = (next_loop + 1).min(MOST_LOOPS);
+            }
+            for operand in &instruction.operands {
+                let read = &mut reads[operand.index()];
+                read.by_loops |= by_loops;
+                read.by_values += if is_value { 1 } else { own.by_values };
+                read.by_expensive |= is_value && is_expensive(instruction) || !is_value && own.by_expensive;
+                read.is_read_along |= is_read_along && (is_value || own.by_values > 0);
+                read.is_read = true;
+            }
+        }
+        if !is_by_row {
+            return None;
+        }
+        steps.reverse();
+        let is_read_in_row = |id: InstructionId| {
+            let shape = body.get(id).shape.as_array()?;
+            (prefixes[id.index()] >= Some(rank)).then_some(shape.dimensions.get(..rank)? == &loops[..rank])
+        };
+        let read_in_row = body.iter().map(|(id, _)| id).filter(|&id| is_read_in_row(id) == Some(true)).collect();
+        Some(Rows { rank, steps, read_in_row })
+    }
+}
+
+/// The rank of the rows of loops that have nothing along them.
+fn row_rank_of_all(loops: &[i64]) -> usize {
+    let trailing = loops.iter().rev().take_while(|&&size| size == 1).count();
+    (loops.len() - trailing).max(1)
+}
+
+/// By whom a value is read.
+#[derive(Clone, Copy, Default)]
+struct Reads {
+    is_read: bool,
+    /// The loops over a row that compute with its elements: the first is that of the results, others are reductions' and
+    /// those of values that are kept.
+    by_loops: u64,
+    /// How many values of a row read it, themselves or through views.
+    by_values: u32,
+    /// Whether one of these is expensive: rows wait for each other's less where it is computed by itself.
+    by_expensive: bool,
+    /// Whether such a value is read by loops other than that of the results.
+    is_read_along: bool,
+}
+
+/// For each instruction of a fused computation, how many leading indices are those of the loops wherever it is read;
+/// `None` for what is not.
+fn prefixes(context: &Context, body: &Computation, roots: &[InstructionId], loops: &[i64]) -> Vec<Option<usize>> {
+    let mut prefixes: Vec<Option<usize>> = vec![None; body.instructions.len()];
+    for &root in roots {
+        prefixes[root.index()] = Some(body.get(root).shape.as_array().map_or(0, |shape| shape.rank().min(loops.len())));
+    }
+    for position in (0..body.instructions.len()).rev() {
+        let instruction = &body.instructions[position];
+        let Some(prefix) = prefixes[position].filter(|_| instruction.kind != OpKind::Tuple) else { continue };
+        for (number, operand) in instruction.operands.iter().enumerate() {
+            let map = || InstructionMaps::new(context, body, instruction, Numbering::Operands).operand_map(number);
+            let read = operand_prefix(body, instruction, number, prefix, map);
+            let known = &mut prefixes[operand.index()];
+            *known = Some(known.map_or(read, |known| known.min(read)));
+        }
+    }
+    prefixes
+}
+
+/// Simple operations, roughly, that computing an element of each instruction takes, where values of rows are known.
+fn work(body: &Computation, is_value: &dyn Fn(InstructionId) -> bool) -> Vec<i64> {
+    let mut work: Vec<i64> = Vec::with_capacity(body.instructions.len());
+    for (id, instruction) in body.iter() {
+        let operands = || instruction.operands.iter().map(|operand| work[operand.index()]).sum::<i64>();
+        work.push(match role(instruction) {
+            _ if matches!(instruction.kind, OpKind::Constant) || is_value(id) => 0,
+            _ if instruction.kind == OpKind::Parameter => 1,
+            FusionRole::View => operands(),
+            FusionRole::Elementwise if !is_expensive(instruction) => (operands() + 1).min(MUCH_WORK),
+            FusionRole::Elementwise | FusionRole::Lookup => (operands() + EXPENSIVE_WORK).min(MUCH_WORK),
+            FusionRole::Reduction | FusionRole::Update | FusionRole::Opaque => MUCH_WORK,
+        });
+    }
+    work
+}
