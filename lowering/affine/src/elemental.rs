@@ -203,7 +203,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         for (id, instruction) in computation.iter().filter(|(_, own)| own.kind == OpKind::DynamicSlice) {
             let map = operand_map(self.scope.context(), computation, instruction, 0)?.map;
             for (number, runtime) in map.runtimes().iter().enumerate() {
-                let source = runtime.source.as_ref().ok_or_else(|| LoweringError::bug("a start without a source"))?;
+                // Nothing is read of an array without elements, and its map knows no starts.
+                let Some(source) = &runtime.source else { continue };
                 if source.index.is_empty() {
                     let operand = instruction.operands[source.value as usize];
                     self.start((id, number), operand, Vec::new(), runtime.bounds)?;

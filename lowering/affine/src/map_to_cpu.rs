@@ -276,7 +276,8 @@ fn loops_over_elements<'c>(
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
             let by_row = rows.as_ref().map(|rows| rows.rank);
             let groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
-            let (mut loops, mut vector_loop) = plan_loops(&traced, computation, lanes, (&groups, choice.part, by_row));
+            let (mut loops, mut vector_loop) =
+                plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
             if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
             }
@@ -436,6 +437,7 @@ fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: [Option<usize>; 2]) -> 
 fn plan_loops(
     traced: &Traced<'_>,
     computation: &Computation,
+    sizes: &[i64],
     lanes: u32,
     (groups, part, by_row): (&[(usize, usize)], Option<(usize, Interval)>, Option<usize>),
 ) -> (Vec<Loop>, Option<usize>) {

@@ -153,6 +153,7 @@ pub(crate) fn tiles_of<'c>(
         dimensions: vec![tile(1), tile(side), tile(side)],
         inner_lanes: 1,
         overlap: false,
+        rows: None,
     }))
 }
 
