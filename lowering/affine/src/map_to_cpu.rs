@@ -108,7 +108,7 @@ pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: Custom
 }
 
 /// Whether the result of an operation shares bytes with an operand.
-fn is_in_place(operation: OperationRef<'_, '_>) -> Result<bool> {
+pub(crate) fn is_in_place(operation: OperationRef<'_, '_>) -> Result<bool> {
     let own = places(operations::attribute(&operation, SLICES))?;
     for operand in operation.operands() {
         let read = match operations::definition(operand) {

@@ -1,7 +1,8 @@
 //! `hlo-map-to-gpu`: a thread, or a team of threads, for each element.
 //!
-//! Where an element is a reduction of many others, a team of threads computes it; large products are computed by tiles. What has an order of its own runs inside of a thread: the steps of a scan, and the windows of a scatter, which may meet in
-//! an element.
+//! Where an element is a reduction of many others, a team of threads computes it, if it is not written over what they
+//! all read; large products are computed by tiles. What has an order of its own runs inside of a thread: the steps of a
+//! scan, and the windows of a scatter, which may meet in an element.
 
 use hlo::devices::DeviceCount;
 use hlo::dialect;
@@ -17,7 +18,7 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
-use crate::map_to_cpu::{parts_of, scan_of, whole};
+use crate::map_to_cpu::{is_in_place, parts_of, scan_of, whole};
 use crate::mapping::{self, has_elements, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::reduction::{DivisibleReduction, divisible_reduction};
@@ -40,18 +41,20 @@ pub fn run(module: OperationRef<'_, '_>, custom_calls: CustomCallNames) -> Resul
     let rewriter = Rewriter::new(function);
     let context = rewriter.context();
     let calls = CallOptions { custom_calls, devices: DeviceCount::ONE };
-    mapping::write(&rewriter, function, &|_, computation, instruction| {
+    mapping::write(&rewriter, function, &|operation, computation, instruction| {
         check_instruction(computation, instruction, calls, PLATFORM)?;
         let is_kernel = lowering_of(instruction) == Lowering::Kernel || instruction.kind == OpKind::Sort;
-        if is_kernel { choose(context, computation, instruction).map(Some) } else { Ok(None) }
+        if is_kernel { choose(context, computation, instruction, is_in_place(operation)?).map(Some) } else { Ok(None) }
     })
 }
 
-/// How the work of an instruction's kernels is divided; nothing for what has no elements.
+/// How the work of an instruction's kernels is divided; nothing for what has no elements. `in_place` says whether an output
+/// lies over an input.
 fn choose<'c>(
     context: &'c Context,
     computation: &Computation,
     instruction: &Instruction,
+    in_place: bool,
 ) -> Result<Vec<WorkMapping<'c>>> {
     if !has_elements(computation, instruction)? {
         return Ok(Vec::new());
@@ -70,7 +73,7 @@ fn choose<'c>(
     if let Some(tiles) = tiles_of(context, body, sizes)? {
         return Ok(vec![tiles]);
     }
-    if let Some(team) = team_of(context, body, sizes)? {
+    if !in_place && let Some(team) = team_of(context, body, sizes)? {
         return Ok(vec![in_teams(context, sizes, team)]);
     }
     Ok(parts_of(body)?.into_iter().map(|part| elements(context, sizes, part)).collect())
