@@ -15,6 +15,7 @@ use hlo::ops::pad::PadAttributes;
 use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::shape::ArrayShape;
+use indexing::ceil_div;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
@@ -131,7 +132,7 @@ impl<'s> Site<'s> {
         let (phases, size) = (w.base_dilation, self.result.dimensions[output]);
         let length = self.builder.dimensions(self.input)[input];
         // All phases are as long as the first.
-        let count = (size + phases - 1) / phases;
+        let count = ceil_div(size, phases);
         let mut shape = self.result.clone();
         shape.dimensions[output] = count;
         let mut beside = shape.dimensions.clone();
@@ -141,7 +142,7 @@ impl<'s> Site<'s> {
             // Every `phases`th element of the kernel from here on meets elements of the input, the first time this one.
             let first = (w.padding_low - phase).rem_euclid(phases);
             let shift = (phase + first - w.padding_low) / phases;
-            let window_size = ((w.size - first).max(0) + phases - 1) / phases;
+            let window_size = ceil_div((w.size - first).max(0), phases);
             let part = if window_size == 0 {
                 self.builder.filled(&shape, ConstantNumber::Integer(0))
             } else {

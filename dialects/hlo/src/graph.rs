@@ -200,6 +200,14 @@ impl Computation {
         }
     }
 
+    /// The instructions whose values the computation gives: the elements of its root, if that is a `tuple`.
+    pub fn roots(&self) -> Vec<InstructionId> {
+        match self.root().kind {
+            OpKind::Tuple => self.root().operands.clone(),
+            _ => vec![self.root],
+        }
+    }
+
     /// How often each instruction is used as an operand, by position (the root's implicit use not counted).
     pub fn use_counts(&self) -> Vec<u32> {
         let mut counts = vec![0; self.instructions.len()];

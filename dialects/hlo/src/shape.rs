@@ -215,6 +215,11 @@ impl Shape {
         }
     }
 
+    /// Bytes of all arrays.
+    pub fn byte_size(&self) -> usize {
+        self.leaves().into_iter().filter_map(Shape::as_array).map(ArrayShape::byte_size).sum()
+    }
+
     /// The elements, if this is a tuple.
     pub fn as_tuple(&self) -> Option<&[Shape]> {
         match self {

@@ -183,7 +183,7 @@ pub(crate) fn floor_div(a: i64, b: i64) -> i64 {
 }
 
 /// `ceil(a / b)`, saturating; `b` is not zero.
-pub(crate) fn ceil_div(a: i64, b: i64) -> i64 {
+pub fn ceil_div(a: i64, b: i64) -> i64 {
     match a.checked_div(b) {
         None => i64::MAX,
         Some(q) if a % b != 0 && ((a < 0) == (b < 0)) => q + 1,

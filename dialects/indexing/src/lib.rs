@@ -70,7 +70,7 @@ mod simplify;
 mod variables;
 
 pub use error::Error;
-pub use interval::Interval;
+pub use interval::{Interval, ceil_div};
 pub use linear::Linear;
 pub use map::{Constraint, IndexingMap, Point, Points, RuntimeSource, Variable, variables_of_sizes};
 pub use mlir_ext::affine::{Expr, ExprKind, Operator, Var};

@@ -107,6 +107,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
         result
     }
 
+    /// A variable of so many values for an expression that is computed here, at the top level of a function.
+    pub(crate) fn emit_symbol(&mut self, expr: Expr<'c>, size: i64) -> Result<Expr<'c>> {
+        let value = self.scope.emit(self.builder, expr)?;
+        Ok(self.scope.add_variable(Interval::of_size(size), Binding::Symbol(value)))
+    }
+
     fn elementwise_on(
         &self,
         instruction: &Instruction,

@@ -9,7 +9,6 @@ use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{Lowering, definition};
-use hlo::shape::ArrayShape;
 use melior::Context;
 use melior::ir::block::BlockArgument;
 use melior::ir::operation::OperationLike;
@@ -44,7 +43,7 @@ pub fn run(module: OperationRef<'_, '_>, vector_bits: u32) -> Result<u64> {
     while let Some(block) = blocks.pop() {
         let reads = |_, kind| matches!(kind, OpKind::Dot | OpKind::Convolution | OpKind::Fusion);
         let dialect::Snapshot { computation, values, .. } = dialect::snapshot(block, reads)?;
-        let users = users(&computation);
+        let users = computation.use_counts();
         // Where an instruction's value is there: before the instruction of this number.
         let mut places: Vec<usize> = (0..values.len())
             .map(|number| if operations::definition(values[number]).is_some() { number + 1 } else { 0 })
@@ -75,24 +74,9 @@ pub fn run(module: OperationRef<'_, '_>, vector_bits: u32) -> Result<u64> {
     Ok(count)
 }
 
-/// How often each instruction is read, as the result too.
-fn users(computation: &Computation) -> Vec<usize> {
-    let mut users = vec![0; computation.instructions.len()];
-    users[computation.root.index()] += 1;
-    for operand in computation.instructions.iter().flat_map(|instruction| &instruction.operands) {
-        users[operand.index()] += 1;
-    }
-    users
-}
-
 /// Where the operands of an instruction are all there.
 fn place_of(places: &[usize], instruction: &Instruction) -> usize {
     instruction.operands.iter().map(|operand| places[operand.index()]).fold(0, usize::max)
-}
-
-/// Bytes of an instruction's result.
-fn bytes(instruction: &Instruction) -> usize {
-    instruction.shape.leaves().iter().filter_map(|leaf| leaf.as_array()).map(ArrayShape::byte_size).sum()
 }
 
 /// The operand of a fusion that is a product to move into it: between the two nothing large is computed, since what the
@@ -100,7 +84,7 @@ fn bytes(instruction: &Instruction) -> usize {
 fn product_of(
     context: &Context,
     computation: &Computation,
-    users: &[usize],
+    users: &[u32],
     places: &[usize],
     fusion: &Instruction,
     vector_bits: u32,
@@ -114,13 +98,19 @@ fn product_of(
         let product = computation.get(operand);
         let between = operand.index() + 1..place_of(places, fusion);
         let computed = computation.instructions.get(between).unwrap_or_default();
-        let computed: usize = computed.iter().filter(|instruction| !is_free(instruction)).map(bytes).sum();
+        let computed: usize = computed
+            .iter()
+            .filter(|instruction| !is_free(instruction))
+            .map(|instruction| instruction.shape.byte_size())
+            .sum();
         let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
-        let is_worth_it = bytes(product) >= LEAST_BYTES && computed < bytes(product);
+        let bytes = product.shape.byte_size();
+        let is_worth_it = bytes >= LEAST_BYTES && computed < bytes;
         if !is_product
             || !is_worth_it
             || contracted_size(context, computation, product) > MOST_CONTRACTED
             || users[operand.index()] != 1
+            || operand == computation.root
         {
             return false;
         }

@@ -1,16 +1,15 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Computation, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::{OpClass, definition};
 use indexing::{Expr, Interval};
 use mlir_ext::builder::{self, OpBuilder, Value};
 
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::gpu::over_threads;
-use crate::mapping::roots;
+use crate::mapping::combines;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{instruction_maps, no_map};
 use crate::rows::{Block, Rows};
@@ -47,7 +46,7 @@ pub fn emit_fusion<'a, 'c>(
         emitter.read_starts()?;
     }
     let rows = Rows::of(builder, computation, mapping, outputs)?;
-    let roots = roots(computation);
+    let roots = computation.roots();
     let (roots, outputs): (Vec<InstructionId>, Vec<&ArrayRef<'c>>) = match &rows {
         // A variadic reduction is one root with several outputs.
         None => (roots, outputs.iter().collect()),
@@ -110,6 +109,16 @@ type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> R
 /// Neighbours that are computed together at most, so that they are stored as vectors.
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 
+/// The index of the element that a work item computes.
+pub(crate) fn item_index<'c>(
+    emitter: &Elemental<'_, 'c>,
+    mapping: &WorkMapping<'c>,
+    item: &[Expr<'c>],
+) -> Vec<Expr<'c>> {
+    let results = mapping.map.results().iter();
+    results.map(|&result| emitter.scope.simplify(substitute(result, item, &[], &[]))).collect()
+}
+
 /// The work items of a kernel, or those of some iterations of its outermost loop.
 struct Work<'m, 'a, 'c> {
     mapping: &'m WorkMapping<'c>,
@@ -130,17 +139,8 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         Work { mapping, rows, function, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
     }
 
-    /// The index of the element that a work item computes.
-    fn index(&self, emitter: &Elemental<'_, 'c>, item: &[Expr<'c>]) -> Vec<Expr<'c>> {
-        let results = self.mapping.map.results().iter();
-        results.map(|&result| emitter.scope.simplify(substitute(result, item, &[], &[]))).collect()
-    }
-
     /// Iterations of the loops inside that over a dimension; those that make one element count as many.
     fn iterations_inside(&self, emitter: &Elemental<'_, 'c>, dimension: usize) -> i64 {
-        let combines = |instruction: &Instruction| {
-            matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
-        };
         if emitter.computation.instructions.iter().any(combines) {
             return i64::MAX;
         }
@@ -199,7 +199,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         let with = |position: Expr<'c>| [outer, &[position]].concat();
         let Some(dimension) = self.mapping.dimensions.get(outer.len()) else {
             return emitter.nested(|emitter| {
-                let index = self.index(emitter, outer);
+                let index = item_index(emitter, self.mapping, outer);
                 match emitter.row {
                     Some(row) => emitter.each_row(row, &index, &mut |emitter, index| body(emitter, &[index.to_vec()])),
                     None => body(emitter, &[index]),
@@ -242,7 +242,8 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
             WorkKind::Scan => {
                 let scan = Scan::of(emitter.computation).ok_or_else(|| LoweringError::bug("nothing is scanned"))?;
                 emitter.nested(|emitter| {
-                    let index = |emitter: &Elemental<'a, 'c>, position| self.index(emitter, &with(position));
+                    let index =
+                        |emitter: &Elemental<'a, 'c>, position| item_index(emitter, self.mapping, &with(position));
                     scan.emit(emitter, bounds, &index, &mut |emitter, index| body(emitter, &[index.to_vec()]))
                 })
             }
@@ -299,7 +300,8 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 let item = [outer, &[start + lane]].concat();
                 match self.neighbours(emitter, &item) {
                     Some(items) => {
-                        let indices: Vec<Vec<Expr<'c>>> = items.iter().map(|item| self.index(emitter, item)).collect();
+                        let indices: Vec<Vec<Expr<'c>>> =
+                            items.iter().map(|item| item_index(emitter, self.mapping, item)).collect();
                         body(emitter, &indices)
                     }
                     None => self.each_item(emitter, &item, body),

@@ -12,7 +12,7 @@ use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::{FusionRole, Lowering, OpClass, definition};
+use hlo::ops::{FusionRole, Lowering, definition};
 use hlo::shape::Shape;
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
@@ -27,7 +27,7 @@ use passes::fuse::Rows;
 
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
-use crate::mapping::{self, has_elements, invalid, mapped_sizes};
+use crate::mapping::{self, combines, has_elements, invalid, mapped_sizes};
 use crate::matmul;
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, kernel_body, lowering_of, overlap};
@@ -499,11 +499,6 @@ fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], l
     }
     let wide = lanes * VECTORS_OF_COLUMNS;
     if reduces_columns && is_simple && fits(wide) { wide } else { lanes }
-}
-
-/// Whether an element is made of many.
-fn combines(instruction: &Instruction) -> bool {
-    matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {

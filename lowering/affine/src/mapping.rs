@@ -10,7 +10,7 @@ use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
-use hlo::ops::{Lowering, definition};
+use hlo::ops::{Lowering, OpClass, definition};
 use hlo::shape::Shape;
 use melior::Context;
 use melior::ir::attribute::ArrayAttribute;
@@ -156,10 +156,9 @@ pub(crate) fn scatter_inputs(scatter: &Instruction) -> usize {
     scatter.operands.len().saturating_sub(1) / 2
 }
 
-/// The instructions whose values a fusion writes.
-pub(crate) fn roots(computation: &Computation) -> Vec<InstructionId> {
-    let root = computation.root();
-    if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] }
+/// Whether an element is made of many.
+pub(crate) fn combines(instruction: &Instruction) -> bool {
+    matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
 }
 
 /// Whether each value that a mapping computes for a row is one of the fusion, with dimensions for the row.

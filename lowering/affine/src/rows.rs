@@ -9,7 +9,6 @@ use mlir_ext::builder::OpBuilder;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::mapping::roots;
 use crate::memory::{ArrayRef, array_type};
 use crate::operand_maps::result_shape;
 use crate::walk::Visitor;
@@ -71,7 +70,7 @@ impl<'m, 'c> Rows<'m, 'c> {
         let Some(work) = &mapping.rows else { return Ok(None) };
         let largest = passes::fuse::written(computation).1;
         let results: Vec<(InstructionId, ArrayRef<'c>)> =
-            roots(computation).into_iter().zip(outputs.iter().cloned()).collect();
+            computation.roots().into_iter().zip(outputs.iter().cloned()).collect();
         let value_of = |&step: &InstructionId| -> Result<RowValue<'c>> {
             let shape = result_shape(computation.get(step))?;
             if let Some((_, output)) = results.iter().find(|(root, _)| *root == step) {
@@ -102,7 +101,7 @@ impl<'m, 'c> Rows<'m, 'c> {
 
     /// Whether there is nothing left to compute for the elements of a row.
     pub(crate) fn write_all(&self, computation: &Computation) -> bool {
-        roots(computation).into_iter().all(|root| self.writes(root))
+        computation.roots().into_iter().all(|root| self.writes(root))
     }
 
     /// Whether a result is complete when what belongs to the row is there.

@@ -6,7 +6,7 @@
 //! elements).
 
 use hlo::mapping::{WorkKind, WorkMapping};
-use indexing::{Constraint, Expr, Interval};
+use indexing::{Constraint, Expr, Interval, ceil_div};
 use melior::ir::r#type::MemRefType;
 use melior::ir::{Attribute, Type};
 use mlir_ext::builder::{Body, OpBuilder, Value};
@@ -90,14 +90,10 @@ pub(crate) fn over_teams<'a, 'c>(
         true => (thread.modulo(shape.size), thread.floordiv(shape.size)),
         false => (thread.floordiv(shape.count), thread.modulo(shape.count)),
     };
-    let mut number = |expr: Expr<'c>, bounds: Interval| {
-        let value = emitter.scope.emit(builder, expr)?;
-        Ok::<_, LoweringError>(emitter.scope.add_variable(bounds, Binding::Symbol(value)))
-    };
-    let part = number(part, Interval::of_size(shape.size))?;
-    let member = number(member, Interval::of_size(shape.count))?;
-    let blocks = count / shape.count + i64::from(count % shape.count != 0);
-    let wanted = number(block * shape.count + member, Interval::of_size(blocks * shape.count))?;
+    let part = emitter.emit_symbol(part, shape.size)?;
+    let member = emitter.emit_symbol(member, shape.count)?;
+    let blocks = ceil_div(count, shape.count);
+    let wanted = emitter.emit_symbol(block * shape.count + member, blocks * shape.count)?;
     let last = emitter.scope.constant(count - 1);
     let kept = emitter.scope.emit_min(builder, &[wanted, last])?;
     let kept = emitter.scope.add_variable(Interval::of_size(count), Binding::Symbol(kept));

@@ -5,11 +5,12 @@
 //! may lie in any order and be fusions themselves, and so may be what becomes of the result. A convolution's contracted
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
-use indexing::{Constraint, Expr, IndexingMap, Interval, Var};
+use indexing::{Constraint, Expr, IndexingMap, Interval, Var, ceil_div};
 use melior::Context;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
@@ -18,7 +19,7 @@ use crate::contraction::{ContractionMaps, accumulator_type, contraction_maps};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::gpu::thread_numbers;
-use crate::mapping::roots;
+use crate::kernel::item_index;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{operand_shape, result_shape};
 use crate::scalar::{self, RegisterValue, register_type};
@@ -88,6 +89,13 @@ impl<'a, 'c> Product<'a, 'c> {
         Ok(Some(Product { id, instruction, maps, batch, rows, columns }))
     }
 
+    /// Type of the sums.
+    fn accumulator(&self, computation: &Computation) -> Result<ElementType> {
+        let [lhs, rhs] = [0, 1].map(|number| operand_shape(computation, self.instruction, number));
+        let result = result_shape(self.instruction)?.element_type;
+        Ok(accumulator_type([lhs?.element_type, rhs?.element_type], result))
+    }
+
     fn sizes(&self, dimensions: &[usize]) -> Result<Vec<i64>> {
         let shape = result_shape(self.instruction)?;
         Ok(dimensions.iter().map(|&d| shape.dimensions[d]).collect())
@@ -109,7 +117,7 @@ fn is_followed_elementwise(computation: &Computation, product: InstructionId) ->
             return false;
         }
     }
-    roots(computation).iter().all(|&root| shape(root) == shape(product))
+    computation.roots().iter().all(|&root| shape(root) == shape(product))
 }
 
 /// The mapping of a fusion with a product that is worth tiles.
@@ -120,9 +128,7 @@ pub(crate) fn tiles_of<'c>(
 ) -> Result<Option<WorkMapping<'c>>> {
     let Some(product) = Product::of(context, computation)? else { return Ok(None) };
     let shape = result_shape(product.instruction)?;
-    let operands = [0, 1].map(|number| operand_shape(computation, product.instruction, number));
-    let [lhs, rhs] = operands;
-    let accumulator = accumulator_type([lhs?.element_type, rhs?.element_type], shape.element_type);
+    let accumulator = product.accumulator(computation)?;
     if sizes != shape.dimensions || accumulator.is_complex() || accumulator.bit_width() < 32 {
         return Ok(None);
     }
@@ -133,9 +139,8 @@ pub(crate) fn tiles_of<'c>(
     if batch * rows * columns == 0 || rows < SIDE || columns < SIDE || depth < SIDE {
         return Ok(None);
     }
-    let parts = |all: i64, part: i64| all / part + i64::from(all % part != 0);
     let suits = |side: &&i64| {
-        let is_busy = batch * parts(rows, **side) * parts(columns, **side) >= BUSY_BLOCKS;
+        let is_busy = batch * ceil_div(rows, **side) * ceil_div(columns, **side) >= BUSY_BLOCKS;
         let fits = accumulator.bit_width() == 32 && computation.instructions.len() <= MOST_REPEATED;
         is_busy && fits && rows.min(columns) * 2 > **side
     };
@@ -165,10 +170,7 @@ pub(crate) fn tile_grid(mapping: &WorkMapping<'_>) -> Option<(i64, i64)> {
 
 /// Tiles along each dimension of the work.
 fn tiles_along(mapping: &WorkMapping<'_>) -> [i64; 3] {
-    [0, 1, 2].map(|number| {
-        let (extent, tile) = (mapping.bounds(number).upper + 1, mapping.dimensions[number].tile);
-        extent / tile + i64::from(extent % tile != 0)
-    })
+    [0, 1, 2].map(|number| ceil_div(mapping.bounds(number).upper + 1, mapping.dimensions[number].tile))
 }
 
 /// One operand's part of the product.
@@ -225,36 +227,25 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
         let (block, thread) = thread_numbers(emitter, blocks, 1, THREADS)?;
         let [batch, row_tile, column_tile]: [Expr<'c>; 3] =
             split_merged(block, &along).try_into().map_err(|_| LoweringError::bug("a tile has three coordinates"))?;
-        let mut symbol = |expr: Expr<'c>, bounds: i64| {
+        let mut symbol = |expr: Expr<'c>, size: i64| {
             let expr = emitter.scope.simplify(expr);
-            let value = emitter.scope.emit(builder, expr)?;
-            Ok::<_, LoweringError>(emitter.scope.add_variable(Interval::of_size(bounds), Binding::Symbol(value)))
+            emitter.emit_symbol(expr, size)
         };
         let batch = symbol(batch, along[0])?;
         let firsts = [symbol(row_tile, along[1])? * side, symbol(column_tile, along[2])? * side];
         let row = symbol(thread.floordiv(SIDE), SIDE)?;
         let column = symbol(thread.modulo(SIDE), SIDE)?;
         let step = THREADS * LOADS / side;
-        let accumulator = {
-            let types = [0, 1].map(|number| operand_shape(emitter.computation, product.instruction, number));
-            let [lhs, rhs] = types;
-            let result = result_shape(product.instruction)?.element_type;
-            accumulator_type([lhs?.element_type, rhs?.element_type], result)
-        };
-        let zero = scalar::constant(builder, accumulator, &[], None);
+        let zero = scalar::constant(builder, product.accumulator(emitter.computation)?, &[], None);
         let mut slabs = Vec::with_capacity(2);
         for (operand, first) in firsts.into_iter().enumerate() {
             let is_along_depth = is_near_along_depth(emitter.computation, &product, operand)?;
             let mut places = Vec::new();
-            let mut symbol = |expr: Expr<'c>, bounds: i64| {
-                let value = emitter.scope.emit(builder, expr)?;
-                Ok::<_, LoweringError>(emitter.scope.add_variable(Interval::of_size(bounds), Binding::Symbol(value)))
-            };
             for number in 0..LOADS {
                 // Neighbouring threads bring neighbouring elements.
                 let (inner, inner_size) = if is_along_depth { (step, side) } else { (side, step) };
-                let fast = symbol(thread.modulo(inner), inner)?;
-                let slow = symbol(thread.floordiv(inner), THREADS / inner)? + number * (THREADS / inner);
+                let fast = emitter.emit_symbol(thread.modulo(inner), inner)?;
+                let slow = emitter.emit_symbol(thread.floordiv(inner), THREADS / inner)? + number * (THREADS / inner);
                 debug_assert_eq!(THREADS / inner * LOADS, inner_size);
                 places.push(if is_along_depth { [slow, fast] } else { [fast, slow] });
             }
@@ -273,7 +264,7 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
 
     fn emit(&self, emitter: &mut Elemental<'a, 'c>, outputs: &[ArrayRef<'c>]) -> Result<()> {
         let builder = emitter.builder;
-        let steps = self.depth / self.step + i64::from(self.depth % self.step != 0);
+        let steps = ceil_div(self.depth, self.step);
         let side = self.mapping.dimensions[1].tile;
         let (rows, vectors) = (side / SIDE, (side / SIDE / VECTOR).max(1));
         let width = (side / SIDE).min(VECTOR);
@@ -357,7 +348,7 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
             0 => [self.batch, along, zero],
             _ => [self.batch, zero, along],
         };
-        let index = self.index(emitter, &item);
+        let index = item_index(emitter, self.mapping, &item);
         let ranges = split_merged(position, &product.maps.ranges);
         let (results, conditions) = match slab.operand {
             0 => (product.maps.lhs.map.results(), &product.maps.lhs.conditions[..]),
@@ -385,12 +376,6 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
             &mut |_| Ok(vec![self.zero]),
         )?;
         values.first().copied().ok_or_else(|| LoweringError::bug("an operand without a value"))
-    }
-
-    /// The index of the result's element of a work item.
-    fn index(&self, emitter: &Elemental<'_, 'c>, item: &[Expr<'c>]) -> Vec<Expr<'c>> {
-        let results = self.mapping.map.results().iter();
-        results.map(|&result| emitter.scope.simplify(substitute(result, item, &[], &[]))).collect()
     }
 
     /// Adds the products of what is in shared memory to the sums.
@@ -457,9 +442,9 @@ impl<'m, 'a, 'c> Tiles<'m, 'a, 'c> {
             .map(|number| -item[number] + self.mapping.bounds(number).upper)
             .collect();
         let computation = emitter.computation;
-        let roots = roots(computation);
+        let roots = computation.roots();
         let store = |emitter: &mut Elemental<'a, 'c>| {
-            let index = self.index(emitter, &item);
+            let index = item_index(emitter, self.mapping, &item);
             let result = result_shape(self.product.instruction)?.element_type;
             let value = scalar::convert::convert(builder, &sum, result)
                 .ok_or_else(|| LoweringError::bug("a sum that is no result"))?;

@@ -9,7 +9,6 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::mapping::roots;
 use crate::memory::ArrayRef;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{LaneAccess, Scope};
@@ -54,7 +53,7 @@ impl<'c> Elemental<'_, 'c> {
         let (builder, computation, inputs) = (self.builder, self.computation, self.inputs);
         let Some(lanes) = self.scope.lanes().filter(|&lanes| lanes == count) else { return Ok(()) };
         // What the tracer adds to the scope has no code.
-        let loads = self.nested(|emitter| trace(computation, &roots(computation), index, &mut emitter.scope))?.loads;
+        let loads = self.nested(|emitter| trace(computation, &computation.roots(), index, &mut emitter.scope))?.loads;
         for (parameter, address) in loads {
             let array = inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
             let is_in_scope = address.variables().into_iter().all(|variable| self.scope.binding(variable).is_some());

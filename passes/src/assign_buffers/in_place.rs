@@ -56,10 +56,7 @@ pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>) -> Vec<Ov
 /// Operands of a fusion of which each element is read for the same element of the results alone, or before the row in which
 /// it is gets written.
 fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows>) -> Vec<Overwrite> {
-    let roots = match body.root().kind {
-        OpKind::Tuple => body.root().operands.clone(),
-        _ => vec![body.root],
-    };
+    let roots = body.roots();
     // The sums of a product are kept in the result while its operands, and what is combined with it later, are still read.
     if body.instructions.iter().any(|inner| definition(inner.kind).class == OpClass::Contraction) {
         return Vec::new();

@@ -124,8 +124,7 @@ pub(super) fn reduced_lengths(computation: &Computation, reduces_rows: &dyn Fn(I
 
 /// The values that a computation writes, and the dimensions of its loops: those of the largest of them.
 pub fn written(computation: &Computation) -> (Vec<InstructionId>, &[i64]) {
-    let root = computation.root();
-    let roots = if root.kind == OpKind::Tuple { root.operands.clone() } else { vec![computation.root] };
+    let roots = computation.roots();
     let shapes = roots.iter().filter_map(|&root| computation.get(root).shape.as_array());
     let largest = shapes.fold(None, |largest: Option<&ArrayShape>, shape| match largest {
         Some(largest) if (largest.element_count(), largest.rank()) >= (shape.element_count(), shape.rank()) => {

@@ -35,7 +35,7 @@ macro_rules! driver_functions {
 
             /// Functions that a test has in the place of the driver's.
             #[cfg(test)]
-            #[allow(clippy::too_many_arguments)]
+            #[expect(clippy::too_many_arguments, reason = "one for each function of the driver")]
             pub(crate) fn fake($($name: unsafe extern "C" fn($($parameter),*) -> c_int),*) -> Self {
                 Driver { $($name,)* _library: None }
             }

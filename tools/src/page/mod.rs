@@ -9,7 +9,6 @@ use std::collections::{HashMap, HashSet};
 use halo::Cost;
 use hlo::graph::{Computation, Instruction, Module};
 use hlo::op_kind::OpKind;
-use hlo::shape::{ArrayShape, Shape};
 use passes::fuse::Decision;
 use serde_json::{Value, json};
 
@@ -152,7 +151,7 @@ impl Pages<'_> {
             }
             let own = shown.len();
             for &operand in &instruction.operands {
-                let bytes = bytes_of(&computation.get(operand).shape);
+                let bytes = computation.get(operand).shape.byte_size();
                 edges.extend(box_of[operand.index()].iter().map(|&source| (source, own, bytes)));
             }
             shown.push(instruction);
@@ -238,10 +237,6 @@ impl Pages<'_> {
         }
         reasons
     }
-}
-
-fn bytes_of(shape: &Shape) -> usize {
-    shape.leaves().into_iter().filter_map(Shape::as_array).map(ArrayShape::byte_size).sum()
 }
 
 /// Width and height of a box.

@@ -5,7 +5,7 @@ use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::shape::ArrayShape;
-use indexing::{Expr, Interval};
+use indexing::{Expr, Interval, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::{Attribute, DenseI32ArrayAttribute, TypeAttribute};
 use melior::ir::r#type::FunctionType;
@@ -160,19 +160,14 @@ pub(super) fn grid(mapping: &WorkMapping<'_>) -> (u64, u32) {
     }
     if let Some(team) = TeamShape::of(mapping) {
         let elements = mapping.bounds(team.elements()).upper + 1;
-        return (blocks(elements, team.count) as u64, team.threads() as u32);
+        return (ceil_div(elements, team.count) as u64, team.threads() as u32);
     }
     match mapping.dimensions.first() {
         Some(first) if first.kind == WorkKind::Threads => {
-            (blocks(mapping.iterations(), first.tile) as u64, first.tile as u32)
+            (ceil_div(mapping.iterations(), first.tile) as u64, first.tile as u32)
         }
         _ => (1, 1),
     }
-}
-
-/// Blocks that have a thread for each of some positions.
-fn blocks(positions: i64, threads: i64) -> i64 {
-    positions / threads + i64::from(positions % threads != 0)
 }
 
 /// The positions within bounds, one a thread: the last block may have threads without any.
@@ -184,7 +179,7 @@ pub(crate) fn over_threads<'a, 'c>(
 ) -> Result<()> {
     let builder = emitter.builder;
     let positions = bounds.upper - bounds.lower + 1;
-    let blocks = blocks(positions, threads);
+    let blocks = ceil_div(positions, threads);
     let (block, thread) = thread_numbers(emitter, positions, threads, threads)?;
     let number = emitter.scope.emit(builder, block * threads + thread)?;
     let bounded = emitter.scope.add_variable(Interval::of_size(blocks * threads), Binding::Symbol(number));
@@ -208,7 +203,7 @@ pub(crate) fn thread_numbers<'c>(
         let value = id(emitter.builder, name, bound)?;
         Ok::<_, LoweringError>(emitter.scope.add_variable(Interval::of_size(bound), Binding::Symbol(value)))
     };
-    Ok((variable("gpu.block_id", blocks(positions, of_block))?, variable("gpu.thread_id", threads)?))
+    Ok((variable("gpu.block_id", ceil_div(positions, of_block))?, variable("gpu.thread_id", threads)?))
 }
 
 /// The number of a block in the grid, or of a thread in its block.

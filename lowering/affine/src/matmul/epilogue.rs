@@ -14,7 +14,6 @@ use super::emit::{Emitter, Result, Span};
 use super::tiled::Block;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::mapping::roots;
 use crate::memory::ArrayRef;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::Binding;
@@ -48,7 +47,7 @@ impl Finish {
             }
             _ => None,
         };
-        let values = if pad.is_some() { vec![root.operands[0]] } else { roots(computation) };
+        let values = if pad.is_some() { vec![root.operands[0]] } else { computation.roots() };
         let dimensions = &product.shape.as_array()?.dimensions;
         let is_computed = |id: &InstructionId| {
             computation.get(*id).shape.as_array().is_some_and(|shape| shape.dimensions == *dimensions)
