@@ -87,11 +87,11 @@ fn write(interface: &Interface, objects: &[Vec<u8>], plan: Option<&LaunchPlan>, 
 }
 
 impl Client {
-    /// A program saved with [`Executable::serialize`], or the one for this client's devices of a [`bundle`](crate::bundle).
+    /// A program saved with [`Executable::serialize`], or the one for this client's devices of a [`bundle`].
     ///
     /// # Safety
     /// The bytes hold machine code, which will run: they must come from [`Executable::serialize`] or
-    /// [`bundle`](crate::bundle) and not have been changed by anyone who is not trusted. Damage by accident is found.
+    /// [`bundle`] and not have been changed by anyone who is not trusted. Damage by accident is found.
     ///
     /// # Errors
     /// [`Error::Saved`] for bytes that are damaged, come from another version of halo, or hold code for another kind of
