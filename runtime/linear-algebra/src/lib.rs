@@ -3,6 +3,16 @@
 //! A crate of its own for the sake of build time: faer is generic, its code is generated where it is used, and that takes
 //! longer than the whole runtime. Here it happens once.
 
+mod cholesky;
+mod lu;
+mod panel;
+mod pivoted_qr;
+mod reflections;
+
+pub use lu::lu;
+pub use pivoted_qr::pivoted_qr;
+pub use reflections::{multiply_out, qr, reduce};
+
 use std::ops::{Div, Mul, Sub};
 
 use faer::{
@@ -10,7 +20,6 @@ use faer::{
     diag::Diag,
     dyn_stack::{MemBuffer, MemStack},
     linalg::{
-        cholesky::llt::factor::{LltError, cholesky_in_place, cholesky_in_place_scratch},
         evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch},
         matmul::matmul_with_conj,
         svd::{ComputeSvdVectors, svd, svd_scratch},
@@ -21,7 +30,7 @@ use faer::{
     },
     traits::{
         ComplexField,
-        math_utils::{conj, from_real, is_finite, neg, one, real, recip, zero},
+        math_utils::{conj, is_finite, neg, one, real, recip, zero},
     },
 };
 
@@ -123,13 +132,7 @@ element!(faer::c64, faer::c64 { re: f64::NAN, im: f64::NAN });
 
 fn cholesky<T: Element>(mut matrix: MatMut<'_, T>) -> Result<(), usize> {
     let size = matrix.nrows();
-    // The diagonal of a Hermitian matrix is real; imaginary parts are not read, as in LAPACK.
-    for place in 0..size {
-        matrix[(place, place)] = from_real(&real(&matrix[(place, place)]));
-    }
-    let mut memory = MemBuffer::new(cholesky_in_place_scratch::<T>(size, Par::Seq, Spec::default()));
-    let stack = MemStack::new(&mut memory);
-    let result = cholesky_in_place(matrix.as_mut(), Default::default(), Par::Seq, stack, Spec::default());
+    let result = cholesky::factorise(matrix.as_mut());
     for column in 0..size {
         for row in 0..size {
             if result.is_err() {
@@ -139,10 +142,7 @@ fn cholesky<T: Element>(mut matrix: MatMut<'_, T>) -> Result<(), usize> {
             }
         }
     }
-    match result {
-        Ok(_) => Ok(()),
-        Err(LltError::NonPositivePivot { index }) => Err(index + 1),
-    }
+    result
 }
 
 fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: TriangularSystem) {
@@ -166,6 +166,11 @@ fn solve_triangular<T: Element>(a: MatRef<'_, T>, b: MatMut<'_, T>, system: Tria
 fn subtract_product<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>, adjoint: bool, b: MatRef<'_, T>) {
     let (a, conjugated) = if adjoint { (a.transpose(), Conj::Yes) } else { (a, Conj::No) };
     matmul_with_conj(target, Accum::Add, a, conjugated, b, Conj::No, neg(&one::<T>()), Par::Seq);
+}
+
+/// Subtracts the product of a matrix with the adjoint of another.
+fn subtract_product_with_adjoint<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>, b: MatRef<'_, T>) {
+    matmul_with_conj(target, Accum::Add, a, Conj::No, b.transpose(), Conj::Yes, neg(&one::<T>()), Par::Seq);
 }
 
 /// Solves for one unknown after another.

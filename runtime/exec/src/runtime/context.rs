@@ -103,7 +103,7 @@ impl<'a> RunContext<'a> {
 
     /// The times of the steps that have ended since the last call.
     pub fn take_times(&self) -> Vec<StepTime> {
-        std::mem::take(&mut self.recorder().times)
+        std::mem::take(&mut *self.recorder()).times
     }
 
     /// Runs `body`, turning an error or a panic into a failure of this run.

@@ -2,7 +2,7 @@
 
 use super::{
     RunContext,
-    lanes::{Buffers, Lane},
+    lanes::{Buffers, Lane, Rows},
     plans::Planned,
 };
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
@@ -214,10 +214,20 @@ impl<T: Planned> Axis<'_, T> {
         let (source, target) = (Shared(source.cast_mut()), Shared(target));
         if let Some(plan) = T::lanes(signals) {
             self.in_groups(signals.count, signals.length, |range, buffers| {
-                // SAFETY: the caller's promise; groups are disjoint.
+                if range.len() == T::LANES && signals.are_neighbours(&range) {
+                    let (start, stride) = (signals.start(range.start), signals.stride);
+                    let rows = |array: Shared<Complex<T>>, reversed| Rows {
+                        start: array.0.wrapping_add(start),
+                        stride,
+                        reversed,
+                    };
+                    let (from, to) = (rows(source, false), rows(target, self.direction == FftDirection::Inverse));
+                    // SAFETY: the caller's promise; groups are disjoint.
+                    return unsafe { plan.forward_between(from, to, buffers, self.scale) };
+                }
+                // SAFETY: as above.
                 unsafe { gather(source, signals, range.clone(), signals.length, buffers.data()) };
-                plan.forward(buffers);
-                self.multiply(buffers.data());
+                plan.forward(buffers, self.scale);
                 let row_of = self.row_of(signals.length);
                 // SAFETY: as above.
                 unsafe { scatter(buffers.data(), row_of, target, signals, range) };
@@ -294,7 +304,14 @@ impl<T: Planned> Axis<'_, T> {
             let source = Shared(source.cast_mut().cast::<Complex<T>>());
             let (pairs, spectra) = (Signals::rows(count, length / 2), Signals::rows(count, half));
             self.in_groups(count, half, |range, buffers| {
+                // Padding is common, and its spectrum known.
                 // SAFETY: the caller's promise; groups are disjoint.
+                let signals = unsafe { source.range(range.start * pairs.length..range.end * pairs.length) };
+                if signals.iter().all(|value| *value == Complex::default()) {
+                    // SAFETY: as above.
+                    return unsafe { target.range(range.start * half..range.end * half) }.fill(Complex::default());
+                }
+                // SAFETY: as above.
                 unsafe { gather(source, pairs, range.clone(), length / 2, buffers.data()) };
                 plan.forward(buffers);
                 // SAFETY: as above.
@@ -337,8 +354,7 @@ impl<T: Planned> Axis<'_, T> {
                 let (first, last) = (0..T::LANES, (half - 1) * T::LANES..half * T::LANES);
                 lanes[first].iter_mut().for_each(|value| value.im = T::zero());
                 lanes[last].iter_mut().for_each(|value| value.im = T::zero());
-                plan.inverse(buffers);
-                self.multiply(buffers.data());
+                plan.inverse(buffers, self.scale);
                 let row_of = self.row_of(length / 2);
                 // SAFETY: as above.
                 unsafe { scatter(buffers.data(), row_of, target, pairs, range) };

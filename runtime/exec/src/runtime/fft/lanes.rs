@@ -11,6 +11,7 @@ use rustfft::FftNum;
 use std::{
     f64::consts::{FRAC_1_SQRT_2, TAU},
     iter::repeat_n,
+    slice,
 };
 
 /// A float type in vectors of complex numbers.
@@ -153,7 +154,7 @@ fn rounded<T: Lane>(value: Complex<f64>) -> Complex<T> {
 }
 
 impl<T: Lane> LanePlan<T> {
-    /// None where the length has a prime factor above 17.
+    /// None where the length has a prime factor above 17, or none at all.
     pub(super) fn new(length: usize) -> Option<Self> {
         let (mut rest, mut stride, mut passes) = (length, 1, Vec::new());
         for radix in RADICES {
@@ -169,12 +170,60 @@ impl<T: Lane> LanePlan<T> {
                 (rest, stride) = (groups, stride * radix);
             }
         }
-        (rest == 1).then_some(Self { length, passes })
+        (rest == 1 && length > 1).then_some(Self { length, passes })
     }
 
-    /// Transforms the signals of `buffers`.
-    pub(super) fn forward(&self, buffers: &mut Buffers<T>) {
-        in_vectors(Forward { plan: self, buffers });
+    /// Transforms the signals of `buffers`, and multiplies the results.
+    pub(super) fn forward(&self, buffers: &mut Buffers<T>, scale: T) {
+        in_vectors(Forward { plan: self, buffers, scale, source: None, target: None });
+    }
+
+    /// As [`LanePlan::forward`], from one place to another, which may be the same.
+    ///
+    /// # Safety
+    /// Both must hold the signals, and nothing else may use them meanwhile.
+    pub(super) unsafe fn forward_between(&self, source: Rows<T>, target: Rows<T>, buffers: &mut Buffers<T>, scale: T) {
+        in_vectors(Forward { plan: self, buffers, scale, source: Some(source), target: Some(target) });
+    }
+}
+
+/// Where signals stand side by side.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<T> {
+    /// The first element of the first signal.
+    pub(super) start: *mut Complex<T>,
+    /// Elements between positions.
+    pub(super) stride: usize,
+    /// All positions but the first are in the opposite order.
+    pub(super) reversed: bool,
+}
+
+impl<T: Lane> Rows<T> {
+    fn of(data: &mut [Complex<T>]) -> Self {
+        Self { start: data.as_mut_ptr(), stride: T::LANES, reversed: false }
+    }
+
+    /// Vector `part` of a position.
+    ///
+    /// # Safety
+    /// The place must have the position, and nothing may write it meanwhile.
+    #[inline(always)]
+    unsafe fn load<S: Simd>(self, position: usize, part: usize) -> T::Vector<S> {
+        // SAFETY: the caller's promise.
+        let row = unsafe { slice::from_raw_parts(self.start.add(position * self.stride), T::LANES) };
+        T::vectors::<S>(row)[part]
+    }
+
+    /// Stores vector `part` of one of `length` positions.
+    ///
+    /// # Safety
+    /// The place must have the position, and nothing else may use it meanwhile.
+    #[inline(always)]
+    unsafe fn store<S: Simd>(self, position: usize, length: usize, part: usize, value: T::Vector<S>) {
+        let position = if self.reversed && position > 0 { length - position } else { position };
+        // SAFETY: the caller's promise.
+        let row = unsafe { slice::from_raw_parts_mut(self.start.add(position * self.stride), T::LANES) };
+        T::vectors_mut::<S>(row)[part] = value;
     }
 }
 
@@ -214,14 +263,15 @@ impl<T: Lane> RealLanePlan<T> {
 
     /// From pairs of neighbours of real signals to the first halves of their spectra, one position more.
     pub(super) fn forward(&self, buffers: &mut Buffers<T>) {
-        in_vectors(Forward { plan: &self.half, buffers });
+        self.half.forward(buffers, T::one());
         in_vectors(Separate { plan: self, buffers, inverse: false });
     }
 
-    /// From the first halves of spectra to pairs of neighbours of real signals times the length, in the opposite order.
-    pub(super) fn inverse(&self, buffers: &mut Buffers<T>) {
+    /// From the first halves of spectra to pairs of neighbours of real signals times the length and a scale, in the opposite
+    /// order.
+    pub(super) fn inverse(&self, buffers: &mut Buffers<T>, scale: T) {
         in_vectors(Separate { plan: self, buffers, inverse: true });
-        in_vectors(Forward { plan: &self.half, buffers });
+        self.half.forward(buffers, scale);
     }
 }
 
@@ -285,52 +335,77 @@ impl<T: Lane> InVectors for Separate<'_, T> {
 struct Forward<'a, T> {
     plan: &'a LanePlan<T>,
     buffers: &'a mut Buffers<T>,
+    scale: T,
+    /// Instead of the buffers.
+    source: Option<Rows<T>>,
+    target: Option<Rows<T>>,
 }
 
 impl<T: Lane> InVectors for Forward<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        for pass in &self.plan.passes {
-            let end = self.plan.length * T::LANES;
-            let input = T::vectors::<S>(&self.buffers.data[..end]);
-            let output = T::vectors_mut::<S>(&mut self.buffers.scratch[..end]);
-            let width = input.len() / self.plan.length;
+        let length = self.plan.length;
+        for (index, pass) in self.plan.passes.iter().enumerate() {
+            let (is_first, is_last) = (index == 0, index + 1 == self.plan.passes.len());
+            let end = length * T::LANES;
+            let input = self.source.filter(|_| is_first).unwrap_or(Rows::of(&mut self.buffers.data[..end]));
+            let target = self.target.filter(|_| is_last);
+            let output = target.unwrap_or(Rows::of(&mut self.buffers.scratch[..end]));
+            let scale = Some(self.scale).filter(|&scale| is_last && scale != T::one());
+            let step = Places { pass, input, output, length, scale };
             match pass.radix {
-                2 => simd.vectorize(Step::<S, T, 2>(simd, pass, input, output, width)),
-                3 => simd.vectorize(Step::<S, T, 3>(simd, pass, input, output, width)),
-                4 => simd.vectorize(Step::<S, T, 4>(simd, pass, input, output, width)),
-                5 => simd.vectorize(Step::<S, T, 5>(simd, pass, input, output, width)),
-                7 => simd.vectorize(Step::<S, T, 7>(simd, pass, input, output, width)),
-                8 => simd.vectorize(Step::<S, T, 8>(simd, pass, input, output, width)),
-                11 => simd.vectorize(Step::<S, T, 11>(simd, pass, input, output, width)),
-                13 => simd.vectorize(Step::<S, T, 13>(simd, pass, input, output, width)),
-                _ => simd.vectorize(Step::<S, T, 17>(simd, pass, input, output, width)),
+                2 => simd.vectorize(Step::<S, T, 2>(simd, step)),
+                3 => simd.vectorize(Step::<S, T, 3>(simd, step)),
+                4 => simd.vectorize(Step::<S, T, 4>(simd, step)),
+                5 => simd.vectorize(Step::<S, T, 5>(simd, step)),
+                7 => simd.vectorize(Step::<S, T, 7>(simd, step)),
+                8 => simd.vectorize(Step::<S, T, 8>(simd, step)),
+                11 => simd.vectorize(Step::<S, T, 11>(simd, step)),
+                13 => simd.vectorize(Step::<S, T, 13>(simd, step)),
+                _ => simd.vectorize(Step::<S, T, 17>(simd, step)),
             }
-            std::mem::swap(&mut self.buffers.data, &mut self.buffers.scratch);
+            if target.is_none() {
+                std::mem::swap(&mut self.buffers.data, &mut self.buffers.scratch);
+            }
         }
     }
 }
 
-struct Step<'a, S: Simd, T: Lane, const R: usize>(S, &'a Pass<T>, &'a [T::Vector<S>], &'a mut [T::Vector<S>], usize);
+/// What a pass reads and writes.
+struct Places<'a, T> {
+    pass: &'a Pass<T>,
+    input: Rows<T>,
+    output: Rows<T>,
+    /// Positions of both.
+    length: usize,
+    /// What results are multiplied by.
+    scale: Option<T>,
+}
+
+struct Step<'a, S: Simd, T: Lane, const R: usize>(S, Places<'a, T>);
 
 impl<S: Simd, T: Lane, const R: usize> NullaryFnOnce for Step<'_, S, T, R> {
     type Output = ();
 
     #[inline(always)]
     fn call(self) {
-        let Self(simd, pass, input, output, width) = self;
-        // Vectors between the inputs of a butterfly, and between its outputs.
-        let (input_step, output_step) = (pass.groups * pass.stride * width, pass.stride * width);
+        let Self(simd, Places { pass, input, output, length, scale }) = self;
+        let parts = T::LANES * size_of::<Complex<T>>() / size_of::<T::Vector<S>>();
+        // Positions between the inputs of a butterfly, and between its outputs.
+        let (input_step, output_step) = (pass.groups * pass.stride, pass.stride);
         for (group, twiddles) in pass.twiddles.chunks_exact(R - 1).enumerate() {
             let (from, to) = (group * output_step, group * R * output_step);
-            for place in 0..output_step {
-                let x: [T::Vector<S>; R] = std::array::from_fn(|k| input[from + place + k * input_step]);
+            for (place, part) in (0..output_step).flat_map(|place| (0..parts).map(move |part| (place, part))) {
+                let at = |k: usize| from + place + k * input_step;
+                // SAFETY: all are positions of the signals, which are used here alone.
+                let x: [T::Vector<S>; R] = std::array::from_fn(|k| unsafe { input.load::<S>(at(k), part) });
                 let y = butterfly::<S, T, R>(simd, x, &pass.rotations);
-                output[to + place] = y[0];
-                for j in 1..R {
+                for (j, &y) in y.iter().enumerate() {
                     // The first group's factors are 1.
-                    output[to + place + j * output_step] =
-                        if group == 0 { y[j] } else { T::product(simd, y[j], twiddles[j - 1]) };
+                    let turned = if j == 0 || group == 0 { y } else { T::product(simd, y, twiddles[j - 1]) };
+                    let result = scale.map_or(turned, |scale| T::mul_real(simd, turned, scale));
+                    // SAFETY: as above; a butterfly's inputs are all read before.
+                    unsafe { output.store::<S>(to + place + j * output_step, length, part, result) };
                 }
             }
         }

@@ -77,7 +77,8 @@ fn assert_close(actual: &[Complex<f64>], expected: &[Complex<f64>], tolerance: f
 fn transforms_follow_the_definition() {
     let threads = ThreadPool::new(2).unwrap();
     let context = RunContext::new(Some(&threads));
-    let shapes: [&[usize]; 9] = [&[1], &[2], &[8], &[9], &[17], &[4, 6], &[3, 11], &[2, 3, 5], &[4, 1, 10]];
+    let shapes: [&[usize]; 11] =
+        [&[1], &[2], &[8], &[9], &[17], &[4, 6], &[3, 11], &[2, 3, 5], &[4, 1, 10], &[17, 16], &[12, 20]];
     for lengths in shapes {
         let points: usize = lengths.iter().product();
         let batch = 3;
@@ -123,4 +124,21 @@ fn empty_batches_and_bad_descriptors() {
     // SAFETY: nothing is read.
     unsafe { halo_fft(&context, &descriptor, [].as_ptr(), [].as_mut_ptr()) };
     assert!(context.failure().unwrap().contains("rank 4"));
+}
+
+#[test]
+fn spectra_of_zeros_are_zeros() {
+    let context = RunContext::new(None);
+    let (rows, length) = (24, 34);
+    let row: Vec<f32> = (0..length).map(|index| index as f32).collect();
+    // Groups with signals, without any, and with both.
+    let input: Vec<f32> =
+        (0..rows).flat_map(|index| row.iter().map(move |value| if index < 3 { *value } else { 0.0 })).collect();
+    let half = length / 2 + 1;
+    let spectra: Vec<Complex<f32>> = run(&context, FftKind::RealForward, false, rows, &[length], &input, rows * half);
+    let expected = (0..length).sum::<usize>() as f32;
+    for (index, spectrum) in spectra.chunks(half).enumerate() {
+        assert!((spectrum[0].re - if index < 3 { expected } else { 0.0 }).abs() < 1e-3);
+        assert!(index < 3 || spectrum.iter().all(|value| value.norm() == 0.0));
+    }
 }

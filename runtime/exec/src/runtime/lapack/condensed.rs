@@ -1,17 +1,15 @@
 //! `gehrd` and `sytrd` (`hetrd`): reduction to Hessenberg and tridiagonal form.
 
 use super::{
-    attribute, letter,
+    entry, letter,
     matrices::{Matrices, Vectors},
-    orthogonal::{make_reflection, reflect},
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
     MatMut,
-    prelude::ReborrowMut,
-    traits::math_utils::{add, conj, mul, real, sub, zero},
+    traits::math_utils::{conj, real, zero},
 };
-use linear_algebra::Element;
+use linear_algebra::{Element, reduce};
 
 /// (a) -> (packed, taus, info): qᴴ a q is zero below the first subdiagonal, where the reflections that make q stand.
 pub(super) fn gehrd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
@@ -20,8 +18,9 @@ pub(super) fn gehrd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     let taus = Vectors::<T>::new(&call.results, 1, input.count)?;
     let info = Vectors::<i32>::new(&call.results, 2, input.count)?;
     let size = input.rows;
-    let bound =
-        |name: &str, whole: usize| attribute(call.configuration, name).is_none_or(|value| value == whole as i64);
+    let bound = |name: &str, whole: usize| {
+        entry(call.configuration, name).is_none_or(|value| value.parse().is_ok_and(|value: usize| value == whole))
+    };
     if size != input.columns || (input.count > 0 && taus.length + 1 < size) {
         return Err("the matrices are not square, or there are too few scalars".into());
     }
@@ -39,31 +38,6 @@ pub(super) fn gehrd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
         }
     });
     Ok(())
-}
-
-/// Similarity transformations by reflections, one a column.
-pub(super) fn reduce<T: Element>(mut a: MatMut<'_, T>, taus: &mut [T]) {
-    let size = a.nrows();
-    for (step, slot) in taus.iter_mut().enumerate().take(size.saturating_sub(1)) {
-        let tau = make_reflection(a.rb_mut().submatrix_mut(1, 0, size - 1, size), step);
-        *slot = tau;
-        let v = |a: &MatMut<'_, T>, position: usize| {
-            if position == 0 { faer::traits::math_utils::one() } else { a[(step + 1 + position, step)] }
-        };
-        for row in 0..size {
-            let product = (0..size - step - 1)
-                .map(|position| mul(&a[(row, step + 1 + position)], &v(&a, position)))
-                .fold(zero::<T>(), |sum, term| add(&sum, &term));
-            let factor = mul(&tau, &product);
-            for position in 0..size - step - 1 {
-                let change = mul(&factor, &conj(&v(&a, position)));
-                a[(row, step + 1 + position)] = sub(&a[(row, step + 1 + position)], &change);
-            }
-        }
-        for column in step + 1..size {
-            reflect(a.rb_mut().submatrix_mut(1, 0, size - 1, size), step, column, conj(&tau));
-        }
-    }
 }
 
 /// (a) -> (packed, diagonal, off-diagonal, taus, info): qᴴ a q is tridiagonal. One triangle is read and written.

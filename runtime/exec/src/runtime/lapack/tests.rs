@@ -139,8 +139,9 @@ fn attributes_are_found() {
 
 #[test]
 fn getrf_permutes_and_factors() {
-    for (rows, columns) in [(1, 1), (4, 4), (6, 3), (3, 6)] {
+    for (rows, columns) in [(1, 1), (4, 4), (6, 3), (3, 6), (40, 40), (70, 33), (33, 70)] {
         let mut a = Matrix::sample(rows, columns, 2);
+        a.data.iter_mut().step_by(rows + 1).for_each(|value| *value += 3.0);
         let size = rows.min(columns);
         let (mut lu, mut pivots, mut info) = (Matrix::zeros(rows, columns), vec![0; size], [7]);
         let results = vec![Data::Matrix(&mut lu), Data::Integers(&mut pivots), Data::Integers(&mut info)];
@@ -171,7 +172,7 @@ fn getrf_reports_singular_matrices() {
 
 #[test]
 fn geqrf_and_orgqr_multiply_back() {
-    for (rows, columns) in [(1, 1), (4, 4), (6, 3)] {
+    for (rows, columns) in [(1, 1), (4, 4), (6, 3), (40, 40), (70, 33)] {
         let mut a = Matrix::sample(rows, columns, 4);
         let (mut packed, mut taus) = (Matrix::zeros(rows, columns), vec![C::default(); columns]);
         let results = vec![Data::Matrix(&mut packed), Data::Complex(&mut taus)];

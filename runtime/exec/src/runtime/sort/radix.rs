@@ -92,7 +92,39 @@ fn digit<T: Keyed>(item: T, pass: usize) -> usize {
     (item.key() >> (BITS * pass as u32)) as usize % BUCKETS
 }
 
+/// Items that are all compared with each other.
+const FEW: usize = 16;
+
+/// Sorts at most [`FEW`] items by keys of 32 bits, without branches that depend on them: each goes to the place that is the
+/// number of smaller ones. Moves nothing where two keys are equal, and says so by false.
+fn sort_few<T: Keyed>(data: &mut [T], scratch: &mut [T]) -> bool {
+    let mut keys = [0i32; FEW];
+    for (key, item) in keys.iter_mut().zip(data.iter()) {
+        // Vectors compare signed numbers.
+        *key = (item.key() as u32 ^ (1 << 31)) as i32;
+    }
+    let mut places = [0i32; FEW];
+    for &key in &keys[..data.len()] {
+        for (place, &other) in places.iter_mut().zip(&keys) {
+            *place += i32::from(other > key);
+        }
+    }
+    let places = &places[..data.len()];
+    let pairs = data.len() * data.len().saturating_sub(1) / 2;
+    if places.iter().sum::<i32>() as usize != pairs {
+        return false;
+    }
+    for (item, &place) in data.iter().zip(places) {
+        scratch[place as usize] = *item;
+    }
+    data.copy_from_slice(scratch);
+    true
+}
+
 fn radix_sort<T: Keyed>(data: &mut [T], scratch: &mut [T]) {
+    if T::KEY_BITS == 32 && data.len() <= FEW && sort_few(data, scratch) {
+        return;
+    }
     if data.len() < SHORTEST {
         return data.sort_by_key(|item| item.key());
     }

@@ -113,6 +113,8 @@ fn sorts_are_stable_and_carry_other_operands() {
     for context in [RunContext::new(None), RunContext::new(Some(&threads))] {
         for (order, input) in [
             (SortOrder::Less, random(40_000, 5)),
+            (SortOrder::Less, random(9, 7)),
+            (SortOrder::Less, random(16, 8)),
             (SortOrder::Less, vec![0.0, -0.0, 3.0, 0.0, -0.0, -3.0]),
             (SortOrder::Comparator, random(3000, 6)),
         ] {

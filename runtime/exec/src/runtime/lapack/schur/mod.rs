@@ -9,10 +9,8 @@ mod real;
 mod vectors;
 
 use super::{
-    condensed::reduce,
     letter,
     matrices::{Matrices, Vectors},
-    orthogonal::multiply_out,
 };
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use balance::Balance;
@@ -22,7 +20,7 @@ use faer::{
     prelude::ReborrowMut,
     traits::math_utils::{abs, is_finite, mul_real, one, zero},
 };
-use linear_algebra::Element;
+use linear_algebra::{Element, multiply_out, reduce};
 use vectors::Side;
 
 /// So many steps without progress, and the next one is another.

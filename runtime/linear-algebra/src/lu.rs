@@ -1,0 +1,98 @@
+//! LU factorisation with row exchanges.
+
+use faer::{
+    MatMut,
+    prelude::{Reborrow, ReborrowMut},
+    traits::math_utils::{abs1, is_nan, recip, zero},
+};
+
+use crate::{
+    Element, TriangularSystem,
+    panel::{Panel, in_vectors, largest, scale, subtract_multiple},
+};
+
+/// Columns up to which a matrix is factorised column by column.
+const FEW_COLUMNS: usize = 16;
+
+/// LU in place; row `i` was exchanged with row `pivots[i]`, counted from 1. The result is the place of the first zero on the
+/// diagonal counted from 1, or 0. The left half of the columns comes first, as in LAPACK's `getrf2`, so that most of the work
+/// is a product.
+pub fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
+    let (rows, columns) = a.shape();
+    if columns <= FEW_COLUMNS || rows <= 1 {
+        let mut panel = Panel::of(a.rb());
+        let failed = in_vectors(|| lu_by_columns(&mut panel, rows, columns, pivots));
+        panel.write_to(a);
+        return failed;
+    }
+    let half = rows.min(columns) / 2;
+    let half = if half > FEW_COLUMNS { half.next_multiple_of(FEW_COLUMNS) } else { half };
+    let (mut left, mut right) = a.rb_mut().split_at_col_mut(half);
+    let first = lu(left.rb_mut(), pivots);
+    exchange_rows(right.rb_mut(), &pivots[..half], 0);
+    let (upper_left, lower_left) = left.rb().split_at_row(half);
+    let (mut upper_right, mut lower_right) = right.split_at_row_mut(half);
+    let system =
+        TriangularSystem { left_side: true, lower: true, unit_diagonal: true, transposed: false, conjugated: false };
+    T::solve_triangular(upper_left, upper_right.rb_mut(), system);
+    T::subtract_product(lower_right.rb_mut(), lower_left, false, upper_right.rb());
+    let steps = rows.min(columns);
+    let second = lu(lower_right, &mut pivots[half..steps]);
+    exchange_rows(left, &pivots[half..steps], half);
+    pivots[half..steps].iter_mut().for_each(|pivot| *pivot += half as i32);
+    match (first, second) {
+        (0, 0) => 0,
+        (0, second) => second + half as i32,
+        (first, _) => first,
+    }
+}
+
+/// Exchanges each row from `begin` on with its pivot, counted from 1 behind `begin`.
+fn exchange_rows<T: Element>(mut a: MatMut<'_, T>, pivots: &[i32], begin: usize) {
+    for column in 0..a.ncols() {
+        let mut column = a.rb_mut().col_mut(column);
+        match column.rb_mut().try_as_col_major_mut() {
+            Some(column) => {
+                let column = &mut column.as_slice_mut()[begin..];
+                pivots.iter().enumerate().for_each(|(row, &pivot)| column.swap(row, pivot as usize - 1));
+            }
+            None => {
+                for (step, &pivot) in pivots.iter().enumerate() {
+                    let (row, pivot) = (begin + step, begin + pivot as usize - 1);
+                    (column[row], column[pivot]) = (column[pivot], column[row]);
+                }
+            }
+        }
+    }
+}
+
+/// As [`lu`], a column at a time as LAPACK's `getf2`.
+#[inline(always)]
+fn lu_by_columns<T: Element>(a: &mut Panel<T>, rows: usize, columns: usize, pivots: &mut [i32]) -> i32 {
+    let mut failed = 0;
+    for step in 0..rows.min(columns) {
+        let column = &a.column(step)[step..];
+        let most = largest(column);
+        let pivot = step + column.iter().position(|value| abs1(value) == most).unwrap_or(0);
+        pivots[step] = pivot as i32 + 1;
+        let value = a.column(step)[pivot];
+        if value == zero::<T>() || is_nan(&value) {
+            if failed == 0 && !is_nan(&value) {
+                failed = step as i32 + 1;
+            }
+            continue;
+        }
+        if pivot != step {
+            (0..columns).for_each(|column| a.column(column).swap(step, pivot));
+        }
+        scale(&mut a.column(step)[step + 1..], recip(&value));
+        for column in step + 1..columns {
+            let (done, open) = a.columns(step, column);
+            let factor = open[step];
+            if factor != zero::<T>() {
+                subtract_multiple(&mut open[step + 1..], factor, &done[step + 1..]);
+            }
+        }
+    }
+    failed
+}

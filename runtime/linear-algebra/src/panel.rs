@@ -1,0 +1,121 @@
+//! Columns of a matrix as slices, and the loops over them that factorisations spend their time in.
+//!
+//! faer's products and triangular solves are fast where they are large; between them stand steps of a few columns. These are
+//! copied out, since the columns of a matrix whose size is a power of two evict each other from the cache.
+
+use faer::{
+    MatMut, MatRef,
+    traits::math_utils::{abs1, add, conj, mul, sub, zero},
+};
+use pulp::{Arch, NullaryFnOnce};
+
+use crate::Element;
+
+/// Calls a function that is compiled for the widest vectors of the processor; what it calls must be inlined to be so too.
+#[inline(always)]
+pub(crate) fn in_vectors<R>(what: impl FnOnce() -> R) -> R {
+    struct Call<F>(F);
+
+    impl<R, F: FnOnce() -> R> NullaryFnOnce for Call<F> {
+        type Output = R;
+
+        #[inline(always)]
+        fn call(self) -> R {
+            (self.0)()
+        }
+    }
+    Arch::new().dispatch(Call(what))
+}
+
+/// A matrix whose columns lie one after the other.
+pub(crate) struct Panel<T> {
+    rows: usize,
+    elements: Vec<T>,
+}
+
+impl<T: Element> Panel<T> {
+    pub(crate) fn of(matrix: MatRef<'_, T>) -> Self {
+        let (rows, columns) = matrix.shape();
+        let mut elements = vec![zero(); rows * columns];
+        MatMut::from_column_major_slice_mut(&mut elements, rows, columns).copy_from(matrix);
+        Self { rows, elements }
+    }
+
+    pub(crate) fn write_to(&self, mut matrix: MatMut<'_, T>) {
+        matrix.copy_from(self.matrix());
+    }
+
+    /// The whole matrix.
+    pub(crate) fn matrix(&self) -> MatRef<'_, T> {
+        MatRef::from_column_major_slice(&self.elements, self.rows, self.elements.len() / self.rows.max(1))
+    }
+
+    #[inline(always)]
+    pub(crate) fn column(&mut self, column: usize) -> &mut [T] {
+        &mut self.elements[column * self.rows..][..self.rows]
+    }
+
+    /// Exchanges two columns.
+    pub(crate) fn exchange(&mut self, one: usize, other: usize) {
+        if one != other {
+            let (before, after) = self.elements.split_at_mut(one.max(other) * self.rows);
+            before[one.min(other) * self.rows..][..self.rows].swap_with_slice(&mut after[..self.rows]);
+        }
+    }
+
+    /// A column and a later one.
+    #[inline(always)]
+    pub(crate) fn columns(&mut self, first: usize, second: usize) -> (&[T], &mut [T]) {
+        let (before, after) = self.elements.split_at_mut(second * self.rows);
+        (&before[first * self.rows..][..self.rows], &mut after[..self.rows])
+    }
+}
+
+/// Sums that are computed side by side.
+const LANES: usize = 32;
+
+/// The inner product, the first vector conjugated.
+#[inline(always)]
+pub(crate) fn inner_product<T: Element>(a: &[T], b: &[T]) -> T {
+    let mut sums = [zero::<T>(); LANES];
+    let (a_lanes, b_lanes) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let rest = a_lanes.remainder().iter().zip(b_lanes.remainder());
+    let rest = rest.fold(zero(), |sum: T, (a, b)| add(&sum, &mul(&conj(a), b)));
+    for (a, b) in a_lanes.zip(b_lanes) {
+        for ((sum, a), b) in sums.iter_mut().zip(a).zip(b) {
+            *sum = add(sum, &mul(&conj(a), b));
+        }
+    }
+    sums.iter().fold(rest, |sum, lane| add(&sum, lane))
+}
+
+/// Subtracts a multiple of a vector.
+#[inline(always)]
+pub(crate) fn subtract_multiple<T: Element>(target: &mut [T], factor: T, vector: &[T]) {
+    target.iter_mut().zip(vector).for_each(|(value, vector)| *value = sub(value, &mul(vector, &factor)));
+}
+
+/// Multiplies a vector.
+#[inline(always)]
+pub(crate) fn scale<T: Element>(target: &mut [T], factor: T) {
+    target.iter_mut().for_each(|value| *value = mul(value, &factor));
+}
+
+/// The largest sum of the absolute values of real and imaginary part; NaN counts only as the first element.
+#[inline(always)]
+pub(crate) fn largest<T: Element>(values: &[T]) -> T::Real {
+    let first = values.first().map_or(zero(), abs1);
+    let larger = |most: T::Real, value: &T| {
+        let size = abs1(value);
+        if size > most { size } else { most }
+    };
+    let mut lanes = [first; LANES];
+    let chunks = values.chunks_exact(LANES);
+    let rest = chunks.remainder().iter().fold(first, larger);
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = larger(*lane, value);
+        }
+    }
+    lanes.into_iter().fold(rest, |most, lane| if lane > most { lane } else { most })
+}
