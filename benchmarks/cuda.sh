@@ -6,11 +6,13 @@ set -u
 usage() {
     cat <<'END'
 usage: ./x cuda [--emulator] [--report FILE] [--models DIR] [--limit SECONDS]
+       ./x cuda --registers CHIP PROGRAM...
 
   --emulator   on the GPU that the host plays: no rates, and only a sample of the cases
   --report     where the report goes (default: target/cuda-report.md)
   --models     programs with descriptions to run (default: test-files/models)
   --limit      seconds for each model (default: 120)
+  --registers  no GPU: what the kernels of programs need of one, by NVIDIA's assembler ($HALO_PTXAS)
 END
 }
 
@@ -27,6 +29,7 @@ while [ $# -gt 0 ]; do
         --report) report=$2; shift ;;
         --models) models=$2; shift ;;
         --limit) limit=$2; shift ;;
+        --registers) shift; exec python3 "$root/benchmarks/registers.py" "$bin/hlo-opt" "$@" ;;
         --help) usage; exit 0 ;;
         *) usage >&2; exit 2 ;;
     esac

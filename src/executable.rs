@@ -190,7 +190,7 @@ impl Executable {
                         let constants: Vec<&[u8]> = interface.constants.iter().map(ArrayLiteral::bytes).collect();
                         Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, buffer_sizes(&interface), &constants)?)
                     }
-                    _ => Code::Emulated(cuda::Emulator::load(&objects, plan)?),
+                    _ => Code::Emulated(cuda::Emulator::load(&objects, plan, buffer_sizes(&interface))?),
                 },
             }
         };

@@ -134,6 +134,7 @@ pub const OPTIONAL: &[&str] = &[
     "hlo-dce",
     "hlo-fuse-epilogues",
     "hlo-keep-precision",
+    "hlo-split-reductions",
     "hlo-unsigned-divisions",
 ];
 
@@ -156,7 +157,9 @@ pub fn limited(pipeline: &PipelineText, limit: usize) -> (PipelineText, Vec<Stri
 /// The pipeline of NVIDIA GPUs.
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
+    (Phase::Hlo, passes::pipeline::SPLIT_REDUCTIONS),
     (Phase::Fused, passes::pipeline::FUSE_BY_ELEMENT),
+    (Phase::Fused, "hlo-fuse-epilogues{gpu=true}"),
     (Phase::Buffers, "hlo-assign-buffers{by-row=false}"),
     (Phase::Mapped, MAP_TO_GPU),
     (Phase::Affine, TO_GPU),

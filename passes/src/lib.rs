@@ -19,4 +19,5 @@ pub mod pipeline;
 pub mod registry;
 mod rewrite;
 mod scatter_places;
+pub mod split_reductions;
 mod widen_contractions;

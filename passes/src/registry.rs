@@ -15,7 +15,7 @@ use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
     assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, fuse, inline_calls,
-    keep_precision, loop_over_elements, pad_dynamic_dimensions,
+    keep_precision, loop_over_elements, pad_dynamic_dimensions, split_reductions,
 };
 
 /// A transformation of HLO programs.
@@ -143,6 +143,13 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Module,
         options: &[],
         body: |root, _, statistics| pad_dynamic_dimensions::run(root, statistics),
+    },
+    Pass {
+        name: "hlo-split-reductions",
+        description: "makes two reductions of one from many elements to few, so that there is more to do side by side",
+        anchor: Anchor::Function,
+        options: &[],
+        body: |root, _, statistics| split_reductions::run(root, statistics),
     },
 ];
 

@@ -4,7 +4,8 @@
 //! needed), at constant distances from each other, or anywhere: a gather.
 
 use hlo::element_type::ElementType;
-use indexing::{Expr, ExprKind, Operator};
+use indexing::{Expr, ExprKind, Linear, Operator};
+use melior::ir::Attribute;
 use mlir_ext::builder::Value;
 
 use crate::elemental::Elemental;
@@ -133,6 +134,9 @@ impl<'c> Elemental<'_, 'c> {
         address: Expr<'c>,
         lanes: Option<u32>,
     ) -> Result<RegisterValue<'c>> {
+        if let Some(aligned) = self.aligned_place(array, address, lanes)? {
+            return Ok(self.load_aligned(array, &aligned, lanes));
+        }
         let (memref, place) = self.place(array, index, address, lanes.is_some())?;
         Ok(self.load_place(array, memref, &place, lanes))
     }
@@ -153,6 +157,33 @@ impl<'c> Elemental<'_, 'c> {
         let r#type = scalar::load_type(self.builder, array.element_type, lanes);
         let loaded = place.load(self.builder, memref, r#type);
         scalar::from_memory(self.builder, array.element_type, lanes, loaded)
+    }
+
+    fn load_aligned(&self, array: &ArrayRef<'c>, aligned: &AlignedPlace<'c>, lanes: Option<u32>) -> RegisterValue<'c> {
+        let builder = self.builder;
+        let r#type = scalar::load_type(builder, array.element_type, lanes);
+        let operands = [array.flat(builder), aligned.position];
+        let loaded = builder.value("vector.load", &operands, r#type, &[("alignment", aligned.alignment)]);
+        scalar::from_memory(builder, array.element_type, lanes, loaded)
+    }
+
+    /// The place of consecutive elements of an array whose alignment is known.
+    fn aligned_place(
+        &self,
+        array: &ArrayRef<'c>,
+        address: Expr<'c>,
+        lanes: Option<u32>,
+    ) -> Result<Option<AlignedPlace<'c>>> {
+        let (Some(base), Some(_)) = (array.alignment, lanes) else { return Ok(None) };
+        let address = self.scope.simplify(self.scope.at_lane(address, 0) * array.parts());
+        let Some(sum) = Linear::from_expr(address) else { return Ok(None) };
+        let width = array.element_type.real_part().byte_width() as i64;
+        let distances = sum.terms.iter().map(|(_, coefficient)| *coefficient).chain([sum.constant]);
+        let alignment = distances.fold(base, |alignment, distance| largest_divisor(alignment, distance * width));
+        Ok(Some(AlignedPlace {
+            position: self.scope.emit(self.builder, address)?,
+            alignment: self.builder.integer_attribute(self.builder.integer_type(64), alignment),
+        }))
     }
 
     /// Loads the elements at any addresses, one a lane.
@@ -189,6 +220,12 @@ impl<'c> Elemental<'_, 'c> {
         let value = scalar::splat(self.builder, value, self.scope.lanes());
         match (self.scope.lanes(), self.scope.lane_access(address), self.skipped_lanes) {
             (None, ..) | (Some(_), LaneAccess::Strided(1), 0) => {
+                if let Some(aligned) = self.aligned_place(array, address, value.lanes)? {
+                    let stored = scalar::to_memory(self.builder, &value);
+                    let operands = [stored, array.flat(self.builder), aligned.position];
+                    self.builder.effect("vector.store", &operands, &[("alignment", aligned.alignment)]);
+                    return Ok(());
+                }
                 let (memref, place) = self.place(array, index, address, value.lanes.is_some())?;
                 self.store_place(memref, &place, &value);
             }
@@ -293,6 +330,17 @@ impl<'c> Elemental<'_, 'c> {
         let address = self.scope.simplify(address * array.parts());
         Ok((array.flat(self.builder), self.scope.place(self.builder, &[address])?))
     }
+}
+
+/// Where consecutive elements begin in all elements of an array, and how the address is aligned.
+struct AlignedPlace<'c> {
+    position: Value<'c>,
+    alignment: Attribute<'c>,
+}
+
+/// The largest number that divides two others, of which the first is positive.
+fn largest_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { largest_divisor(b.abs(), a % b) }
 }
 
 /// Divisions and remainders in an expression.

@@ -10,11 +10,14 @@ use indexing::{Expr, IndexingMap, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
 
-use crate::elemental::Elemental;
+use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape, result_shape};
+use crate::scalar::combiner::Combiner;
 use crate::scalar::{self, RegisterValue};
-use crate::walk::{Visitor, substitute};
+use crate::team::{Team, is_term};
+use crate::trace::split_merged;
+use crate::walk::{Choice, Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -82,12 +85,60 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let lhs_sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
         let total = if maps.ranges.contains(&0) || lhs_sizes.contains(&0) {
             zero
+        } else if let Some(team) = self.team.take() {
+            let total = self.contract_in_team(instruction, index, &maps, &lhs_sizes, zero, &team);
+            self.team = Some(team);
+            total?
         } else {
             let state = self.contract_loops(instruction, index, &maps, &lhs_sizes, &[], zero, zero.values())?;
             zero.with_values(&state)
         };
         scalar::convert::convert(self.builder, &total, result)
             .ok_or_else(|| LoweringError::bug(format!("sum of {accumulator} as {result}")))
+    }
+
+    /// A part of the products, summed with those of the other threads of the team: thread by thread, neighbours take
+    /// neighbouring ones.
+    fn contract_in_team(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+        maps: &ContractionMaps<'c>,
+        lhs_sizes: &[i64],
+        zero: RegisterValue<'c>,
+        team: &Team<'a, 'c>,
+    ) -> Result<RegisterValue<'c>> {
+        let (size, terms) = (team.shape.size, maps.ranges.iter().product::<i64>());
+        let step = |emitter: &mut Self, position: Expr<'c>, state: &[Value<'c>]| {
+            let ranges = split_merged(position, &maps.ranges);
+            let ranges: Vec<Expr<'c>> = ranges.into_iter().map(|range| emitter.scope.simplify(range)).collect();
+            emitter.contract_step(instruction, index, maps, lhs_sizes, &ranges, &zero.with_values(state))
+        };
+        let mut own = zero.values();
+        if terms >= size {
+            own = self.loop_in(Interval::of_size(terms / size), None, own, &mut |emitter, round, state| {
+                step(emitter, round * size + team.part, &state).map(|sum| sum.values())
+            })?;
+        }
+        if terms % size > 0 {
+            let position = team.part + terms / size * size;
+            let condition = [is_term(position, terms)];
+            let choice = Choice { conditions: &condition, types: &[zero.element_type], index: &[], sizes: &[] };
+            let sum = zero.with_values(&own);
+            let sums = self.choose(
+                &choice,
+                &mut |emitter, _| {
+                    let kept =
+                        emitter.scope.emit_min(emitter.builder, &[position, emitter.scope.constant(terms - 1)])?;
+                    let kept =
+                        emitter.scope.add_variable(Interval::of_size(terms), index_binding(emitter.builder, kept));
+                    Ok(vec![step(emitter, kept, &sum.values())?])
+                },
+                &mut |_| Ok(vec![sum]),
+            )?;
+            own = sums[0].values();
+        }
+        self.combine_team(team, &Combiner::sum(zero.element_type), zero.with_values(&own))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -109,17 +160,30 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 emitter.contract_loops(instruction, index, maps, lhs_sizes, &ranges, like, state)
             });
         }
+        self.contract_step(instruction, index, maps, lhs_sizes, ranges, &like.with_values(&state))
+            .map(|sum| sum.values())
+    }
+
+    /// A sum with the product at some positions more, where there is one.
+    fn contract_step(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+        maps: &ContractionMaps<'c>,
+        lhs_sizes: &[i64],
+        ranges: &[Expr<'c>],
+        total: &RegisterValue<'c>,
+    ) -> Result<RegisterValue<'c>> {
         let lhs_ranges = maps.lhs_ranges(index, ranges);
         let conditions = self.conditions(&maps.lhs.conditions, index, &lhs_ranges);
         let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[])?;
         let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, ranges, &[])?;
-        let total = like.with_values(&state);
-        let next = self.guarded_step(&conditions, &lhs_index, lhs_sizes, &[total], &mut |emitter, lhs_index| {
+        let next = self.guarded_step(&conditions, &lhs_index, lhs_sizes, &[*total], &mut |emitter, lhs_index| {
             let lhs = emitter.evaluate(instruction.operands[0], lhs_index)?;
             let rhs = emitter.evaluate(instruction.operands[1], &rhs_index)?;
-            Ok(vec![emitter.multiply_add(instruction, &lhs, &rhs, &total)?])
+            Ok(vec![emitter.multiply_add(instruction, &lhs, &rhs, total)?])
         })?;
-        Ok(next[0].values())
+        Ok(next[0])
     }
 
     /// A sum with a product more.

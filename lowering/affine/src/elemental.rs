@@ -24,7 +24,8 @@ use crate::rows::RowValue;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::team::Team;
-use crate::walk::{Choice, Inside, Outside, Parts, Visitor, concatenated};
+use crate::transposed::Transposed;
+use crate::walk::{Choice, Inside, Outside, Parts, Visitor, concatenated, linear_address};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -45,6 +46,8 @@ pub struct Elemental<'a, 'c> {
     pub vector_lanes: u32,
     /// The threads that compute an element together, where they do.
     pub(crate) team: Option<Team<'a, 'c>>,
+    /// Whether parameters, which are small, are loaded as bits.
+    as_bits: bool,
     /// Lanes at the beginning of vectors that are not stored.
     pub(crate) skipped_lanes: u32,
     /// What was computed for the rows of a block.
@@ -53,8 +56,10 @@ pub struct Elemental<'a, 'c> {
     pub(crate) row_in_block: Option<Expr<'c>>,
     /// The row, within a square of elements that is computed at once.
     pub(crate) row: Option<(Var, u32)>,
-    /// What was loaded for a square before its rows are computed: vectors by parameter and address.
-    pub(crate) transposed: HashMap<(usize, Expr<'c>), RegisterValue<'c>>,
+    /// What was loaded for a square before its rows are computed.
+    pub(crate) transposed: Vec<Transposed<'c>>,
+    /// What came through the memory that threads of a block share, by parameter and address.
+    pub(crate) staged: HashMap<(usize, Expr<'c>), RegisterValue<'c>>,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<Parts>>,
@@ -75,11 +80,13 @@ impl<'a, 'c> Elemental<'a, 'c> {
             scope: Scope::new(builder.context()),
             vector_lanes,
             team: None,
+            as_bits: false,
             skipped_lanes: 0,
             row_values: HashMap::new(),
             row_in_block: None,
             row: None,
-            transposed: HashMap::new(),
+            transposed: Vec::new(),
+            staged: HashMap::new(),
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
             concatenates: HashMap::new(),
@@ -105,6 +112,23 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let result = self.nested(body);
         self.team = team;
         result
+    }
+
+    /// The bits of an instruction at an index, whose elements are those of a parameter of 8 or 16 bits.
+    pub(crate) fn evaluate_bits(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
+        self.as_bits = true;
+        let bits = self.nested(|emitter| emitter.evaluate(id, index));
+        self.as_bits = false;
+        bits
+    }
+
+    /// What a parameter has at an index, if it came through shared memory.
+    fn staged_value(&self, parameter: usize, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Option<RegisterValue<'c>> {
+        if self.staged.is_empty() {
+            return None;
+        }
+        let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
+        self.staged.get(&(parameter, address)).copied()
     }
 
     /// A variable of so many values for an expression that is computed here, at the top level of a function.
@@ -354,8 +378,12 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
         let inputs = self.inputs;
         let found = parameter.parameter_number().and_then(|number| Some((number, inputs.get(number)?)));
         let (number, array) = found.ok_or_else(|| LoweringError::bug("missing fusion input"))?;
-        match self.loaded_transposed(number, array, index) {
+        if let Some(staged) = self.staged_value(number, array, index) {
+            return Ok(staged);
+        }
+        match self.loaded_transposed(number, array, index)? {
             Some(loaded) => Ok(loaded),
+            None if self.as_bits => self.load_element(&array.as_bits(), index),
             None => self.load_element(array, index),
         }
     }

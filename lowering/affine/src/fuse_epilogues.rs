@@ -2,7 +2,7 @@
 //! of the product's: a bias, an activation, a residual. What is added to a sum is then added while the sum is in the cache,
 //! and the product needs no array of its own.
 //!
-//! Products of matrices whose kernel cannot go on so ([`crate::matmul`]) stay where they are.
+//! Products of matrices whose kernel cannot go on so ([`crate::matmul`], `tiles`) stay where they are.
 
 use hlo::attributes::Attributes;
 use hlo::dialect;
@@ -20,8 +20,49 @@ use mlir_ext::rewrite::Rewriter;
 use crate::error::LoweringError;
 use crate::matmul::{self, Finish};
 use crate::program::{contracted_size, is_free};
+use crate::tiles::has_tiles;
 
 type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Whose kernels go on with the elements of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProductKernels {
+    /// Those of a CPU with vectors of so many bits.
+    Cpu {
+        /// The bits.
+        vector_bits: u32,
+    },
+    /// Those of a GPU.
+    Gpu,
+}
+
+impl ProductKernels {
+    /// Whether a product is one to move.
+    fn want(self, context: &Context, computation: &Computation, product: &Instruction) -> bool {
+        match self {
+            ProductKernels::Cpu { .. } => {
+                product.shape.byte_size() >= LEAST_BYTES
+                    && contracted_size(context, computation, product) <= MOST_CONTRACTED
+            }
+            ProductKernels::Gpu => true,
+        }
+    }
+
+    /// Whether there is one for a fusion into which a product was moved, which then is `fused`.
+    fn go_on(self, context: &Context, computation: &Computation, product: &Instruction, fused: &Instruction) -> bool {
+        let Some(body) = fused.computations.first() else { return false };
+        match self {
+            ProductKernels::Cpu { vector_bits } => {
+                let has_kernel = |own: &Instruction| {
+                    matmul::recognise(context, computation, own, vector_bits, Machine::default()).is_some()
+                };
+                // A product that is computed one element at a time is part of any loop.
+                Finish::of(body).is_some() && (has_kernel(fused) || !has_kernel(product))
+            }
+            ProductKernels::Gpu => has_tiles(context, body),
+        }
+    }
+}
 
 /// Bytes of a product from which on it is moved: a fusion finds the elements of smaller ones in the cache, and equal
 /// products before different fusions share their kernel.
@@ -35,7 +76,7 @@ const MOST_CONTRACTED: i64 = 48;
 ///
 /// # Errors
 /// [`LoweringError::Dialect`] for a module that is no HLO program.
-pub fn run(module: OperationRef<'_, '_>, vector_bits: u32) -> Result<u64> {
+pub fn run(module: OperationRef<'_, '_>, kernels: ProductKernels) -> Result<u64> {
     let function = dialect::entry_function(module)?;
     let rewriter = Rewriter::new(function);
     let mut count = 0;
@@ -56,7 +97,7 @@ pub fn run(module: OperationRef<'_, '_>, vector_bits: u32) -> Result<u64> {
                     blocks.push(dialect::single_block(operation, region)?);
                 }
             }
-            let position = product_of(rewriter.context(), &computation, &users, &places, instruction, vector_bits);
+            let position = product_of(rewriter.context(), &computation, &users, &places, instruction, kernels);
             let Some(position) = position else { continue };
             let number = instruction.operands[position].index();
             let place = place_of(&places, instruction);
@@ -87,7 +128,7 @@ fn product_of(
     users: &[u32],
     places: &[usize],
     fusion: &Instruction,
-    vector_bits: u32,
+    kernels: ProductKernels,
 ) -> Option<usize> {
     if fusion.kind != OpKind::Fusion {
         return None;
@@ -96,30 +137,19 @@ fn product_of(
     (0..fusion.operands.len()).find(|&position| {
         let operand = fusion.operands[position];
         let product = computation.get(operand);
-        let between = operand.index() + 1..place_of(places, fusion);
-        let computed = computation.instructions.get(between).unwrap_or_default();
-        let computed: usize = computed
-            .iter()
-            .filter(|instruction| !is_free(instruction))
-            .map(|instruction| instruction.shape.byte_size())
-            .sum();
         let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
-        let bytes = product.shape.byte_size();
-        let is_worth_it = bytes >= LEAST_BYTES && computed < bytes;
-        if !is_product
-            || !is_worth_it
-            || contracted_size(context, computation, product) > MOST_CONTRACTED
-            || users[operand.index()] != 1
-            || operand == computation.root
-        {
+        if !is_product || users[operand.index()] != 1 || operand == computation.root {
+            return false;
+        }
+        let between = operand.index() + 1..place_of(places, fusion);
+        let computed = computation.instructions.get(between).unwrap_or_default().iter();
+        let computed: usize = computed.filter(|own| !is_free(own)).map(|own| own.shape.byte_size()).sum();
+        if computed >= product.shape.byte_size() || !kernels.want(context, computation, product) {
             return false;
         }
         let mut fused = Instruction::new(&fusion.name, OpKind::Fusion, fusion.shape.clone(), []);
         fused.computations = vec![with_product(computation, product, body, position)];
-        let has_kernel =
-            |own: &Instruction| matmul::recognise(context, computation, own, vector_bits, Machine::default()).is_some();
-        // A product that is computed one element at a time is part of any loop.
-        Finish::of(&fused.computations[0]).is_some() && (has_kernel(&fused) || !has_kernel(product))
+        kernels.go_on(context, computation, product, &fused)
     })
 }
 

@@ -6,7 +6,8 @@
 
 use hlo::devices::DeviceCount;
 use hlo::dialect;
-use hlo::graph::{Computation, Instruction};
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
@@ -16,16 +17,18 @@ use melior::Context;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
+use crate::contraction::contraction_maps;
 use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{is_in_place, parts_of, scan_of, whole};
-use crate::mapping::{self, has_elements, mapped_sizes};
+use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::reduction::{DivisibleReduction, divisible_reduction};
 use crate::scatter::separate_dimensions;
+use crate::scope::Scope;
 use crate::team::{TeamShape, WARP};
-use crate::tiles::tiles_of;
-use crate::trace::split_merged;
+use crate::tiles::{is_near_along_depth, tiles_of, transposes_of};
+use crate::trace::{split_merged, trace};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -76,7 +79,59 @@ fn choose<'c>(
     if !in_place && let Some(team) = team_of(context, body, sizes)? {
         return Ok(vec![in_teams(context, sizes, team)]);
     }
-    Ok(parts_of(body)?.into_iter().map(|part| elements(context, sizes, part)).collect())
+    if !in_place && let Some(transposes) = transposes_of(context, body, sizes)? {
+        return Ok(vec![transposes]);
+    }
+    let lanes = lanes_of(context, body, sizes)?;
+    let mut mappings: Vec<WorkMapping<'c>> =
+        parts_of(body)?.into_iter().map(|part| elements(context, sizes, part)).collect();
+    if let ([whole], Some(lanes)) = (&mut mappings[..], lanes) {
+        whole.dimensions[0].lanes = lanes;
+    }
+    Ok(mappings)
+}
+
+/// Bytes of the widest access of a thread.
+const WIDEST_ACCESS: u32 = 16;
+
+/// Elements that a thread computes at once at most.
+const MOST_LANES: u32 = 8;
+
+/// Instructions of a fusion up to which each thread computes several elements.
+const MOST_INSTRUCTIONS: usize = 64;
+
+/// The neighbours that a thread of an elementwise kernel computes at once, so that it loads and stores vectors: all that it
+/// reads must be neighbours too, or the same for all of them.
+fn lanes_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Option<u32>> {
+    if !is_by_element(body, sizes) || body.instructions.len() > MOST_INSTRUCTIONS {
+        return Ok(None);
+    }
+    let roots = body.roots();
+    let array = |id: InstructionId| body.get(id).shape.as_array();
+    let stored = roots.iter().chain(&body.parameters).filter_map(|&id| array(id));
+    let mut narrowest = WIDEST_ACCESS;
+    for shape in stored.filter(|shape| shape.rank() > 0) {
+        if shape.element_type.is_complex() {
+            return Ok(None);
+        }
+        narrowest = narrowest.min(shape.element_type.byte_width() as u32);
+    }
+    let lanes = (WIDEST_ACCESS / narrowest).min(MOST_LANES);
+    let elements: i64 = sizes.iter().product();
+    if lanes == 1 || elements % i64::from(lanes) != 0 {
+        return Ok(None);
+    }
+    let mut scope = Scope::new(context);
+    let lane = scope.add_traced(Interval::of_size(lanes.into()));
+    let first = scope.add_traced(Interval::of_size(elements / i64::from(lanes)));
+    let index = split_merged(first * i64::from(lanes) + lane, sizes);
+    let index: Vec<Expr<'_>> = index.into_iter().map(|expr| scope.simplify(expr)).collect();
+    let found = trace(body, &roots, &index, &mut scope)?;
+    let Some(lane) = lane.as_variable() else { return Ok(None) };
+    let accesses = found.accesses_along(&scope, lane);
+    let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, lane));
+    let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, lane));
+    Ok((accesses.is_near() && accesses.near == 0 && !is_tested && !is_looked_up).then_some(lanes))
 }
 
 /// A thread for each index of the updates of a scatter in the dimensions along which windows cannot meet.
@@ -139,6 +194,9 @@ fn team_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Optio
             longest = Some(found);
         }
     }
+    if let Some(product) = divisible_product(context, body, elements)? {
+        longest = longest.or(Some(product));
+    }
     Ok(longest.and_then(|DivisibleReduction { terms, is_near }| match is_near || elements < WARP {
         true if terms < LEAST_TERMS => None,
         // The threads of a block for each element, where elements alone do not keep the GPU busy.
@@ -152,6 +210,22 @@ fn team_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Optio
             (size > 1).then_some(TeamShape { size, count: WARP, is_near: false })
         }
     }))
+}
+
+/// What a product combines for each of so many elements, where nothing else in the fusion combines.
+fn divisible_product(context: &Context, body: &Computation, elements: i64) -> Result<Option<DivisibleReduction>> {
+    let mut found = body.instructions.iter().filter(|own| combines(own));
+    let (Some(product), None) = (found.next(), found.next()) else { return Ok(None) };
+    let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
+    let is_number = |shape: &ArrayShape| shape.element_type != ElementType::Pred;
+    let result = product.shape.as_array().filter(|shape| shape.element_count() == elements && is_number(shape));
+    let Some(_) = result.filter(|_| is_product) else { return Ok(None) };
+    let maps = contraction_maps(context, body, product)?;
+    let terms = maps.ranges.iter().product();
+    // Neighbouring threads go along the larger operand, which is read once.
+    let bytes = |number: usize| body.get(product.operands[number]).shape.byte_size();
+    let larger = usize::from(bytes(1) >= bytes(0));
+    Ok(Some(DivisibleReduction { terms, is_near: is_near_along_depth(body, product, &maps, larger)? }))
 }
 
 /// Terms of an element that are worth a warp.

@@ -11,7 +11,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::{Lowering, OpClass, definition};
-use hlo::shape::Shape;
+use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
 use melior::ir::attribute::ArrayAttribute;
 use melior::ir::operation::OperationLike;
@@ -159,6 +159,14 @@ pub(crate) fn scatter_inputs(scatter: &Instruction) -> usize {
 /// Whether an element is made of many.
 pub(crate) fn combines(instruction: &Instruction) -> bool {
     matches!(definition(instruction.kind).class, OpClass::Reduction | OpClass::Contraction)
+}
+
+/// Whether a fusion computes each element of arrays of some sizes, its results, from single elements.
+pub(crate) fn is_by_element(body: &Computation, sizes: &[i64]) -> bool {
+    let is_by_itself = |own: &Instruction| combines(own) || own.kind == OpKind::DynamicUpdateSlice;
+    let has_sizes = |shape: &ArrayShape| shape.dimensions == sizes;
+    !body.instructions.iter().any(is_by_itself)
+        && body.roots().iter().all(|&root| body.get(root).shape.as_array().is_some_and(has_sizes))
 }
 
 /// Whether each value that a mapping computes for a row is one of the fusion, with dimensions for the row.

@@ -29,6 +29,8 @@ pub struct ArrayRef<'c> {
     pub element_type: ElementType,
     /// Sizes of the dimensions.
     pub dimensions: Vec<i64>,
+    /// Bytes that the address is a multiple of, where vectors need to say so.
+    pub alignment: Option<i64>,
     flat: Rc<OnceCell<Value<'c>>>,
 }
 
@@ -39,8 +41,15 @@ impl<'c> ArrayRef<'c> {
             memref,
             element_type: shape.element_type,
             dimensions: shape.dimensions.clone(),
+            alignment: None,
             flat: Rc::new(OnceCell::new()),
         }
+    }
+
+    /// The same array of small elements as unsigned integers of their width.
+    pub fn as_bits(&self) -> Self {
+        let element_type = if self.element_type.byte_width() == 1 { ElementType::U8 } else { ElementType::U16 };
+        ArrayRef { element_type, ..self.clone() }
     }
 
     /// All elements as a memref of one dimension, made in the function's prologue at its first use.

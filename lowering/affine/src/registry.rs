@@ -9,6 +9,7 @@ use mlir_ext::pass::{
 };
 
 use crate::error::LoweringError;
+use crate::fuse_epilogues::ProductKernels;
 use crate::map_to_cpu::{self, CpuTarget};
 use crate::program::{CallOptions, CustomCallNames, LoopOptions};
 use crate::{fuse_epilogues, map_to_gpu, to_affine, to_gpu};
@@ -71,6 +72,16 @@ const MAP_TO_CPU_OPTIONS: &[OptionDefinition] = &[
     VECTOR_BITS,
 ];
 
+const FUSE_EPILOGUES_OPTIONS: &[OptionDefinition] = &[
+    VECTOR_BITS,
+    OptionDefinition {
+        name: "gpu",
+        description: "whether the kernels are those of a GPU",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+];
+
 /// The options of `hlo-fuse-epilogues` as its text.
 pub fn fuse_epilogues_options(CpuTarget { vector_bits, .. }: CpuTarget) -> String {
     format!("vector-bits={vector_bits}")
@@ -100,10 +111,14 @@ pub fn register(custom_calls: CustomCallNames) {
                 argument: "hlo-fuse-epilogues",
                 description: "moves products into the fusions that compute from their elements",
                 anchor: Anchor::Module,
-                options: &[VECTOR_BITS],
+                options: FUSE_EPILOGUES_OPTIONS,
                 dialects: &["hlo"],
                 body: Box::new(move |root, options, statistics| {
-                    statistics.add("products", fuse_epilogues::run(root, bits(options, "vector-bits")?)?);
+                    let kernels = match options.boolean("gpu")? {
+                        true => ProductKernels::Gpu,
+                        false => ProductKernels::Cpu { vector_bits: bits(options, "vector-bits")? },
+                    };
+                    statistics.add("products", fuse_epilogues::run(root, kernels)?);
                     Ok(())
                 }),
             },

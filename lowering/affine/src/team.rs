@@ -15,6 +15,7 @@ use mlir_ext::control::AffineConditions;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::gpu::thread_numbers;
+use crate::memory::address_of;
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::Combiner;
 use crate::scope::Binding;
@@ -182,7 +183,8 @@ impl<'c> SharedValues<'c> {
         }
     }
 
-    fn load(&self, builder: &OpBuilder<'c>, place: &[Value<'c>]) -> RegisterValue<'c> {
+    /// The value at a place.
+    pub fn load(&self, builder: &OpBuilder<'c>, place: &[Value<'c>]) -> RegisterValue<'c> {
         let registers = self.like.values().into_iter().zip(&self.arrays).map(|(like, &array)| {
             let loaded = builder.plain_load(array, place, memory_type(builder, like));
             if loaded.r#type() == like.r#type() { loaded } else { builder.trunci(loaded, like.r#type()) }
@@ -200,6 +202,20 @@ impl<'c> SharedValues<'c> {
         });
         let loaded: Vec<Value<'c>> = loaded.collect();
         RegisterValue { lanes: Some(lanes), ..self.like.with_values(&loaded) }
+    }
+
+    /// Puts neighbours where they begin, which must be at a multiple of [`ALIGNMENT`].
+    pub fn store_vector(&self, builder: &OpBuilder<'c>, value: &RegisterValue<'c>, place: &[Value<'c>]) {
+        let alignment = builder.integer_attribute(builder.integer_type(64), ALIGNMENT);
+        for (value, &array) in value.values().into_iter().zip(&self.arrays) {
+            let operands: Vec<Value<'c>> = [&[value, array], place].concat();
+            builder.effect("vector.store", &operands, &[("alignment", alignment)]);
+        }
+    }
+
+    /// Where the first value is, as an `index`.
+    pub fn address(&self, builder: &OpBuilder<'c>) -> Value<'c> {
+        address_of(builder, self.arrays[0])
     }
 
     /// The values at so many places, in order.
@@ -231,7 +247,7 @@ fn shared_type<'c>(builder: &OpBuilder<'c>, element: Type<'c>, sizes: &[i64]) ->
 }
 
 /// Number of the address space of the memory that the threads of a block share.
-const SHARED_SPACE: i64 = 3;
+pub(crate) const SHARED_SPACE: i64 = 3;
 
 /// All threads of the block wait for each other.
 pub(crate) fn barrier(builder: &OpBuilder<'_>) {

@@ -10,8 +10,8 @@ use inkwell::builder::{Builder, BuilderError};
 use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{
-    AnyValue, BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, FunctionValue, GlobalValue, InstructionOpcode,
-    InstructionValue, Operand, PointerValue,
+    AggregateValue, AnyValue, BasicMetadataValueEnum, BasicValueEnum, CallSiteValue, FunctionValue, GlobalValue,
+    InstructionOpcode, InstructionValue, Operand, PointerValue,
 };
 use melior::ir::Module;
 
@@ -32,6 +32,25 @@ const ANSWERS: [(&str, &str); 5] = [
     ("llvm.nvvm.shfl.sync.bfly.f32", "halo_emulator_exchange_f32"),
     ("llvm.nvvm.shfl.sync.bfly.i32", "halo_emulator_exchange_i32"),
 ];
+
+/// What the threads of a warp do with matrices, and who does it: with words in memory, the operands in the order of the
+/// arguments and then the results in their place, and a number for which of them it is.
+const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 8] = [
+    ("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3", LOAD_MATRICES, 0),
+    ("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3", LOAD_MATRICES, 1),
+    ("llvm.nvvm.mma.m16n8k16.row.col.bf16", MULTIPLY_MATRICES, 0),
+    ("llvm.nvvm.mma.m16n8k16.row.col.f32.f32", MULTIPLY_MATRICES, 1),
+    ("llvm.nvvm.mma.m16n8k32.row.col.s8", MULTIPLY_MATRICES, 2),
+    ("llvm.nvvm.mma.m16n8k32.row.col.s8.u8", MULTIPLY_MATRICES, 3),
+    ("llvm.nvvm.mma.m16n8k32.row.col.u8.s8", MULTIPLY_MATRICES, 4),
+    ("llvm.nvvm.mma.m16n8k32.row.col.u8", MULTIPLY_MATRICES, 5),
+];
+
+const LOAD_MATRICES: &str = "halo_emulator_load_matrices";
+const MULTIPLY_MATRICES: &str = "halo_emulator_multiply_matrices";
+
+/// Words of the memory for operands and results.
+const MATRIX_WORDS: u32 = 10;
 
 /// Where all threads of a block wait for each other; its argument is the number of the barrier.
 const BARRIER: &str = "halo_emulator_barrier";
@@ -70,8 +89,9 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
         }
     }
     number_barriers(&llvm);
-    llvm.optimize(PASSES)?;
     let failed = |error: BuilderError| Error::Emit(error.to_string());
+    redirect_matrix_instructions(&llvm).map_err(failed)?;
+    llvm.optimize(PASSES)?;
     let defined: Vec<FunctionValue> =
         llvm.module.get_functions().filter(|function| function.count_basic_blocks() > 0).collect();
     for function in defined {
@@ -119,7 +139,8 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
                 (false, _) => "halo_emulator_store",
             };
             let redirect = llvm.module.get_function(name).unwrap_or_else(|| {
-                llvm.module.add_function(name, pointer.fn_type(&[pointer.into(), size.into()], false), None)
+                let parameters = [pointer.into(), size.into(), size.into()];
+                llvm.module.add_function(name, pointer.fn_type(&parameters, false), None)
             });
             builder.position_before(&access);
             let address = match is_shared {
@@ -127,10 +148,65 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
                 false => address,
             };
             let bytes = size.const_int(layout.get_store_size(&r#type), false);
-            let address = builder.build_call(redirect, &[address.into(), bytes.into()], "")?;
+            let Ok(alignment) = access.get_alignment() else { continue };
+            let wanted = size.const_int(alignment.into(), false);
+            let address = builder.build_call(redirect, &[address.into(), bytes.into(), wanted.into()], "")?;
             if let Ok(address) = BasicValueEnum::try_from(address.as_any_value_enum()) {
                 access.set_operand(number, address);
+                // Where it is not as aligned as it says, the emulator says so.
+                access.set_alignment(1).ok();
             }
+        }
+    }
+    Ok(())
+}
+
+/// Has a function do what the threads of a warp do with matrices.
+fn redirect_matrix_instructions(llvm: &LlvmModule) -> Result<(), BuilderError> {
+    let context = llvm.module.get_context();
+    let builder = context.create_builder();
+    let (pointer, word) = (context.ptr_type(AddressSpace::default()), context.i32_type());
+    for (intrinsic, function, number) in MATRIX_INSTRUCTIONS {
+        for call in calls_of(llvm.module.get_functions(), &|name| name == intrinsic) {
+            let kernel = call.get_parent().and_then(|block| block.get_parent());
+            let Some(entry) = kernel.and_then(FunctionValue::get_first_basic_block) else { continue };
+            match entry.get_first_instruction() {
+                Some(first) => builder.position_before(&first),
+                None => builder.position_at_end(entry),
+            }
+            let words = builder.build_array_alloca(word, word.const_int(MATRIX_WORDS.into(), false), "")?;
+            builder.position_before(&call);
+            let place = |number: u32| {
+                let number = word.const_int(number.into(), false);
+                // SAFETY: an address is computed, within the words.
+                unsafe { builder.build_gep(word, words, &[number], "") }
+            };
+            // The last operand of a call is the function.
+            for operand in 0..call.get_num_operands() - 1 {
+                let Some(value) = call.get_operand(operand).and_then(Operand::value) else { continue };
+                let value = match value {
+                    BasicValueEnum::PointerValue(address) => {
+                        builder.build_address_space_cast(address, pointer, "")?.into()
+                    }
+                    other => other,
+                };
+                builder.build_store(place(operand)?, value)?;
+            }
+            let redirect = llvm.module.get_function(function).unwrap_or_else(|| {
+                let r#type = context.void_type().fn_type(&[pointer.into(), word.into()], false);
+                llvm.module.add_function(function, r#type, None)
+            });
+            builder.build_call(redirect, &[words.into(), word.const_int(number, false).into()], "")?;
+            let Ok(BasicTypeEnum::StructType(results)) = BasicTypeEnum::try_from(call.get_type()) else { continue };
+            let mut all = results.get_undef().as_aggregate_value_enum();
+            for (number, r#type) in results.get_field_types_iter().enumerate() {
+                let result = builder.build_load(r#type, place(number as u32)?, "")?;
+                all = builder.build_insert_value(all, result, number as u32, "")?;
+            }
+            if let Some(all) = all.into_struct_value().as_instruction() {
+                call.replace_all_uses_with(&all);
+            }
+            call.erase_from_basic_block();
         }
     }
     Ok(())

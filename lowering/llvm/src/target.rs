@@ -133,6 +133,13 @@ impl Target {
                 Some(name) if knows(name, false) => {}
                 _ => return failed(format!("`{entry}` is no feature of it: they are written +name or -name")),
             }
+            let version = entry.strip_prefix("+ptx").and_then(|version| version.parse::<u32>().ok());
+            match (version, least_ptx(&self.cpu)) {
+                (Some(version), Some(least)) if version < least => {
+                    return failed(format!("`{entry}` does not know it: the first version that does is ptx{least}"));
+                }
+                _ => {}
+            }
         }
         Ok(())
     }
@@ -174,6 +181,35 @@ impl Target {
             .ok_or_else(|| failed("LLVM refused it".into()))
     }
 }
+
+/// The first version of PTX that knows a GPU.
+fn least_ptx(chip: &str) -> Option<u32> {
+    let name = chip.strip_prefix("sm_")?;
+    let number = name.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let (_, version) = LEAST_PTX.iter().find(|(chip, _)| *chip == name || *chip == number)?;
+    Some(*version)
+}
+
+/// GPUs with the first versions of PTX that know them; those of a name with a letter, where that is another one, come first.
+const LEAST_PTX: [(&str, u32); 17] = [
+    ("90a", 80),
+    ("100f", 88),
+    ("101f", 88),
+    ("120f", 88),
+    ("75", 63),
+    ("80", 70),
+    ("86", 71),
+    ("87", 74),
+    ("88", 90),
+    ("89", 78),
+    ("90", 78),
+    ("100", 86),
+    ("101", 86),
+    ("103", 88),
+    ("110", 90),
+    ("120", 87),
+    ("121", 88),
+];
 
 /// All machines, each lent to one user at a time. A machine knows what its processor's features imply, which takes longer
 /// to find out than to generate the code of a small program.
@@ -265,10 +301,13 @@ mod tests {
         let triple = "x86_64-unknown-linux-gnu";
         assert_eq!(Target::cpu(triple, "x86-64-v3", "+avx2,+fma").check(), Ok(()));
         assert_eq!(Target::host().check(), Ok(()));
-        assert_eq!(Target::nvptx("sm_90", "+ptx80").check(), Ok(()));
+        for (chip, features) in [("sm_90", "+ptx80"), ("sm_90a", ""), ("sm_100", "+ptx86"), ("sm_120", "")] {
+            assert_eq!(Target::nvptx(chip, features).check(), Ok(()));
+        }
         for (target, words) in [
             (Target::cpu(triple, "z80", ""), "z80"),
             (Target::nvptx("sm_999", "+ptx80"), "sm_999"),
+            (Target::nvptx("sm_100a", "+ptx80"), "ptx86"),
             (Target::cpu(triple, "x86-64-v3", "+avx3"), "+avx3"),
             (Target::cpu(triple, "x86-64-v3", "avx2"), "`avx2`"),
         ] {

@@ -110,6 +110,11 @@ fn assemble_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     let assembled = loaded.and_then(|loaded| {
         let joined = join(loaded.iter().map(|case| &case.module));
         ptx_of(&joined).map_err(|error| error.to_string()).and_then(|ptx| {
+            if let Some(slow) =
+                ["\t.local", "ld.local", "st.local", ".extern .func"].iter().find(|word| ptx.contains(**word))
+            {
+                return Err(format!("a kernel has `{}`", slow.trim()));
+            }
             // Without the assembler it is still known that the kernels call nothing that a GPU lacks.
             ptxas::assemble(&ptx, DEFAULT_GPU).map(|_| ()).map_err(|error| error.to_string())
         })

@@ -155,8 +155,15 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
             WorkKind::Scan if number + 1 != mapping.dimensions.len() => {
                 return Err("scans outside of another dimension");
             }
-            WorkKind::Scan | WorkKind::Threads if dimension.lanes > 1 || !dimension.cuts.is_empty() => {
-                return Err("has vectors or cuts along a scan or threads");
+            WorkKind::Scan if dimension.lanes > 1 => return Err("has vectors along a scan"),
+            WorkKind::Threads
+                if dimension.lanes > 1
+                    && (mapping.dimensions.len() > 1 || (bounds.upper + 1) % i64::from(dimension.lanes) != 0) =>
+            {
+                return Err("has vectors of threads that do not divide the work");
+            }
+            WorkKind::Scan | WorkKind::Threads if !dimension.cuts.is_empty() => {
+                return Err("has cuts along a scan or threads");
             }
             WorkKind::Sequential | WorkKind::Parallel | WorkKind::Scan | WorkKind::Threads => {}
         }

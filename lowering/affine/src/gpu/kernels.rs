@@ -86,7 +86,8 @@ impl<'c> GpuProgram<'_, 'c> {
     ) -> Result<String> {
         let instruction = computation.get(id);
         let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
-        let key = format!("{key} {shared:?}");
+        let alignments: Vec<i64> = arrays.all().map(|(_, slice)| alignment(slice)).collect();
+        let key = format!("{key} {shared:?} {alignments:?}");
         if let Some(name) = self.kernels.borrow().get(&key) {
             return Ok(name.clone());
         }
@@ -105,8 +106,11 @@ impl<'c> GpuProgram<'_, 'c> {
         let outer = builder.set_location(instruction_location(builder.context(), instruction));
         let (region, all_types) = builder.function_region(&types, |builder, function| {
             let parameters = function.parameters();
-            let all: Vec<ArrayRef<'c>> =
+            let mut all: Vec<ArrayRef<'c>> =
                 parameters.iter().zip(&shapes).map(|(&memref, shape)| ArrayRef::new(memref, shape)).collect();
+            for (array, &alignment) in all.iter_mut().zip(&alignments) {
+                array.alignment = Some(alignment);
+            }
             let (inputs, outputs) = all.split_at(arrays.inputs.len());
             emit(builder, inputs, outputs, function)?;
             builder.effect("gpu.return", &[], &[]);
@@ -151,6 +155,12 @@ impl<'c> GpuProgram<'_, 'c> {
         self.kernels.borrow_mut().insert(key, name.clone());
         Ok(name)
     }
+}
+
+/// Bytes that the address of an array is a multiple of, as far as vectors need to know.
+fn alignment(slice: &Slice) -> i64 {
+    // Of buffers, those of a device begin at multiples of far more.
+    ALIGNMENT.min(1 << (slice.offset as i64 | ALIGNMENT).trailing_zeros())
 }
 
 /// Blocks and threads of a block that a mapping asks for: one thread where the work cannot be divided.

@@ -8,9 +8,10 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::KernelFunction;
+use super::matrices::{self, WarpOperation};
 
 /// Threads that exchange values.
-const WARP: usize = 32;
+pub(super) const WARP: usize = 32;
 
 /// What code of a kernel may need, and the functions that it calls.
 const STACK_BYTES: usize = 128 << 10;
@@ -22,6 +23,8 @@ pub(super) enum Wait {
     Barrier(u32),
     /// The threads of the warp; then it wants the value of another lane, as far away in the bits of its number.
     Exchange { value: u32, distance: u32 },
+    /// The threads of the warp, with which it does something.
+    Warp(WarpOperation),
 }
 
 /// A thread's coroutine: it is given the value that it asked for.
@@ -122,26 +125,34 @@ pub(super) unsafe fn run(
     ended
 }
 
-/// Lets a warp exchange values once all of its threads want to.
+/// Lets a warp do what its threads do together, once all of them have come.
 fn exchange(warp: &mut [State]) -> Result<bool, String> {
-    let wishes: Vec<Option<(u32, u32)>> = warp
+    let wishes: Vec<Option<Wait>> = warp
         .iter()
         .map(|state| match state {
-            State::Waits(Wait::Exchange { value, distance }) => Some((*value, *distance)),
+            State::Waits(wait @ (Wait::Exchange { .. } | Wait::Warp(_))) => Some(*wait),
             _ => None,
         })
         .collect();
     if wishes.iter().all(Option::is_none) {
         return Ok(false);
     }
-    let Some(all) = wishes.into_iter().collect::<Option<Vec<(u32, u32)>>>() else {
+    let Some(all) = wishes.into_iter().collect::<Option<Vec<Wait>>>() else {
         return Err("threads of a warp part before they exchange values".into());
     };
+    let operations: Vec<WarpOperation> =
+        all.iter().filter_map(|wait| if let Wait::Warp(operation) = wait { Some(*operation) } else { None }).collect();
+    if !operations.is_empty() {
+        matrices::run(&operations)?;
+        warp.iter_mut().for_each(|state| *state = State::Ready(0));
+        return Ok(true);
+    }
     for (lane, state) in warp.iter_mut().enumerate() {
-        let (_, distance) = all[lane];
-        let source = all.get(lane ^ distance as usize);
-        let (value, _) = source.ok_or_else(|| format!("lane {lane} wants a value of a lane that there is not"))?;
-        *state = State::Ready(*value);
+        let Wait::Exchange { distance, .. } = all[lane] else { continue };
+        let Some(&Wait::Exchange { value, .. }) = all.get(lane ^ distance as usize) else {
+            return Err(format!("lane {lane} wants a value of a lane that there is not"));
+        };
+        *state = State::Ready(value);
     }
     Ok(true)
 }

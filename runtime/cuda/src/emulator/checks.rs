@@ -76,6 +76,15 @@ impl Checks {
         self.fault.get_or_insert_with(fault);
     }
 
+    /// Whether an address is as aligned as an access says.
+    pub fn align(&mut self, address: u64, alignment: u64, thread: u32) {
+        if !address.is_multiple_of(alignment.max(1)) {
+            self.report(|| {
+                format!("thread {} accesses what does not begin at a multiple of {alignment} bytes", thread - 1)
+            });
+        }
+    }
+
     /// Notes an access to an array; whether it is to be made.
     pub fn access(&mut self, address: u64, bytes: u64, thread: u32, access: Access) -> bool {
         let place = self.arrays.partition_point(|array| array.end <= address);
@@ -186,6 +195,16 @@ mod tests {
         assert_eq!(fault(&[(100, 4, 1, Store), (102, 1, 2, Load)]), "thread 1 reads what thread 0 uses, in no order");
         let read_by_two = [(100, 4, 1, Load), (100, 4, 2, Load), (100, 4, 2, Store)];
         assert_eq!(fault(&read_by_two), "thread 1 writes what others use, in no order");
+    }
+
+    #[test]
+    fn vectors_must_be_aligned() {
+        let mut checks = Checks::of(std::iter::empty());
+        checks.align(64, 16, 1);
+        assert_eq!(checks.fault, None);
+        checks.align(72, 16, 1);
+        let fault = checks.fault.unwrap_or_default();
+        assert_eq!(fault, "thread 0 accesses what does not begin at a multiple of 16 bytes");
     }
 
     #[test]

@@ -5,8 +5,10 @@
 //! threads of a launch may touch the same byte if one of them writes it; of the memory that the threads of a block share, not
 //! between the same barriers. What would be out of bounds goes elsewhere, and the run fails.
 
+mod aligned_memory;
 mod block;
 mod checks;
+mod matrices;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -19,9 +21,11 @@ use exec::runtime::RunContext;
 use hlo::launch_plan::{HostCall, Launch, LaunchArgument, LaunchPlan};
 
 use crate::execution::{self, Device, PlanMemory};
-use crate::{Error, host_call};
+use crate::{BufferSizes, Error, host_call};
+use aligned_memory::AlignedMemory;
 use block::Wait;
 use checks::{Access, Checks, Moment};
+use matrices::{WarpKind, WarpOperation};
 
 /// What the function of a kernel that takes a table of its arguments is called behind the kernel's name.
 const BY_TABLE: &str = ".by_table";
@@ -37,6 +41,7 @@ pub struct Emulator {
     _jit: Jit,
     kernels: HashMap<String, Kernel>,
     plan: LaunchPlan,
+    sizes: BufferSizes,
     /// Held by a launch whose threads share memory: there is one place for it.
     sharing: Mutex<()>,
 }
@@ -55,14 +60,16 @@ impl Emulator {
     ///
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
-    pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan) -> Result<Self, Error> {
-        let functions: [Symbol; 11] = [
+    pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
+        let functions: [Symbol; 13] = [
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
             ("halo_emulator_block", halo_emulator_block as *const ()),
             ("halo_emulator_exchange_f32", halo_emulator_exchange_f32 as *const ()),
             ("halo_emulator_exchange_i32", halo_emulator_exchange_i32 as *const ()),
             ("halo_emulator_load", halo_emulator_load as *const ()),
+            ("halo_emulator_load_matrices", halo_emulator_load_matrices as *const ()),
             ("halo_emulator_load_shared", halo_emulator_load_shared as *const ()),
+            ("halo_emulator_multiply_matrices", halo_emulator_multiply_matrices as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
@@ -82,7 +89,7 @@ impl Emulator {
                 kernels.insert(launch.kernel.clone(), Kernel { function, waits: together.is_some() });
             }
         }
-        Ok(Emulator { _jit: jit, kernels, plan, sharing: Mutex::new(()) })
+        Ok(Emulator { _jit: jit, kernels, plan, sizes, sharing: Mutex::new(()) })
     }
 
     /// The plan.
@@ -93,14 +100,19 @@ impl Emulator {
     /// Runs the program on memory of the host.
     ///
     /// # Safety
-    /// The memory must be that of the program, live and used by nothing else.
+    /// The memory must be that of the program, live, of the program's sizes and used by nothing else.
     ///
     /// # Errors
     /// For accesses that are out of bounds, and those that depend on the order of threads.
     pub unsafe fn run(&self, memory: &PlanMemory, context: &RunContext<'_>) -> Result<(), Error> {
         let mut device = EmulatedDevice { emulator: self, context };
         // SAFETY: the caller's promise.
-        unsafe { execution::run(&self.plan, memory, &mut device) }
+        unsafe {
+            let aligned = AlignedMemory::of(memory, &self.sizes);
+            execution::run(&self.plan, &aligned.memory, &mut device)?;
+            aligned.copy_back();
+        }
+        Ok(())
     }
 }
 
@@ -214,7 +226,7 @@ thread_local! {
     static NOW: Cell<Moment> = const { Cell::new(Moment { thread: 1, epoch: 0 }) };
     static CHECKS: RefCell<Checks> = RefCell::default();
     /// Where accesses out of bounds go.
-    static ELSEWHERE: RefCell<[u64; 32]> = const { RefCell::new([0; 32]) };
+    static ELSEWHERE: RefCell<[u128; 16]> = const { RefCell::new([0; 16]) };
 }
 
 extern "C" fn halo_emulator_block() -> u32 {
@@ -241,34 +253,55 @@ extern "C" fn halo_emulator_share(address: u64, bytes: u64) {
     CHECKS.with_borrow_mut(|checks| checks.share(address, bytes));
 }
 
-extern "C" fn halo_emulator_read(address: u64, bytes: u64) -> u64 {
-    checked(address, bytes, Access::Read)
+extern "C" fn halo_emulator_read(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked(address, bytes, alignment, Access::Read)
 }
 
-extern "C" fn halo_emulator_load(address: u64, bytes: u64) -> u64 {
-    checked(address, bytes, Access::Load)
+extern "C" fn halo_emulator_load(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked(address, bytes, alignment, Access::Load)
 }
 
-extern "C" fn halo_emulator_store(address: u64, bytes: u64) -> u64 {
-    checked(address, bytes, Access::Store)
+extern "C" fn halo_emulator_store(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked(address, bytes, alignment, Access::Store)
 }
 
-extern "C" fn halo_emulator_load_shared(address: u64, bytes: u64) -> u64 {
-    checked_shared(address, bytes, Access::Load)
+extern "C" fn halo_emulator_load_shared(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked_shared(address, bytes, alignment, Access::Load)
 }
 
-extern "C" fn halo_emulator_store_shared(address: u64, bytes: u64) -> u64 {
-    checked_shared(address, bytes, Access::Store)
+extern "C" fn halo_emulator_store_shared(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked_shared(address, bytes, alignment, Access::Store)
+}
+
+extern "C" fn halo_emulator_load_matrices(words: *mut u32, transposed: u32) {
+    // SAFETY: the code generator passes ten words, of which the first two are an address.
+    let address = unsafe { words.cast::<u64>().read_unaligned() };
+    let row = checked_shared(address, matrices::ROW_BYTES, matrices::ROW_BYTES, Access::Load);
+    block::wait(Wait::Warp(WarpOperation {
+        kind: WarpKind::LoadMatrices { is_transposed: transposed != 0 },
+        words,
+        row,
+    }));
+}
+
+extern "C" fn halo_emulator_multiply_matrices(words: *mut u32, types: u32) {
+    block::wait(Wait::Warp(WarpOperation { kind: WarpKind::Multiply { types }, words, row: 0 }));
 }
 
 /// The address that an access goes to.
-fn checked(address: u64, bytes: u64, access: Access) -> u64 {
-    let is_allowed = CHECKS.with_borrow_mut(|checks| checks.access(address, bytes, NOW.get().thread, access));
+fn checked(address: u64, bytes: u64, alignment: u64, access: Access) -> u64 {
+    let is_allowed = CHECKS.with_borrow_mut(|checks| {
+        checks.align(address, alignment, NOW.get().thread);
+        checks.access(address, bytes, NOW.get().thread, access)
+    });
     if is_allowed { address } else { elsewhere() }
 }
 
-fn checked_shared(address: u64, bytes: u64, access: Access) -> u64 {
-    let is_allowed = CHECKS.with_borrow_mut(|checks| checks.access_shared(address, bytes, NOW.get(), access));
+fn checked_shared(address: u64, bytes: u64, alignment: u64, access: Access) -> u64 {
+    let is_allowed = CHECKS.with_borrow_mut(|checks| {
+        checks.align(address, alignment, NOW.get().thread);
+        checks.access_shared(address, bytes, NOW.get(), access)
+    });
     if is_allowed { address } else { elsewhere() }
 }
 

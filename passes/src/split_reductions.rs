@@ -1,0 +1,133 @@
+//! `split-reductions`: a reduction of many elements to few becomes two, for machines that have more to do side by side than
+//! the results are.
+//!
+//! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
+//! depend on anything that runs, so results are the same in every run.
+
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::shape::ArrayShape;
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
+
+use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation};
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
+
+/// Results from which on a reduction has enough to do side by side.
+const MANY_RESULTS: i64 = 256;
+
+/// Elements that each result combines at least.
+const LEAST_TERMS: i64 = 1 << 15;
+
+/// Elements that each part of a result combines at least.
+const LEAST_TERMS_OF_PART: i64 = 1 << 11;
+
+/// Parts of all results, at most.
+const MOST_PARTS: i64 = 1 << 10;
+
+/// Parts for which a second reduction is worth it.
+const LEAST_PARTS: i64 = 4;
+
+/// Runs the pass.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Reduce) {
+        let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Reduce)?;
+        body.rewrite(|builder, _, reduce| {
+            let split = split(builder, reduce)?;
+            statistics.add("reductions", 1);
+            Some(split)
+        })?;
+    }
+    Ok(())
+}
+
+// reduce(x, i) => reduce(reduce(reshape(x), identity), i)
+fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<InstructionId> {
+    let (&[operand, initial], [combination]) = (&reduce.operands[..], &reduce.computations[..]) else { return None };
+    let shape = builder.array(operand);
+    let kind = operation_of(combination)?;
+    let identity = identity(kind, shape.element_type)?;
+    if shape.is_dynamic() {
+        return None;
+    }
+    let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+    let reduced = |d: &i64| shape.dimensions.get(*d as usize).copied().unwrap_or(1);
+    let terms: i64 = dimensions.iter().map(reduced).product();
+    let results = reduce.shape.as_array()?.element_count();
+    if results == 0 || results >= MANY_RESULTS || terms < LEAST_TERMS {
+        return None;
+    }
+    // Of the longest reduced dimension, or the first of several.
+    let along = dimensions.iter().copied().max_by_key(|d| (reduced(d), -d))?;
+    let size = reduced(&along);
+    let wanted = (MOST_PARTS / results).min(terms / LEAST_TERMS_OF_PART).min(size);
+    let parts = (LEAST_PARTS..=wanted).rev().find(|parts| size % parts == 0)?;
+    let place = along as usize;
+    let mut sizes = shape.dimensions.clone();
+    sizes.splice(place..=place, [parts, size / parts]);
+    let behind = |d: i64| if d >= along { d + 1 } else { d };
+    let inner: Vec<i64> = dimensions.iter().map(|&d| behind(d)).collect();
+    // The dimension of the parts, among those that the first reduction leaves.
+    let left = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
+    // Sums of small floats are rounded once, at their end.
+    let is_rounded = matches!(kind, OpKind::Add | OpKind::Multiply)
+        && shape.element_type.class() == ElementClass::Float
+        && shape.element_type.bit_width() < 32;
+    let wide = if is_rounded { ElementType::F32 } else { shape.element_type };
+    let (operand, initial) = (builder.convert(operand, wide), builder.convert(initial, wide));
+    let divided = builder.reshape(operand, &sizes);
+    let partial = builder.reduce(divided, identity, &inner, kind);
+    let combination = match is_rounded {
+        true => binary_computation(&reduce.name, wide, kind),
+        false => combination.clone(),
+    };
+    let total = Instruction {
+        operands: vec![partial, initial],
+        shape: ArrayShape::new(wide, reduce.shape.as_array()?.dimensions.clone()).into(),
+        attributes: ReduceAttributes { dimensions: &[left] }.into(),
+        computations: vec![combination],
+        ..reduce.clone()
+    };
+    let total = builder.push(total);
+    Some(builder.convert(total, shape.element_type))
+}
+
+/// The operation that a computation of two scalars is.
+fn operation_of(combination: &Computation) -> Option<OpKind> {
+    let root = combination.root();
+    let (&[first, second], &[left, right]) = (&combination.parameters[..], &root.operands[..]) else { return None };
+    ((left, right) == (first, second) || (left, right) == (second, first)).then_some(root.kind)
+}
+
+/// What changes nothing, if the operation is associative and has such a number.
+fn identity(kind: OpKind, element_type: ElementType) -> Option<ConstantNumber> {
+    use ConstantNumber::{Float, Integer};
+    use ElementClass::{Complex, Predicate, Signed, Unsigned};
+    let (class, width) = (element_type.class(), element_type.bit_width());
+    let has_infinity =
+        matches!(element_type, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64);
+    Some(match (kind, class) {
+        (OpKind::Add, Signed | Unsigned) => Integer(0),
+        (OpKind::Add, ElementClass::Float) if has_infinity => Float(-0.0),
+        (OpKind::Multiply, Signed | Unsigned) => Integer(1),
+        (OpKind::Multiply, ElementClass::Float) if has_infinity => Float(1.0),
+        (OpKind::Multiply, Complex) => Float(1.0),
+        (OpKind::And, Predicate) => Integer(1),
+        (OpKind::And, Signed | Unsigned) => Integer(-1),
+        (OpKind::Or, Predicate | Signed | Unsigned) => Integer(0),
+        (OpKind::Maximum, Signed) => Integer(i64::MIN >> (64 - width)),
+        (OpKind::Minimum, Signed) => Integer(i64::MAX >> (64 - width)),
+        (OpKind::Maximum, Unsigned) => Integer(0),
+        (OpKind::Minimum, Unsigned) => Integer(-1),
+        (OpKind::Maximum, ElementClass::Float) if has_infinity => Float(f64::NEG_INFINITY),
+        (OpKind::Minimum, ElementClass::Float) if has_infinity => Float(f64::INFINITY),
+        _ => return None,
+    })
+}

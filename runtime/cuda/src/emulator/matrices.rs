@@ -1,0 +1,231 @@
+//! What the threads of a warp do with matrices: `ldmatrix` and `mma`, as PTX's manual has them.
+
+use super::block::WARP;
+
+/// Bytes of a row of a matrix in shared memory.
+pub(super) const ROW_BYTES: u64 = 16;
+
+/// What all threads of a warp do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WarpKind {
+    /// Four matrices of eight rows, of which each thread gives one.
+    LoadMatrices {
+        /// Whether a thread's word is of a column.
+        is_transposed: bool,
+    },
+    /// Sums of 16 rows and 8 columns become larger by the products of 16 rows and 8 columns of 32 bytes.
+    Multiply {
+        /// Which of [`TYPES`].
+        types: u32,
+    },
+}
+
+/// A thread's part in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct WarpOperation {
+    pub kind: WarpKind,
+    /// Its operands, in whose place the results go.
+    pub words: *mut u32,
+    /// Where the row begins that it gives.
+    pub row: u64,
+}
+
+/// Types of elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Element {
+    Bf16,
+    F16,
+    S8,
+    U8,
+}
+
+/// Those of both operands, by the numbers that the code generator gives them.
+const TYPES: [[Element; 2]; 6] = [
+    [Element::Bf16; 2],
+    [Element::F16; 2],
+    [Element::S8; 2],
+    [Element::S8, Element::U8],
+    [Element::U8, Element::S8],
+    [Element::U8; 2],
+];
+
+/// Words of the operands of an `mma`: of the left one, of the right one, and sums.
+const OPERANDS: [usize; 3] = [4, 2, 4];
+
+/// Does what all threads of a warp have come to do.
+///
+/// # Errors
+/// For threads that are not all of a warp, and that come to do different things.
+pub(super) fn run(operations: &[WarpOperation]) -> Result<(), String> {
+    let Ok(lanes) = <&[WarpOperation; WARP]>::try_from(operations) else {
+        return Err("not all threads of a warp come to its matrices".into());
+    };
+    let kind = lanes[0].kind;
+    if lanes.iter().any(|lane| lane.kind != kind) {
+        return Err("threads of a warp do different things with matrices".into());
+    }
+    // SAFETY: the words are on the stacks of threads that wait, as many as the code generator makes; rows are checked.
+    unsafe {
+        match kind {
+            WarpKind::LoadMatrices { is_transposed } => load(lanes, is_transposed),
+            WarpKind::Multiply { types } => {
+                let types = TYPES.get(types as usize).ok_or("a product of types that there is not")?;
+                multiply(lanes, *types);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// # Safety
+/// Each lane must have four words, and the address of a row.
+unsafe fn load(lanes: &[WarpOperation; WARP], is_transposed: bool) {
+    // SAFETY: the caller's promise.
+    let half = |matrix: usize, row: usize, column: usize| unsafe {
+        u32::from((lanes[matrix * 8 + row].row as *const u16).add(column).read_unaligned())
+    };
+    for (number, lane) in lanes.iter().enumerate() {
+        for matrix in 0..4 {
+            let [first, second] = [0, 1].map(|next| match is_transposed {
+                false => half(matrix, number / 4, number % 4 * 2 + next),
+                true => half(matrix, number % 4 * 2 + next, number / 4),
+            });
+            // SAFETY: the caller's promise.
+            unsafe { lane.words.add(matrix).write_unaligned(first | second << 16) };
+        }
+    }
+}
+
+/// # Safety
+/// Each lane must have ten words.
+unsafe fn multiply(lanes: &[WarpOperation; WARP], [left, right]: [Element; 2]) {
+    // SAFETY: the caller's promise.
+    let word = |lane: usize, number: usize| unsafe { lanes[lane].words.add(number).read_unaligned() };
+    // The words of a row's 32 bytes: of each half, a lane of four has one; the second eight rows have words of their own.
+    let left_row = |row: usize| -> Vec<u32> {
+        (0..8).map(|place| word(row % 8 * 4 + place % 4, row / 8 + place / 4 * 2)).collect()
+    };
+    let right_column = |column: usize| -> Vec<u32> {
+        (0..8).map(|place| word(column * 4 + place % 4, OPERANDS[0] + place / 4)).collect()
+    };
+    let mut results = [[0u32; 4]; WARP];
+    for (lane, results) in results.iter_mut().enumerate() {
+        for (number, result) in results.iter_mut().enumerate() {
+            let (row, column) = (lane / 4 + number / 2 * 8, lane % 4 * 2 + number % 2);
+            let sum = word(lane, OPERANDS[0] + OPERANDS[1] + number);
+            let pairs = left_row(row).into_iter().zip(right_column(column));
+            *result = match left {
+                Element::Bf16 | Element::F16 => {
+                    let sum = pairs.fold(f32::from_bits(sum), |sum, (a, b)| {
+                        let parts = floats(a, left).into_iter().zip(floats(b, right));
+                        parts.fold(sum, |sum, (a, b)| sum + a * b)
+                    });
+                    sum.to_bits()
+                }
+                Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
+                    let parts = integers(a, left).into_iter().zip(integers(b, right));
+                    parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b) as u32))
+                }),
+            };
+        }
+    }
+    for (lane, results) in lanes.iter().zip(results) {
+        for (number, result) in results.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { lane.words.add(number).write_unaligned(result) };
+        }
+    }
+}
+
+/// The two floats of a word.
+fn floats(word: u32, element: Element) -> [f32; 2] {
+    [word as u16, (word >> 16) as u16].map(|bits| match element {
+        Element::F16 => half_to_single(bits),
+        _ => f32::from_bits(u32::from(bits) << 16),
+    })
+}
+
+/// A number of 16 bits, five of them an exponent.
+fn half_to_single(bits: u16) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    let magnitude = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -magnitude } else { magnitude }
+}
+
+/// The four integers of a word.
+fn integers(word: u32, element: Element) -> [i32; 4] {
+    word.to_le_bytes().map(|byte| match element {
+        Element::S8 => i32::from(byte as i8),
+        _ => i32::from(byte),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_what_they_say() {
+        let values = [0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0x7c00].map(half_to_single);
+        assert_eq!(values, [1.0, -2.0, 65504.0, 2f32.powi(-24), 2f32.powi(-14), f32::INFINITY]);
+        assert!(half_to_single(0x7e00).is_nan());
+    }
+
+    /// Rows of 8 numbers in memory, loaded as they are and transposed.
+    #[test]
+    fn matrices_are_loaded() {
+        let memory: Vec<u16> = (0..256).collect();
+        let mut words = [[0u32; 10]; WARP];
+        let load = |words: &mut [[u32; 10]; WARP], is_transposed: bool| {
+            let operations: Vec<WarpOperation> = words
+                .iter_mut()
+                .enumerate()
+                .map(|(lane, words)| WarpOperation {
+                    kind: WarpKind::LoadMatrices { is_transposed },
+                    words: words.as_mut_ptr(),
+                    row: memory[lane * 8..].as_ptr() as u64,
+                })
+                .collect();
+            run(&operations)
+        };
+        assert_eq!(load(&mut words, false), Ok(()));
+        // Lane 5 has columns 2 and 3 of row 1, of each matrix.
+        assert_eq!(words[5][..2], [10 | 11 << 16, 74 | 75 << 16]);
+        assert_eq!(load(&mut words, true), Ok(()));
+        assert_eq!(words[5][0], 17 | 25 << 16);
+    }
+
+    /// The product of a matrix with the first columns of one that has a single number in each.
+    #[test]
+    fn matrices_are_multiplied() {
+        let one = 0x3f80u32;
+        let mut words = [[0u32; 10]; WARP];
+        for (lane, words) in words.iter_mut().enumerate() {
+            // The left operand has its row's number everywhere, the right one a 1 at position 2 of each column.
+            for (number, word) in words[..4].iter_mut().enumerate() {
+                let row = (lane / 4 + number % 2 * 8) as f32;
+                *word = (row.to_bits() >> 16) * 0x10001;
+            }
+            words[4] = if lane % 4 == 1 { one } else { 0 };
+            words[6..].fill(1f32.to_bits());
+        }
+        let operations: Vec<WarpOperation> = words
+            .iter_mut()
+            .map(|words| WarpOperation { kind: WarpKind::Multiply { types: 0 }, words: words.as_mut_ptr(), row: 0 })
+            .collect();
+        assert_eq!(run(&operations), Ok(()));
+        assert!(run(&operations[..31]).is_err());
+        for (lane, words) in words.iter().enumerate() {
+            let row = (lane / 4) as f32;
+            assert_eq!(
+                words[..4].iter().map(|&word| f32::from_bits(word)).collect::<Vec<_>>(),
+                [row + 1.0, row + 1.0, row + 9.0, row + 9.0]
+            );
+        }
+    }
+}
