@@ -385,7 +385,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 15] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 17] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -407,6 +407,16 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 15] = [
         "gpu/sort.rs",
         &["addi", "subi", "muli", "divui", "shrui", "minsi"],
         "places in sorted runs, whose length is known when a kernel is launched, and bisection",
+    ),
+    (
+        "tiles/tensor_cores.rs",
+        &["addi", "llvm.inttoptr", "llvm.bitcast", "llvm.extractvalue"],
+        "matrix instructions are LLVM's: they take addresses in shared memory and pairs of halves, and give structures",
+    ),
+    (
+        "transposed.rs",
+        &["addi", "llvm.load", "llvm.store"],
+        "one function transposes squares of all shapes of arrays: it takes addresses and distances",
     ),
     ("team.rs", &["shli", "shrui"], "halves of a register of 64 bits, which lanes exchange one by one"),
     (

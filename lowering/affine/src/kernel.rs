@@ -1,8 +1,9 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
-use hlo::graph::{Computation, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
+use hlo::ops::{FusionRole, definition};
 use indexing::{Expr, Interval};
 use mlir_ext::builder::{self, OpBuilder, Value};
 
@@ -52,7 +53,8 @@ pub fn emit_fusion<'a, 'c>(
         None => (roots, outputs.iter().collect()),
         Some(rows) => roots.into_iter().zip(outputs).filter(|(root, _)| !rows.writes(*root)).unzip(),
     };
-    let work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
+    let mut work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
+    work.copied_to = outputs.first().copied().filter(|_| only_moves(computation));
     work.each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
         let mut values = Vec::with_capacity(indices.len());
@@ -75,6 +77,16 @@ pub fn emit_fusion<'a, 'c>(
             Ok(())
         })
     })
+}
+
+/// Whether each element of a computation's one result is an element of its one parameter.
+fn only_moves(computation: &Computation) -> bool {
+    let is_moved = |instruction: &Instruction| {
+        instruction.kind == OpKind::Parameter || definition(instruction.kind).fusion == FusionRole::View
+    };
+    computation.parameters.len() == 1
+        && computation.root().kind != OpKind::Tuple
+        && computation.instructions.iter().all(is_moved)
 }
 
 /// dynamic-update-slice in place: writes the update's elements, nothing else.
@@ -126,6 +138,8 @@ struct Work<'m, 'a, 'c> {
     /// The function of a kernel of a GPU.
     function: Option<&'a builder::Body<'c>>,
     range: Option<(Expr<'c>, Expr<'c>)>,
+    /// The result, where its elements are those of an operand.
+    copied_to: Option<&'m ArrayRef<'c>>,
 }
 
 impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
@@ -136,7 +150,8 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         (range, function): (Range<'c>, Option<&'a builder::Body<'c>>),
     ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
-        Work { mapping, rows, function, range: range.map(|(begin, end)| (variable(begin), variable(end))) }
+        let range = range.map(|(begin, end)| (variable(begin), variable(end)));
+        Work { mapping, rows, function, range, copied_to: None }
     }
 
     /// Iterations of the loops inside that over a dimension; those that make one element count as many.
@@ -200,10 +215,13 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         let Some(dimension) = self.mapping.dimensions.get(outer.len()) else {
             return emitter.nested(|emitter| {
                 let index = item_index(emitter, self.mapping, outer);
-                match emitter.row {
-                    Some(row) => emitter.each_row(row, &index, &mut |emitter, index| body(emitter, &[index.to_vec()])),
-                    None => body(emitter, &[index]),
+                let Some(row) = emitter.row else { return body(emitter, &[index]) };
+                if let Some(output) = self.copied_to
+                    && emitter.copy_square(row, &index, output)?
+                {
+                    return Ok(());
                 }
+                emitter.each_row(row, &index, &mut |emitter, index| body(emitter, &[index.to_vec()]))
             });
         };
         let bounds = self.mapping.bounds(outer.len());
@@ -248,6 +266,16 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 })
             }
             WorkKind::Team | WorkKind::Tile => Err(LoweringError::bug("threads of a GPU on a processor")),
+            WorkKind::Threads if dimension.lanes > 1 => {
+                let lanes = i64::from(dimension.lanes);
+                let vectors = Interval::of_size((bounds.upper + 1) / lanes);
+                over_threads(emitter, vectors, dimension.tile, &mut |emitter, position| {
+                    emitter.nested(|emitter| {
+                        let lane = emitter.scope.add_lanes(dimension.lanes);
+                        self.each_item(emitter, &with(position * lanes + lane), body)
+                    })
+                })
+            }
             WorkKind::Threads => over_threads(emitter, bounds, dimension.tile, &mut |emitter, position| {
                 self.each_item(emitter, &with(position), body)
             }),

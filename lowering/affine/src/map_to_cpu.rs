@@ -57,9 +57,6 @@ const MOST_INSTRUCTIONS: usize = 128;
 /// Lanes of vectors for rows that are shorter than registers.
 const FEWEST_LANES: u32 = 4;
 
-/// Instructions of a fusion up to which it is emitted for each row of a square.
-const MOST_TRANSPOSED: usize = 24;
-
 /// Elementwise operations up to which the registers hold these vectors.
 const FEW_OPERATIONS: usize = 3;
 
@@ -264,6 +261,7 @@ fn loops_over_elements<'c>(
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
+    let mut reads_neighbours = true;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
@@ -278,6 +276,11 @@ fn loops_over_elements<'c>(
             let groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
             let (mut loops, mut vector_loop) =
                 plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
+            let variable = vector_loop.and_then(|number| traced.variables[groups[number].1 - 1].as_variable());
+            if let Some(variable) = variable {
+                let along = traced.found.accesses_along(&traced.scope, variable);
+                reads_neighbours = along.near + along.other == 0;
+            }
             if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
             }
@@ -292,7 +295,7 @@ fn loops_over_elements<'c>(
     };
     let lanes_of = |number: usize| match row_loop {
         Some(_) => lanes,
-        None => lanes_of_loop(computation, &loops[number], sizes, lanes, overlap),
+        None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours)),
     };
     let vectors = vector_loop.map(|number| (number, lanes_of(number)));
     let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(row_loop.map(|number| (number, lanes))).collect();
@@ -478,8 +481,14 @@ fn register_bits(computation: &Computation) -> u32 {
 
 /// Lanes of a loop that takes vectors, which may end with one that overlaps the one before it. Small integers fill
 /// registers with more lanes. A reduction along columns takes several vectors at once, so that it reads whole pieces of
-/// rows and does not wait for one sum.
-fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], lanes: u32, overlap: bool) -> u32 {
+/// rows and does not wait for one sum; not where lanes read elements apart from each other.
+fn lanes_of_loop(
+    computation: &Computation,
+    vector_loop: &Loop,
+    sizes: &[i64],
+    lanes: u32,
+    (overlap, reads_neighbours): (bool, bool),
+) -> u32 {
     let fits = |lanes: u32| vector_loop.is_as_long_as(lanes) && (overlap || vector_loop.divides_into(lanes));
     let mut lanes = lanes;
     while !vector_loop.is_as_long_as(lanes) {
@@ -498,7 +507,7 @@ fn lanes_of_loop(computation: &Computation, vector_loop: &Loop, sizes: &[i64], l
         return narrow;
     }
     let wide = lanes * VECTORS_OF_COLUMNS;
-    if reduces_columns && is_simple && fits(wide) { wide } else { lanes }
+    if reduces_columns && reads_neighbours && is_simple && fits(wide) { wide } else { lanes }
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -584,8 +593,7 @@ fn transposed_loop(
     };
     let fits = |number: usize| loops[number].is_as_long_as(lanes) && (overlap || loops[number].divides_into(lanes));
     let is_unconditional = found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty();
-    let is_small = computation.instructions.len() <= MOST_TRANSPOSED;
-    let is_taken = is_unconditional && is_small && lanes.is_power_of_two() && fits(last);
+    let is_taken = is_unconditional && lanes.is_power_of_two() && fits(last);
     if !is_taken || !computation.instructions.iter().all(is_simple) {
         return None;
     }

@@ -1,21 +1,118 @@
 //! Squares of elements that are read transposed.
 //!
 //! Where lanes would read elements far from each other, but neighbouring rows of the result read neighbours, a kernel takes as
-//! many rows at once as there are lanes: it loads vectors along the rows and transposes them in registers, so that each
-//! cache line is read once and no element by itself.
+//! many rows at once as there are lanes: vectors along the rows are loaded and transposed in registers, so that each cache
+//! line is read once and no element by itself. A module transposes in one function for each type of elements, from memory
+//! to memory: to LLVM a square is so much code that it would be most of a kernel's.
 
-use indexing::{Expr, Var};
+use indexing::{Expr, Interval, Var};
+use melior::ir::Type;
 use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::ArrayRef;
+use crate::memory::{ArrayRef, address_of, pointer_to};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{LaneAccess, Scope};
 use crate::trace::{NEAR, coefficient, trace};
 use crate::walk::linear_address;
 
 type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Alignment of the memory of a square.
+const ALIGNMENT: i64 = 64;
+
+/// Rows of a square whose code stands side by side, if it is little, so that the processor computes them at once. A divisor of all
+/// numbers of lanes that have squares.
+const ROWS_TOGETHER: i64 = 2;
+
+/// Instructions of a fusion up to which that is.
+const FEW_INSTRUCTIONS: usize = 24;
+
+/// Where the vectors of a square are in memory: the first one, and how far from each other they begin, in elements.
+pub(crate) struct Vectors<'c> {
+    pub memref: Value<'c>,
+    pub element_bytes: i64,
+    pub first: Expr<'c>,
+    pub distance: i64,
+}
+
+impl<'c> Vectors<'c> {
+    /// The address of the first one, and the distance of their addresses.
+    fn addresses(&self, builder: &OpBuilder<'c>, scope: &Scope<'c>) -> Result<[Value<'c>; 2]> {
+        let memory = builder.in_prologue(|builder| address_of(builder, self.memref));
+        let offset = scope.emit(builder, scope.simplify(self.first * self.element_bytes))?;
+        Ok([builder.addi(memory, offset), builder.constant_index(self.distance * self.element_bytes)])
+    }
+}
+
+/// Transposes a square of vectors from one place to another. `load` takes a vector from a pointer; for equal names it
+/// does the same.
+pub(crate) fn transpose_square<'c>(
+    builder: &OpBuilder<'c>,
+    scope: &Scope<'c>,
+    (name, lanes): (&str, u32),
+    load: &dyn Fn(Value<'c>) -> Result<Value<'c>>,
+    [from, to]: [Vectors<'c>; 2],
+) -> Result<()> {
+    let arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
+    let symbol = format!("transpose_{name}_v{lanes}");
+    let alignment = ("alignment", builder.integer_attribute(builder.integer_type(64), to.element_bytes));
+    let mut defined = Ok(());
+    builder.define_once(&symbol, |builder| {
+        let parameters = [builder.index_type; 4];
+        defined = builder.function(&symbol, &parameters, &[], &[builder.private()], |builder, function| {
+            let [from, from_distance, to, to_distance] = function.parameters()[..] else {
+                return Err(LoweringError::bug("a transposition without its places"));
+            };
+            let pointers = |first: Value<'c>, distance: Value<'c>| {
+                let addresses = std::iter::successors(Some(first), move |&own| Some(builder.addi(own, distance)));
+                addresses.take(lanes as usize).map(|address| pointer_to(builder, address))
+            };
+            let rows = pointers(from, from_distance).map(load).collect::<Result<Vec<_>>>()?;
+            for (column, place) in transpose(builder, rows).into_iter().zip(pointers(to, to_distance)) {
+                builder.effect("llvm.store", &[column, place], &[alignment]);
+            }
+            builder.effect("func.return", &[], &[]);
+            Ok(())
+        });
+    });
+    defined?;
+    builder.call(&symbol, &arguments, &[]);
+    Ok(())
+}
+
+/// Loads a vector of elements of some width from a pointer.
+pub(crate) fn load_from<'c>(
+    builder: &OpBuilder<'c>,
+    pointer: Value<'c>,
+    r#type: Type<'c>,
+    element_bytes: i64,
+) -> Value<'c> {
+    let alignment = builder.integer_attribute(builder.integer_type(64), element_bytes);
+    builder.value("llvm.load", &[pointer], r#type, &[("alignment", alignment)])
+}
+
+/// What a square reads of a parameter along its rows.
+#[derive(Clone, Copy)]
+struct Read<'c> {
+    parameter: usize,
+    /// Where the square's elements are, which depends on the row and the lane.
+    address: Expr<'c>,
+    /// How far from each other lanes are there.
+    distance: i64,
+}
+
+/// What a square reads of a parameter, transposed: a vector for each of its rows.
+pub(crate) struct Transposed<'c> {
+    parameter: usize,
+    /// Where the row that is computed reads.
+    address: Expr<'c>,
+    /// The rows in memory.
+    rows: Value<'c>,
+    /// The place of that row there.
+    place: Expr<'c>,
+}
 
 impl<'c> Elemental<'_, 'c> {
     /// Computes a square: the elements at an index that depends on the lane and the row, row by row.
@@ -25,13 +122,55 @@ impl<'c> Elemental<'_, 'c> {
         index: &[Expr<'c>],
         body: &mut dyn FnMut(&mut Self, &[Expr<'c>]) -> Result<()>,
     ) -> Result<()> {
-        self.load_transposed((row, count), index)?;
-        for number in 0..count {
-            let index: Vec<Expr<'c>> = index.iter().map(|&expr| at_row(&self.scope, expr, row, number)).collect();
-            self.nested(|emitter| body(emitter, &index))?;
+        let builder = self.builder;
+        let (reads, _) = self.transposed_reads((row, count), index)?;
+        let size = i64::from(count);
+        let mut squares = Vec::with_capacity(reads.len());
+        for &read in &reads {
+            let memory = self.inputs.get(read.parameter).map(|array| scalar::memory_type(builder, array.element_type));
+            let memory = memory.ok_or_else(|| LoweringError::bug("missing fusion input"))?;
+            let rows = builder.memref_type(&[size * size], memory);
+            let rows = builder.in_prologue(|builder| builder.stack_buffer(rows, ALIGNMENT));
+            self.transpose_read((row, count), read, (rows, self.scope.constant(0), size))?;
+            squares.push(rows);
         }
-        self.transposed.clear();
+        let together = if self.computation.instructions.len() <= FEW_INSTRUCTIONS { ROWS_TOGETHER } else { 1 };
+        self.loop_in(Interval::of_size(size / together), None, Vec::new(), &mut |emitter, number, _| {
+            for part in 0..together {
+                let number = number * together + part;
+                let at = |expr: Expr<'c>| at_row(&emitter.scope, expr, row, number);
+                let index: Vec<Expr<'c>> = index.iter().map(|&expr| at(expr)).collect();
+                let here = |(&Read { parameter, address, .. }, &rows): (&Read<'c>, &Value<'c>)| Transposed {
+                    parameter,
+                    address: at(address),
+                    rows,
+                    place: number * size,
+                };
+                emitter.transposed = reads.iter().zip(&squares).map(here).collect();
+                emitter.nested(|emitter| body(emitter, &index))?;
+                emitter.transposed.clear();
+            }
+            Ok(Vec::new())
+        })?;
         Ok(())
+    }
+
+    /// Copies a square, whose elements are one parameter's, to where they are in the output, if it reads them along its rows;
+    /// says whether it did.
+    pub(crate) fn copy_square(
+        &mut self,
+        (row, count): (Var, u32),
+        index: &[Expr<'c>],
+        output: &ArrayRef<'c>,
+    ) -> Result<bool> {
+        let address = self.scope.simplify(linear_address(self.scope.context(), &output.dimensions, index));
+        let distance = coefficient(&self.scope, address, row);
+        let (reads, is_unconditional) = self.transposed_reads((row, count), index)?;
+        let is_whole = is_unconditional && self.skipped_lanes == 0;
+        let ([read], Some(distance), true) = (&reads[..], distance, is_whole) else { return Ok(false) };
+        let first = self.scope.at_lane(at_row(&self.scope, address, row, self.scope.constant(0)), 0);
+        self.transpose_read((row, count), *read, (output.flat(self.builder), first, distance))?;
+        Ok(true)
     }
 
     /// What a parameter has at an index, if it was loaded with its square.
@@ -40,47 +179,63 @@ impl<'c> Elemental<'_, 'c> {
         parameter: usize,
         array: &ArrayRef<'c>,
         index: &[Expr<'c>],
-    ) -> Option<RegisterValue<'c>> {
+    ) -> Result<Option<RegisterValue<'c>>> {
         if self.transposed.is_empty() {
-            return None;
+            return Ok(None);
         }
         let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
-        self.transposed.get(&(parameter, address)).copied()
+        let is_read = |square: &&Transposed<'c>| square.parameter == parameter && square.address == address;
+        let Some(square) = self.transposed.iter().find(is_read) else { return Ok(None) };
+        let (builder, lanes) = (self.builder, self.scope.lanes());
+        let r#type = scalar::load_type(builder, array.element_type, lanes);
+        let loaded = self.scope.place(builder, &[square.place])?.load(builder, square.rows, r#type);
+        Ok(Some(scalar::from_memory(builder, array.element_type, lanes, loaded)))
     }
 
-    /// Loads what a square reads along its rows.
-    fn load_transposed(&mut self, (row, count): (Var, u32), index: &[Expr<'c>]) -> Result<()> {
-        let (builder, computation, inputs) = (self.builder, self.computation, self.inputs);
-        let Some(lanes) = self.scope.lanes().filter(|&lanes| lanes == count) else { return Ok(()) };
+    /// What a square reads along its rows, and whether it reads that for all elements.
+    fn transposed_reads(&mut self, (row, count): (Var, u32), index: &[Expr<'c>]) -> Result<(Vec<Read<'c>>, bool)> {
+        let (computation, inputs) = (self.computation, self.inputs);
+        let mut reads: Vec<Read<'c>> = Vec::new();
+        if self.scope.lanes() != Some(count) {
+            return Ok((reads, false));
+        }
         // What the tracer adds to the scope has no code.
-        let loads = self.nested(|emitter| trace(computation, &computation.roots(), index, &mut emitter.scope))?.loads;
-        for (parameter, address) in loads {
-            let array = inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
+        let found = self.nested(|emitter| trace(computation, &computation.roots(), index, &mut emitter.scope))?;
+        for (parameter, address) in found.loads {
             let is_in_scope = address.variables().into_iter().all(|variable| self.scope.binding(variable).is_some());
-            let is_far = matches!(self.scope.lane_access(address), LaneAccess::Strided(NEAR..));
-            let is_transposed = is_in_scope && is_far && coefficient(&self.scope, address, row) == Some(1);
-            let first = at_row(&self.scope, address, row, 0);
-            if !is_transposed || array.parts() > 1 || self.transposed.contains_key(&(parameter, first)) {
-                continue;
-            }
-            let r#type = scalar::load_type(builder, array.element_type, Some(count));
-            let along_rows = (0..lanes).map(|lane| {
-                let (memref, place) = self.flat_place(array, self.scope.at_lane(first, lane))?;
-                Ok(place.load(builder, memref, r#type))
-            });
-            let along_rows: Vec<Value<'c>> = along_rows.collect::<Result<_>>()?;
-            for (number, loaded) in (0..).zip(transpose(builder, along_rows)) {
-                let value = scalar::from_memory(builder, array.element_type, Some(lanes), loaded);
-                self.transposed.insert((parameter, at_row(&self.scope, address, row, number)), value);
+            let LaneAccess::Strided(distance @ NEAR..) = self.scope.lane_access(address) else { continue };
+            let is_transposed = is_in_scope && coefficient(&self.scope, address, row) == Some(1);
+            let is_known = reads.iter().any(|own| own.parameter == parameter && own.address == address);
+            if is_transposed && !is_known && inputs.get(parameter).is_some_and(|array| array.parts() == 1) {
+                reads.push(Read { parameter, address, distance });
             }
         }
-        Ok(())
+        Ok((reads, found.conditions.is_empty()))
+    }
+
+    /// Transposes what a square reads to a place where rows are some distance apart.
+    fn transpose_read(
+        &self,
+        (row, count): (Var, u32),
+        Read { parameter, address, distance }: Read<'c>,
+        (memref, first, row_distance): (Value<'c>, Expr<'c>, i64),
+    ) -> Result<()> {
+        let builder = self.builder;
+        let array = self.inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
+        let memory = scalar::memory_type(builder, array.element_type);
+        let element_bytes = array.element_type.byte_width() as i64;
+        let own = self.scope.at_lane(at_row(&self.scope, address, row, self.scope.constant(0)), 0);
+        let from = Vectors { memref: array.flat(builder), element_bytes, first: own, distance };
+        let to = Vectors { memref, element_bytes, first, distance: row_distance };
+        let r#type = builder.vector_type(count, memory);
+        let load = |pointer| Ok(load_from(builder, pointer, r#type, element_bytes));
+        transpose_square(builder, &self.scope, (&memory.to_string(), count), &load, [from, to])
     }
 }
 
 /// An expression in one row.
-fn at_row<'c>(scope: &Scope<'c>, expr: Expr<'c>, row: Var, number: u32) -> Expr<'c> {
-    scope.simplify(expr.substitute(&|variable| (variable == row).then(|| scope.constant(i64::from(number)))))
+fn at_row<'c>(scope: &Scope<'c>, expr: Expr<'c>, row: Var, number: Expr<'c>) -> Expr<'c> {
+    scope.simplify(expr.substitute(&|variable| (variable == row).then_some(number)))
 }
 
 /// Transposes a square of vectors, whose number is a power of two. Interleaving each vector of the first half with that of

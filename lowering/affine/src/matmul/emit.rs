@@ -18,6 +18,7 @@ use crate::kernel::Range;
 use crate::memory::ArrayRef;
 use crate::scalar;
 use crate::scope::{Binding, Scope};
+use crate::transposed::Vectors;
 
 pub(super) type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -224,17 +225,24 @@ impl<'c> Emitter<'_, 'c> {
     /// `count` elements of an operand (or groups of elements, where a step takes several) in the first lanes of a vector
     /// of the product's type, the others zero.
     pub(super) fn load_elements(&self, operand: Operand, position: Expr<'c>, count: i64) -> Result<Value<'c>> {
-        let (builder, product) = (self.builder, self.product);
-        let element_type = product.operand_types[operand as usize];
-        if product.depth > 1 {
-            let groups =
-                self.load_memory(operand, position, count * product.depth, product.lanes * product.depth as u32)?;
-            return Ok(builder.value("vector.bitcast", &[groups], self.vector, &[]));
+        let (depth, lanes) = (self.product.depth, self.product.lanes);
+        let loaded = self.load_memory(operand, position, count * depth, lanes * depth as u32)?;
+        self.in_register(operand, loaded)
+    }
+
+    /// A vector of an operand's elements, as they are in memory, in the product's type.
+    pub(super) fn in_register(&self, operand: Operand, loaded: Value<'c>) -> Result<Value<'c>> {
+        let product = self.product;
+        match product.depth {
+            1 => self.in_product_type(product.operand_types[operand as usize], Some(product.lanes), loaded),
+            _ => Ok(self.builder.value("vector.bitcast", &[loaded], self.vector, &[])),
         }
-        let lanes = Some(product.lanes);
-        let memory = scalar::load_type(builder, element_type, lanes);
-        let loaded = self.load_lanes(self.operands[operand as usize], memory, position, count)?;
-        self.in_product_type(element_type, lanes, loaded)
+    }
+
+    /// Where vectors of an operand are, some distance apart.
+    pub(super) fn operand_vectors(&self, operand: Operand, first: Expr<'c>, distance: i64) -> Vectors<'c> {
+        let element_bytes = self.product.operand_types[operand as usize].byte_width() as i64;
+        Vectors { memref: self.operands[operand as usize], element_bytes, first, distance }
     }
 
     /// `count` elements of an operand as they are in memory in the first of some lanes, the others zero.

@@ -1,14 +1,19 @@
 //! Packing of operands into panels.
 
 use indexing::Expr;
-use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::builder::Value;
 
 use super::PackedA;
 use super::emit::{Emitter, Operand, Result, Span};
 use super::tiled::Block;
+use crate::scalar;
+use crate::transposed::{Vectors, load_from, transpose_square};
 
 /// How many rows of B are asked for before they are packed.
 const ROWS_AHEAD: i64 = 16;
+
+/// Elements of a row of a panel that are copied in one iteration, where they are copied one by one.
+const COPIED_TOGETHER: i64 = 4;
 
 impl<'c> Emitter<'_, 'c> {
     /// Copies a block of B into panels of consecutive rows of k, missing columns as zero.
@@ -190,36 +195,61 @@ impl<'c> Emitter<'_, 'c> {
             first_single = whole[0];
             self.loop_over(&[zero], &whole, width, |emitter, k| {
                 for part in 0..product.tile_vectors {
-                    let rows = (0..width)
-                        .map(|n| {
-                            let row = source + (part * width + n) * product.n.b + k * product.k.b;
-                            if product.is_b_large() {
-                                emitter.prefetch(Operand::B, row + panel * product.n.b)?;
-                            }
-                            emitter.load_elements(Operand::B, row, width)
-                        })
-                        .collect::<Result<Vec<_>>>()?;
-                    for (step, column) in transposed(builder, rows).into_iter().enumerate() {
-                        let to = panel_offset + (k + step as i64) * panel;
-                        emitter.store_vector(column, panels, to + part * width, width)?;
-                    }
+                    let rows = source + (part * width * product.n.b) + k * product.k.b;
+                    let to = panel_offset + k * panel + part * width;
+                    emitter.pack_square(panels, to, rows)?;
                 }
                 Ok(())
             })?;
+            if product.k.size % width == 0 {
+                return Ok(());
+            }
         }
-        let missing = builder.zero(self.element);
+        let missing = builder.zero(self.vector);
         self.loop_over(&[first_single], &block.length, 1, |emitter, k| {
             let from = emitter.named(source + k * product.k.b)?;
             let to = emitter.named(panel_offset + k * panel)?;
-            for n in 0..panel {
-                let value = match n < columns {
-                    true => emitter.load_element(Operand::B, from + n * product.n.b)?,
-                    false => missing,
-                };
-                emitter.scope.place(builder, &[to + n])?.store(builder, value, panels);
+            for part in columns / width..product.tile_vectors {
+                emitter.store_vector(missing, panels, to + part * width, width)?;
             }
-            Ok(())
+            let copy = |emitter: &mut Self, n: Expr<'c>| {
+                let value = emitter.load_element(Operand::B, from + n * product.n.b)?;
+                emitter.scope.place(builder, &[to + n])?.store(builder, value, panels);
+                Ok(())
+            };
+            let whole = columns / COPIED_TOGETHER * COPIED_TOGETHER;
+            if whole > 0 {
+                let [begin, end] = [0, whole].map(|n| emitter.scope.constant(n));
+                emitter.loop_over(&[begin], &[end], COPIED_TOGETHER, |emitter, n| {
+                    (0..COPIED_TOGETHER).try_for_each(|part| copy(emitter, n + part))
+                })?;
+            }
+            (whole..columns).try_for_each(|n| copy(emitter, emitter.scope.constant(n)))
         })
+    }
+
+    /// Packs a square of a B whose columns are consecutive along k.
+    fn pack_square(&mut self, panels: Value<'c>, to: Expr<'c>, from: Expr<'c>) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        if product.is_b_large() {
+            let ahead = from + product.panel() * product.n.b;
+            let [begin, end] = [0, i64::from(product.lanes)].map(|n| self.scope.constant(n));
+            self.loop_over(&[begin], &[end], 1, |emitter, n| emitter.prefetch(Operand::B, ahead + n * product.n.b))?;
+        }
+        let element_type = product.operand_types[Operand::B as usize];
+        let lanes = product.lanes * product.depth as u32;
+        let load = |pointer| {
+            let r#type = scalar::load_type(builder, element_type, Some(lanes));
+            self.in_register(Operand::B, load_from(builder, pointer, r#type, element_type.byte_width() as i64))
+        };
+        let name = match (product.depth, element_type == product.element_type) {
+            (1, true) => element_type.to_string(),
+            _ => format!("{element_type}_{}", product.element_type),
+        };
+        let from = self.operand_vectors(Operand::B, from, product.n.b);
+        let element_bytes = product.element_type.byte_width() as i64;
+        let to = Vectors { memref: panels, element_bytes, first: to, distance: product.panel() };
+        transpose_square(builder, &self.scope, (&name, product.lanes), &load, [from, to])
     }
 }
 
@@ -227,23 +257,4 @@ impl<'c> Emitter<'_, 'c> {
 /// contracted positions: the rest begins at the first of these.
 fn whole_vectors<'c>(block: &Block<'c>, width: i64) -> Vec<Expr<'c>> {
     block.length.iter().map(|length| length.floordiv(width) * width).collect()
-}
-
-/// The transpose of a square of vectors: `log2(n)` rounds that interleave vectors half the square apart.
-fn transposed<'c>(builder: &OpBuilder<'c>, mut rows: Vec<Value<'c>>) -> Vec<Value<'c>> {
-    let count = rows.len() as u32;
-    let low: Vec<u32> = (0..count).map(|lane| lane / 2 + lane % 2 * count).collect();
-    let high: Vec<u32> = low.iter().map(|lane| lane + count / 2).collect();
-    let half = rows.len() / 2;
-    let mut round = 1;
-    while round < rows.len() {
-        let mut next = Vec::with_capacity(rows.len());
-        for pair in 0..half {
-            next.push(builder.shuffle(rows[pair], rows[pair + half], &low));
-            next.push(builder.shuffle(rows[pair], rows[pair + half], &high));
-        }
-        rows = next;
-        round *= 2;
-    }
-    rows
 }
