@@ -4,6 +4,7 @@ use super::Math;
 use mlir_ext::{arith::CmpfPredicate, builder::Value};
 
 const LN_2: f64 = std::f64::consts::LN_2;
+const QUIET_NAN: i64 = 0x7fc0_0000;
 const EXPONENT_MASK: i64 = 0xff80_0000_u32 as i32 as i64;
 /// 2^-23: an exponent that still stands at its place in the bits, times this, is the exponent.
 const EXPONENT_UNIT: f64 = 1.0 / 8_388_608.0;
@@ -63,11 +64,14 @@ impl<'c> Math<'_, 'c> {
     /// The logarithm of `argument` where it is not positive and finite: infinities at 0 and infinity, else NaN.
     fn logarithm_specials(self, x: Value<'c>, argument: Value<'c>, result: Value<'c>) -> Value<'c> {
         let builder = self.builder;
+        let bits = self.bits(x);
         let is_infinite = self.compare(x, CmpfPredicate::Oeq, f64::INFINITY);
         let result = builder.select(is_infinite, x, result);
         let is_zero = self.compare(argument, CmpfPredicate::Oeq, 0.0);
         let result = builder.select(is_zero, self.constant(x, f64::NEG_INFINITY), result);
         let is_outside = self.compare(argument, CmpfPredicate::Ult, 0.0);
-        builder.select(is_outside, self.constant(x, f64::NAN), result)
+        // NaN with x's sign: negative where x is a number below the domain, as XLA gives it, which orders of all bits see.
+        let nan = self.float_of_bits(builder.ori(bits, builder.integer_like(bits, QUIET_NAN)));
+        builder.select(is_outside, nan, result)
     }
 }

@@ -1,8 +1,9 @@
 //! Transcendental functions as register code.
 //!
 //! `f32` has code of its own: at most 2.3 units in the last place off, right at every special value, and three to
-//! twenty times faster than calling a library for each element. `f64`, and the rarer `f32` functions by way of `f64`, call
-//! libmvec, glibc's vector library. Without it (on GPUs, for one) no library is needed at all: `f64` has code of its own, too.
+//! twenty times faster than calling a library for each element. `f64` but for `tanh`, and the rarer `f32` functions by way of
+//! `f64`, call libmvec, glibc's vector library. Without it (on GPUs, for one) no library is needed at all: `f64` has code of
+//! its own, too.
 //!
 //! Functions the size of `exp` are emitted in place, larger ones once per module and vector width as a private function.
 //! Operands are scalars or one-dimensional vectors, of `f32` or `f64`; narrower floats are extended by the caller.
@@ -117,7 +118,7 @@ impl<'a, 'c> Math<'a, 'c> {
     fn unary_f32(self, function: Unary, x: Value<'c>) -> Value<'c> {
         match function {
             Unary::Cos => self.outlined("cos", &[x], |math, operands| math.cos(operands[0])),
-            Unary::Erf => self.outlined("erf", &[x], |math, operands| math.erf(operands[0])),
+            Unary::Erf => self.erf(x),
             Unary::Exp => self.exp(x),
             Unary::Expm1 => self.expm1(x),
             Unary::Log => self.log(x),
@@ -171,6 +172,7 @@ impl<'a, 'c> Math<'a, 'c> {
             }
             Unary::Rsqrt => self.rsqrt(x),
             Unary::Sqrt => self.builder.sqrt(x),
+            Unary::Tanh if self.target.vector_library_bits > 0 => self.tanh(x),
             _ => self.library(function.c_name(), &[x]),
         }
     }

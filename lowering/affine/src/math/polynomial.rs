@@ -40,7 +40,12 @@ impl<'c> Math<'_, 'c> {
     pub(super) fn clamp(self, x: Value<'c>, low: f64, high: f64) -> Value<'c> {
         let builder = self.builder;
         let raised = builder.select(self.compare(x, CmpfPredicate::Olt, low), self.constant(x, low), x);
-        builder.select(self.compare(raised, CmpfPredicate::Ogt, high), self.constant(x, high), raised)
+        self.at_most(raised, high)
+    }
+
+    /// The smaller of `x` and a constant; NaN stays.
+    pub(super) fn at_most(self, x: Value<'c>, high: f64) -> Value<'c> {
+        self.builder.select(self.compare(x, CmpfPredicate::Ogt, high), self.constant(x, high), x)
     }
 
     /// An `f32` as `f64`.

@@ -41,10 +41,10 @@ impl<'c> Math<'_, 'c> {
         let is_below_zero = self.compare(x, CmpfPredicate::Olt, 0.0);
         let is_finite = self.compare(x, CmpfPredicate::Ogt, f64::NEG_INFINITY);
         let has_real_power = builder.ori(is_integer, self.negate(builder.andi(is_below_zero, is_finite)));
-        let nan = self.constant(x, f64::NAN);
-        let result = builder.select(has_real_power, result, nan);
+        // The NaN of a number is negative, as XLA gives it; that of an operand keeps its sign.
+        let result = builder.select(has_real_power, result, self.constant(x, -f64::NAN));
         let is_nan = builder.cmpf(CmpfPredicate::Uno, x, y);
-        let result = builder.select(is_nan, nan, result);
+        let result = builder.select(is_nan, builder.addf(x, y), result);
         let is_trivial =
             builder.ori(self.compare(y, CmpfPredicate::Oeq, 0.0), self.compare(x, CmpfPredicate::Oeq, 1.0));
         builder.select(is_trivial, self.constant(x, 1.0), result)
