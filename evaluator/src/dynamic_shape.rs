@@ -67,7 +67,8 @@ pub(super) fn get_dimension_size(instruction: &Instruction, operands: &[EvalValu
     Ok(result)
 }
 
-/// `set-dimension-size`: the operand with another run-time size; the data stays.
+/// `set-dimension-size`: the operand with another run-time size; the data stays. If the result says that the dimension is static,
+/// the size must be the bound.
 pub(super) fn set_dimension_size(
     instruction: &Instruction,
     operands: Vec<EvalValue>,
@@ -79,6 +80,10 @@ pub(super) fn set_dimension_size(
     let dimension = dimension(dimensions, bounds.len())?;
     let mut sizes = operand.sizes.unwrap_or_else(|| bounds.clone());
     sizes[dimension] = size.clamp(0, bounds[dimension]);
+    let is_static = instruction.shape.as_array().is_some_and(|declared| !declared.is_dynamic_dimension(dimension));
+    if is_static && sizes[dimension] != bounds[dimension] {
+        return Err(EvalFailure::malformed(format!("a size of {size} does not fit {}", instruction.shape)));
+    }
     let sizes = (sizes != bounds).then_some(sizes);
     EvalValue::Array(ArrayValue { literal: operand.literal, sizes }).with_shape(&instruction.shape)
 }
@@ -87,6 +92,13 @@ pub(super) fn set_dimension_size(
 pub(super) fn dynamic_reshape(instruction: &Instruction, operands: &[EvalValue]) -> Result<EvalValue, EvalFailure> {
     let compact = array(operands, 0)?.compacted()?;
     let sizes = (1..operands.len()).map(|number| scalar(operands, number)).collect::<Result<Vec<i64>, _>>()?;
+    let declared = instruction.shape.as_array().ok_or_else(|| EvalFailure::malformed("the result is not an array"))?;
+    let fits = |(d, &bound): (usize, &i64)| {
+        sizes.get(d).is_some_and(|&size| size == bound || (size < bound && declared.is_dynamic_dimension(d)))
+    };
+    if !declared.dimensions.iter().enumerate().all(fits) {
+        return Err(EvalFailure::malformed(format!("a result of sizes {sizes:?} does not fit {declared}")));
+    }
     let shape = ArrayShape::new(compact.element_type(), sizes);
     if shape.dimensions.iter().any(|&size| size < 0) || shape.element_count() != compact.shape().element_count() {
         return Err(EvalFailure::malformed(format!("{} cannot be reshaped to {shape}", compact.shape())));
@@ -368,11 +380,13 @@ fn run_time_shape(
             let mut dimensions = declared_dimensions(declared)?;
             let batch_groups = attributes.batch_group_count.max(1);
             let batch = input.dimensions[numbers.input_batch as usize];
-            if batch % batch_groups != 0 {
+            let output_features = kernel.dimensions[numbers.kernel_output_feature as usize];
+            let groups = batch_groups.max(attributes.feature_group_count);
+            if batch % batch_groups != 0 || output_features % groups != 0 {
                 return Err(EvalFailure::malformed("the sizes of batch or features do not fit the groups"));
             }
             dimensions[numbers.output_batch as usize] = batch / batch_groups;
-            dimensions[numbers.output_feature as usize] = kernel.dimensions[numbers.kernel_output_feature as usize];
+            dimensions[numbers.output_feature as usize] = output_features;
             let spatial = numbers.input_spatial.iter().zip(&numbers.output_spatial);
             for ((&from, &to), w) in spatial.zip(attributes.window) {
                 dimensions[to as usize] = windows(input.dimensions[from as usize], w);

@@ -33,6 +33,19 @@ impl<'a> Windows<'a> {
         })
     }
 
+    /// The dimension along which each window holds all elements up to its own, as in a cumulative sum: its value is that of
+    /// the window before it, combined with one element.
+    fn running_dimension(&self) -> Option<usize> {
+        let is_plain = |w: &WindowDimension| {
+            (w.stride, w.window_dilation, w.base_dilation.max(1), w.padding_high, w.reversal) == (1, 1, 1, 0, false)
+        };
+        let mut wide = (0..self.window.len()).filter(|&d| self.window_sizes[d] != 1 || self.window[d].padding_low != 0);
+        let (d, None) = (wide.next()?, wide.next()) else { return None };
+        let (w, base) = (self.window[d], self.base_sizes[d]);
+        let is_running = w.padding_low == w.size - 1 && self.window_sizes[d] >= base;
+        (is_running && self.window.iter().all(|w| is_plain(w))).then_some(d)
+    }
+
     /// Index in the base along dimension `d` of position `inside` of the window numbered `outside`; `None` in the
     /// padding and between the elements of a dilated base.
     #[inline]
@@ -100,28 +113,30 @@ pub(super) fn reduce_window(
     };
     let (mut arguments, mut accumulators, mut combined) = (Vec::new(), Vec::new(), Vec::new());
     let mut scratch = Vec::new();
+    let running = windows.running_dimension();
     for_each_index(&sizes(&result.dimensions), |outside| {
-        if let Some(single) = single {
-            let element_type = first.element_type();
-            let width = element_type.bit_width();
-            let mut accumulator = start[0];
-            windows.for_each_element(&strides, outside, &mut scratch, |position| {
-                accumulator = single.apply(accumulator, load(element_type, first.bytes(), position), width);
-                Ok(())
-            })?;
-            reduced.push(accumulator);
-            return Ok(());
-        }
+        let place = reduced.len() / count;
+        let before = running.filter(|&d| outside[d] > 0).map(|d| (place - strides[d]) * count);
         accumulators.clear();
-        accumulators.extend_from_slice(&start);
-        windows.for_each_element(&strides, outside, &mut scratch, |position| {
+        accumulators.extend_from_slice(before.map_or(&start[..], |before| &reduced[before..before + count]));
+        let mut combine = |position: usize| {
+            if let Some(single) = single {
+                let element_type = first.element_type();
+                let element = load(element_type, first.bytes(), position);
+                accumulators[0] = single.apply(accumulators[0], element, element_type.bit_width());
+                return Ok(());
+            }
             arguments.clear();
             arguments.extend_from_slice(&accumulators);
             arguments.extend(operands.iter().map(|o| load(o.element_type(), o.bytes(), position)));
             function.call(evaluator, &arguments, &mut combined)?;
             accumulators.copy_from_slice(&combined[..count]);
             Ok(())
-        })?;
+        };
+        match before {
+            Some(_) => combine(place)?,
+            None => windows.for_each_element(&strides, outside, &mut scratch, combine)?,
+        }
         reduced.extend_from_slice(&accumulators);
         Ok(())
     })?;

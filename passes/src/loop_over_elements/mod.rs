@@ -86,8 +86,10 @@ fn is_of_elements(block: BlockRef<'_, '_>) -> bool {
 fn is_scalar<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRef<'c, 'r>) -> bool {
     let inner = rewriter.operations_in(operation);
     let is_known = |operation: OperationRef<'c, 'r>| match dialect::kind_of(operation) {
+        // Of scalars it keeps the width, and is arithmetic.
         Some(
-            OpKind::Constant
+            OpKind::BitcastConvert
+            | OpKind::Constant
             | OpKind::Tuple
             | OpKind::GetTupleElement
             | OpKind::Broadcast

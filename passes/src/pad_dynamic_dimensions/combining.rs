@@ -190,7 +190,7 @@ fn neutral_element(
     }
     let element_type = builder.element_type(operand);
     let number = match (root.kind, element_type) {
-        (OpKind::Add | OpKind::Or | OpKind::Xor, _) => ConstantNumber::Integer(0),
+        (OpKind::Add | OpKind::Or | OpKind::Xor, _) if element_type.has_zero() => ConstantNumber::Integer(0),
         (OpKind::Multiply, _) | (OpKind::And, ElementType::Pred) => ConstantNumber::Integer(1),
         (OpKind::And, _) => ConstantNumber::Integer(-1),
         (OpKind::Maximum, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64) => {

@@ -67,19 +67,19 @@ impl Site<'_> {
     pub(super) fn cholesky(&mut self) -> Option<(InstructionId, ArraySizes)> {
         let mut sizes = self.sizes_of(0);
         let columns = sizes.len().checked_sub(1)?;
-        let order = sizes[columns].or(*sizes.get(columns.checked_sub(1)?)?);
+        let order = self.order(&sizes)?;
         self.operands[0] = self.ending_in_identity(order)?;
         (sizes[columns], sizes[columns - 1]) = (order, order);
         Some((self.unchanged(), sizes))
     }
 
-    /// Equations that do not exist say that something is zero.
+    /// Equations that do not exist say that something is zero; `None` for a type without zero.
     pub(super) fn triangular_solve(&mut self) -> Option<(InstructionId, ArraySizes)> {
         let (coefficients, mut sizes) = (self.sizes_of(0), self.sizes_of(1));
         let columns = sizes.len().checked_sub(1)?;
         let TriangularSolveAttributes { left_side: is_left, .. } = self.attributes()?;
         let along = if is_left { columns.checked_sub(1)? } else { columns };
-        let order = sizes[along].or(coefficients[columns]).or(coefficients[columns - 1]);
+        let order = sizes[along].or(self.order(&coefficients)?);
         self.operands[0] = self.ending_in_identity(order)?;
         sizes[along] = order;
         sizes.iter_mut().zip(&coefficients).take(columns - 1).for_each(|(own, &size)| *own = own.or(size));
@@ -89,7 +89,20 @@ impl Site<'_> {
         Some((self.unchanged(), sizes))
     }
 
-    /// Operand 0, square matrices of a run-time order, with the rest of an identity behind.
+    /// The run-time order of operand 0's matrices, of these sizes, which must be square.
+    fn order(&mut self, sizes: &[Option<InstructionId>]) -> Option<Option<InstructionId>> {
+        let &[.., rows, columns] = sizes else { return None };
+        if rows != columns {
+            let bound = *self.dimensions_of(0).last()?;
+            let mut arithmetic = Arithmetic(self.builder);
+            let [rows, columns] = [rows, columns].map(|size| arithmetic.size(size, bound));
+            arithmetic.require(rows, ComparisonDirection::Eq, columns, "the matrices are not square");
+        }
+        Some(columns.or(rows))
+    }
+
+    /// Operand 0, square matrices of a run-time order, with the rest of an identity behind; `None` for a type without
+    /// zero.
     fn ending_in_identity(&mut self, order: Option<InstructionId>) -> Option<InstructionId> {
         let operand = self.operands[0];
         let shape = self.builder.array(operand);
@@ -97,6 +110,7 @@ impl Site<'_> {
         let mut ends = vec![None; shape.rank()];
         (ends[rows], ends[columns]) = (order, order);
         let Some(exists) = existing(self.builder, &shape.dimensions, &ends) else { return Some(operand) };
+        shape.element_type.has_zero().then_some(())?;
         let [row, column] = [rows, columns].map(|d| self.builder.iota(ElementType::S32, &shape.dimensions, d));
         let diagonal = self.builder.compare(ComparisonDirection::Eq, row, column);
         let identity = self.builder.convert(diagonal, shape.element_type);

@@ -363,8 +363,15 @@ impl<'s> Site<'s> {
         let dimension = self.attributes::<SetDimensionSizeAttributes>()?.dimensions.index();
         let bound = *self.dimensions_of(0).get(dimension)?;
         let mut sizes = self.sizes_of(0);
-        let size = Arithmetic(self.builder).at_least(self.operands[1], 0);
-        *sizes.get_mut(dimension)? = Some(Arithmetic(self.builder).at_most(size, bound));
+        let is_dynamic = self.instruction.shape.as_array()?.is_dynamic_dimension(dimension);
+        let mut arithmetic = Arithmetic(self.builder);
+        let size = arithmetic.at_least(self.operands[1], 0);
+        let size = arithmetic.at_most(size, bound);
+        if !is_dynamic {
+            let bound = arithmetic.constant(bound);
+            arithmetic.require(size, ComparisonDirection::Eq, bound, "a run-time size does not fit the declared one");
+        }
+        *sizes.get_mut(dimension)? = is_dynamic.then_some(size);
         Some((self.operands[0], sizes))
     }
 }

@@ -260,21 +260,19 @@ impl Site<'_> {
         let declared = self.instruction.shape.as_array()?.clone();
         let sizes: ArraySizes = (0..dimensions.len())
             .map(|d| {
-                let size = self.builder.convert(self.operands[d + 1], ElementType::S32);
-                let bound = Arithmetic(self.builder).constant(dimensions[d]);
-                let zero = Arithmetic(self.builder).constant(0);
-                let mut arithmetic = Arithmetic(self.builder);
-                arithmetic.require(
-                    size,
-                    ComparisonDirection::Ge,
-                    zero,
-                    "the array cannot be reshaped to a negative size",
-                );
+                // Compared in 64 bits, since a size of 2³² + 2 is not 2.
+                let given = self.builder.convert(self.operands[d + 1], ElementType::S64);
+                let [zero, bound] = [0, dimensions[d]]
+                    .map(|number| self.builder.scalar(ElementType::S64, ConstantNumber::Integer(number)));
                 let (direction, reason) = match declared.is_dynamic_dimension(d) {
                     true => (ComparisonDirection::Le, "a run-time size does not fit its bound"),
                     false => (ComparisonDirection::Eq, "a run-time size does not fit the declared one"),
                 };
-                arithmetic.require(size, direction, bound, reason);
+                let mut arithmetic = Arithmetic(self.builder);
+                let negative = "the array cannot be reshaped to a negative size";
+                arithmetic.require(given, ComparisonDirection::Ge, zero, negative);
+                arithmetic.require(given, direction, bound, reason);
+                let size = self.builder.convert(given, ElementType::S32);
                 declared.is_dynamic_dimension(d).then_some(size)
             })
             .collect();

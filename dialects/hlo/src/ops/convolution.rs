@@ -49,7 +49,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 /// - C7: the input features are the kernel's input features times `feature_group_count`.
 /// - C8: the kernel's output features divide by each group count.
 /// - C9: the input batch divides by `batch_group_count`.
-/// - C10: an integer result is not narrower than the operands.
+/// - C10: an integer result is not narrower than the operands; complex operands have a complex result.
 /// - C11: `operand_precision` has words of XLA's: default, high, highest.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (input, kernel) = (view.array(0)?, view.array(1)?);

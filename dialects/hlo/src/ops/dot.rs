@@ -44,7 +44,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 /// - C2: no dimension is named twice on a side.
 /// - C3: both sides name as many contracting dimensions, and as many batch dimensions.
 /// - C4: paired dimensions have the same size.
-/// - C5: an integer or pred result is not narrower than the operands.
+/// - C5: an integer or pred result is not narrower than the operands; complex operands have a complex result.
 /// - C6: `operand_precision` has words of XLA's: default, high, highest.
 /// - C7: `algorithm` is one of XLA's.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
@@ -170,7 +170,8 @@ impl DotDimensions {
 
 impl OpView<'_> {
     /// Element type of a dot or convolution: the declared one, which may be wider than the operands', or the
-    /// operands' when none is declared. As in XLA, only a float result may be narrower.
+    /// operands' when none is declared. As in XLA, only a float result may be narrower,
+    /// and complex operands have a complex result.
     pub(super) fn contraction_element_type(&self, label: Label) -> Result<ElementType, OpError> {
         self.element_class(None, 0, &ANY)?;
         let (lhs, rhs) = (self.array(0)?.element_type, self.array(1)?.element_type);
@@ -178,6 +179,10 @@ impl OpView<'_> {
         let Some(declared) = self.result.and_then(Shape::as_array).map(|array| array.element_type) else {
             return Ok(common);
         };
+        if common.is_complex() && !declared.is_complex() {
+            let message = format!("the result of {common} operands must be complex, got {declared}");
+            return Err(self.error(label, message));
+        }
         if !common.is_float() && declared != common && declared.bit_width() < common.bit_width() {
             let message = format!("the result must not be narrower than {common}, the operands' type, got {declared}");
             return Err(self.error(label, message));

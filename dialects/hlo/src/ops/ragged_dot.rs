@@ -61,7 +61,7 @@ pub enum RaggedMode {
 /// - C7: the group sizes are integers.
 /// - C8: the group sizes have shape `[groups]`, or the left batch (and, in order, other leading) dimensions before.
 /// - C9: the group dimension has one entry for each group.
-/// - C10: an integer result is not narrower than the operands.
+/// - C10: an integer result is not narrower than the operands; complex operands have a complex result.
 /// - C11: `operand_precision` has words of XLA's: default, high, highest.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (lhs, rhs, sizes) = (view.array(0)?, view.array(1)?, view.array(2)?);
