@@ -1,21 +1,26 @@
 //! Profiles of programs compiled with [`CompileOptions::profile`](crate::CompileOptions::profile).
 
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use hlo::profile::ProfiledStep;
 
 use crate::executable::Executable;
 
-/// One execution of a step.
+/// One execution of a step; of loops with very many trips, after the first ones, all further executions in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StepRun {
     /// Its place in [`Executable::profiled_steps`].
     pub step: usize,
-    /// When it began.
+    /// Executions.
+    pub calls: usize,
+    /// When the first began.
     pub start: Instant,
-    /// When it ended.
+    /// When the last ended.
     pub end: Instant,
+    /// Time of all of them.
+    pub time: Duration,
 }
 
 impl Executable {
@@ -30,7 +35,7 @@ impl Executable {
         let times = std::mem::take(&mut *self.state().profile.lock().unwrap_or_else(PoisonError::into_inner));
         let known = times.into_iter().filter_map(|time| {
             let step = usize::try_from(time.step).ok().filter(|&step| step < self.profiled_steps().len())?;
-            Some(StepRun { step, start: time.start, end: time.end })
+            Some(StepRun { step, calls: time.calls, start: time.start, end: time.end, time: time.time })
         });
         known.collect()
     }

@@ -268,6 +268,9 @@ pub fn emit(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, 
     let graph = input.graph.take();
     let mut plan = plan(source_text, &input, options)?;
     if let Some(limit) = options.bisect_limit {
+        if plan.passes.steps.is_empty() {
+            return Err(ToolError::Usage("--bisect-limit has no effect: no pass runs".into()));
+        }
         plan.limit(limit);
     }
     let is_users = input.phase > Phase::Input || options.from.is_some() || chooses_passes_of_mlir(options);
@@ -441,7 +444,12 @@ fn show(
         Output::Phase(_) => return Ok(mlir(&input.module)),
         Output::Program => {
             let text = mlir(&input.module);
-            return Ok(graph_of(input).map_or(text, |graph| hlo_text::print(&graph).into_bytes()));
+            let Ok(graph) = graph_of(input) else { return Ok(text) };
+            if options.print != PrintOptions::default() && !options.trace.prints() {
+                let message = "--locations and --mlir-print-op-generic need a program that is printed as MLIR";
+                return Err(ToolError::Usage(format!("{message}: --emit=mlir, for one")));
+            }
+            return Ok(hlo_text::print(&graph).into_bytes());
         }
         Output::Stage(emit) => emit,
     };

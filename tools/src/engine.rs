@@ -15,7 +15,7 @@ use hlo::shape::ProgramShape;
 use crate::custom_call_stubs::Stubs;
 use crate::error::ToolError;
 use crate::fill;
-use crate::module_file::{SourceText, compiled_program};
+use crate::module_file::{ProgramFile, SourceText};
 
 /// How a program is run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -125,9 +125,9 @@ pub struct LoadedProgram {
 impl LoadedProgram {
     /// Reads a file: a program, or one that was compiled before.
     pub fn read(path: &Path, engine: Engine, options: LoadOptions) -> Result<Self, ToolError> {
-        match compiled_program(path)? {
-            Some(bytes) => Self::load_compiled(path, &bytes, engine, options),
-            None => Self::load(SourceText::read(path)?, engine, options),
+        match ProgramFile::read(path)? {
+            ProgramFile::Compiled(bytes) => Self::load_compiled(path, &bytes, engine, options),
+            ProgramFile::Source(source_text) => Self::load(source_text, engine, options),
         }
     }
 

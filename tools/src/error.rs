@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
+use hlo::op_kind::OpKind;
 use hlo_text::error_message::{ErrorMessage, Style};
 use hlo_text::source::SourceLines;
 use mlir_ext::pass_pipeline::PipelineError;
@@ -83,6 +84,8 @@ pub enum ToolError {
         error: Box<halo::Error>,
         /// Where the instruction that it is about stands, if it is about one of a text.
         place: Option<(SourceText, TextPosition)>,
+        /// What the tools can do about it.
+        hint: Option<&'static str>,
     },
     /// A pass of MLIR's own failed, of a pipeline that the user chose or on IR that the user wrote.
     #[error(transparent)]
@@ -100,18 +103,22 @@ impl ToolError {
 
     /// The same in a style.
     pub fn render_in(&self, style: Style) -> String {
-        let at = |source_text: &SourceText, position: TextPosition, message: String| {
+        let at = |source_text: &SourceText, position: TextPosition, message: String, hint: Option<&str>| {
             let at = SourceLines::new(&source_text.text).word_at(position);
             let file = source_text.path.display().to_string();
-            ErrorMessage::new(message).label(&at, "").render(&file, &source_text.text, style)
+            let message = ErrorMessage::new(message).label(&at, "");
+            let message = hint.into_iter().fold(message, ErrorMessage::help);
+            message.render(&file, &source_text.text, style)
         };
         match self {
             ToolError::Program { source_text, errors } => {
                 errors.render_in(style, &source_text.path.display().to_string(), &source_text.text)
             }
-            ToolError::Instruction { source_text, position, message } => at(source_text, *position, message.clone()),
-            ToolError::Compiled { error, place: Some((source_text, position)) } if !error.is_bug() => {
-                at(source_text, *position, error.to_string())
+            ToolError::Instruction { source_text, position, message } => {
+                at(source_text, *position, message.clone(), None)
+            }
+            ToolError::Compiled { error, place: Some((source_text, position)), hint } if !error.is_bug() => {
+                at(source_text, *position, error.to_string(), *hint)
             }
             ToolError::ClosedOutput => String::new(),
             _ => {
@@ -146,20 +153,24 @@ impl ToolError {
 
     /// A failure of compilation or of compiled code, at its instruction's place in the text.
     pub(crate) fn compiled(source_text: &SourceText, module: &Module, error: halo::Error) -> Self {
-        let mut position =
-            error.instruction().and_then(|name| position_of(module, |instruction| instruction.name == name));
+        let is_elided = |instruction: &Instruction| matches!(instruction.literal(), Some(Literal::Elided(_)));
+        let mut instruction = error.instruction().and_then(|name| find(module, |instruction| instruction.name == name));
         if let halo::Error::Elided(_) = error {
-            let is_elided = |instruction: &Instruction| matches!(instruction.literal(), Some(Literal::Elided(_)));
-            position = position.or_else(|| position_of(module, is_elided));
+            instruction = instruction.or_else(|| find(module, is_elided));
         }
-        let place = position.map(|position| (source_text.clone(), position));
-        ToolError::Compiled { error: Box::new(error), place }
+        let hint = instruction.and_then(|instruction| match instruction.kind {
+            OpKind::CustomCall => Some("hlo-run --stub-custom-calls lets calls that nobody knows give zeros"),
+            _ if is_elided(instruction) => Some("hlo-run --fill-elided-constants makes values up, to time the program"),
+            _ => None,
+        });
+        let place = instruction.and_then(|found| found.position).map(|position| (source_text.clone(), position));
+        ToolError::Compiled { error: Box::new(error), place, hint }
     }
 
     /// A failure of compilation that says no place, with what `place` makes of it.
     pub(crate) fn map_compiled(self, place: impl FnOnce(halo::Error) -> ToolError) -> Self {
         match self {
-            ToolError::Compiled { error, place: None } => place(*error),
+            ToolError::Compiled { error, place: None, .. } => place(*error),
             other => other,
         }
     }
@@ -195,17 +206,17 @@ impl ToolError {
 
 impl From<halo::Error> for ToolError {
     fn from(error: halo::Error) -> Self {
-        ToolError::Compiled { error: Box::new(error), place: None }
+        ToolError::Compiled { error: Box::new(error), place: None, hint: None }
     }
 }
 
-/// Where the first instruction of a kind stands in the module's text.
-fn position_of(module: &Module, is_meant: impl Fn(&Instruction) -> bool) -> Option<TextPosition> {
+/// The first instruction of a module that is meant, in any computation.
+fn find(module: &Module, is_meant: impl Fn(&Instruction) -> bool) -> Option<&Instruction> {
     let mut open: Vec<&Computation> = module.functions.iter().collect();
     while let Some(computation) = open.pop() {
         for instruction in &computation.instructions {
             if is_meant(instruction) {
-                return instruction.position;
+                return Some(instruction);
             }
             open.extend(&instruction.computations);
         }

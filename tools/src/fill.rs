@@ -44,6 +44,8 @@ impl FillRange {
             ElementClass::Unsigned => {
                 FillRange::Integer { low: 0, high: if element_type.bit_width() < 8 { 3 } else { 9 } }
             }
+            // A type without zero has no negative numbers either.
+            ElementClass::Float if !element_type.has_zero() => FillRange::Real { low: 0.0, high: 1.0 },
             ElementClass::Float | ElementClass::Complex => FillRange::Real { low: -1.0, high: 1.0 },
         }
     }

@@ -102,9 +102,9 @@ impl ModelSpec {
     pub fn inputs(&self, parameters: &[&ArrayShape], device: usize) -> Result<Vec<ArrayLiteral>, ToolError> {
         if parameters.len() != self.parameters.len() {
             return Err(ToolError::Usage(format!(
-                "the description has {} parameters, the program takes {} arrays",
-                self.parameters.len(),
-                parameters.len()
+                "the description has {}, the program takes {}",
+                counted(self.parameters.len(), "parameter"),
+                counted(parameters.len(), "array")
             )));
         }
         let mut inputs = Vec::with_capacity(parameters.len());

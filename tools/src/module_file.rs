@@ -21,21 +21,37 @@ const SAVED: &[u8] = b"halo-exe";
 /// First bytes of a bundle.
 const BUNDLE: &[u8] = b"halo-bdl";
 
-/// The bytes of a compiled program, if a file is one.
-///
-/// # Errors
-/// For files that cannot be read.
-pub fn compiled_program(path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
-    if path == Path::new("-") {
-        return Ok(None);
+/// What the file of a program holds.
+pub enum ProgramFile {
+    /// A saved executable or a bundle.
+    Compiled(Vec<u8>),
+    /// A program to compile.
+    Source(SourceText),
+}
+
+impl ProgramFile {
+    /// Reads a file; `-` is standard input.
+    ///
+    /// # Errors
+    /// For files that cannot be read or hold no program.
+    pub fn read(path: &Path) -> Result<Self, ToolError> {
+        let bytes = read_bytes(path)?;
+        if [SAVED, BUNDLE].iter().any(|beginning| bytes.starts_with(beginning)) {
+            return Ok(ProgramFile::Compiled(bytes));
+        }
+        SourceText::from_bytes(path, bytes).map(ProgramFile::Source)
     }
-    let mut beginning = [0; SAVED.len()];
-    let mut file = std::fs::File::open(path).map_err(|source| ToolError::read(path, source))?;
-    match file.read_exact(&mut beginning) {
-        Ok(()) if [SAVED, BUNDLE].contains(&&beginning[..]) => {}
-        _ => return Ok(None),
-    }
-    std::fs::read(path).map(Some).map_err(|source| ToolError::read(path, source))
+}
+
+fn read_bytes(path: &Path) -> Result<Vec<u8>, ToolError> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut bytes)
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map_err(|source| ToolError::read(path, source))?;
+    Ok(bytes)
 }
 
 /// First bytes of what is no program, and what it is.
@@ -70,21 +86,19 @@ impl SourceText {
     /// Reads a file, decompressing what gzip compressed; `-` is standard input. Of a protocol buffer the text is that of
     /// its program.
     pub fn read(path: &Path) -> Result<Self, ToolError> {
-        let mut bytes = Vec::new();
-        let read = if path == Path::new("-") {
-            std::io::stdin().read_to_end(&mut bytes)
-        } else {
-            std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
-        };
+        Self::from_bytes(path, read_bytes(path)?)
+    }
+
+    fn from_bytes(path: &Path, bytes: Vec<u8>) -> Result<Self, ToolError> {
         let is_named_so = path.extension().is_some_and(|extension| extension == "gz");
-        let decompressed = read.and_then(|_| {
-            if !is_named_so && !bytes.starts_with(GZIP) {
-                return Ok(bytes);
-            }
+        let bytes = if is_named_so || bytes.starts_with(GZIP) {
             let mut decompressed = Vec::new();
-            MultiGzDecoder::new(&bytes[..]).read_to_end(&mut decompressed).map(|_| decompressed)
-        });
-        let bytes = decompressed.map_err(|source| ToolError::read(path, source))?;
+            let read = MultiGzDecoder::new(&bytes[..]).read_to_end(&mut decompressed);
+            read.map_err(|source| ToolError::read(path, source))?;
+            decompressed
+        } else {
+            bytes
+        };
         let is_named_proto = path.extension().is_some_and(|extension| extension == "pb");
         if is_named_proto || proto::is_proto(&bytes) {
             match proto::text_of_proto(&bytes) {

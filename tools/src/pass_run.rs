@@ -39,6 +39,29 @@ impl Default for PassTrace {
     }
 }
 
+impl PassTrace {
+    /// Whether IR is printed or written while passes run.
+    pub fn prints(&self) -> bool {
+        let Instrumentation { print_before, print_after, .. } = &self.instrumentation;
+        !print_before.is_empty() || !print_after.is_empty() || self.tree.is_some() || self.dump.is_some()
+    }
+
+    /// A flag that asked for something that only passes give; a dump also has the program before them.
+    fn flag(&self) -> Option<&'static str> {
+        let Instrumentation { print_before, print_after, timing, reproducer, .. } = &self.instrumentation;
+        let flags = [
+            ("--mlir-print-ir-before", !print_before.is_empty()),
+            ("--mlir-print-ir-after", !print_after.is_empty()),
+            ("--print-ir-tree-dir", self.tree.is_some()),
+            ("--mlir-timing", *timing),
+            ("--mlir-pass-pipeline-crash-reproducer", reproducer.is_some()),
+            ("--mlir-pass-statistics", self.statistics),
+            ("--verify-each", !self.verify_each),
+        ];
+        flags.into_iter().find(|&(_, is_given)| is_given).map(|(flag, _)| flag)
+    }
+}
+
 /// Runs passes.
 pub struct PassRunner<'a> {
     /// What is shown meanwhile.
@@ -120,22 +143,18 @@ impl PassRunner<'_> {
 
     /// What is asked about passes that do not run would be ignored.
     fn check_names(&self, pipeline: &PipelineText) -> Result<(), ToolError> {
-        let Instrumentation { print_before, print_after, timing, reproducer, .. } = &self.trace.instrumentation;
+        let Instrumentation { print_before, print_after, .. } = &self.trace.instrumentation;
         for name in [print_before, print_after].into_iter().flat_map(|names| names.split(',')) {
             if !matches!(name, "" | "*") && !pipeline.steps.iter().any(|step| step.name() == name) {
                 return Err(ToolError::Usage(format!("IR is to be printed at the pass `{name}`, which does not run")));
             }
         }
-        let shows = !print_before.is_empty()
-            || !print_after.is_empty()
-            || *timing
-            || reproducer.is_some()
-            || self.trace.statistics
-            || self.trace.tree.is_some();
-        if shows && pipeline.steps.is_empty() {
-            return Err(ToolError::Usage("something is to be shown of the passes, but none runs".into()));
+        match self.trace.flag() {
+            Some(flag) if pipeline.steps.is_empty() => {
+                Err(ToolError::Usage(format!("{flag} has no effect: no pass runs")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

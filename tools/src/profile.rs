@@ -89,8 +89,8 @@ impl Profile {
         let mut events: Vec<(usize, StepRun)> = Vec::new();
         for (_, steps) in runs {
             for event in steps {
-                rows[event.step].calls += 1;
-                rows[event.step].time += event.end - event.start;
+                rows[event.step].calls += event.calls;
+                rows[event.step].time += event.time;
                 events.push((event.step, *event));
             }
         }
@@ -201,6 +201,7 @@ impl Profile {
                     "bytes": bytes_accessed,
                     "flops": flops,
                     "transcendentals": transcendentals,
+                    "calls": event.calls,
                 },
             })
         });

@@ -61,7 +61,7 @@ fn errors_of(error: &ToolError) -> Vec<(Line, String)> {
             errors.0.iter().map(|error| (Some(error.location().line), error.to_string())).collect()
         }
         ToolError::Instruction { position, message, .. } => vec![(Some(position.line as usize), message.clone())],
-        ToolError::Compiled { error, place } => {
+        ToolError::Compiled { error, place, .. } => {
             let line = place.as_ref().map(|(_, position)| position.line as usize);
             match &**error {
                 Error::Pass(error) if line.is_none() => errors_of_passes(error),

@@ -138,7 +138,8 @@ pub(crate) fn check_instruction(
         Lowering::None | Lowering::Branches => Ok(()),
         Lowering::Kernel => check_elements(instruction, platform),
         Lowering::Call => library_calls::check(computation, instruction, calls).or_else(unsupported),
-        Lowering::Loops | Lowering::Replaced => unsupported("no lowering yet".into()),
+        Lowering::Loops => unsupported("it stands in no fusion, as hlo-fuse makes them".into()),
+        Lowering::Replaced => unsupported("a pass before this one replaces it".into()),
     }
 }
 

@@ -8,7 +8,7 @@ use halo::pipeline::Phase;
 use hlo::dialect::PrintOptions;
 use lowering_llvm::Target;
 use mlir_ext::pass_pipeline::Instrumentation;
-use tools::emit::{self, CodePlatform, DEFAULT_PTX, EmitOptions, Output, Stage};
+use tools::emit::{self, CodePlatform, EmitOptions, Output, Stage};
 use tools::engine::RunPlatform;
 use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
@@ -90,8 +90,8 @@ struct Options {
     /// What code is made for.
     #[arg(long, value_enum, default_value_t)]
     platform: CodePlatform,
-    /// With --emit=bundle: what the program is compiled for.
-    #[arg(long, value_enum, value_name = "PLATFORM,…", value_delimiter = ',', default_values = ["cpu", "cuda"])]
+    /// With --emit=bundle: what the program is compiled for (default: cpu,cuda).
+    #[arg(long, value_enum, value_name = "PLATFORM,…", value_delimiter = ',')]
     bundle_for: Vec<RunPlatform>,
     /// Processor by LLVM's name instead of the host's or sm_90, e.g. x86-64-v3.
     #[arg(long, value_name = "NAME")]
@@ -235,6 +235,9 @@ impl Options {
         if self.no_simplify && !emits(&[Stage::Indexing, Stage::IndexingMap]) {
             return refuse("--no-simplify", "--emit=indexing or --emit=indexing-map");
         }
+        if !self.bundle_for.is_empty() && !emits(&[Stage::Bundle]) {
+            return refuse("--bundle-for", "--emit=bundle");
+        }
         let explained = self.explain_fusion.as_ref().map(|_| Phase::Fused);
         let phase = self.compile_to.or(self.emit.map(Stage::phase)).or(explained).unwrap_or(Phase::Input);
         let compiles = phase > Phase::Input;
@@ -245,6 +248,10 @@ impl Options {
         ];
         if let Some((flag, _)) = of_compilation.into_iter().find(|(_, given)| *given && !compiles) {
             return refuse(flag, "a stage of compilation");
+        }
+        let runs_passes = compiles || !self.passes.is_empty() || self.pass_pipeline.is_some();
+        if self.show_pipeline && !runs_passes {
+            return refuse("--show-pipeline", "a stage of compilation or passes");
         }
         if self.parallel && (phase < Phase::Mapped || self.platform == CodePlatform::Cuda) {
             return refuse("--parallel", "a stage of compilation for the platform cpu from mapped on");
@@ -280,10 +287,8 @@ impl Options {
     /// The processor that is named; LLVM must know it.
     fn target(&self) -> Result<Option<Target>, ToolError> {
         let Some(name) = &self.target_cpu else { return Ok(None) };
-        let features = match (self.platform, self.target_features.as_str()) {
-            (CodePlatform::Cuda, "") => DEFAULT_PTX,
-            (_, features) => features,
-        };
+        // Without a version of PTX, it is the first that knows the GPU.
+        let features = self.target_features.as_str();
         let target = match self.platform {
             CodePlatform::Cpu => Target::cpu(Target::host().triple(), name, features),
             CodePlatform::Cuda => Target::nvptx(name, features),
@@ -343,7 +348,10 @@ impl Options {
                 no_simplify: self.no_simplify,
                 json: self.json,
             },
-            bundle_for: self.bundle_for.clone(),
+            bundle_for: match self.bundle_for[..] {
+                [] => vec![RunPlatform::Cpu, RunPlatform::Cuda],
+                _ => self.bundle_for.clone(),
+            },
         }
     }
 }

@@ -37,7 +37,7 @@ struct Options {
     #[arg(long, value_name = "FILE.npy")]
     infeed: Vec<PathBuf>,
     /// Makes inputs up: floats in [-1, 1), integers in 0..=9.
-    #[arg(long, value_name = "SEED")]
+    #[arg(long, value_name = "SEED", allow_negative_numbers = true)]
     random_inputs: Option<u64>,
     /// Writes out_0.npy … and meta.json here instead of printing the result; of several devices in device_0 ….
     #[arg(long, value_name = "DIR")]
@@ -64,7 +64,7 @@ struct Options {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     devices: Option<u16>,
     /// How long a device waits in a collective for others that still compute (default 60).
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     collective_time_limit: Option<Duration>,
     /// Compares the result with that of another engine, and names the first instruction that differs.
     #[arg(long, value_name = "ENGINE", value_parser = ["interpreter"])]
@@ -76,7 +76,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
     /// Prints compile time by phase, and run time; of ten runs and more with percentiles.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "batch")]
     time: bool,
     /// Prints the time, bandwidth and arithmetic of each kernel; with a file, also writes a trace that Perfetto opens.
     #[arg(long, value_name = "TRACE.json", num_args = 0..=1, require_equals = true, conflicts_with = "batch")]
@@ -93,7 +93,7 @@ struct Options {
     #[arg(long)]
     check_nans: bool,
     /// Stops after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "batch")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, conflicts_with = "batch")]
     time_limit: Option<Duration>,
     /// Makes up the values of constants that the text left out (`{...}`): for times, not for results.
     #[arg(long)]
@@ -141,24 +141,34 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Options that say nothing on a GPU are mistakes.
-fn check_platform(options: &Options) -> Result<(), ToolError> {
-    let without_effect = [
-        ("--engine=interpreter", options.engine == Engine::Interpreter),
-        ("--profile", options.profile.is_some()),
-        ("--threads", options.threads.is_some()),
-        ("--check-nans", options.check_nans),
+/// Refuses options that would have no effect.
+fn check(options: &Options) -> Result<(), ToolError> {
+    let on_cpu = options.platform == RunPlatform::Cpu;
+    let compiles = options.engine != Engine::Interpreter;
+    // The cases of a batch say for themselves what they compare, and answer with times.
+    let is_batch = options.batch.is_some() || options.batch_worker;
+    let compares = is_batch || options.spec.is_some() || options.expected.is_some() || options.compare.is_some();
+    let times = is_batch || options.time || options.json || options.profile.is_some();
+    let rules = [
+        ("--engine=interpreter", !compiles, on_cpu, "the platform cpu"),
+        ("--check-nans", options.check_nans, on_cpu, "the platform cpu"),
+        ("--profile", options.profile.is_some(), on_cpu && compiles, "code compiled for the platform cpu"),
+        ("--threads", options.threads.is_some(), on_cpu && compiles, "code compiled for the platform cpu"),
+        ("--bisect-limit", options.bisect_limit.is_some(), compiles, "an engine that compiles"),
+        ("--collective-time-limit", options.collective_time_limit.is_some(), compiles, "an engine that compiles"),
+        ("--rtol", options.rtol.is_some(), compares, "--expected, --spec or --compare"),
+        ("--atol", options.atol.is_some(), compares, "--expected, --spec or --compare"),
+        ("--sensitivity", options.sensitivity > 0, compares, "--expected, --spec or --compare"),
+        ("--warm-up", options.warm_up > 0, times, "--time, --json or --profile"),
     ];
-    match without_effect.into_iter().find(|(_, given)| *given) {
-        Some((name, _)) if options.platform != RunPlatform::Cpu => {
-            Err(ToolError::Usage(format!("{name} has no effect on this platform")))
-        }
-        _ => Ok(()),
+    match rules.into_iter().find(|&(_, is_given, has_effect, _)| is_given && !has_effect) {
+        Some((flag, _, _, needs)) => Err(ToolError::Usage(format!("{flag} needs {needs}"))),
+        None => Ok(()),
     }
 }
 
 fn work(options: Options) -> Result<u8, ToolError> {
-    check_platform(&options)?;
+    check(&options)?;
     let settings = Settings {
         engine: options.engine,
         platform: options.platform,

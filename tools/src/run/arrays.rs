@@ -37,7 +37,7 @@ pub(super) fn inputs(
         (None, None, None) if shapes.is_empty() => Vec::new(),
         (None, None, None) => {
             return Err(ToolError::Usage(format!(
-                "the program takes {}: give them with --spec, --input, --inputs or --random-inputs",
+                "the program takes {}: use --spec, --input, --inputs or --random-inputs",
                 parameter_list(&leaves(module))
             )));
         }
@@ -102,6 +102,9 @@ fn parameter_list(leaves: &[(String, &ArrayShape)]) -> String {
     let text = |(name, shape): &(String, &ArrayShape)| format!("`{name}` {}", without_layout(shape));
     let mut names: Vec<String> = leaves.iter().map(text).collect();
     let count = names.len();
+    if count == 0 {
+        return "no array".to_string();
+    }
     let more = if count > MOST_NAMED { ", …" } else { "" };
     names.truncate(MOST_NAMED);
     format!("{} ({}{more})", counted(count, "array"), names.join(", "))
@@ -122,6 +125,9 @@ fn read_inputs(texts: &[String], leaves: &[(String, &ArrayShape)]) -> Result<Vec
         match position_of(name, leaves) {
             Some(place) if inputs[place].is_some() => return usage(format!("the input `{name}` is given twice")),
             Some(place) => inputs[place] = Some(input),
+            None if name.starts_with(|first: char| first.is_ascii_digit()) => {
+                return usage(format!("`{name}` is no shape such as 2x3xf32"));
+            }
             None => return usage(format!("no parameter `{name}`: the program takes {}", parameter_list(leaves))),
         }
     }

@@ -31,7 +31,7 @@ pub struct RunCase {
 
 /// Files of input arrays.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected one .npz file, or a list of texts as --input takes them")]
 pub enum InputFiles {
     /// One `.npz` archive.
     Archive(PathBuf),

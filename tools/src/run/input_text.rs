@@ -68,9 +68,11 @@ impl<'t> Input<'t> {
         if self.value.ends_with(".npz") {
             return Err(usage("an archive is given with --inputs".to_string()));
         }
-        let is_file = self.value.ends_with(".npy") || Path::new(self.value).is_file();
+        let path = Path::new(self.value);
+        // A folder or a pipe is no value either; what is named like one is.
+        let is_file = self.value.ends_with(".npy") || path.exists() || path.is_absolute();
         if self.shape.is_none() && is_file {
-            return npy::read(Path::new(self.value), shape);
+            return npy::read(path, shape);
         }
         if self.value.trim_start().starts_with('{') {
             return literal(self.value, shape).map_err(usage);
@@ -84,7 +86,12 @@ impl<'t> Input<'t> {
             "ones" => (0..count).for_each(|index| store(index, whole(element_type, 1))),
             "iota" => (0..count).for_each(|index| store(index, whole(element_type, index as u64))),
             values => {
-                let separated = |character: char| character == ',' || character.is_whitespace();
+                // The comma of a complex number, (1, 2), separates nothing.
+                let mut is_inside = false;
+                let separated = |character: char| {
+                    is_inside = character == '(' || is_inside && character != ')';
+                    !is_inside && (character == ',' || character.is_whitespace())
+                };
                 let words = values.split(separated).filter(|word| !word.is_empty());
                 let values: Vec<Scalar> = words
                     .map(|word| element(element_type, word))
@@ -164,7 +171,17 @@ fn element(element_type: ElementType, word: &str) -> Result<Scalar, String> {
             Scalar::Unsigned(value)
         }
         ElementClass::Float => Scalar::Float(word.parse().map_err(|_| wrong())?),
-        ElementClass::Complex => Scalar::Complex(word.parse().map_err(|_| wrong())?),
+        ElementClass::Complex => {
+            let pair = word.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')?.split_once(','));
+            Scalar::Complex(match pair {
+                // As HLO text writes it.
+                Some((real, imaginary)) => {
+                    let part = |text: &str| text.trim().parse().map_err(|_| wrong());
+                    Complex::new(part(real)?, part(imaginary)?)
+                }
+                None => word.parse().map_err(|_| wrong())?,
+            })
+        }
     })
 }
 

@@ -83,6 +83,9 @@ pub struct Settings {
 
 /// Runs one case.
 pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolError> {
+    if [case.rtol, case.atol].into_iter().flatten().any(|tolerance| tolerance.is_nan() || tolerance < 0.0) {
+        return Err(ToolError::Usage("a tolerance is 0 or larger".into()));
+    }
     let spec = case.spec.as_deref().map(ModelSpec::read).transpose()?;
     let spinner = progress::spinner(format!("compiling {}", case.module.display()));
     let options = LoadOptions {

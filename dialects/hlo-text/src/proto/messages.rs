@@ -20,6 +20,10 @@ messages! {
     HloProto {
         hlo_module: Option<HloModuleProto> = [message, optional, tag = "1"],
     }
+    /// What `--xla_dump_hlo_snapshots` writes: a program, and arguments and result of a run of it, which are left out here.
+    HloSnapshot {
+        hlo: Option<HloProto> = [message, optional, tag = "1"],
+    }
     HloModuleProto {
         name: String = [string, tag = "1"],
         entry_computation_name: String = [string, tag = "2"],

@@ -12,7 +12,8 @@ use std::fmt::Write;
 use prost::Message;
 
 use self::messages::{
-    FileLocation, HloComputationProto, HloInstructionProto, HloModuleProto, HloProto, ShapeProto, StackFrame,
+    FileLocation, HloComputationProto, HloInstructionProto, HloModuleProto, HloProto, HloSnapshot, ShapeProto,
+    StackFrame,
 };
 
 /// What is wrong with a protocol buffer.
@@ -62,15 +63,20 @@ pub fn text_of_proto(bytes: &[u8]) -> Result<String> {
     Ok(text)
 }
 
-/// An `HloModuleProto`, or that of an `HloProto`.
+/// An `HloModuleProto`, or that of an `HloProto` or `HloSnapshot`: nothing in a message says which it is.
 fn decode(bytes: &[u8]) -> Result<HloModuleProto> {
+    let with_computations = |module: &HloModuleProto| !module.computations.is_empty();
     if let Ok(module) = HloModuleProto::decode(bytes)
-        && !module.computations.is_empty()
+        && with_computations(&module)
     {
         return Ok(module);
     }
-    let whole = HloProto::decode(bytes).map_err(|error| ProtoError::Malformed(error.to_string()))?;
-    let module = whole.hlo_module.filter(|module| !module.computations.is_empty());
+    let snapshot = || HloSnapshot::decode(bytes).ok()?.hlo?.hlo_module.filter(with_computations);
+    let whole = match HloProto::decode(bytes) {
+        Ok(whole) => whole,
+        Err(error) => return snapshot().ok_or_else(|| ProtoError::Malformed(error.to_string())),
+    };
+    let module = whole.hlo_module.filter(with_computations).or_else(snapshot);
     module.ok_or_else(|| ProtoError::Malformed("it has no computations".to_string()))
 }
 

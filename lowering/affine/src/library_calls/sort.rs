@@ -96,42 +96,87 @@ fn key_order(comparator: &Computation) -> Option<KeyOrder> {
         return None;
     }
     let comparison = Comparison::from_attributes(&root.attributes)?;
-    let (left, left_canonical) = compared_element(comparator, *root.operands.first()?)?;
-    let (right, right_canonical) = compared_element(comparator, *root.operands.get(1)?)?;
-    if left / 2 != right / 2 || left == right || left_canonical != right_canonical {
+    let [left, right] = root.operands[..] else { return None };
+    let [left, right] = [compared_element(comparator, left)?, compared_element(comparator, right)?];
+    let (left_number, right_number) = (left.parameter, right.parameter);
+    if left_number / 2 != right_number / 2 || left_number == right_number || left.form != right.form {
         return None;
     }
     // Parameters 2k and 2k + 1 are the left and the right element of operand k.
-    let swapped = left % 2 == 1;
+    let swapped = left_number % 2 == 1;
     let descending = match comparison.direction {
         ComparisonDirection::Lt => swapped,
         ComparisonDirection::Gt => !swapped,
         _ => return None,
     };
-    let element_type = comparator.get(comparator.parameters[left]).shape.as_array()?.element_type;
+    let element_type = comparator.get(comparator.parameters[left_number]).shape.as_array()?.element_type;
     let is_keyed_float =
         matches!(element_type, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64);
     let order = match element_type.class() {
-        ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => Order::Total,
         ElementClass::Float if !is_keyed_float => return None,
-        ElementClass::Float if !comparison.total_order => Order::Less,
-        ElementClass::Float if left_canonical => Order::TotalCanonical,
-        ElementClass::Float => Order::Total,
+        ElementClass::Float if left.form.canonical && (comparison.total_order || left.form.in_total_order) => {
+            Order::TotalCanonical
+        }
+        ElementClass::Float if comparison.total_order || left.form.in_total_order => Order::Total,
+        ElementClass::Float => Order::Less,
+        _ if left.form != ComparedForm::default() => return None,
+        ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => Order::Total,
         ElementClass::Complex => return None,
     };
-    Some(KeyOrder { order, descending, operand: left / 2 })
+    Some(KeyOrder { order, descending, operand: left_number / 2 })
 }
 
-/// The parameter that is compared, and whether its zeros and NaNs are replaced first, as JAX does:
-/// `select(x != x, nan, select(x == 0, 0, x))`.
-fn compared_element(comparator: &Computation, id: InstructionId) -> Option<(usize, bool)> {
-    let outer = comparator.get(id);
-    if let Some(number) = outer.parameter_number() {
-        return Some((number, false));
+/// What is compared of a parameter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct ComparedForm {
+    /// Its zeros and NaNs are replaced first.
+    canonical: bool,
+    /// The integer whose order is the total order of floats.
+    in_total_order: bool,
+}
+
+/// An element as a comparator compares it.
+struct ComparedElement {
+    parameter: usize,
+    form: ComparedForm,
+}
+
+/// The parameter that is compared, and as what.
+fn compared_element(comparator: &Computation, id: InstructionId) -> Option<ComparedElement> {
+    if let Some(bits) = ordered_bits(comparator, id) {
+        let element = canonical_element(comparator, bits)?;
+        return Some(ComparedElement { form: ComparedForm { in_total_order: true, ..element.form }, ..element });
+    }
+    canonical_element(comparator, id)
+}
+
+/// The float whose bits `select(bits < 0, bits ^ MAX, bits)` puts in order, as XLA writes the total order of floats.
+fn ordered_bits(comparator: &Computation, id: InstructionId) -> Option<InstructionId> {
+    let [is_negative, flipped, bits] = select_operands(comparator, id)?;
+    let (is_negative, flipped) = (comparator.get(is_negative), comparator.get(flipped));
+    let element_type = comparator.get(bits).shape.as_array()?.element_type;
+    let [compared, zero] = is_negative.operands[..] else { return None };
+    let is_sign = is_negative.kind == OpKind::Compare
+        && Comparison::from_attributes(&is_negative.attributes)?.direction == ComparisonDirection::Lt
+        && compared == bits
+        && is_zero_constant(comparator, zero);
+    let greatest = (1u64 << (element_type.bit_width() - 1)) - 1;
+    let is_greatest = |id: &InstructionId| constant_bits(comparator, *id).is_some_and(|(bits, _)| bits == greatest);
+    let is_flip =
+        flipped.kind == OpKind::Xor && flipped.operands.contains(&bits) && flipped.operands.iter().any(is_greatest);
+    let cast = comparator.get(bits);
+    let is_cast = matches!(cast.kind, OpKind::Bitcast | OpKind::BitcastConvert);
+    (element_type.is_signed_integer() && is_sign && is_flip && is_cast).then(|| cast.operands.first().copied())?
+}
+
+/// A parameter, or one whose zeros and NaNs are replaced first, as JAX does: `select(x != x, nan, select(x == 0, 0, x))`.
+fn canonical_element(comparator: &Computation, id: InstructionId) -> Option<ComparedElement> {
+    if let Some(parameter) = comparator.get(id).parameter_number() {
+        return Some(ComparedElement { parameter, form: ComparedForm::default() });
     }
     let [is_nan, nan, inner] = select_operands(comparator, id)?;
     let [is_zero, zero, element] = select_operands(comparator, inner)?;
-    let number = comparator.get(element).parameter_number()?;
+    let parameter = comparator.get(element).parameter_number()?;
     let compares = |id: InstructionId, direction: ComparisonDirection, other: InstructionId| {
         let instruction = comparator.get(id);
         instruction.kind == OpKind::Compare
@@ -145,7 +190,8 @@ fn compared_element(comparator: &Computation, id: InstructionId) -> Option<(usiz
         && is_zero_constant(comparator, zero_compared)
         && is_zero_constant(comparator, zero)
         && is_positive_nan(comparator, nan);
-    is_canonical.then_some((number, true))
+    let form = ComparedForm { canonical: true, in_total_order: false };
+    is_canonical.then_some(ComparedElement { parameter, form })
 }
 
 fn select_operands(comparator: &Computation, id: InstructionId) -> Option<[InstructionId; 3]> {
