@@ -142,6 +142,11 @@ fn masked(
     groups: i64,
     dimensions: &[i64],
 ) -> InstructionId {
+    // Every number of the type without zero is one of bf16, which has it.
+    let operand = match builder.element_type(operand).has_zero() {
+        true => operand,
+        false => builder.convert(operand, ElementType::BF16),
+    };
     let mut shape = builder.array(operand);
     let kept: Vec<i64> = (1..=shape.rank() as i64).collect();
     shape.dimensions.insert(0, groups);
