@@ -210,7 +210,7 @@ pub(super) fn masked(
     builder.select(exists, operand, value)
 }
 
-/// As [`masked`], with zeros.
+/// As [`masked`], with zeros, which of a type without zero are those bits.
 pub(super) fn zeroed(
     builder: &mut GraphBuilder,
     operand: InstructionId,
@@ -219,7 +219,13 @@ pub(super) fn zeroed(
     if sizes.iter().all(Option::is_none) {
         return operand;
     }
-    let zero = builder.scalar(builder.element_type(operand), ConstantNumber::Integer(0));
+    let element_type = builder.element_type(operand);
+    let zero = if element_type.has_zero() {
+        builder.scalar(element_type, ConstantNumber::Integer(0))
+    } else {
+        let bits = builder.scalar(ElementType::U8, ConstantNumber::Integer(0));
+        builder.bitcast(bits, element_type)
+    };
     masked(builder, operand, sizes, zero)
 }
 

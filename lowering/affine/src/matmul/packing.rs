@@ -212,19 +212,20 @@ impl<'c> Emitter<'_, 'c> {
             for part in columns / width..product.tile_vectors {
                 emitter.store_vector(missing, panels, to + part * width, width)?;
             }
-            let copy = |emitter: &mut Self, n: Expr<'c>| {
-                let value = emitter.load_element(Operand::B, from + n * product.n.b)?;
-                emitter.scope.place(builder, &[to + n])?.store(builder, value, panels);
+            let copy = |emitter: &mut Self, n: Expr<'c>, part: i64| {
+                let value = emitter.load_element(Operand::B, from + (n + part) * product.n.b)?;
+                // In the order in which a sum is read back from its text.
+                emitter.scope.place(builder, &[to + n + part])?.store(builder, value, panels);
                 Ok(())
             };
             let whole = columns / COPIED_TOGETHER * COPIED_TOGETHER;
             if whole > 0 {
                 let [begin, end] = [0, whole].map(|n| emitter.scope.constant(n));
                 emitter.loop_over(&[begin], &[end], COPIED_TOGETHER, |emitter, n| {
-                    (0..COPIED_TOGETHER).try_for_each(|part| copy(emitter, n + part))
+                    (0..COPIED_TOGETHER).try_for_each(|part| copy(emitter, n, part))
                 })?;
             }
-            (whole..columns).try_for_each(|n| copy(emitter, emitter.scope.constant(n)))
+            (whole..columns).try_for_each(|n| copy(emitter, emitter.scope.constant(n), 0))
         })
     }
 
