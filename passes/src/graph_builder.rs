@@ -452,6 +452,13 @@ impl GraphBuilder {
     }
 }
 
+/// The operation of its two parameters that a computation is.
+pub fn binary_operation(computation: &Computation) -> Option<OpKind> {
+    let root = computation.root();
+    let (&[first, second], &[left, right]) = (&computation.parameters[..], &root.operands[..]) else { return None };
+    ((left, right) == (first, second) || (left, right) == (second, first)).then_some(root.kind)
+}
+
 /// The computation of two scalars that is one operation.
 pub fn binary_computation(name: &str, element_type: ElementType, kind: OpKind) -> Computation {
     let mut builder = GraphBuilder::new(name);

@@ -5,14 +5,14 @@
 //! depend on anything that runs, so results are the same in every run.
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation};
+use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 
@@ -52,7 +52,7 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
 fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<InstructionId> {
     let (&[operand, initial], [combination]) = (&reduce.operands[..], &reduce.computations[..]) else { return None };
     let shape = builder.array(operand);
-    let kind = operation_of(combination)?;
+    let kind = binary_operation(combination)?;
     let identity = identity(kind, shape.element_type)?;
     if shape.is_dynamic() {
         return None;
@@ -97,13 +97,6 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<Instruction
     };
     let total = builder.push(total);
     Some(builder.convert(total, shape.element_type))
-}
-
-/// The operation that a computation of two scalars is.
-fn operation_of(combination: &Computation) -> Option<OpKind> {
-    let root = combination.root();
-    let (&[first, second], &[left, right]) = (&combination.parameters[..], &root.operands[..]) else { return None };
-    ((left, right) == (first, second) || (left, right) == (second, first)).then_some(root.kind)
 }
 
 /// What changes nothing, if the operation is associative and has such a number.

@@ -6,7 +6,7 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
-use indexing::{Expr, IndexingMap, Interval};
+use indexing::{Constraint, Expr, IndexingMap, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
 
@@ -51,6 +51,24 @@ impl<'c> ContractionMaps<'c> {
         let group = self.batch_group.map(|group| substitute(group, index, &[], &[]));
         ranges.iter().copied().chain(group).collect()
     }
+
+    /// The map to an operand's index, and the conditions under which there is an element.
+    pub(crate) fn of_operand(&self, operand: usize) -> (&[Expr<'c>], &[Constraint<'c>]) {
+        match operand {
+            0 => (self.lhs.map.results(), &self.lhs.conditions),
+            _ => (self.rhs.results(), &[]),
+        }
+    }
+}
+
+/// A dot or convolution whose products are summed at an index of its result.
+struct Contraction<'a, 'i, 'c> {
+    instruction: &'a Instruction,
+    index: &'i [Expr<'c>],
+    maps: ContractionMaps<'c>,
+    lhs_sizes: Vec<i64>,
+    /// A sum of nothing.
+    zero: RegisterValue<'c>,
 }
 
 /// Type in which products are made and summed: no narrower than an operand, whatever the result.
@@ -83,14 +101,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let accumulator = accumulator_type(operands, result);
         let zero = scalar::constant(self.builder, accumulator, &[], self.scope.lanes());
         let lhs_sizes = operand_shape(self.computation, instruction, 0)?.dimensions.clone();
-        let total = if maps.ranges.contains(&0) || lhs_sizes.contains(&0) {
+        let contraction = Contraction { instruction, index, maps, lhs_sizes, zero };
+        let total = if contraction.maps.ranges.contains(&0) || contraction.lhs_sizes.contains(&0) {
             zero
         } else if let Some(team) = self.team.take() {
-            let total = self.contract_in_team(instruction, index, &maps, &lhs_sizes, zero, &team);
+            let total = self.contract_in_team(&contraction, &team);
             self.team = Some(team);
             total?
         } else {
-            let state = self.contract_loops(instruction, index, &maps, &lhs_sizes, &[], zero, zero.values())?;
+            let state = self.contract_loops(&contraction, &[], zero.values())?;
             zero.with_values(&state)
         };
         scalar::convert::convert(self.builder, &total, result)
@@ -101,18 +120,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// neighbouring ones.
     fn contract_in_team(
         &mut self,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-        maps: &ContractionMaps<'c>,
-        lhs_sizes: &[i64],
-        zero: RegisterValue<'c>,
+        contraction: &Contraction<'a, '_, 'c>,
         team: &Team<'a, 'c>,
     ) -> Result<RegisterValue<'c>> {
-        let (size, terms) = (team.shape.size, maps.ranges.iter().product::<i64>());
+        let (zero, ranges) = (contraction.zero, &contraction.maps.ranges);
+        let (size, terms) = (team.shape.size, ranges.iter().product::<i64>());
         let step = |emitter: &mut Self, position: Expr<'c>, state: &[Value<'c>]| {
-            let ranges = split_merged(position, &maps.ranges);
+            let ranges = split_merged(position, ranges);
             let ranges: Vec<Expr<'c>> = ranges.into_iter().map(|range| emitter.scope.simplify(range)).collect();
-            emitter.contract_step(instruction, index, maps, lhs_sizes, &ranges, &zero.with_values(state))
+            emitter.contract_step(contraction, &ranges, &zero.with_values(state))
         };
         let mut own = zero.values();
         if terms >= size {
@@ -141,39 +157,31 @@ impl<'a, 'c> Elemental<'a, 'c> {
         self.combine_team(team, &Combiner::sum(zero.element_type), zero.with_values(&own))
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn contract_loops(
         &mut self,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-        maps: &ContractionMaps<'c>,
-        lhs_sizes: &[i64],
+        contraction: &Contraction<'a, '_, 'c>,
         ranges: &[Expr<'c>],
-        like: RegisterValue<'c>,
         state: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
-        if let Some(&size) = maps.ranges.get(ranges.len()) {
-            let inside =
-                maps.ranges[ranges.len() + 1..].iter().fold(1, |product: i64, &size| product.saturating_mul(size));
+        let sizes = &contraction.maps.ranges;
+        if let Some(&size) = sizes.get(ranges.len()) {
+            let inside = sizes[ranges.len() + 1..].iter().fold(1, |product: i64, &size| product.saturating_mul(size));
             return self.loop_over(Interval::new(0, size - 1), inside, state, &mut |emitter, variable, state| {
                 let ranges: Vec<Expr<'c>> = ranges.iter().copied().chain([variable]).collect();
-                emitter.contract_loops(instruction, index, maps, lhs_sizes, &ranges, like, state)
+                emitter.contract_loops(contraction, &ranges, state)
             });
         }
-        self.contract_step(instruction, index, maps, lhs_sizes, ranges, &like.with_values(&state))
-            .map(|sum| sum.values())
+        self.contract_step(contraction, ranges, &contraction.zero.with_values(&state)).map(|sum| sum.values())
     }
 
     /// A sum with the product at some positions more, where there is one.
     fn contract_step(
         &mut self,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-        maps: &ContractionMaps<'c>,
-        lhs_sizes: &[i64],
+        contraction: &Contraction<'a, '_, 'c>,
         ranges: &[Expr<'c>],
         total: &RegisterValue<'c>,
     ) -> Result<RegisterValue<'c>> {
+        let Contraction { instruction, index, maps, lhs_sizes, .. } = contraction;
         let lhs_ranges = maps.lhs_ranges(index, ranges);
         let conditions = self.conditions(&maps.lhs.conditions, index, &lhs_ranges);
         let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[])?;

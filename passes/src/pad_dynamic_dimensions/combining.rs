@@ -12,7 +12,7 @@ use hlo::shape::Shape;
 
 use super::sizes::{Arithmetic, ArraySizes, Sizes, bounded, existing, indices, masked};
 use super::{Site, Value};
-use crate::graph_builder::{ConstantNumber, GraphBuilder};
+use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_operation};
 
 impl Site<'_> {
     /// Sizes that the operands of a reduction share.
@@ -181,15 +181,9 @@ fn neutral_element(
     computation: &Computation,
     operand: InstructionId,
 ) -> Option<InstructionId> {
-    let root = computation.root();
-    let combines_parameters = root.operands.len() == 2
-        && root.operands[0] != root.operands[1]
-        && root.operands.iter().all(|&operand| computation.get(operand).kind == OpKind::Parameter);
-    if !combines_parameters {
-        return None;
-    }
+    let kind = binary_operation(computation)?;
     let element_type = builder.element_type(operand);
-    let number = match (root.kind, element_type) {
+    let number = match (kind, element_type) {
         (OpKind::Add | OpKind::Or | OpKind::Xor, _) if element_type.has_zero() => ConstantNumber::Integer(0),
         (OpKind::Multiply, _) | (OpKind::And, ElementType::Pred) => ConstantNumber::Integer(1),
         (OpKind::And, _) => ConstantNumber::Integer(-1),

@@ -8,12 +8,9 @@ use faer::{
 
 use crate::{
     Element, TriangularSystem,
-    panel::{Panel, in_vectors, scale, subtract_multiple},
+    panel::{FEW_COLUMNS, Panel, in_panel, scale, subtract_multiple},
     subtract_product_with_adjoint,
 };
-
-/// Columns up to which a matrix is factorised column by column.
-const FEW_COLUMNS: usize = 16;
 
 /// Rows of the squares on the diagonal of which products compute both triangles.
 const SMALL_SQUARE: usize = 64;
@@ -23,10 +20,7 @@ const SMALL_SQUARE: usize = 64;
 pub(crate) fn factorise<T: Element>(mut a: MatMut<'_, T>) -> Result<(), usize> {
     let size = a.nrows();
     if size <= FEW_COLUMNS {
-        let mut panel = Panel::of(a.rb());
-        let result = in_vectors(|| by_columns(&mut panel, size));
-        panel.write_to(a);
-        return result;
+        return in_panel(a, |panel| by_columns(panel, size));
     }
     let half = (size / 2).next_multiple_of(FEW_COLUMNS);
     let (mut upper_left, _, mut lower_left, mut lower_right) = a.rb_mut().split_at_mut(half, half);

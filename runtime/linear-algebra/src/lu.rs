@@ -8,11 +8,8 @@ use faer::{
 
 use crate::{
     Element, TriangularSystem,
-    panel::{Panel, in_vectors, largest, scale, subtract_multiple},
+    panel::{FEW_COLUMNS, Panel, in_panel, largest, scale, subtract_multiple},
 };
-
-/// Columns up to which a matrix is factorised column by column.
-const FEW_COLUMNS: usize = 16;
 
 /// LU in place; row `i` was exchanged with row `pivots[i]`, counted from 1. The result is the place of the first zero on the
 /// diagonal counted from 1, or 0. The left half of the columns comes first, as in LAPACK's `getrf2`, so that most of the work
@@ -20,10 +17,7 @@ const FEW_COLUMNS: usize = 16;
 pub fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
     let (rows, columns) = a.shape();
     if columns <= FEW_COLUMNS || rows <= 1 {
-        let mut panel = Panel::of(a.rb());
-        let failed = in_vectors(|| lu_by_columns(&mut panel, rows, columns, pivots));
-        panel.write_to(a);
-        return failed;
+        return in_panel(a, |panel| lu_by_columns(panel, rows, columns, pivots));
     }
     let half = rows.min(columns) / 2;
     let half = if half > FEW_COLUMNS { half.next_multiple_of(FEW_COLUMNS) } else { half };

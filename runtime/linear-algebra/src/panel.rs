@@ -5,6 +5,7 @@
 
 use faer::{
     MatMut, MatRef,
+    prelude::{Reborrow, ReborrowMut},
     traits::math_utils::{abs1, add, conj, mul, sub, zero},
 };
 use pulp::{Arch, NullaryFnOnce};
@@ -69,6 +70,18 @@ impl<T: Element> Panel<T> {
         let (before, after) = self.elements.split_at_mut(second * self.rows);
         (&before[first * self.rows..][..self.rows], &mut after[..self.rows])
     }
+}
+
+/// Columns up to which a matrix is factorised column by column.
+pub(crate) const FEW_COLUMNS: usize = 16;
+
+/// Works on a matrix as a panel, in the processor's widest vectors; what is called must be inlined.
+#[inline(always)]
+pub(crate) fn in_panel<T: Element, R>(mut a: MatMut<'_, T>, work: impl FnOnce(&mut Panel<T>) -> R) -> R {
+    let mut panel = Panel::of(a.rb());
+    let result = in_vectors(|| work(&mut panel));
+    panel.write_to(a.rb_mut());
+    result
 }
 
 /// Sums that are computed side by side.

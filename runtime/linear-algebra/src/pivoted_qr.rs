@@ -2,13 +2,12 @@
 
 use faer::{
     MatMut,
-    prelude::Reborrow,
     traits::math_utils::{abs, conj, div, eps, max, mul, one, real, sqrt, sub, zero},
 };
 
 use crate::{
     Element,
-    panel::{Panel, in_vectors, inner_product},
+    panel::{Panel, in_panel, inner_product},
     reflections::{make_reflection, reflect},
 };
 
@@ -16,10 +15,8 @@ use crate::{
 /// not zero come first; of the others the one with the longest rest is next.
 pub fn pivoted_qr<T: Element>(a: MatMut<'_, T>, fixed: &[i32], order: &mut [i32], taus: &mut [T]) {
     let (rows, columns) = a.shape();
-    let mut panel = Panel::of(a.rb());
     let taus = &mut taus[..rows.min(columns)];
-    in_vectors(|| by_columns(&mut panel, columns, fixed, order, taus));
-    panel.write_to(a);
+    in_panel(a, |panel| by_columns(panel, columns, fixed, order, taus));
 }
 
 #[inline(always)]

@@ -13,7 +13,7 @@ use faer::{
 
 use crate::{
     Element,
-    panel::{Panel, in_vectors, inner_product, largest, scale, subtract_multiple},
+    panel::{Panel, in_panel, in_vectors, inner_product, largest, scale, subtract_multiple},
 };
 
 /// Reflections that are applied at once.
@@ -61,12 +61,10 @@ pub fn multiply_out<T: Element>(mut q: MatMut<'_, T>, taus: &[T]) {
         let end = taus.len().min(begin + BLOCK);
         let (mut above, lower) = q.rb_mut().split_at_row_mut(begin);
         above.rb_mut().subcols_mut(begin, end - begin).fill(zero());
-        let (mut block, open) = lower.subcols_mut(begin, columns - begin).split_at_col_mut(end - begin);
-        let mut panel = Panel::of(block.rb());
+        let (block, open) = lower.subcols_mut(begin, columns - begin).split_at_col_mut(end - begin);
         let taus = &taus[begin..end];
         Reflections::new(Panel::of(block.rb()), taus).apply(open, false);
-        in_vectors(|| multiply_out_by_columns(&mut panel, taus));
-        panel.write_to(block.rb_mut());
+        in_panel(block, |panel| multiply_out_by_columns(panel, taus));
     }
 }
 
@@ -86,10 +84,8 @@ fn multiply_out_by_columns<T: Element>(panel: &mut Panel<T>, taus: &[T]) {
 
 /// Similarity transformation to Hessenberg form by reflections, one a column: that of column `k` changes the rows below `k`.
 pub fn reduce<T: Element>(a: MatMut<'_, T>, taus: &mut [T]) {
-    let mut panel = Panel::of(a.rb());
     let steps = a.nrows().saturating_sub(1);
-    in_vectors(|| reduce_by_columns(&mut panel, &mut taus[..steps]));
-    panel.write_to(a);
+    in_panel(a, |panel| reduce_by_columns(panel, &mut taus[..steps]));
 }
 
 #[inline(always)]

@@ -262,12 +262,7 @@ impl Options {
         if self.target_cpu.is_some() && phase < Phase::Mapped {
             return refuse("--target-cpu", "a stage of compilation from mapped on");
         }
-        let prints_mlir = self.compile_to.is_some()
-            || self.emit.is_none_or(Stage::is_mlir)
-            || self.dump_to.is_some()
-            || self.print_ir_tree_dir.is_some()
-            || !self.instrumentation().print_before.is_empty()
-            || !self.instrumentation().print_after.is_empty();
+        let prints_mlir = self.compile_to.is_some() || self.emit.is_none_or(Stage::is_mlir) || self.trace().prints();
         if let Some((flag, _)) =
             [("--locations", self.locations), ("--mlir-print-op-generic", self.mlir_print_op_generic)]
                 .into_iter()
@@ -319,6 +314,16 @@ impl Options {
         }
     }
 
+    fn trace(&self) -> PassTrace {
+        PassTrace {
+            instrumentation: self.instrumentation(),
+            tree: self.print_ir_tree_dir.clone(),
+            dump: self.dump_to.clone(),
+            statistics: self.mlir_pass_statistics,
+            verify_each: self.verify_each,
+        }
+    }
+
     fn emit_options(&self, target: Option<Target>) -> EmitOptions {
         EmitOptions {
             output: match (self.emit, self.compile_to) {
@@ -334,13 +339,7 @@ impl Options {
             parallel: self.parallel,
             excess_precision: !self.strict,
             print: self.print_options(),
-            trace: PassTrace {
-                instrumentation: self.instrumentation(),
-                tree: self.print_ir_tree_dir.clone(),
-                dump: self.dump_to.clone(),
-                statistics: self.mlir_pass_statistics,
-                verify_each: self.verify_each,
-            },
+            trace: self.trace(),
             debug_info: self.debug_info,
             indexing: ReportOptions {
                 instruction: self.instruction.clone(),

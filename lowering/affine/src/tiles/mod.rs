@@ -14,7 +14,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
-use indexing::{Constraint, Expr, IndexingMap, Interval, Var, ceil_div};
+use indexing::{Expr, IndexingMap, Interval, Var, ceil_div};
 use melior::Context;
 use mlir_ext::builder::{Body, OpBuilder};
 use mlir_ext::control::AffineConditions;
@@ -224,19 +224,67 @@ pub(crate) fn emit_tiles<'a, 'c>(
     }
 }
 
-impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
-    fn new(emitter: &mut Elemental<'a, 'c>, product: Product<'a, 'c>, mapping: &'m WorkMapping<'c>) -> Result<Self> {
-        let side = mapping.dimensions[1].tile;
+/// Which tile a block has.
+struct TilePlace<'c> {
+    batch: Expr<'c>,
+    /// The first row and the first column.
+    firsts: [Expr<'c>; 2],
+    /// The number of the thread in its block.
+    thread: Expr<'c>,
+}
+
+impl<'c> TilePlace<'c> {
+    fn of(emitter: &mut Elemental<'_, 'c>, mapping: &WorkMapping<'c>) -> Result<Self> {
         let along = tiles_along(mapping);
         let (block, thread) = thread_numbers(emitter, along.iter().product(), 1, THREADS)?;
-        let [batch, row_tile, column_tile]: [Expr<'c>; 3] =
+        let [batch, row, column]: [Expr<'c>; 3] =
             split_merged(block, &along).try_into().map_err(|_| LoweringError::bug("a tile has three coordinates"))?;
-        let mut symbol = |expr: Expr<'c>, size: i64| {
-            let expr = emitter.scope.simplify(expr);
-            emitter.emit_symbol(expr, size)
-        };
-        let batch = symbol(batch, along[0])?;
-        let firsts = [symbol(row_tile, along[1])? * side, symbol(column_tile, along[2])? * side];
+        let batch = simple_symbol(emitter, batch, along[0])?;
+        let row = simple_symbol(emitter, row, along[1])? * mapping.dimensions[1].tile;
+        let column = simple_symbol(emitter, column, along[2])? * mapping.dimensions[2].tile;
+        Ok(TilePlace { batch, firsts: [row, column], thread })
+    }
+}
+
+/// As [`Elemental::emit_symbol`], of the expression simplified.
+fn simple_symbol<'c>(emitter: &mut Elemental<'_, 'c>, expr: Expr<'c>, size: i64) -> Result<Expr<'c>> {
+    let expr = emitter.scope.simplify(expr);
+    emitter.emit_symbol(expr, size)
+}
+
+/// Runs `body` if a row and a column are among those that there are.
+fn where_inside<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    place: [Expr<'c>; 2],
+    sizes: [i64; 2],
+    body: impl FnOnce(&mut Elemental<'a, 'c>) -> Result<()>,
+) -> Result<()> {
+    let open: Vec<Expr<'c>> = place
+        .into_iter()
+        .zip(sizes)
+        .filter(|&(expr, size)| emitter.scope.truth(&is_term(expr, size)) != Some(true))
+        .map(|(expr, size)| -expr + (size - 1))
+        .collect();
+    if open.is_empty() {
+        return emitter.nested(body);
+    }
+    let values = emitter.scope.affine_bounds(&open)?;
+    let holds = AffineConditions { equalities: vec![false; open.len()], values };
+    emitter.builder.affine_if_then(&holds, |_| emitter.nested(body))
+}
+
+/// Computes all results at an index, then stores them: outputs may lie over inputs.
+fn store_results<'c>(emitter: &mut Elemental<'_, 'c>, outputs: &[ArrayRef<'c>], index: &[Expr<'c>]) -> Result<()> {
+    let mut values = Vec::with_capacity(outputs.len());
+    for root in emitter.computation.roots() {
+        values.extend(emitter.evaluate_all(root, index)?);
+    }
+    values.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, index, value))
+}
+
+impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
+    fn new(emitter: &mut Elemental<'a, 'c>, product: Product<'a, 'c>, mapping: &'m WorkMapping<'c>) -> Result<Self> {
+        let TilePlace { batch, firsts, thread } = TilePlace::of(emitter, mapping)?;
         let zero = scalar::constant(emitter.builder, product.accumulator(emitter.computation)?, &[], None);
         let sizes = [1, 2].map(|number| mapping.bounds(number).upper + 1);
         let depth = product.maps.ranges.iter().product();
@@ -266,10 +314,7 @@ impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
         };
         let index = item_index(emitter, self.mapping, &item);
         let ranges = split_merged(position, &product.maps.ranges);
-        let (results, conditions) = match operand {
-            0 => (product.maps.lhs.map.results(), &product.maps.lhs.conditions[..]),
-            _ => (product.maps.rhs.results(), &[][..]),
-        };
+        let (results, conditions) = product.maps.of_operand(operand);
         let mut conditions = emitter.conditions(conditions, &index, &ranges);
         let sizes = [self.sizes[operand], self.depth];
         conditions.extend(guards.into_iter().zip(sizes).map(|(guard, size)| is_term(guard, size)));
@@ -297,37 +342,16 @@ impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
         (row, column): (Expr<'c>, Expr<'c>),
         sum: RegisterValue<'c>,
     ) -> Result<()> {
-        let builder = emitter.builder;
         let item = [self.batch, self.firsts[0] + row, self.firsts[1] + column];
         let item = item.map(|expr| emitter.scope.simplify(expr));
-        let open: Vec<Expr<'c>> = [1, 2]
-            .into_iter()
-            .filter(|&number| {
-                let size = self.mapping.bounds(number).upper + 1;
-                emitter.scope.truth(&Constraint::new(item[number], Interval::of_size(size))) != Some(true)
-            })
-            .map(|number| -item[number] + self.mapping.bounds(number).upper)
-            .collect();
-        let computation = emitter.computation;
-        let roots = computation.roots();
-        let store = |emitter: &mut Elemental<'a, 'c>| {
+        where_inside(emitter, [item[1], item[2]], self.sizes, |emitter| {
             let index = item_index(emitter, self.mapping, &item);
             let result = result_shape(self.product.instruction)?.element_type;
-            let value = scalar::convert::convert(builder, &sum, result)
+            let value = scalar::convert::convert(emitter.builder, &sum, result)
                 .ok_or_else(|| LoweringError::bug("a sum that is no result"))?;
             emitter.remember(self.product.id, &index, vec![value]);
-            let mut values = Vec::with_capacity(outputs.len());
-            for &root in &roots {
-                values.extend(emitter.evaluate_all(root, &index)?);
-            }
-            values.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, &index, value))
-        };
-        if open.is_empty() {
-            return emitter.nested(store);
-        }
-        let values = emitter.scope.affine_bounds(&open)?;
-        let holds = AffineConditions { equalities: vec![false; open.len()], values };
-        builder.affine_if_then(&holds, |_| emitter.nested(store))
+            store_results(emitter, outputs, &index)
+        })
     }
 }
 
@@ -338,11 +362,8 @@ pub(crate) fn is_near_along_depth(
     maps: &ContractionMaps<'_>,
     operand: usize,
 ) -> Result<bool> {
-    let (results, context) = match operand {
-        0 => (maps.lhs.map.results(), maps.rhs.context()),
-        _ => (maps.rhs.results(), maps.rhs.context()),
-    };
-    let mut scope = Scope::new(context);
+    let (results, _) = maps.of_operand(operand);
+    let mut scope = Scope::new(maps.rhs.context());
     let shape = result_shape(product)?;
     let index: Vec<Expr<'_>> = shape.dimensions.iter().map(|&size| scope.add_traced(Interval::of_size(size))).collect();
     let ranges: Vec<Expr<'_>> = maps.ranges.iter().map(|&size| scope.add_traced(Interval::of_size(size))).collect();
@@ -364,10 +385,7 @@ fn are_vectors(
     count: i64,
 ) -> Result<bool> {
     let product = &tile.product;
-    let (results, conditions) = match operand {
-        0 => (product.maps.lhs.map.results(), &product.maps.lhs.conditions[..]),
-        _ => (product.maps.rhs.results(), &[][..]),
-    };
+    let (results, conditions) = product.maps.of_operand(operand);
     let sizes = [tile.sizes[operand], tile.depth];
     if sizes[direction] % count != 0 || !conditions.is_empty() {
         return Ok(false);

@@ -5,23 +5,20 @@
 
 use hlo::graph::Computation;
 use hlo::mapping::WorkMapping;
-use indexing::{Constraint, Expr, IndexingMap, Interval, Var};
+use indexing::{Expr, IndexingMap, Interval, Var};
 use melior::Context;
 use mlir_ext::builder::{Body, Value};
-use mlir_ext::control::AffineConditions;
 
-use super::{Result, THREADS, tile, tiles_along};
+use super::{Result, THREADS, TilePlace, simple_symbol, store_results, tile, where_inside};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::gpu::thread_numbers;
 use crate::kernel::item_index;
 use crate::mapping::is_by_element;
 use crate::memory::ArrayRef;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
-use crate::team::{SharedValues, barrier, is_term};
+use crate::team::{SharedValues, barrier};
 use crate::trace::{NEAR, coefficient, split_merged, trace};
-use crate::walk::Visitor;
 
 /// Rows and columns of a tile.
 const SIDE: i64 = 32;
@@ -99,19 +96,10 @@ pub(super) fn emit<'a, 'c>(
     function: &Body<'c>,
 ) -> Result<()> {
     let builder = emitter.builder;
-    let along = tiles_along(mapping);
     let sizes = [1, 2].map(|number| mapping.bounds(number).upper + 1);
-    let (block, thread) = thread_numbers(emitter, along.iter().product(), 1, THREADS)?;
-    let [batch, row_tile, column_tile]: [Expr<'c>; 3] =
-        split_merged(block, &along).try_into().map_err(|_| LoweringError::bug("a tile has three coordinates"))?;
-    let mut symbol = |expr: Expr<'c>, size: i64| {
-        let expr = emitter.scope.simplify(expr);
-        emitter.emit_symbol(expr, size)
-    };
-    let batch = symbol(batch, along[0])?;
-    let firsts = [symbol(row_tile, along[1])? * SIDE, symbol(column_tile, along[2])? * SIDE];
-    let near = symbol(thread.modulo(SIDE), SIDE)?;
-    let far = symbol(thread.floordiv(SIDE), ROWS)?;
+    let TilePlace { batch, firsts, thread } = TilePlace::of(emitter, mapping)?;
+    let near = simple_symbol(emitter, thread.modulo(SIDE), SIDE)?;
+    let far = simple_symbol(emitter, thread.floordiv(SIDE), ROWS)?;
     let row = emitter.scope.add_traced(Interval::of_size(sizes[0]));
     let column = emitter.scope.add_traced(Interval::of_size(sizes[1]));
     let place = [row.as_variable(), column.as_variable()];
@@ -140,7 +128,6 @@ pub(super) fn emit<'a, 'c>(
         })?;
     }
     barrier(builder);
-    let roots = emitter.computation.roots();
     for number in 0..SIDE / ROWS {
         let place = [firsts[0] + far + number * ROWS, firsts[1] + near];
         inside(emitter, place, sizes, &mut |emitter, place| {
@@ -151,14 +138,10 @@ pub(super) fn emit<'a, 'c>(
                 let value = staged.shared.load(builder, &shared);
                 emitter.staged.insert((staged.parameter, address), value);
             }
-            let item = [batch, place[0], place[1]];
-            let index = item_index(emitter, mapping, &item);
-            let mut values = Vec::with_capacity(outputs.len());
-            for &root in &roots {
-                values.extend(emitter.evaluate_all(root, &index)?);
-            }
+            let index = item_index(emitter, mapping, &[batch, place[0], place[1]]);
+            store_results(emitter, outputs, &index)?;
             emitter.staged.clear();
-            values.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, &index, value))
+            Ok(())
         })?;
     }
     Ok(())
@@ -204,23 +187,10 @@ fn inside<'a, 'c>(
     for (value, expr) in values.iter_mut().zip(place) {
         *value = emitter.scope.emit(builder, emitter.scope.simplify(expr))?;
     }
-    let mut run = |emitter: &mut Elemental<'a, 'c>| {
+    where_inside(emitter, place, sizes, |emitter| {
         let [row, column] = [0, 1].map(|number: usize| {
             emitter.scope.add_variable(Interval::of_size(sizes[number]), Binding::Symbol(values[number]))
         });
         body(emitter, [row, column])
-    };
-    let constraints: [Constraint<'c>; 2] = [is_term(place[0], sizes[0]), is_term(place[1], sizes[1])];
-    let open: Vec<Expr<'c>> = constraints
-        .iter()
-        .zip(sizes)
-        .filter(|(constraint, _)| emitter.scope.truth(constraint) != Some(true))
-        .map(|(constraint, size)| -constraint.expr + (size - 1))
-        .collect();
-    if open.is_empty() {
-        return emitter.nested(run);
-    }
-    let bounds = emitter.scope.affine_bounds(&open)?;
-    let holds = AffineConditions { equalities: vec![false; open.len()], values: bounds };
-    builder.affine_if_then(&holds, |_| emitter.nested(&mut run))
+    })
 }
