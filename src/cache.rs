@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use hlo::graph::{Computation, Module};
 use hlo::literal::Literal;
-use hlo_text::TextOptions;
+use hlo::text::TextOptions;
 use lowering_llvm::Target;
 use sha2::{Digest, Sha256};
 
@@ -135,7 +135,7 @@ impl Key {
         }
         // Large constants are hashed as they are: writing them as text takes longer than compiling.
         let print = TextOptions { percent: false, metadata: false, large_literals: false, ..TextOptions::LONG };
-        hash.update(hlo_text::print_with(module, print));
+        hash.update(hlo::text::print_with(module, print));
         module.functions.iter().for_each(|function| hash_literals(&mut hash, function));
         Key(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
     }

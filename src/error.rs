@@ -71,7 +71,7 @@ pub enum Error {
     #[error("{excerpt}")]
     Text {
         /// What is wrong with it.
-        errors: hlo_text::Errors,
+        errors: hlo::text::Errors,
         /// The same as text, with excerpts of the program.
         excerpt: String,
     },
@@ -159,7 +159,7 @@ pub enum Error {
 impl Error {
     /// Errors in a text, which a reader knows by a name.
     #[cfg(feature = "compiler")]
-    pub(crate) fn text(errors: hlo_text::Errors, name: &str, text: &str) -> Self {
+    pub(crate) fn text(errors: hlo::text::Errors, name: &str, text: &str) -> Self {
         let excerpt = errors.render(name, text).trim_end().to_string();
         Error::Text { errors, excerpt }
     }

@@ -143,13 +143,11 @@ pub use hlo::builder;
 pub use hlo::cost::Cost;
 pub use hlo::element_type::ElementType;
 pub use hlo::graph::Module;
-/// HLO text: read into modules, and written.
-///
-/// [`read`](text::read) and [`print`](text::print) are for a [`Module`] what `FromStr` and `Display` are elsewhere: modules are
-/// of a crate that knows no text, and Rust lets only that crate or the standard library implement these traits for them.
+/// HLO text: read into modules, and written. A [`Module`] has `FromStr` and `Display` too; [`print_with`](text::print_with) has
+/// options, and [`Errors::render`](text::Errors::render) shows the faults of a text in their places.
 #[cfg(feature = "compiler")]
 pub mod text {
-    pub use hlo_text::{Error, Errors, TextOptions, print, print_with, read};
+    pub use hlo::text::{Error, Errors, TextOptions, print, print_with, read};
 }
 pub use exec::runtime::ProgramState;
 pub use half::{bf16, f16};

@@ -154,6 +154,18 @@ pub fn limited(pipeline: &PipelineText, limit: usize) -> (PipelineText, Vec<Stri
     (kept, optional)
 }
 
+/// What is left of a pipeline without one of its passes.
+///
+/// # Errors
+/// Says which passes may be left out.
+pub fn without(pipeline: &PipelineText, pass: &str) -> Result<PipelineText, String> {
+    if !OPTIONAL.contains(&pass) {
+        return Err(format!("the pass `{pass}` cannot be left out; these can: {}", OPTIONAL.join(", ")));
+    }
+    let steps = pipeline.steps.iter().filter(|step| step.name() != pass).cloned().collect();
+    Ok(PipelineText { steps })
+}
+
 /// The pipeline of NVIDIA GPUs.
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hlo::dialect;
 use hlo::graph::Module;
-use hlo_text::proto;
+use hlo::text::proto;
 
 use crate::error::Error;
 
@@ -81,5 +81,5 @@ impl<'a> Source<'a> {
 
 /// Reads a text that errors call `name`.
 fn read(text: &str, name: &str) -> Result<Cow<'static, Module>, Error> {
-    hlo_text::read(text).map(Cow::Owned).map_err(|errors| Error::text(errors, name, text))
+    hlo::text::read(text).map(Cow::Owned).map_err(|errors| Error::text(errors, name, text))
 }

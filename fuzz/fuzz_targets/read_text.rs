@@ -1,7 +1,7 @@
 //! HLO text: what is read prints, and reads back as the same program.
 #![no_main]
 
-use hlo_text::{print, read};
+use hlo::text::{print, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -126,7 +126,9 @@ impl<'c, 'r> Inliner<'c, 'r> {
                 values.insert(attributes::value_key(&old), new.into());
             }
             let own = dialect::name_of(operation.location()).unwrap_or_default();
-            if name.len() + own.len() < MAX_NAME {
+            // Printed and read again, a program has the names that an earlier inlining gave.
+            let has_name_in_front = own.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+            if !has_name_in_front && name.len() + own.len() < MAX_NAME {
                 rewriter.set_location(copy, dialect::renamed(copy.location(), &format!("{name}.{own}")));
             }
             if copy.region_count() > 0 || dialect::kind_of(copy) == Some(OpKind::Call) {

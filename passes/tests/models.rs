@@ -39,7 +39,7 @@ fn read(path: &Path) -> Module {
     } else {
         text = String::from_utf8(bytes).unwrap();
     }
-    hlo_text::read(&text).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()))
+    hlo::text::read(&text).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()))
 }
 
 #[test]

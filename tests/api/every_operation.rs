@@ -326,12 +326,12 @@ fn what_is_built_passes_every_check_and_form() {
     for (name, part) in PARTS {
         let module = module(name, part);
         module.check().unwrap_or_else(|error| panic!("{name}: {error}"));
-        let text = hlo_text::print(&module);
-        let read = hlo_text::read(&text).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
-        assert_eq!(hlo_text::print(&read), text, "{name}");
+        let text = hlo::text::print(&module);
+        let read = hlo::text::read(&text).unwrap_or_else(|errors| panic!("{name}: {errors}\n{text}"));
+        assert_eq!(hlo::text::print(&read), text, "{name}");
         let context = hlo::dialect::context();
         let mlir = hlo::dialect::graph_to_mlir(&context, &module).unwrap_or_else(|error| panic!("{name}: {error}"));
         let back = hlo::dialect::mlir_to_graph(&mlir).unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!(hlo_text::print(&back), text, "{name}");
+        assert_eq!(hlo::text::print(&back), text, "{name}");
     }
 }

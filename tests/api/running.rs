@@ -25,7 +25,7 @@ fn a_program_is_a_module_a_text_or_a_file() {
     let expected = Literal::from([2f32, 4.]);
     let run = |executable: Executable| executable.execute(([1f32, 2.].as_slice(),)).unwrap();
     assert_eq!(run(CLIENT.compile(text, &options).unwrap()), expected);
-    let module: Module = hlo_text::read(text).unwrap();
+    let module: Module = hlo::text::read(text).unwrap();
     assert_eq!(run(CLIENT.compile(&module, &options).unwrap()), expected);
     let path = std::env::temp_dir().join(format!("halo-api-{}.hlo", std::process::id()));
     std::fs::write(&path, text).unwrap();

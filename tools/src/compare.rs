@@ -35,6 +35,9 @@ impl Tolerance {
                 ElementType::F32 => 1e-4,
                 ElementType::F16 => 5e-3,
                 ElementType::BF16 => 2e-2,
+                // One step of a type with one bit of mantissa, and of one with none.
+                ElementType::F4E2M1FN => 0.5,
+                ElementType::F8E8M0FNU => 1.0,
                 _ => 0.25,
             },
         };

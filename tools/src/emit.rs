@@ -149,6 +149,8 @@ pub struct EmitOptions {
     pub target: Option<Target>,
     /// Run only so many of the passes that may be left out.
     pub bisect_limit: Option<usize>,
+    /// Passes that are left out.
+    pub disabled_passes: Vec<String>,
     /// Whether large loops are split for several threads.
     pub parallel: bool,
     /// Whether code may be more precise than the program, see [`halo::CompileOptions`].
@@ -175,6 +177,7 @@ impl EmitOptions {
             platform,
             target: Some(target),
             bisect_limit: None,
+            disabled_passes: Vec::new(),
             parallel: false,
             excess_precision: true,
             print: PrintOptions::default(),
@@ -206,6 +209,18 @@ struct Plan {
 }
 
 impl Plan {
+    /// Leaves out the passes of these names.
+    fn disable(&mut self, names: &[String]) -> Result<(), ToolError> {
+        for name in names {
+            if !self.passes.steps.iter().chain(&self.rest.steps).any(|step| step.name() == name) {
+                return Err(ToolError::Usage(format!("the pass `{name}` is to be left out, but does not run anyway")));
+            }
+            self.passes = pipeline::without(&self.passes, name).map_err(ToolError::Usage)?;
+            self.rest = pipeline::without(&self.rest, name).map_err(ToolError::Usage)?;
+        }
+        Ok(())
+    }
+
     /// Leaves out all but the first so many optional passes, and says so.
     fn limit(&mut self, limit: usize) {
         let (passes, optional) = pipeline::limited(&self.passes, limit);
@@ -220,7 +235,7 @@ impl Plan {
 
 /// The program compiled for each platform asked for.
 fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
-    if !options.passes.is_empty() || options.from.is_some() {
+    if !options.passes.is_empty() || options.from.is_some() || !options.disabled_passes.is_empty() {
         return Err(ToolError::Usage("a bundle is made of a whole program, by the whole pipeline".into()));
     }
     let module = source_text.module()?;
@@ -368,7 +383,9 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
     let passes = PipelineText { steps: [passes.steps, stage.steps].concat() };
     let wanted_rest =
         if matches!(options.output, Output::Program) && input.rest.is_none() { PipelineText::default() } else { rest };
-    Ok(Plan { target, passes, rest: wanted_rest })
+    let mut plan = Plan { target, passes, rest: wanted_rest };
+    plan.disable(&options.disabled_passes)?;
+    Ok(plan)
 }
 
 /// The passes of compilation up to the stage asked for, behind those that the user asked for, and the rest.
@@ -449,12 +466,12 @@ fn show(
                 let message = "--locations and --mlir-print-op-generic need a program that is printed as MLIR";
                 return Err(ToolError::Usage(format!("{message}: --emit=mlir, for one")));
             }
-            return Ok(hlo_text::print(&graph).into_bytes());
+            return Ok(hlo::text::print(&graph).into_bytes());
         }
         Output::Stage(emit) => emit,
     };
     let kind = match emit {
-        Stage::Hlo => return Ok(hlo_text::print(&graph_of(input)?).into_bytes()),
+        Stage::Hlo => return Ok(hlo::text::print(&graph_of(input)?).into_bytes()),
         Stage::Mlir | Stage::Affine | Stage::Scf | Stage::LlvmDialect => return Ok(mlir(&input.module)),
         Stage::Indexing => return Ok(indexing_report::report(&graph_of(input)?, &options.indexing)?.into_bytes()),
         Stage::IndexingMap => return Err(ToolError::Usage("--emit=indexing-map needs --map".into())),
@@ -487,7 +504,7 @@ fn fusions(module: &graph::Module, platform: CodePlatform) -> String {
     let by_row = platform != CodePlatform::Cuda;
     let rows = |body: &graph::Computation| if by_row { Rows::of(&context, body) } else { None };
     let arena = passes::assign_buffers::assign_buffers(module.entry(), &[], &rows).arena_size;
-    format!("// {arena} bytes of temporary memory\n{}", hlo_text::print(module))
+    format!("// {arena} bytes of temporary memory\n{}", hlo::text::print(module))
 }
 
 /// The launch plan.

@@ -279,5 +279,5 @@ fn opaque(shape: &ProgramShape) -> Result<Module, ToolError> {
     let operands: Vec<String> = parameters().map(|(number, _)| format!("p{number}")).collect();
     let call = format!("{} custom-call({}), custom_call_target=\"compiled\"", shape.result, operands.join(", "));
     let text = format!("HloModule compiled\n\nENTRY main {{\n{lines}  ROOT result = {call}\n}}\n");
-    hlo_text::read(&text).map_err(|errors| ToolError::Bug(format!("the shapes of a compiled program: {errors}")))
+    hlo::text::read(&text).map_err(|errors| ToolError::Bug(format!("the shapes of a compiled program: {errors}")))
 }

@@ -7,8 +7,8 @@ use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
-use hlo_text::error_message::{ErrorMessage, Style};
-use hlo_text::source::SourceLines;
+use hlo::text::error_message::{ErrorMessage, Style};
+use hlo::text::source::SourceLines;
 use mlir_ext::pass_pipeline::PipelineError;
 
 use crate::module_file::SourceText;
@@ -50,7 +50,7 @@ pub enum ToolError {
         /// The text, for the excerpt.
         source_text: SourceText,
         /// What is wrong, and where.
-        errors: hlo_text::Errors,
+        errors: hlo::text::Errors,
     },
     /// Something at one place of a program: an instruction that failed, or MLIR text that is not valid.
     #[error("{message}")]

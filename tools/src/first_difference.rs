@@ -323,7 +323,7 @@ ENTRY e {
             register_planted_pass("test-break-divide", "hlo.divide");
             register_planted_pass("test-break-nothing", "hlo.sine");
         });
-        let module = hlo_text::read(PROGRAM).unwrap();
+        let module = hlo::text::read(PROGRAM).unwrap();
         let array = |values: &[f32; 4]| Literal::Array(ArrayLiteral::from_slice([4], values).unwrap());
         let arguments = [array(&[1.0, 2.0, 3.0, 4.0]), array(&[0.5, 0.25, 0.75, 1.5])];
         let client = Client::with_threads(1).unwrap();
@@ -365,20 +365,20 @@ ENTRY e {
   e = f32[2] exponential(x)
   ROOT c = s32[2] bitcast-convert(e)
 }";
-        let module = hlo_text::read(text).unwrap();
+        let module = hlo::text::read(text).unwrap();
         let arguments = [Literal::Array(ArrayLiteral::from_slice([2], &[0.5f32, 1.5]).unwrap())];
         let evaluate = |module: &Module, arguments: &[Literal]| {
             Ok(evaluator::evaluate(module, arguments, &mut evaluator::Environment::default()).unwrap())
         };
         // An engine whose `exponential` is one unit in the last place off.
         let suspect = |module: &Module, arguments: &[Literal]| {
-            let text = hlo_text::print(module);
+            let text = hlo::text::print(module);
             if !text.contains("exponential(%x)") {
                 return evaluate(module, arguments);
             }
             let lines = "parameter(0)\n y = f32[2] exponential(x)\n f = f32[2] constant({1.0000001, 1.0000001})\n";
             let text = text.replace("exponential(%x)", "multiply(%y, %f)").replace("parameter(0)\n", lines);
-            evaluate(&hlo_text::read(&text).unwrap(), arguments)
+            evaluate(&hlo::text::read(&text).unwrap(), arguments)
         };
         let engines = Engines { suspect: &suspect, judge: &evaluate };
         let found = first_difference(&module, &arguments, Tolerances::default(), engines).unwrap().unwrap();

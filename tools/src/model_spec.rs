@@ -282,7 +282,7 @@ mod tests {
         let spec: ModelSpec = serde_json::from_str(SPEC).unwrap();
         let floats = ArrayLiteral::from_slice([2], &floats).unwrap();
         let bytes = ArrayLiteral::from_slice([3], &bytes).unwrap();
-        let module = hlo_text::read(INTEGERS).unwrap();
+        let module = hlo::text::read(INTEGERS).unwrap();
         spec.check(&module, &[&floats, &bytes], Tolerance::default_for, &[])
             .unwrap()
             .iter()
@@ -304,7 +304,7 @@ mod tests {
         )
         .unwrap();
         let check = |program: &str, values: [i32; 3]| {
-            let module = hlo_text::read(program).unwrap();
+            let module = hlo::text::read(program).unwrap();
             let array = ArrayLiteral::from_slice([3], &values).unwrap();
             let comparison = spec.check(&module, &[&array], Tolerance::default_for, &[]).unwrap().remove(0);
             (comparison.agrees(), comparison.note.is_some())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flate2::read::MultiGzDecoder;
 use hlo::dialect::{self, DialectError};
 use hlo::graph::{Module, TextPosition};
-use hlo_text::proto;
+use hlo::text::proto;
 
 use crate::error::ToolError;
 use crate::npy;
@@ -174,7 +174,7 @@ impl SourceText {
             let position = TextPosition { line, column };
             return Err(ToolError::Instruction { source_text: self.clone(), position, message: NOT_HLO.to_string() });
         }
-        hlo_text::read(&self.text).map_err(|errors| ToolError::Program { source_text: self.clone(), errors })
+        hlo::text::read(&self.text).map_err(|errors| ToolError::Program { source_text: self.clone(), errors })
     }
 
     /// What is wrong with this MLIR text, at its place where MLIR names one.

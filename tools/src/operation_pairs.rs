@@ -184,7 +184,7 @@ pub fn check(first: &PairStep, second: &PairStep, client: &Client) -> Result<(),
             comparison.add(position, expected.element_type(), [pair.0, pair.1], magnitude, tolerance);
         }
         if !comparison.agrees() || found.shape().dimensions != expected.shape().dimensions {
-            return Err(failed(format!("compiled {found:?}, evaluated {expected:?}\n{}", hlo_text::print(&module))));
+            return Err(failed(format!("compiled {found:?}, evaluated {expected:?}\n{}", hlo::text::print(&module))));
         }
     }
     Ok(())

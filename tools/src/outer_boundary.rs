@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 
 use anstream::{AutoStream, ColorChoice};
-use hlo_text::error_message::Style;
+use hlo::text::error_message::Style;
 
 use crate::error::ToolError;
 

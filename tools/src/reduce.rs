@@ -77,7 +77,7 @@ impl Reducer<'_> {
     /// The exit status of the command on a program, as a shell gives it.
     fn status_of(&mut self, module: &Module) -> Result<i32, ToolError> {
         self.runs += 1;
-        std::fs::write(&self.path, hlo_text::print(module)).map_err(|source| ToolError::write(&self.path, source))?;
+        std::fs::write(&self.path, hlo::text::print(module)).map_err(|source| ToolError::write(&self.path, source))?;
         let status = Command::new("sh")
             .args(["-c", &command_line(self.command, &self.path)])
             .env("PATH", search_path())
@@ -270,14 +270,14 @@ mod tests {
             text.push_str(&format!("  x.{number} = f32[8] {opcode}(x.{})\n", number - 1));
         }
         text.push_str(&format!("  ROOT r = (f32[8]) tuple(x.{})\n}}\n", length - 1));
-        hlo_text::read(&text).unwrap()
+        hlo::text::read(&text).unwrap()
     }
 
     #[test]
     fn the_instruction_that_fails_is_left() {
         let reduced = reduce(&program(300), "! grep -q ' tan('").unwrap();
         assert_eq!(reduced.status, 1);
-        let text = hlo_text::print(&reduced.module);
+        let text = hlo::text::print(&reduced.module);
         assert!(text.contains(" tan(") && !text.contains(" tanh("), "{text}");
         assert!(reduced.module.entry().instructions.len() <= 3, "{text}");
         assert!(reduced.runs < 30, "{}", reduced.runs);

@@ -153,7 +153,7 @@ mod tests {
   n = f32[1048576] negate(p)
   ROOT r = (f32[1048576], f32[4]) tuple(n, q)
 }";
-        let mut module = hlo_text::read(text).unwrap();
+        let mut module = hlo::text::read(text).unwrap();
         module.input_output_aliases = aliases::by_shape(&module.entry().program_shape());
         let client = Client::with_threads(1).unwrap();
         let executable = client.compile(&module, &CompileOptions::default()).unwrap();

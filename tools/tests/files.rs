@@ -66,7 +66,7 @@ fn random_programs(platform: Platform) -> impl Iterator<Item = Trial> {
                 .inspect(|&seed| {
                     if std::env::var_os("HALO_RANDOM_PRINT").is_some() {
                         match random_programs::generate(seed) {
-                            Ok(program) => println!("{}", hlo_text::print(&program.module)),
+                            Ok(program) => println!("{}", hlo::text::print(&program.module)),
                             Err(message) => println!("{message}"),
                         }
                     }

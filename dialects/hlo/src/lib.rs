@@ -38,3 +38,5 @@ pub mod ops;
 pub mod profile;
 pub mod scalar;
 pub mod shape;
+#[cfg(feature = "text")]
+pub mod text;

@@ -13,8 +13,8 @@ use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::scalar::{Scalar, load};
-use hlo_text::literal::{parse_literal, write_literal};
-use hlo_text::read;
+use hlo::text::literal::{parse_literal, write_literal};
+use hlo::text::read;
 
 fn module(text: &str) -> Module {
     read(text).unwrap_or_else(|errors| panic!("{}", errors.render("test.hlo", text)))

@@ -42,7 +42,7 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    fn new(capacity: usize) -> Result<Self, Error> {
+    fn new(capacity: usize) -> Option<Self> {
         let start = if capacity >= HUGE_PAGE_THRESHOLD {
             map_huge(capacity)
         } else {
@@ -50,8 +50,7 @@ impl Block {
             // SAFETY: size classes are never zero.
             layout.and_then(|layout| NonNull::new(unsafe { alloc::alloc_zeroed(layout) }))
         };
-        let start = start.ok_or(Error::OutOfMemory { bytes: capacity })?;
-        Ok(Self { start, capacity })
+        Some(Self { start: start?, capacity })
     }
 }
 
@@ -125,7 +124,7 @@ impl BufferPool {
         let reused = self.shared.free.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&class).and_then(Vec::pop);
         let block = match reused {
             Some(block) => block,
-            None => Block::new(class)?,
+            None => Block::new(class).ok_or(Error::OutOfMemory { bytes })?,
         };
         Ok(Buffer { block: Some(block), bytes, pool: self.shared.clone() })
     }

@@ -17,7 +17,7 @@ pub enum Error {
         reason: String,
     },
     /// Memory for a buffer could not be had.
-    #[error("cannot allocate {bytes} bytes")]
+    #[error("out of memory: cannot allocate {bytes} bytes")]
     OutOfMemory {
         /// The size asked for.
         bytes: usize,

@@ -134,6 +134,9 @@ struct Options {
     /// Of the passes that may be left out, runs only the first N, and lists them on standard error.
     #[arg(long, value_name = "N")]
     bisect_limit: Option<usize>,
+    /// Leaves out these passes, of those that may be left out.
+    #[arg(long, value_name = "PASS,…", value_delimiter = ',')]
+    disable_passes: Vec<String>,
     /// Makes code that rounds wherever the program does, without excess precision.
     #[arg(long)]
     strict: bool,
@@ -169,7 +172,7 @@ fn work(options: &Options) -> Result<u8, ToolError> {
     if let Some(command) = &options.reduce {
         let reduced = reduce::reduce(&source_text.module()?, command)?;
         eprintln!("the command ends with status {} on this too ({} runs)", reduced.status, reduced.runs);
-        return options.write(hlo_text::print(&reduced.module).into_bytes());
+        return options.write(hlo::text::print(&reduced.module).into_bytes());
     }
     if let Some([first, second]) = options.explain_fusion.as_deref() {
         let text = emit::explain_fusion(&source_text, &emit_options, [first, second])?;
@@ -334,6 +337,7 @@ impl Options {
             passes: self.pass_pipeline.clone().unwrap_or_else(|| self.passes.clone()),
             from: self.compile_from,
             bisect_limit: self.bisect_limit,
+            disabled_passes: self.disable_passes.clone(),
             platform: self.platform,
             target,
             parallel: self.parallel,

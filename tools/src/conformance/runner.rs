@@ -26,8 +26,8 @@ const JOINED: usize = 48;
 pub fn parse(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     each(cases, |case| {
         let module = case.load()?.module;
-        let printed = hlo_text::print(&module);
-        let again = hlo_text::read(&printed).map_err(|error| format!("{error:?}"))?;
+        let printed = hlo::text::print(&module);
+        let again = hlo::text::read(&printed).map_err(|error| format!("{error:?}"))?;
         Ok(if again == module {
             CaseOutcome::Agrees
         } else {

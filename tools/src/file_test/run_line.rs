@@ -103,7 +103,7 @@ impl ExpectedRun {
 }
 
 fn read_literal(text: &str, shape: &Shape) -> Result<Literal, String> {
-    hlo_text::literal::parse_literal(text, &shape.without_layout()).map_err(|error| error.render("literal", text))
+    hlo::text::literal::parse_literal(text, &shape.without_layout()).map_err(|error| error.render("literal", text))
 }
 
 /// The arguments of each device before the closing parenthesis, and what stands behind it.

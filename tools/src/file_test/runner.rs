@@ -172,7 +172,7 @@ fn indexing(source_text: &SourceText, directions: &[&str]) -> Result<String, Str
 /// Reads, prints, reads again: both modules must be equal. The output is the printed text.
 fn parse(source_text: &SourceText) -> Result<CommandResult, String> {
     let module = source_text.module().map_err(|error| error.render())?;
-    let printed = hlo_text::print(&module);
+    let printed = hlo::text::print(&module);
     let again = SourceText { path: "printed text".into(), text: printed.as_str().into() };
     let reread = again.module().map_err(|error| error.render())?;
     if reread != module {

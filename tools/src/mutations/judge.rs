@@ -37,15 +37,15 @@ const MOST_STEPS: u64 = 20_000;
 
 /// Judges HLO text; an error is what is wrong with halo.
 pub(super) fn judge_text(seed: u64, text: &str, client: &Client) -> Result<MutantStage, String> {
-    let module = match hlo_text::read(text) {
+    let module = match hlo::text::read(text) {
         Ok(module) => module,
         Err(errors) => {
             errors.render("mutant.hlo", text);
             return Ok(MutantStage::Invalid);
         }
     };
-    let printed = hlo_text::print(&module);
-    match hlo_text::read(&printed) {
+    let printed = hlo::text::print(&module);
+    match hlo::text::read(&printed) {
         Ok(again) if again == module => {}
         Ok(_) => return Err(format!("the printed program reads as another one:\n{printed}")),
         Err(errors) => {
@@ -60,7 +60,7 @@ pub(super) fn judge_mlir(seed: u64, text: &str, client: &Client) -> Result<Mutan
     let source = SourceText { path: "mutant.mlir".into(), text: text.into() };
     match source.module() {
         // The rules that only a module's text has are checked there.
-        Ok(module) => match hlo_text::read(&hlo_text::print(&module)) {
+        Ok(module) => match hlo::text::read(&hlo::text::print(&module)) {
             Ok(_) => return judge_module(seed, &module, client),
             Err(_) => return Ok(MutantStage::Invalid),
         },

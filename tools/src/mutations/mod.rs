@@ -88,7 +88,7 @@ pub fn programs_of(text: &str) -> impl Iterator<Item = String> {
 
 /// A program as text of the hlo dialect; nothing for what is no program.
 pub fn mlir_of(program: &str) -> Option<String> {
-    let module = hlo_text::read(program).ok()?;
+    let module = hlo::text::read(program).ok()?;
     let context = dialect::context();
     let module = dialect::graph_to_mlir(&context, &module).ok()?;
     Some(dialect::print(&module, PrintOptions { locations: false, elide_above: None, ..PrintOptions::default() }))

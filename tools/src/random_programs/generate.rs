@@ -245,7 +245,7 @@ pub fn generate(seed: u64) -> Result<RandomProgram, String> {
         names.join(", ")
     );
     let module =
-        hlo_text::read(&text).map_err(|error| format!("the generated program is not valid: {error}\n{text}"))?;
+        hlo::text::read(&text).map_err(|error| format!("the generated program is not valid: {error}\n{text}"))?;
     let (excess_precision, overwrites_arguments) = (generator.excess_precision, seed % 4 < 2);
     Ok(RandomProgram { module, arguments, excess_precision, overwrites_arguments, errors })
 }

@@ -58,7 +58,7 @@ impl fmt::Display for RandomFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", self.message)?;
         let Some(program) = &self.program else { return Ok(()) };
-        writeln!(f, "{}", hlo_text::print(&program.module))?;
+        writeln!(f, "{}", hlo::text::print(&program.module))?;
         for (number, argument) in program.arguments.iter().enumerate() {
             writeln!(f, "argument {number}: {}", crate::value_text::shortened(argument))?;
         }

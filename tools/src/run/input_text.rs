@@ -115,7 +115,7 @@ impl<'t> Input<'t> {
 /// An array as HLO text writes it.
 fn literal(text: &str, shape: &ArrayShape) -> Result<ArrayLiteral, String> {
     let shape = ArrayShape { layout: None, ..shape.clone() };
-    match hlo_text::literal::parse_literal(text, &shape.into()) {
+    match hlo::text::literal::parse_literal(text, &shape.into()) {
         Ok(Literal::Array(array)) => Ok(array),
         Ok(_) => Err(HINT.to_string()),
         Err(error) => Err(format!("{error}; {HINT}")),

@@ -8,7 +8,7 @@
 //! - the dot's second operand, input to output, has `s0` and `d1` swapped;
 //! - rule 2 of the simplifier has its end printed twice.
 //!
-//! Examples of whole programs, fusions among them, are tests of the crate `hlo-text`.
+//! Examples of whole programs, fusions among them, are in `programs`.
 
 use hlo::attributes::WindowDimension;
 use hlo::indexing_maps::maps::{self, Offset};

@@ -109,7 +109,8 @@ impl<'b, 'a> Relaid<'b, 'a> {
         let copy = (buffer.minor_to_major != buffer.declared_minor_to_major).then(|| {
             let bytes = width * buffer.dimensions.iter().product::<i64>().max(0) as usize;
             let mut copy = Vec::new();
-            copy.try_reserve_exact(bytes.div_ceil(8)).map_err(|_| format!("cannot allocate {bytes} bytes"))?;
+            copy.try_reserve_exact(bytes.div_ceil(8))
+                .map_err(|_| format!("out of memory: cannot allocate {bytes} bytes"))?;
             copy.resize(bytes.div_ceil(8), 0u64);
             Ok::<_, String>(copy)
         });

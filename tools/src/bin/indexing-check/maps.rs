@@ -118,7 +118,7 @@ fn with_names<'c>(map: &IndexingMap<'c>, names: &Value) -> IndexingMap<'c> {
 
 /// Makes the run-time variable stand for an element of the root of a program, and folds it.
 fn fold_runtime(map: IndexingMap<'_>, values: &Value) -> Result<String, Box<dyn Error>> {
-    let module = hlo_text::read(values["hlo"].as_str().unwrap_or_default()).map_err(|e| format!("{e:?}"))?;
+    let module = hlo::text::read(values["hlo"].as_str().unwrap_or_default()).map_err(|e| format!("{e:?}"))?;
     let entry: &Computation = module.entry();
     let mut map = map;
     for i in 0..map.runtimes().len() {

@@ -14,7 +14,7 @@ use crate::Arguments;
 
 /// The maps, for each operand, result or instruction in question.
 pub fn answer(arguments: &Arguments) -> Result<String, Box<dyn Error>> {
-    let module: Module = hlo_text::read(&arguments.read("hlo")?).map_err(|e| format!("{e:?}"))?;
+    let module: Module = hlo::text::read(&arguments.read("hlo")?).map_err(|e| format!("{e:?}"))?;
     let entry = module.entry();
     let context = Context::new_with_threading(false);
     let mut analysis = Analysis::new(&context, entry);
