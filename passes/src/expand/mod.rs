@@ -16,6 +16,7 @@ mod ragged_dot;
 mod rng;
 mod select;
 pub(crate) mod select_and_scatter;
+pub(crate) mod start_indices;
 
 use hlo::devices::{DeviceCount, communicates};
 use hlo::dialect;
@@ -59,6 +60,8 @@ static EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
     (OpKind::Copy, "copy of a tuple", copy),
     (OpKind::CopyDone, "copy-done", asynchronous::copy_done),
     (OpKind::CopyStart, "copy-start", asynchronous::copy_start),
+    (OpKind::DynamicSlice, "start indices of an array", start_indices::expand),
+    (OpKind::DynamicUpdateSlice, "start indices of an array", start_indices::expand),
     (OpKind::Fusion, "fusion", fusion),
     (OpKind::PartitionId, "partition-id", collectives::number),
     (OpKind::Power, "power of a constant", power::expand),

@@ -18,6 +18,7 @@ use hlo::shape::{ArrayShape, Shape};
 
 use super::sizes::{Arithmetic, ArraySizes, Sizes, existing, indices, masked};
 use super::{Site, Value};
+use crate::expand::start_indices;
 use crate::graph_builder::ConstantNumber;
 use crate::scatter_places::ScatterPlaces;
 
@@ -118,7 +119,15 @@ impl Site<'_> {
         }
     }
 
+    /// Start indices of one array become scalars.
+    fn separate_starts(&mut self, first: usize) {
+        if let Some(operands) = start_indices::as_scalars(self.builder, &self.operands, first) {
+            self.operands = operands;
+        }
+    }
+
     pub(super) fn dynamic_slice(&mut self) -> Moved {
+        self.separate_starts(1);
         let window = self.result_dimensions();
         self.clamp_starts(1, &vec![None; window.len()], &window);
         Some((self.unchanged(), vec![None; window.len()]))
@@ -126,6 +135,7 @@ impl Site<'_> {
 
     /// Elements of the update that do not exist leave the operand's as they are.
     pub(super) fn dynamic_update_slice(&mut self) -> Moved {
+        self.separate_starts(2);
         let (bounds, update_sizes) = (self.dimensions_of(1), self.sizes_of(1));
         self.clamp_starts(2, &update_sizes, &bounds);
         if let Some(exists) = existing(self.builder, &bounds, &update_sizes) {

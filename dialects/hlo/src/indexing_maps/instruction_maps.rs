@@ -170,6 +170,9 @@ impl<'c, 'a> InstructionMaps<'c, 'a> {
 
     /// The start indices of a dynamic-slice or dynamic-update-slice, its operands from number `first` on.
     pub(super) fn offsets(&self, first: usize) -> Vec<Offset> {
+        if let Some(&[count]) = self.sizes(first) {
+            return (0..count).map(|place| Offset::Element(self.value(first), place)).collect();
+        }
         (first..self.operand_count()).map(|operand| Offset::Value(self.value(operand))).collect()
     }
 }

@@ -207,12 +207,11 @@ impl<'c> InstructionMaps<'c, '_> {
                 one(maps::reshape(self.context, self.sizes(operand)?, output))
             }
             OpKind::SetDimensionSize if operand == 0 => one(maps::identity(self.context, output)),
-            OpKind::DynamicSlice
-            | OpKind::DynamicUpdateSlice
-            | OpKind::DynamicReshape
-            | OpKind::Reshape
-            | OpKind::Rng
-            | OpKind::SetDimensionSize => scalar(),
+            // Start indices: scalars, or all of one array.
+            OpKind::DynamicSlice | OpKind::DynamicUpdateSlice => {
+                one(maps::all_of(self.context, output, self.sizes(operand)?))
+            }
+            OpKind::DynamicReshape | OpKind::Reshape | OpKind::Rng | OpKind::SetDimensionSize => scalar(),
             // The size is no element.
             OpKind::GetDimensionSize => Some(ValueIndexing::none()),
             OpKind::Gather => {

@@ -28,7 +28,7 @@ pub(crate) struct Plan {
 
 /// Whether an instruction calls a function, which is not nested in it.
 pub(crate) fn calls_function(instruction: &InstructionNode<'_>) -> bool {
-    instruction.opcode == "call"
+    matches!(instruction.opcode, "call" | "call-start")
 }
 
 /// Plans the graph of a module.

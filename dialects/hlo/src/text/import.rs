@@ -8,7 +8,7 @@ use crate::element_type::ElementType;
 use crate::graph::{self, Computation, FunctionId, Instruction, InstructionId, Module, TextPosition};
 use crate::op_kind::OpKind;
 use crate::ops::{self, ComputationKey, OpDefinition, OpError, OpView};
-use crate::shape::{ProgramShape, Shape};
+use crate::shape::{ArrayShape, ProgramShape, Shape};
 
 use crate::text::ast;
 use crate::text::attributes;
@@ -16,6 +16,7 @@ use crate::text::error::{Error, Errors, Faults};
 use crate::text::expansion::{self, Plan};
 use crate::text::header;
 use crate::text::literal;
+use crate::text::older;
 use crate::text::shapes;
 use crate::text::source::SourceLines;
 use crate::text::suggestion;
@@ -192,16 +193,19 @@ impl<'t> Importer<'t, '_> {
         computation: &Computation,
         made: &mut Made,
     ) -> Result<Instruction, Error> {
-        let kind = match ast.opcode.parse() {
-            Ok(kind) => kind,
-            Err(_) => return self.asynchronous(ast, name, computation, made),
+        let kind = match ast.opcode.parse().ok().or_else(|| older::operation(ast.opcode)) {
+            Some(kind) => kind,
+            None => return self.asynchronous(ast, name, computation, made),
         };
         let definition = ops::definition(kind);
         let operands: Vec<_> = ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect();
         let position = self.position(ast.anchor());
         let mut instruction = Instruction { position, ..Instruction::new(name, kind, Shape::Token, operands) };
         self.attributes(ast, definition, &mut instruction)?;
-        self.called(ast, definition, &mut instruction, made)?;
+        self.called(ast, definition, &mut instruction, computation, made)?;
+        if kind == OpKind::Dot && !ast.attributes.iter().any(|attribute| attribute.key.ends_with("_dims")) {
+            contract(&mut instruction, ast.shape.as_deref(), computation);
+        }
         if kind == OpKind::Conditional {
             self.check_branches(ast, &instruction, computation)?;
         }
@@ -246,7 +250,9 @@ impl<'t> Importer<'t, '_> {
 
     /// A broken rule, at the attribute or operand at fault if the rule names one.
     fn op_error(&self, ast: &ast::InstructionNode<'t>, computation: &Computation, error: OpError) -> Error {
-        let attribute = error.attribute.and_then(|key| ast.attributes.iter().find(|attribute| attribute.key == key));
+        let is_at_fault =
+            |attribute: &&ast::Attribute<'_>| Some(older::attribute(error.kind, attribute.key)) == error.attribute;
+        let attribute = ast.attributes.iter().find(is_at_fault);
         let operand = error.operand.and_then(|operand| ast.operands.get(operand));
         let at = match (attribute, operand) {
             (Some(attribute), _) => {
@@ -285,7 +291,9 @@ impl<'t> Importer<'t, '_> {
         for attribute in &ast.attributes {
             if CARRIED.contains(&attribute.key) {
                 instruction.annotations.push((attribute.key.to_string(), attribute.value.to_string()));
-            } else if definition.attribute(attribute.key).is_none() || attributes::is_payload(attribute.key) {
+            } else if definition.attribute(older::attribute(instruction.kind, attribute.key)).is_none()
+                || attributes::is_payload(attribute.key)
+            {
                 return Err(self.unknown_attribute(ast.opcode, definition, attribute.key));
             }
         }
@@ -308,12 +316,14 @@ impl<'t> Importer<'t, '_> {
             (_, None) => {}
         }
         for spec in definition.attributes.specs {
-            let given = ast.attributes.iter().find(|attribute| attribute.key == spec.name);
+            let is_given =
+                |attribute: &&ast::Attribute<'_>| older::attribute(instruction.kind, attribute.key) == spec.name;
+            let given = ast.attributes.iter().find(is_given);
             let read = match (spec.name, given) {
                 (attributes::PARAMETER_NUMBER, _) => parameter_number.take().map(AttributeValue::Int),
                 (attributes::VALUE, _) => value.take().map(AttributeValue::Literal),
-                (_, Some(attribute)) => Some(attributes::read(source, *attribute, spec.form)?),
-                (_, None) => None,
+                (_, Some(attribute)) => Some(older::word(spec.name, attributes::read(source, *attribute, spec.form)?)),
+                (_, None) => older::implied_attribute(ast.opcode, spec.name),
             };
             match read {
                 Some(value) => instruction.attributes.set(spec.name, value),
@@ -368,6 +378,7 @@ impl<'t> Importer<'t, '_> {
         ast: &ast::InstructionNode<'t>,
         definition: &'static OpDefinition,
         instruction: &mut Instruction,
+        computation: &Computation,
         made: &mut Made,
     ) -> Result<(), Error> {
         for called in &ast.called {
@@ -378,6 +389,11 @@ impl<'t> Importer<'t, '_> {
         for key in definition.computations {
             let mut found = ast.called.iter().filter(|called| called.key == key.name()).peekable();
             if found.peek().is_none() && matches!(key, ComputationKey::One(_)) {
+                let name = format!("{}.{}", instruction.name, key.name());
+                if let Some(implied) = older::computation(ast.opcode, &computation.operand_shapes(instruction), name) {
+                    instruction.computations.push(Computation { name: self.unique(implied.name), ..implied });
+                    continue;
+                }
                 return Err(Error::MissingAttribute {
                     at: self.source.location_of(ast.opcode),
                     opcode: ast.opcode.to_string(),
@@ -512,6 +528,18 @@ impl<'t> Importer<'t, '_> {
         let line_start = *self.lines.get(line.checked_sub(1)?)?;
         let column = 1 + self.source.text().get(line_start..start)?.chars().count();
         Some(TextPosition { line: u32::try_from(line).ok()?, column: u32::try_from(column).ok()? })
+    }
+}
+
+/// Gives a `dot` the dimensions that it contracts where nothing says so but its result, as in 2017.
+fn contract(dot: &mut Instruction, result: Option<&Shape>, computation: &Computation) {
+    let operands: Vec<&ArrayShape> =
+        computation.operand_shapes(dot).into_iter().filter_map(|operand| operand.as_array()).collect();
+    if let [lhs, rhs] = operands[..]
+        && let Some([left, right]) = older::contracted(lhs, rhs, result.and_then(Shape::as_array))
+    {
+        dot.attributes.set("lhs_contracting_dims", AttributeValue::Ints(vec![left]));
+        dot.attributes.set("rhs_contracting_dims", AttributeValue::Ints(vec![right]));
     }
 }
 

@@ -13,6 +13,7 @@ mod grammar;
 mod header;
 mod import;
 pub mod literal;
+mod older;
 mod parse;
 pub mod proto;
 mod resolve;

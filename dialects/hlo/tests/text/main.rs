@@ -2,6 +2,7 @@
 
 mod errors;
 mod models;
+mod older;
 mod robustness;
 mod scale;
 mod syntax;

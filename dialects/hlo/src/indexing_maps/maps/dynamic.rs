@@ -15,6 +15,8 @@ use crate::ops::scatter::ScatterAttributes;
 pub enum Offset {
     /// A scalar computed by the program, by the number the caller gave it.
     Value(u64),
+    /// An element of an array of start indices, by the array's number and the element's place.
+    Element(u64, i64),
     /// A constant.
     Constant(i64),
 }
@@ -36,6 +38,9 @@ impl<'c> RuntimeVariables<'c> {
         match offset {
             Offset::Constant(value) => {
                 Expr::constant(self.context, value.clamp(bounds.lower, bounds.upper.max(bounds.lower)))
+            }
+            Offset::Element(value, place) => {
+                self.offset(Offset::Value(value), bounds, vec![Expr::constant(self.context, place)])
             }
             Offset::Value(value) => {
                 self.variables.push(Variable::runtime(bounds, value, index));

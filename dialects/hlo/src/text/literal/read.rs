@@ -20,6 +20,7 @@ pub fn parse_literal(text: &str, shape: &Shape) -> Result<Literal, Error> {
 pub(crate) fn read(source: SourceLines<'_>, shape: &Shape, text: &str) -> Result<Literal, Error> {
     let cursor = Cursor::at(source, text);
     let mut reader = Reader { end: cursor.position + text.len(), cursor };
+    reader.skip_shape(shape);
     let literal = reader.literal(shape)?;
     reader.cursor.skip_blank()?;
     if reader.cursor.position < reader.end {
@@ -34,6 +35,20 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
+    /// Until 2019 the shape stood in front of the value again.
+    fn skip_shape(&mut self, shape: &Shape) {
+        let text = self.cursor.rest();
+        let Some(array) = shape.as_array() else { return };
+        let own = ArrayShape::new(array.element_type, array.dimensions.clone()).to_string();
+        if let Some(rest) = text.strip_prefix(&own) {
+            let layout = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).filter(|(layout, _)| {
+                // Braces right behind the shape are its layout, a blank before them makes them the value.
+                !layout.is_empty() || array.rank() == 0
+            });
+            self.cursor.position += text.len() - layout.map_or(rest, |(_, rest)| rest).len();
+        }
+    }
+
     /// Recursion is bounded by the nesting of the shape.
     fn literal(&mut self, shape: &Shape) -> Result<Literal, Error> {
         self.cursor.skip_blank()?;
