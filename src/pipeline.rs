@@ -210,6 +210,8 @@ impl CompilePipeline {
             bf16_dot_products: options.excess_precision
                 && target.has_feature("avx512bf16")
                 && target.has_feature("avx512vl"),
+            byte_matrices: target.has_feature("amx-int8"),
+            bf16_matrices: options.excess_precision && target.has_feature("amx-bf16"),
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
             allow_fma: options.excess_precision,
         };

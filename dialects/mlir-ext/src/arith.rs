@@ -157,11 +157,19 @@ impl<'c> OpBuilder<'c> {
 
     /// `llvm.call_intrinsic`, e.g. of `llvm.fshl.v8i32`.
     pub fn intrinsic(&self, name: &str, operands: &[Value<'c>], result: Type<'c>) -> Value<'c> {
-        let attributes = [
+        self.value("llvm.call_intrinsic", operands, result, &self.intrinsic_attributes(name, operands))
+    }
+
+    /// `llvm.call_intrinsic` of an intrinsic without a result.
+    pub fn intrinsic_effect(&self, name: &str, operands: &[Value<'c>]) {
+        self.effect("llvm.call_intrinsic", operands, &self.intrinsic_attributes(name, operands));
+    }
+
+    fn intrinsic_attributes(&self, name: &str, operands: &[Value<'c>]) -> [(&'static str, Attribute<'c>); 3] {
+        [
             ("intrin", self.string_attribute(name)),
             ("operandSegmentSizes", DenseI32ArrayAttribute::new(self.context(), &[operands.len() as i32, 0]).into()),
             ("op_bundle_sizes", DenseI32ArrayAttribute::new(self.context(), &[]).into()),
-        ];
-        self.value("llvm.call_intrinsic", operands, result, &attributes)
+        ]
     }
 }

@@ -186,6 +186,10 @@ pub struct Machine {
     /// There are instructions for dot products of two bf16 in each lane (AVX-512 BF16), whose rounding may be used: they
     /// take subnormal numbers for zero.
     pub bf16_dot_products: bool,
+    /// There are registers for tiles of matrices, and instructions that multiply tiles of bytes (AMX-INT8).
+    pub byte_matrices: bool,
+    /// There are such registers and instructions for bf16 (AMX-BF16), whose rounding may be used: that of `bf16_dot_products`.
+    pub bf16_matrices: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }

@@ -29,8 +29,20 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
         default: "false",
     },
     OptionDefinition {
+        name: "bf16-matrices",
+        description: "whether there are registers for tiles of matrices, and products of tiles of bf16",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
         name: "byte-dot-products",
         description: "whether there are instructions for dot products of four bytes in each lane of a vector",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
+        name: "byte-matrices",
+        description: "whether there are registers for tiles of matrices, and products of tiles of bytes",
         kind: OptionKind::Boolean,
         default: "false",
     },
@@ -94,10 +106,18 @@ pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel }: CpuTarget) -> Str
 
 /// The options of `hlo-to-affine` as its text.
 pub fn to_affine_options(profile: bool, machine: Machine) -> String {
-    let Machine { scales_vectors, vector_library_bits, byte_dot_products, bf16_dot_products, allow_fma } = machine;
+    let Machine {
+        scales_vectors,
+        vector_library_bits,
+        byte_dot_products,
+        bf16_dot_products,
+        byte_matrices,
+        bf16_matrices,
+        allow_fma,
+    } = machine;
     format!(
-        "bf16-dot-products={bf16_dot_products} byte-dot-products={byte_dot_products} excess-precision={allow_fma} \
-         profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+        "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
+         byte-matrices={byte_matrices} excess-precision={allow_fma} profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
     )
 }
 
@@ -180,6 +200,8 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         vector_library_bits: bits(options, "vector-library-bits")?,
         byte_dot_products: options.boolean("byte-dot-products")?,
         bf16_dot_products: options.boolean("bf16-dot-products")?,
+        byte_matrices: options.boolean("byte-matrices")?,
+        bf16_matrices: options.boolean("bf16-matrices")?,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions {

@@ -39,7 +39,7 @@ pub(crate) struct Vectors<'c> {
 
 impl<'c> Vectors<'c> {
     /// The address of the first one, and the distance of their addresses.
-    fn addresses(&self, builder: &OpBuilder<'c>, scope: &Scope<'c>) -> Result<[Value<'c>; 2]> {
+    pub(crate) fn addresses(&self, builder: &OpBuilder<'c>, scope: &Scope<'c>) -> Result<[Value<'c>; 2]> {
         let memory = builder.in_prologue(|builder| address_of(builder, self.memref));
         let offset = scope.emit(builder, scope.simplify(self.first * self.element_bytes))?;
         Ok([builder.addi(memory, offset), builder.constant_index(self.distance * self.element_bytes)])

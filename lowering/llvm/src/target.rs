@@ -41,15 +41,19 @@ pub struct Target {
 }
 
 impl Target {
-    /// The CPU this process runs on, with all its features.
+    /// The CPU this process runs on, with all its features that the process may use.
     pub fn host() -> Self {
         initialize();
         let text = |bytes: &std::ffi::CStr| bytes.to_string_lossy().into_owned();
+        // Not through `Display`, which would put quotes around it and so lose the first and last feature.
+        let mut features = text(&TargetMachine::get_host_cpu_features());
+        if !exec::host::permits_matrix_unit() {
+            features = features.replace("+amx-", "-amx-");
+        }
         Self::cpu(
             &text(TargetMachine::get_default_triple().as_str()),
             &text(&TargetMachine::get_host_cpu_name()),
-            // Not through `Display`, which would put quotes around it and so lose the first and last feature.
-            &text(&TargetMachine::get_host_cpu_features()),
+            &features,
         )
     }
 

@@ -1,5 +1,7 @@
 //! The machine that this process runs on, and whether code that was made for another runs here.
 
+use std::sync::OnceLock;
+
 /// LLVM's names of the features that code may use and that can be asked for, each with the answer.
 #[cfg(target_arch = "x86_64")]
 fn known_features() -> impl Iterator<Item = (&'static str, bool)> {
@@ -56,6 +58,39 @@ fn known_features() -> impl Iterator<Item = (&'static str, bool)> {
         "vpclmulqdq" = "vpclmulqdq",
     ]
     .into_iter()
+    .chain(matrix_features())
+}
+
+/// The features of the matrix unit, which the standard library does not know.
+#[cfg(target_arch = "x86_64")]
+fn matrix_features() -> impl Iterator<Item = (&'static str, bool)> {
+    let flags = match std::arch::x86_64::__cpuid(0).eax {
+        7.. => std::arch::x86_64::__cpuid_count(7, 0).edx,
+        _ => 0,
+    };
+    let has = move |bit: u32| flags & (1 << bit) != 0 && permits_matrix_unit();
+    [("amx-bf16", 22), ("amx-tile", 24), ("amx-int8", 25)].into_iter().map(move |(name, bit)| (name, has(bit)))
+}
+
+/// Whether this process may use the registers of the processor's matrix unit (AMX). Linux wants to be asked first: they make
+/// what it saves of a thread larger. The answer holds for all threads of the process.
+pub fn permits_matrix_unit() -> bool {
+    static PERMITTED: OnceLock<bool> = OnceLock::new();
+    *PERMITTED.get_or_init(ask_for_matrix_unit)
+}
+
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+fn ask_for_matrix_unit() -> bool {
+    /// `ARCH_REQ_XCOMP_PERM` of Linux, and the number of the state that holds the contents of tiles.
+    const REQUEST: libc::c_long = 0x1023;
+    const TILE_DATA: libc::c_long = 18;
+    // SAFETY: a request of two numbers, which touches no memory of this process.
+    unsafe { libc::syscall(libc::SYS_arch_prctl, REQUEST, TILE_DATA) == 0 }
+}
+
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+fn ask_for_matrix_unit() -> bool {
+    false
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -14,6 +14,7 @@
 
 mod emit;
 mod epilogue;
+mod matrices;
 mod packing;
 mod streamed;
 mod tiled;
@@ -100,8 +101,10 @@ pub struct MatMul {
     k: Axis,
     /// Contracted elements that one step takes: those of a lane's dot product. `k` counts steps.
     depth: i64,
-    /// Sizes of the register tile: rows, and columns as vectors.
-    tile_rows: i64,
+    /// Whether tiles are in the registers of a matrix unit.
+    in_matrices: bool,
+    /// Sizes of the register tile: rows, where it is of vectors, and columns as vectors.
+    vector_rows: i64,
     tile_vectors: i64,
     lanes: u32,
 }
@@ -232,14 +235,16 @@ fn recognise_contraction(
         contracted,
         k,
         depth: 1,
-        tile_rows: tile_rows(m.size, if width * bits >= 512 { 14 } else { 6 }),
+        in_matrices: false,
+        vector_rows: tile_rows(m.size, if width * bits >= 512 { 14 } else { 6 }),
         tile_vectors: if n.size > width { 2 } else { 1 },
         lanes: width as u32,
     };
     if product.is_streamed() {
         product.form = Form::Streamed;
-    } else if let Some(depth) = product.length_of_dot_products(machine) {
+    } else if let Some((depth, in_matrices)) = product.dot_products(machine) {
         product.depth = depth;
+        product.in_matrices = in_matrices;
         product.k = Axis { size: k.size / product.depth, a: k.a * product.depth, b: k.b * product.depth, c: 0 };
     }
     (product.form == Form::Streamed || product.row_count() > 1).then_some(product)
@@ -371,23 +376,37 @@ impl MatMul {
     }
 
     /// How many elements of each operand an instruction for dot products multiplies in a lane, if there is one that can
-    /// take the operands as they lie.
-    fn length_of_dot_products(&self, machine: Machine) -> Option<i64> {
+    /// take the operands as they lie, and whether it is one of a matrix unit.
+    fn dot_products(&self, machine: Machine) -> Option<(i64, bool)> {
+        let is_byte = |operand: ElementType| matches!(operand, ElementType::S8 | ElementType::U8);
         let [a, b] = self.operand_types;
-        // Bytes are multiplied as unsigned by signed ones.
-        let is_byte = matches!(a, ElementType::S8 | ElementType::U8) && b == ElementType::S8;
-        let length = match self.element_type {
-            ElementType::S32 if machine.byte_dot_products && is_byte => 4,
-            ElementType::F32 if machine.bf16_dot_products && a == ElementType::BF16 && b == ElementType::BF16 => 2,
+        let (length, in_vectors, in_matrices) = match self.element_type {
+            // Vectors of bytes are multiplied as unsigned by signed ones.
+            ElementType::S32 if is_byte(a) && is_byte(b) => {
+                (4, machine.byte_dot_products && b == ElementType::S8, machine.byte_matrices)
+            }
+            ElementType::F32 if a == ElementType::BF16 && b == ElementType::BF16 => {
+                (2, machine.bf16_dot_products, machine.bf16_matrices)
+            }
             _ => return None,
         };
+        let in_matrices = in_matrices && i64::from(self.lanes) == matrices::SIDE;
         let are_neighbours = self.k.a == 1 && (self.k.b == 1 || self.n.b == 1);
-        (are_neighbours && self.k.size % length == 0).then_some(length)
+        let can = (in_vectors || in_matrices) && are_neighbours && self.k.size % length == 0;
+        can.then_some((length, in_matrices))
+    }
+
+    /// Rows of a register tile.
+    fn tile_rows(&self) -> i64 {
+        if self.in_matrices { self.m.size.min(2 * matrices::SIDE) } else { self.vector_rows }
     }
 
     /// Whether the dot products see the elements of A, which are signed, moved into the range of unsigned ones.
     fn is_moved(&self) -> bool {
-        self.element_type == ElementType::S32 && self.depth > 1 && self.operand_types[0] == ElementType::S8
+        self.element_type == ElementType::S32
+            && self.depth > 1
+            && !self.in_matrices
+            && self.operand_types[0] == ElementType::S8
     }
 
     /// Whether B comes from memory that is slow enough to ask for it before it is read.
@@ -424,19 +443,19 @@ impl MatMul {
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         // Rows of whole pages apart compete for the same places in the cache.
         let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
-        let compete = row_bytes.is_multiple_of(PAGE) && self.tile_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
+        let compete = row_bytes.is_multiple_of(PAGE) && self.vector_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
         if self.k.a == 1 && (self.operand_types[0] != self.element_type || compete) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);
             return Some(PackedA { column: 1, row: (parts(self.block_k(), lanes) + 1) * lanes });
         }
         let is_far = distance >= LEAST_PACKED_DISTANCE && self.k.size >= LEAST_PACKED_STEPS;
-        (self.m.a == 1 && is_far).then_some(PackedA { column: self.tile_rows, row: 1 })
+        (self.m.a == 1 && is_far).then_some(PackedA { column: self.vector_rows, row: 1 })
     }
 
     /// Rows of a block of A.
     fn block_rows(&self) -> i64 {
-        BLOCK_M / self.tile_rows * self.tile_rows
+        BLOCK_M / self.tile_rows() * self.tile_rows()
     }
 
     /// Number of blocks of all contracted positions.
@@ -451,7 +470,8 @@ impl MatMul {
 
     /// Contracted positions in a block: whole vectors, if there are several blocks, so that only the last one has a rest.
     fn block_k(&self) -> i64 {
-        let length = parts(self.k.size, parts(self.k.size, BLOCK_K));
+        let longest = if self.in_matrices { matrices::BLOCK_K } else { BLOCK_K };
+        let length = parts(self.k.size, parts(self.k.size, longest));
         if length == self.k.size { length } else { parts(length, i64::from(self.lanes)) * i64::from(self.lanes) }
     }
 
@@ -497,7 +517,8 @@ impl MatMul {
             return self.m.size;
         }
         let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, TASKS);
-        parts(parts(self.m.size, blocks), self.tile_rows) * self.tile_rows
+        // The same for all instructions: their number of tasks is known before it is known which ones there are.
+        parts(parts(self.m.size, blocks), self.vector_rows) * self.vector_rows
     }
 
     fn position_tasks(&self) -> i64 {

@@ -73,10 +73,10 @@ impl<'c> Emitter<'_, 'c> {
         let (builder, product) = (self.builder, self.product);
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
             let column = emitter.named(a_offset + k * product.k.a)?;
-            emitter.in_groups(rows, product.m.size, product.tile_rows, |emitter, row, count| {
+            emitter.in_groups(rows, product.m.size, product.vector_rows, |emitter, row, count| {
                 let tile = (row - rows.begin) * packed.room(product);
                 let value = emitter.load_all(Operand::A, column + row, count as u32)?;
-                let place = emitter.scope.place(builder, &[tile + k * product.tile_rows])?;
+                let place = emitter.scope.place(builder, &[tile + k * product.vector_rows])?;
                 place.store(builder, value, panels);
                 Ok(())
             })

@@ -35,16 +35,16 @@ pub(super) struct Panels<'c> {
 
 /// Where a register tile works.
 #[derive(Clone, Copy)]
-struct Tile<'c> {
-    panel_offset: Expr<'c>,
-    a_offset: Expr<'c>,
+pub(super) struct Tile<'c> {
+    pub(super) panel_offset: Expr<'c>,
+    pub(super) a_offset: Expr<'c>,
     b_offset: Expr<'c>,
-    c_offset: Expr<'c>,
-    row: Expr<'c>,
+    pub(super) c_offset: Expr<'c>,
+    pub(super) row: Expr<'c>,
     /// The first row of the block of A.
     block_row: Expr<'c>,
-    column: Expr<'c>,
-    rows: i64,
+    pub(super) column: Expr<'c>,
+    pub(super) rows: i64,
 }
 
 impl<'c> Emitter<'_, 'c> {
@@ -174,7 +174,7 @@ impl<'c> Emitter<'_, 'c> {
         column: Expr<'c>,
     ) -> Result<()> {
         let product = self.product;
-        let tile = product.tile_rows;
+        let tile = product.tile_rows();
         let rest = product.m.size % tile;
         let place = |row: Expr<'c>, count: i64| Tile {
             panel_offset,
@@ -236,6 +236,9 @@ impl<'c> Emitter<'_, 'c> {
     /// One register tile over a block of k.
     fn tile(&mut self, block: &Block<'c>, place: &Tile<'c>, columns: i64) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
+        if product.in_matrices {
+            return self.matrix_tile(block, place, columns);
+        }
         let width = i64::from(product.lanes);
         let vectors = parts(columns, width);
         // Where the tile's part of A begins, and the distances of its columns and rows.

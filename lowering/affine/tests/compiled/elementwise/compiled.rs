@@ -37,6 +37,8 @@ pub fn load(fill: impl FnOnce(&OpBuilder<'_>)) -> Jit {
             vector_library_bits: exec::runtime::vector_math::widest_vector_bits(),
             byte_dot_products: false,
             bf16_dot_products: false,
+            byte_matrices: false,
+            bf16_matrices: false,
             allow_fma: false,
         });
         fill(builder);
