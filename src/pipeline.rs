@@ -170,7 +170,7 @@ pub fn without(pipeline: &PipelineText, pass: &str) -> Result<PipelineText, Stri
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
     (Phase::Hlo, passes::pipeline::SPLIT_REDUCTIONS),
-    (Phase::Fused, passes::pipeline::FUSE_BY_ELEMENT),
+    (Phase::Fused, passes::pipeline::FUSE),
     (Phase::Fused, "hlo-fuse-epilogues{gpu=true}"),
     (Phase::Buffers, "hlo-assign-buffers{by-row=false}"),
     (Phase::Mapped, MAP_TO_GPU),

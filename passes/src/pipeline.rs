@@ -18,9 +18,6 @@ pub const SPLIT_REDUCTIONS: &str = "func.func(hlo-split-reductions)";
 /// The pass that makes fusions.
 pub const FUSE: &str = "func.func(hlo-fuse)";
 
-/// As [`FUSE`], for a thread for each element: no value is computed once for a row.
-pub const FUSE_BY_ELEMENT: &str = "func.func(hlo-fuse{by-row=false})";
-
 /// The pass of [`HLO`] that is left out where every rounding of the program must be kept.
 pub const EXCESS_PRECISION: &str = "hlo-keep-precision";
 

@@ -24,11 +24,12 @@ pub struct WorkDimension {
 /// what belongs to one row depends on each other, and what belongs to several does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowWork {
-    /// Leading dimensions of the work that go from row to row.
+    /// Leading dimensions of the work that go from row to row; a team of threads goes through a row together, where the next
+    /// dimension is one of [`WorkKind::Team`].
     pub dimensions: usize,
     /// Leading dimensions of the result that these go through.
     pub rank: usize,
-    /// Rows that are computed together; their values are kept in memory.
+    /// Rows that are computed together; their values are kept in memory, those of teams in registers.
     pub block: i64,
     /// The values of the fusion that are computed for each row, in order.
     pub steps: Vec<InstructionId>,

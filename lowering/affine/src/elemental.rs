@@ -52,6 +52,8 @@ pub struct Elemental<'a, 'c> {
     pub(crate) skipped_lanes: u32,
     /// What was computed for the rows of a block.
     pub(crate) row_values: HashMap<InstructionId, RowValue<'c>>,
+    /// What a team of threads has combined for its row.
+    pub(crate) combined: HashMap<InstructionId, RegisterValue<'c>>,
     /// The place in its block of the row that is emitted.
     pub(crate) row_in_block: Option<Expr<'c>>,
     /// The row, within a square of elements that is computed at once.
@@ -83,6 +85,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             as_bits: false,
             skipped_lanes: 0,
             row_values: HashMap::new(),
+            combined: HashMap::new(),
             row_in_block: None,
             row: None,
             transposed: Vec::new(),
@@ -347,6 +350,9 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
     }
 
     fn row_value(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Option<RegisterValue<'c>>> {
+        if let Some(combined) = self.combined.get(&id) {
+            return Ok(Some(*combined));
+        }
         match (self.row_values.get(&id).cloned(), self.row_in_block) {
             (Some(value), Some(row)) => self.load_element(&value.array, &value.place(row, index)).map(Some),
             _ => Ok(None),

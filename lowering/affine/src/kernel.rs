@@ -18,6 +18,7 @@ use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
 use crate::team::{TeamShape, over_teams};
+use crate::team_rows;
 use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -41,6 +42,9 @@ pub fn emit_fusion<'a, 'c>(
     let mut emitter = Elemental::new(builder, computation, inputs, mapping.inner_lanes);
     if computation.root().kind == OpKind::DynamicUpdateSlice {
         return emit_update(&mut emitter, (mapping, range, function), outputs);
+    }
+    if let (Some(work), Some(shape), Some(function)) = (&mapping.rows, TeamShape::of(mapping), function) {
+        return team_rows::emit(&mut emitter, (mapping, work), (shape, function), outputs);
     }
     // Threads read them by themselves: another thread may already write where a start is.
     if !mapping.dimensions.iter().any(|dimension| matches!(dimension.kind, WorkKind::Threads | WorkKind::Team)) {

@@ -50,6 +50,7 @@ pub mod scatter;
 pub mod scope;
 pub mod selection;
 mod team;
+mod team_rows;
 mod tiles;
 pub mod to_affine;
 pub mod to_gpu;

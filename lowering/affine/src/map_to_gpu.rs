@@ -7,7 +7,7 @@
 use hlo::devices::DeviceCount;
 use hlo::dialect;
 use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
@@ -27,6 +27,7 @@ use crate::reduction::{DivisibleReduction, divisible_reduction};
 use crate::scatter::separate_dimensions;
 use crate::scope::Scope;
 use crate::team::{TeamShape, WARP};
+use crate::team_rows;
 use crate::tiles::{is_near_along_depth, tiles_of, transposes_of};
 use crate::trace::{split_merged, trace};
 
@@ -76,6 +77,9 @@ fn choose<'c>(
     if let Some(tiles) = tiles_of(context, body, sizes)? {
         return Ok(vec![tiles]);
     }
+    if let Some(rows) = team_rows::rows_of(context, body, sizes)? {
+        return Ok(vec![rows]);
+    }
     if !in_place && let Some(team) = team_of(context, body, sizes)? {
         return Ok(vec![in_teams(context, sizes, team)]);
     }
@@ -107,16 +111,7 @@ fn lanes_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Opti
         return Ok(None);
     }
     let roots = body.roots();
-    let array = |id: InstructionId| body.get(id).shape.as_array();
-    let stored = roots.iter().chain(&body.parameters).filter_map(|&id| array(id));
-    let mut narrowest = WIDEST_ACCESS;
-    for shape in stored.filter(|shape| shape.rank() > 0) {
-        if shape.element_type.is_complex() {
-            return Ok(None);
-        }
-        narrowest = narrowest.min(shape.element_type.byte_width() as u32);
-    }
-    let lanes = (WIDEST_ACCESS / narrowest).min(MOST_LANES);
+    let lanes = widest_lanes(body);
     let elements: i64 = sizes.iter().product();
     if lanes == 1 || elements % i64::from(lanes) != 0 {
         return Ok(None);
@@ -132,6 +127,20 @@ fn lanes_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Opti
     let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, lane));
     let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, lane));
     Ok((accesses.is_near() && accesses.near == 0 && !is_tested && !is_looked_up).then_some(lanes))
+}
+
+/// Elements that the widest access holds of the narrowest type that a fusion reads or writes; complex ones are no vectors.
+pub(crate) fn widest_lanes(body: &Computation) -> u32 {
+    let roots = body.roots();
+    let stored = roots.iter().chain(&body.parameters).filter_map(|&id| body.get(id).shape.as_array());
+    let mut narrowest = WIDEST_ACCESS;
+    for shape in stored.filter(|shape| shape.rank() > 0) {
+        if shape.element_type.is_complex() {
+            return 1;
+        }
+        narrowest = narrowest.min(shape.element_type.byte_width() as u32);
+    }
+    (WIDEST_ACCESS / narrowest.max(1)).min(MOST_LANES)
 }
 
 /// A thread for each index of the updates of a scatter in the dimensions along which windows cannot meet.

@@ -121,7 +121,7 @@ fn combine_loops<'c>(
 }
 
 /// Sizes of the range variables of a map.
-fn range_sizes(map: &IndexingMap<'_>) -> Vec<i64> {
+pub(crate) fn range_sizes(map: &IndexingMap<'_>) -> Vec<i64> {
     map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect()
 }
 
@@ -236,7 +236,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
         })
     }
 
-    fn initial_values(&mut self, instruction: &'a Instruction, inputs: usize) -> Result<Vec<RegisterValue<'c>>> {
+    pub(crate) fn initial_values(
+        &mut self,
+        instruction: &'a Instruction,
+        inputs: usize,
+    ) -> Result<Vec<RegisterValue<'c>>> {
         instruction.operands[inputs..].iter().map(|&operand| self.evaluate(operand, &[])).collect()
     }
 
@@ -363,6 +367,20 @@ impl<'a, 'c> Elemental<'a, 'c> {
             own = with_rest[0];
         }
         self.combine_team(team, combiner, own)
+    }
+
+    /// So many elements of all that a reduce combines, in order: the first of them and how far apart they are is given.
+    pub(crate) fn reduce_along(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+        (extent, part): (i64, (i64, Expr<'c>)),
+        combiner: &Combiner,
+        start: RegisterValue<'c>,
+    ) -> Result<RegisterValue<'c>> {
+        let sizes = range_sizes(&input_map(self.scope.context(), self.computation, instruction)?.map);
+        let loops = [CombineLoop { extent, sizes, part: Some(part) }];
+        Ok(self.ordered_reduce(instruction, index, &loops, vec![start], Some(combiner))?[0])
     }
 
     /// Elements in order, one a step.

@@ -92,6 +92,14 @@ impl<'c> Scope<'c> {
         self.add(bounds, binding, None)
     }
 
+    /// A variable whose value is now known to lie within bounds.
+    pub fn narrowed(&mut self, variable: Expr<'c>, bounds: Interval) -> Expr<'c> {
+        match variable.as_variable().and_then(|own| self.binding(own)) {
+            Some(binding) => self.add_variable(bounds, binding),
+            None => variable,
+        }
+    }
+
     /// Adds a variable that only the simplifier sees, for tracing accesses before anything is emitted.
     pub fn add_traced(&mut self, bounds: Interval) -> Expr<'c> {
         self.add(bounds, Binding::Traced, None)

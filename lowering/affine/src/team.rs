@@ -76,6 +76,28 @@ pub(crate) struct Team<'b, 'c> {
     pub stores: AffineConditions<'c>,
 }
 
+impl<'b, 'c> Team<'b, 'c> {
+    /// The team of a thread, where teams have so many elements, and the number of its element; the last teams may have none.
+    pub fn of_thread(
+        emitter: &mut Elemental<'_, 'c>,
+        (shape, function): (TeamShape, &'b Body<'c>),
+        count: i64,
+    ) -> Result<(Self, Expr<'c>)> {
+        let (block, thread) = thread_numbers(emitter, count, shape.count, shape.threads())?;
+        let (part, member) = match shape.is_near {
+            true => (thread.modulo(shape.size), thread.floordiv(shape.size)),
+            false => (thread.floordiv(shape.count), thread.modulo(shape.count)),
+        };
+        let part = emitter.emit_symbol(part, shape.size)?;
+        let member = emitter.emit_symbol(member, shape.count)?;
+        let blocks = ceil_div(count, shape.count);
+        let element = emitter.emit_symbol(block * shape.count + member, blocks * shape.count)?;
+        let values = emitter.scope.affine_bounds(&[-part])?;
+        let stores = AffineConditions { values, equalities: vec![false] };
+        Ok((Team { shape, function, part, member, stores }, element))
+    }
+}
+
 /// Runs `body` for the elements of a mapping with teams. Every thread goes through it, as others wait for it: those of teams
 /// without an element compute the last one once more.
 pub(crate) fn over_teams<'a, 'c>(
@@ -86,21 +108,13 @@ pub(crate) fn over_teams<'a, 'c>(
 ) -> Result<()> {
     let builder = emitter.builder;
     let count = elements.upper - elements.lower + 1;
-    let (block, thread) = thread_numbers(emitter, count, shape.count, shape.threads())?;
-    let (part, member) = match shape.is_near {
-        true => (thread.modulo(shape.size), thread.floordiv(shape.size)),
-        false => (thread.floordiv(shape.count), thread.modulo(shape.count)),
-    };
-    let part = emitter.emit_symbol(part, shape.size)?;
-    let member = emitter.emit_symbol(member, shape.count)?;
-    let blocks = ceil_div(count, shape.count);
-    let wanted = emitter.emit_symbol(block * shape.count + member, blocks * shape.count)?;
+    let (team, wanted) = Team::of_thread(emitter, (shape, function), count)?;
     let last = emitter.scope.constant(count - 1);
     let kept = emitter.scope.emit_min(builder, &[wanted, last])?;
     let kept = emitter.scope.add_variable(Interval::of_size(count), Binding::Symbol(kept));
-    let values = emitter.scope.affine_bounds(&[-part, -wanted + (count - 1)])?;
+    let values = emitter.scope.affine_bounds(&[-team.part, -wanted + (count - 1)])?;
     let stores = AffineConditions { values, equalities: vec![false, false] };
-    emitter.team = Some(Team { shape, function, part, member, stores });
+    emitter.team = Some(Team { stores, ..team });
     body(emitter, kept + elements.lower)
 }
 

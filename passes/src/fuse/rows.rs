@@ -55,6 +55,8 @@ pub struct Rows {
     /// The values that are computed for a row before its elements, in order: those of one element for the row, and those
     /// along the row that are kept.
     pub steps: Vec<InstructionId>,
+    /// The reductions among the values of one element for the row, in order, whatever they are computed with.
+    pub reductions: Vec<InstructionId>,
     /// The values that, wherever they are read, are read in the row that is computed.
     pub read_in_row: HashSet<InstructionId>,
 }
@@ -229,7 +231,9 @@ impl Rows {
             (prefixes[id.index()] >= Some(rank)).then_some(shape.dimensions.get(..rank)? == &loops[..rank])
         };
         let read_in_row = body.iter().map(|(id, _)| id).filter(|&id| is_read_in_row(id) == Some(true)).collect();
-        Some(Rows { rank, steps, read_in_row })
+        let is_of_row = |id: &InstructionId| reads[id.index()].is_read && rank_of(*id) == Some(rank);
+        let reductions = body.iter().filter(|(_, own)| is_reduction(own)).map(|(id, _)| id).filter(is_of_row).collect();
+        Some(Rows { rank, steps, reductions, read_in_row })
     }
 }
 

@@ -145,7 +145,10 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
                     0 => kind_of(1) == Some(WorkKind::Threads),
                     _ => number == 1 && outer == Some(WorkKind::Threads),
                 };
-                if !has_elements || mapping.dimensions.len() != 2 || size.count_ones() != 1 || dimension.lanes > 1 {
+                // What a team goes through together are the elements of a row.
+                let goes_along = kind_of(2) == Some(WorkKind::Sequential) && number == 1 && mapping.rows.is_some();
+                let is_last = mapping.dimensions.len() == 2 || mapping.dimensions.len() == 3 && goes_along;
+                if !has_elements || !is_last || size.count_ones() != 1 || dimension.lanes > 1 {
                     return Err("has a team that is no power of two beside threads");
                 }
             }
@@ -176,7 +179,11 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         let is_of_rows = |variable| matches!(variable, Var::Dim(number) if (number as usize) < rows.dimensions);
         let mut are_of_rows = true;
         results.iter().for_each(|result| result.visit_variables(&mut |variable| are_of_rows &= is_of_rows(variable)));
-        let is_loop = |kind| matches!(kind, WorkKind::Sequential | WorkKind::Parallel);
+        let has_teams = mapping.dimensions.get(1).is_some_and(|second| second.kind == WorkKind::Team);
+        let is_loop = |kind| match kind {
+            WorkKind::Sequential | WorkKind::Parallel => true,
+            kind => kind == WorkKind::Threads && has_teams,
+        };
         if !are_of_rows || by_row.iter().any(|dimension| dimension.lanes > 1 || !is_loop(dimension.kind)) {
             return Err("has rows that are not those of its outer loops");
         }

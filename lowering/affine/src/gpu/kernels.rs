@@ -55,8 +55,8 @@ impl<'c> GpuProgram<'_, 'c> {
         let structure = self.kernel_names.number_of(structure(body));
         let mut steps = Vec::with_capacity(mappings.len());
         for mapping in mappings {
-            let WorkMapping { map, dimensions, .. } = mapping;
-            let key = format!("{structure} {map} {dimensions:?}");
+            let WorkMapping { map, dimensions, rows, .. } = mapping;
+            let key = format!("{structure} {map} {dimensions:?} {rows:?}");
             let kernel =
                 self.kernel(computation, id, &arrays, (&key, &[]), &|builder, inputs, outputs, function| {
                     match instruction.kind {
