@@ -148,10 +148,11 @@ impl Client {
         self.inner.devices
     }
 
-    /// Gives memory that no buffer and no compilation uses back to the system.
+    /// Gives memory that no buffer, no literal and no compilation uses back to the system.
     pub fn release_unused_memory(&self) {
         #[cfg(feature = "compiler")]
         self.inner.contexts.clear();
         self.inner.memory.release_unused();
+        hlo::literal_memory::release();
     }
 }

@@ -29,6 +29,7 @@ pub mod indexing_maps;
 pub mod interface;
 pub mod launch_plan;
 pub mod literal;
+pub mod literal_memory;
 pub mod literal_text;
 #[cfg(feature = "mlir")]
 pub mod mapping;

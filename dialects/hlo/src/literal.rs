@@ -8,6 +8,7 @@ use std::sync::Arc;
 use aligned_vec::{AVec, ConstAlign};
 
 use crate::element_type::ElementType;
+use crate::literal_memory;
 use crate::shape::{ArrayShape, Shape};
 
 /// Alignment of literal data and of every buffer of compiled code, in bytes.
@@ -65,6 +66,9 @@ pub enum LiteralError {
 /// # Errors
 /// [`LiteralError::OutOfMemory`].
 pub fn reserve(bytes: usize) -> Result<AlignedBytes, LiteralError> {
+    if let Some(kept) = literal_memory::take(bytes) {
+        return Ok(kept);
+    }
     let mut reserved = AVec::new(ALIGNMENT);
     reserved.try_reserve_exact(bytes).map_err(|_| LiteralError::OutOfMemory { bytes })?;
     Ok(reserved)
@@ -105,6 +109,14 @@ native_elements! {
     u8 => U8, u16 => U16, u32 => U32, u64 => U64,
     half::bf16 => BF16, half::f16 => F16, f32 => F32, f64 => F64,
     num_complex::Complex<f32> => C64, num_complex::Complex<f64> => C128,
+}
+
+impl Drop for ArrayLiteral {
+    fn drop(&mut self) {
+        if let Some(bytes) = Arc::get_mut(&mut self.bytes) {
+            literal_memory::keep(std::mem::replace(bytes, AVec::new(ALIGNMENT)));
+        }
+    }
 }
 
 impl ArrayLiteral {
