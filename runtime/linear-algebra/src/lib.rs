@@ -197,7 +197,13 @@ fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_,
     let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<T>(size, compute, Par::Seq, Spec::default()));
     let mut values = Diag::<T>::zeros(size);
     let stack = MemStack::new(&mut memory);
-    self_adjoint_evd(matrix, values.as_mut(), vectors, Par::Seq, stack, Spec::default()).ok()?;
+    // Rotations of columns are vectors only where columns are contiguous.
+    let mut columns = vectors.as_ref().map(|_| Mat::<T>::zeros(size, size));
+    let found = columns.as_mut().map(|columns| columns.as_mut());
+    self_adjoint_evd(matrix, values.as_mut(), found, Par::Seq, stack, Spec::default()).ok()?;
+    if let (Some(mut vectors), Some(columns)) = (vectors, columns) {
+        vectors.copy_from(&columns);
+    }
     Some((0..size).map(|place| real(&values[place])).collect())
 }
 
