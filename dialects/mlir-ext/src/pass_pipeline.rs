@@ -38,7 +38,7 @@ pub enum PipelineError {
         diagnostics: Vec<Diagnostic>,
     },
     /// A pass of MLIR's own failed, or the IR after a pass is invalid.
-    #[error("pass pipeline `{pipeline}` failed:\n{}", diagnostics::render(.diagnostics))]
+    #[error("{}\nin the pass pipeline `{pipeline}`", diagnostics::render(.diagnostics).trim_end())]
     Failed {
         /// The pipeline's text.
         pipeline: String,

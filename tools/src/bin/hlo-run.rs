@@ -92,8 +92,8 @@ struct Options {
     /// Names the first instruction that makes a NaN or an infinity (evaluates the program).
     #[arg(long)]
     check_nans: bool,
-    /// Stops after so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true, conflicts_with = "batch")]
+    /// Stops after so many seconds; of a batch, each case.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, allow_negative_numbers = true)]
     time_limit: Option<Duration>,
     /// Makes up the values of constants that the text left out (`{...}`): for times, not for results.
     #[arg(long)]
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
     if !options.batch_worker {
         interrupt::end_with_a_message();
     }
-    outer_boundary::run(|| match options.time_limit {
+    outer_boundary::run(|| match options.time_limit.filter(|_| options.batch.is_none()) {
         Some(limit) => time_limit::run(limit, || work(options)),
         None => work(options),
     })
@@ -194,6 +194,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
             .map_err(|error| ToolError::Execution(format!("cannot find the program's own file: {error}")))?;
         return run::batch::run_batch(
             path,
+            options.time_limit,
             || worker(&program, &options),
             |answer| outer_boundary::print(format!("{answer}\n")),
         );

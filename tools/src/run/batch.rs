@@ -2,11 +2,14 @@
 //!
 //! The worker reads a case, runs it and answers with a line; the parent passes lines through. When the worker dies, of
 //! a crash in compiled code or of lack of memory, the parent reports that on the case's line and starts another
-//! worker for the rest.
+//! worker for the rest; so too when a case takes longer than it may.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -16,10 +19,11 @@ use crate::module_file::SourceText;
 use crate::outer_boundary;
 use crate::progress;
 
-/// Runs the cases of a file (`-` is standard input), giving `report` the answer of each; `worker` starts a worker
-/// process. Gives the exit status: that of the worst case.
+/// Runs the cases of a file (`-` is standard input), each within the limit, giving `report` the answer of each; `worker`
+/// starts a worker process. Gives the exit status: that of the worst case.
 pub fn run_batch(
     path: &Path,
+    limit: Option<Duration>,
     worker: impl Fn() -> Command,
     mut report: impl FnMut(&Value) -> Result<(), ToolError>,
 ) -> Result<u8, ToolError> {
@@ -34,12 +38,17 @@ pub fn run_batch(
             Some(process) => process,
             None => Worker::start(worker())?,
         };
-        let mut answer = match current.ask(line) {
-            Some(answer) => {
+        let mut answer = match current.ask(line, limit) {
+            Answer::Given(answer) => {
                 process = Some(current);
                 answer
             }
-            None => crash_report(line, current.end()),
+            Answer::Late(limit) => {
+                current.kill();
+                let error = ToolError::TimeLimit(limit.as_secs_f64());
+                failure(line, &error.render(), error.exit_status())
+            }
+            Answer::None => crash_report(line, current.end()),
         };
         answer["line"] = json!(number);
         let answer_status = answer["exit_status"].as_u64().and_then(|status| u8::try_from(status).ok());
@@ -92,7 +101,16 @@ fn crash_report(line: &str, status: Option<ExitStatus>) -> Value {
 struct Worker {
     process: Child,
     requests: ChildStdin,
-    answers: BufReader<ChildStdout>,
+    /// Lines of its output.
+    answers: Receiver<String>,
+}
+
+enum Answer {
+    Given(Value),
+    /// It took longer than this limit.
+    Late(Duration),
+    /// The worker has died.
+    None,
 }
 
 impl Worker {
@@ -100,17 +118,35 @@ impl Worker {
         let failed = |source| ToolError::Execution(format!("cannot start a worker process: {source}"));
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         match (process.stdin.take(), process.stdout.take()) {
-            (Some(requests), Some(answers)) => Ok(Worker { process, requests, answers: BufReader::new(answers) }),
+            (Some(requests), Some(output)) => {
+                let (sender, answers) = mpsc::channel();
+                let lines = BufReader::new(output).lines().map_while(Result::ok);
+                thread::spawn(move || lines.into_iter().try_for_each(|line| sender.send(line)));
+                Ok(Worker { process, requests, answers })
+            }
             _ => Err(ToolError::Bug("a worker process without pipes".into())),
         }
     }
 
-    /// The answer to a line; none when the worker has died.
-    fn ask(&mut self, line: &str) -> Option<Value> {
-        writeln!(self.requests, "{line}").ok()?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer).ok()?;
-        serde_json::from_str(&answer).ok()
+    /// The answer to a line.
+    fn ask(&mut self, line: &str, limit: Option<Duration>) -> Answer {
+        if writeln!(self.requests, "{line}").is_err() {
+            return Answer::None;
+        }
+        let answer = match limit {
+            Some(limit) => match self.answers.recv_timeout(limit) {
+                Err(RecvTimeoutError::Timeout) => return Answer::Late(limit),
+                answer => answer.ok(),
+            },
+            None => self.answers.recv().ok(),
+        };
+        answer.and_then(|answer| serde_json::from_str(&answer).ok()).map_or(Answer::None, Answer::Given)
+    }
+
+    fn kill(mut self) {
+        // A process that is gone cannot be killed, which is as good.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     fn end(mut self) -> Option<ExitStatus> {
@@ -128,17 +164,18 @@ mod tests {
         let worker = || {
             let mut shell = Command::new("sh");
             let script = r#"while read line; do
-                case $line in *crash*) kill -SEGV $$ ;; esac
+                case $line in *crash*) kill -SEGV $$ ;; *endless*) while :; do :; done ;; esac
                 echo '{"status": "good", "exit_status": 0}'
             done"#;
             shell.args(["-c", script]);
             shell
         };
         let cases = std::env::temp_dir().join(format!("halo-batch-{}.jsonl", std::process::id()));
-        let lines = ["a.hlo", "crash.hlo", "b.hlo"].map(|module| format!("{}\n", json!({ "module": module })));
+        let lines = ["a.hlo", "crash.hlo", "b.hlo", "endless.hlo", "c.hlo"]
+            .map(|module| format!("{}\n", json!({ "module": module })));
         std::fs::write(&cases, lines.concat()).unwrap();
         let mut answers = Vec::new();
-        let status = run_batch(&cases, worker, |answer| {
+        let status = run_batch(&cases, Some(Duration::from_secs(2)), worker, |answer| {
             answers.push(answer.clone());
             Ok(())
         })
@@ -146,7 +183,8 @@ mod tests {
         std::fs::remove_file(&cases).unwrap();
         assert_eq!(status, outer_boundary::BUG);
         let statuses: Vec<&str> = answers.iter().filter_map(|answer| answer["status"].as_str()).collect();
-        assert_eq!(statuses, ["good", "error", "good"]);
+        assert_eq!(statuses, ["good", "error", "good", "error", "good"]);
+        assert_eq!(answers[3]["error"], "error: stopped after 2 seconds, the time limit");
         assert_eq!(answers[1]["module"], "crash.hlo");
         assert!(answers[1]["error"].as_str().unwrap().contains("signal: 11"), "{}", answers[1]);
     }
