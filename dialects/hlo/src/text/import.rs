@@ -7,6 +7,7 @@ use crate::attributes::{AttributeValue, CARRIED};
 use crate::element_type::ElementType;
 use crate::graph::{self, Computation, FunctionId, Instruction, InstructionId, Module, TextPosition};
 use crate::op_kind::OpKind;
+use crate::ops::dot::DotAttributes;
 use crate::ops::{self, ComputationKey, OpDefinition, OpError, OpView};
 use crate::shape::{ArrayShape, ProgramShape, Shape};
 
@@ -538,8 +539,10 @@ fn contract(dot: &mut Instruction, result: Option<&Shape>, computation: &Computa
     if let [lhs, rhs] = operands[..]
         && let Some([left, right]) = older::contracted(lhs, rhs, result.and_then(Shape::as_array))
     {
-        dot.attributes.set("lhs_contracting_dims", AttributeValue::Ints(vec![left]));
-        dot.attributes.set("rhs_contracting_dims", AttributeValue::Ints(vec![right]));
+        if let Ok(given) = dot.attributes::<DotAttributes<'_>>() {
+            let contracting = DotAttributes { lhs_contracting_dims: &[left], rhs_contracting_dims: &[right], ..given };
+            dot.attributes = contracting.into();
+        }
     }
 }
 
