@@ -466,7 +466,8 @@ impl MatMul {
 
     /// Rows of a block of A.
     fn block_rows(&self) -> i64 {
-        BLOCK_M / self.tile_rows() * self.tile_rows()
+        let most = if self.in_matrices { matrices::BLOCK_M } else { BLOCK_M };
+        most / self.tile_rows() * self.tile_rows()
     }
 
     /// Number of blocks of all contracted positions.
