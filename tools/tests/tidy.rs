@@ -383,7 +383,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 17] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 18] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -423,6 +423,11 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 17] = [
         "digits of 2/pi, of which an operand of sin or cos chooses some",
     ),
     ("matmul/emit.rs", &["addi", "muli"], "sums of products of integers"),
+    (
+        "matmul/matrices.rs",
+        &["for_loop", "addi", "muli"],
+        "a function of addresses and of distances, whose products with positions are of two values",
+    ),
     (
         "matmul/tiled.rs",
         &["subi"],

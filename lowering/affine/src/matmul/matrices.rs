@@ -21,6 +21,8 @@ use crate::transposed::Vectors;
 pub(super) const SIDE: i64 = 16;
 /// Longest block of contracted positions: a panel of B stays in the first-level cache while A passes by.
 pub(super) const BLOCK_K: i64 = 256;
+/// Rows of A that are walked for each panel of a group.
+pub(super) const BLOCK_M: i64 = 256;
 /// Bytes of a group of elements, and of a sum.
 const GROUP_BYTES: i64 = 4;
 
@@ -37,19 +39,26 @@ struct Product {
 }
 
 impl<'c> Emitter<'_, 'c> {
-    /// One register tile over a block of k.
-    pub(super) fn matrix_tile(&mut self, block: &Block<'c>, place: &Tile<'c>, columns: i64) -> Result<()> {
+    /// Register tiles over a block of k: as many as the smallest of `counts`, one below the other.
+    pub(super) fn matrix_tiles(
+        &mut self,
+        block: &Block<'c>,
+        place: &Tile<'c>,
+        columns: i64,
+        counts: &[Expr<'c>],
+    ) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let operand_types = product.operand_types;
         let of = |groups, adds| Product { operand_types, rows: place.rows, columns, groups, adds };
         let rest = product.k.size % SIDE;
+        let count = self.scope.emit_min(builder, counts)?;
         let has_steps = product.k.size > rest;
         if has_steps {
             let steps: Vec<Expr<'c>> = block.length.iter().map(|length| length.floordiv(SIDE)).collect();
             let steps = self.scope.emit_min(builder, &steps)?;
             let begin = self.scope.constant(0);
             self.begun_or_not(block, |emitter, adds| {
-                emitter.multiply_tile(of(SIDE, adds), block, place, begin, steps)
+                emitter.multiply_tiles(of(SIDE, adds), block, place, begin, [count, steps])
             })?;
         }
         if rest == 0 {
@@ -59,9 +68,10 @@ impl<'c> Emitter<'_, 'c> {
         let begin = self.scope.simplify(block.length[0].floordiv(SIDE) * SIDE);
         let one = builder.constant_index(1);
         let multiply_rest = |emitter: &mut Self| match has_steps {
-            true => emitter.multiply_tile(of(rest, true), block, place, begin, one),
-            false => emitter
-                .begun_or_not(block, |emitter, adds| emitter.multiply_tile(of(rest, adds), block, place, begin, one)),
+            true => emitter.multiply_tiles(of(rest, true), block, place, begin, [count, one]),
+            false => emitter.begun_or_not(block, |emitter, adds| {
+                emitter.multiply_tiles(of(rest, adds), block, place, begin, [count, one])
+            }),
         };
         if product.blocks() == 1 {
             return multiply_rest(self);
@@ -89,14 +99,14 @@ impl<'c> Emitter<'_, 'c> {
         Ok(())
     }
 
-    /// Multiplies some steps of a tile from a position in the block.
-    fn multiply_tile(
+    /// Multiplies some steps of some tiles from a position in the block.
+    fn multiply_tiles(
         &mut self,
         tile: Product,
         block: &Block<'c>,
         place: &Tile<'c>,
         k: Expr<'c>,
-        steps: Value<'c>,
+        counts: [Value<'c>; 2],
     ) -> Result<()> {
         let (builder, MatMul { m, n, k: contracted, .. }) = (self.builder, self.product);
         let panels = block.panels.b.ok_or_else(|| LoweringError::bug("a tile without a panel"))?;
@@ -106,7 +116,7 @@ impl<'c> Emitter<'_, 'c> {
         let a = self.operand_vectors(Operand::A, a, m.a);
         let b = sums(panels, place.panel_offset + k * panel, panel);
         let c = sums(self.c, place.c_offset + place.row * m.c + place.column * n.c, m.c);
-        let mut arguments = vec![steps];
+        let mut arguments = counts.to_vec();
         for vectors in [a, b, c] {
             arguments.extend(vectors.addresses(builder, &self.scope)?);
         }
@@ -137,53 +147,71 @@ impl Product {
         }
     }
 
-    /// Defines the function: of the number of steps, and of where A, B and C begin, each with the distance of its rows in bytes.
+    /// Defines the function: of the numbers of tiles and of steps, and of where A, B and C begin, each with the distance of its
+    /// rows in bytes.
     fn define(self, builder: &OpBuilder<'_>, symbol: &str) -> Result<()> {
-        builder.function(symbol, &[builder.index_type; 7], &[], &[builder.private()], |builder, function| {
-            let [steps, a, a_distance, b, b_distance, c, c_distance] = function.parameters()[..] else {
-                return Err(LoweringError::bug("a tile without its places"));
+        builder.function(symbol, &[builder.index_type; 8], &[], &[builder.private()], |builder, function| {
+            let [tiles, steps, a, a_distance, b, b_distance, c, c_distance] = function.parameters()[..] else {
+                return Err(LoweringError::bug("tiles without their places"));
             };
             let unit = Unit { builder, tile: tile_type(builder.context())? };
-            let spans = |size: i64| -> Vec<(i64, i64)> {
-                (0..size).step_by(SIDE as usize).map(|begin| (begin, (size - begin).min(SIDE))).collect()
-            };
-            let (rows, columns) = (spans(self.rows), spans(self.columns));
-            let places: Vec<[(i64, i64); 2]> =
-                rows.iter().flat_map(|&row| columns.iter().map(move |&column| [row, column])).collect();
-            let place_in_c = |[(row, _), (column, _)]: [(i64, i64); 2]| unit.place(c, c_distance, row, column);
-            let start = places.iter().map(|&[row, column]| match self.adds {
-                true => unit.load("tileloadd64", (row.1, column.1), place_in_c([row, column]), c_distance),
-                false => unit.zero((row.1, column.1)),
-            });
-            let start: Vec<_> = start.collect();
-            let [zero, one] = [0, 1].map(|number| builder.constant_index(number));
-            let sums = builder.for_loop(zero, steps, one, &start, |builder, step, sums| {
-                let at = |first, bytes| builder.addi(first, builder.muli(step, bytes));
-                let b_step = builder.muli(b_distance, builder.constant_index(SIDE));
-                let (a, b) = (at(a, builder.constant_index(SIDE * GROUP_BYTES)), at(b, b_step));
-                let parts_of_b: Vec<_> = columns
-                    .iter()
-                    .map(|&(column, count)| {
-                        unit.load("tileloadd64", (self.groups, count), unit.place(b, b_distance, 0, column), b_distance)
-                    })
-                    .collect();
-                let mut next = Vec::with_capacity(sums.len());
-                for (&(row, count), sums) in rows.iter().zip(sums.chunks(columns.len())) {
-                    // A passes by, the panel of B is to stay in the cache.
-                    let place = unit.place(a, a_distance, row, 0);
-                    let a = unit.load("tileloaddt164", (count, self.groups), place, a_distance);
-                    for ((&sum, &b), &(_, width)) in sums.iter().zip(&parts_of_b).zip(&columns) {
-                        next.push(unit.multiply(self.instruction(), [count, width, self.groups], [sum, a, b]));
-                    }
-                }
-                Ok::<_, LoweringError>(next)
+            let [zero, one, rows] = [0, 1, self.rows].map(|number| builder.constant_index(number));
+            let [a_tile, c_tile] = [a_distance, c_distance].map(|distance| builder.muli(distance, rows));
+            builder.for_loop(zero, tiles, one, &[], |builder, tile, _| {
+                let a = builder.addi(a, builder.muli(tile, a_tile));
+                let c = builder.addi(c, builder.muli(tile, c_tile));
+                self.multiply(&unit, steps, [[a, a_distance], [b, b_distance], [c, c_distance]])?;
+                Ok::<_, LoweringError>(Vec::new())
             })?;
-            for (&[row, column], sum) in places.iter().zip(sums) {
-                unit.store((row.1, column.1), place_in_c([row, column]), c_distance, sum);
-            }
             builder.effect("func.return", &[], &[]);
             Ok(())
         })
+    }
+
+    /// One tile: where A, B and C begin, each with the distance of its rows.
+    fn multiply<'c>(
+        &self,
+        unit: &Unit<'_, 'c>,
+        steps: Value<'c>,
+        [[a, a_distance], [b, b_distance], [c, c_distance]]: [[Value<'c>; 2]; 3],
+    ) -> Result<()> {
+        let builder = unit.builder;
+        let spans = |size: i64| -> Vec<(i64, i64)> {
+            (0..size).step_by(SIDE as usize).map(|begin| (begin, (size - begin).min(SIDE))).collect()
+        };
+        let (rows, columns) = (spans(self.rows), spans(self.columns));
+        let places: Vec<[(i64, i64); 2]> =
+            rows.iter().flat_map(|&row| columns.iter().map(move |&column| [row, column])).collect();
+        let place_in_c = |[(row, _), (column, _)]: [(i64, i64); 2]| unit.place(c, c_distance, row, column);
+        let start = places.iter().map(|&[row, column]| match self.adds {
+            true => unit.load("tileloadd64", (row.1, column.1), place_in_c([row, column]), c_distance),
+            false => unit.zero((row.1, column.1)),
+        });
+        let start: Vec<_> = start.collect();
+        let [zero, one] = [0, 1].map(|number| builder.constant_index(number));
+        let sums = builder.for_loop(zero, steps, one, &start, |builder, step, sums| {
+            let at = |first, bytes| builder.addi(first, builder.muli(step, bytes));
+            let b_step = builder.muli(b_distance, builder.constant_index(SIDE));
+            let (a, b) = (at(a, builder.constant_index(SIDE * GROUP_BYTES)), at(b, b_step));
+            let load_b = |&(column, count): &(i64, i64)| {
+                unit.load("tileloadd64", (self.groups, count), unit.place(b, b_distance, 0, column), b_distance)
+            };
+            let parts_of_b: Vec<_> = columns.iter().map(load_b).collect();
+            let mut next = Vec::with_capacity(sums.len());
+            for (&(row, count), sums) in rows.iter().zip(sums.chunks(columns.len())) {
+                // A passes by, the panel of B is to stay in the cache.
+                let place = unit.place(a, a_distance, row, 0);
+                let a = unit.load("tileloaddt164", (count, self.groups), place, a_distance);
+                for ((&sum, &b), &(_, width)) in sums.iter().zip(&parts_of_b).zip(&columns) {
+                    next.push(unit.multiply(self.instruction(), [count, width, self.groups], [sum, a, b]));
+                }
+            }
+            Ok::<_, LoweringError>(next)
+        })?;
+        for (&[row, column], sum) in places.iter().zip(sums) {
+            unit.store((row.1, column.1), place_in_c([row, column]), c_distance, sum);
+        }
+        Ok(())
     }
 }
 

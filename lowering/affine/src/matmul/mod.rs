@@ -56,6 +56,12 @@ const SMALLEST: i64 = 4096;
 const TASKS: i64 = 8;
 /// Most rows of a product that reads B where it is.
 const MOST_STREAMED_ROWS: i64 = 8;
+/// Most columns of a product that reads A where it is, as B of its transpose, and bytes of a row of A that make up for
+/// adding the lanes of its sums.
+const MOST_STREAMED_COLUMNS: i64 = 4;
+const LEAST_STREAMED_BYTES: i64 = 256;
+/// Most elements of few rows that are copied because they do not lie as the columns of B do.
+const MOST_COPIED: i64 = 1 << 14;
 /// Least bytes of a row of B that one task reads.
 const STRIP_BYTES: i64 = 2048;
 
@@ -210,17 +216,15 @@ fn recognise_contraction(
     batch.append(&mut columns);
     let m = merge_longest(&mut rows);
     let k = merge_longest(&mut contracted);
-    let bits = i64::from(element_type.bit_width());
-    let mut width = i64::from(vector_bits) / bits;
-    // Few columns take half of a vector, if each product of a batch is worth packing for or the half is full.
-    let is_worth_packing = product / positions(&batch).max(1) >= SMALLEST;
-    if n.size == width / 2 || n.size > 1 && n.size < width / 4 && is_worth_packing {
-        width /= 2;
-    }
-    // A quarter of a vector is worth a vector.
-    if product < SMALLEST || n.c != 1 || n.size < width / 4 {
+    if product < SMALLEST || n.c != 1 {
         return None;
     }
+    // Few columns take half of a vector, if each product of a batch is worth packing for or the half is full.
+    let is_worth_packing = product / positions(&batch).max(1) >= SMALLEST;
+    let bits = i64::from(element_type.bit_width());
+    let whole = i64::from(vector_bits) / bits;
+    let takes_half = n.size == whole / 2 || n.size > 1 && n.size < whole / 4 && is_worth_packing;
+    let width = if takes_half { whole / 2 } else { whole };
     let mut product = MatMul {
         form: Form::Tiled,
         element_type,
@@ -240,6 +244,13 @@ fn recognise_contraction(
         tile_vectors: if n.size > width { 2 } else { 1 },
         lanes: width as u32,
     };
+    if let Some(transpose) = product.streamed_transpose(whole) {
+        return Some(transpose);
+    }
+    // A quarter of a vector is worth a vector.
+    if n.size < width / 4 {
+        return None;
+    }
     if product.is_streamed() {
         product.form = Form::Streamed;
     } else if let Some((depth, in_matrices)) = product.dot_products(machine) {
@@ -455,7 +466,8 @@ impl MatMul {
 
     /// Rows of a block of A.
     fn block_rows(&self) -> i64 {
-        BLOCK_M / self.tile_rows() * self.tile_rows()
+        let most = if self.in_matrices { matrices::BLOCK_M } else { BLOCK_M };
+        most / self.tile_rows() * self.tile_rows()
     }
 
     /// Number of blocks of all contracted positions.
@@ -478,8 +490,38 @@ impl MatMul {
     /// Whether the rows are so few that one pass over B is best, and B can be read so.
     fn is_streamed(&self) -> bool {
         let is_read_by_row = self.n.b == 1;
-        let is_read_by_column = self.k.a == 1 && self.k.b == 1 && self.k.size >= i64::from(self.lanes);
+        let is_read_by_column = self.k.b == 1
+            && self.k.size >= i64::from(self.lanes)
+            && (self.k.a == 1 || self.contracted.is_empty() && self.row_count() * self.k.size <= MOST_COPIED);
         self.row_count() <= MOST_STREAMED_ROWS && (is_read_by_row || is_read_by_column)
+    }
+
+    /// The transpose of the product with vectors of `lanes`, in which A takes the place of B, if there are so few columns
+    /// that one pass over A is best.
+    fn streamed_transpose(&self, lanes: i64) -> Option<MatMul> {
+        let swap = |axis: Axis| Axis { a: axis.b, b: axis.a, ..axis };
+        let all = |axes: &[Axis]| axes.iter().copied().map(swap).collect();
+        let ([type_of_a, type_of_b], [a, b], [first_a, first_b, first_c]) =
+            (self.operand_types, self.operands, self.first);
+        let row_bytes = self.k.size * type_of_a.byte_width() as i64;
+        let has_few = (2..=MOST_STREAMED_COLUMNS).contains(&self.n.size) && self.row_count() > MOST_STREAMED_ROWS;
+        if !has_few || row_bytes < LEAST_STREAMED_BYTES || !self.rows.is_empty() || self.m.a == 1 {
+            return None;
+        }
+        let transpose = MatMul {
+            form: Form::Streamed,
+            operand_types: [type_of_b, type_of_a],
+            operands: [b, a],
+            first: [first_b, first_a, first_c],
+            batch: all(&self.batch),
+            m: swap(self.n),
+            n: swap(self.m),
+            contracted: all(&self.contracted),
+            k: swap(self.k),
+            lanes: lanes as u32,
+            ..self.clone()
+        };
+        transpose.is_streamed().then_some(transpose)
     }
 
     /// Columns of one task of a product with one pass over B.

@@ -106,21 +106,41 @@ impl<'c> Emitter<'_, 'c> {
         })
     }
 
-    /// A and B with consecutive contracted elements: sums of products in vectors, whose lanes are added at the end.
+    /// B with consecutive contracted elements: sums of products in vectors, whose lanes are added at the end.
     fn stream_columns(&mut self, offsets: &Offsets<'c>, columns: &Span<'c>) -> Result<()> {
         let product = self.product;
+        let copied = if product.k.a == 1 { None } else { Some(self.copy_rows(offsets)?) };
         self.in_groups(columns, product.n.size, product.columns_at_once(), |emitter, column, count| {
             let offsets = Offsets {
                 a: offsets.a,
                 b: emitter.named(offsets.b + column * product.n.b)?,
-                c: emitter.named(offsets.c + column)?,
+                c: emitter.named(offsets.c + column * product.n.c)?,
             };
-            emitter.sum_columns(&offsets, count)
+            emitter.sum_columns(&offsets, copied, count)
         })
     }
 
+    /// Copies the rows of A, whose elements do not follow each other, one after the other.
+    fn copy_rows(&mut self, offsets: &Offsets<'c>) -> Result<Value<'c>> {
+        let (builder, product) = (self.builder, self.product);
+        let rows = product.row_offsets();
+        let r#type = builder.memref_type(&[rows.len() as i64 * product.k.size], self.element);
+        let copied = builder.in_prologue(|builder| builder.stack_buffer(r#type, 64));
+        let bounds = [0, product.k.size].map(|bound| self.scope.constant(bound));
+        self.loop_over(&bounds[..1], &bounds[1..], 1, |emitter, k| {
+            let a = emitter.named(offsets.a + k * product.k.a)?;
+            for (number, [row, _]) in rows.iter().enumerate() {
+                let value = emitter.load_element(Operand::A, a + *row)?;
+                let place = emitter.scope.place(builder, &[k + number as i64 * product.k.size])?;
+                place.store(builder, value, copied);
+            }
+            Ok(())
+        })?;
+        Ok(copied)
+    }
+
     /// All rows of `count` columns.
-    fn sum_columns(&mut self, offsets: &Offsets<'c>, count: i64) -> Result<()> {
+    fn sum_columns(&mut self, offsets: &Offsets<'c>, copied: Option<Value<'c>>, count: i64) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let width = i64::from(product.lanes);
         let rows = product.row_offsets();
@@ -130,26 +150,28 @@ impl<'c> Emitter<'_, 'c> {
         let sums = self.contracted_positions(offsets, zeros, &mut |emitter, offsets, sums| {
             let until = [zero.constant_beside(whole)];
             let sums = emitter.accumulate(&[zero], &until, width, sums, |emitter, k, sums| {
-                emitter.add_products(&offsets, k, width, count, sums)
+                emitter.add_products((&offsets, copied), k, width, count, sums)
             })?;
             match product.k.size - whole {
                 0 => Ok(sums),
-                rest => emitter.add_products(&offsets, zero.constant_beside(whole), rest, count, &sums),
+                rest => emitter.add_products((&offsets, copied), zero.constant_beside(whole), rest, count, &sums),
             }
         })?;
         let combiner = Combiner::sum(product.element_type);
         for (number, sum) in sums.into_iter().enumerate() {
             let (row, column) = (rows[number / count as usize][1], number as i64 % count);
             let sum = combiner.horizontal(builder, &RegisterValue::real(builder, product.element_type, sum));
-            self.scope.place(builder, &[offsets.c + (row + column)])?.store(builder, sum.value, self.c);
+            let place = self.scope.place(builder, &[offsets.c + (row + column * product.n.c)])?;
+            place.store(builder, sum.value, self.c);
         }
         Ok(())
     }
 
-    /// Adds the products of `lanes` contracted positions from `k` to the sums of all rows of `count` columns.
+    /// Adds the products of `lanes` contracted positions from `k` to the sums of all rows of `count` columns. The rows of A
+    /// may be copied.
     fn add_products(
         &mut self,
-        offsets: &Offsets<'c>,
+        (offsets, copied): (&Offsets<'c>, Option<Value<'c>>),
         k: Expr<'c>,
         lanes: i64,
         count: i64,
@@ -161,8 +183,11 @@ impl<'c> Emitter<'_, 'c> {
             .map(|column| self.load_elements(Operand::B, b + column * product.n.b, lanes))
             .collect::<Result<Vec<_>>>()?;
         let mut next = Vec::with_capacity(sums.len());
-        for ([row, _], sums) in product.row_offsets().iter().zip(sums.chunks(columns.len())) {
-            let factor = self.load_elements(Operand::A, a + *row, lanes)?;
+        for ((number, [row, _]), sums) in product.row_offsets().iter().enumerate().zip(sums.chunks(columns.len())) {
+            let factor = match copied {
+                Some(copied) => self.load_vector(copied, k + number as i64 * product.k.size, lanes)?,
+                None => self.load_elements(Operand::A, a + *row, lanes)?,
+            };
             next.extend(columns.iter().zip(sums).map(|(&column, &sum)| self.multiply_add(factor, column, sum)));
         }
         Ok(next)

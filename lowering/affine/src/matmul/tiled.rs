@@ -186,17 +186,25 @@ impl<'c> Emitter<'_, 'c> {
             column,
             rows: count,
         };
-        let begin = &[rows.begin];
-        if rest == 0 {
-            return self.loop_over(begin, &rows.ends, tile, |emitter, row| {
-                emitter.by_width(column, |emitter, columns| emitter.tile(block, &place(row, tile), columns))
-            });
-        }
         let edge = product.m.size - rest;
-        let whole = [&rows.ends[..], &[self.scope.constant(edge)]].concat();
-        self.loop_over(begin, &whole, tile, |emitter, row| {
-            emitter.by_width(column, |emitter, columns| emitter.tile(block, &place(row, tile), columns))
-        })?;
+        let whole = match rest {
+            0 => rows.ends.clone(),
+            _ => [&rows.ends[..], &[self.scope.constant(edge)]].concat(),
+        };
+        let one = &[self.scope.constant(1)];
+        if product.in_matrices {
+            let tiles: Vec<Expr<'c>> = whole.iter().map(|&end| (end - rows.begin).floordiv(tile)).collect();
+            self.by_width(column, |emitter, columns| {
+                emitter.matrix_tiles(block, &place(rows.begin, tile), columns, &tiles)
+            })?;
+        } else {
+            self.loop_over(&[rows.begin], &whole, tile, |emitter, row| {
+                emitter.by_width(column, |emitter, columns| emitter.tile(block, &place(row, tile), columns))
+            })?;
+        }
+        if rest == 0 {
+            return Ok(());
+        }
         // Where the block reaches the end of the rows.
         let reaches: Vec<Expr<'c>> = rows.ends.iter().map(|&end| end - product.m.size).collect();
         let conditions = self.conditions(&reaches, false)?;
@@ -204,7 +212,11 @@ impl<'c> Emitter<'_, 'c> {
         builder.affine_if_then(&conditions, |_| {
             let outer = self.scope.len();
             let result = self.by_width(column, |emitter, columns| {
-                emitter.tile(block, &place(emitter.scope.constant(edge), rest), columns)
+                let place = place(emitter.scope.constant(edge), rest);
+                match product.in_matrices {
+                    true => emitter.matrix_tiles(block, &place, columns, one),
+                    false => emitter.tile(block, &place, columns),
+                }
             });
             self.scope.truncate(outer);
             result
@@ -236,9 +248,6 @@ impl<'c> Emitter<'_, 'c> {
     /// One register tile over a block of k.
     fn tile(&mut self, block: &Block<'c>, place: &Tile<'c>, columns: i64) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
-        if product.in_matrices {
-            return self.matrix_tile(block, place, columns);
-        }
         let width = i64::from(product.lanes);
         let vectors = parts(columns, width);
         // Where the tile's part of A begins, and the distances of its columns and rows.
