@@ -71,6 +71,11 @@ impl WorkMapping<'_> {
         self.map.dims()[dimension].bounds
     }
 
+    /// Loop nests that the work is, as its loops are cut.
+    pub fn pieces(&self) -> usize {
+        self.dimensions.iter().map(|dimension| dimension.cuts.len() + 1).product()
+    }
+
     /// Iterations of the outermost loop, which may run in any order; 1 if it cannot be split. A vector is one.
     pub fn iterations(&self) -> i64 {
         let Some(first) = self.dimensions.first().filter(|first| first.kind != WorkKind::Scan && first.cuts.is_empty())

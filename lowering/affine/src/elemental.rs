@@ -18,7 +18,7 @@ use melior::ir::{Location, Type};
 use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::error::LoweringError;
-use crate::memory::ArrayRef;
+use crate::memory::{ArrayRef, Inputs};
 use crate::operand_maps::{operand_map, result_shape};
 use crate::rows::RowValue;
 use crate::scalar::{self, RegisterValue};
@@ -39,7 +39,7 @@ pub struct Elemental<'a, 'c> {
     /// The fused computation.
     pub computation: &'a Computation,
     /// Arrays of the parameters.
-    pub inputs: &'a [ArrayRef<'c>],
+    pub inputs: Inputs<'a, 'c>,
     /// Variables in scope.
     pub scope: Scope<'c>,
     /// Lanes that a reduction may use for vectors of its own.
@@ -72,13 +72,13 @@ impl<'a, 'c> Elemental<'a, 'c> {
     pub fn new(
         builder: &'a OpBuilder<'c>,
         computation: &'a Computation,
-        inputs: &'a [ArrayRef<'c>],
+        inputs: impl Into<Inputs<'a, 'c>>,
         vector_lanes: u32,
     ) -> Self {
         Elemental {
             builder,
             computation,
-            inputs,
+            inputs: inputs.into(),
             scope: Scope::new(builder.context()),
             vector_lanes,
             team: None,

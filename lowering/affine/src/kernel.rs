@@ -11,7 +11,7 @@ use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::gpu::over_threads;
 use crate::mapping::combines;
-use crate::memory::ArrayRef;
+use crate::memory::{ArrayRef, Inputs};
 use crate::operand_maps::{instruction_maps, no_map};
 use crate::rows::{Block, Rows};
 use crate::scalar::RegisterValue;
@@ -34,7 +34,7 @@ pub fn emit_fusion<'a, 'c>(
     builder: &'a OpBuilder<'c>,
     computation: &'a Computation,
     mapping: &WorkMapping<'c>,
-    inputs: &'a [ArrayRef<'c>],
+    inputs: Inputs<'a, 'c>,
     outputs: &[ArrayRef<'c>],
     range: Range<'c>,
     function: Option<&'a builder::Body<'c>>,

@@ -14,8 +14,8 @@ use crate::error::LoweringError;
 use crate::kernel::{Range, emit_fusion};
 use crate::matmul::{MatMul, emit_matmul};
 use crate::memory::{
-    ArrayRef, FunctionMemory, MAX_ARGUMENTS, address_of, address_table_type, array_type, pointer_at, pointer_to,
-    pointer_type,
+    ArrayRef, ArraysOnDemand, FunctionMemory, Inputs, MAX_ARGUMENTS, address_of, address_table_type, array_type,
+    pointer_at, pointer_to, pointer_type,
 };
 use crate::program::Program;
 use crate::scatter::emit_scatter;
@@ -42,7 +42,7 @@ impl Code<'_> {
         &self,
         builder: &OpBuilder<'c>,
         mapping: &WorkMapping<'c>,
-        inputs: &[ArrayRef<'c>],
+        inputs: Inputs<'_, 'c>,
         outputs: &[ArrayRef<'c>],
         range: Range<'c>,
     ) -> Result<()> {
@@ -57,16 +57,68 @@ impl Code<'_> {
 /// A kernel and what it works on.
 pub(crate) struct Kernel<'k, 'c> {
     /// Equal for kernels of the same code.
-    pub(crate) key: String,
+    pub(crate) key: &'k dyn Fn(&WorkMapping<'c>) -> String,
     pub(crate) code: Code<'k>,
-    pub(crate) inputs: &'k [(&'k ArrayShape, Slice)],
-    pub(crate) outputs: &'k [(&'k ArrayShape, Slice)],
-    /// Both in the function that runs the kernel, made for the first of an instruction's kernels.
-    pub(crate) arrays: &'k OnceCell<[Vec<ArrayRef<'c>>; 2]>,
+    pub(crate) arrays: &'k KernelArrays<'k, 'c>,
     pub(crate) mapping: &'k WorkMapping<'c>,
     pub(crate) cost: i64,
     /// Whether each input and output shares bytes with another array, of which at least one is written.
     pub(crate) shared: &'k [bool],
+}
+
+/// Shape and place of an array.
+pub(crate) type PlacedArray<'k> = (&'k ArrayShape, Slice);
+
+/// The arrays of an instruction's kernels in the function that runs them, made for the first of them.
+pub(crate) struct KernelArrays<'k, 'c> {
+    inputs: &'k [PlacedArray<'k>],
+    outputs: &'k [PlacedArray<'k>],
+    make: Box<dyn Fn(&PlacedArray<'_>) -> ArrayRef<'c> + 'k>,
+    made_inputs: OnceCell<Vec<ArrayRef<'c>>>,
+    made_outputs: OnceCell<Vec<ArrayRef<'c>>>,
+    on_demand: ArraysOnDemand<'k, 'c>,
+}
+
+impl<'k, 'c> KernelArrays<'k, 'c> {
+    /// None of them made yet.
+    pub(crate) fn new(
+        program: &'k Program<'_, 'c>,
+        memory: &'k FunctionMemory<'_, 'c>,
+        inputs: &'k [PlacedArray<'k>],
+        outputs: &'k [PlacedArray<'k>],
+    ) -> Self {
+        let make = move |(shape, slice): &PlacedArray<'_>| memory.array(program.builder, &program.table, *slice, shape);
+        KernelArrays {
+            inputs,
+            outputs,
+            make: Box::new(make),
+            made_inputs: OnceCell::new(),
+            made_outputs: OnceCell::new(),
+            on_demand: ArraysOnDemand::new(inputs.len(), move |number| make(&inputs[number])),
+        }
+    }
+
+    /// Shapes and places of inputs and outputs.
+    fn placed(&self) -> impl Iterator<Item = &PlacedArray<'k>> {
+        self.inputs.iter().chain(self.outputs)
+    }
+
+    /// Whether they are too many for a function of the kernel's own.
+    fn are_many(&self) -> bool {
+        self.inputs.len() + self.outputs.len() > MAX_ARGUMENTS
+    }
+
+    fn made_inputs(&self) -> &[ArrayRef<'c>] {
+        self.made_inputs.get_or_init(|| self.inputs.iter().map(&self.make).collect())
+    }
+
+    fn inputs(&self) -> Inputs<'_, 'c> {
+        if self.are_many() { Inputs::OnDemand(&self.on_demand) } else { self.made_inputs().into() }
+    }
+
+    fn outputs(&self) -> &[ArrayRef<'c>] {
+        self.made_outputs.get_or_init(|| self.outputs.iter().map(&self.make).collect())
+    }
 }
 
 impl<'c> Program<'_, 'c> {
@@ -78,31 +130,22 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let builder = self.builder;
-        let &Kernel { inputs, outputs, mapping, .. } = kernel;
-        let arrays = || {
-            [inputs, outputs].map(|slices| {
-                slices.iter().map(|(shape, slice)| memory.array(builder, &self.table, *slice, shape)).collect()
-            })
-        };
-        if kernel.cost <= INLINE_COST || inputs.len() + outputs.len() > MAX_ARGUMENTS {
-            let [inputs, outputs] = kernel.arrays.get_or_init(arrays);
-            return kernel.code.emit(builder, mapping, inputs, outputs, None);
+        let &Kernel { arrays, mapping, .. } = kernel;
+        if kernel.cost <= INLINE_COST || arrays.are_many() {
+            return kernel.code.emit(builder, mapping, arrays.inputs(), arrays.outputs(), None);
         }
         let name = self.defined_once(
-            &kernel.key,
+            &(kernel.key)(mapping),
             || self.kernel_symbol(instruction),
             |name| self.kernel_function(name, kernel),
         )?;
         if mapping.is_parallel() {
-            let addresses: Vec<Value<'c>> = inputs
-                .iter()
-                .chain(outputs)
-                .map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape))
-                .collect();
+            let addresses: Vec<Value<'c>> =
+                arrays.placed().map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape)).collect();
             self.call_in_parallel(memory, &name, &addresses, mapping);
         } else {
-            let arguments: Vec<Value<'c>> =
-                kernel.arrays.get_or_init(arrays).iter().flatten().map(|array| array.memref).collect();
+            let made = arrays.made_inputs().iter().chain(arrays.outputs());
+            let arguments: Vec<Value<'c>> = made.map(|array| array.memref).collect();
             builder.call(&name, &arguments, &[]);
         }
         Ok(())
@@ -112,7 +155,7 @@ impl<'c> Program<'_, 'c> {
     fn kernel_function(&self, name: &str, kernel: &Kernel<'_, 'c>) -> Result<()> {
         let builder = self.builder;
         let is_parallel = kernel.mapping.is_parallel();
-        let shapes: Vec<&ArrayShape> = kernel.inputs.iter().chain(kernel.outputs).map(|(shape, _)| *shape).collect();
+        let shapes: Vec<&ArrayShape> = kernel.arrays.placed().map(|(shape, _)| *shape).collect();
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
         let mut argument_attributes: Vec<&str> =
             kernel.shared.iter().map(|&is_shared| if is_shared { "{}" } else { "{llvm.noalias}" }).collect();
@@ -132,8 +175,8 @@ impl<'c> Program<'_, 'c> {
                 [begin, end] => Some((begin, end)),
                 _ => None,
             };
-            let (inputs, outputs) = arrays.split_at(kernel.inputs.len());
-            kernel.code.emit(builder, kernel.mapping, inputs, outputs, range)?;
+            let (inputs, outputs) = arrays.split_at(kernel.arrays.inputs.len());
+            kernel.code.emit(builder, kernel.mapping, inputs.into(), outputs, range)?;
             builder.effect("func.return", &[], &[]);
             Ok::<_, LoweringError>(())
         })?;

@@ -2,7 +2,8 @@
 //!
 //! Functions get the buffers that they use as parameters: arrays as memrefs of their own sizes, the arena as bytes, of
 //! which each array is a `memref.view` at a constant offset. Only what the runtime calls, and what calls the runtime,
-//! knows addresses.
+//! knows addresses; and functions of programs of many buffers, which get the table of all addresses: so many parameters
+//! would be stored and loaded again at every call.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -78,6 +79,47 @@ impl<'c> ArrayRef<'c> {
     }
 }
 
+/// The arrays of a kernel's parameters.
+#[derive(Clone, Copy)]
+pub enum Inputs<'a, 'c> {
+    /// All of them.
+    Made(&'a [ArrayRef<'c>]),
+    /// Each made when it is first used: of very many, each loop of a kernel uses few.
+    OnDemand(&'a ArraysOnDemand<'a, 'c>),
+}
+
+impl<'a, 'c> Inputs<'a, 'c> {
+    /// The array of a parameter.
+    pub fn get(self, parameter: usize) -> Option<&'a ArrayRef<'c>> {
+        match self {
+            Inputs::Made(arrays) => arrays.get(parameter),
+            Inputs::OnDemand(arrays) => {
+                let array = arrays.made.get(parameter)?;
+                Some(array.get_or_init(|| (arrays.make)(parameter)))
+            }
+        }
+    }
+}
+
+impl<'a, 'c> From<&'a [ArrayRef<'c>]> for Inputs<'a, 'c> {
+    fn from(arrays: &'a [ArrayRef<'c>]) -> Self {
+        Inputs::Made(arrays)
+    }
+}
+
+/// Arrays that are made when they are first used.
+pub struct ArraysOnDemand<'a, 'c> {
+    made: Vec<OnceCell<ArrayRef<'c>>>,
+    make: Box<dyn Fn(usize) -> ArrayRef<'c> + 'a>,
+}
+
+impl<'a, 'c> ArraysOnDemand<'a, 'c> {
+    /// So many arrays, each made by its number.
+    pub fn new(count: usize, make: impl Fn(usize) -> ArrayRef<'c> + 'a) -> Self {
+        ArraysOnDemand { made: vec![OnceCell::new(); count], make: Box::new(make) }
+    }
+}
+
 /// Places of the buffers in the table that compiled code gets.
 #[derive(Clone, Debug)]
 pub struct BufferTable {
@@ -127,6 +169,16 @@ impl BufferTable {
         2 + self.parameters + self.constants + self.outputs
     }
 
+    /// Whether functions get the table instead of the buffers that they use.
+    fn is_parameter(&self) -> bool {
+        self.len() > MAX_PARAMETERS
+    }
+
+    /// Its type.
+    pub fn r#type<'c>(&self, builder: &OpBuilder<'c>) -> Type<'c> {
+        builder.memref_type(&[self.len() as i64], builder.index_type)
+    }
+
     /// Whether there are no addresses: there always are.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -146,9 +198,14 @@ impl BufferTable {
 /// Arrays that one kernel may take.
 pub const MAX_ARGUMENTS: usize = 512;
 
+/// Buffers up to which functions get those that they use as parameters.
+const MAX_PARAMETERS: usize = 128;
+
 /// The buffers that a function under construction uses.
 pub struct FunctionMemory<'b, 'c> {
     body: &'b Body<'c>,
+    /// The table of all addresses, where the function gets that instead of buffers.
+    all: Option<Value<'c>>,
     /// Parameters in order.
     parameters: RefCell<Vec<(Parameter<'c>, Value<'c>)>>,
     bases: RefCell<HashMap<Buffer, Vec<(Type<'c>, Value<'c>)>>>,
@@ -161,6 +218,8 @@ pub struct FunctionMemory<'b, 'c> {
 /// What a function gets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Parameter<'c> {
+    /// The table of all addresses.
+    Table(Type<'c>),
     /// The address of the run context.
     Context,
     /// A whole buffer as a memref of a type.
@@ -169,16 +228,22 @@ pub enum Parameter<'c> {
 
 impl<'b, 'c> FunctionMemory<'b, 'c> {
     /// Memory of a function without parameters yet.
-    pub fn new(body: &'b Body<'c>) -> Self {
-        FunctionMemory {
+    pub fn new(builder: &OpBuilder<'c>, body: &'b Body<'c>, table: &BufferTable) -> Self {
+        let mut memory = FunctionMemory {
             body,
+            all: None,
             parameters: RefCell::default(),
             bases: RefCell::default(),
             arrays: RefCell::default(),
             addresses: RefCell::default(),
             table: OnceCell::new(),
             context: OnceCell::new(),
+        };
+        if table.is_parameter() {
+            let r#type = table.r#type(builder);
+            memory.all = Some(memory.add_parameter(Parameter::Table(r#type), r#type));
         }
+        memory
     }
 
     /// The parameters that the function came to need, in order.
@@ -187,12 +252,18 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
     }
 
     /// What this function passes for the parameters of another.
-    pub fn arguments(&self, builder: &OpBuilder<'c>, parameters: &[Parameter<'c>]) -> Vec<Value<'c>> {
+    pub fn arguments(
+        &self,
+        builder: &OpBuilder<'c>,
+        table: &BufferTable,
+        parameters: &[Parameter<'c>],
+    ) -> Vec<Value<'c>> {
         parameters
             .iter()
-            .map(|parameter| match *parameter {
-                Parameter::Context => self.context(builder),
-                Parameter::Buffer(buffer, r#type) => self.base(buffer, r#type),
+            .filter_map(|parameter| match *parameter {
+                Parameter::Table(_) => self.all,
+                Parameter::Context => Some(self.context(builder)),
+                Parameter::Buffer(buffer, r#type) => Some(self.base(builder, table, buffer, r#type)),
             })
             .collect()
     }
@@ -205,17 +276,26 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
 
     /// The address of the run context.
     pub fn context(&self, builder: &OpBuilder<'c>) -> Value<'c> {
-        *self.context.get_or_init(|| self.add_parameter(Parameter::Context, pointer_type(builder)))
+        *self.context.get_or_init(|| match self.all {
+            Some(table) => builder.in_prologue(|builder| pointer_at(builder, table, RUN_CONTEXT)),
+            None => self.add_parameter(Parameter::Context, pointer_type(builder)),
+        })
     }
 
-    /// A whole buffer.
-    fn base(&self, buffer: Buffer, r#type: Type<'c>) -> Value<'c> {
+    /// A whole buffer; code for it is made in the function's prologue.
+    fn base(&self, builder: &OpBuilder<'c>, table: &BufferTable, buffer: Buffer, r#type: Type<'c>) -> Value<'c> {
         let mut bases = self.bases.borrow_mut();
         let known = bases.entry(buffer).or_default();
         if let Some((_, base)) = known.iter().find(|(own, _)| *own == r#type) {
             return *base;
         }
-        let base = self.add_parameter(Parameter::Buffer(buffer, r#type), r#type);
+        let base = match self.all {
+            Some(all) => {
+                let pointer = pointer_at(builder, all, table.position(buffer) as i64);
+                builder.value("builtin.unrealized_conversion_cast", &[pointer], r#type, &[])
+            }
+            None => self.add_parameter(Parameter::Buffer(buffer, r#type), r#type),
+        };
         known.push((r#type, base));
         base
     }
@@ -243,9 +323,10 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
         let r#type = array_type(builder, shape);
         let size = table.size(slice);
         if slice.buffer != Buffer::Arena && slice.offset == 0 && size == slice.size {
-            return self.base(slice.buffer, r#type);
+            return self.base(builder, table, slice.buffer, r#type);
         }
-        let base = self.base(slice.buffer, builder.memref_type(&[size.max(1) as i64], builder.integer_type(8)));
+        let bytes = builder.memref_type(&[size.max(1) as i64], builder.integer_type(8));
+        let base = self.base(builder, table, slice.buffer, bytes);
         let offset = builder.constant_index(slice.offset as i64);
         builder.value("memref.view", &[base, offset], r#type, &[])
     }

@@ -2,14 +2,12 @@
 //!
 //! Functions take the buffers that they use, as memrefs. Values live in the buffers that the assignment gave them, so
 //! instructions meet only in memory: a computation is its kernels one after another, a `while` is an `scf.while` whose
-//! condition reads a `pred` from memory. Long computations are split into functions of a few kernels each, because code
-//! generation takes longer than linear in the size of a function. The outermost function gets the table of addresses
-//! that the runtime fills, and passes each buffer's to the program's function.
+//! condition reads a `pred` from memory. Long ones are divided ([`crate::parts`]). The outermost function gets the table of
+//! addresses that the runtime fills, and passes each buffer's to the program's function.
 
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::fmt::Write;
 
 use hlo::devices::DeviceCount;
@@ -31,21 +29,19 @@ use passes::fuse::{is_alias, is_expensive};
 use crate::copies::{Copies, Round, WhileMemory, base_copies, result_copies};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
-use crate::kernel_function::{Code, Kernel, call_with_pointers, task_symbol};
+use crate::kernel_function::{Code, Kernel, KernelArrays, task_symbol};
 use crate::kernel_names::KernelNames;
 use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
-use crate::memory::{ArrayRef, BufferTable, FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
+use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
+use crate::parts::STEPS_PER_FUNCTION;
 use crate::scalar;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
-/// Kernels that share a function.
-const KERNELS_PER_FUNCTION: usize = 64;
-
 /// The function of the program's buffers.
-const PROGRAM: &str = "program";
+pub(crate) const PROGRAM: &str = "program";
 
 /// Name of the function that runs the program; it takes the table of buffer addresses.
 pub const ENTRY: &str = hlo::ENTRY_SYMBOL;
@@ -223,43 +219,9 @@ pub(crate) struct Program<'p, 'c> {
 }
 
 impl<'c> Program<'_, 'c> {
-    /// A private function of the buffers that `body` uses; returns which these are.
-    fn function(
-        &self,
-        name: &str,
-        body: impl FnOnce(&FunctionMemory<'_, 'c>) -> Result<()>,
-    ) -> Result<Vec<Parameter<'c>>> {
-        self.builder.at_module_level(|builder| {
-            let mut parameters = Vec::new();
-            builder.function(name, &[], &[], &[builder.private()], |builder, function| {
-                let memory = FunctionMemory::new(function);
-                body(&memory)?;
-                builder.effect("func.return", &[], &[]);
-                parameters = memory.parameters();
-                Ok::<_, LoweringError>(())
-            })?;
-            Ok(parameters)
-        })
-    }
-
-    /// The function that the runtime calls: it passes addresses from its table to the program's function.
-    fn entry_function(&self, parameters: &[Parameter<'c>]) -> Result<()> {
-        let table = self.builder.memref_type(&[self.table.len() as i64], self.builder.index_type);
-        self.builder.function(ENTRY, &[table], &[], &[], |builder, function| {
-            let mut types = Vec::with_capacity(parameters.len());
-            let mut values = Vec::with_capacity(parameters.len());
-            for parameter in parameters {
-                let (position, r#type) = match *parameter {
-                    Parameter::Context => (RUN_CONTEXT, pointer_type(builder)),
-                    Parameter::Buffer(buffer, r#type) => (self.table.position(buffer) as i64, r#type),
-                };
-                types.push(r#type);
-                values.push(pointer_at(builder, function.parameters()[0], position));
-            }
-            call_with_pointers(builder, PROGRAM, &types, &values);
-            builder.effect("func.return", &[], &[]);
-            Ok(())
-        })
+    /// A name that nothing else has.
+    pub(crate) fn fresh_name(&self, prefix: &str) -> String {
+        format!("{prefix}_{}", self.functions.replace(self.functions.get() + 1))
     }
 
     /// The name of what `define` makes at module level for a key, made at its first use.
@@ -269,8 +231,7 @@ impl<'c> Program<'_, 'c> {
         prefix: &str,
         define: impl FnOnce(&str) -> Result<()>,
     ) -> Result<String> {
-        let fresh = || format!("{prefix}_{}", self.functions.replace(self.functions.get() + 1));
-        self.defined_once(key, fresh, define)
+        self.defined_once(key, || self.fresh_name(prefix), define)
     }
 
     pub(crate) fn defined_once(
@@ -306,47 +267,57 @@ impl<'c> Program<'_, 'c> {
         buffers: &ComputationBuffers,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
-        let is_kernel = |lowering| matches!(lowering, Lowering::Kernel | Lowering::Call);
-        let kernels = computation.instructions.iter().filter(|own| is_kernel(lowering_of(own))).count();
+        let count = |filter: fn(Lowering) -> bool| {
+            computation.instructions.iter().filter(|own| filter(lowering_of(own))).count() > STEPS_PER_FUNCTION
+        };
+        let [divides_kernels, divides_branches] =
+            [count(|own| matches!(own, Lowering::Kernel | Lowering::Call)), count(|own| own == Lowering::Branches)];
         let mut pending: Vec<InstructionId> = Vec::new();
         let flush = |pending: &mut Vec<InstructionId>| -> Result<()> {
             let group = std::mem::take(pending);
-            if group.is_empty() {
-                return Ok(());
+            let emit = |memory: &FunctionMemory<'_, 'c>| {
+                group.iter().try_for_each(|&id| self.instruction(computation, buffers, id, memory))
+            };
+            match group.is_empty() {
+                true => Ok(()),
+                false => self.part(memory, emit),
             }
-            if kernels <= KERNELS_PER_FUNCTION {
-                return group.iter().try_for_each(|&id| self.profiled_kernel(computation, buffers, id, memory));
-            }
-            let name = format!("part_{}", self.functions.replace(self.functions.get() + 1));
-            let parameters = self.function(&name, |memory| {
-                group.iter().try_for_each(|&id| self.profiled_kernel(computation, buffers, id, memory))
-            })?;
-            self.builder.call(&name, &memory.arguments(self.builder, &parameters), &[]);
-            Ok(())
         };
         for (id, instruction) in computation.iter() {
-            match lowering_of(instruction) {
-                Lowering::None => {}
-                Lowering::Loops | Lowering::Replaced => {
-                    return Err(LoweringError::bug(format!("`{}` was not refused", instruction.name)));
-                }
-                Lowering::Kernel | Lowering::Call => {
-                    pending.push(id);
-                    if pending.len() == KERNELS_PER_FUNCTION {
-                        flush(&mut pending)?;
-                    }
-                }
-                Lowering::Branches => {
+            let is_divided = match lowering_of(instruction) {
+                Lowering::None => continue,
+                Lowering::Branches => divides_branches,
+                _ => divides_kernels || divides_branches,
+            };
+            if is_divided {
+                pending.push(id);
+                if pending.len() == STEPS_PER_FUNCTION {
                     flush(&mut pending)?;
-                    let emit = || match instruction.kind {
-                        OpKind::While => self.while_loop(instruction, id, buffers, memory),
-                        _ => self.conditional(computation, instruction, id, buffers, memory),
-                    };
-                    self.step(|| step_of(computation, instruction), memory, emit)?;
                 }
+            } else {
+                flush(&mut pending)?;
+                self.instruction(computation, buffers, id, memory)?;
             }
         }
         flush(&mut pending)
+    }
+
+    /// An instruction that needs code, as a step of the profile.
+    fn instruction(
+        &self,
+        computation: &Computation,
+        buffers: &ComputationBuffers,
+        id: InstructionId,
+        memory: &FunctionMemory<'_, 'c>,
+    ) -> Result<()> {
+        let instruction = computation.get(id);
+        let emit = || match (lowering_of(instruction), instruction.kind) {
+            (Lowering::Kernel | Lowering::Call, _) => self.kernel(computation, buffers, id, memory),
+            (Lowering::Branches, OpKind::While) => self.while_loop(instruction, id, buffers, memory),
+            (Lowering::Branches, _) => self.conditional(computation, instruction, id, buffers, memory),
+            _ => Err(LoweringError::bug(format!("`{}` was not refused", instruction.name))),
+        };
+        self.step(|| step_of(computation, instruction), memory, emit)
     }
 
     /// Arrays of the leaves of an instruction.
@@ -368,17 +339,6 @@ impl<'c> Program<'_, 'c> {
             .collect()
     }
 
-    fn profiled_kernel(
-        &self,
-        computation: &Computation,
-        buffers: &ComputationBuffers,
-        id: InstructionId,
-        memory: &FunctionMemory<'_, 'c>,
-    ) -> Result<()> {
-        let describe = || step_of(computation, computation.get(id));
-        self.step(describe, memory, || self.kernel(computation, buffers, id, memory))
-    }
-
     fn kernel(
         &self,
         computation: &Computation,
@@ -393,7 +353,7 @@ impl<'c> Program<'_, 'c> {
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
         let shared = shared_arrays(&inputs, &outputs);
         for (operand, [from, to]) in base_copies(computation, buffers, id) {
-            self.copy(&computation.get(operand).shape, &from, &to, memory);
+            self.copy(&computation.get(operand).shape, &from, &to, memory)?;
         }
         let mappings = mapping::of(&self.mappings, instruction)?;
         if mappings.is_empty() {
@@ -401,25 +361,31 @@ impl<'c> Program<'_, 'c> {
         }
         let body = kernel_body(computation, instruction);
         let body = &*body;
-        let structure = self.kernel_names.number_of(structure(body));
-        let (arrays, shared_text) = (OnceCell::new(), format!("{shared:?}"));
-        let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
-        for mapping in mappings {
-            let product;
-            let (code, cost) = match instruction.kind {
-                OpKind::Scatter => (Code::Scatter(body), cost(self.builder.context(), body)),
-                _ if !mapping.map.ranges().is_empty() => {
-                    product = self.product(computation, instruction, mapping)?;
-                    (Code::Product(&product, body), product.cost())
-                }
-                _ => (Code::Loops(body), cost(self.builder.context(), body) / mappings.len() as i64),
-            };
+        let number = OnceCell::new();
+        let key = |mapping: &WorkMapping<'c>| {
+            let structure = number.get_or_init(|| self.kernel_names.number_of(structure(body)));
             let WorkMapping { map, dimensions, inner_lanes, overlap, rows } = mapping;
-            let key = format!("kernel {structure} {shared_text} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}");
-            let (inputs, outputs, shared, arrays) = (&inputs, &outputs, &shared, &arrays);
-            let kernel = Kernel { key, code, inputs, outputs, arrays, mapping, cost, shared };
-            self.call_kernel(instruction, &kernel, memory)?;
-        }
+            format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}")
+        };
+        let cost_of_loops = cost(self.builder.context(), body);
+        let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
+        self.in_parts(mappings, WorkMapping::pieces, memory, |mappings_here, memory| {
+            let arrays = KernelArrays::new(self, memory, &inputs, &outputs);
+            for mapping in mappings_here {
+                let product;
+                let (code, cost) = match instruction.kind {
+                    OpKind::Scatter => (Code::Scatter(body), cost_of_loops),
+                    _ if !mapping.map.ranges().is_empty() => {
+                        product = self.product(computation, instruction, mapping)?;
+                        (Code::Product(&product, body), product.cost())
+                    }
+                    _ => (Code::Loops(body), cost_of_loops / mappings.len() as i64),
+                };
+                let (key, arrays, shared) = (&key, &arrays, &shared);
+                self.call_kernel(instruction, &Kernel { key, code, arrays, mapping, cost, shared }, memory)?;
+            }
+            Ok(())
+        })?;
         self.builder.set_location(outer);
         Ok(())
     }
@@ -444,28 +410,40 @@ impl<'c> Program<'_, 'c> {
     }
 
     /// Copies leaves whose slices differ.
-    fn copy(&self, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'_, 'c>) {
-        for ((leaf, &from), &to) in shape.leaves().iter().zip(from).zip(to) {
-            let Some(array) = leaf.as_array() else { continue };
-            if from == to || array.byte_size() == 0 {
-                continue;
-            }
-            let source = memory.array(self.builder, &self.table, from, array);
-            let target = memory.array(self.builder, &self.table, to, array);
-            self.builder.effect("memref.copy", &[source.memref, target.memref], &[]);
-        }
+    fn copy(&self, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'_, 'c>) -> Result<()> {
+        let leaves = shape.leaves().into_iter().zip(from.iter().copied()).zip(to.iter().copied());
+        let copies: Vec<(&ArrayShape, [Slice; 2])> = leaves
+            .filter_map(|((leaf, from), to)| Some((leaf.as_array()?, [from, to])))
+            .filter(|(array, [from, to])| from != to && array.byte_size() > 0)
+            .collect();
+        self.in_parts(
+            &copies,
+            |_| 1,
+            memory,
+            |copies, memory| {
+                for (array, slices) in copies {
+                    let arrays = slices.map(|slice| memory.array(self.builder, &self.table, slice, array).memref);
+                    self.builder.effect("memref.copy", &arrays, &[]);
+                }
+                Ok(())
+            },
+        )
     }
 
     /// Copies leaves whose slices differ, as a step of its own.
-    fn copy_step(&self, name: &str, shape: &Shape, from: &[Slice], to: &[Slice], memory: &FunctionMemory<'_, 'c>) {
+    fn copy_step(
+        &self,
+        name: &str,
+        shape: &Shape,
+        from: &[Slice],
+        to: &[Slice],
+        memory: &FunctionMemory<'_, 'c>,
+    ) -> Result<()> {
         let bytes = from.iter().zip(to).filter(|(from, to)| from != to).map(|(from, _)| from.size).sum();
-        if bytes > 0 {
-            let describe = || Ok::<_, Infallible>(ProfiledStep::copy_for(name, bytes));
-            let Ok(()) = self.step(describe, memory, || {
-                self.copy(shape, from, to, memory);
-                Ok(())
-            });
+        if bytes == 0 {
+            return Ok(());
         }
+        self.step(|| Ok(ProfiledStep::copy_for(name, bytes)), memory, || self.copy(shape, from, to, memory))
     }
 
     /// Brings results that are parameters, constants or used twice to their places.
@@ -476,10 +454,9 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
         let root = entry.root();
-        for [from, to] in result_copies(entry, assignment) {
-            self.copy_step(&root.name, &root.shape, &from, &to, memory);
-        }
-        Ok(())
+        result_copies(entry, assignment)
+            .iter()
+            .try_for_each(|[from, to]| self.copy_step(&root.name, &root.shape, from, to, memory))
     }
 
     fn while_loop(
@@ -494,7 +471,7 @@ impl<'c> Program<'_, 'c> {
         };
         let WhileMemory { enter: [initial, state], rounds } = WhileMemory::new(instruction, id, buffers)?;
         let copy = |[from, to]: &Copies| self.copy_step(&instruction.name, &instruction.shape, from, to, memory);
-        copy(&[initial, state]);
+        copy(&[initial, state])?;
         let holds = |round: &Round<'_>| {
             self.computation(condition, &round.condition, memory)?;
             let arrays = self.arrays(condition.root(), &round.condition.values[condition.root.index()], memory);
@@ -507,8 +484,7 @@ impl<'c> Program<'_, 'c> {
         };
         let iteration = |round: &Round<'_>| {
             self.computation(body, &round.body, memory)?;
-            round.copies.iter().for_each(copy);
-            Ok(())
+            round.copies.iter().try_for_each(copy)
         };
         let [first, second] = &rounds[..] else {
             return self.builder.while_loop(|_| holds(&rounds[0]), |_| iteration(&rounds[0]));
@@ -524,7 +500,7 @@ impl<'c> Program<'_, 'c> {
                         iteration(second)?;
                         return Ok(vec![holds(first)?]);
                     }
-                    second.leave.iter().for_each(copy);
+                    second.leave.iter().try_for_each(copy)?;
                     Ok(vec![builder.constant_integer(builder.integer_type(1), 0)])
                 })?;
             next.first().copied().ok_or_else(|| LoweringError::bug("a branch without its value"))
@@ -568,8 +544,7 @@ impl<'c> Program<'_, 'c> {
             let branch = &instruction.computations[number];
             self.computation(branch, &nested[number], memory)?;
             let from = &nested[number].values[branch.root.index()];
-            self.copy_step(&instruction.name, &instruction.shape, from, results, memory);
-            Ok(())
+            self.copy_step(&instruction.name, &instruction.shape, from, results, memory)
         };
         if array.element_type == ElementType::Pred {
             let holds = self.load_pred(Some(array))?;
@@ -606,10 +581,10 @@ pub(crate) fn shared_arrays(inputs: &[(&ArrayShape, Slice)], outputs: &[(&ArrayS
 
 /// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
 pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
-    computation
-        .instructions
-        .iter()
-        .map(|instruction| {
+    let sliced = only_sliced(computation);
+    let members = computation.iter().filter(|(id, _)| !sliced[id.index()]);
+    members
+        .map(|(_, instruction)| {
             let elements: i64 = instruction
                 .shape
                 .leaves()
@@ -625,6 +600,18 @@ pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
             elements.saturating_mul(contracted).saturating_mul(weight)
         })
         .fold(0i64, i64::saturating_add)
+}
+
+/// Parameters of which only slices are read.
+fn only_sliced(computation: &Computation) -> Vec<bool> {
+    let mut sliced: Vec<bool> = computation.instructions.iter().map(|own| own.kind == OpKind::Parameter).collect();
+    for instruction in &computation.instructions {
+        for (number, operand) in instruction.operands.iter().enumerate() {
+            let is_slice = matches!(instruction.kind, OpKind::Slice | OpKind::DynamicSlice) && number == 0;
+            sliced[operand.index()] &= is_slice;
+        }
+    }
+    sliced
 }
 
 /// Products summed for each element of a contraction.

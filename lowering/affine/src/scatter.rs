@@ -16,7 +16,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::gpu::over_threads;
 use crate::mapping::scatter_inputs;
-use crate::memory::ArrayRef;
+use crate::memory::{ArrayRef, Inputs};
 use crate::operand_maps::{instruction_maps, no_map, operand_shape};
 use crate::scalar::RegisterValue;
 use crate::walk::{Visitor, substitute};
@@ -28,7 +28,7 @@ pub fn emit_scatter<'c>(
     builder: &OpBuilder<'c>,
     computation: &Computation,
     mapping: &WorkMapping<'c>,
-    inputs: &[ArrayRef<'c>],
+    inputs: Inputs<'_, 'c>,
     outputs: &[ArrayRef<'c>],
 ) -> Result<()> {
     let instruction = computation.root();

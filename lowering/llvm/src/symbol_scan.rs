@@ -129,6 +129,7 @@ struct CallStructure<'c> {
     positions: HashMap<usize, usize>,
     /// Whether each block hands addresses to another function.
     has_call: Vec<bool>,
+    has_copy: bool,
     /// First and last block of each loop.
     loops: Vec<(usize, usize)>,
     has_other_work: bool,
@@ -137,7 +138,14 @@ struct CallStructure<'c> {
 impl<'c> CallStructure<'c> {
     fn new(pointer: Type<'c>, blocks: &[BlockRef<'c, '_>]) -> Self {
         let positions = blocks.iter().enumerate().map(|(index, block)| (address(block), index)).collect();
-        Self { pointer, positions, has_call: vec![false; blocks.len()], loops: Vec::new(), has_other_work: false }
+        Self {
+            pointer,
+            positions,
+            has_call: vec![false; blocks.len()],
+            has_copy: false,
+            loops: Vec::new(),
+            has_other_work: false,
+        }
     }
 
     fn add(&mut self, block: usize, operation: OperationRef<'c, '_>, name: &str) {
@@ -148,6 +156,7 @@ impl<'c> CallStructure<'c> {
             self.has_other_work =
                 PREPARATION.binary_search(&name).is_err() || operation.results().any(|result| is_data(result.r#type()));
         }
+        self.has_copy |= name == "llvm.intr.memcpy";
         for successor in operation.successors() {
             // Blocks stand in the order of control flow; only loops go back.
             if let Some(&first) = self.positions.get(&address(&successor)).filter(|first| **first <= block) {
@@ -156,12 +165,12 @@ impl<'c> CallStructure<'c> {
         }
     }
 
-    /// Whether the function's work is done by the functions that it calls: it computes with scalars and addresses only,
-    /// and so does each loop, which hands addresses to a function in every iteration.
+    /// Whether the function's work is done by the functions that it calls, or by copies: it computes with scalars and
+    /// addresses only, and so does each loop, which hands addresses to a function in every iteration.
     fn leaves_work_to_others(&self) -> bool {
         let calls = |blocks: &[bool]| blocks.contains(&true);
         let loops_call = self.loops.iter().all(|&(first, last)| calls(&self.has_call[first..=last]));
-        !self.has_other_work && calls(&self.has_call) && loops_call
+        !self.has_other_work && (calls(&self.has_call) || self.has_copy) && loops_call
     }
 }
 

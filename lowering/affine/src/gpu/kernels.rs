@@ -60,11 +60,11 @@ impl<'c> GpuProgram<'_, 'c> {
             let kernel =
                 self.kernel(computation, id, &arrays, (&key, &[]), &|builder, inputs, outputs, function| {
                     match instruction.kind {
-                        OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
+                        OpKind::Scatter => emit_scatter(builder, body, mapping, inputs.into(), outputs),
                         _ if tile_grid(mapping).is_some() => {
                             emit_tiles(builder, body, mapping, inputs, outputs, function)
                         }
-                        _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
+                        _ => emit_fusion(builder, body, mapping, inputs.into(), outputs, None, Some(function)),
                     }
                 })?;
             let (blocks, threads) = grid(mapping);

@@ -11,7 +11,7 @@ use mlir_ext::builder::Value;
 use super::{Argument, Call, array_operands, attributes_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::{load_scalar_at, pointer_type};
+use crate::memory::{Inputs, load_scalar_at, pointer_type};
 use crate::program::{Program, structure};
 use crate::scalar::{self, compare::Comparison};
 
@@ -273,7 +273,7 @@ impl<'c> Program<'_, 'c> {
                     .enumerate()
                     .map(|(number, shape)| load_scalar_at(builder, table, number as i64, shape.element_type))
                     .collect();
-                let mut emitter = Elemental::new(builder, comparator, &[], 1);
+                let mut emitter = Elemental::new(builder, comparator, Inputs::Made(&[]), 1);
                 let values = emitter.scalar_computation(comparator, &elements)?;
                 let holds = values.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
                 builder.effect("func.return", &[scalar::to_memory(builder, holds)], &[]);

@@ -15,7 +15,7 @@ use super::{Axis, Form, MatMul};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::Range;
-use crate::memory::ArrayRef;
+use crate::memory::{ArrayRef, Inputs};
 use crate::scalar;
 use crate::scope::{Binding, Scope};
 use crate::transposed::Vectors;
@@ -28,7 +28,7 @@ pub(crate) fn emit_matmul<'c>(
     builder: &OpBuilder<'c>,
     product: &MatMul,
     computation: &Computation,
-    inputs: &[ArrayRef<'c>],
+    inputs: Inputs<'_, 'c>,
     outputs: &[ArrayRef<'c>],
     range: Range<'c>,
 ) -> Result<()> {
