@@ -59,24 +59,34 @@ impl<'c> Emitter<'_, 'c> {
         let (builder, product) = (self.builder, self.product);
         let width = i64::from(product.lanes);
         let zero = builder.zero(self.vector);
+        let begin = self.scope.constant(0);
+        if product.contracted.is_empty() && (1..=ROWS_AT_ONCE[0]).contains(&product.k.size) {
+            return self.add_rows(offsets, columns, begin, product.k.size, Some(zero));
+        }
         self.in_groups(columns, product.n.size, width, |emitter, column, count| {
             let c = emitter.named(offsets.c + column)?;
             product.row_offsets().iter().try_for_each(|[_, row]| emitter.store_vector(zero, emitter.c, c + *row, count))
         })?;
         let at_once = if product.row_count() <= 4 { ROWS_AT_ONCE[0] } else { ROWS_AT_ONCE[1] };
-        let begin = self.scope.constant(0);
         self.contracted_positions(offsets, Vec::new(), &mut |emitter, offsets, _| {
             let all = Span { begin, ends: vec![begin.constant_beside(product.k.size)] };
             emitter.in_groups(&all, product.k.size, at_once, |emitter, k, count| {
-                emitter.add_rows(&offsets, columns, k, count)
+                emitter.add_rows(&offsets, columns, k, count, None)
             })?;
             Ok(Vec::new())
         })?;
         Ok(())
     }
 
-    /// Adds `count` rows of B, from row `k`, to the rows of C.
-    fn add_rows(&mut self, offsets: &Offsets<'c>, columns: &Span<'c>, k: Expr<'c>, count: i64) -> Result<()> {
+    /// Adds `count` rows of B, from row `k`, to the rows of C, or to what these begin with.
+    fn add_rows(
+        &mut self,
+        offsets: &Offsets<'c>,
+        columns: &Span<'c>,
+        k: Expr<'c>,
+        count: i64,
+        begin: Option<Value<'c>>,
+    ) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
         let rows = product.row_offsets();
         let a = self.named(offsets.a + k * product.k.a)?;
@@ -96,7 +106,10 @@ impl<'c> Emitter<'_, 'c> {
                 .map(|step| emitter.load_elements(Operand::B, from + step * product.k.b, lanes))
                 .collect::<Result<Vec<_>>>()?;
             for ([_, row], factors) in rows.iter().zip(&factors) {
-                let mut sum = emitter.load_vector(emitter.c, to + *row, lanes)?;
+                let mut sum = match begin {
+                    Some(begin) => begin,
+                    None => emitter.load_vector(emitter.c, to + *row, lanes)?,
+                };
                 for (&factor, &vector) in factors.iter().zip(&vectors) {
                     sum = emitter.multiply_add(factor, vector, sum);
                 }
