@@ -12,6 +12,9 @@ use crate::transposed::{Vectors, load_from, transpose_square};
 /// How many rows of B are asked for before they are packed.
 const ROWS_AHEAD: i64 = 16;
 
+/// Bytes that come from memory together.
+const LINE_BYTES: i64 = 64;
+
 /// Elements of a row of a panel that are copied in one iteration, where they are copied one by one.
 const COPIED_TOGETHER: i64 = 4;
 
@@ -114,6 +117,7 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         let product = self.product;
         let width = i64::from(product.lanes);
+        let element_bytes = product.operand_types[Operand::B as usize].byte_width() as i64;
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
             let row = emitter.named(b_offset + k * product.k.b)?;
             emitter.panels(columns, |emitter, column| {
@@ -126,8 +130,12 @@ impl<'c> Emitter<'_, 'c> {
                             1 => emitter.load_elements(Operand::B, from + part * width, here)?,
                             _ => emitter.load_interleaved(from + part * width, here)?,
                         };
-                        if product.is_b_large() && here > 0 {
-                            emitter.prefetch(Operand::B, from + part * width + ROWS_AHEAD * product.k.b)?;
+                        let begins_line = part * width * element_bytes % LINE_BYTES == 0;
+                        if product.is_b_large() && here > 0 && begins_line {
+                            let ahead = from + part * width + ROWS_AHEAD * product.k.b;
+                            (0..product.depth).try_for_each(|row| {
+                                emitter.prefetch(Operand::B, ahead + row * (product.k.b / product.depth))
+                            })?;
                         }
                         emitter.store_vector(value, panels, to + part * width, width)?;
                     }
