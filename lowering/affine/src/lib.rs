@@ -22,6 +22,7 @@
 pub mod access;
 pub mod contraction;
 mod copies;
+pub mod cost;
 pub mod elemental;
 pub mod error;
 pub mod fuse_epilogues;
