@@ -40,7 +40,7 @@ pub mod math;
 pub mod matmul;
 pub mod memory;
 pub mod operand_maps;
-mod parts;
+pub mod parts;
 pub mod profile;
 pub mod program;
 pub mod reduction;
