@@ -182,3 +182,60 @@ fn many_instructions_of_a_kind() {
         compiled(&format!("HloModule m\n{ADD}{less}ENTRY e {{\n{start}{body}\n}}"));
     }
 }
+
+/// Programs whose steps are divided into functions, which get the table of all arrays: each gives what its evaluation gives.
+#[test]
+fn divided_programs_compute_what_they_say() {
+    const COUNT: usize = 300;
+    let size = |n: usize| n % 13 + 1;
+    let parameters = lines(COUNT, |n| format!("p{n} = f32[{}] parameter({n})", size(n)));
+    let sizes: Vec<String> = (0..COUNT).map(|n| format!("f32[{}]", size(n))).collect();
+    let total: usize = (0..COUNT).map(size).sum();
+    let twice = format!("{}, {}", names(COUNT, 'p'), names(COUNT, 'p'));
+    let chosen = |n: usize| if n == 0 { "p12".to_string() } else { format!("x{}", n - 1) };
+    let choices = lines(70, |n| {
+        format!("x{n} = f32[13] conditional(c, {0}, {0}), true_computation=t, false_computation=f", chosen(n))
+    });
+    let bodies = [
+        format!("ROOT r = ({}) tuple({})", sizes.join(", "), names(COUNT, 'p')),
+        format!("ROOT r = f32[{}] concatenate({twice}), dimensions={{0}}", 2 * total),
+        format!(
+            "o = f32[] constant(1)\nc = pred[] compare(p0s, o), direction=LT\n{choices}ROOT r = f32[13] negate(x69)"
+        ),
+        format!(
+            "{}ROOT r = ({}) tuple({})",
+            lines(COUNT - 1, |n| format!("s{n} = f32[1] slice(p{}), slice={{[0:1]}}\nx{n} = f32[1] sine(s{n})", n + 1)),
+            vec!["f32[1]"; COUNT - 1].join(", "),
+            names(COUNT - 1, 'x')
+        ),
+    ];
+    let inputs: Vec<Literal> = (0..COUNT)
+        .map(|n| {
+            let values: Vec<f32> = (0..size(n)).map(|i| (n * 13 + i) as f32 / 512.).collect();
+            Literal::Array(halo::ArrayLiteral::from_slice([size(n) as i64], &values).unwrap())
+        })
+        .collect();
+    for body in bodies {
+        let text = format!(
+            "HloModule m\nt {{ x = f32[13] parameter(0) ROOT y = f32[13] negate(x) }}\n\
+             f {{ x = f32[13] parameter(0) ROOT y = f32[13] abs(x) }}\n\
+             ENTRY e {{\n{parameters}p0s = f32[] reshape(p0)\n{body}\n}}"
+        );
+        let module = halo::text::read(&text).unwrap();
+        let expected = evaluate(&module, &inputs, &mut Environment::default()).unwrap();
+        let result = compiled(&text).execute(inputs.as_slice()).unwrap();
+        assert!(is_close(&result, &expected), "{body}");
+    }
+}
+
+/// Whether two results are equal but for the last places.
+fn is_close(one: &Literal, other: &Literal) -> bool {
+    let values = |literal: &Literal| -> Vec<f32> {
+        match literal {
+            Literal::Tuple(parts) => parts.iter().flat_map(|part| part.as_slice::<f32>().unwrap().to_vec()).collect(),
+            array => array.as_slice::<f32>().unwrap().to_vec(),
+        }
+    };
+    let (one, other) = (values(one), values(other));
+    one.len() == other.len() && one.iter().zip(&other).all(|(a, b)| (a - b).abs() <= 1e-6)
+}

@@ -118,6 +118,16 @@ pub fn elements<'c>(attribute: Attribute<'c>) -> Option<Vec<Attribute<'c>>> {
     })
 }
 
+/// One element of an array attribute; `None` beyond its end.
+pub fn element<'c>(attribute: Attribute<'c>, position: usize) -> Option<Attribute<'c>> {
+    let position = isize::try_from(position).ok().filter(|_| attribute.is_array())?;
+    // SAFETY: it is an array attribute, and the position is below its length.
+    unsafe {
+        (position < mlirArrayAttrGetNumElements(attribute.to_raw()))
+            .then(|| Attribute::from_raw(mlirArrayAttrGetElement(attribute.to_raw(), position)))
+    }
+}
+
 /// Entries of a dictionary attribute, sorted by name.
 pub fn entries<'c>(attribute: Attribute<'c>) -> Option<Vec<(&'c str, Attribute<'c>)>> {
     if !attribute.is_dictionary() {

@@ -17,9 +17,10 @@ use mlir_ext::builder::Machine;
 use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
 
+use crate::cost::contracted_size;
 use crate::error::LoweringError;
 use crate::matmul::{self, Finish};
-use crate::program::{contracted_size, is_free};
+use crate::program::is_free;
 use crate::tiles::has_tiles;
 
 type Result<T> = std::result::Result<T, LoweringError>;

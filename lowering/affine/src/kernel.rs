@@ -1,5 +1,7 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
+use std::cell::OnceCell;
+
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
@@ -144,6 +146,8 @@ struct Work<'m, 'a, 'c> {
     range: Option<(Expr<'c>, Expr<'c>)>,
     /// The result, where its elements are those of an operand.
     copied_to: Option<&'m ArrayRef<'c>>,
+    /// Whether an element takes a loop of its own.
+    combines: OnceCell<bool>,
 }
 
 impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
@@ -155,12 +159,12 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
     ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
         let range = range.map(|(begin, end)| (variable(begin), variable(end)));
-        Work { mapping, rows, function, range, copied_to: None }
+        Work { mapping, rows, function, range, copied_to: None, combines: OnceCell::new() }
     }
 
     /// Iterations of the loops inside that over a dimension; those that make one element count as many.
     fn iterations_inside(&self, emitter: &Elemental<'_, 'c>, dimension: usize) -> i64 {
-        if emitter.computation.instructions.iter().any(combines) {
+        if *self.combines.get_or_init(|| emitter.computation.instructions.iter().any(combines)) {
             return i64::MAX;
         }
         let inner = dimension + 1..self.mapping.dimensions.len();

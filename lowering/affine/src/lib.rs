@@ -22,6 +22,7 @@
 pub mod access;
 pub mod contraction;
 mod copies;
+pub mod cost;
 pub mod elemental;
 pub mod error;
 pub mod fuse_epilogues;
@@ -39,7 +40,7 @@ pub mod math;
 pub mod matmul;
 pub mod memory;
 pub mod operand_maps;
-mod parts;
+pub mod parts;
 pub mod profile;
 pub mod program;
 pub mod reduction;

@@ -25,12 +25,13 @@ use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
 use passes::fuse::Rows;
 
+use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
 use crate::mapping::{self, combines, has_elements, invalid, mapped_sizes};
 use crate::matmul;
 use crate::operand_maps::result_shape;
-use crate::program::{CallOptions, CustomCallNames, check_instruction, cost, kernel_body, lowering_of, overlap};
+use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::to_affine::devices_together;
@@ -124,8 +125,7 @@ fn argument_places(value: Value<'_, '_>) -> Result<Vec<Slice>> {
     let argument = BlockArgument::try_from(value).map_err(|error| LoweringError::bug(error.to_string()))?;
     let block = argument.owner();
     let all = block.terminator().and_then(|terminator| operations::attribute(&terminator, PARAMETER_SLICES));
-    let all = all.and_then(attributes::elements);
-    places(all.and_then(|all| all.get(argument.argument_number()).copied()))
+    places(all.and_then(|all| attributes::element(all, argument.argument_number())))
 }
 
 fn places(slices: Option<Attribute<'_>>) -> Result<Vec<Slice>> {

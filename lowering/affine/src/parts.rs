@@ -92,7 +92,7 @@ impl<'c> Program<'_, 'c> {
 }
 
 /// Items that follow each other, in groups of so many steps as share a function, or of one item that has more.
-fn groups<T>(items: &[T], steps: impl Fn(&T) -> usize) -> Vec<&[T]> {
+pub(crate) fn groups<T>(items: &[T], steps: impl Fn(&T) -> usize) -> Vec<&[T]> {
     let (mut groups, mut start, mut sum) = (Vec::new(), 0, 0);
     for (position, item) in items.iter().enumerate() {
         let own = steps(item);

@@ -24,9 +24,10 @@ use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
-use passes::fuse::{is_alias, is_expensive};
+use passes::fuse::is_alias;
 
 use crate::copies::{Copies, Round, WhileMemory, base_copies, result_copies};
+use crate::cost::{cost, steps_of};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
 use crate::kernel_function::{Code, Kernel, KernelArrays, task_symbol};
@@ -35,7 +36,7 @@ use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
-use crate::parts::STEPS_PER_FUNCTION;
+use crate::parts::{STEPS_PER_FUNCTION, groups};
 use crate::scalar;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -267,33 +268,31 @@ impl<'c> Program<'_, 'c> {
         buffers: &ComputationBuffers,
         memory: &FunctionMemory<'_, 'c>,
     ) -> Result<()> {
-        let count = |filter: fn(Lowering) -> bool| {
-            computation.instructions.iter().filter(|own| filter(lowering_of(own))).count() > STEPS_PER_FUNCTION
+        let steps = |id: &InstructionId| steps_of(computation, computation.get(*id));
+        let are_many = |filter: fn(Lowering) -> bool| {
+            let counted = computation.iter().filter(|(_, own)| filter(lowering_of(own)));
+            counted.map(|(id, _)| steps(&id)).sum::<usize>() > STEPS_PER_FUNCTION
         };
-        let [divides_kernels, divides_branches] =
-            [count(|own| matches!(own, Lowering::Kernel | Lowering::Call)), count(|own| own == Lowering::Branches)];
+        let divides_branches = are_many(|own| own == Lowering::Branches);
+        let divides_kernels = divides_branches || are_many(|own| matches!(own, Lowering::Kernel | Lowering::Call));
         let mut pending: Vec<InstructionId> = Vec::new();
         let flush = |pending: &mut Vec<InstructionId>| -> Result<()> {
-            let group = std::mem::take(pending);
-            let emit = |memory: &FunctionMemory<'_, 'c>| {
-                group.iter().try_for_each(|&id| self.instruction(computation, buffers, id, memory))
-            };
-            match group.is_empty() {
-                true => Ok(()),
-                false => self.part(memory, emit),
-            }
+            groups(&std::mem::take(pending), steps).into_iter().filter(|group| !group.is_empty()).try_for_each(
+                |group| {
+                    self.part(memory, |memory| {
+                        group.iter().try_for_each(|&id| self.instruction(computation, buffers, id, memory))
+                    })
+                },
+            )
         };
         for (id, instruction) in computation.iter() {
             let is_divided = match lowering_of(instruction) {
                 Lowering::None => continue,
                 Lowering::Branches => divides_branches,
-                _ => divides_kernels || divides_branches,
+                _ => divides_kernels,
             };
             if is_divided {
                 pending.push(id);
-                if pending.len() == STEPS_PER_FUNCTION {
-                    flush(&mut pending)?;
-                }
             } else {
                 flush(&mut pending)?;
                 self.instruction(computation, buffers, id, memory)?;
@@ -577,47 +576,6 @@ pub(crate) fn shared_arrays(inputs: &[(&ArrayShape, Slice)], outputs: &[(&ArrayS
         }
     }
     shared
-}
-
-/// Element operations of a fusion, roughly: every member counts for the elements it computes or reads.
-pub(crate) fn cost(context: &Context, computation: &Computation) -> i64 {
-    let sliced = only_sliced(computation);
-    let members = computation.iter().filter(|(id, _)| !sliced[id.index()]);
-    members
-        .map(|(_, instruction)| {
-            let elements: i64 = instruction
-                .shape
-                .leaves()
-                .iter()
-                .filter_map(|leaf| leaf.as_array())
-                .map(ArrayShape::element_count)
-                .sum();
-            let contracted = match instruction.kind {
-                OpKind::Dot | OpKind::Convolution => contracted_size(context, computation, instruction),
-                _ => 1,
-            };
-            let weight = if is_expensive(instruction) { 8 } else { 1 };
-            elements.saturating_mul(contracted).saturating_mul(weight)
-        })
-        .fold(0i64, i64::saturating_add)
-}
-
-/// Parameters of which only slices are read.
-fn only_sliced(computation: &Computation) -> Vec<bool> {
-    let mut sliced: Vec<bool> = computation.instructions.iter().map(|own| own.kind == OpKind::Parameter).collect();
-    for instruction in &computation.instructions {
-        for (number, operand) in instruction.operands.iter().enumerate() {
-            let is_slice = matches!(instruction.kind, OpKind::Slice | OpKind::DynamicSlice) && number == 0;
-            sliced[operand.index()] &= is_slice;
-        }
-    }
-    sliced
-}
-
-/// Products summed for each element of a contraction.
-pub(crate) fn contracted_size(context: &Context, computation: &Computation, instruction: &Instruction) -> i64 {
-    crate::contraction::contraction_maps(context, computation, instruction)
-        .map_or(1, |maps| maps.ranges.iter().fold(1i64, |product, &size| product.saturating_mul(size)))
 }
 
 /// Whether two slices share bytes.
