@@ -169,7 +169,7 @@ pub fn without(pipeline: &PipelineText, pass: &str) -> Result<PipelineText, Stri
 /// The pipeline of NVIDIA GPUs.
 pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
-    (Phase::Hlo, passes::pipeline::SPLIT_REDUCTIONS),
+    (Phase::Hlo, passes::pipeline::FOR_GPU),
     (Phase::Fused, passes::pipeline::FUSE),
     (Phase::Fused, "hlo-fuse-epilogues{gpu=true}"),
     (Phase::Buffers, "hlo-assign-buffers{by-row=false}"),

@@ -17,7 +17,7 @@ use hlo::ops::concatenate::ConcatenateAttributes;
 use hlo::ops::constant::ConstantAttributes;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::REQUIRE;
-use hlo::ops::enumerations::ComparisonDirection;
+use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
 use hlo::ops::gather::GatherAttributes;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::ops::iota::IotaAttributes;
@@ -466,6 +466,23 @@ pub fn binary_computation(name: &str, element_type: ElementType, kind: OpKind) -
     let (lhs, rhs) = (builder.parameter(0, scalar.clone()), builder.parameter(1, scalar));
     let root = builder.binary(kind, lhs, rhs);
     builder.finish(format!("{name}.computation"), root, Vec::new())
+}
+
+/// Whether (a, b, place of a, place of b) are in descending, or ascending, order.
+pub(crate) fn total_order(name: &str, element_type: ElementType, descending: bool) -> Computation {
+    let mut builder = GraphBuilder::new(&format!("{name}.order"));
+    let shapes = [element_type, element_type, ElementType::S32, ElementType::S32];
+    let mut number = 0..;
+    let [first, second, _, _] =
+        shapes.map(|element_type| builder.parameter(number.next().unwrap_or_default(), Shape::scalar(element_type)));
+    let is_float = element_type.class() == ElementClass::Float;
+    let attributes = CompareAttributes {
+        direction: if descending { ComparisonDirection::Gt } else { ComparisonDirection::Lt },
+        r#type: is_float.then_some(ComparisonType::TotalOrder),
+    };
+    let shape = ArrayShape::new(ElementType::Pred, []);
+    let root = builder.add(OpKind::Compare, shape, &[first, second], attributes);
+    builder.finish(format!("{name}.order"), root, Vec::new())
 }
 
 /// A scalar of an element type with the value of a number, rounded.

@@ -12,8 +12,8 @@ pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
      func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-canonicalize,cse),hlo-dce,\
      func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots)";
 
-/// The pass behind them that makes more to do side by side.
-pub const SPLIT_REDUCTIONS: &str = "func.func(hlo-split-reductions)";
+/// The passes behind them for a GPU: less to wait for the host for, and more to do side by side.
+pub const FOR_GPU: &str = "func.func(hlo-expand-host-calls,hlo-split-reductions)";
 
 /// The pass that makes fusions.
 pub const FUSE: &str = "func.func(hlo-fuse)";

@@ -14,8 +14,8 @@ pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, OptionKind, Pass
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
-    assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, fuse, inline_calls,
-    keep_precision, loop_over_elements, pad_dynamic_dimensions, split_reductions,
+    assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, expand_host_calls, fuse,
+    inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, split_reductions,
 };
 
 /// A transformation of HLO programs.
@@ -110,6 +110,13 @@ static PASSES: &[Pass] = &[
         body: |root, _, statistics| expand::run(root, statistics),
     },
     Pass {
+        name: "hlo-expand-host-calls",
+        description: "replaces what a GPU would call the host for by what are kernels: random bits, the largest of each row",
+        anchor: Anchor::Function,
+        options: &[],
+        body: |root, _, statistics| expand_host_calls::run(root, statistics),
+    },
+    Pass {
         name: "hlo-fuse",
         description: "groups operations into fusions that each become one loop nest",
         anchor: Anchor::Function,
@@ -146,7 +153,7 @@ static PASSES: &[Pass] = &[
     },
     Pass {
         name: "hlo-split-reductions",
-        description: "makes two reductions of one from many elements to few, so that there is more to do side by side",
+        description: "makes two reductions of one from many elements to few, and a batch of a product of few: more to do side by side",
         anchor: Anchor::Function,
         options: &[],
         body: |root, _, statistics| split_reductions::run(root, statistics),

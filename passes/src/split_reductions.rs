@@ -1,5 +1,5 @@
 //! `split-reductions`: a reduction of many elements to few becomes two, for machines that have more to do side by side than
-//! the results are.
+//! the results are, and so does a product.
 //!
 //! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
 //! depend on anything that runs, so results are the same in every run.
@@ -15,6 +15,7 @@ use mlir_ext::rewrite::Rewriter;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
+use crate::split_products;
 
 /// Results from which on a reduction has enough to do side by side.
 const MANY_RESULTS: i64 = 256;
@@ -37,11 +38,16 @@ const LEAST_PARTS: i64 = 4;
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
-    for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Reduce) {
-        let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Reduce)?;
-        body.rewrite(|builder, _, reduce| {
-            let split = split(builder, reduce)?;
-            statistics.add("reductions", 1);
+    let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::Dot);
+    for block in blocks_with(&rewriter, is_divided) {
+        let body = Body::read(&rewriter, block, is_divided)?;
+        body.rewrite(|builder, _, instruction| {
+            let (split, what) = match instruction.kind {
+                OpKind::Reduce => (split(builder, instruction)?, "reductions"),
+                OpKind::Dot => (split_products::split(builder, instruction)?, "products"),
+                _ => return None,
+            };
+            statistics.add(what, 1);
             Some(split)
         })?;
     }

@@ -165,7 +165,7 @@ fn buffer_assignments_are_read_back_from_text() {
         let aliases = dialect::input_output_aliases(module.as_operation()).unwrap();
         let aliases = aliased_parameters(&aliases, &computation.program_shape()).unwrap();
         assert!(
-            assignment == assign_buffers(&computation, &aliases, &|body| Rows::of(&context, body)),
+            assignment == assign_buffers(&computation, &aliases, &|body| Rows::of(&context, body), false),
             "{}",
             path.display()
         );

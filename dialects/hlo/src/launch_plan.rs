@@ -43,6 +43,13 @@ pub enum PlanStep {
     },
     /// A loop that goes through its rounds in turns until the condition of one is false.
     While(Vec<Round>),
+    /// A loop that goes through its rounds in turns, so many of them.
+    Repeat {
+        /// Iterations.
+        times: u64,
+        /// The rounds.
+        rounds: Vec<CountedRound>,
+    },
     /// One of several ways by a scalar: a `pred`, of one byte, chooses the first if it is true, else the second; an `s32`
     /// chooses by number, and the last one if there is none of that number.
     Switch {
@@ -65,6 +72,15 @@ pub struct Round {
     /// What is done if it is true.
     pub body: Vec<PlanStep>,
     /// What is done if it is false, before the loop ends.
+    pub leave: Vec<PlanStep>,
+}
+
+/// An iteration of a loop that knows how many it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountedRound {
+    /// What is done.
+    pub body: Vec<PlanStep>,
+    /// What is done instead where the loop ends.
     pub leave: Vec<PlanStep>,
 }
 
@@ -144,6 +160,7 @@ impl LaunchPlan {
             })),
             PlanStep::Copy { from, to } => slices.extend([*from, *to]),
             PlanStep::While(rounds) => slices.extend(rounds.iter().map(|round| round.predicate)),
+            PlanStep::Repeat { .. } => {}
             PlanStep::Switch { selector, .. } => slices.push(*selector),
             PlanStep::HostCall(call) => slices.extend(call.operands.iter().chain(&call.results)),
         });
@@ -159,6 +176,11 @@ fn each<'p>(steps: &'p [PlanStep], visit: &mut dyn FnMut(&'p PlanStep)) {
             PlanStep::While(rounds) => {
                 for Round { condition, body, leave, .. } in rounds {
                     [condition, body, leave].into_iter().for_each(|steps| each(steps, visit));
+                }
+            }
+            PlanStep::Repeat { rounds, .. } => {
+                for CountedRound { body, leave } in rounds {
+                    [body, leave].into_iter().for_each(|steps| each(steps, visit));
                 }
             }
             PlanStep::Switch { branches, .. } => branches.iter().for_each(|branch| each(branch, visit)),
@@ -220,11 +242,13 @@ mod tests {
             body: vec![PlanStep::Switch { selector: flag, branches: vec![vec![copy.clone()], Vec::new()] }],
             leave,
         };
+        let counted = |leave| CountedRound { body: vec![launch.clone()], leave };
+        let repeat = PlanStep::Repeat { times: 7, rounds: vec![counted(Vec::new()), counted(vec![copy.clone()])] };
         let plan = LaunchPlan {
-            steps: vec![PlanStep::While(vec![round(Vec::new()), round(vec![copy.clone()])]), call, launch],
+            steps: vec![PlanStep::While(vec![round(Vec::new()), round(vec![copy.clone()])]), call, repeat, launch],
         };
         assert_eq!(plan.to_string().parse(), Ok(plan.clone()), "{plan}");
-        assert_eq!(plan.launches().len(), 3);
+        assert_eq!(plan.launches().len(), 5);
     }
 
     #[test]
@@ -235,6 +259,8 @@ mod tests {
             "copy [arena, 0 : 4] -> [stack, 0 : 4]",
             "launch f <<<1, 1>>> (",
             "while {\n  condition {\n  }\n}",
+            "repeat 3 {\n  else {\n  }\n}",
+            "repeat {\n  body {\n  }\n}",
             "switch [arena, 0 : 4] {",
             "}",
             "call f [99999999999999999999] () [] -> []",

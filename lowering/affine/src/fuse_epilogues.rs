@@ -19,8 +19,10 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::cost::contracted_size;
 use crate::error::LoweringError;
+use crate::mapping::combines;
 use crate::matmul::{self, Finish};
-use crate::program::is_free;
+use crate::program::{is_free, kernel_body};
+use crate::team::combined_first;
 use crate::tiles::has_tiles;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -60,7 +62,13 @@ impl ProductKernels {
                 // A product that is computed one element at a time is part of any loop.
                 Finish::of(body).is_some() && (has_kernel(fused) || !has_kernel(product))
             }
-            ProductKernels::Gpu => has_tiles(context, body),
+            // A team goes on with what it has summed, and so does a thread.
+            ProductKernels::Gpu => {
+                has_tiles(context, body)
+                    || !combined_first(body).is_empty()
+                        && body.instructions.iter().filter(|own| combines(own)).count() == 1
+                        && !has_tiles(context, &kernel_body(computation, product))
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::rows::{Block, Rows};
 use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
-use crate::team::{TeamShape, over_teams};
+use crate::team::{TeamShape, combined_first, over_teams};
 use crate::team_rows;
 use crate::walk::{Visitor, substitute};
 
@@ -61,17 +61,25 @@ pub fn emit_fusion<'a, 'c>(
     };
     let mut work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
     work.copied_to = outputs.first().copied().filter(|_| only_moves(computation));
+    let first = if TeamShape::of(mapping).is_some() { combined_first(computation) } else { Vec::new() };
     work.each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
-        let mut values = Vec::with_capacity(indices.len());
-        for index in indices {
-            let mut own = Vec::with_capacity(outputs.len());
-            for &root in &roots {
-                own.extend(emitter.evaluate_all(root, index)?);
-            }
-            values.push(own);
+        let evaluate = |emitter: &mut Elemental<'a, 'c>| -> Result<Vec<Vec<RegisterValue<'c>>>> {
+            let all = |emitter: &mut Elemental<'a, 'c>, index: &Vec<Expr<'c>>| {
+                let values = roots.iter().map(|&root| emitter.evaluate_all(root, index)).collect::<Result<Vec<_>>>()?;
+                Ok(values.concat())
+            };
+            indices.iter().map(|index| all(emitter, index)).collect()
+        };
+        let mut values = None;
+        for (index, &id) in indices.iter().flat_map(|index| first.iter().map(move |id| (index, id))) {
+            emitter.evaluate_all(id, index)?;
+        }
+        if first.is_empty() {
+            values = Some(evaluate(emitter)?);
         }
         emitter.storing(&mut |emitter| {
+            let values = values.take().map_or_else(|| evaluate(emitter), Ok)?;
             for (number, &output) in outputs.iter().enumerate() {
                 let own: Vec<RegisterValue<'c>> =
                     values.iter().filter_map(|values| values.get(number).copied()).collect();

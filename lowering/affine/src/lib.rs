@@ -58,6 +58,7 @@ pub mod to_affine;
 pub mod to_gpu;
 pub mod trace;
 mod transposed;
+mod trip_count;
 mod walk;
 
 use melior::Context;

@@ -23,10 +23,10 @@ use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{is_in_place, parts_of, scan_of, whole};
 use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
-use crate::reduction::{DivisibleReduction, divisible_reduction};
+use crate::reduction::{DivisibleReduction, divisible_reduction, first_result};
 use crate::scatter::separate_dimensions;
 use crate::scope::Scope;
-use crate::team::{TeamShape, WARP};
+use crate::team::{TeamShape, WARP, combined_first};
 use crate::team_rows;
 use crate::tiles::{is_near_along_depth, tiles_of, transposes_of};
 use crate::trace::{split_merged, trace};
@@ -80,7 +80,9 @@ fn choose<'c>(
     if let Some(rows) = team_rows::rows_of(context, body, sizes)? {
         return Ok(vec![rows]);
     }
-    if !in_place && let Some(team) = team_of(context, body, sizes)? {
+    if (!in_place || !combined_first(body).is_empty())
+        && let Some(team) = team_of(context, body, sizes)?
+    {
         return Ok(vec![in_teams(context, sizes, team)]);
     }
     if !in_place && let Some(transposes) = transposes_of(context, body, sizes)? {
@@ -194,7 +196,7 @@ fn elements<'c>(context: &'c Context, sizes: &[i64], part: Option<(usize, Interv
 /// The teams for a fusion that reduces many terms to each of its elements.
 fn team_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Option<TeamShape>> {
     let elements: i64 = sizes.iter().product();
-    let count_of = |instruction: &Instruction| instruction.shape.as_array().map(ArrayShape::element_count);
+    let count_of = |instruction: &Instruction| first_result(instruction).map(ArrayShape::element_count);
     let is_of_elements = |own: &&Instruction| own.kind == OpKind::Reduce && count_of(own) == Some(elements);
     let mut longest: Option<DivisibleReduction> = None;
     for reduce in body.instructions.iter().filter(is_of_elements) {

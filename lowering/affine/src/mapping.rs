@@ -21,6 +21,7 @@ use mlir_ext::{attributes, operations};
 
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
+use crate::reduction::first_result;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -167,6 +168,25 @@ pub(crate) fn is_by_element(body: &Computation, sizes: &[i64]) -> bool {
     let has_sizes = |shape: &ArrayShape| shape.dimensions == sizes;
     !body.instructions.iter().any(is_by_itself)
         && body.roots().iter().all(|&root| body.get(root).shape.as_array().is_some_and(has_sizes))
+}
+
+/// Whether what a fused computation computes from some of its values, all of the sizes of its results, is computed from single
+/// elements of them.
+pub(crate) fn are_followed_elementwise(computation: &Computation, values: &[InstructionId]) -> bool {
+    let sizes = |id: InstructionId| first_result(computation.get(id)).map(|shape| &shape.dimensions);
+    let Some(results) = values.first().map(|&first| sizes(first)) else { return false };
+    let mut follows = vec![false; computation.instructions.len()];
+    let tuple = (computation.root().kind == OpKind::Tuple).then_some(computation.root);
+    for (id, own) in computation.iter().filter(|(id, _)| Some(*id) != tuple) {
+        let is_value = values.contains(&id);
+        follows[id.index()] = is_value || own.operands.iter().any(|operand| follows[operand.index()]);
+        let is_alone = is_value && own.operands.iter().any(|operand| follows[operand.index()]);
+        let is_elementwise = is_value || definition(own.kind).class == OpClass::Elementwise;
+        if is_alone || follows[id.index()] && (!is_elementwise || sizes(id) != results) {
+            return false;
+        }
+    }
+    computation.roots().iter().all(|&root| sizes(root) == results)
 }
 
 /// Whether each value that a mapping computes for a row is one of the fusion, with dimensions for the row.

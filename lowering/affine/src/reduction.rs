@@ -8,6 +8,7 @@ use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
+use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
@@ -46,8 +47,7 @@ pub fn input_map<'c>(
         return Ok(OperandMap { map, conditions: Vec::new() });
     }
     let map = maps.window_in_order().ok_or_else(|| no_map(instruction))?;
-    let results = instruction.shape.leaves();
-    let output = results.first().and_then(|leaf| leaf.as_array()).map_or(&[][..], |array| &array.dimensions);
+    let output = first_result(instruction).map_or(&[][..], |array| &array.dimensions);
     let ReduceWindowAttributes { window } = instruction.attributes()?;
     let window: Vec<i64> = window.iter().map(|dimension| dimension.size).collect();
     Ok(OperandMap::new(map, output, &window))
@@ -125,6 +125,11 @@ pub(crate) fn range_sizes(map: &IndexingMap<'_>) -> Vec<i64> {
     map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect()
 }
 
+/// The array of the first result.
+pub(crate) fn first_result(instruction: &Instruction) -> Option<&ArrayShape> {
+    instruction.shape.leaves().into_iter().find_map(Shape::as_array)
+}
+
 /// What a reduce combines that may be divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DivisibleReduction {
@@ -140,10 +145,12 @@ pub(crate) fn divisible_reduction(
     computation: &Computation,
     reduce: &Instruction,
 ) -> Result<Option<DivisibleReduction>> {
-    let ([_, _], [combination]) = (&reduce.operands[..], &reduce.computations[..]) else { return Ok(None) };
-    let Some(result) = reduce.shape.as_array().filter(|_| combiner::recognise(combination).is_some()) else {
+    let [combination] = &reduce.computations[..] else { return Ok(None) };
+    let is_one_operation = reduce.operands.len() == 2 && combiner::recognise(combination).is_some();
+    if !is_one_operation && !selects_positions(computation, reduce, reduced_dimension(reduce)) {
         return Ok(None);
-    };
+    }
+    let Some(result) = first_result(reduce) else { return Ok(None) };
     let bounds: Vec<Interval> = result.dimensions.iter().map(|&size| Interval::of_size(size)).collect();
     if bounds.iter().any(|bounds| bounds.is_empty()) {
         return Ok(None);
@@ -223,6 +230,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
             self.team = Some(team);
             let total = combiner.combine(self.builder, &total?, &initial[0]);
             return Ok(vec![combiner.finish(self.builder, &total)]);
+        }
+        if let (None, [row]) = (&combiner, &loops[..])
+            && selects_positions(self.computation, instruction, reduced_dimension(instruction))
+            && let Some(team) = self.team.take_if(|team| team.shape.size <= row.extent)
+        {
+            let row = (row.extent, &row.sizes[..]);
+            let chosen = self.select_in_team(instruction, index, row, &initial, &team);
+            self.team = Some(team);
+            return chosen;
         }
         let (start, combiner) = match &combiner {
             // Wider accumulators than the element type, where the combiner has them.

@@ -14,8 +14,9 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::reduction::{input_map, unpack};
 use crate::scalar::{RegisterValue, registers};
+use crate::team::{Team, is_term};
 use crate::trace::split_merged;
-use crate::walk::Visitor;
+use crate::walk::{Choice, Visitor};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -80,13 +81,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         initial: &[RegisterValue<'c>],
         lanes: u32,
     ) -> Result<Vec<RegisterValue<'c>>> {
-        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
-        let (computation, operands) = (&instruction.computations[0], &instruction.operands[..2]);
-        let elements = |emitter: &mut Self, position: Expr<'c>| -> Result<Vec<RegisterValue<'c>>> {
-            let ranges = split_merged(position, sizes);
-            let index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
-            operands.iter().map(|&operand| emitter.evaluate(operand, &index)).collect()
-        };
+        let computation = &instruction.computations[0];
+        let elements = |emitter: &mut Self, position| emitter.selected_elements(instruction, (index, sizes), position);
         let vector = |emitter: &mut Self, position: Expr<'c>| {
             emitter.nested(|emitter| {
                 let lane = emitter.scope.add_lanes(lanes);
@@ -114,20 +110,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let half = choices.len().div_ceil(2);
             let right = choices.split_off(half);
             for (left, right) in choices.iter_mut().zip(right) {
-                let builder = self.builder;
-                let is_left = builder.cmpi(CmpiPredicate::Slt, left[1].value, right[1].value);
-                let ordered = |one: &[RegisterValue<'c>], other: &[RegisterValue<'c>]| -> Vec<RegisterValue<'c>> {
-                    let pairs = one.iter().zip(other);
-                    pairs
-                        .map(|(one, other)| {
-                            let parts = one.values().into_iter().zip(other.values());
-                            let parts: Vec<_> = parts.map(|(a, b)| builder.select(is_left, a, b)).collect();
-                            one.with_values(&parts)
-                        })
-                        .collect()
-                };
-                let arguments = [ordered(left, &right), ordered(&right, left)].concat();
-                *left = self.scalar_computation(computation, &arguments)?;
+                *left = self.choose_between(computation, left, &right)?;
             }
         }
         let chosen = choices.pop().unwrap_or_default();
@@ -142,5 +125,79 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Ok(values(&emitter.scalar_computation(computation, &arguments)?))
         })?;
         Ok(unpack(&total, &state))
+    }
+
+    /// As [`Self::select_along_row`], by a team with no more threads than the row has elements: each goes through every so
+    /// many-th of them.
+    pub(crate) fn select_in_team(
+        &mut self,
+        instruction: &'a Instruction,
+        index: &[Expr<'c>],
+        (extent, sizes): (i64, &[i64]),
+        initial: &[RegisterValue<'c>],
+        team: &Team<'a, 'c>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let (computation, size) = (&instruction.computations[0], team.shape.size);
+        let mut own = self.selected_elements(instruction, (index, sizes), team.part)?;
+        let like = own.clone();
+        let with_next = |emitter: &mut Self, own: &[RegisterValue<'c>], position: Expr<'c>| {
+            let next = emitter.selected_elements(instruction, (index, sizes), position)?;
+            emitter.scalar_computation(computation, &[own, &next].concat())
+        };
+        let (rounds, rest) = (extent / size, extent % size);
+        if rounds > 1 {
+            let state = own.iter().flat_map(RegisterValue::values).collect();
+            let state = self.loop_in(Interval::new(1, rounds - 1), None, state, &mut |emitter, round, state| {
+                let next = with_next(emitter, &unpack(&like, &state), round * size + team.part)?;
+                Ok(next.iter().flat_map(RegisterValue::values).collect())
+            })?;
+            own = unpack(&like, &state);
+        }
+        if rest > 0 {
+            let position = team.part + rounds * size;
+            let types: Vec<ElementType> = own.iter().map(|value| value.element_type).collect();
+            let choice = Choice { conditions: &[is_term(position, extent)], types: &types, index, sizes: &[] };
+            let last = &own;
+            own =
+                self.choose(&choice, &mut |emitter, _| with_next(emitter, last, position), &mut |_| Ok(last.clone()))?;
+        }
+        let chosen = self
+            .combine_team_by(team, own, &mut |emitter, own, other| emitter.choose_between(computation, own, other))?;
+        self.scalar_computation(computation, &[initial, &chosen].concat())
+    }
+
+    /// The element of each operand at a position of a row.
+    fn selected_elements(
+        &mut self,
+        instruction: &'a Instruction,
+        (index, sizes): (&[Expr<'c>], &[i64]),
+        position: Expr<'c>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
+        let ranges = split_merged(position, sizes);
+        let index = self.apply_with_ranges(map.results(), index, &ranges, &[])?;
+        instruction.operands[..2].iter().map(|&operand| self.evaluate(operand, &index)).collect()
+    }
+
+    /// One of two choices with their positions, in whichever order they are given.
+    fn choose_between(
+        &mut self,
+        computation: &Computation,
+        one: &[RegisterValue<'c>],
+        other: &[RegisterValue<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let builder = self.builder;
+        let is_left = builder.cmpi(CmpiPredicate::Slt, one[1].value, other[1].value);
+        let ordered = |one: &[RegisterValue<'c>], other: &[RegisterValue<'c>]| -> Vec<RegisterValue<'c>> {
+            let pairs = one.iter().zip(other);
+            pairs
+                .map(|(one, other)| {
+                    let parts = one.values().into_iter().zip(other.values());
+                    let parts: Vec<_> = parts.map(|(a, b)| builder.select(is_left, a, b)).collect();
+                    one.with_values(&parts)
+                })
+                .collect()
+        };
+        self.scalar_computation(computation, &[ordered(one, other), ordered(other, one)].concat())
     }
 }

@@ -5,6 +5,7 @@
 //! threads of a team are neighbours (they read along a row) or those of the same part of several teams (they read along
 //! elements).
 
+use hlo::graph::{Computation, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use indexing::{Constraint, Expr, Interval, ceil_div};
 use melior::ir::r#type::MemRefType;
@@ -15,6 +16,7 @@ use mlir_ext::control::AffineConditions;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::gpu::thread_numbers;
+use crate::mapping::{are_followed_elementwise, combines};
 use crate::memory::address_of;
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::Combiner;
@@ -118,6 +120,14 @@ pub(crate) fn over_teams<'a, 'c>(
     body(emitter, kept + elements.lower)
 }
 
+/// What the threads of a team combine before one of them goes on alone, with what is computed from its elements one by one;
+/// nothing where they all must.
+pub(crate) fn combined_first(computation: &Computation) -> Vec<InstructionId> {
+    let combined = computation.iter().filter(|(_, own)| combines(own)).map(|(id, _)| id);
+    let combined: Vec<InstructionId> = combined.collect();
+    if are_followed_elementwise(computation, &combined) { combined } else { Vec::new() }
+}
+
 impl<'a, 'c> Elemental<'a, 'c> {
     /// Runs `store` in the thread that stores for its team.
     pub(crate) fn storing(&mut self, store: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
@@ -134,23 +144,40 @@ impl<'a, 'c> Elemental<'a, 'c> {
         combiner: &Combiner,
         own: RegisterValue<'c>,
     ) -> Result<RegisterValue<'c>> {
+        let total = self.combine_team_by(team, vec![own], &mut |emitter, left, right| {
+            let pairs = left.iter().zip(right);
+            Ok(pairs.map(|(left, right)| combiner.combine(emitter.builder, left, right)).collect())
+        })?;
+        Ok(total[0])
+    }
+
+    /// As [`Self::combine_team`], of several values together, in a way that does not depend on their order.
+    pub(crate) fn combine_team_by(
+        &mut self,
+        team: &Team<'a, 'c>,
+        own: Vec<RegisterValue<'c>>,
+        combine: &mut CombineValues<'_, 'a, 'c>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let builder = self.builder;
         let TeamShape { size, count, is_near } = team.shape;
         if !is_near {
             let places = [self.scope.emit(builder, team.part)?, self.scope.emit(builder, team.member)?];
-            let memory = SharedValues::new(builder, team.function, &own, &[size, count]);
-            memory.store(builder, &own, &places);
+            let memory = SharedValues::of_all(builder, team.function, &own, &[size, count]);
+            memory.iter().zip(&own).for_each(|(memory, own)| memory.store(builder, own, &places));
             barrier(builder);
-            let total = memory.combine(builder, combiner, size, |part| vec![part, places[1]]);
+            let total = self.combine_shared(&memory, size, &|part| vec![part, places[1]], combine)?;
             barrier(builder);
             return Ok(total);
         }
         let mut total = own;
         let mut distance = size.min(WARP) / 2;
         while distance > 0 {
-            let parts: Vec<Value<'c>> =
-                total.values().into_iter().map(|value| exchange(builder, value, distance)).collect();
-            total = combiner.combine(builder, &total, &total.with_values(&parts));
+            let of_other = |own: &RegisterValue<'c>| {
+                let parts = own.values().into_iter().map(|value| exchange(builder, value, distance));
+                own.with_values(&parts.collect::<Vec<_>>())
+            };
+            let others: Vec<RegisterValue<'c>> = total.iter().map(of_other).collect();
+            total = combine(self, &total, &others)?;
             distance /= 2;
         }
         if size <= WARP {
@@ -160,19 +187,38 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let warps = size / WARP;
         let warp = self.scope.emit(builder, self.scope.simplify(team.part.floordiv(WARP)))?;
         let member = self.scope.emit(builder, team.member)?;
-        let memory = SharedValues::new(builder, team.function, &total, &[count, warps]);
+        let memory = SharedValues::of_all(builder, team.function, &total, &[count, warps]);
         let is_first = self.scope.affine_bounds(&[-team.part.modulo(WARP)])?;
         let is_first = AffineConditions { values: is_first, equalities: vec![false] };
         builder.affine_if_then(&is_first, |builder| {
-            memory.store(builder, &total, &[member, warp]);
+            memory.iter().zip(&total).for_each(|(memory, total)| memory.store(builder, total, &[member, warp]));
             Ok::<_, LoweringError>(())
         })?;
         barrier(builder);
-        let total = memory.combine(builder, combiner, warps, |warp| vec![member, warp]);
+        let total = self.combine_shared(&memory, warps, &|warp| vec![member, warp], combine)?;
         barrier(builder);
         Ok(total)
     }
+
+    /// The values at so many places of shared memory, combined in order.
+    fn combine_shared(
+        &mut self,
+        memory: &[SharedValues<'c>],
+        count: i64,
+        place: &dyn Fn(Value<'c>) -> Vec<Value<'c>>,
+        combine: &mut CombineValues<'_, 'a, 'c>,
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let builder = self.builder;
+        let values = |number: i64| -> Vec<RegisterValue<'c>> {
+            memory.iter().map(|own| own.load(builder, &place(builder.constant_index(number)))).collect()
+        };
+        (1..count).try_fold(values(0), |total, number| combine(self, &total, &values(number)))
+    }
 }
+
+/// What two threads have of some values, combined.
+pub(crate) type CombineValues<'f, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[RegisterValue<'c>], &[RegisterValue<'c>]) -> Result<Vec<RegisterValue<'c>>>
+    + 'f;
 
 /// Memory of a block with a value at each place.
 pub(crate) struct SharedValues<'c> {
@@ -186,6 +232,11 @@ impl<'c> SharedValues<'c> {
     pub fn new(builder: &OpBuilder<'c>, function: &Body<'c>, like: &RegisterValue<'c>, sizes: &[i64]) -> Self {
         let array = |value: Value<'c>| function.add_parameter(shared_type(builder, memory_type(builder, value), sizes));
         SharedValues { arrays: like.values().into_iter().map(array).collect(), like: *like }
+    }
+
+    /// Memory for each of several values.
+    fn of_all(builder: &OpBuilder<'c>, function: &Body<'c>, like: &[RegisterValue<'c>], sizes: &[i64]) -> Vec<Self> {
+        like.iter().map(|own| SharedValues::new(builder, function, own, sizes)).collect()
     }
 
     /// Puts a value in its place.
@@ -230,18 +281,6 @@ impl<'c> SharedValues<'c> {
     /// Where the first value is, as an `index`.
     pub fn address(&self, builder: &OpBuilder<'c>) -> Value<'c> {
         address_of(builder, self.arrays[0])
-    }
-
-    /// The values at so many places, in order.
-    fn combine(
-        &self,
-        builder: &OpBuilder<'c>,
-        combiner: &Combiner,
-        count: i64,
-        place: impl Fn(Value<'c>) -> Vec<Value<'c>>,
-    ) -> RegisterValue<'c> {
-        let value = |number: i64| self.load(builder, &place(builder.constant_index(number)));
-        (1..count).fold(value(0), |total, number| combiner.combine(builder, &total, &value(number)))
     }
 }
 

@@ -32,8 +32,9 @@ pub(super) struct Overwrite {
     pub is_update: bool,
 }
 
-/// What an instruction may write over.
-pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>) -> Vec<Overwrite> {
+/// What an instruction may write over. Where threads compute an element `by_team`, one of them may write it while others still
+/// read for it.
+pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>, by_team: bool) -> Vec<Overwrite> {
     let update = |operand| vec![Overwrite { output: 0, operand, is_update: true }];
     match instruction.kind {
         OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => update(0),
@@ -41,7 +42,7 @@ pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>) -> Vec<Ov
             let body = &instruction.computations[0];
             let root = body.root();
             if root.kind != OpKind::DynamicUpdateSlice {
-                return elementwise(instruction, body, rows(body).as_ref());
+                return elementwise(instruction, body, rows(body).as_ref(), by_team);
             }
             let base = root.operands[0];
             match body.get(base).parameter_number() {
@@ -55,7 +56,7 @@ pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>) -> Vec<Ov
 
 /// Operands of a fusion of which each element is read for the same element of the results alone, or before the row in which
 /// it is gets written.
-fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows>) -> Vec<Overwrite> {
+fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows>, by_team: bool) -> Vec<Overwrite> {
     let roots = body.roots();
     // The sums of a product are kept in the result while its operands, and what is combined with it later, are still read.
     if body.instructions.iter().any(|inner| definition(inner.kind).class == OpClass::Contraction) {
@@ -69,7 +70,9 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
         first = arrays.max_by_key(|array| array.element_count()).unwrap_or(first);
     }
     // All values of one element are there before the first of them is written.
-    let is_single = first.element_count() == 1;
+    let is_combined = |inner: &Instruction| definition(inner.kind).fusion == FusionRole::Reduction;
+    let is_single = leaves.iter().filter_map(|leaf| leaf.as_array()).all(|array| array.element_count() == 1)
+        && !(by_team && body.instructions.iter().any(is_combined));
     let reads = Reads::of(body, &roots, first, rows);
     if first.element_count() > SMALL && !ends_with_whole_vectors(body, first) {
         return Vec::new();

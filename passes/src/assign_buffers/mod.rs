@@ -116,15 +116,21 @@ pub type RowsOf<'a> = dyn Fn(&Computation) -> Option<Rows> + 'a;
 /// The options of the pass.
 pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
     name: "by-row",
-    description: "whether fusions compute values once for each row, before they write the row",
+    description: "whether fusions compute values once for each row, before they write the row; else several threads may compute an element",
     kind: OptionKind::Boolean,
     default: "true",
 }];
 
 /// Assigns buffers to an entry computation in which no `call` is left. `aliases` are the parameter leaves whose place the
-/// leaves of the result take, `rows` says of fusions what they compute once for each row.
-pub fn assign_buffers(entry: &Computation, aliases: &[Option<usize>], rows: &RowsOf<'_>) -> BufferAssignment {
-    let mut planner = Planner::new(rows);
+/// leaves of the result take, `rows` says of fusions what they compute once for each row, and `by_team` whether several threads
+/// may compute an element.
+pub fn assign_buffers(
+    entry: &Computation,
+    aliases: &[Option<usize>],
+    rows: &RowsOf<'_>,
+    by_team: bool,
+) -> BufferAssignment {
+    let mut planner = Planner::new(rows, by_team);
     let (tree, exchange) = planner.entry(entry, aliases);
     planner.finish(&tree, entry, aliases, &exchange)
 }
@@ -145,7 +151,7 @@ pub fn run(module: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStat
         .map_err(|error| DialectError::Invalid { location: None, message: error.to_string() })?;
     let context = operations::context_of(&module);
     let rows = |body: &Computation| if by_row { Rows::of(context, body) } else { None };
-    let assignment = assign_buffers(&computation, &aliases, &rows);
+    let assignment = assign_buffers(&computation, &aliases, &rows, !by_row);
     statistics.add("arena bytes", assignment.arena_size as u64);
     attributes::write_assignment(&Rewriter::new(function), function, &computation, &assignment)?;
     Ok(())

@@ -69,6 +69,8 @@ struct Scope {
 pub(super) struct Planner<'a> {
     /// What fusions compute once for each row.
     pub rows: &'a RowsOf<'a>,
+    /// Whether several threads may compute an element.
+    pub by_team: bool,
     pub leaves: Vec<Leaf>,
     pub loops: Vec<Loop>,
     pub current_loop: usize,
@@ -81,9 +83,10 @@ pub(super) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// A planner of nothing yet.
-    pub(super) fn new(rows: &'a RowsOf<'a>) -> Self {
+    pub(super) fn new(rows: &'a RowsOf<'a>, by_team: bool) -> Self {
         Planner {
             rows,
+            by_team,
             leaves: Vec::new(),
             loops: Vec::new(),
             current_loop: 0,
@@ -300,7 +303,7 @@ impl<'a> Planner<'a> {
         operands: &[Vec<LeafId>],
         results: &[LeafId],
     ) {
-        let all = overwrites(instruction, self.rows);
+        let all = overwrites(instruction, self.rows, self.by_team);
         // The next state goes where the state is, before others may.
         let is_next =
             |planner: &mut Self, it: &Overwrite| planner.is_next_of(id, it.output, operands[it.operand].first());

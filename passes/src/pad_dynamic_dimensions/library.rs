@@ -1,26 +1,24 @@
 //! Operations that are made of others or of library calls: restricted to the valid elements.
 
-use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Computation, InstructionId};
+use hlo::element_type::ElementType;
+use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
 use hlo::ops::batch_norm::BatchNormAttributes;
-use hlo::ops::compare::CompareAttributes;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::is_annotation;
-use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
+use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::fft::FftAttributes;
 use hlo::ops::sort::SortAttributes;
 use hlo::ops::top_k::TopKAttributes;
 use hlo::ops::triangular_solve::TriangularSolveAttributes;
 use hlo::ops::typed_attributes::Dimension;
-use hlo::shape::{ArrayShape, Shape};
 
 use super::combining::sorted_existing;
 use super::sizes::{Arithmetic, ArraySizes, Sizes, existing, zeroed, zeroed_value};
 use super::{Site, Value};
 use crate::expand::batch_norm::{self, Counted};
 use crate::expand::select_and_scatter;
-use crate::graph_builder::GraphBuilder;
+use crate::graph_builder::total_order;
 
 impl Site<'_> {
     /// `batch-norm-training` and `batch-norm-grad`: means over the valid elements; `batch-norm-inference`.
@@ -174,21 +172,4 @@ impl Site<'_> {
         }
         Some((self.unchanged(), Sizes::full(&self.instruction.shape)))
     }
-}
-
-/// Whether (a, b, place of a, place of b) are in descending, or ascending, order.
-fn total_order(name: &str, element_type: ElementType, descending: bool) -> Computation {
-    let mut builder = GraphBuilder::new(&format!("{name}.order"));
-    let shapes = [element_type, element_type, ElementType::S32, ElementType::S32];
-    let mut number = 0..;
-    let [first, second, _, _] =
-        shapes.map(|element_type| builder.parameter(number.next().unwrap_or_default(), Shape::scalar(element_type)));
-    let is_float = element_type.class() == ElementClass::Float;
-    let attributes = CompareAttributes {
-        direction: if descending { ComparisonDirection::Gt } else { ComparisonDirection::Lt },
-        r#type: is_float.then_some(ComparisonType::TotalOrder),
-    };
-    let shape = ArrayShape::new(ElementType::Pred, []);
-    let root = builder.add(OpKind::Compare, shape, &[first, second], attributes);
-    builder.finish(format!("{name}.order"), root, Vec::new())
 }

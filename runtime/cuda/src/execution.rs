@@ -1,7 +1,7 @@
 //! Going through the steps of a launch plan.
 
 use hlo::buffers::{Buffer, Slice};
-use hlo::launch_plan::{HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
+use hlo::launch_plan::{CountedRound, HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
 
 use crate::Error;
 
@@ -119,6 +119,7 @@ unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl D
             match &steps[0] {
                 PlanStep::Launch(_) | PlanStep::Copy { .. } => device.stretch(steps, memory)?,
                 PlanStep::While(rounds) => run_while(rounds, memory, device)?,
+                PlanStep::Repeat { times, rounds } => repeat(*times, rounds, memory, device)?,
                 PlanStep::Switch { selector, branches } => {
                     let number = read_scalar(*selector, memory, device)?;
                     let last =
@@ -162,7 +163,7 @@ pub(crate) unsafe fn run_each(steps: &[PlanStep], memory: &PlanMemory, device: &
                     }
                     device.copy(memory.address(*from)?, memory.address(*to)?, from.size)?;
                 }
-                PlanStep::While(_) | PlanStep::Switch { .. } | PlanStep::HostCall(_) => {
+                PlanStep::While(_) | PlanStep::Repeat { .. } | PlanStep::Switch { .. } | PlanStep::HostCall(_) => {
                     return Err(Error::Plan("the host's part among the device's steps".into()));
                 }
             }
@@ -185,6 +186,22 @@ unsafe fn run_while(rounds: &[Round], memory: &PlanMemory, device: &mut impl Dev
         }
     }
     Err(Error::Plan("a loop without a body".into()))
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn repeat(
+    times: u64,
+    rounds: &[CountedRound],
+    memory: &PlanMemory,
+    device: &mut impl Device,
+) -> Result<(), Error> {
+    for (round, number) in rounds.iter().cycle().zip(0..=times) {
+        let steps = if number < times { &round.body } else { &round.leave };
+        // SAFETY: the caller's promise.
+        unsafe { run_steps(steps, memory, device)? };
+    }
+    Ok(())
 }
 
 /// A `pred` or `s32`.

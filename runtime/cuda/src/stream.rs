@@ -53,7 +53,7 @@ pub(crate) struct StreamDevice<'p> {
     /// At the beginning and at the end of the work.
     events: [Handle; 2],
     /// The kernels since the host last waited, for messages.
-    launched: Vec<String>,
+    launched: Launched,
 }
 
 impl Drop for StreamDevice<'_> {
@@ -71,14 +71,35 @@ impl Drop for StreamDevice<'_> {
     }
 }
 
+/// Kernels that may still run, of which there are many in a loop.
+#[derive(Default)]
+struct Launched {
+    count: usize,
+    last: String,
+}
+
+impl Launched {
+    fn add(&mut self, kernel: &str) {
+        self.count += 1;
+        self.last.clear();
+        self.last.push_str(kernel);
+    }
+}
+
 impl<'p> StreamDevice<'p> {
     pub fn new(program: &'p GpuProgram, context: &'p RunContext<'p>, graphs: &'p mut Graphs) -> Result<Self, Error> {
         let driver = program.gpu.driver;
         let mut stream = ptr::null_mut();
         // SAFETY: the handle is written to a live variable.
         driver.check("cuStreamCreate", unsafe { (driver.create_stream)(&raw mut stream, 0) })?;
-        let mut device =
-            StreamDevice { program, context, graphs, stream, events: [ptr::null_mut(); 2], launched: Vec::new() };
+        let mut device = StreamDevice {
+            program,
+            context,
+            graphs,
+            stream,
+            events: [ptr::null_mut(); 2],
+            launched: Launched::default(),
+        };
         for event in &mut device.events {
             // SAFETY: as above.
             driver.check("cuEventCreate", unsafe { (driver.create_event)(event, 0) })?;
@@ -95,14 +116,10 @@ impl<'p> StreamDevice<'p> {
         let launched = std::mem::take(&mut self.launched);
         // SAFETY: the stream is this value's own.
         let waited = self.driver().check("cuStreamSynchronize", unsafe { (self.driver().synchronize)(self.stream) });
-        waited.map_err(|error| match &launched[..] {
-            [] => error,
-            [kernel] => Error::Kernel { kernel: kernel.clone(), fault: error.to_string() },
-            several => Error::OneOfKernels {
-                count: several.len(),
-                last: several[several.len() - 1].clone(),
-                fault: error.to_string(),
-            },
+        waited.map_err(|error| match launched {
+            Launched { count: 0, .. } => error,
+            Launched { count: 1, last } => Error::Kernel { kernel: last, fault: error.to_string() },
+            Launched { count, last } => Error::OneOfKernels { count, last, fault: error.to_string() },
         })
     }
 
@@ -195,10 +212,11 @@ unsafe impl Device for StreamDevice<'_> {
                 graph
             }
         };
-        self.launched.extend(steps.iter().filter_map(|step| match step {
-            PlanStep::Launch(launch) => Some(launch.kernel.clone()),
-            _ => None,
-        }));
+        for step in steps {
+            if let PlanStep::Launch(launch) = step {
+                self.launched.add(&launch.kernel);
+            }
+        }
         // SAFETY: the graph was recorded with this memory.
         self.driver().check("cuGraphLaunch", unsafe { (self.driver().launch_graph)(graph, self.stream) })
     }
@@ -216,7 +234,7 @@ unsafe impl Device for StreamDevice<'_> {
         };
         let launched = self.driver().check("cuLaunchKernel", code);
         launched.map_err(|error| Error::Kernel { kernel: launch.kernel.clone(), fault: error.to_string() })?;
-        self.launched.push(launch.kernel.clone());
+        self.launched.add(&launch.kernel);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Buffer, HostArgument, HostCall, Launch, LaunchArgument, PlanStep, Round, Slice};
+use super::{Buffer, CountedRound, HostArgument, HostCall, Launch, LaunchArgument, PlanStep, Round, Slice};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -23,9 +23,15 @@ pub(super) fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[PlanStep], depth:
                 for Round { condition, predicate, body, leave } in rounds {
                     write_block(f, "condition", condition, depth + 1)?;
                     write_block(f, &format!("body if {predicate}"), body, depth + 1)?;
-                    if !leave.is_empty() {
-                        write_block(f, "else", leave, depth + 1)?;
-                    }
+                    write_leave(f, leave, depth + 1)?;
+                }
+                writeln!(f, "{indent}}}")?;
+            }
+            PlanStep::Repeat { times, rounds } => {
+                writeln!(f, "{indent}repeat {times} {{")?;
+                for CountedRound { body, leave } in rounds {
+                    write_block(f, "body", body, depth + 1)?;
+                    write_leave(f, leave, depth + 1)?;
                 }
                 writeln!(f, "{indent}}}")?;
             }
@@ -53,6 +59,11 @@ fn write_block(f: &mut fmt::Formatter<'_>, head: &str, steps: &[PlanStep], depth
     writeln!(f, "{indent}{head} {{")?;
     write_steps(f, steps, depth + 1)?;
     writeln!(f, "{indent}}}")
+}
+
+/// What is done where a loop ends, if anything is.
+fn write_leave(f: &mut fmt::Formatter<'_>, steps: &[PlanStep], depth: usize) -> fmt::Result {
+    if steps.is_empty() { Ok(()) } else { write_block(f, "else", steps, depth) }
 }
 
 fn list<T: fmt::Display>(values: &[T]) -> String {
@@ -172,6 +183,23 @@ fn step<'t>(
                 return Err("a loop without a body".into());
             }
             PlanStep::While(rounds)
+        }
+        "repeat" => {
+            let times = line.number()?;
+            line.expect("{")?;
+            let mut rounds: Vec<CountedRound> = Vec::new();
+            blocks(lines, depth, &mut |head, steps| {
+                match (head.word(), rounds.last_mut()) {
+                    ("body", _) => rounds.push(CountedRound { body: steps, leave: Vec::new() }),
+                    ("else", Some(round)) if round.leave.is_empty() => round.leave = steps,
+                    _ => return Err("a counted loop has bodies, and what is done when it ends".into()),
+                }
+                Ok(())
+            })?;
+            if rounds.is_empty() {
+                return Err("a loop without a body".into());
+            }
+            PlanStep::Repeat { times, rounds }
         }
         "switch" => {
             let selector = line.slice()?;

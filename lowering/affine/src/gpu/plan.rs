@@ -1,7 +1,7 @@
 //! The steps of a program: its instructions in order, with the copies that their places need.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::launch_plan::{PlanStep, Round};
+use hlo::launch_plan::{CountedRound, PlanStep, Round};
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
 use hlo::shape::Shape;
@@ -12,6 +12,7 @@ use crate::copies::{Copies, WhileMemory, base_copies, result_copies};
 use crate::error::LoweringError;
 use crate::library_calls;
 use crate::program::lowering_of;
+use crate::trip_count::trip_count;
 
 impl GpuProgram<'_, '_> {
     /// The steps of a whole program.
@@ -45,7 +46,7 @@ impl GpuProgram<'_, '_> {
                     steps.push(PlanStep::HostCall(call));
                 }
                 Lowering::Branches if instruction.kind == OpKind::While => {
-                    steps.extend(self.loop_of_rounds(instruction, id, buffers)?);
+                    steps.extend(self.loop_of_rounds(computation, id, buffers)?);
                 }
                 Lowering::Branches => steps.push(self.conditional(instruction, id, buffers)?),
             }
@@ -55,26 +56,37 @@ impl GpuProgram<'_, '_> {
 
     fn loop_of_rounds(
         &self,
-        instruction: &Instruction,
+        computation: &Computation,
         id: InstructionId,
         buffers: &ComputationBuffers,
     ) -> Result<Vec<PlanStep>> {
+        let instruction = computation.get(id);
         let [condition, body] = &instruction.computations[..] else {
             return Err(LoweringError::bug("while without two computations"));
         };
         let memory = WhileMemory::new(instruction, id, buffers)?;
         let mut steps = copy(&instruction.shape, &memory.enter);
-        let rounds = memory.rounds.iter().map(|round| {
+        let count = trip_count(computation, instruction);
+        let (mut rounds, mut counted) = (Vec::new(), Vec::new());
+        for round in &memory.rounds {
             let mut iteration = self.computation(body, &round.body)?;
             iteration.extend(round.copies.iter().flat_map(|copies| copy(&instruction.shape, copies)));
-            Ok(Round {
+            let leave = round.leave.iter().flat_map(|copies| copy(&instruction.shape, copies)).collect();
+            if count.is_some() {
+                counted.push(CountedRound { body: iteration, leave });
+                continue;
+            }
+            rounds.push(Round {
                 condition: self.computation(condition, &round.condition)?,
                 predicate: scalar(&round.condition, condition.root)?,
                 body: iteration,
-                leave: round.leave.iter().flat_map(|copies| copy(&instruction.shape, copies)).collect(),
-            })
+                leave,
+            });
+        }
+        steps.push(match count {
+            Some(times) => PlanStep::Repeat { times, rounds: counted },
+            None => PlanStep::While(rounds),
         });
-        steps.push(PlanStep::While(rounds.collect::<Result<_>>()?));
         Ok(steps)
     }
 

@@ -12,7 +12,6 @@ mod transposes;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
-use hlo::op_kind::OpKind;
 use hlo::ops::{OpClass, definition};
 use indexing::{Expr, IndexingMap, Interval, Var, ceil_div};
 use melior::Context;
@@ -24,6 +23,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::gpu::thread_numbers;
 use crate::kernel::item_index;
+use crate::mapping::are_followed_elementwise;
 use crate::memory::ArrayRef;
 use crate::operand_maps::{operand_shape, result_shape};
 use crate::scalar::{self, RegisterValue};
@@ -70,7 +70,7 @@ impl<'a, 'c> Product<'a, 'c> {
         let mut found = computation.iter().filter(|(_, own)| is_contraction(own));
         let (Some((id, instruction)), None) = (found.next(), found.next()) else { return Ok(None) };
         let combines = |own: &Instruction| definition(own.kind).class == OpClass::Reduction;
-        if computation.instructions.iter().any(combines) || !is_followed_elementwise(computation, id) {
+        if computation.instructions.iter().any(combines) || !are_followed_elementwise(computation, &[id]) {
             return Ok(None);
         }
         let maps = contraction_maps(context, computation, instruction)?;
@@ -100,24 +100,6 @@ impl<'a, 'c> Product<'a, 'c> {
         let shape = result_shape(self.instruction)?;
         Ok(dimensions.iter().map(|&d| shape.dimensions[d]).collect())
     }
-}
-
-/// Whether all that uses an instruction is elementwise, up to the roots.
-fn is_followed_elementwise(computation: &Computation, product: InstructionId) -> bool {
-    let shape = |id: InstructionId| computation.get(id).shape.as_array().map(|shape| &shape.dimensions);
-    let mut follows = vec![false; computation.instructions.len()];
-    follows[product.index()] = true;
-    let tuple = (computation.root().kind == OpKind::Tuple).then_some(computation.root);
-    for (id, own) in computation.iter().filter(|(id, _)| Some(*id) != tuple && *id != product) {
-        if !own.operands.iter().any(|operand| follows[operand.index()]) {
-            continue;
-        }
-        follows[id.index()] = true;
-        if definition(own.kind).class != OpClass::Elementwise || shape(id) != shape(product) {
-            return false;
-        }
-    }
-    computation.roots().iter().all(|&root| shape(root) == shape(product))
 }
 
 /// Whether a fused computation has a product that is computed by tiles, and goes on with its elements.

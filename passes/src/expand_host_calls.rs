@@ -1,0 +1,298 @@
+//! `expand-host-calls`: what a GPU would have to wait for the host for, as operations that are kernels.
+//!
+//! Random bits are elementwise: Philox4x32-10 and Threefry2x32-20 are those of Salmon et al., "Parallel random numbers: as easy as
+//! 1, 2, 3"; how counters are numbered over an array follows XLA. The largest elements of rows are the first ones of sorted rows.
+
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::graph::{Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::enumerations::{ComparisonDirection, RngAlgorithm};
+use hlo::ops::rng_bit_generator::RngBitGeneratorAttributes;
+use hlo::ops::sort::SortAttributes;
+use hlo::ops::top_k::TopKAttributes;
+use hlo::ops::typed_attributes::Dimension;
+use hlo::shape::{ArrayShape, Shape};
+use indexing::ceil_div;
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
+
+use crate::graph_builder::{ConstantNumber, GraphBuilder, total_order};
+use crate::registry::{PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
+
+/// Runs the pass.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    let is_expanded = |_, kind| matches!(kind, OpKind::RngBitGenerator | OpKind::TopK);
+    for block in blocks_with(&rewriter, is_expanded) {
+        let body = Body::read(&rewriter, block, is_expanded)?;
+        body.rewrite(|builder, _, instruction| {
+            let (expanded, what) = match instruction.kind {
+                OpKind::RngBitGenerator => (random_bits(builder, instruction)?, "random bits"),
+                OpKind::TopK => (top_k(builder, instruction)?, "top k"),
+                _ => return None,
+            };
+            statistics.add(what, 1);
+            Some(expanded)
+        })?;
+    }
+    Ok(())
+}
+
+// topk(x) => slice(sort(x, iota))
+fn top_k(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
+    let TopKAttributes { k, largest } = instruction.attributes().ok()?;
+    let operand = instruction.operands[0];
+    let shape = builder.array(operand);
+    let along = shape.rank().checked_sub(1)?;
+    if shape.is_dynamic() {
+        return None;
+    }
+    let places = builder.iota(ElementType::S32, &shape.dimensions, along);
+    let order = total_order(&instruction.name, shape.element_type, largest);
+    let results = [&shape, &shape.with_element_type(ElementType::S32)].map(|shape| shape.clone().into());
+    let attributes = SortAttributes { dimensions: Dimension(along as i64), is_stable: true };
+    let operands = [operand, places];
+    let sorted = builder.add_with(OpKind::Sort, Shape::Tuple(results.to_vec()), &operands, attributes, vec![order]);
+    let first = [0, 1].map(|number| {
+        let sorted = builder.element(sorted, number);
+        builder.slice(sorted, along, 0, k)
+    });
+    Some(builder.tuple(&first))
+}
+
+fn random_bits(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
+    let RngBitGeneratorAttributes { algorithm } = instruction.attributes().ok()?;
+    let state = instruction.operands[0];
+    let Shape::Tuple(results) = &instruction.shape else { return None };
+    let bits = results.get(1)?.as_array()?;
+    let word = unsigned_type(bits.element_type.bit_width())?;
+    let is_number =
+        matches!(bits.element_type.class(), ElementClass::Signed | ElementClass::Unsigned | ElementClass::Float);
+    let state_shape = builder.array(state);
+    if !is_number || bits.is_dynamic() || bits.element_count() == 0 || state_shape.element_type != ElementType::U64 {
+        return None;
+    }
+    let words = state_shape.element_count();
+    let mut state: Vec<InstructionId> = (0..words)
+        .map(|number| {
+            let word = builder.slice(state, 0, number, number + 1);
+            builder.reshape(word, &[])
+        })
+        .collect();
+    let values = match (algorithm, &mut state[..]) {
+        (RngAlgorithm::Default | RngAlgorithm::Philox, [key, low]) => {
+            let (values, next) = philox(builder, *key, [*low, *key], bits, word);
+            *low = next[0];
+            values
+        }
+        (RngAlgorithm::Default | RngAlgorithm::Philox, [key, low, high]) => {
+            let (values, next) = philox(builder, *key, [*low, *high], bits, word);
+            [*low, *high] = next;
+            values
+        }
+        (RngAlgorithm::ThreeFry, [key, counter]) => {
+            let (values, next) = threefry(builder, *key, *counter, bits, word)?;
+            *counter = next;
+            values
+        }
+        _ => return None,
+    };
+    let state: Vec<InstructionId> = state.into_iter().map(|word| builder.reshape(word, &[1])).collect();
+    let state = builder.concatenate(&state, 0);
+    let values = builder.bitcast(values, bits.element_type);
+    Some(builder.tuple(&[state, values]))
+}
+
+/// The unsigned type of a width.
+fn unsigned_type(width: u32) -> Option<ElementType> {
+    use ElementType::{U2, U4, U8, U16, U32, U64};
+    [U2, U4, U8, U16, U32, U64].into_iter().find(|element_type| element_type.bit_width() == width)
+}
+
+/// Arithmetic on arrays of one size.
+struct Lanes<'b> {
+    builder: &'b mut GraphBuilder,
+    sizes: Vec<i64>,
+}
+
+impl Lanes<'_> {
+    fn constant(&mut self, element_type: ElementType, value: i64) -> InstructionId {
+        let shape = ArrayShape::new(element_type, self.sizes.clone());
+        self.builder.filled(&shape, ConstantNumber::Integer(value))
+    }
+
+    fn all(&mut self, scalar: InstructionId) -> InstructionId {
+        let sizes = self.sizes.clone();
+        self.builder.broadcast(scalar, &sizes, &[])
+    }
+
+    fn add(&mut self, a: InstructionId, b: InstructionId) -> InstructionId {
+        self.builder.binary(OpKind::Add, a, b)
+    }
+
+    fn xor(&mut self, a: InstructionId, b: InstructionId) -> InstructionId {
+        self.builder.binary(OpKind::Xor, a, b)
+    }
+
+    fn shifted(&mut self, kind: OpKind, value: InstructionId, bits: i64) -> InstructionId {
+        let bits = self.constant(self.builder.element_type(value), bits);
+        self.builder.binary(kind, value, bits)
+    }
+
+    /// The lower and the upper half of numbers of 64 bits.
+    fn halves(&mut self, value: InstructionId) -> [InstructionId; 2] {
+        let low = self.constant(ElementType::U64, 0xFFFF_FFFF);
+        let low = self.builder.binary(OpKind::And, value, low);
+        let high = self.shifted(OpKind::ShiftRightLogical, value, 32);
+        [low, high].map(|half| self.builder.convert(half, ElementType::U32))
+    }
+
+    fn joined(&mut self, [low, high]: [InstructionId; 2]) -> InstructionId {
+        let [low, high] = [low, high].map(|half| self.builder.convert(half, ElementType::U64));
+        let high = self.shifted(OpKind::ShiftLeft, high, 32);
+        self.builder.binary(OpKind::Or, low, high)
+    }
+
+    /// A counter of 128 bits, and as many more as 64 bits say.
+    fn advanced(&mut self, [low, high]: [InstructionId; 2], by: InstructionId) -> [InstructionId; 2] {
+        let sum = self.add(low, by);
+        let carry = self.builder.compare(ComparisonDirection::Lt, sum, low);
+        let carry = self.builder.convert(carry, ElementType::U64);
+        [sum, self.add(high, carry)]
+    }
+
+    /// Words of 32 bits as numbers of a type that is no wider: their lowest bits.
+    fn narrowed(&mut self, value: InstructionId, element_type: ElementType) -> InstructionId {
+        let width = element_type.bit_width();
+        if width >= 32 {
+            return value;
+        }
+        let lowest = self.constant(ElementType::U32, (1 << width) - 1);
+        let value = self.builder.binary(OpKind::And, value, lowest);
+        self.builder.convert(value, element_type)
+    }
+}
+
+/// A scalar as arrays of no dimensions are.
+fn scalars(builder: &mut GraphBuilder) -> Lanes<'_> {
+    Lanes { builder, sizes: Vec::new() }
+}
+
+/// The bits that follow from a key and a counter, and the next counter.
+fn philox(
+    builder: &mut GraphBuilder,
+    key: InstructionId,
+    counter: [InstructionId; 2],
+    bits: &ArrayShape,
+    word: ElementType,
+) -> (InstructionId, [InstructionId; 2]) {
+    let values_of_block = if word == ElementType::U64 { 2 } else { 4 };
+    let count = bits.element_count();
+    let blocks = ceil_div(count, values_of_block);
+    let mut own = scalars(builder);
+    let used = own.constant(ElementType::U64, blocks);
+    let next = own.advanced(counter, used);
+    let keys = own.halves(key);
+    // Every element computes its whole block, and takes what is its own: nothing goes through memory.
+    let number = own.builder.iota(ElementType::U64, &[count], 0);
+    let mut lanes = Lanes { builder, sizes: vec![count] };
+    let counter = counter.map(|half| lanes.all(half));
+    let block = lanes.shifted(OpKind::ShiftRightLogical, number, values_of_block.ilog2().into());
+    let [low, high] = lanes.advanced(counter, block);
+    let ([a, b], [c, d]) = (lanes.halves(low), lanes.halves(high));
+    let mut words = [a, b, c, d];
+    let mut keys = keys.map(|key| lanes.all(key));
+    let factors = [0xD251_1F53, 0xCD9E_8D57].map(|factor| lanes.constant(ElementType::U64, factor));
+    let steps = [0x9E37_79B9, 0xBB67_AE85].map(|step| lanes.constant(ElementType::U32, step));
+    for _ in 0..10 {
+        let [first, second] = [0, 1].map(|number| {
+            let wide = lanes.builder.convert(words[2 * number], ElementType::U64);
+            let product = lanes.builder.binary(OpKind::Multiply, wide, factors[number]);
+            lanes.halves(product)
+        });
+        let [a, c] = [(second[1], words[1], keys[0]), (first[1], words[3], keys[1])].map(|(high, word, key)| {
+            let mixed = lanes.xor(high, word);
+            lanes.xor(mixed, key)
+        });
+        words = [a, second[0], c, first[0]];
+        keys = [0, 1].map(|number| lanes.add(keys[number], steps[number]));
+    }
+    let parts: Vec<InstructionId> = match word {
+        ElementType::U64 => words.chunks(2).map(|pair| lanes.joined([pair[0], pair[1]])).collect(),
+        _ => words.to_vec(),
+    };
+    let last = lanes.constant(ElementType::U64, values_of_block - 1);
+    let place = lanes.builder.binary(OpKind::And, number, last);
+    let mut values = parts[0];
+    for (&part, own) in parts[1..].iter().zip(1..) {
+        let own = lanes.constant(ElementType::U64, own);
+        let is_own = lanes.builder.compare(ComparisonDirection::Eq, place, own);
+        values = lanes.builder.select(is_own, part, values);
+    }
+    let values = lanes.narrowed(values, word);
+    (builder.reshape(values, &bits.dimensions), next)
+}
+
+/// As [`philox`], with a counter of 64 bits. Elements of 64 bits take a block each; of smaller ones, neighbours along the first even
+/// dimension (or the first of the largest) share a block.
+fn threefry(
+    builder: &mut GraphBuilder,
+    key: InstructionId,
+    counter: InstructionId,
+    bits: &ArrayShape,
+    word: ElementType,
+) -> Option<(InstructionId, InstructionId)> {
+    let sizes = &bits.dimensions;
+    let largest = || (0..sizes.len()).rev().max_by_key(|&d| sizes[d]);
+    let split = sizes.iter().position(|size| size % 2 == 0).or_else(largest);
+    let split = split.filter(|_| word != ElementType::U64);
+    let mut halved = sizes.clone();
+    if let Some(split) = split {
+        halved[split] = ceil_div(sizes[split], 2);
+    }
+    let blocks = halved.iter().product::<i64>();
+    let mut own = scalars(builder);
+    let used = own.constant(ElementType::U64, blocks);
+    let next = own.add(counter, used);
+    let [low, high] = own.halves(key);
+    let parity = own.constant(ElementType::U32, 0x1BD1_1BDA);
+    let both = own.xor(low, high);
+    let keys = [low, high, own.xor(both, parity)];
+    let number = own.builder.iota(ElementType::U64, &[blocks], 0);
+    let mut lanes = Lanes { builder, sizes: vec![blocks] };
+    let keys = keys.map(|key| lanes.all(key));
+    let counter = lanes.all(counter);
+    let number = lanes.add(counter, number);
+    let [x, y] = lanes.halves(number);
+    let (mut x, mut y) = (lanes.add(x, keys[0]), lanes.add(y, keys[1]));
+    for group in 0..5 {
+        for rotation in [[13, 15, 26, 6], [17, 29, 16, 24]][group % 2] {
+            x = lanes.add(x, y);
+            let up = lanes.shifted(OpKind::ShiftLeft, y, rotation);
+            let down = lanes.shifted(OpKind::ShiftRightLogical, y, 32 - rotation);
+            let rotated = lanes.builder.binary(OpKind::Or, up, down);
+            y = lanes.xor(x, rotated);
+        }
+        x = lanes.add(x, keys[(group + 1) % 3]);
+        y = lanes.add(y, keys[(group + 2) % 3]);
+        let number = lanes.constant(ElementType::U32, group as i64 + 1);
+        y = lanes.add(y, number);
+    }
+    let Some(split) = split else {
+        let values = if word == ElementType::U64 { lanes.joined([x, y]) } else { lanes.narrowed(x, word) };
+        return Some((builder.reshape(values, sizes), next));
+    };
+    let parts = [x, y].map(|part| lanes.narrowed(part, word));
+    let mut pairs = halved.clone();
+    pairs.insert(split + 1, 1);
+    let parts = parts.map(|part| builder.reshape(part, &pairs));
+    let values = builder.concatenate(&parts, split + 1);
+    let mut doubled = halved;
+    doubled[split] *= 2;
+    let values = builder.reshape(values, &doubled);
+    Some((builder.slice(values, split, 0, sizes[split]), next))
+}

@@ -1,0 +1,96 @@
+//! The part of `split-reductions` for products: one of few elements, each of which sums many terms, becomes a batch of products
+//! of parts of the terms, and their sum.
+
+use hlo::attributes::Attributes;
+use hlo::element_type::{ElementClass, ElementType};
+use hlo::graph::{Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::dot::{DotAttributes, DotDimensions};
+use hlo::shape::ArrayShape;
+use indexing::ceil_div;
+
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
+
+/// Rows and columns of the tiles that products are computed by.
+const TILE: i64 = 64;
+
+/// Tiles from which on a product has enough to do side by side.
+const MANY_TILES: i64 = 128;
+
+/// Tiles that there may be of all parts.
+const MOST_TILES: i64 = 2 * MANY_TILES;
+
+/// Rows and columns below which products are not computed by tiles.
+const LEAST_SIDE: i64 = 16;
+
+/// Terms of each part at least.
+const LEAST_TERMS_OF_PART: i64 = 256;
+
+/// Terms of a part are a multiple of what a tile multiplies in a step.
+const STEP: i64 = 32;
+
+// dot(x, y) => reduce(dot(reshape(x), reshape(y)), 0)
+pub(super) fn split(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
+    let &[lhs, rhs] = &dot.operands[..] else { return None };
+    let shapes = [lhs, rhs].map(|operand| builder.array(operand));
+    let result = dot.shape.as_array()?;
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let DotDimensions { lhs_batch, lhs_contracting, rhs_batch, rhs_contracting } = attributes.dimensions();
+    if result.is_dynamic() || shapes.iter().any(ArrayShape::is_dynamic) {
+        return None;
+    }
+    // Sums of small numbers are rounded once, at their end.
+    let wide = match result.element_type.class() {
+        ElementClass::Float if result.element_type.bit_width() < 32 => ElementType::F32,
+        ElementClass::Float => result.element_type,
+        ElementClass::Signed | ElementClass::Unsigned if result.element_type.bit_width() >= 32 => result.element_type,
+        _ => return None,
+    };
+    if shapes.iter().any(|shape| shape.element_type.bit_width() > wide.bit_width()) {
+        return None;
+    }
+    let sizes = |number: usize, dimensions: &[usize]| -> i64 {
+        dimensions.iter().map(|&dimension| shapes[number].dimensions[dimension]).product()
+    };
+    let elements = |number: usize| shapes[number].element_count();
+    let (batch, terms) = (sizes(0, &lhs_batch), sizes(0, &lhs_contracting));
+    if batch * terms == 0 {
+        return None;
+    }
+    let (rows, columns) = (elements(0) / (batch * terms), elements(1) / (batch * terms));
+    let tiles = batch * ceil_div(rows, TILE) * ceil_div(columns, TILE);
+    if rows.min(columns) < LEAST_SIDE || tiles >= MANY_TILES {
+        return None;
+    }
+    // Of the longest pair of dimensions, or the first of several.
+    let pair =
+        (0..lhs_contracting.len()).max_by_key(|&pair| (sizes(0, &lhs_contracting[pair..=pair]), usize::MAX - pair))?;
+    let size = sizes(0, &lhs_contracting[pair..=pair]);
+    let wanted = (MOST_TILES / tiles).min(terms / LEAST_TERMS_OF_PART);
+    let parts = (2..=wanted).rev().find(|parts| size % (parts * STEP) == 0)?;
+    let sides = [(0, lhs, &lhs_batch, &lhs_contracting), (1, rhs, &rhs_batch, &rhs_contracting)];
+    let [left, right] = sides.map(|(number, operand, batch, contracting)| {
+        let place = contracting[pair];
+        let mut sizes = shapes[number].dimensions.clone();
+        sizes.splice(place..=place, [parts, size / parts]);
+        let behind = |&dimension: &usize| dimension as i64 + i64::from(dimension >= place);
+        let batch: Vec<i64> = batch.iter().map(behind).chain([place as i64]).collect();
+        let contracting: Vec<i64> = contracting.iter().map(behind).collect();
+        (builder.reshape(operand, &sizes), batch, contracting)
+    });
+    let mut dimensions = result.dimensions.clone();
+    dimensions.insert(lhs_batch.len(), parts);
+    let attributes: Attributes = DotAttributes {
+        lhs_batch_dims: &left.1,
+        lhs_contracting_dims: &left.2,
+        rhs_batch_dims: &right.1,
+        rhs_contracting_dims: &right.2,
+        ..attributes
+    }
+    .into();
+    let products = builder.add(OpKind::Dot, ArrayShape::new(wide, dimensions), &[left.0, right.0], attributes);
+    let zero =
+        if wide.class() == ElementClass::Float { ConstantNumber::Float(0.0) } else { ConstantNumber::Integer(0) };
+    let total = builder.reduce(products, zero, &[lhs_batch.len() as i64], OpKind::Add);
+    Some(builder.convert(total, result.element_type))
+}
