@@ -38,13 +38,21 @@ pub enum PipelineError {
         diagnostics: Vec<Diagnostic>,
     },
     /// A pass of MLIR's own failed, or the IR after a pass is invalid.
-    #[error("{}\nin the pass pipeline `{pipeline}`", diagnostics::render(.diagnostics).trim_end())]
+    #[error("{}\nin the pass pipeline `{pipeline}`", said(.diagnostics))]
     Failed {
         /// The pipeline's text.
         pipeline: String,
         /// What the passes said.
         diagnostics: Vec<Diagnostic>,
     },
+}
+
+/// What passes said when one failed; some of MLIR's say nothing.
+fn said(diagnostics: &[Diagnostic]) -> String {
+    if diagnostics.is_empty() {
+        return "a pass failed and does not say why".to_string();
+    }
+    diagnostics::render(diagnostics).trim_end().to_string()
 }
 
 impl PipelineError {
