@@ -34,7 +34,8 @@ impl Tolerance {
                 ElementType::F64 => 1e-10,
                 ElementType::F32 => 1e-4,
                 ElementType::F16 => 5e-3,
-                ElementType::BF16 => 2e-2,
+                // XLA's own logits of a network are an rms of 1.2e-2 from those of the same program in f32.
+                ElementType::BF16 => 3e-2,
                 // One step of a type with one bit of mantissa, and of one with none.
                 ElementType::F4E2M1FN => 0.5,
                 ElementType::F8E8M0FNU => 1.0,
