@@ -125,7 +125,7 @@ mod tests {
         for element_type in ElementType::all().filter(|element| element.is_float() && element.bit_width() <= 16) {
             let patterns = 1usize << element_type.bit_width();
             let bytes: Vec<u8> = (0..patterns)
-                .flat_map(|bits| (bits as u16).to_ne_bytes().into_iter().take(element_type.byte_width()))
+                .flat_map(|bits| (bits as u16).to_ne_bytes()[..element_type.byte_width()].to_vec())
                 .collect();
             let array_shape = ArrayShape::new(element_type, [patterns as i64]);
             let literal = Literal::Array(ArrayLiteral::from_bytes(array_shape.clone(), &bytes).expect("data"));
