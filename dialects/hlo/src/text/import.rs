@@ -538,11 +538,10 @@ fn contract(dot: &mut Instruction, result: Option<&Shape>, computation: &Computa
         computation.operand_shapes(dot).into_iter().filter_map(|operand| operand.as_array()).collect();
     if let [lhs, rhs] = operands[..]
         && let Some([left, right]) = older::contracted(lhs, rhs, result.and_then(Shape::as_array))
+        && let Ok(given) = dot.attributes::<DotAttributes<'_>>()
     {
-        if let Ok(given) = dot.attributes::<DotAttributes<'_>>() {
-            let contracting = DotAttributes { lhs_contracting_dims: &[left], rhs_contracting_dims: &[right], ..given };
-            dot.attributes = contracting.into();
-        }
+        let contracting = DotAttributes { lhs_contracting_dims: &[left], rhs_contracting_dims: &[right], ..given };
+        dot.attributes = contracting.into();
     }
 }
 
