@@ -38,7 +38,7 @@ impl<'t> Reader<'t> {
     /// Until 2019 the shape stood in front of the value again.
     fn skip_shape(&mut self, shape: &Shape) {
         let text = self.cursor.rest();
-        let Some(array) = shape.as_array() else { return };
+        let Some(array) = shape.as_array().filter(|array| text.starts_with(array.element_type.name())) else { return };
         let own = ArrayShape::new(array.element_type, array.dimensions.clone()).to_string();
         if let Some(rest) = text.strip_prefix(&own) {
             let layout = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).filter(|(layout, _)| {
