@@ -76,13 +76,7 @@ fn random_bits(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<
     if !is_number || bits.is_dynamic() || bits.element_count() == 0 || state_shape.element_type != ElementType::U64 {
         return None;
     }
-    let words = state_shape.element_count();
-    let mut state: Vec<InstructionId> = (0..words)
-        .map(|number| {
-            let word = builder.slice(state, 0, number, number + 1);
-            builder.reshape(word, &[])
-        })
-        .collect();
+    let mut state = builder.elements_of(state);
     let values = match (algorithm, &mut state[..]) {
         (RngAlgorithm::Default | RngAlgorithm::Philox, [key, low]) => {
             let (values, next) = philox(builder, *key, [*low, *key], bits, word);

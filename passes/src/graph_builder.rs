@@ -372,6 +372,16 @@ impl GraphBuilder {
         self.infer(OpKind::Slice, &[operand], SliceAttributes { slice: &slices })
     }
 
+    /// The elements of a vector, as scalars.
+    pub fn elements_of(&mut self, vector: InstructionId) -> Vec<InstructionId> {
+        let count = self.array(vector).element_count();
+        let mut element = |place| {
+            let part = self.slice(vector, 0, place, place + 1);
+            self.reshape(part, &[])
+        };
+        (0..count).map(&mut element).collect()
+    }
+
     /// Elements after the last one of a dimension.
     pub fn pad_high(
         &mut self,

@@ -13,13 +13,8 @@ pub(crate) fn as_scalars(
     first: usize,
 ) -> Option<Vec<InstructionId>> {
     let &[starts] = operands.get(first..)? else { return None };
-    let &[count] = builder.shape(starts).as_array()?.dimensions.as_slice() else { return None };
-    let mut scalars = operands[..first].to_vec();
-    for dimension in 0..count {
-        let start = builder.slice(starts, 0, dimension, dimension + 1);
-        scalars.push(builder.reshape(start, &[]));
-    }
-    Some(scalars)
+    let is_vector = builder.shape(starts).as_array()?.rank() == 1;
+    is_vector.then(|| [&operands[..first], &builder.elements_of(starts)].concat())
 }
 
 pub(super) fn expand(
