@@ -111,7 +111,7 @@ static PASSES: &[Pass] = &[
     },
     Pass {
         name: "hlo-expand-host-calls",
-        description: "replaces what a GPU would call the host for by what are kernels: random bits, the largest of each row",
+        description: "replaces what a GPU would call the host for by what are kernels: random bits, transforms, the largest of each row",
         anchor: Anchor::Function,
         options: &[],
         body: |root, _, statistics| expand_host_calls::run(root, statistics),

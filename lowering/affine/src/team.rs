@@ -73,7 +73,7 @@ pub(crate) struct Team<'b, 'c> {
     /// The part of the terms that the thread combines.
     pub part: Expr<'c>,
     /// Which team of the block it is in.
-    member: Expr<'c>,
+    pub member: Expr<'c>,
     /// Under which conditions the thread stores what the team has computed.
     pub stores: AffineConditions<'c>,
 }

@@ -7,7 +7,7 @@ use hlo::ops::Lowering;
 use hlo::shape::Shape;
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
 
-use super::{GpuProgram, Result};
+use super::{GpuProgram, Result, factors};
 use crate::copies::{Copies, WhileMemory, base_copies, result_copies};
 use crate::error::LoweringError;
 use crate::library_calls;
@@ -40,6 +40,9 @@ impl GpuProgram<'_, '_> {
                 }
                 Lowering::Call if instruction.kind == OpKind::Sort => {
                     steps.extend(self.sort(computation, buffers, id)?);
+                }
+                Lowering::Call if factors::is_small(instruction, computation) => {
+                    steps.extend(self.factors(computation, buffers, id)?);
                 }
                 Lowering::Call => {
                     let call = library_calls::host_call(computation, buffers, id, self.calls)?;
