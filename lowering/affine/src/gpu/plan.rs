@@ -48,10 +48,13 @@ impl GpuProgram<'_, '_> {
                     let call = library_calls::host_call(computation, buffers, id, self.calls)?;
                     steps.push(PlanStep::HostCall(call));
                 }
-                Lowering::Branches if instruction.kind == OpKind::While => {
-                    steps.extend(self.loop_of_rounds(computation, id, buffers)?);
-                }
-                Lowering::Branches => steps.push(self.conditional(instruction, id, buffers)?),
+                Lowering::Branches => match self.in_block(computation, id, buffers)? {
+                    Some(launched) => steps.extend(launched),
+                    None if instruction.kind == OpKind::While => {
+                        steps.extend(self.loop_of_rounds(computation, id, buffers)?);
+                    }
+                    None => steps.push(self.conditional(instruction, id, buffers)?),
+                },
             }
         }
         Ok(steps)
