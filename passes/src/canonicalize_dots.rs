@@ -67,7 +67,10 @@ fn swapped(
     transpose: &Instruction,
     statistics: &mut PassStatistics,
 ) -> Option<InstructionId> {
-    let dot = builder.get(transpose.operands[0]);
+    // It may have been widened.
+    let own = builder.get(transpose.operands[0]);
+    let is_widened = own.kind == OpKind::Convert;
+    let dot = if is_widened { builder.get(own.operands[0]) } else { own };
     let (OpKind::Dot, &[lhs, rhs]) = (dot.kind, &dot.operands[..]) else { return None };
     let [lhs_shape, rhs_shape] = [lhs, rhs].map(|operand| builder.array(operand));
     let attributes: DotAttributes = dot.attributes().ok()?;
@@ -75,6 +78,7 @@ fn swapped(
     if lhs_shape.element_type != rhs_shape.element_type || precisions.windows(2).any(|pair| pair[0] != pair[1]) {
         return None;
     }
+    let element_type = transpose.shape.as_array()?.element_type;
     let batch = attributes.lhs_batch_dims.len();
     let lhs_end = lhs_shape.rank() - attributes.lhs_contracting_dims.len();
     let TransposeAttributes { dimensions: permutation } = transpose.attributes().ok()?;
@@ -102,7 +106,10 @@ fn swapped(
     let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
     let swapped = Instruction { operands: vec![rhs, lhs], shape, attributes, ..dot.clone() };
     statistics.add("swap", 1);
-    let swapped = builder.push(swapped);
+    let mut swapped = builder.push(swapped);
+    if is_widened {
+        swapped = builder.convert(swapped, element_type);
+    }
     Some(if rest.is_sorted() { swapped } else { builder.transpose(swapped, &rest) })
 }
 
