@@ -60,14 +60,17 @@ const TANH_F64: Tanh = Tanh {
 impl<'c> Math<'_, 'c> {
     /// Error at most 0.86 units in the last place; denormal results are right, too.
     pub(super) fn exp(self, x: Value<'c>) -> Value<'c> {
-        let x = self.clamp(x, -104.0, 104.0);
+        let builder = self.builder;
+        // Processors take some hundred cycles for a product that is too small for any number, as that of a masked logit.
+        let is_gone = self.compare(x, CmpfPredicate::Olt, -104.0);
+        let x = builder.select(is_gone, self.constant(x, 0.0), self.at_most(x, 104.0));
         let n = self.round_product(x, LOG2_E);
         let rest = self.subtract_multiple_of_ln_2(x, n.float);
         let power = self.horner(
             rest,
             &[1.378_059_39e-3, 8.373_124_52e-3, 4.166_953_64e-2, 1.666_647_20e-1, 0.499_999_851, 1.0, 1.0],
         );
-        self.scale(power, n.integer)
+        builder.select(is_gone, self.constant(x, 0.0), self.scale(power, n.integer))
     }
 
     fn subtract_multiple_of_ln_2(self, x: Value<'c>, n: Value<'c>) -> Value<'c> {
