@@ -15,7 +15,7 @@ use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
-use super::kernels::{KernelArrays, grid, thread_id};
+use super::kernels::{KernelArrays, MOST_ARRAYS, grid, thread_id};
 use super::plan::copy;
 use super::{GpuProgram, Result};
 use crate::copies::{Copies, WhileMemory, base_copies};
@@ -24,7 +24,7 @@ use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
-use crate::memory::{ArrayRef, MAX_ARGUMENTS};
+use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, lowering_of};
 use crate::scalar;
 use crate::scatter::emit_scatter;
@@ -90,7 +90,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let places = self.scratch(&[Slice { buffer: Buffer::Arena, offset: 0, size: 1 }]);
             placed.extend(places.into_iter().map(|place| (flag.clone(), place)));
         }
-        if kernels > MOST_KERNELS || placed.len() > MAX_ARGUMENTS {
+        if kernels > MOST_KERNELS || placed.len() > MOST_ARRAYS {
             return Ok(None);
         }
         let outputs = placed.iter().map(|(shape, slice)| (shape, *slice)).collect();
