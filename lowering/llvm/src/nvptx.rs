@@ -7,7 +7,7 @@
 use crate::{
     Emit, Error, LoweringOptions, Target,
     code::{optimize_and_emit, translate},
-    libdevice,
+    gpu_instructions, libdevice,
     timing::{Timings, timed},
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
@@ -21,6 +21,9 @@ pub const PIPELINE: &str = "hlo-unsigned-divisions,gpu.module(lower-affine,conve
 
 /// LLVM's passes for kernels: each thread's code is scalar, so the standard pipeline earns its time.
 pub const PASSES: &str = "default<O2>";
+
+/// The GPUs whose warps multiply matrices in shared memory in groups.
+pub const WARP_GROUP_GPU: &str = "sm_90a";
 
 /// What code for a GPU of a compute capability is made for: the newest processor that it is no older than, and the oldest
 /// version of PTX that knows that.
@@ -67,6 +70,7 @@ pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, E
     let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
     let llvm = translate(kernels, target, verify, &mut timings)?;
     libdevice::bind_instructions(&llvm)?;
+    gpu_instructions::define(&llvm, target)?;
     let text = optimize_and_emit(&llvm, PASSES, Emit::Assembly, &mut timings)?;
     let text = String::from_utf8(text).map_err(|error| Error::Emit(error.to_string()))?;
     Ok(Ptx { text, timings })

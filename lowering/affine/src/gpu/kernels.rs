@@ -8,9 +8,10 @@ use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::{Attribute, DenseI32ArrayAttribute, TypeAttribute};
-use melior::ir::r#type::FunctionType;
+use melior::ir::r#type::{DimSize, FunctionType, IntegerType, MemRefType, ShapedTypeLike, TypeLike};
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
+use mlir_ext::gpu::given_shared_memory;
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
 use super::{GpuProgram, PLATFORM, Result};
@@ -30,6 +31,14 @@ use crate::tiles::{emit_tiles, tile_grid};
 pub(super) struct KernelArrays<'k> {
     pub inputs: Vec<(&'k ArrayShape, Slice)>,
     pub outputs: Vec<(&'k ArrayShape, Slice)>,
+}
+
+/// A kernel that there is.
+#[derive(Clone)]
+pub(super) struct Kernel {
+    pub name: String,
+    /// Bytes of shared memory that its launches give it.
+    pub shared: u32,
 }
 
 impl KernelArrays<'_> {
@@ -69,12 +78,13 @@ impl<'c> GpuProgram<'_, 'c> {
                 })?;
             let (blocks, threads) = grid(mapping);
             let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
-            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
+            let Kernel { name: kernel, shared } = kernel;
+            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments }));
         }
         Ok(steps)
     }
 
-    /// The name of the kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
+    /// The kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
     /// and arrays that share memory in the same way does.
     pub(super) fn kernel(
         &self,
@@ -83,13 +93,13 @@ impl<'c> GpuProgram<'_, 'c> {
         arrays: &KernelArrays<'_>,
         (key, numbers): (&str, &[Type<'c>]),
         emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &Body<'c>) -> Result<()>,
-    ) -> Result<String> {
+    ) -> Result<Kernel> {
         let instruction = computation.get(id);
         let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
         let alignments: Vec<i64> = arrays.all().map(|(_, slice)| alignment(slice)).collect();
         let key = format!("{key} {shared:?} {alignments:?}");
-        if let Some(name) = self.kernels.borrow().get(&key) {
-            return Ok(name.clone());
+        if let Some(kernel) = self.kernels.borrow().get(&key) {
+            return Ok(kernel.clone());
         }
         let shapes: Vec<&ArrayShape> = arrays.all().map(|(shape, _)| *shape).collect();
         if shapes.len() > MAX_ARGUMENTS {
@@ -129,7 +139,10 @@ impl<'c> GpuProgram<'_, 'c> {
             .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
         let r#type = FunctionType::new(builder.context(), &types, &[]);
         // What was added behind the parameters is memory of each block.
-        let shared_arrays = all_types.len() - types.len();
+        let sizes =
+            all_types[types.len()..].iter().map(|&r#type| shared_bytes(r#type)).collect::<Result<Vec<u64>>>()?;
+        let given = given_shared_memory(&sizes).map_or(0, |(_, bytes)| bytes as u32);
+        let shared_arrays = sizes.len();
         let aligned = format!("{{llvm.align = {ALIGNMENT} : i64}}");
         let aligned = format!("[{}]", vec![aligned; shared_arrays].join(", "));
         let aligned = Attribute::parse(builder.context(), &aligned)
@@ -152,9 +165,30 @@ impl<'c> GpuProgram<'_, 'c> {
             vec![region],
         );
         builder.set_location(outer);
-        self.kernels.borrow_mut().insert(key, name.clone());
-        Ok(name)
+        let kernel = Kernel { name, shared: given };
+        self.kernels.borrow_mut().insert(key, kernel.clone());
+        Ok(kernel)
     }
+}
+
+/// Bytes of an array in shared memory.
+fn shared_bytes(r#type: Type<'_>) -> Result<u64> {
+    let array = MemRefType::try_from(r#type).map_err(|error| LoweringError::bug(error.to_string()))?;
+    let element = array.element();
+    let bits = match IntegerType::try_from(element) {
+        Ok(integer) => u64::from(integer.width()),
+        Err(_) if element.is_f64() => 64,
+        Err(_) if element.is_f32() => 32,
+        Err(_) => 16,
+    };
+    let mut bytes = bits.div_ceil(8);
+    for dimension in 0..array.rank() {
+        match array.dim_size(dimension) {
+            Ok(DimSize::Static(size)) => bytes *= size,
+            _ => return Err(LoweringError::bug("shared memory without a size")),
+        }
+    }
+    Ok(bytes)
 }
 
 /// Bytes that the address of an array is a multiple of, as far as vectors need to know.

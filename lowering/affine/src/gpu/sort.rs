@@ -13,7 +13,7 @@ use mlir_ext::arith::CmpiPredicate::{Eq, Ult};
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{Buffer, ComputationBuffers, Slice};
 
-use super::kernels::{KernelArrays, grid};
+use super::kernels::{Kernel, KernelArrays, grid};
 use super::plan::copy;
 use super::{GpuProgram, Result, SCRATCH_ALIGNMENT, over_threads};
 use crate::elemental::Elemental;
@@ -77,7 +77,8 @@ impl<'c> GpuProgram<'_, 'c> {
             })?;
             let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice));
             let arguments = arguments.chain([LaunchArgument::Number(1 << doubling)]).collect();
-            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
+            let Kernel { name: kernel, shared } = kernel;
+            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments }));
             source.clone_from(target);
         }
         Ok(steps)
