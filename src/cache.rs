@@ -127,8 +127,8 @@ impl Key {
         let mut hash = Sha256::new();
         let CompileOptions { excess_precision, verify: _, compile_threads: _, profile, debug_info: _, pass_limit } =
             options;
-        let (parallel, platform) = (client.threads() > 1, client.platform());
-        let flags = format!("{parallel} {platform:?} {excess_precision} {profile} {pass_limit:?}");
+        let (parallel, platform, gpu) = (client.threads() > 1, client.platform(), &client.inner.gpu_processor);
+        let flags = format!("{parallel} {platform:?} {gpu:?} {excess_precision} {profile} {pass_limit:?}");
         for part in [COMPILER, target.triple(), target.cpu_name(), target.features(), &flags] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

@@ -37,6 +37,10 @@ pub struct ClientOptions {
     /// Where compiled programs are kept on disk; nowhere by default.
     #[cfg(feature = "compiler")]
     pub cache: Option<CompilationCache>,
+    /// LLVM's name of the GPU that kernels are for, such as `sm_90a`, whose matrix instructions no other GPU has: what the
+    /// platform's GPU has by default, as far as all newer ones have it too.
+    #[cfg(feature = "compiler")]
+    pub gpu_processor: Option<String>,
     /// Devices that a program may be for; 0 for one. Each runs a program on a thread of its own.
     pub devices: usize,
     /// How long a device waits in a collective for others that still compute; a minute by default. That others have failed
@@ -63,6 +67,8 @@ pub(crate) struct ClientInner {
     pub(crate) contexts: ContextPool,
     #[cfg(feature = "compiler")]
     pub(crate) target: Target,
+    #[cfg(feature = "compiler")]
+    pub(crate) gpu_processor: Option<String>,
     #[cfg(feature = "compiler")]
     pub(crate) cache: Option<CompilationCache>,
 }
@@ -127,6 +133,8 @@ impl Client {
             contexts: ContextPool::default(),
             #[cfg(feature = "compiler")]
             target: Target::host(),
+            #[cfg(feature = "compiler")]
+            gpu_processor: options.gpu_processor,
             #[cfg(feature = "compiler")]
             cache: options.cache,
         };

@@ -63,11 +63,15 @@ impl Client {
         mut timings: CompileTimings,
     ) -> Result<Executable, Error> {
         let target = match &self.inner.gpu {
-            Some(gpu) => &nvptx::target_for(gpu.compute_capability()),
+            Some(gpu) => match &self.inner.gpu_processor {
+                Some(name) => &Target::nvptx(name, ""),
+                None => &nvptx::target_for(gpu.compute_capability()),
+            },
             None => &self.inner.target,
         };
         let parallel = self.inner.threads.is_some();
-        let aim = Aim { platform: self.platform(), target, parallel };
+        let gpu = self.inner.gpu_processor.as_deref().unwrap_or(target.cpu_name());
+        let aim = Aim { platform: self.platform(), target, gpu, parallel };
         let program = aim.compile(context, module, options, &mut timings)?;
         let origin = Origin { timings, is_from_cache: false };
         // SAFETY: the objects were compiled from this program, for this client's devices.
@@ -88,7 +92,7 @@ pub fn bundle<'a>(
     let module = source.into().module()?;
     let programs = platforms.iter().map(|(platform, target)| {
         // Loops for several threads run on one, too.
-        let aim = Aim { platform: *platform, target, parallel: true };
+        let aim = Aim { platform: *platform, target, gpu: target.cpu_name(), parallel: true };
         let context = hlo::dialect::context();
         Ok(aim.compile(&context, &module, options, &mut CompileTimings::default())?.write())
     });
@@ -99,6 +103,8 @@ pub fn bundle<'a>(
 struct Aim<'t> {
     platform: Platform,
     target: &'t Target,
+    /// The GPU that kernels are for, whoever plays it.
+    gpu: &'t str,
     parallel: bool,
 }
 
@@ -110,12 +116,12 @@ impl Aim<'_> {
         options: &CompileOptions,
         timings: &mut CompileTimings,
     ) -> Result<Program, Error> {
-        let &Aim { platform, target, parallel } = self;
+        let &Aim { platform, target, gpu, parallel } = self;
         let start = Instant::now();
         let program = pipeline::import(context, module)?;
         let pipeline = match platform {
             Platform::Cpu => CompilePipeline::cpu(target, parallel, options),
-            Platform::Cuda | Platform::CudaEmulator => CompilePipeline::cuda(options),
+            Platform::Cuda | Platform::CudaEmulator => CompilePipeline::cuda(gpu, options),
         };
         let passes = match options.pass_limit {
             Some(limit) => pipeline::limited(&pipeline.text(), limit).0,

@@ -9,7 +9,7 @@ use hlo::devices;
 use hlo::dialect;
 use hlo::graph;
 use lowering_affine::map_to_cpu;
-use lowering_affine::registry::{fuse_epilogues_options, map_to_cpu_options, to_affine_options};
+use lowering_affine::registry::{fuse_epilogues_options, map_to_cpu_options, to_affine_options, to_gpu_options};
 use lowering_llvm::{Target, cpu, debug_info, nvptx};
 use melior::Context;
 use melior::ir::Module;
@@ -217,6 +217,7 @@ impl CompilePipeline {
             bf16_matrices: options.excess_precision && target.has_feature("amx-bf16"),
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
             allow_fma: options.excess_precision,
+            warp_group_matrices: false,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
         // Sums that are scaled down are rounded otherwise than the program says.
@@ -229,9 +230,14 @@ impl CompilePipeline {
         Self::of(CPU, options, &pass_options)
     }
 
-    /// The pipeline of an NVIDIA GPU.
-    pub fn cuda(options: &CompileOptions) -> Self {
-        Self::of(CUDA, options, &[(TO_GPU, format!("excess-precision={}", options.excess_precision))])
+    /// The pipeline of an NVIDIA GPU, such as `sm_90a`.
+    pub fn cuda(gpu: &str, options: &CompileOptions) -> Self {
+        let machine = Machine {
+            allow_fma: options.excess_precision,
+            warp_group_matrices: gpu == nvptx::WARP_GROUP_GPU,
+            ..Machine::default()
+        };
+        Self::of(CUDA, options, &[(TO_GPU, to_gpu_options(machine))])
     }
 
     fn of(phases: &[(Phase, &str)], options: &CompileOptions, pass_options: &[(&str, String)]) -> Self {

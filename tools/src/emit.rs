@@ -194,7 +194,7 @@ impl EmitOptions {
             CompileOptions { excess_precision: self.excess_precision, debug_info, ..CompileOptions::default() };
         match self.platform {
             CodePlatform::Cpu => CompilePipeline::cpu(target, self.parallel, &options),
-            CodePlatform::Cuda => CompilePipeline::cuda(&options),
+            CodePlatform::Cuda => CompilePipeline::cuda(target.cpu_name(), &options),
         }
     }
 }

@@ -66,6 +66,8 @@ pub struct LoadOptions {
     pub client: Option<Client>,
     /// What a device of its own is.
     pub platform: RunPlatform,
+    /// The GPU that kernels are for, where it is not what the platform's needs.
+    pub target_cpu: Option<String>,
     /// Threads of a device of its own; all processors when absent.
     pub threads: Option<usize>,
     /// Whether constants whose values the text left out get made-up ones.
@@ -95,6 +97,7 @@ impl LoadOptions {
     fn new_client(&self, devices: usize) -> Result<Client, ToolError> {
         Ok(Client::with_options(ClientOptions {
             platform: self.platform.into(),
+            gpu_processor: self.target_cpu.clone(),
             threads: self.threads.unwrap_or(0),
             devices,
             collective_time_limit: self.collective_time_limit,

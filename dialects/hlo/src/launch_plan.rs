@@ -93,6 +93,8 @@ pub struct Launch {
     pub blocks: u64,
     /// Threads of a block.
     pub threads: u32,
+    /// Bytes that the threads of a block share beyond the memory that the kernel names itself.
+    pub shared: u32,
     /// What the kernel gets.
     pub arguments: Vec<LaunchArgument>,
 }
@@ -218,6 +220,7 @@ mod tests {
             kernel: "add.kernel".into(),
             blocks: 4,
             threads: 256,
+            shared: 98304,
             arguments: vec![LaunchArgument::Array(slice(Buffer::Parameter(3), 8, 16)), LaunchArgument::Number(-2)],
         });
         let copy = PlanStep::Copy { from: slice(Buffer::Constant(0), 0, 4), to: slice(Buffer::Output(1), 0, 4) };

@@ -190,6 +190,8 @@ pub struct Machine {
     pub byte_matrices: bool,
     /// There are such registers and instructions for bf16 (AMX-BF16), whose rounding may be used: that of `bf16_dot_products`.
     pub bf16_matrices: bool,
+    /// Four warps of a GPU multiply matrices in shared memory together (`wgmma` of `sm_90a`).
+    pub warp_group_matrices: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }

@@ -13,6 +13,7 @@ pub mod builder;
 pub mod control;
 pub mod diagnostics;
 pub mod dialects;
+pub mod gpu;
 pub mod llvm_translation;
 pub mod locations;
 pub mod modules;

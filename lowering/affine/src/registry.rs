@@ -94,6 +94,22 @@ const FUSE_EPILOGUES_OPTIONS: &[OptionDefinition] = &[
     },
 ];
 
+const TO_GPU_OPTIONS: &[OptionDefinition] = &[
+    EXCESS_PRECISION,
+    OptionDefinition {
+        name: "warp-group-matrices",
+        description: "whether four warps may multiply matrices together (sm_90a)",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+];
+
+/// The options of `hlo-to-gpu` as its text.
+pub fn to_gpu_options(Machine { allow_fma, warp_group_matrices, .. }: Machine) -> String {
+    let matrices = if warp_group_matrices { " warp-group-matrices=true" } else { "" };
+    format!("excess-precision={allow_fma}{matrices}")
+}
+
 /// The options of `hlo-fuse-epilogues` as its text.
 pub fn fuse_epilogues_options(CpuTarget { vector_bits, .. }: CpuTarget) -> String {
     format!("vector-bits={vector_bits}")
@@ -114,6 +130,7 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         byte_matrices,
         bf16_matrices,
         allow_fma,
+        warp_group_matrices: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
@@ -183,10 +200,14 @@ pub fn register(custom_calls: CustomCallNames) {
                 argument: "hlo-to-gpu",
                 description: "makes GPU kernels of fusions, and the plan of their launches",
                 anchor: Anchor::Module,
-                options: &[EXCESS_PRECISION],
+                options: TO_GPU_OPTIONS,
                 dialects: crate::DIALECTS,
                 body: Box::new(move |root, options, statistics| {
-                    let machine = Machine { allow_fma: options.boolean("excess-precision")?, ..Machine::default() };
+                    let machine = Machine {
+                        allow_fma: options.boolean("excess-precision")?,
+                        warp_group_matrices: options.boolean("warp-group-matrices")?,
+                        ..Machine::default()
+                    };
                     Ok(to_gpu::run(root, machine, custom_calls, statistics)?)
                 }),
             },
@@ -202,6 +223,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         bf16_dot_products: options.boolean("bf16-dot-products")?,
         byte_matrices: options.boolean("byte-matrices")?,
         bf16_matrices: options.boolean("bf16-matrices")?,
+        warp_group_matrices: false,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions {

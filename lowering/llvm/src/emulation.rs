@@ -14,8 +14,10 @@ use inkwell::values::{
     InstructionOpcode, InstructionValue, Operand, PointerValue,
 };
 use melior::ir::Module;
+use mlir_ext::gpu::{self, WarpGroupProduct};
 
 use crate::code::translate;
+use crate::gpu_instructions::{PTX_KERNEL, SHARED, is_shared, shared_prefix};
 use crate::{Emit, Error, LlvmModule, Target, libdevice, nvptx, timing::Timings};
 
 /// What the function of a kernel that takes a table is called behind the kernel's name.
@@ -25,7 +27,8 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 5] = [
+const ANSWERS: [(&str, &str); 6] = [
+    (gpu::FENCE_FOR_UNITS, "halo_emulator_fence"),
     ("llvm.nvvm.barrier.cta.sync.aligned.all", BARRIER),
     ("llvm.nvvm.read.ptx.sreg.ctaid.x", "halo_emulator_block"),
     ("llvm.nvvm.read.ptx.sreg.tid.x", "halo_emulator_thread"),
@@ -49,17 +52,18 @@ const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 8] = [
 const LOAD_MATRICES: &str = "halo_emulator_load_matrices";
 const MULTIPLY_MATRICES: &str = "halo_emulator_multiply_matrices";
 
+/// The function that plays the matrix instructions of four warps, and the types of their operands by its numbers.
+const MULTIPLY_WARP_GROUP: &str = "halo_emulator_multiply_warp_group";
+const WARP_GROUP_TYPES: [&str; 6] = [".bf16.bf16", ".f16.f16", ".s8.s8", ".s8.u8", ".u8.s8", ".u8.u8"];
+
 /// Words of the memory for operands and results.
 const MATRIX_WORDS: u32 = 10;
 
+/// What the names of functions begin with in which threads wait for others.
+const WAITS: [&str; 2] = [BARRIER, "halo_emulator_exchange"];
+
 /// Where all threads of a block wait for each other; its argument is the number of the barrier.
 const BARRIER: &str = "halo_emulator_barrier";
-
-/// Number of the address space of the memory that the threads of a block share.
-const SHARED: u32 = 3;
-
-/// LLVM's number of the calling convention of PTX kernels.
-const PTX_KERNEL: u32 = 71;
 
 /// Passes after which an access shows which array it is of.
 const PASSES: &str = "function(early-cse,instcombine<no-verify-fixpoint>,loop-mssa(licm))";
@@ -84,6 +88,7 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
     let shared: Vec<GlobalValue<'_>> = llvm.module.get_globals().filter(is_shared).collect();
     for global in &shared {
         global.set_linkage(Linkage::External);
+        global.set_alignment(gpu::SHARED_ALIGNMENT as u32);
         if let Ok(array) = BasicTypeEnum::try_from(global.get_value_type()) {
             global.set_initializer(&array.const_zero());
         }
@@ -91,6 +96,7 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
     number_barriers(&llvm);
     let failed = |error: BuilderError| Error::Emit(error.to_string());
     redirect_matrix_instructions(&llvm).map_err(failed)?;
+    redirect_warp_group_products(&llvm).map_err(failed)?;
     llvm.optimize(PASSES)?;
     let defined: Vec<FunctionValue> =
         llvm.module.get_functions().filter(|function| function.count_basic_blocks() > 0).collect();
@@ -212,9 +218,50 @@ fn redirect_matrix_instructions(llvm: &LlvmModule) -> Result<(), BuilderError> {
     Ok(())
 }
 
-/// Whether a global is memory that the threads of a block share.
-fn is_shared(global: &GlobalValue<'_>) -> bool {
-    global.as_pointer_value().get_type().get_address_space() == AddressSpace::from(SHARED as u16)
+/// Has a function multiply the matrices of four warps.
+fn redirect_warp_group_products(llvm: &LlvmModule) -> Result<(), BuilderError> {
+    let context = llvm.module.get_context();
+    let builder = context.create_builder();
+    let (pointer, word, double) = (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
+    for function in llvm.module.get_functions().collect::<Vec<_>>() {
+        let Some(product) = WarpGroupProduct::of(&function.get_name().to_string_lossy()) else { continue };
+        let is_descriptor = |parameter: &BasicValueEnum<'_>| parameter.get_type() == double.into();
+        let descriptors = function.get_param_iter().filter(is_descriptor).count() as u32;
+        let sums = function.count_params() - descriptors;
+        builder.position_at_end(context.append_basic_block(function, "entry"));
+        // Descriptors of eight bytes, then sums of four.
+        let count = descriptors * 2 + sums;
+        let words = builder.build_array_alloca(double, word.const_int(u64::from(count.div_ceil(2)), false), "")?;
+        let place = |number: u32| {
+            let number = word.const_int(u64::from(number), false);
+            // SAFETY: an address is computed, within the words.
+            unsafe { builder.build_gep(word, words, &[number], "") }
+        };
+        for (number, parameter) in (0..).zip(function.get_param_iter()) {
+            let number = if number < descriptors { number * 2 } else { number + descriptors };
+            builder.build_store(place(number)?, parameter)?;
+        }
+        let redirect = llvm.module.get_function(MULTIPLY_WARP_GROUP).unwrap_or_else(|| {
+            let r#type = context.void_type().fn_type(&[pointer.into(), word.into(), word.into(), word.into()], false);
+            llvm.module.add_function(MULTIPLY_WARP_GROUP, r#type, None)
+        });
+        let variants = WARP_GROUP_TYPES.iter().position(|types| product.variant.ends_with(types));
+        let across = product.across.unwrap_or_default();
+        let code =
+            variants.unwrap_or(WARP_GROUP_TYPES.len()) << 2 | usize::from(across[0]) << 1 | usize::from(across[1]);
+        let numbers = [code as u64, u64::from(descriptors / 2), u64::from(sums)];
+        let [code, parts, sums_count] = numbers.map(|number| word.const_int(number, false));
+        builder.build_call(redirect, &[words.into(), code.into(), parts.into(), sums_count.into()], "")?;
+        if let Some(BasicTypeEnum::StructType(results)) = function.get_type().get_return_type() {
+            let mut all = results.get_undef().as_aggregate_value_enum();
+            for (number, r#type) in (0..).zip(results.get_field_types_iter()) {
+                let result = builder.build_load(r#type, place(descriptors * 2 + number)?, "")?;
+                all = builder.build_insert_value(all, result, number, "")?;
+            }
+            builder.build_return(Some(&all.into_struct_value()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Gives each barrier a number of its own, by which threads that wait at different ones are told apart.
@@ -295,9 +342,7 @@ fn define_by_table(
     host: &Target,
 ) -> Result<(), BuilderError> {
     let context = llvm.module.get_context();
-    let waits =
-        !calls_of(std::iter::once(kernel), &|name| name == BARRIER || name.starts_with("halo_emulator_exchange"))
-            .is_empty();
+    let waits = !calls_of(std::iter::once(kernel), &|name| WAITS.iter().any(|own| name.starts_with(own))).is_empty();
     let kernel_name = kernel.get_name().to_string_lossy().into_owned();
     let name = format!("{kernel_name}{}", if waits { TOGETHER } else { BY_TABLE });
     let pointer = context.ptr_type(AddressSpace::default());
@@ -307,8 +352,7 @@ fn define_by_table(
     let Some(BasicValueEnum::PointerValue(table)) = function.get_nth_param(0) else { return Ok(()) };
     let layout = host.machine().map(|machine| machine.0.get_target_data());
     let size = context.i64_type();
-    // As MLIR names the shared memory of a kernel.
-    let prefix = format!("__wg_{kernel_name}_");
+    let prefix = shared_prefix(kernel);
     for global in shared.iter().filter(|global| global.get_name().to_string_lossy().starts_with(&prefix)) {
         let (Ok(array), Ok(layout)) = (BasicTypeEnum::try_from(global.get_value_type()), &layout) else { continue };
         let share = llvm.module.get_function("halo_emulator_share").unwrap_or_else(|| {

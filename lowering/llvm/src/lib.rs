@@ -25,6 +25,7 @@ pub mod cpu;
 pub mod debug_info;
 pub mod emulation;
 mod error;
+mod gpu_instructions;
 mod libdevice;
 mod llvm_module;
 pub mod memrefs_to_pointers;

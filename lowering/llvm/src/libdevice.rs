@@ -50,7 +50,7 @@ pub(crate) fn bind_instructions(kernels: &LlvmModule) -> Result<(), Error> {
         kernels.module.get_functions().filter(|function| function.count_basic_blocks() == 0).collect();
     for function in declared {
         let name = function.get_name().to_string_lossy().into_owned();
-        if name.starts_with("llvm.") {
+        if name.starts_with("llvm.") || name.starts_with(mlir_ext::gpu::INSTRUCTION) {
             continue;
         }
         if INTEGER_MAGNITUDES.contains(&name.as_str()) {

@@ -7,7 +7,7 @@
 use crate::{
     Emit, Error, LoweringOptions, Target,
     code::{optimize_and_emit, translate},
-    libdevice,
+    gpu_instructions, libdevice,
     timing::{Timings, timed},
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
@@ -25,6 +25,9 @@ pub const PASSES: &str = "default<O2>";
 /// Parameters of a kernel, of eight bytes each, that every version of PTX has room for, and the first version with room for more.
 const FEW_PARAMETERS: u32 = 512;
 const MANY_PARAMETERS_PTX: u32 = 81;
+
+/// The GPUs whose warps multiply matrices in shared memory in groups.
+pub const WARP_GROUP_GPU: &str = "sm_90a";
 
 /// What code for a GPU of a compute capability is made for: the newest processor that it is no older than, and the oldest
 /// version of PTX that knows that.
@@ -74,6 +77,7 @@ pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, E
         llvm.target = llvm.target.with_ptx(MANY_PARAMETERS_PTX);
     }
     libdevice::bind_instructions(&llvm)?;
+    gpu_instructions::define(&llvm, target)?;
     let text = optimize_and_emit(&llvm, PASSES, Emit::Assembly, &mut timings)?;
     let text = String::from_utf8(text).map_err(|error| Error::Emit(error.to_string()))?;
     Ok(Ptx { text, timings })

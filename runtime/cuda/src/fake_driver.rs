@@ -78,6 +78,7 @@ fn driver() -> Driver {
         load_module,
         unload_module,
         function,
+        set_function_attribute,
         launch,
         allocate,
         free,
@@ -208,6 +209,10 @@ unsafe extern "C" fn function(kernel: *mut Handle, _: Handle, name: *const c_cha
         let Some(number) = KERNELS.iter().position(|&kernel| kernel == name) else { return NOT_FOUND };
         *kernel = (number + 1) as Handle;
     }
+    0
+}
+
+unsafe extern "C" fn set_function_attribute(_: Handle, _: c_int, _: c_int) -> c_int {
     0
 }
 

@@ -4,7 +4,7 @@
 //! one: arguments are copied there, results back. Everything goes through one stream, in order.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,9 @@ const ERROR_LOG_BYTES: usize = 8192;
 
 /// Buffers begin at multiples of so many bytes.
 const ALIGNMENT: usize = 256;
+
+/// The driver's number for how much shared memory launches of a kernel may give it.
+const MOST_SHARED_BYTES: c_int = 8;
 
 /// Bytes of a program's buffers.
 #[derive(Clone, Debug, Default)]
@@ -131,6 +134,13 @@ impl GpuProgram {
             // SAFETY: the name is a live text, the handle is written to a live variable.
             let code = unsafe { (driver.function)(&raw mut kernel, program.module, name.as_ptr()) };
             driver.check("cuModuleGetFunction", code)?;
+            if launch.shared > 0 {
+                let bytes = c_int::try_from(launch.shared);
+                let bytes = bytes.map_err(|_| Error::Plan(format!("`{}` shares too much memory", launch.kernel)))?;
+                // SAFETY: the kernel is one of the module's.
+                let code = unsafe { (driver.set_function_attribute)(kernel, MOST_SHARED_BYTES, bytes) };
+                driver.check("cuFuncSetAttribute", code)?;
+            }
             program.kernels.insert(launch.kernel.clone(), kernel);
         }
         program.upload(constants)?;

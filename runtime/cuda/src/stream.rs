@@ -230,7 +230,19 @@ unsafe impl Device for StreamDevice<'_> {
         // SAFETY: the kernel takes eight bytes for each argument, which the driver copies before the call returns.
         let code = unsafe {
             let (x, one, none) = (launch.threads, 1, ptr::null());
-            (self.driver().launch)(kernel, blocks, one, one, x, one, one, 0, self.stream, addresses.as_ptr(), none)
+            (self.driver().launch)(
+                kernel,
+                blocks,
+                one,
+                one,
+                x,
+                one,
+                one,
+                launch.shared,
+                self.stream,
+                addresses.as_ptr(),
+                none,
+            )
         };
         let launched = self.driver().check("cuLaunchKernel", code);
         launched.map_err(|error| Error::Kernel { kernel: launch.kernel.clone(), fault: error.to_string() })?;

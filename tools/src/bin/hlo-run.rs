@@ -57,6 +57,9 @@ struct Options {
     /// What compiled code runs on.
     #[arg(long, value_enum, default_value_t)]
     platform: RunPlatform,
+    /// GPU that kernels are for, by LLVM's name, e.g. sm_90a for its matrix instructions.
+    #[arg(long, value_name = "NAME")]
+    target_cpu: Option<String>,
     /// Threads of compiled code (default: all processors).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -152,6 +155,7 @@ fn check(options: &Options) -> Result<(), ToolError> {
     let rules = [
         ("--engine=interpreter", !compiles, on_cpu, "the platform cpu"),
         ("--check-nans", options.check_nans, on_cpu, "the platform cpu"),
+        ("--target-cpu", options.target_cpu.is_some(), !on_cpu && compiles, "the platform cuda or cuda-emulator"),
         ("--profile", options.profile.is_some(), on_cpu && compiles, "code compiled for the platform cpu"),
         ("--threads", options.threads.is_some(), on_cpu && compiles, "code compiled for the platform cpu"),
         ("--bisect-limit", options.bisect_limit.is_some(), compiles, "an engine that compiles"),
@@ -172,6 +176,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
     let settings = Settings {
         engine: options.engine,
         platform: options.platform,
+        target_cpu: options.target_cpu.clone(),
         threads: options.threads.map(usize::from),
         warm_up: options.warm_up as usize,
         repeat: options.repeat as usize,
@@ -259,6 +264,9 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     }
     if let Some(threads) = options.threads {
         command.args(["--threads", &threads.to_string()]);
+    }
+    if let Some(name) = &options.target_cpu {
+        command.args(["--target-cpu", name]);
     }
     if let Some(devices) = options.devices {
         command.args(["--devices", &devices.to_string()]);

@@ -130,7 +130,7 @@ fn assemble_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
 fn ptx_of(module: &Module) -> Result<String, halo::Error> {
     let context = dialect::context();
     let program = pipeline::import(&context, module)?;
-    pipeline::run(&program, &CompilePipeline::cuda(&halo::CompileOptions::default()).text(), false)?;
+    pipeline::run(&program, &CompilePipeline::cuda(DEFAULT_GPU, &halo::CompileOptions::default()).text(), false)?;
     Ok(nvptx::generate(&program, &Target::nvptx(DEFAULT_GPU, DEFAULT_PTX), false)?.text)
 }
 

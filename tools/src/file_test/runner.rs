@@ -128,7 +128,8 @@ impl CommandResult {
 fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     let arguments: Vec<&str> = test.arguments.iter().map(String::as_str).collect();
     let emitted = |passes: &str, stage: Output| {
-        emit_text(source_text, passes, stage, CodePlatform::Cpu)
+        let target = Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma");
+        emit_text(source_text, passes, stage, target, CodePlatform::Cpu)
             .map(CommandResult::text)
             .map_err(|error| error.render())
     };
@@ -152,7 +153,8 @@ fn run_command(test: &TestLine, case: &Case, source_text: &SourceText) -> Result
         ("lower", []) => emitted_mlir(Stage::Affine.into()),
         ("llvm-dialect", []) => emitted_mlir(Stage::LlvmDialect.into()),
         ("llvm", []) => emitted("", Stage::Llvm.into()),
-        ("nvptx", []) => nvptx(case, source_text),
+        ("nvptx", []) => nvptx(case, source_text, GPU),
+        ("nvptx", [gpu]) => nvptx(case, source_text, gpu),
         (command, _) => Err(format!("no such command: `{command} {}`", arguments.join(" "))),
     }
 }
@@ -263,11 +265,11 @@ fn run(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
     Ok(CommandResult::checked())
 }
 
-/// The PTX; assembled too where `ptxas` is installed.
-fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String> {
-    match emit_text(source_text, "", Stage::Ptx, CodePlatform::Cuda) {
+/// The PTX for a GPU; assembled too where `ptxas` is installed.
+fn nvptx(case: &Case, source_text: &SourceText, gpu: &str) -> Result<CommandResult, String> {
+    match emit_text(source_text, "", Stage::Ptx, Target::nvptx(gpu, "+ptx80"), CodePlatform::Cuda) {
         Ok(text) => {
-            let assembled = ptxas::assemble(&text, GPU).map_err(|error| error.to_string())?;
+            let assembled = ptxas::assemble(&text, gpu).map_err(|error| error.to_string())?;
             let skipped = assembled.is_none().then(|| "ptxas is not installed".to_string());
             Ok(CommandResult { output: Some(text), checked: false, skipped })
         }
@@ -278,17 +280,14 @@ fn nvptx(case: &Case, source_text: &SourceText) -> Result<CommandResult, String>
     }
 }
 
-/// A stage for a processor that does not depend on the host, with AVX2.
+/// A stage for a processor that does not depend on the host.
 fn emit_text(
     source_text: &SourceText,
     passes: &str,
     stage: impl Into<Output>,
+    target: Target,
     platform: CodePlatform,
 ) -> Result<String, ToolError> {
-    let target = match platform {
-        CodePlatform::Cpu => Target::cpu("x86_64-unknown-linux-gnu", "x86-64-v3", "+avx2,+fma"),
-        CodePlatform::Cuda => Target::nvptx(GPU, "+ptx80"),
-    };
     let options = EmitOptions { passes: passes.to_string(), ..EmitOptions::new(stage, platform, target) };
     let bytes = emit::emit(source_text, &options)?;
     String::from_utf8(bytes).map_err(|error| ToolError::Bug(error.to_string()))

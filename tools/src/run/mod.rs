@@ -47,12 +47,14 @@ impl Place {
 }
 
 /// How cases are run.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// Compiled or evaluated.
     pub engine: Engine,
     /// What compiled code runs on.
     pub platform: RunPlatform,
+    /// The GPU that kernels are for, where it is not what the platform's needs.
+    pub target_cpu: Option<String>,
     /// Threads of compiled code; all processors when absent.
     pub threads: Option<usize>,
     /// Executions before those that are timed.
@@ -90,6 +92,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
     let spinner = progress::spinner(format!("compiling {}", case.module.display()));
     let options = LoadOptions {
         platform: settings.platform,
+        target_cpu: settings.target_cpu.clone(),
         threads: settings.threads,
         fill_elided: settings.fill_elided,
         stub_custom_calls: settings.stub_custom_calls,

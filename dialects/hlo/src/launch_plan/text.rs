@@ -14,8 +14,10 @@ pub(super) fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[PlanStep], depth:
     let indent = "  ".repeat(depth);
     for step in steps {
         match step {
-            PlanStep::Launch(Launch { kernel, blocks, threads, arguments }) => {
-                writeln!(f, "{indent}launch {} <<<{blocks}, {threads}>>> ({})", escaped(kernel), list(arguments))?;
+            PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments }) => {
+                let shared = if *shared > 0 { format!(", {shared}") } else { String::new() };
+                let (kernel, arguments) = (escaped(kernel), list(arguments));
+                writeln!(f, "{indent}launch {kernel} <<<{blocks}, {threads}{shared}>>> ({arguments})")?;
             }
             PlanStep::Copy { from, to } => writeln!(f, "{indent}copy {from} -> {to}")?,
             PlanStep::While(rounds) => {
@@ -148,6 +150,13 @@ fn step<'t>(
             let blocks = line.number()?;
             line.expect(",")?;
             let threads = line.number()?;
+            let shared = match line.starts_with(",") {
+                true => {
+                    line.expect(",")?;
+                    line.number()?
+                }
+                false => 0,
+            };
             line.expect(">>>")?;
             let arguments = line.list("(", ")", |line| {
                 Ok(match line.starts_with("[") {
@@ -155,7 +164,7 @@ fn step<'t>(
                     false => LaunchArgument::Number(line.number()?),
                 })
             })?;
-            PlanStep::Launch(Launch { kernel, blocks, threads, arguments })
+            PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments })
         }
         "copy" => {
             let from = line.slice()?;

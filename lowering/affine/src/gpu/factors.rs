@@ -5,7 +5,7 @@
 //! of its vectors, in the result's place.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
+use hlo::launch_plan::{LaunchArgument, PlanStep};
 use hlo::op_kind::OpKind;
 use hlo::ops::cholesky::CholeskyAttributes;
 use hlo::ops::enumerations::TransposeKind;
@@ -104,7 +104,7 @@ impl GpuProgram<'_, '_> {
             }
         })?;
         let (blocks, threads) = (ceil_div(work, teams.count) as u64, teams.threads() as u32);
-        Ok(vec![PlanStep::Launch(Launch { kernel, blocks, threads, arguments })])
+        Ok(vec![kernel.launch(blocks, threads, arguments)])
     }
 }
 

@@ -10,9 +10,10 @@ use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::{Attribute, DenseI32ArrayAttribute, TypeAttribute};
-use melior::ir::r#type::FunctionType;
+use melior::ir::r#type::{DimSize, FunctionType, IntegerType, MemRefType, ShapedTypeLike, TypeLike};
 use mlir_ext::builder::{Body, OpBuilder, Region, Value};
 use mlir_ext::control::AffineConditions;
+use mlir_ext::gpu::given_shared_memory;
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
 use super::{GpuProgram, PLATFORM, Result};
@@ -37,6 +38,21 @@ pub(super) struct KernelArrays<'k> {
     pub outputs: Vec<(&'k ArrayShape, Slice)>,
     /// Whether threads read what others have written.
     pub are_exchanged: bool,
+}
+
+/// A kernel that there is.
+#[derive(Clone)]
+pub(super) struct Kernel {
+    pub name: String,
+    /// Bytes of shared memory that its launches give it.
+    pub shared: u32,
+}
+
+impl Kernel {
+    /// A launch of it.
+    pub fn launch(self, blocks: u64, threads: u32, arguments: Vec<LaunchArgument>) -> PlanStep {
+        PlanStep::Launch(Launch { kernel: self.name, blocks, threads, shared: self.shared, arguments })
+    }
 }
 
 impl KernelArrays<'_> {
@@ -69,7 +85,7 @@ impl<'c> GpuProgram<'_, 'c> {
                     _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
                 };
                 let (kernel, arguments) = self.kernel_by_need(computation, id, &arrays, emit)?;
-                steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
+                steps.push(kernel.launch(blocks, threads, arguments));
                 continue;
             }
             let WorkMapping { map, dimensions, rows, .. } = mapping;
@@ -85,12 +101,12 @@ impl<'c> GpuProgram<'_, 'c> {
                     }
                 })?;
             let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
-            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
+            steps.push(kernel.launch(blocks, threads, arguments));
         }
         Ok(steps)
     }
 
-    /// The name of the kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
+    /// The kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
     /// and arrays that share memory in the same way does.
     pub(super) fn kernel(
         &self,
@@ -99,7 +115,7 @@ impl<'c> GpuProgram<'_, 'c> {
         arrays: &KernelArrays<'_>,
         (key, numbers): (&str, &[Type<'c>]),
         emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &Body<'c>) -> Result<()>,
-    ) -> Result<String> {
+    ) -> Result<Kernel> {
         let instruction = computation.get(id);
         let mut shared = shared_arrays(&arrays.inputs, &arrays.outputs);
         if arrays.are_exchanged {
@@ -107,8 +123,8 @@ impl<'c> GpuProgram<'_, 'c> {
         }
         let alignments: Vec<i64> = arrays.all().map(|(_, slice)| alignment(slice)).collect();
         let key = format!("{key} {shared:?} {alignments:?}");
-        if let Some(name) = self.kernels.borrow().get(&key) {
-            return Ok(name.clone());
+        if let Some(kernel) = self.kernels.borrow().get(&key) {
+            return Ok(kernel.clone());
         }
         let shapes: Vec<&ArrayShape> = arrays.all().map(|(shape, _)| *shape).collect();
         check_count(instruction, shapes.len())?;
@@ -132,10 +148,10 @@ impl<'c> GpuProgram<'_, 'c> {
         let of_array = |(number, &is_shared)| argument_attributes(is_shared, number < arrays.inputs.len());
         attributes.extend(shared.iter().enumerate().map(of_array));
         attributes.resize(types.len(), "{}");
-        let name = self.define_kernel(instruction, region, &all_types, &attributes)?;
+        let kernel = self.define_kernel(instruction, region, &all_types, &attributes)?;
         builder.set_location(outer);
-        self.kernels.borrow_mut().insert(key, name.clone());
-        Ok(name)
+        self.kernels.borrow_mut().insert(key, kernel.clone());
+        Ok(kernel)
     }
 
     /// As [`Self::kernel`], of those arrays alone that it comes to need, which are its arguments: for one part of the work with
@@ -146,7 +162,7 @@ impl<'c> GpuProgram<'_, 'c> {
         id: InstructionId,
         arrays: &KernelArrays<'_>,
         emit: EmitByNeed<'_, 'c>,
-    ) -> Result<(String, Vec<LaunchArgument>)> {
+    ) -> Result<(Kernel, Vec<LaunchArgument>)> {
         let (builder, instruction) = (self.builder, computation.get(id));
         let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
         let (of_inputs, of_outputs) = shared.split_at(arrays.inputs.len());
@@ -173,21 +189,21 @@ impl<'c> GpuProgram<'_, 'c> {
         let needed = needed.into_inner();
         check_count(instruction, all_types.len())?;
         attributes.extend(needed.iter().map(|&number| argument_attributes(of_inputs[number], true)));
-        let name = self.define_kernel(instruction, region, &all_types, &attributes)?;
+        let kernel = self.define_kernel(instruction, region, &all_types, &attributes)?;
         builder.set_location(outer);
         let needed = needed.iter().map(|&number| &arrays.inputs[number]);
         let arguments = arrays.outputs.iter().chain(needed).map(|(_, slice)| LaunchArgument::Array(*slice));
-        Ok((name, arguments.collect()))
+        Ok((kernel, arguments.collect()))
     }
 
-    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block; returns its name.
+    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block.
     fn define_kernel(
         &self,
         instruction: &Instruction,
         region: Region<'c>,
         all_types: &[Type<'c>],
         attributes: &[&str],
-    ) -> Result<String> {
+    ) -> Result<Kernel> {
         let builder = self.builder;
         let name = self.kernel_symbol(instruction);
         let types = &all_types[..attributes.len()];
@@ -195,7 +211,11 @@ impl<'c> GpuProgram<'_, 'c> {
         let attributes = Attribute::parse(builder.context(), &attributes)
             .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
         let r#type = FunctionType::new(builder.context(), types, &[]);
-        let shared_arrays = all_types.len() - types.len();
+        // What was added behind the parameters is memory of each block.
+        let sizes =
+            all_types[types.len()..].iter().map(|&r#type| shared_bytes(r#type)).collect::<Result<Vec<u64>>>()?;
+        let given = given_shared_memory(&sizes).map_or(0, |(_, bytes)| bytes as u32);
+        let shared_arrays = sizes.len();
         let aligned = format!("{{llvm.align = {ALIGNMENT} : i64}}");
         let aligned = format!("[{}]", vec![aligned; shared_arrays].join(", "));
         let aligned = Attribute::parse(builder.context(), &aligned)
@@ -217,7 +237,7 @@ impl<'c> GpuProgram<'_, 'c> {
             ],
             vec![region],
         );
-        Ok(name)
+        Ok(Kernel { name, shared: given })
     }
 }
 
@@ -249,6 +269,26 @@ fn check_count(instruction: &Instruction, arrays: usize) -> Result<()> {
 /// Whether each thread of a kernel works alone, without memory that its block shares.
 fn is_of_single_threads(mapping: &WorkMapping<'_>) -> bool {
     mapping.rows.is_none() && tile_grid(mapping).is_none() && TeamShape::of(mapping).is_none()
+}
+
+/// Bytes of an array in shared memory.
+fn shared_bytes(r#type: Type<'_>) -> Result<u64> {
+    let array = MemRefType::try_from(r#type).map_err(|error| LoweringError::bug(error.to_string()))?;
+    let element = array.element();
+    let bits = match IntegerType::try_from(element) {
+        Ok(integer) => u64::from(integer.width()),
+        Err(_) if element.is_f64() => 64,
+        Err(_) if element.is_f32() => 32,
+        Err(_) => 16,
+    };
+    let mut bytes = bits.div_ceil(8);
+    for dimension in 0..array.rank() {
+        match array.dim_size(dimension) {
+            Ok(DimSize::Static(size)) => bytes *= size,
+            _ => return Err(LoweringError::bug("shared memory without a size")),
+        }
+    }
+    Ok(bytes)
 }
 
 /// Bytes that the address of an array is a multiple of, as far as vectors need to know.

@@ -25,6 +25,7 @@ use crate::kernel_names::KernelNames;
 use crate::mapping::Mappings;
 use crate::program::{CallOptions, check_supported};
 
+use kernels::Kernel;
 pub(crate) use kernels::{over_threads, thread_numbers};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -90,8 +91,8 @@ struct GpuProgram<'p, 'c> {
     mappings: Mappings<'c>,
     calls: CallOptions,
     kernel_names: KernelNames,
-    /// Names of kernels by what they compute.
-    kernels: RefCell<HashMap<String, String>>,
+    /// Kernels by what they compute.
+    kernels: RefCell<HashMap<String, Kernel>>,
     /// Where kernels have memory of their own, behind what is assigned.
     first_scratch: usize,
     /// The most bytes that one needs.

@@ -5,7 +5,7 @@
 //! and the work is n · log² n. Runs go to and fro between the result and as much temporary memory.
 
 use hlo::graph::{Computation, InstructionId};
-use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
+use hlo::launch_plan::{LaunchArgument, PlanStep};
 use hlo::ops::sort::SortAttributes;
 use hlo::shape::ArrayShape;
 use indexing::Interval;
@@ -81,7 +81,7 @@ impl<'c> GpuProgram<'_, 'c> {
             })?;
             let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice));
             let arguments = arguments.chain([LaunchArgument::Number(1 << doubling)]).collect();
-            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, arguments }));
+            steps.push(kernel.launch(blocks, threads, arguments));
             source.clone_from(target);
         }
         Ok(steps)

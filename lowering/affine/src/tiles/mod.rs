@@ -5,9 +5,12 @@
 //! may lie in any order and be fusions themselves, and so may be what becomes of the result. A convolution's contracted
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
+mod chunks;
 mod multiply_add;
 mod tensor_cores;
+mod tensor_types;
 mod transposes;
+mod warp_groups;
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -32,7 +35,7 @@ use crate::team::is_term;
 use crate::trace::{split_merged, trace};
 use crate::walk::{Choice, Visitor, substitute};
 
-use tensor_cores::TensorOperands;
+use tensor_types::TensorOperands;
 pub(crate) use transposes::transposes_of;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -201,6 +204,9 @@ pub(crate) fn emit_tiles<'a, 'c>(
     let operands = TensorOperands::of(computation, &product)?;
     let tile = Tile::new(&mut emitter, product, mapping)?;
     match operands {
+        Some(operands) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
+            warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
+        }
         Some(operands) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
         None => multiply_add::emit(&tile, &mut emitter, outputs, function),
     }

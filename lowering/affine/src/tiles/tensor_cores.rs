@@ -5,33 +5,26 @@
 //! positions lies there as it does in memory, and is transposed on the way to registers; 8-bit ones cannot be. There are two
 //! slabs of each operand: while the warps multiply one, the threads bring the next.
 
-use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Computation, InstructionId};
-use hlo::op_kind::OpKind;
-use hlo::ops::{FusionRole, definition};
 use indexing::{Expr, Interval, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::DenseI64ArrayAttribute;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
-use super::{Product, Result, THREADS, Tile, are_vectors, is_near_along_depth};
+use super::chunks::{CHUNK, Chunks};
+use super::tensor_types::{TensorOperands, TensorType};
+use super::{Result, THREADS, Tile};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
-use crate::operand_maps::operand_shape;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::Binding;
 use crate::team::{SHARED_SPACE, SharedValues, WARP, barrier};
-use crate::walk::Visitor;
 
 /// Rows and columns of the smallest tile.
 pub(super) const SMALLEST_TILE: i64 = 64;
 
 /// Warps of a block, along rows and along columns.
 const WARPS: [i64; 2] = [2, 4];
-
-/// Bytes of the chunks in which operands are brought, and of a row of a matrix that `ldmatrix` loads.
-const CHUNK: i64 = 16;
 
 /// Bytes of contracted positions of an instruction, and of a step.
 const DEPTH: i64 = 32;
@@ -46,104 +39,9 @@ const SIXTEEN: i64 = 16;
 /// Slabs of an operand in shared memory.
 const STAGES: i64 = 2;
 
-/// Types of elements that tensor cores multiply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum TensorType {
-    Bf16,
-    F16,
-    S8,
-    U8,
-}
-
-impl TensorType {
-    /// The type that has all values of an element type, one of the other operand's.
-    fn of(element_type: ElementType, other: ElementType) -> Option<Self> {
-        match (element_type.class(), element_type.bit_width()) {
-            (ElementClass::Float, 16) if element_type == ElementType::BF16 => Some(TensorType::Bf16),
-            (ElementClass::Float, 16) => Some(TensorType::F16),
-            // Numbers from 2^-127 to 2^127.
-            (ElementClass::Float, ..16) if element_type == ElementType::F8E8M0FNU => Some(TensorType::Bf16),
-            (ElementClass::Float, ..16) if matches!(other, ElementType::BF16 | ElementType::F8E8M0FNU) => {
-                Some(TensorType::Bf16)
-            }
-            (ElementClass::Float, ..16) => Some(TensorType::F16),
-            (ElementClass::Signed, ..=8) => Some(TensorType::S8),
-            (ElementClass::Unsigned, ..=8) => Some(TensorType::U8),
-            _ => None,
-        }
-    }
-
-    fn element_type(self) -> ElementType {
-        match self {
-            TensorType::Bf16 => ElementType::BF16,
-            TensorType::F16 => ElementType::F16,
-            TensorType::S8 => ElementType::S8,
-            TensorType::U8 => ElementType::U8,
-        }
-    }
-
-    /// The type of its elements as bits.
-    fn bits(self) -> ElementType {
-        if self.width() == 2 { ElementType::U16 } else { ElementType::U8 }
-    }
-
-    /// Bytes of an element.
-    fn width(self) -> i64 {
-        self.element_type().byte_width() as i64
-    }
-}
-
-/// The types of a product that tensor cores make.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TensorOperands([TensorType; 2]);
-
-impl TensorOperands {
-    /// Those of a product, if there is an instruction that makes its sums.
-    pub fn of(computation: &Computation, product: &Product<'_, '_>) -> Result<Option<Self>> {
-        let mut types = [ElementType::Pred; 2];
-        for (number, own) in types.iter_mut().enumerate() {
-            *own = operand_shape(computation, product.instruction, number)?.element_type;
-        }
-        let [left, right] = types;
-        let (Some(left), Some(right)) = (TensorType::of(left, right), TensorType::of(right, left)) else {
-            return Ok(None);
-        };
-        let accumulator = product.accumulator(computation)?;
-        let sums = match left.width() {
-            2 => accumulator == ElementType::F32 && left == right,
-            _ => matches!(accumulator, ElementType::S32 | ElementType::U32) && right.width() == 1,
-        };
-        Ok(sums.then_some(TensorOperands([left, right])))
-    }
-
-    /// The instruction's name in LLVM.
-    fn intrinsic(self) -> &'static str {
-        match self.0 {
-            [TensorType::Bf16, _] => "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-            [TensorType::F16, _] => "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
-            [TensorType::S8, TensorType::U8] => "llvm.nvvm.mma.m16n8k32.row.col.s8.u8",
-            [TensorType::U8, TensorType::S8] => "llvm.nvvm.mma.m16n8k32.row.col.u8.s8",
-            [TensorType::S8, _] => "llvm.nvvm.mma.m16n8k32.row.col.s8",
-            [TensorType::U8, _] => "llvm.nvvm.mma.m16n8k32.row.col.u8",
-        }
-    }
-}
-
 /// One operand in shared memory.
 struct Slab<'c> {
-    operand: usize,
-    r#type: TensorType,
-    /// Whether chunks are along the contracted positions, rather than across them.
-    is_along_depth: bool,
-    /// Whether a chunk is a vector in memory.
-    is_vector: bool,
-    /// Whether the walk to its elements only moves them.
-    is_moved: bool,
-    /// Elements of a row, and rows, of one of its stages.
-    row: i64,
-    rows: i64,
-    /// Where the thread's chunks are: the row and the number in it.
-    chunks: Vec<[Expr<'c>; 2]>,
+    chunks: Chunks<'c>,
     shared: SharedValues<'c>,
     /// The address of the shared memory, and the byte in it from which the thread has `ldmatrix` load.
     address: Value<'c>,
@@ -151,13 +49,9 @@ struct Slab<'c> {
 }
 
 impl<'c> Slab<'c> {
-    /// Elements from a row to the next one: by an odd number of chunks, so that rows lie in different banks.
-    fn pitch(&self) -> i64 {
-        self.row + CHUNK / self.r#type.width()
-    }
-
+    /// Bytes of some rows. From a row to the next one it is an odd number of chunks, so that rows lie in different banks.
     fn bytes(&self, rows: i64) -> i64 {
-        rows * self.pitch() * self.r#type.width()
+        rows * (self.chunks.row * self.chunks.r#type.width() + CHUNK)
     }
 }
 
@@ -192,43 +86,13 @@ fn slab<'a, 'c>(
     (first, lane): (Expr<'c>, Expr<'c>),
     function: &Body<'c>,
 ) -> Result<Slab<'c>> {
-    let (builder, computation, side) = (emitter.builder, emitter.computation, tile.side());
-    let width = r#type.width();
-    let of_chunk = CHUNK / width;
-    let is_near_along_depth = is_near_along_depth(computation, tile.product.instruction, &tile.product.maps, operand)?;
-    let is_along_depth = is_near_along_depth || width == 1;
-    let number = tile.product.instruction.operands[operand];
-    let is_moved = is_only_moved(computation, number, r#type.element_type());
-    let is_vector = are_vectors(tile, computation, operand, usize::from(is_along_depth), of_chunk)?;
-    let (row, rows) = if is_along_depth { (STEP / width, side) } else { (side, STEP / width) };
-    let of_row = row / of_chunk;
-    let mut chunks = Vec::new();
-    for number in 0..rows * of_row / THREADS {
-        let chunk = tile.thread + number * THREADS;
-        // Neighbouring threads bring neighbouring chunks, or neighbouring elements of different ones.
-        let [row, place] = match is_near_along_depth == is_along_depth {
-            true => [chunk.floordiv(of_row), chunk.modulo(of_row)],
-            false => [chunk.modulo(rows), chunk.floordiv(rows)],
-        };
-        let (row, place) = (emitter.scope.simplify(row), emitter.scope.simplify(place));
-        chunks.push([emitter.emit_symbol(row, rows)?, emitter.emit_symbol(place, of_row)?]);
-    }
+    let chunks = Chunks::new(tile, emitter, (operand, r#type), STEP)?;
+    let (builder, width) = (emitter.builder, r#type.width());
+    let (is_along_depth, rows) = (chunks.is_along_depth, chunks.rows);
     let zero = scalar::constant(builder, r#type.bits(), &[], None);
-    let shared = SharedValues::new(builder, function, &zero, &[STAGES * rows, row + of_chunk]);
+    let shared = SharedValues::new(builder, function, &zero, &[STAGES * rows, chunks.row + CHUNK / width]);
     let address = shared.address(builder);
-    let mut slab = Slab {
-        operand,
-        r#type,
-        is_along_depth,
-        is_vector,
-        is_moved,
-        row,
-        rows,
-        chunks,
-        shared,
-        address,
-        first: emitter.scope.constant(0),
-    };
+    let mut slab = Slab { chunks, shared, address, first: emitter.scope.constant(0) };
     // Lanes say where the rows of four matrices begin, eight each: which of both along the rows (or columns), which along the
     // contracted positions. In the left operand's fragments the former come first.
     let (half, quarter) = (lane.floordiv(EIGHT).modulo(2), lane.floordiv(SIXTEEN));
@@ -241,18 +105,6 @@ fn slab<'a, 'c>(
     let byte = emitter.scope.simplify(byte);
     slab.first = emitter.emit_symbol(byte, slab.bytes(STAGES * rows))?;
     Ok(slab)
-}
-
-/// Whether an instruction's elements are those of a parameter of a type.
-fn is_only_moved(computation: &Computation, id: InstructionId, element_type: ElementType) -> bool {
-    let mut own = computation.get(id);
-    while own.kind != OpKind::Parameter {
-        if definition(own.kind).fusion != FusionRole::View {
-            return false;
-        }
-        own = computation.get(own.operands[0]);
-    }
-    own.shape.as_array().is_some_and(|shape| shape.element_type == element_type)
 }
 
 struct Matrices<'t, 'm, 'a, 'c> {
@@ -268,9 +120,9 @@ struct Matrices<'t, 'm, 'a, 'c> {
 impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
     fn emit(&self, emitter: &mut Elemental<'a, 'c>, outputs: &[ArrayRef<'c>]) -> Result<()> {
         let tile = self.tile;
-        let steps = ceil_div(tile.depth * self.slabs[0].r#type.width(), STEP);
+        let steps = ceil_div(tile.depth * self.slabs[0].chunks.r#type.width(), STEP);
         let first = emitter.scope.constant(0);
-        let brought = self.bring(emitter, first)?;
+        let brought = bring(tile, emitter, &self.slabs, first)?;
         self.keep(emitter, first, &brought)?;
         barrier(emitter.builder);
         let [rows, columns] = self.fragments();
@@ -280,7 +132,7 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
             let last = emitter.scope.constant(steps - 1);
             let next = emitter.scope.emit_min(emitter.builder, &[step + 1, last])?;
             let next = emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next));
-            let brought = self.bring(emitter, next)?;
+            let brought = bring(tile, emitter, &self.slabs, next)?;
             let sums = self.multiply(emitter, step, sums)?;
             self.keep(emitter, step + 1, &brought)?;
             barrier(emitter.builder);
@@ -302,78 +154,14 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         [self.sizes[0] / SIXTEEN, self.sizes[1] / EIGHT]
     }
 
-    /// The thread's chunks of both operands in a step, in the order of `keep`.
-    fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<Vec<RegisterValue<'c>>> {
-        let mut brought = Vec::new();
-        for slab in &self.slabs {
-            for &[row, chunk] in &slab.chunks {
-                let of_chunk = CHUNK / slab.r#type.width();
-                let (along, depth) =
-                    if slab.is_along_depth { (row, chunk * of_chunk) } else { (chunk * of_chunk, row) };
-                let along = self.tile.firsts[slab.operand] + along;
-                let position = step * (STEP / slab.r#type.width()) + depth;
-                brought.push(self.chunk(emitter, slab, [along, position])?);
-            }
-        }
-        Ok(brought)
-    }
-
-    /// The elements of a chunk that begins at a row (or column) and a contracted position, as bits.
-    fn chunk(
-        &self,
-        emitter: &mut Elemental<'a, 'c>,
-        slab: &Slab<'c>,
-        first: [Expr<'c>; 2],
-    ) -> Result<RegisterValue<'c>> {
-        let builder = emitter.builder;
-        let count = (CHUNK / slab.r#type.width()) as u32;
-        let at = |distance: Expr<'c>| match (slab.is_along_depth, first) {
-            (true, [along, position]) => [along, position + distance],
-            (false, [along, position]) => [along + distance, position],
-        };
-        if slab.is_vector {
-            let chunk = emitter.nested(|emitter| {
-                let lane = emitter.scope.add_lanes(count);
-                self.elements(emitter, slab, (at(lane), first))
-            })?;
-            return Ok(scalar::splat(builder, &chunk, Some(count)));
-        }
-        let mut elements = Vec::with_capacity(count as usize);
-        for number in 0..count {
-            let place = at(emitter.scope.constant(number.into()));
-            elements.push(emitter.nested(|emitter| self.elements(emitter, slab, (place, place)))?);
-        }
-        scalar::from_elements(builder, &elements).ok_or_else(|| LoweringError::bug("a chunk without elements"))
-    }
-
-    /// Elements of an operand as bits, zeros where there are none.
-    fn elements(
-        &self,
-        emitter: &mut Elemental<'a, 'c>,
-        slab: &Slab<'c>,
-        places: ([Expr<'c>; 2], [Expr<'c>; 2]),
-    ) -> Result<RegisterValue<'c>> {
-        let (r#type, bits) = (slab.r#type.element_type(), slab.r#type.bits());
-        let zero = scalar::constant(emitter.builder, bits, &[], None);
-        self.tile.element(emitter, slab.operand, places, zero, &mut |emitter, id, index| {
-            if slab.is_moved {
-                return emitter.evaluate_bits(id, index);
-            }
-            let value = emitter.evaluate(id, index)?;
-            let value = scalar::convert::convert(emitter.builder, &value, r#type)
-                .ok_or_else(|| LoweringError::bug("an operand that tensor cores do not have"))?;
-            Ok(RegisterValue { element_type: bits, value: scalar::to_memory(emitter.builder, &value), ..value })
-        })
-    }
-
     /// Puts what was brought into the shared memory of a step.
     fn keep(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, brought: &[RegisterValue<'c>]) -> Result<()> {
         let builder = emitter.builder;
         let mut brought = brought.iter();
         for slab in &self.slabs {
-            let of_chunk = CHUNK / slab.r#type.width();
-            for (&[row, chunk], value) in slab.chunks.iter().zip(&mut brought) {
-                let place = [step.modulo(STAGES) * slab.rows + row, chunk * of_chunk];
+            let of_chunk = CHUNK / slab.chunks.r#type.width();
+            for (&[row, chunk], value) in slab.chunks.places.iter().zip(&mut brought) {
+                let place = [step.modulo(STAGES) * slab.chunks.rows + row, chunk * of_chunk];
                 let place = place.map(|expr| emitter.scope.simplify(expr));
                 let place = [emitter.scope.emit(builder, place[0])?, emitter.scope.emit(builder, place[1])?];
                 slab.shared.store_vector(builder, value, &place);
@@ -392,7 +180,7 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         let builder = emitter.builder;
         let mut firsts = Vec::with_capacity(2);
         for slab in &self.slabs {
-            let byte = slab.first + step.modulo(STAGES) * slab.bytes(slab.rows);
+            let byte = slab.first + step.modulo(STAGES) * slab.bytes(slab.chunks.rows);
             let byte = emitter.scope.emit(builder, emitter.scope.simplify(byte))?;
             firsts.push(builder.addi(slab.address, byte));
         }
@@ -401,11 +189,12 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         for part in 0..STEP / DEPTH {
             let words = |operand: usize, number: i64| {
                 let slab = &self.slabs[operand];
-                let offset = match slab.is_along_depth {
+                let (is_along_depth, width) = (slab.chunks.is_along_depth, slab.chunks.r#type.width());
+                let offset = match is_along_depth {
                     true => part * DEPTH + slab.bytes(number * SIXTEEN),
-                    false => slab.bytes(part * DEPTH / slab.r#type.width()) + number * SIXTEEN * slab.r#type.width(),
+                    false => slab.bytes(part * DEPTH / width) + number * SIXTEEN * width,
                 };
-                load_matrices(builder, firsts[operand], offset, !slab.is_along_depth)
+                load_matrices(builder, firsts[operand], offset, !is_along_depth)
             };
             let left: Vec<[Value<'c>; 4]> = (0..rows).map(|number| words(0, number)).collect();
             // Columns of two fragments at once.
@@ -441,6 +230,20 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
         four_results(builder, self.operands.intrinsic(), &operands, sums[0].r#type())
     }
+}
+
+/// The thread's chunks of both operands in a step, in the order of `keep`.
+fn bring<'a, 'c>(
+    tile: &Tile<'_, 'a, 'c>,
+    emitter: &mut Elemental<'a, 'c>,
+    slabs: &[Slab<'c>],
+    step: Expr<'c>,
+) -> Result<Vec<RegisterValue<'c>>> {
+    let mut brought = Vec::new();
+    for slab in slabs {
+        brought.extend(slab.chunks.bring(tile, emitter, step)?);
+    }
+    Ok(brought)
 }
 
 /// What `ldmatrix` gives a lane of four matrices, whose rows begin at addresses in shared memory.

@@ -9,6 +9,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::KernelFunction;
 use super::matrices::{self, WarpOperation};
+use super::warp_groups::{WARP_GROUP, WarpGroupOperation};
 
 /// Threads that exchange values.
 pub(super) const WARP: usize = 32;
@@ -25,6 +26,8 @@ pub(super) enum Wait {
     Exchange { value: u32, distance: u32 },
     /// The threads of the warp, with which it does something.
     Warp(WarpOperation),
+    /// The threads of four warps, with which it does something.
+    WarpGroup(WarpGroupOperation),
 }
 
 /// A thread's coroutine: it is given the value that it asked for.
@@ -102,9 +105,10 @@ pub(super) unsafe fn run(
             break Ok(());
         }
         let exchanged = states.chunks_mut(WARP).map(exchange).collect::<Result<Vec<bool>, String>>();
-        match exchanged {
+        let multiplied = states.chunks_mut(WARP_GROUP).map(multiply).collect::<Result<Vec<bool>, String>>();
+        match exchanged.and_then(|exchanged| Ok([exchanged, multiplied?].concat())) {
             Err(fault) => break Err(fault),
-            Ok(exchanged) if exchanged.contains(&true) => continue,
+            Ok(went_on) if went_on.contains(&true) => continue,
             Ok(_) => {}
         }
         match pass_barrier(&mut states) {
@@ -154,6 +158,19 @@ fn exchange(warp: &mut [State]) -> Result<bool, String> {
         };
         *state = State::Ready(value);
     }
+    Ok(true)
+}
+
+/// Lets four warps do what their threads do together, once all of them have come.
+fn multiply(group: &mut [State]) -> Result<bool, String> {
+    let operation = |state: &State| match state {
+        State::Waits(Wait::WarpGroup(operation)) => Some(*operation),
+        _ => None,
+    };
+    let operations: Option<Vec<WarpGroupOperation>> = group.iter().map(operation).collect();
+    let Some(operations) = operations.filter(|operations| operations.len() == WARP_GROUP) else { return Ok(false) };
+    super::multiply_warp_group(&operations)?;
+    group.iter_mut().for_each(|state| *state = State::Ready(0));
     Ok(true)
 }
 

@@ -1,7 +1,13 @@
 //! What the threads of a launch may do, and did: accesses out of bounds, and those that depend on the order of threads.
 
-/// Several threads.
+use std::collections::HashMap;
+
+/// Several threads, and a unit that reads shared memory by itself, in the place of a thread.
 const SEVERAL: u32 = u32::MAX;
+const UNIT: u32 = u32::MAX - 1;
+
+/// Addresses in shared memory that units know have so many bits.
+const ADDRESS_BITS: u32 = 18;
 
 /// How the memory of an access is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +31,8 @@ pub(super) struct Checks {
     arrays: Vec<CheckedArrays>,
     /// Memory that the threads of the running block share.
     shared: Vec<CheckedShared>,
+    /// What each thread has written there since its last fence.
+    unfenced: HashMap<u32, Vec<(u64, u64)>>,
     pub fault: Option<String>,
 }
 
@@ -62,6 +70,7 @@ impl Checks {
     /// A block begins: nothing is in its shared memory.
     pub fn begin_block(&mut self) {
         self.shared.clear();
+        self.unfenced.clear();
     }
 
     /// All threads of the launch wait for each other: what they do from now on is behind everything before.
@@ -125,6 +134,30 @@ impl Checks {
         true
     }
 
+    /// A thread's writes to shared memory become visible to the units that read it by themselves.
+    pub fn fence(&mut self, thread: u32) {
+        self.unfenced.remove(&thread);
+    }
+
+    /// Notes that a unit reads from shared memory, at an address of which it knows the last bits; where that is.
+    pub fn read_by_unit(&mut self, address: u64, bytes: usize, epoch: u32) -> Option<u64> {
+        let bytes = bytes as u64;
+        let place = |shared: &CheckedShared| {
+            let distance = address.wrapping_sub(shared.first) & ((1 << ADDRESS_BITS) - 1);
+            (distance + bytes <= shared.users.len() as u64).then(|| shared.first + distance)
+        };
+        let Some(place) = self.shared.iter().find_map(place) else {
+            self.report(|| format!("the matrix unit reads {bytes} bytes outside of shared memory"));
+            return None;
+        };
+        let meets = |&(first, end): &(u64, u64)| first < place + bytes && place < end;
+        let unfenced = self.unfenced.iter().find(|(_, written)| written.iter().any(meets));
+        if let Some((&thread, _)) = unfenced {
+            self.report(|| format!("the matrix unit reads what thread {} wrote without a fence", thread - 1));
+        }
+        self.access_shared(place, bytes, Moment { thread: UNIT, epoch }, Access::Load).then_some(place)
+    }
+
     /// Notes an access to shared memory; whether it is to be made.
     pub fn access_shared(&mut self, address: u64, bytes: u64, now: Moment, access: Access) -> bool {
         let within = |shared: &&mut CheckedShared| {
@@ -136,6 +169,9 @@ impl Checks {
             return false;
         };
         let is_store = access == Access::Store;
+        if is_store {
+            self.unfenced.entry(now.thread).or_default().push((address, address + bytes));
+        }
         let first = (address - shared.first) as usize;
         let (mut met, mut is_unwritten) = (None, false);
         for [writer, reader] in &mut shared.users[first..first + bytes as usize] {
@@ -156,7 +192,7 @@ impl Checks {
             self.report(|| in_no_order(now.thread, other, access));
         }
         if is_unwritten {
-            self.report(|| format!("thread {} reads shared memory that nobody has written", now.thread - 1));
+            self.report(|| format!("{} reads shared memory that nobody has written", name(now.thread)));
         }
         true
     }
@@ -169,12 +205,19 @@ fn verb(access: Access) -> &'static str {
     }
 }
 
+fn name(thread: u32) -> String {
+    match thread {
+        UNIT => "the matrix unit".to_string(),
+        thread => format!("thread {}", thread - 1),
+    }
+}
+
 fn in_no_order(thread: u32, other: u32, access: Access) -> String {
     let other = match other {
         SEVERAL => "others use".to_string(),
-        other => format!("thread {} uses", other - 1),
+        other => format!("{} uses", name(other)),
     };
-    format!("thread {} {} what {other}, in no order", thread - 1, verb(access))
+    format!("{} {} what {other}, in no order", name(thread), verb(access))
 }
 
 #[cfg(test)]
@@ -200,6 +243,30 @@ mod tests {
         assert_eq!(fault(&[(100, 4, 1, Store), (102, 1, 2, Load)]), "thread 1 reads what thread 0 uses, in no order");
         let read_by_two = [(100, 4, 1, Load), (100, 4, 2, Load), (100, 4, 2, Store)];
         assert_eq!(fault(&read_by_two), "thread 1 writes what others use, in no order");
+    }
+
+    #[test]
+    fn units_read_what_is_fenced() {
+        let fault = |fences: &[u32], reads: &[(u64, u32)]| {
+            let mut checks = Checks::of(std::iter::empty());
+            checks.begin_block();
+            checks.share(1 << 20, 64);
+            for thread in [1, 2] {
+                let place = (1 << 20) + u64::from(thread - 1) * 16;
+                checks.access_shared(place, 16, Moment { thread, epoch: 0 }, Store);
+            }
+            fences.iter().for_each(|&thread| checks.fence(thread));
+            for &(address, epoch) in reads {
+                let place = checks.read_by_unit(address, 16, epoch);
+                assert!(place.is_none_or(|place| place == (1 << 20) + address));
+            }
+            checks.fault.unwrap_or_default()
+        };
+        assert_eq!(fault(&[1, 2], &[(0, 1), (16, 1)]), "");
+        assert_eq!(fault(&[1], &[(0, 1), (16, 1)]), "the matrix unit reads what thread 1 wrote without a fence");
+        assert_eq!(fault(&[1, 2], &[(0, 0)]), "the matrix unit reads what thread 0 uses, in no order");
+        assert_eq!(fault(&[1, 2], &[(32, 1)]), "the matrix unit reads shared memory that nobody has written");
+        assert_eq!(fault(&[1, 2], &[(64, 1)]), "the matrix unit reads 16 bytes outside of shared memory");
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(super) struct WarpOperation {
 
 /// Types of elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Element {
+pub(super) enum Element {
     Bf16,
     F16,
     S8,
@@ -40,7 +40,7 @@ enum Element {
 }
 
 /// Those of both operands, by the numbers that the code generator gives them.
-const TYPES: [[Element; 2]; 6] = [
+pub(super) const TYPES: [[Element; 2]; 6] = [
     [Element::Bf16; 2],
     [Element::F16; 2],
     [Element::S8; 2],
@@ -98,7 +98,7 @@ unsafe fn load(lanes: &[WarpOperation; WARP], is_transposed: bool) {
 
 /// # Safety
 /// Each lane must have ten words.
-unsafe fn multiply(lanes: &[WarpOperation; WARP], [left, right]: [Element; 2]) {
+unsafe fn multiply(lanes: &[WarpOperation; WARP], types: [Element; 2]) {
     // SAFETY: the caller's promise.
     let word = |lane: usize, number: usize| unsafe { lanes[lane].words.add(number).read_unaligned() };
     // The words of a row's 32 bytes: of each half, a lane of four has one; the second eight rows have words of their own.
@@ -114,19 +114,7 @@ unsafe fn multiply(lanes: &[WarpOperation; WARP], [left, right]: [Element; 2]) {
             let (row, column) = (lane / 4 + number / 2 * 8, lane % 4 * 2 + number % 2);
             let sum = word(lane, OPERANDS[0] + OPERANDS[1] + number);
             let pairs = left_row(row).into_iter().zip(right_column(column));
-            *result = match left {
-                Element::Bf16 | Element::F16 => {
-                    let sum = pairs.fold(f32::from_bits(sum), |sum, (a, b)| {
-                        let parts = floats(a, left).into_iter().zip(floats(b, right));
-                        parts.fold(sum, |sum, (a, b)| sum + a * b)
-                    });
-                    sum.to_bits()
-                }
-                Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
-                    let parts = integers(a, left).into_iter().zip(integers(b, right));
-                    parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b) as u32))
-                }),
-            };
+            *result = product_of_words(types, sum, pairs);
         }
     }
     for (lane, results) in lanes.iter().zip(results) {
@@ -134,6 +122,23 @@ unsafe fn multiply(lanes: &[WarpOperation; WARP], [left, right]: [Element; 2]) {
             // SAFETY: the caller's promise.
             unsafe { lane.words.add(number).write_unaligned(result) };
         }
+    }
+}
+
+/// A sum, to which the products of the elements of some words are added.
+pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: impl Iterator<Item = (u32, u32)>) -> u32 {
+    match left {
+        Element::Bf16 | Element::F16 => {
+            let sum = pairs.fold(f32::from_bits(sum), |sum, (a, b)| {
+                let parts = floats(a, left).into_iter().zip(floats(b, right));
+                parts.fold(sum, |sum, (a, b)| sum + a * b)
+            });
+            sum.to_bits()
+        }
+        Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
+            let parts = integers(a, left).into_iter().zip(integers(b, right));
+            parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b) as u32))
+        }),
     }
 }
 

@@ -9,6 +9,7 @@ mod aligned_memory;
 mod block;
 mod checks;
 mod matrices;
+mod warp_groups;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ use aligned_memory::AlignedMemory;
 use block::Wait;
 use checks::{Access, Checks, Moment};
 use matrices::{WarpKind, WarpOperation};
+use warp_groups::WarpGroupOperation;
 
 /// What the function of a kernel that takes a table of its arguments is called behind the kernel's name.
 const BY_TABLE: &str = ".by_table";
@@ -61,15 +63,17 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 13] = [
+        let functions: [Symbol; 15] = [
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
             ("halo_emulator_block", halo_emulator_block as *const ()),
             ("halo_emulator_exchange_f32", halo_emulator_exchange_f32 as *const ()),
             ("halo_emulator_exchange_i32", halo_emulator_exchange_i32 as *const ()),
+            ("halo_emulator_fence", halo_emulator_fence as *const ()),
             ("halo_emulator_load", halo_emulator_load as *const ()),
             ("halo_emulator_load_matrices", halo_emulator_load_matrices as *const ()),
             ("halo_emulator_load_shared", halo_emulator_load_shared as *const ()),
             ("halo_emulator_multiply_matrices", halo_emulator_multiply_matrices as *const ()),
+            ("halo_emulator_multiply_warp_group", halo_emulator_multiply_warp_group as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
@@ -291,6 +295,26 @@ extern "C" fn halo_emulator_load_matrices(words: *mut u32, transposed: u32) {
 
 extern "C" fn halo_emulator_multiply_matrices(words: *mut u32, types: u32) {
     block::wait(Wait::Warp(WarpOperation { kind: WarpKind::Multiply { types }, words, row: 0 }));
+}
+
+extern "C" fn halo_emulator_multiply_warp_group(words: *mut u32, code: u32, parts: u32, sums: u32) {
+    block::wait(Wait::WarpGroup(WarpGroupOperation { words, code, parts, sums }));
+}
+
+extern "C" fn halo_emulator_fence() {
+    CHECKS.with_borrow_mut(|checks| checks.fence(NOW.get().thread));
+}
+
+/// Does what the threads of four warps have come to do.
+fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> {
+    CHECKS.with_borrow_mut(|checks| {
+        let epoch = NOW.get().epoch;
+        warp_groups::run(operations, &mut |address| match checks.read_by_unit(address, warp_groups::CHUNK, epoch) {
+            // SAFETY: the bytes are shared memory of the running block, whose threads wait.
+            Some(place) => unsafe { (place as *const [u8; warp_groups::CHUNK]).read_unaligned() },
+            None => [0; warp_groups::CHUNK],
+        })
+    })
 }
 
 /// The address that an access goes to.

@@ -1,0 +1,222 @@
+//! Tiles by the matrix instructions of four warps together (`wgmma`), which read both operands from shared memory themselves.
+//!
+//! There, rows of 128 bytes lie behind each other, 1024 bytes for each eight, and the chunks of a row are in another order in
+//! each of the eight (swizzled), so that neither rows nor columns of chunks meet in a bank. An operand whose neighbours in
+//! memory are across the contracted positions lies there as it does in memory: rows of 64 neighbours, one for each position.
+//! Two stages are in turns: while the warps multiply one, the threads bring the next.
+
+use indexing::{Expr, Interval, ceil_div};
+use mlir_ext::builder::{Body, Machine, Value};
+use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
+
+use super::chunks::{CHUNK, Chunks};
+use super::tensor_types::TensorOperands;
+use super::{Result, Tile};
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::memory::ArrayRef;
+use crate::scalar::{self, RegisterValue, register_type};
+use crate::scope::Binding;
+use crate::team::{SharedValues, WARP, barrier};
+
+/// Rows and columns of a tile.
+const SIDE: i64 = 128;
+
+/// Threads that multiply together, and the rows that they compute, of all columns.
+const GROUP: i64 = 128;
+const ROWS: i64 = 64;
+
+/// Sums of a thread.
+const SUMS: i64 = ROWS * SIDE / GROUP;
+
+/// Bytes of contracted positions of an instruction, and of a step: a row in shared memory.
+const DEPTH: i64 = 32;
+const STEP: i64 = 128;
+
+/// Rows in shared memory whose chunks are in orders of their own.
+const EIGHT: i64 = 8;
+
+/// Stages in shared memory, and the bytes that one has of each operand.
+const STAGES: i64 = 2;
+const BYTES: i64 = SIDE * STEP;
+
+/// Whether a tile is computed so; of two types, only newer versions of PTX make products.
+pub(super) fn suit(tile: &Tile<'_, '_, '_>, operands: TensorOperands, machine: Machine) -> bool {
+    machine.warp_group_matrices && tile.side() == SIDE && operands.0[0] == operands.0[1]
+}
+
+/// Emits the part of a fusion that a tile is.
+pub(super) fn emit<'a, 'c>(
+    tile: &Tile<'_, 'a, 'c>,
+    operands: TensorOperands,
+    emitter: &mut Elemental<'a, 'c>,
+    outputs: &[ArrayRef<'c>],
+    function: &Body<'c>,
+) -> Result<()> {
+    let builder = emitter.builder;
+    let mut slabs = Vec::with_capacity(2);
+    for (operand, r#type) in operands.0.into_iter().enumerate() {
+        let chunks = Chunks::new(tile, emitter, (operand, r#type), STEP)?;
+        slabs.push(Slab::new(emitter, chunks)?);
+    }
+    let slabs: [Slab<'c>; 2] = slabs.try_into().map_err(|_| LoweringError::bug("a product has two operands"))?;
+    let r#type = operands.0[0];
+    let zero = scalar::constant(builder, r#type.bits(), &[], None);
+    let shared = SharedValues::new(builder, function, &zero, &[STAGES * 2 * BYTES / r#type.width()]);
+    let address = shared.address(builder);
+    let group = emitter.emit_symbol(tile.thread.floordiv(GROUP), super::THREADS / GROUP)?;
+    WarpGroups { tile, operands, slabs, shared, address, group }.emit(emitter, outputs)
+}
+
+/// One operand in shared memory.
+struct Slab<'c> {
+    chunks: Chunks<'c>,
+    /// Where the thread's chunks are in a stage, in bytes.
+    places: Vec<Expr<'c>>,
+}
+
+impl<'c> Slab<'c> {
+    fn new(emitter: &mut Elemental<'_, 'c>, chunks: Chunks<'c>) -> Result<Self> {
+        let builder = emitter.builder;
+        let mut places = Vec::with_capacity(chunks.places.len());
+        for &[row, chunk] in &chunks.places {
+            let orders = [row.modulo(EIGHT), chunk.modulo(EIGHT)].map(|expr| emitter.scope.simplify(expr));
+            let orders = [emitter.scope.emit(builder, orders[0])?, emitter.scope.emit(builder, orders[1])?];
+            let place = builder.value("arith.xori", &orders, builder.index_type, &[]);
+            let place = emitter.scope.add_variable(Interval::of_size(EIGHT), Binding::Symbol(place));
+            // Behind all rows, those of the next neighbours.
+            let of_eight = chunk.floordiv(EIGHT) * (chunks.rows * EIGHT * CHUNK);
+            let byte = emitter.scope.simplify(of_eight + row * (EIGHT * CHUNK) + place * CHUNK);
+            places.push(emitter.emit_symbol(byte, BYTES)?);
+        }
+        Ok(Slab { chunks, places })
+    }
+
+    /// What a descriptor says beside the address: that chunks are swizzled by 128 bytes, and in units of 16 bytes how far
+    /// eight rows are from the next eight, and 64 neighbours across the contracted positions from the next.
+    fn layout(&self) -> i64 {
+        let of_neighbours = if self.chunks.is_along_depth { 1 } else { self.chunks.rows * EIGHT };
+        1 << 62 | (EIGHT * EIGHT) << 32 | of_neighbours << 16
+    }
+
+    /// How far the positions of an instruction are from those of the next one, in units of 16 bytes.
+    fn distance(&self) -> i64 {
+        if self.chunks.is_along_depth { DEPTH / CHUNK } else { DEPTH / self.chunks.r#type.width() * EIGHT }
+    }
+}
+
+struct WarpGroups<'t, 'm, 'a, 'c> {
+    tile: &'t Tile<'m, 'a, 'c>,
+    operands: TensorOperands,
+    slabs: [Slab<'c>; 2],
+    /// All stages, and their address.
+    shared: SharedValues<'c>,
+    address: Value<'c>,
+    /// Which group the thread is in.
+    group: Expr<'c>,
+}
+
+impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
+    fn emit(&self, emitter: &mut Elemental<'a, 'c>, outputs: &[ArrayRef<'c>]) -> Result<()> {
+        let tile = self.tile;
+        let steps = ceil_div(tile.depth * self.slabs[0].chunks.r#type.width(), STEP);
+        let first = emitter.scope.constant(0);
+        let brought = self.bring(emitter, first)?;
+        self.keep(emitter, first, &brought)?;
+        let sums = vec![tile.zero.value; SUMS as usize];
+        let sums = emitter.loop_in(Interval::of_size(steps), None, sums, &mut |emitter, step, sums| {
+            // In the last step nobody needs what comes: it is the last slab again.
+            let last = emitter.scope.constant(steps - 1);
+            let next = emitter.scope.emit_min(emitter.builder, &[step + 1, last])?;
+            let next = emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next));
+            let brought = self.bring(emitter, next)?;
+            let sums = self.multiply(emitter, step, &sums)?;
+            self.keep(emitter, step + 1, &brought)?;
+            Ok(sums)
+        })?;
+        // Of eight columns, a lane has two neighbours in a row, and two in that eight rows on.
+        let lane = emitter.emit_symbol(tile.thread.modulo(WARP), WARP)?;
+        let warp = emitter.emit_symbol(tile.thread.floordiv(WARP), super::THREADS / WARP)?;
+        let (row, column) = (warp * (ROWS * WARP / GROUP) + lane.floordiv(4), lane.modulo(4) * 2);
+        for (number, sum) in (0..).zip(sums) {
+            let place = (row + number / 2 % 2 * EIGHT, column + (number / 4 * EIGHT + number % 2));
+            tile.finish(emitter, outputs, place, tile.zero.with_values(&[sum]))?;
+        }
+        Ok(())
+    }
+
+    /// The thread's chunks of both operands in a step, in the order of `keep`.
+    fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<Vec<RegisterValue<'c>>> {
+        let mut brought = Vec::new();
+        for slab in &self.slabs {
+            brought.extend(slab.chunks.bring(self.tile, emitter, step)?);
+        }
+        Ok(brought)
+    }
+
+    /// Where a stage of an operand begins, in bytes.
+    fn stage(step: Expr<'_>, operand: usize) -> Expr<'_> {
+        step.modulo(STAGES) * (2 * BYTES) + operand as i64 * BYTES
+    }
+
+    /// Puts what was brought into the stage of a step, where all threads and the matrix units find it.
+    fn keep(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, brought: &[RegisterValue<'c>]) -> Result<()> {
+        let builder = emitter.builder;
+        let mut brought = brought.iter();
+        for (operand, slab) in self.slabs.iter().enumerate() {
+            for (&place, value) in slab.places.iter().zip(&mut brought) {
+                let byte = emitter.scope.emit(builder, emitter.scope.simplify(Self::stage(step, operand) + place))?;
+                let width = slab.chunks.r#type.width();
+                let element = if width == 1 { byte } else { builder.shrui(byte, builder.constant_index(1)) };
+                self.shared.store_vector(builder, value, &[element]);
+            }
+        }
+        builder.define_once(FENCE_FOR_UNITS, |builder| builder.declare_function(FENCE_FOR_UNITS, &[], &[]));
+        builder.call(FENCE_FOR_UNITS, &[], &[]);
+        barrier(builder);
+        Ok(())
+    }
+
+    /// Adds the products of what is in the stage of a step to the sums.
+    fn multiply(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, sums: &[Value<'c>]) -> Result<Vec<Value<'c>>> {
+        let builder = emitter.builder;
+        let word = builder.integer_type(64);
+        let number = |value: i64| builder.constant_integer(word, value);
+        let mut firsts = Vec::with_capacity(2);
+        for operand in 0..2 {
+            // A group has rows of its own, and all columns.
+            let own = if operand == 0 { self.group * (ROWS * STEP) } else { emitter.scope.constant(0) };
+            let byte = emitter.scope.emit(builder, emitter.scope.simplify(Self::stage(step, operand) + own))?;
+            let address = builder.addi(self.address, byte);
+            let address = builder.value("arith.index_cast", &[address], word, &[]);
+            firsts.push(builder.shrui(address, number(CHUNK.ilog2().into())));
+        }
+        let mut operands = Vec::new();
+        for part in 0..STEP / DEPTH {
+            for (slab, &first) in self.slabs.iter().zip(&firsts) {
+                let address = builder.addi(first, number(part * slab.distance()));
+                let address = builder.value("arith.andi", &[address, number(ADDRESSES)], word, &[]);
+                operands.push(builder.ori(address, number(slab.layout())));
+            }
+        }
+        operands.extend(sums);
+        let [left, right] = self.operands.0;
+        let result = if left.width() == 2 { "f32" } else { "s32" };
+        let positions = DEPTH / left.width();
+        let across = [0, 1].map(|operand: usize| !self.slabs[operand].chunks.is_along_depth);
+        let product = WarpGroupProduct {
+            variant: format!("m{ROWS}n{SIDE}k{positions}.{result}.{}.{}", left.name(), right.name()),
+            across: (left.width() == 2).then_some(across),
+        };
+        let symbol = product.symbol();
+        let results = vec![register_type(builder, self.tile.zero.element_type, None); sums.len()];
+        builder.define_once(&symbol, |builder| {
+            let types: Vec<_> = operands.iter().map(|operand| operand.r#type()).collect();
+            builder.declare_function(&symbol, &types, &results);
+        });
+        Ok(builder.call(&symbol, &operands, &results).results())
+    }
+}
+
+/// The bits of an address in a descriptor.
+const ADDRESSES: i64 = (1 << 14) - 1;

@@ -1,0 +1,141 @@
+//! What kernels ask for by functions that stand for instructions, and by arrays that are too large for a kernel's own shared
+//! memory (`mlir_ext::gpu`), as PTX has it.
+
+use inkwell::AddressSpace;
+use inkwell::builder::BuilderError;
+use inkwell::module::Linkage;
+use inkwell::types::BasicTypeEnum;
+use inkwell::values::{AnyValue, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue};
+use mlir_ext::gpu::{self, WarpGroupProduct};
+
+use crate::{Error, LlvmModule, Target};
+
+/// Number of the address space of the memory that the threads of a block share.
+pub(crate) const SHARED: u32 = 3;
+
+/// LLVM's number of the calling convention of PTX kernels.
+pub(crate) const PTX_KERNEL: u32 = 71;
+
+/// The name of the memory that is given with a launch.
+const GIVEN: &str = "halo_shared";
+
+/// Whether a global is memory that the threads of a block share.
+pub(crate) fn is_shared(global: &GlobalValue<'_>) -> bool {
+    global.as_pointer_value().get_type().get_address_space() == AddressSpace::from(SHARED as u16)
+}
+
+/// What the names of a kernel's arrays in shared memory begin with, which MLIR chooses.
+pub(crate) fn shared_prefix(kernel: FunctionValue<'_>) -> String {
+    format!("__wg_{}_", kernel.get_name().to_string_lossy())
+}
+
+/// Gives the functions that stand for instructions their bodies, and large arrays their places.
+pub(crate) fn define(kernels: &LlvmModule, target: &Target) -> Result<(), Error> {
+    let failed = |error: BuilderError| Error::Emit(error.to_string());
+    for function in kernels.module.get_functions() {
+        let name = function.get_name().to_string_lossy().into_owned();
+        let Some(instruction) = name.strip_prefix(gpu::INSTRUCTION) else { continue };
+        let assembly = match WarpGroupProduct::of(&name) {
+            Some(product) => warp_group_product(function, &product),
+            None => Assembly { text: format!("{instruction};"), constraints: "~{memory}".into() },
+        };
+        define_as(kernels, function, assembly).map_err(failed)?;
+    }
+    let machine = target.machine()?;
+    let layout = machine.0.get_target_data();
+    let size = |global: &GlobalValue<'_>| {
+        BasicTypeEnum::try_from(global.get_value_type()).map_or(0, |r#type| layout.get_store_size(&r#type))
+    };
+    let functions = kernels.module.get_functions();
+    for kernel in functions.filter(|function| function.get_call_conventions() == PTX_KERNEL) {
+        let prefix = shared_prefix(kernel);
+        let of_kernel =
+            |global: &GlobalValue<'_>| is_shared(global) && global.get_name().to_string_lossy().starts_with(&prefix);
+        let arrays: Vec<GlobalValue<'_>> = kernels.module.get_globals().filter(of_kernel).collect();
+        let sizes: Vec<u64> = arrays.iter().map(size).collect();
+        if let Some((places, _)) = gpu::given_shared_memory(&sizes) {
+            place_in_given_memory(kernels, &arrays, &places);
+        }
+    }
+    Ok(())
+}
+
+/// Has arrays be at places of the memory that is given with the launch.
+fn place_in_given_memory(kernels: &LlvmModule, arrays: &[GlobalValue<'_>], places: &[u64]) {
+    let context = kernels.module.get_context();
+    let given = kernels.module.get_global(GIVEN).unwrap_or_else(|| {
+        let space = AddressSpace::from(SHARED as u16);
+        let given = kernels.module.add_global(context.i8_type().array_type(0), Some(space), GIVEN);
+        given.set_linkage(Linkage::External);
+        given.set_alignment(gpu::SHARED_ALIGNMENT as u32);
+        given
+    });
+    for (array, &place) in arrays.iter().zip(places) {
+        let offset = context.i64_type().const_int(place, false);
+        // SAFETY: an address is computed; launches give the memory as large as all arrays are.
+        let address = unsafe { given.as_pointer_value().const_gep(context.i8_type(), &[offset]) };
+        array.as_pointer_value().replace_all_uses_with(address);
+        // SAFETY: nothing refers to the array any more.
+        unsafe { array.delete() };
+    }
+}
+
+/// PTX with operands, and which these are.
+struct Assembly {
+    text: String,
+    constraints: String,
+}
+
+/// The products of several pairs of matrices, one after another, and the wait for the last.
+fn warp_group_product(function: FunctionValue<'_>, product: &WarpGroupProduct) -> Assembly {
+    let is_sum = |parameter: &BasicValueEnum<'_>| matches!(parameter, BasicValueEnum::FloatValue(_));
+    let is_of_floats = function.get_param_iter().any(|parameter| is_sum(&parameter));
+    let descriptors = function.get_param_iter().take_while(
+        |parameter| matches!(parameter, BasicValueEnum::IntValue(value) if value.get_type().get_bit_width() == 64),
+    );
+    let descriptors = descriptors.count();
+    let sums = function.count_params() as usize - descriptors;
+    let all_sums = (0..sums).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ");
+    // Both operands as they are; whether they lie across.
+    let scales = if is_of_floats { ", 1, 1" } else { "" };
+    let across = product.across.map(|across| across.map(|own| format!(", {}", u8::from(own))).concat());
+    let across = across.unwrap_or_default();
+    let mut text = String::from("{\n.reg .pred adds;\nsetp.ne.b32 adds, 1, 0;\nwgmma.fence.sync.aligned;\n");
+    for first in (sums..sums + descriptors).step_by(2) {
+        text.push_str(&format!(
+            "wgmma.mma_async.sync.aligned.{} {{{all_sums}}}, ${first}, ${}, adds{scales}{across};\n",
+            product.variant,
+            first + 1,
+        ));
+    }
+    text.push_str("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
+    let results = vec![if is_of_floats { "=f" } else { "=r" }; sums];
+    let constraints: Vec<String> = results
+        .into_iter()
+        .map(str::to_string)
+        .chain(vec!["l".to_string(); descriptors])
+        .chain((0..sums).map(|number| number.to_string()))
+        .chain(["~{memory}".to_string()])
+        .collect();
+    Assembly { text, constraints: constraints.join(",") }
+}
+
+/// Gives a function a body of PTX.
+fn define_as(kernels: &LlvmModule, function: FunctionValue<'_>, assembly: Assembly) -> Result<(), BuilderError> {
+    let context = kernels.module.get_context();
+    let builder = context.create_builder();
+    builder.position_at_end(context.append_basic_block(function, "entry"));
+    let r#type = function.get_type();
+    let code = context.create_inline_asm(r#type, assembly.text, assembly.constraints, true, false, None, false);
+    let arguments: Vec<BasicMetadataValueEnum<'_>> = function.get_param_iter().map(Into::into).collect();
+    let call = builder.build_indirect_call(r#type, code, &arguments, "")?;
+    match BasicValueEnum::try_from(call.as_any_value_enum()) {
+        Ok(result) => builder.build_return(Some(&result))?,
+        Err(_) => builder.build_return(None)?,
+    };
+    function.set_linkage(Linkage::Internal);
+    let always = inkwell::attributes::Attribute::get_named_enum_kind_id("alwaysinline");
+    let always = context.create_enum_attribute(always, 0);
+    function.add_attribute(inkwell::attributes::AttributeLoc::Function, always);
+    Ok(())
+}
