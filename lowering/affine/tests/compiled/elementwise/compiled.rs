@@ -35,11 +35,7 @@ pub fn load(fill: impl FnOnce(&OpBuilder<'_>)) -> Jit {
         builder.set_machine(Machine {
             scales_vectors: Target::host().vector_bits() == 512,
             vector_library_bits: exec::runtime::vector_math::widest_vector_bits(),
-            byte_dot_products: false,
-            bf16_dot_products: false,
-            byte_matrices: false,
-            bf16_matrices: false,
-            allow_fma: false,
+            ..Machine::default()
         });
         fill(builder);
     });
