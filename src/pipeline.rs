@@ -179,6 +179,9 @@ pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Llvm, debug_info::CUDA),
 ];
 
+/// The pass that makes fusions.
+const FUSE: &str = "hlo-fuse";
+
 /// The pass that moves products into fusions, for a processor.
 const FUSE_EPILOGUES: &str = "hlo-fuse-epilogues";
 
@@ -217,7 +220,9 @@ impl CompilePipeline {
             warp_group_matrices: false,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
+        // Sums that are scaled down are rounded otherwise than the program says.
         let pass_options = [
+            (FUSE, format!("attention={}", options.excess_precision)),
             (FUSE_EPILOGUES, fuse_epilogues_options(work)),
             (MAP_TO_CPU, map_to_cpu_options(work)),
             (TO_AFFINE, to_affine_options(options.profile, machine)),

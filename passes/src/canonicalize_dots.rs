@@ -1,7 +1,7 @@
 //! `canonicalize-dots`: brings contractions into the forms that have fast code.
 //!
 //! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order; a transpose of
-//! the result exchanges the operands. A dot
+//! the result exchanges the operands, if its rows are those of the first one: what is left of it moves whole rows. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
 //! nothing is a product of elements. Small floats are widened to the type of their sums.
 
@@ -60,13 +60,17 @@ fn transposed_dots(computation: &Computation) -> Vec<bool> {
     computation.instructions.iter().map(is_transposed_dot).collect()
 }
 
-// transpose(dot(x, y)) => dot(y, x) where it exchanges the free dimensions of the operands, and rows stay long enough
+// transpose(dot(x, y), p) => transpose(dot(y, x), q) where q leaves rows as they are, and these stay long enough; without a
+// transpose where p exchanges the free dimensions of the operands
 fn swapped(
     builder: &mut GraphBuilder,
     transpose: &Instruction,
     statistics: &mut PassStatistics,
 ) -> Option<InstructionId> {
-    let dot = builder.get(transpose.operands[0]);
+    // It may have been widened.
+    let own = builder.get(transpose.operands[0]);
+    let is_widened = own.kind == OpKind::Convert;
+    let dot = if is_widened { builder.get(own.operands[0]) } else { own };
     let (OpKind::Dot, &[lhs, rhs]) = (dot.kind, &dot.operands[..]) else { return None };
     let [lhs_shape, rhs_shape] = [lhs, rhs].map(|operand| builder.array(operand));
     let attributes: DotAttributes = dot.attributes().ok()?;
@@ -74,11 +78,14 @@ fn swapped(
     if lhs_shape.element_type != rhs_shape.element_type || precisions.windows(2).any(|pair| pair[0] != pair[1]) {
         return None;
     }
+    let element_type = transpose.shape.as_array()?.element_type;
     let batch = attributes.lhs_batch_dims.len();
     let lhs_end = lhs_shape.rank() - attributes.lhs_contracting_dims.len();
     let TransposeAttributes { dimensions: permutation } = transpose.attributes().ok()?;
-    let exchanged = (0..batch).chain(lhs_end..permutation.len()).chain(batch..lhs_end);
-    if !exchanged.eq(permutation.iter().map(|&d| d as usize)) {
+    let exchanged: Vec<usize> = (0..batch).chain(lhs_end..permutation.len()).chain(batch..lhs_end).collect();
+    let place = |&d: &i64| exchanged.iter().position(|&exchanged| exchanged as i64 == d).map(|place| place as i64);
+    let rest: Vec<i64> = permutation.iter().map(place).collect::<Option<_>>()?;
+    if lhs_end == batch || rest.last() != Some(&(rest.len() as i64 - 1)) {
         return None;
     }
     // Rows of a vector or more would become columns beside short rows, which take one element at a time.
@@ -94,9 +101,16 @@ fn swapped(
         ..attributes
     };
     let attributes = numbers.into();
-    let swapped = Instruction { operands: vec![rhs, lhs], shape: transpose.shape.clone(), attributes, ..dot.clone() };
+    let result = dot.shape.as_array()?;
+    let dimensions = exchanged.iter().map(|&d| result.dimensions.get(d).copied()).collect::<Option<Vec<_>>>()?;
+    let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
+    let swapped = Instruction { operands: vec![rhs, lhs], shape, attributes, ..dot.clone() };
     statistics.add("swap", 1);
-    Some(builder.push(swapped))
+    let mut swapped = builder.push(swapped);
+    if is_widened {
+        swapped = builder.convert(swapped, element_type);
+    }
+    Some(if rest.is_sorted() { swapped } else { builder.transpose(swapped, &rest) })
 }
 
 /// What a contraction becomes; `None` where it stays as it is.

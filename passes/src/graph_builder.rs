@@ -24,12 +24,14 @@ use hlo::ops::iota::IotaAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::parameter::ParameterAttributes;
 use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::ops::transpose::TransposeAttributes;
 use hlo::ops::typed_attributes::Dimension;
 use hlo::ops::{self, OpView};
 use hlo::scalar::{Scalar, store};
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
+use num_complex::Complex64;
 
 use crate::registry::PassError;
 
@@ -228,6 +230,15 @@ impl GraphBuilder {
         self.literal(literal)
     }
 
+    /// A constant array of complex numbers.
+    pub fn numbers(&mut self, shape: ArrayShape, values: &[Complex64]) -> InstructionId {
+        let mut bytes = vec![0; shape.byte_size()];
+        for (place, &value) in values.iter().enumerate() {
+            store(shape.element_type, &mut bytes, place, Scalar::Complex(value));
+        }
+        self.literal(ArrayLiteral::from_bytes(shape, &bytes).map_or(Literal::Token, Literal::Array))
+    }
+
     /// A constant of any shape: every element, of every array in it, is zero.
     pub fn zeros(&mut self, shape: &Shape) -> InstructionId {
         match shape {
@@ -363,9 +374,18 @@ impl GraphBuilder {
         self.infer(OpKind::Transpose, &[operand], attributes)
     }
 
-    /// Elements `start..limit` of one dimension.
+    /// The elements of some dimensions in reverse.
+    pub fn reverse(&mut self, operand: InstructionId, dimensions: &[i64]) -> InstructionId {
+        self.infer(OpKind::Reverse, &[operand], ReverseAttributes { dimensions })
+    }
+
+    /// Elements `start..limit` of one dimension; the operand itself if it has no others.
     pub fn slice(&mut self, operand: InstructionId, dimension: usize, start: i64, limit: i64) -> InstructionId {
-        let sizes = self.dimensions(operand).into_iter();
+        let shape = self.array(operand);
+        if (start, Some(&limit)) == (0, shape.dimensions.get(dimension)) && !shape.is_dynamic() {
+            return operand;
+        }
+        let sizes = shape.dimensions.into_iter();
         let mut slices: Vec<SliceDimension> =
             sizes.map(|limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
         slices[dimension] = SliceDimension { start, limit, stride: 1 };

@@ -9,7 +9,7 @@ pub mod canonicalize_dots;
 pub mod dce;
 mod effects;
 pub mod expand;
-mod expand_host_calls;
+pub mod expand_host_calls;
 pub mod fuse;
 pub mod graph_builder;
 pub mod inline_calls;

@@ -11,6 +11,7 @@ use mlir_ext::rewrite::RewriteError;
 
 pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, OptionKind, PassFailure, PassOptions, PassStatistics};
 
+use crate::fuse::FuseOptions;
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
@@ -111,7 +112,7 @@ static PASSES: &[Pass] = &[
     },
     Pass {
         name: "hlo-expand-host-calls",
-        description: "replaces what a GPU would call the host for by what are kernels: random bits, the largest of each row",
+        description: "replaces what a GPU would call the host for by what are kernels: random bits, transforms, the largest of each row",
         anchor: Anchor::Function,
         options: &[],
         body: |root, _, statistics| expand_host_calls::run(root, statistics),
@@ -121,7 +122,10 @@ static PASSES: &[Pass] = &[
         description: "groups operations into fusions that each become one loop nest",
         anchor: Anchor::Function,
         options: fuse::OPTIONS,
-        body: |root, options, statistics| fuse::run(root, options.boolean("by-row")?, statistics),
+        body: |root, options, statistics| {
+            let options = FuseOptions { by_row: options.boolean("by-row")?, attention: options.boolean("attention")? };
+            fuse::run(root, options, statistics)
+        },
     },
     Pass {
         name: "hlo-inline-calls",

@@ -17,7 +17,7 @@ use lowering_llvm::{Target, code, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
-use passes::fuse::{Decision, Rows};
+use passes::fuse::{Decision, FuseOptions, Rows};
 
 use crate::buffers::MemoryMap;
 use crate::dot;
@@ -344,8 +344,9 @@ fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<V
     let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
-    let by_row = options.platform != CodePlatform::Cuda;
-    passes::fuse::explain(input.module.as_operation(), by_row).map_err(|error| ToolError::Execution(error.to_string()))
+    let is_for_cpu = options.platform != CodePlatform::Cuda;
+    let fused = FuseOptions { by_row: is_for_cpu, attention: is_for_cpu && options.excess_precision };
+    passes::fuse::explain(input.module.as_operation(), fused).map_err(|error| ToolError::Execution(error.to_string()))
 }
 
 /// Whether the user's own pipeline has passes that are not halo's, which may refuse a program for reasons of theirs.

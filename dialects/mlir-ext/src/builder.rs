@@ -435,6 +435,12 @@ impl<'c> OpBuilder<'c> {
         result
     }
 
+    /// Creates operations whose results are symbols for affine operations everywhere in the function: where the builder stands,
+    /// if that is in the function's block, else in its prologue.
+    pub fn as_symbols<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
+        if self.is_at_top_level() { body(self) } else { self.in_prologue(body) }
+    }
+
     /// Creates operations at the end of the module: further functions, while one is being written.
     pub fn at_module_level<T>(&self, body: impl FnOnce(&Self) -> T) -> T {
         let outer_block = self.block.replace(self.module.get());

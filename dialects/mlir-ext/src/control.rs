@@ -234,6 +234,31 @@ impl<'c> OpBuilder<'c> {
         Ok(())
     }
 
+    /// `scf.while` that carries values: `condition` gets them and returns an `i1`, `body` runs while that is true and returns the
+    /// next ones.
+    ///
+    /// # Errors
+    /// Those of `condition` and `body`.
+    pub fn while_carrying<E>(
+        &self,
+        initial: &[Value<'c>],
+        condition: impl FnOnce(&Self, &[Value<'c>]) -> Result<Value<'c>, E>,
+        body: impl FnOnce(&Self, &[Value<'c>]) -> Result<Vec<Value<'c>>, E>,
+    ) -> Result<Vec<Value<'c>>, E> {
+        let types: Vec<Type<'c>> = initial.iter().map(|value| value.r#type()).collect();
+        let before = self.region(&types, |builder, state| {
+            let condition = condition(builder, state)?;
+            builder.effect("scf.condition", &[&[condition], state].concat(), &[]);
+            Ok(())
+        })?;
+        let after = self.region(&types, |builder, state| {
+            let next = body(builder, state)?;
+            builder.effect("scf.yield", &next, &[]);
+            Ok(())
+        })?;
+        Ok(self.operation("scf.while", initial, &types, &[], vec![before, after]).results())
+    }
+
     /// `scf.while` that carries its condition: `body` runs while it is true and returns the next one.
     ///
     /// # Errors

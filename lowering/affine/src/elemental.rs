@@ -134,9 +134,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         self.staged.get(&(parameter, address)).copied()
     }
 
-    /// A variable of so many values for an expression that is computed here, at the top level of a function.
+    /// A variable of so many values for an expression of symbols.
     pub(crate) fn emit_symbol(&mut self, expr: Expr<'c>, size: i64) -> Result<Expr<'c>> {
-        let value = self.scope.emit(self.builder, expr)?;
+        let value = self.builder.as_symbols(|builder| self.scope.emit(builder, expr))?;
         Ok(self.scope.add_variable(Interval::of_size(size), Binding::Symbol(value)))
     }
 

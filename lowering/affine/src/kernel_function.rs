@@ -12,7 +12,7 @@ use passes::assign_buffers::Slice;
 
 use crate::error::LoweringError;
 use crate::kernel::{Range, emit_fusion};
-use crate::matmul::{MatMul, emit_matmul};
+use crate::matmul::{AttentionKernel, MatMul, emit_matmul};
 use crate::memory::{
     ArrayRef, ArraysOnDemand, FunctionMemory, Inputs, MAX_ARGUMENTS, address_of, address_table_type, array_type,
     pointer_at, pointer_to, pointer_type,
@@ -33,6 +33,7 @@ const PARALLEL_FOR: &str = "halo_parallel_for";
 pub(crate) enum Code<'k> {
     Loops(&'k Computation),
     Product(&'k MatMul, &'k Computation),
+    Attention(&'k AttentionKernel, &'k Computation),
     Scatter(&'k Computation),
 }
 
@@ -49,6 +50,7 @@ impl Code<'_> {
         match self {
             Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range, None),
             Code::Scatter(body) => emit_scatter(builder, body, mapping, inputs, outputs),
+            Code::Attention(attention, body) => attention.emit(builder, body, inputs, outputs, range),
             Code::Product(product, body) => emit_matmul(builder, product, body, inputs, outputs, range),
         }
     }

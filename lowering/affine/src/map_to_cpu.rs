@@ -29,7 +29,7 @@ use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
 use crate::mapping::{self, combines, has_elements, invalid, mapped_sizes};
-use crate::matmul;
+use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
@@ -164,6 +164,10 @@ fn choose<'c>(
     };
     // By which instructions a task computes does not matter here.
     let machine = Machine::default();
+    if let Some(attention) = AttentionKernel::recognise(context, instruction, target.vector_bits, machine) {
+        let mapping = whole(context, &[attention.tasks()], sizes, attention.lanes());
+        return Ok(vec![parallel(mapping, attention.cost())]);
+    }
     if let Some(product) = matmul::recognise(context, computation, instruction, target.vector_bits, machine) {
         let mapping = whole(context, &[product.tasks()], sizes, product.lanes());
         return Ok(vec![parallel(mapping, product.cost())]);

@@ -24,7 +24,7 @@ use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
-use passes::fuse::is_alias;
+use passes::fuse::{Attention, is_alias};
 
 use crate::copies::{Copies, Round, WhileMemory, base_copies, result_copies};
 use crate::cost::{cost, steps_of};
@@ -34,7 +34,7 @@ use crate::kernel_function::{Code, Kernel, KernelArrays, task_symbol};
 use crate::kernel_names::KernelNames;
 use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
-use crate::matmul::{self, MatMul};
+use crate::matmul::{self, AttentionKernel, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
 use crate::parts::{STEPS_PER_FUNCTION, groups};
 use crate::scalar;
@@ -371,9 +371,13 @@ impl<'c> Program<'_, 'c> {
         self.in_parts(mappings, WorkMapping::pieces, memory, |mappings_here, memory| {
             let arrays = KernelArrays::new(self, memory, &inputs, &outputs);
             for mapping in mappings_here {
-                let product;
+                let (product, attention);
                 let (code, cost) = match instruction.kind {
                     OpKind::Scatter => (Code::Scatter(body), cost_of_loops),
+                    _ if !mapping.map.ranges().is_empty() && Attention::of_body(body).is_some() => {
+                        attention = self.attention(instruction, mapping)?;
+                        (Code::Attention(&attention, body), attention.cost())
+                    }
                     _ if !mapping.map.ranges().is_empty() => {
                         product = self.product(computation, instruction, mapping)?;
                         (Code::Product(&product, body), product.cost())
@@ -387,6 +391,23 @@ impl<'c> Program<'_, 'c> {
         })?;
         self.builder.set_location(outer);
         Ok(())
+    }
+
+    /// An attention whose tasks are mapped.
+    fn attention(&self, instruction: &Instruction, mapping: &WorkMapping<'c>) -> Result<AttentionKernel> {
+        let recognise = |element_type: ElementType| {
+            let bits = element_type.bit_width() * mapping.inner_lanes;
+            AttentionKernel::recognise(self.builder.context(), instruction, bits, self.options.machine)
+        };
+        let scores = Attention::of_body(&instruction.computations[0]);
+        let scores = scores.map(|attention| instruction.computations[0].get(attention.scores));
+        let element_type = scores.and_then(|scores| scores.shape.as_array()).map(|shape| shape.element_type);
+        element_type
+            .and_then(recognise)
+            .filter(|attention| mapping.dimensions.len() == 1 && mapping.iterations() == attention.tasks())
+            .ok_or_else(|| {
+                invalid(format!("`{}`: it is no attention of as many tasks as its mapping has", instruction.name))
+            })
     }
 
     /// A product whose tasks are mapped.

@@ -73,7 +73,7 @@ pub(crate) struct Team<'b, 'c> {
     /// The part of the terms that the thread combines.
     pub part: Expr<'c>,
     /// Which team of the block it is in.
-    member: Expr<'c>,
+    pub member: Expr<'c>,
     /// Under which conditions the thread stores what the team has computed.
     pub stores: AffineConditions<'c>,
 }
@@ -112,7 +112,7 @@ pub(crate) fn over_teams<'a, 'c>(
     let count = elements.upper - elements.lower + 1;
     let (team, wanted) = Team::of_thread(emitter, (shape, function), count)?;
     let last = emitter.scope.constant(count - 1);
-    let kept = emitter.scope.emit_min(builder, &[wanted, last])?;
+    let kept = builder.as_symbols(|builder| emitter.scope.emit_min(builder, &[wanted, last]))?;
     let kept = emitter.scope.add_variable(Interval::of_size(count), Binding::Symbol(kept));
     let values = emitter.scope.affine_bounds(&[-team.part, -wanted + (count - 1)])?;
     let stores = AffineConditions { values, equalities: vec![false, false] };

@@ -12,7 +12,7 @@ use melior::ir::operation::OperationLike;
 use mlir_ext::rewrite::Rewriter;
 
 use super::grouping::{GroupId, Grouping, MAX_EVALUATIONS, MAX_GROUP_INPUTS, MAX_GROUP_SIZE, reads_from_memory};
-use super::{Fuser, fused_blocks};
+use super::{FuseOptions, Fuser, fused_blocks};
 use crate::registry::PassError;
 
 /// Why a value is not computed in a group that reads it.
@@ -55,6 +55,13 @@ pub enum Refusal {
     Cycle,
     /// The value is in memory for other readers; it is loaded, not computed again.
     InMemory,
+    /// Others need what an attention would compute on the way, such as its weights.
+    AttentionIsRead,
+    /// The scores of an attention are so few that they stay in a cache.
+    FewScores {
+        /// Their bytes.
+        bytes: usize,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -93,6 +100,12 @@ impl fmt::Display for Refusal {
                 "others need the value in memory, and a group with a reduction or an update writes nothing else",
             ),
             Refusal::Cycle => f.write_str("as a further output of the group it would make a cycle between kernels"),
+            Refusal::AttentionIsRead => {
+                f.write_str("others need the weights of the attention, or what they are made of, in memory")
+            }
+            Refusal::FewScores { bytes } => {
+                write!(f, "the attention has {bytes} bytes of scores, which a cache holds; one kernel is for more")
+            }
             Refusal::InMemory => {
                 f.write_str("others need the value in memory; loading it is cheaper than computing it again")
             }
@@ -111,18 +124,19 @@ pub struct Decision {
     pub refusal: Option<Refusal>,
 }
 
-/// What fusion would decide for every value and reader of a module, which stays as it is; with `by_row` as the pass's option.
+/// What fusion would decide for every value and reader of a module, which stays as it is.
 ///
 /// # Errors
 /// Internal ones, and those of modules that are no HLO programs.
-pub fn explain(root: OperationRef<'_, '_>, by_row: bool) -> Result<Vec<Decision>, PassError> {
+pub fn explain(root: OperationRef<'_, '_>, options: FuseOptions) -> Result<Vec<Decision>, PassError> {
     let rewriter = Rewriter::new(root);
     let mut decisions = Vec::new();
     for block in fused_blocks(&rewriter) {
         let fuser = Fuser::new(&rewriter, block)?;
         let reduces_rows = |id| fuser.reduces_rows(id);
         let map = |id, operand| fuser.operand_map(id, operand);
-        let grouping = Grouping::of(&fuser.computation, &map, &reduces_rows, by_row);
+        let read = |id| fuser.read(id);
+        let grouping = Grouping::of(&fuser.computation, &map, &reduces_rows, &read, options);
         let name = |id: InstructionId| match fuser.operation(id) {
             Some(operation) => dialect::name_of(operation.location()).unwrap_or_default().to_string(),
             None => fuser.computation.get(id).name.clone(),
@@ -154,10 +168,13 @@ fn refusal(
     if grouping.member_of[producer.index()].iter().any(|group| readers.contains(group)) {
         return None;
     }
+    if let Some(refusal) = grouping.refused_attentions.get(&consumer) {
+        return Some(*refusal);
+    }
     if grouping.role(producer) == FusionRole::Opaque {
         return Some(Refusal::ProducerStandsAlone(made.kind));
     }
-    if readers.is_empty() {
+    if readers.is_empty() || read.kind == OpKind::Dot {
         return Some(Refusal::ConsumerStandsAlone(read.kind));
     }
     let recorded = readers.iter().find_map(|&group| recorded.get(&(producer, group)));

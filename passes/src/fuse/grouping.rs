@@ -12,6 +12,8 @@ use hlo::ops::FusionRole;
 use hlo::shape::{ArrayShape, Shape};
 use indexing::IndexingMap;
 
+use super::FuseOptions;
+use super::attention::{self, Attention, Read};
 use super::decisions::Refusal;
 use super::order::Order;
 use super::roles::{is_alias, is_expensive, reads_at_same_index, role};
@@ -47,6 +49,8 @@ pub(super) struct Group {
     dimensions: Vec<i64>,
     pub(super) has_reduction: bool,
     has_update: bool,
+    /// Whether it is an attention, whose kernel computes elements of the scores beside those of its loops.
+    is_attention: bool,
     /// Its rows, if it computes values once for each of them.
     rows: Option<GroupRows>,
     /// Members that other groups compute too, where a load would do.
@@ -97,6 +101,10 @@ pub(super) struct Grouping<'a> {
     pub(super) written_by: Vec<Option<GroupId>>,
     /// Aliases that stand alone too, whatever groups they were copied into: they read their operand from memory.
     pub(super) stands_alone: Vec<bool>,
+    /// The attentions that are groups, by their results.
+    attentions: HashMap<InstructionId, Attention>,
+    /// Why others are none, by their second products.
+    pub(super) refused_attentions: HashMap<InstructionId, Refusal>,
     /// Why instructions were not put into groups that read them.
     pub(super) refusals: Vec<(InstructionId, GroupId, Refusal)>,
 }
@@ -107,12 +115,13 @@ pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> b
 }
 
 impl<'a> Grouping<'a> {
-    /// The groups of a computation. With `by_row`, reductions are computed with what reads them along the same row.
+    /// The groups of a computation, whose instructions can be read with their attributes.
     pub(super) fn of(
         computation: &'a Computation,
         map: &'a OperandMap<'a>,
         reduces_rows: &'a dyn Fn(InstructionId) -> bool,
-        by_row: bool,
+        read: &Read<'_>,
+        options: FuseOptions,
     ) -> Self {
         let count = computation.instructions.len();
         let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
@@ -124,7 +133,10 @@ impl<'a> Grouping<'a> {
                 }
             }
         }
-        let reduced_lengths = if by_row { rows::reduced_lengths(computation, reduces_rows) } else { vec![0; count] };
+        let reduced_lengths =
+            if options.by_row { rows::reduced_lengths(computation, reduces_rows) } else { vec![0; count] };
+        let (attentions, refused_attentions) =
+            if options.attention { attention::find(computation, &users, read) } else { Default::default() };
         let mut grouping = Grouping {
             computation,
             map,
@@ -136,15 +148,44 @@ impl<'a> Grouping<'a> {
             member_of: vec![Vec::new(); count],
             written_by: vec![None; count],
             stands_alone: vec![false; count],
+            attentions,
+            refused_attentions,
             refusals: Vec::new(),
         };
+        let members = grouping
+            .attentions
+            .values()
+            .flat_map(|attention| attention.members.iter().map(|&member| (member, attention.result)));
+        let results: HashMap<InstructionId, InstructionId> = members.collect();
         let mut order = Order::new(count);
-        for position in (0..count).rev() {
-            if grouping.roles[position] != FusionRole::Opaque {
-                grouping.place(InstructionId(position as u32), &mut order);
+        for id in (0..count as u32).rev().map(InstructionId) {
+            if let Some(&result) = results.get(&id) {
+                grouping.place_in_attention(id, result);
+            } else if grouping.roles[id.index()] != FusionRole::Opaque {
+                grouping.place(id, &mut order);
             }
         }
         grouping
+    }
+
+    /// Puts a part of an attention into the group of its result.
+    fn place_in_attention(&mut self, id: InstructionId, result: InstructionId) {
+        if id == result {
+            self.start_group(id);
+            return;
+        }
+        let Some(group) = self.written_by[result.index()] else { return };
+        let total = self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count);
+        let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
+        self.groups[group].members.insert(id, Member { evaluations: 1, total, is_at_loop_index: false });
+        self.groups[group].opaque_inputs.extend(inputs);
+        self.member_of[id.index()].push(group);
+    }
+
+    /// Whether a fused user reads this operand from a buffer all the same.
+    fn reads_array(&self, user: InstructionId, operand: InstructionId) -> bool {
+        let user = self.instruction(user);
+        user.kind == OpKind::Dot || reads_from_memory(user, operand)
     }
 
     pub(super) fn instruction(&self, id: InstructionId) -> &'a Instruction {
@@ -159,7 +200,7 @@ impl<'a> Grouping<'a> {
     fn readers(&self, id: InstructionId) -> Vec<(GroupId, Vec<InstructionId>)> {
         let mut readers: Vec<(GroupId, InstructionId)> = Vec::new();
         for &user in &self.users[id.index()] {
-            if !reads_from_memory(self.instruction(user), id) {
+            if !self.reads_array(user, id) {
                 readers.extend(self.member_of[user.index()].iter().map(|&group| (group, user)));
             }
         }
@@ -179,7 +220,7 @@ impl<'a> Grouping<'a> {
         let needs_memory = is_root
             || users.iter().any(|&user| {
                 let is_outside = self.member_of[user.index()].is_empty() || self.stands_alone[user.index()];
-                is_outside || reads_from_memory(self.instruction(user), id)
+                is_outside || self.reads_array(user, id)
             });
         // A user that computes in several groups reads the operand in each of them.
         let readers = self.readers(id);
@@ -320,8 +361,9 @@ impl<'a> Grouping<'a> {
             dimensions: shape.dimensions.clone(),
             rows: None,
             computed_again: 0,
-            has_reduction: self.role(id) == FusionRole::Reduction,
+            has_reduction: self.role(id) == FusionRole::Reduction || self.attentions.contains_key(&id),
             has_update: self.role(id) == FusionRole::Update,
+            is_attention: self.attentions.contains_key(&id),
             opaque_inputs: self.opaque_operands(id).collect(),
         });
         self.member_of[id.index()].push(group);
@@ -518,6 +560,7 @@ impl<'a> Grouping<'a> {
                     (user_is_window && evaluations > 1).then_some(Refusal::Window)
                 }
             }
+            FusionRole::Reduction if group_data.is_attention => Some(Refusal::Reduction),
             FusionRole::Reduction => {
                 let joins = evaluations == 1
                     && shape.dimensions == group_data.dimensions
@@ -546,7 +589,10 @@ impl<'a> Grouping<'a> {
         {
             return None;
         }
-        if group_data.has_update || group_data.has_reduction && self.role(id) != FusionRole::Reduction {
+        if group_data.is_attention
+            || group_data.has_update
+            || group_data.has_reduction && self.role(id) != FusionRole::Reduction
+        {
             return Some(Refusal::OneOutput);
         }
         let visits_once = shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)

@@ -11,9 +11,12 @@
 //! A reduction of contiguous rows is computed with what reads it along the same row (`rows`): softmax and norms are one
 //! kernel that goes from row to row.
 //!
-//! Deliberately absent: profitability models beyond recomputation cost. Contractions stand alone here; on CPUs
+//! So is an attention (`attention`): two products with a softmax between them.
+//!
+//! Deliberately absent: profitability models beyond recomputation cost. Other contractions stand alone here; on CPUs
 //! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.
 
+mod attention;
 mod decisions;
 mod grouping;
 mod order;
@@ -39,6 +42,7 @@ use melior::ir::{Block, BlockLike, BlockRef, Location, OperationRef, Region, Reg
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 
+pub use self::attention::Attention;
 pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
 pub use self::roles::{is_alias, is_expensive};
@@ -47,22 +51,39 @@ use crate::effects::has_effect;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 
 /// The options of the pass.
-pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
-    name: "by-row",
-    description: "whether reductions are computed with what reads them along the same row",
-    kind: OptionKind::Boolean,
-    default: "true",
-}];
+pub(crate) const OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition {
+        name: "by-row",
+        description: "whether reductions are computed with what reads them along the same row",
+        kind: OptionKind::Boolean,
+        default: "true",
+    },
+    OptionDefinition {
+        name: "attention",
+        description: "whether two products with a softmax between them are computed together, the softmax in parts",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+];
 
-/// Runs the pass. With `by_row`, reductions are computed with what reads them along the same row.
+/// What the pass does beside fusing what becomes one loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FuseOptions {
+    /// Whether reductions are computed with what reads them along the same row.
+    pub by_row: bool,
+    /// Whether two products with a softmax between them are computed together.
+    pub attention: bool,
+}
+
+/// Runs the pass.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(root: OperationRef<'_, '_>, options: FuseOptions, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     let mut count = 0;
     for block in fused_blocks(&rewriter) {
-        Fuser::new(&rewriter, block)?.fuse(by_row, &mut count)?;
+        Fuser::new(&rewriter, block)?.fuse(options, &mut count)?;
     }
     statistics.add("fusions", count);
     Ok(())
@@ -117,10 +138,16 @@ impl<'c, 'r> Fuser<'c, 'r> {
         self.rewriter.definition(self.old[id.index()]).map(|(operation, _)| operation)
     }
 
-    /// The indexing map from an instruction to an operand.
-    fn operand_map(&self, id: InstructionId, operand: usize) -> Option<IndexingMap<'c>> {
+    /// An instruction with its attributes and computations; none for a parameter.
+    fn read(&self, id: InstructionId) -> Option<Instruction> {
         let mut instruction = dialect::operation_to_instruction(self.operation(id)?).ok()?;
         instruction.operands.clone_from(&self.computation.get(id).operands);
+        Some(instruction)
+    }
+
+    /// The indexing map from an instruction to an operand.
+    fn operand_map(&self, id: InstructionId, operand: usize) -> Option<IndexingMap<'c>> {
+        let instruction = self.read(id)?;
         let context = self.rewriter.context();
         InstructionMaps::new(context, &self.computation, &instruction, Numbering::Operands).operand_map(operand)
     }
@@ -136,10 +163,11 @@ impl<'c, 'r> Fuser<'c, 'r> {
     }
 
     /// Fuses the block; `count` numbers fusions.
-    fn fuse(mut self, by_row: bool, count: &mut u64) -> Result<(), PassError> {
+    fn fuse(mut self, options: FuseOptions, count: &mut u64) -> Result<(), PassError> {
         let reduces_rows = |id| self.reduces_rows(id);
         let map = |id, operand| self.operand_map(id, operand);
-        let grouping = Grouping::of(&self.computation, &map, &reduces_rows, by_row);
+        let read = |id| self.read(id);
+        let grouping = Grouping::of(&self.computation, &map, &reduces_rows, &read, options);
         let inputs: Vec<Vec<InstructionId>> =
             grouping.groups.iter().map(|group| group_inputs(&self.computation, group)).collect();
         let order = self.sorted(&grouping, &inputs)?;

@@ -31,6 +31,8 @@ use crate::tiles::{emit_tiles, tile_grid};
 pub(super) struct KernelArrays<'k> {
     pub inputs: Vec<(&'k ArrayShape, Slice)>,
     pub outputs: Vec<(&'k ArrayShape, Slice)>,
+    /// Whether threads read what others have written.
+    pub are_exchanged: bool,
 }
 
 /// A kernel that there is.
@@ -57,7 +59,7 @@ impl<'c> GpuProgram<'_, 'c> {
     ) -> Result<Vec<PlanStep>> {
         let instruction = computation.get(id);
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let arrays = KernelArrays { inputs, outputs };
+        let arrays = KernelArrays { inputs, outputs, are_exchanged: false };
         let mappings = mapping::of(&self.mappings, instruction)?;
         let body = kernel_body(computation, instruction);
         let body = &*body;
@@ -95,7 +97,10 @@ impl<'c> GpuProgram<'_, 'c> {
         emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &Body<'c>) -> Result<()>,
     ) -> Result<Kernel> {
         let instruction = computation.get(id);
-        let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
+        let mut shared = shared_arrays(&arrays.inputs, &arrays.outputs);
+        if arrays.are_exchanged {
+            shared.fill(true);
+        }
         let alignments: Vec<i64> = arrays.all().map(|(_, slice)| alignment(slice)).collect();
         let key = format!("{key} {shared:?} {alignments:?}");
         if let Some(kernel) = self.kernels.borrow().get(&key) {
@@ -225,7 +230,7 @@ pub(crate) fn over_threads<'a, 'c>(
     let positions = bounds.upper - bounds.lower + 1;
     let blocks = ceil_div(positions, threads);
     let (block, thread) = thread_numbers(emitter, positions, threads, threads)?;
-    let number = emitter.scope.emit(builder, block * threads + thread)?;
+    let number = builder.as_symbols(|builder| emitter.scope.emit(builder, block * threads + thread))?;
     let bounded = emitter.scope.add_variable(Interval::of_size(blocks * threads), Binding::Symbol(number));
     let has_one = emitter.scope.affine_bounds(&[-bounded + (positions - 1)])?;
     let has_one = AffineConditions { values: has_one, equalities: vec![false] };
@@ -250,9 +255,15 @@ pub(crate) fn thread_numbers<'c>(
     Ok((variable("gpu.block_id", ceil_div(positions, of_block))?, variable("gpu.thread_id", threads)?))
 }
 
+/// The number of a thread in its block.
+pub(super) fn thread_id<'c>(builder: &OpBuilder<'c>, threads: i64) -> Result<Value<'c>> {
+    id(builder, "gpu.thread_id", threads)
+}
+
 /// The number of a block in the grid, or of a thread in its block.
 fn id<'c>(builder: &OpBuilder<'c>, name: &str, bound: i64) -> Result<Value<'c>> {
     let x = Attribute::parse(builder.context(), "#gpu<dim x>").ok_or_else(|| LoweringError::bug("#gpu<dim x>"))?;
     let bound = builder.integer_attribute(builder.index_type, bound);
-    Ok(builder.value(name, &[], builder.index_type, &[("dimension", x), ("upper_bound", bound)]))
+    let attributes = [("dimension", x), ("upper_bound", bound)];
+    Ok(builder.as_symbols(|builder| builder.value(name, &[], builder.index_type, &attributes)))
 }

@@ -2,8 +2,10 @@
 //! launches.
 //!
 //! Values live where the buffer assignment puts them, as on a CPU. What is a call of the runtime there is a call on the host;
-//! but sorting is made of kernels.
+//! but sorting, and what there is for small triangular matrices, are kernels.
 
+mod control;
+mod factors;
 mod kernels;
 mod plan;
 mod sort;

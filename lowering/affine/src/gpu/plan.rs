@@ -7,7 +7,7 @@ use hlo::ops::Lowering;
 use hlo::shape::Shape;
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
 
-use super::{GpuProgram, Result};
+use super::{GpuProgram, Result, factors};
 use crate::copies::{Copies, WhileMemory, base_copies, result_copies};
 use crate::error::LoweringError;
 use crate::library_calls;
@@ -41,14 +41,20 @@ impl GpuProgram<'_, '_> {
                 Lowering::Call if instruction.kind == OpKind::Sort => {
                     steps.extend(self.sort(computation, buffers, id)?);
                 }
+                Lowering::Call if factors::is_small(instruction, computation) => {
+                    steps.extend(self.factors(computation, buffers, id)?);
+                }
                 Lowering::Call => {
                     let call = library_calls::host_call(computation, buffers, id, self.calls)?;
                     steps.push(PlanStep::HostCall(call));
                 }
-                Lowering::Branches if instruction.kind == OpKind::While => {
-                    steps.extend(self.loop_of_rounds(computation, id, buffers)?);
-                }
-                Lowering::Branches => steps.push(self.conditional(instruction, id, buffers)?),
+                Lowering::Branches => match self.in_block(computation, id, buffers)? {
+                    Some(launched) => steps.extend(launched),
+                    None if instruction.kind == OpKind::While => {
+                        steps.extend(self.loop_of_rounds(computation, id, buffers)?);
+                    }
+                    None => steps.push(self.conditional(instruction, id, buffers)?),
+                },
             }
         }
         Ok(steps)

@@ -69,7 +69,11 @@ impl<'c> GpuProgram<'_, 'c> {
             let placed = |arrays: &[(_, Slice)], slices: &[Slice]| {
                 arrays.iter().zip(slices).map(|((shape, _), slice)| (*shape, *slice)).collect::<Vec<(&ArrayShape, _)>>()
             };
-            let arrays = KernelArrays { inputs: placed(&inputs, &source), outputs: placed(&outputs, target) };
+            let arrays = KernelArrays {
+                inputs: placed(&inputs, &source),
+                outputs: placed(&outputs, target),
+                are_exchanged: false,
+            };
             let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
             let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {
                 let parameters = function.parameters();
@@ -85,7 +89,7 @@ impl<'c> GpuProgram<'_, 'c> {
     }
 
     /// Temporary memory for arrays of the sizes of others.
-    fn scratch(&self, like: &[Slice]) -> Vec<Slice> {
+    pub(super) fn scratch(&self, like: &[Slice]) -> Vec<Slice> {
         let mut end = 0usize;
         let slices = like.iter().map(|&Slice { size, .. }| {
             let offset = self.first_scratch + end;

@@ -10,6 +10,9 @@ const LOG2_E: f64 = std::f64::consts::LOG2_E;
 /// ln 2 in two floats, the first with enough zeros at its end for exact products.
 const LN_2: [f64; 2] = [0.693_145_752, 1.428_606_77e-6];
 
+/// Here, and below, `exp` is zero.
+const LEAST_EXPONENT: f64 = -104.0;
+
 /// What `tanh` of a float type is made of.
 struct Tanh {
     /// From here on the result is 1 to the last bit.
@@ -60,14 +63,20 @@ const TANH_F64: Tanh = Tanh {
 impl<'c> Math<'_, 'c> {
     /// Error at most 0.86 units in the last place; denormal results are right, too.
     pub(super) fn exp(self, x: Value<'c>) -> Value<'c> {
-        let x = self.clamp(x, -104.0, 104.0);
+        let x = self.clamp(x, LEAST_EXPONENT, 104.0);
         let n = self.round_product(x, LOG2_E);
         let rest = self.subtract_multiple_of_ln_2(x, n.float);
         let power = self.horner(
             rest,
             &[1.378_059_39e-3, 8.373_124_52e-3, 4.166_953_64e-2, 1.666_647_20e-1, 0.499_999_851, 1.0, 1.0],
         );
-        self.scale(power, n.integer)
+        if self.builder.lanes_of(x.r#type()).is_none() {
+            return self.scale(power, n.integer);
+        }
+        // Rounding to zero is twenty times slower on some processors, and masked elements are all like this. Threads of a GPU,
+        // which take no vectors, are as fast.
+        let is_zero = self.compare(x, CmpfPredicate::Ole, LEAST_EXPONENT);
+        self.scale(self.builder.select(is_zero, self.constant(x, 0.0), power), n.integer)
     }
 
     fn subtract_multiple_of_ln_2(self, x: Value<'c>, n: Value<'c>) -> Value<'c> {
@@ -78,7 +87,7 @@ impl<'c> Math<'_, 'c> {
     pub(super) fn expm1(self, x: Value<'c>) -> Value<'c> {
         let builder = self.builder;
         // Beyond, the result is -1 or infinite.
-        let limited = self.clamp(x, -104.0, 89.0);
+        let limited = self.clamp(x, -30.0, 89.0);
         let n = self.round_product(limited, LOG2_E);
         let rest = self.subtract_multiple_of_ln_2(limited, n.float);
         let polynomial = self.horner(
@@ -145,6 +154,17 @@ impl<'c> Math<'_, 'c> {
         // 1 / sum, for sums between 1 and 2, to 4 percent: enough for a rest of one unit.
         let reciprocal = builder.fma(self.constant(x, -0.5), sum, self.constant(x, 1.457));
         builder.fma(rest, reciprocal, quotient)
+    }
+
+    /// `exp` for `f64` by the library, which takes vectors apart where a result is too small.
+    pub(super) fn exp_by_library(self, x: Value<'c>) -> Value<'c> {
+        let (builder, zero) = (self.builder, self.constant(x, 0.0));
+        if builder.lanes_of(x.r#type()).is_none() {
+            return self.library("exp", &[x]);
+        }
+        let is_zero = self.compare(x, CmpfPredicate::Olt, -746.0);
+        let result = self.library("exp", &[builder.select(is_zero, zero, x)]);
+        builder.select(is_zero, zero, result)
     }
 
     /// `sinh` or `cosh` for `f32`, in `f64`: used where no vector library is at hand.

@@ -168,8 +168,9 @@ impl<'a, 'c> Math<'a, 'c> {
         match function {
             Unary::Logistic => {
                 let magnitude = self.builder.negf(self.builder.absf(x));
-                self.logistic(x, self.library("exp", &[magnitude]))
+                self.logistic(x, self.exp_by_library(magnitude))
             }
+            Unary::Exp => self.exp_by_library(x),
             Unary::Rsqrt => self.rsqrt(x),
             Unary::Sqrt => self.builder.sqrt(x),
             Unary::Tanh if self.target.vector_library_bits > 0 => self.tanh(x),

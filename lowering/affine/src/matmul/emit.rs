@@ -54,7 +54,8 @@ pub(crate) fn emit_matmul<'c>(
         lower.push(variable(begin));
         upper.push(variable(end));
     }
-    let panels = (product.form == Form::Tiled).then(|| emitter.panel_buffers());
+    let panels =
+        (product.form == Form::Tiled).then(|| emitter.panel_buffers(product.panels_per_group(), product.block_rows()));
     emitter.loop_over(&lower, &upper, 1, |emitter, task| {
         emitter.pad_result(task)?;
         match panels {
@@ -69,7 +70,7 @@ pub(super) struct Emitter<'e, 'c> {
     pub(super) scope: Scope<'c>,
     pub(super) product: &'e MatMul,
     /// A and B.
-    operands: [Value<'c>; 2],
+    pub(super) operands: [Value<'c>; 2],
     pub(super) c: Value<'c>,
     pub(super) epilogue: Option<Epilogue<'e, 'c>>,
     pub(super) element: Type<'c>,

@@ -12,6 +12,7 @@
 //! What does not fit the form (padding, dilated bases, other element types) takes the general path of
 //! [`crate::contraction`].
 
+mod attention;
 mod emit;
 mod epilogue;
 mod matrices;
@@ -31,6 +32,7 @@ use crate::contraction::contraction_maps;
 use crate::operand_maps::operand_shape;
 use crate::walk::linear_address;
 
+pub(crate) use attention::AttentionKernel;
 pub(crate) use emit::emit_matmul;
 pub(crate) use epilogue::Finish;
 
@@ -107,6 +109,8 @@ pub struct MatMul {
     k: Axis,
     /// Contracted elements that one step takes: those of a lane's dot product. `k` counts steps.
     depth: i64,
+    /// Steps of a block, at most.
+    longest_k: i64,
     /// Whether tiles are in the registers of a matrix unit.
     in_matrices: bool,
     /// Sizes of the register tile: rows, where it is of vectors, and columns as vectors.
@@ -239,6 +243,7 @@ fn recognise_contraction(
         contracted,
         k,
         depth: 1,
+        longest_k: BLOCK_K,
         in_matrices: false,
         vector_rows: tile_rows(m.size, if width * bits >= 512 { 14 } else { 6 }),
         tile_vectors: if n.size > width { 2 } else { 1 },
@@ -253,10 +258,8 @@ fn recognise_contraction(
     }
     if product.is_streamed() {
         product.form = Form::Streamed;
-    } else if let Some((depth, in_matrices)) = product.dot_products(machine) {
-        product.depth = depth;
-        product.in_matrices = in_matrices;
-        product.k = Axis { size: k.size / product.depth, a: k.a * product.depth, b: k.b * product.depth, c: 0 };
+    } else {
+        product.choose_instruction(machine);
     }
     (product.form == Form::Streamed || product.row_count() > 1).then_some(product)
 }
@@ -386,6 +389,18 @@ impl MatMul {
         self.tile_vectors * i64::from(self.lanes)
     }
 
+    /// Takes steps of several elements, where an instruction does.
+    fn choose_instruction(&mut self, machine: Machine) {
+        let Some((depth, in_matrices)) = self.dot_products(machine) else { return };
+        let Axis { size, a, b, .. } = self.k;
+        self.k = Axis { size: size / depth, a: a * depth, b: b * depth, c: 0 };
+        self.depth = depth;
+        self.in_matrices = in_matrices;
+        if in_matrices {
+            self.longest_k = self.longest_k.min(matrices::BLOCK_K);
+        }
+    }
+
     /// How many elements of each operand an instruction for dot products multiplies in a lane, if there is one that can
     /// take the operands as they lie, and whether it is one of a matrix unit.
     fn dot_products(&self, machine: Machine) -> Option<(i64, bool)> {
@@ -482,8 +497,7 @@ impl MatMul {
 
     /// Contracted positions in a block: whole vectors, if there are several blocks, so that only the last one has a rest.
     fn block_k(&self) -> i64 {
-        let longest = if self.in_matrices { matrices::BLOCK_K } else { BLOCK_K };
-        let length = parts(self.k.size, parts(self.k.size, longest));
+        let length = parts(self.k.size, parts(self.k.size, self.longest_k));
         if length == self.k.size { length } else { parts(length, i64::from(self.lanes)) * i64::from(self.lanes) }
     }
 

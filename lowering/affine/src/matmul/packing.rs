@@ -253,7 +253,7 @@ impl<'c> Emitter<'_, 'c> {
         };
         let name = match (product.depth, element_type == product.element_type) {
             (1, true) => element_type.to_string(),
-            _ => format!("{element_type}_{}", product.element_type),
+            (depth, _) => format!("{element_type}x{depth}_{}", product.element_type),
         };
         let from = self.operand_vectors(Operand::B, from, product.n.b);
         let element_bytes = product.element_type.byte_width() as i64;

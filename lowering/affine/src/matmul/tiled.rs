@@ -48,16 +48,16 @@ pub(super) struct Tile<'c> {
 }
 
 impl<'c> Emitter<'_, 'c> {
-    /// Memory for the panels of a group and, if it is packed, a block of A.
-    pub(super) fn panel_buffers(&self) -> Panels<'c> {
+    /// Memory for some panels and, if it is packed, a block of so many rows of A.
+    pub(super) fn panel_buffers(&self, panels: i64, rows: i64) -> Panels<'c> {
         let (builder, product) = (self.builder, self.product);
         let buffer = |size| {
             let r#type = builder.memref_type(&[size], self.element);
             builder.in_prologue(|builder| builder.stack_buffer(r#type, 64))
         };
-        let size_of_b = product.panels_per_group() * product.panel() * product.panel_rows();
+        let size_of_b = panels * product.panel() * product.panel_rows();
         let b = (!product.reads_b_in_place()).then(|| buffer(size_of_b));
-        let a = product.packing_of_a().map(|packed| (packed, buffer(product.block_rows() * packed.room(product))));
+        let a = product.packing_of_a().map(|packed| (packed, buffer(rows * packed.room(product))));
         Panels { b, a }
     }
 
@@ -165,7 +165,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// The tiles of a block of rows in one panel, with their variants at the edges.
-    fn rows(
+    pub(super) fn rows(
         &mut self,
         block: &Block<'c>,
         panel_offset: Expr<'c>,

@@ -58,6 +58,11 @@ impl Combiner {
         Combiner { kind: OpKind::Add, element_type, accumulator: element_type, reduction }
     }
 
+    /// The largest of floats of a type.
+    pub fn largest(element_type: ElementType) -> Self {
+        Combiner { kind: OpKind::Maximum, element_type, accumulator: element_type, reduction: "maximumf" }
+    }
+
     /// Whether this is a sum that is rounded, so that its order matters to the last digits.
     pub fn sums_floats(&self) -> bool {
         self.kind == OpKind::Add && matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)

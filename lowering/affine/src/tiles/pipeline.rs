@@ -5,7 +5,7 @@
 //! any more in which the next ones come.
 
 use indexing::{Expr, Interval};
-use mlir_ext::builder::Value;
+use mlir_ext::builder::{OpBuilder, Value};
 
 use super::chunks::Chunks;
 use super::{Result, Tile};
@@ -59,11 +59,10 @@ pub(super) fn emit_steps<'a, 'c>(
     }
     let brought = pipeline.bring(emitter, first)?;
     pipeline.keep(emitter, first, &brought)?;
-    emitter.loop_in(Interval::of_size(steps), None, sums, &mut |emitter, step, sums| {
+    let sums = emitter.loop_in(Interval::of_size(steps), None, sums, &mut |emitter, step, sums| {
         if copies {
             // All but those of the next step.
-            let pending = emitter.builder.constant_integer(emitter.builder.integer_type(32), stages - 2);
-            emitter.builder.intrinsic_effect("llvm.nvvm.cp.async.wait.group", &[pending]);
+            wait_for_copies(emitter.builder, stages - 2);
         }
         product.publish(emitter);
         barrier(emitter.builder);
@@ -76,7 +75,18 @@ pub(super) fn emit_steps<'a, 'c>(
         let sums = product.multiply(emitter, step.modulo(stages), sums)?;
         pipeline.keep(emitter, step + 1, &brought)?;
         Ok(sums)
-    })
+    })?;
+    if copies {
+        // Where the kernel goes on, nothing comes any more.
+        wait_for_copies(emitter.builder, 0);
+    }
+    Ok(sums)
+}
+
+/// The thread waits until so many groups of its copies are under way.
+fn wait_for_copies(builder: &OpBuilder<'_>, pending: i64) {
+    let pending = builder.constant_integer(builder.integer_type(32), pending);
+    builder.intrinsic_effect("llvm.nvvm.cp.async.wait.group", &[pending]);
 }
 
 struct Pipeline<'p, 'm, 'a, 'c> {

@@ -73,6 +73,11 @@ impl Checks {
         self.unfenced.clear();
     }
 
+    /// All threads of the launch wait for each other: what they do from now on is behind everything before.
+    pub fn all_wait(&mut self) {
+        self.arrays.iter_mut().for_each(|array| array.users.clear());
+    }
+
     /// The running block has shared memory there.
     pub fn share(&mut self, first: u64, bytes: u64) {
         if self.shared.iter().all(|shared| shared.first != first) {

@@ -197,7 +197,12 @@ impl EmulatedDevice<'_> {
         for block in shuffled(launch.blocks) {
             CHECKS.with_borrow_mut(Checks::begin_block);
             COPIES.with_borrow_mut(Copies::clear);
+            let mut last = 0;
             let mut enter = |thread: usize, epoch: u32| {
+                if launch.blocks == 1 && epoch != last {
+                    CHECKS.with_borrow_mut(Checks::all_wait);
+                    last = epoch;
+                }
                 BLOCK.set(block as u32);
                 THREAD.set(thread as u32);
                 let number = block * u64::from(launch.threads) + thread as u64;

@@ -1,70 +1,17 @@
-//! `expand-host-calls`: what a GPU would have to wait for the host for, as operations that are kernels.
-//!
-//! Random bits are elementwise: Philox4x32-10 and Threefry2x32-20 are those of Salmon et al., "Parallel random numbers: as easy as
-//! 1, 2, 3"; how counters are numbered over an array follows XLA. The largest elements of rows are the first ones of sorted rows.
+//! Random bits: Philox4x32-10 and Threefry2x32-20 are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"; how
+//! counters are numbered over an array follows XLA.
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::{ComparisonDirection, RngAlgorithm};
 use hlo::ops::rng_bit_generator::RngBitGeneratorAttributes;
-use hlo::ops::sort::SortAttributes;
-use hlo::ops::top_k::TopKAttributes;
-use hlo::ops::typed_attributes::Dimension;
 use hlo::shape::{ArrayShape, Shape};
 use indexing::ceil_div;
-use melior::ir::OperationRef;
-use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{ConstantNumber, GraphBuilder, total_order};
-use crate::registry::{PassError, PassStatistics};
-use crate::rewrite::{Body, blocks_with};
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 
-/// Runs the pass.
-///
-/// # Errors
-/// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
-    let rewriter = Rewriter::new(root);
-    let is_expanded = |_, kind| matches!(kind, OpKind::RngBitGenerator | OpKind::TopK);
-    for block in blocks_with(&rewriter, is_expanded) {
-        let body = Body::read(&rewriter, block, is_expanded)?;
-        body.rewrite(|builder, _, instruction| {
-            let (expanded, what) = match instruction.kind {
-                OpKind::RngBitGenerator => (random_bits(builder, instruction)?, "random bits"),
-                OpKind::TopK => (top_k(builder, instruction)?, "top k"),
-                _ => return None,
-            };
-            statistics.add(what, 1);
-            Some(expanded)
-        })?;
-    }
-    Ok(())
-}
-
-// topk(x) => slice(sort(x, iota))
-fn top_k(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
-    let TopKAttributes { k, largest } = instruction.attributes().ok()?;
-    let operand = instruction.operands[0];
-    let shape = builder.array(operand);
-    let along = shape.rank().checked_sub(1)?;
-    if shape.is_dynamic() {
-        return None;
-    }
-    let places = builder.iota(ElementType::S32, &shape.dimensions, along);
-    let order = total_order(&instruction.name, shape.element_type, largest);
-    let results = [&shape, &shape.with_element_type(ElementType::S32)].map(|shape| shape.clone().into());
-    let attributes = SortAttributes { dimensions: Dimension(along as i64), is_stable: true };
-    let operands = [operand, places];
-    let sorted = builder.add_with(OpKind::Sort, Shape::Tuple(results.to_vec()), &operands, attributes, vec![order]);
-    let first = [0, 1].map(|number| {
-        let sorted = builder.element(sorted, number);
-        builder.slice(sorted, along, 0, k)
-    });
-    Some(builder.tuple(&first))
-}
-
-fn random_bits(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
+pub(super) fn bits(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
     let RngBitGeneratorAttributes { algorithm } = instruction.attributes().ok()?;
     let state = instruction.operands[0];
     let Shape::Tuple(results) = &instruction.shape else { return None };

@@ -1,0 +1,771 @@
+//! Attention in one kernel, whose scores stay in the cache.
+//!
+//! A task computes some rows of queries of one batch. It goes through the keys in blocks, of which it packs the keys and the
+//! values, and for each of these through its rows in blocks: the scores of a block, what the fusion makes of them, their
+//! exponentials, and the products of these with the values, which are added to sums. The exponentials are less the largest
+//! logit so far: where a later block has a larger one, the sums so far are scaled down (an *online* softmax). In the end
+//! the sums are divided by those of the exponentials.
+
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction};
+use hlo::op_kind::OpKind;
+use indexing::{Expr, Interval, Linear, Var};
+use melior::Context;
+use mlir_ext::arith::CmpfPredicate;
+use mlir_ext::builder::{Machine, OpBuilder, Value};
+use passes::fuse::Attention;
+
+use super::emit::{Emitter, Offsets, Result, Span};
+use super::tiled::{Block, Panels};
+use super::{Axis, BLOCK_K, BLOCK_M, Form, MatMul, TASKS, parts, tile_rows};
+use crate::contraction::contraction_maps;
+use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::kernel::Range;
+use crate::memory::{ArrayRef, Inputs};
+use crate::operand_maps::{instruction_maps, operand_shape, result_shape};
+use crate::scalar::combiner::Combiner;
+use crate::scalar::{self, RegisterValue};
+use crate::scope::{Binding, Scope};
+use crate::walk::{Visitor, linear_address, substitute};
+
+/// Bytes of the keys and the values of a block: a part of the second cache.
+const BLOCK_BYTES: i64 = 1 << 18;
+
+/// Bytes of the sums of a task.
+const SUM_BYTES: i64 = 1 << 17;
+
+/// What a dimension of the result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResultDimension {
+    /// That of the logits of a number.
+    Logit(usize),
+    /// The features of the values.
+    Feature,
+    /// One of size 1.
+    Single,
+}
+
+/// A dimension of separate attentions, with the distances of its neighbours in queries, keys and values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BatchAxis {
+    logit: usize,
+    size: i64,
+    strides: [i64; 3],
+}
+
+/// An attention in the form that the kernel computes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttentionKernel {
+    attention: Attention,
+    /// The parameters that queries, keys and values are.
+    operands: [usize; 3],
+    batch: Vec<BatchAxis>,
+    /// Sizes of the logits.
+    sizes: Vec<i64>,
+    result: Vec<ResultDimension>,
+    /// Queries by keys, of a block: the result is that of the block alone.
+    scores: MatMul,
+    /// What is made of these by values, of a task.
+    product: MatMul,
+    /// Element type of the weights that are multiplied with the values.
+    weight_type: ElementType,
+}
+
+/// Where each element of the operands of an attention is, as the variables of the result and of the keys tell.
+struct Places<'c> {
+    scope: Scope<'c>,
+    /// The addresses of query, key and value.
+    addresses: [Expr<'c>; 3],
+    /// For each dimension of the logits its variable; none of size 1.
+    logits: Vec<Option<Var>>,
+    /// For each dimension of the result its variable.
+    result: Vec<Option<Var>>,
+    /// The features that scores contract.
+    feature: (Var, i64),
+}
+
+impl<'c> Places<'c> {
+    fn of(context: &'c Context, body: &Computation, attention: &Attention) -> Option<Self> {
+        let mut scope = Scope::new(context);
+        let result = result_shape(body.get(attention.result)).ok()?;
+        let variables = |scope: &mut Scope<'c>, sizes: &[i64]| -> Vec<Expr<'c>> {
+            sizes.iter().map(|&size| scope.add_traced(Interval::of_size(size))).collect()
+        };
+        let simplified = |scope: &Scope<'c>, exprs: &[Expr<'c>]| -> Vec<Expr<'c>> {
+            exprs.iter().map(|&expr| scope.simplify(expr)).collect()
+        };
+        // From an element on to the one that it is made of, through what only moves elements or computes with them.
+        let follow = |scope: &Scope<'c>, from, to, mut index: Vec<Expr<'c>>| {
+            let mut id = from;
+            while id != to {
+                let instruction = body.get(id);
+                let is_own = |operand: &&usize| attention.members.contains(&instruction.operands[**operand]);
+                let numbers: Vec<usize> = (0..instruction.operands.len()).collect();
+                let leads = numbers
+                    .iter()
+                    .filter(is_own)
+                    .find(|&&number| reaches(body, attention, instruction.operands[number], to));
+                let number = *leads?;
+                let map = instruction_maps(context, body, instruction).operand_map(number)?;
+                index = map.results().iter().map(|&own| scope.simplify(substitute(own, &index, &[], &[]))).collect();
+                id = instruction.operands[number];
+            }
+            Some(index)
+        };
+        let stored = variables(&mut scope, &result.dimensions);
+        let stored = simplified(&scope, &stored);
+        let own_variables = stored.iter().map(|own| own.as_variable()).collect();
+        let product_index = follow(&scope, attention.result, attention.product, stored)?;
+        let product = contraction_maps(context, body, body.get(attention.product)).ok()?;
+        let keys = variables(&mut scope, &product.ranges);
+        let (weights, values) = (attention.weights, 1 - attention.weights);
+        let index_of = |scope: &Scope<'c>,
+                        maps: &crate::contraction::ContractionMaps<'c>,
+                        operand,
+                        index: &[Expr<'c>],
+                        ranges: &[Expr<'c>]| {
+            let results = maps.of_operand(operand).0.iter();
+            results.map(|&own| scope.simplify(substitute(own, index, ranges, &[]))).collect::<Vec<_>>()
+        };
+        let weight = index_of(&scope, &product, weights, &product_index, &keys);
+        let value = index_of(&scope, &product, values, &product_index, &keys);
+        let [value_shape, _] =
+            [values, weights].map(|operand| operand_shape(body, body.get(attention.product), operand).ok());
+        let value = linear_address(context, &value_shape?.dimensions, &value);
+        let weights = body.get(attention.product).operands[weights];
+        let logit = follow(&scope, weights, attention.quotient, weight)?;
+        let scored = follow(&scope, attention.logits, attention.scores, logit.clone())?;
+        let scores = contraction_maps(context, body, body.get(attention.scores)).ok()?;
+        let features = variables(&mut scope, &scores.ranges);
+        let (number, &size) = scores.ranges.iter().enumerate().find(|(_, size)| **size != 1)?;
+        let feature = (features[number].as_variable()?, size);
+        let address = |operand: usize| {
+            let index = index_of(&scope, &scores, operand, &scored, &features);
+            let shape = operand_shape(body, body.get(attention.scores), operand).ok()?;
+            Some(scope.simplify(linear_address(context, &shape.dimensions, &index)))
+        };
+        let addresses = [address(1 - attention.keys)?, address(attention.keys)?, scope.simplify(value)];
+        let logits = logit.iter().map(|own| own.as_variable()).collect();
+        Some(Places { scope, addresses, logits, result: own_variables, feature })
+    }
+
+    /// The distance of neighbours along a variable in queries, keys or values.
+    fn stride(&self, operand: usize, variable: Option<Var>) -> Option<i64> {
+        let sum = Linear::from_expr(self.addresses[operand])?;
+        Some(variable.map_or(0, |variable| sum.coefficient(Expr::variable(self.scope.context(), variable))))
+    }
+}
+
+/// Whether a member of an attention is made of another.
+fn reaches(
+    body: &Computation,
+    attention: &Attention,
+    from: hlo::graph::InstructionId,
+    to: hlo::graph::InstructionId,
+) -> bool {
+    let mut pending = vec![from];
+    while let Some(id) = pending.pop() {
+        if id == to {
+            return true;
+        }
+        let operands = body.get(id).operands.iter();
+        pending.extend(operands.filter(|operand| **operand >= to && attention.members.contains(operand)));
+    }
+    false
+}
+
+impl AttentionKernel {
+    /// The kernel of a fusion, if it is an attention.
+    pub(crate) fn recognise(
+        context: &Context,
+        instruction: &Instruction,
+        vector_bits: u32,
+        machine: Machine,
+    ) -> Option<AttentionKernel> {
+        let body = instruction.computations.first().filter(|_| instruction.kind == OpKind::Fusion)?;
+        let attention = Attention::of_body(body)?;
+        let places = Places::of(context, body, &attention)?;
+        let sizes = result_shape(body.get(attention.logits)).ok()?.dimensions.clone();
+        let last = sizes.len() - 1;
+        let [scored, valued] = [attention.scores, attention.product].map(|id| body.get(id));
+        let parameter = |product: &Instruction, operand: usize| body.get(product.operands[operand]).parameter_number();
+        let operands = [
+            parameter(scored, 1 - attention.keys)?,
+            parameter(scored, attention.keys)?,
+            parameter(valued, 1 - attention.weights)?,
+        ];
+        let element_type = result_shape(scored).ok()?.element_type;
+        let type_of = |product: &Instruction, operand: usize| {
+            operand_shape(body, product, operand).ok().map(|shape| shape.element_type)
+        };
+        let weight_type = type_of(valued, attention.weights)?;
+        let strides = |variable: Option<Var>| -> Option<[i64; 3]> {
+            Some([places.stride(0, variable)?, places.stride(1, variable)?, places.stride(2, variable)?])
+        };
+        let mut batch = Vec::new();
+        for (logit, &size) in sizes.iter().enumerate() {
+            if size != 1 && logit != last && logit != attention.query {
+                batch.push(BatchAxis { logit, size, strides: strides(places.logits[logit])? });
+            }
+        }
+        let place = |variable: &Option<Var>| match variable {
+            None => ResultDimension::Single,
+            own => match places.logits.iter().position(|logit| logit == own) {
+                Some(logit) => ResultDimension::Logit(logit),
+                None => ResultDimension::Feature,
+            },
+        };
+        let result: Vec<ResultDimension> = places.result.iter().map(place).collect();
+        let feature = result.iter().position(|own| *own == ResultDimension::Feature)?;
+        let features = result_shape(body.get(attention.result)).ok()?.dimensions[feature];
+        let [query, key] = [attention.query, last].map(|logit| strides(places.logits[logit]));
+        let (query, key) = (query?, key?);
+        let contracted = strides(Some(places.feature.0))?;
+        let lanes = i64::from(vector_bits / element_type.bit_width());
+        let element_bytes = element_type.byte_width() as i64;
+        let key_bytes = (places.feature.1 + features) * element_bytes;
+        let longest_k = (BLOCK_BYTES / key_bytes / lanes * lanes).clamp(lanes, BLOCK_K);
+        let vector_rows = tile_rows(sizes[attention.query], if vector_bits >= 512 { 14 } else { 6 });
+        let tile_vectors = |columns: i64| if columns > lanes { 2 } else { 1 };
+        let axis = |size: i64, a: i64, b: i64, c: i64| Axis { size, a, b, c };
+        let mut product = MatMul {
+            form: Form::Tiled,
+            element_type,
+            operand_types: [weight_type, type_of(valued, 1 - attention.weights)?],
+            operands: [0, 1],
+            output: 0,
+            first: [0; 3],
+            batch: Vec::new(),
+            rows: Vec::new(),
+            m: axis(sizes[attention.query], 0, 0, 0),
+            n: axis(features, 0, places.stride(2, places.result[feature])?, 1),
+            contracted: Vec::new(),
+            k: axis(sizes[last], 1, key[2], 0),
+            depth: 1,
+            longest_k,
+            in_matrices: false,
+            vector_rows,
+            tile_vectors: tile_vectors(features),
+            lanes: lanes as u32,
+        };
+        let mut scores = MatMul {
+            operand_types: [type_of(scored, 1 - attention.keys)?, type_of(scored, attention.keys)?],
+            m: axis(sizes[attention.query], query[0], 0, 0),
+            n: axis(sizes[last], 0, key[1], 1),
+            k: axis(places.feature.1, contracted[0], contracted[1], 0),
+            longest_k: BLOCK_K,
+            tile_vectors: tile_vectors(sizes[last]),
+            ..product.clone()
+        };
+        product.choose_instruction(machine);
+        scores.choose_instruction(machine);
+        // Rows of scores, weights and sums are no power of two apart: they would compete for places in the cache.
+        let row = (parts(product.block_k() * product.depth, lanes) + 1) * lanes;
+        product.m.a = row;
+        product.m.c = (parts(features, lanes) + 1) * lanes;
+        scores.m.c = row;
+        Some(AttentionKernel { attention, operands, batch, sizes, result, scores, product, weight_type })
+    }
+
+    fn queries(&self) -> i64 {
+        self.sizes[self.attention.query]
+    }
+
+    fn key_count(&self) -> i64 {
+        self.scores.n.size
+    }
+
+    fn batches(&self) -> i64 {
+        self.batch.iter().map(|axis| axis.size).product()
+    }
+
+    /// Keys of a block.
+    fn block_keys(&self) -> i64 {
+        self.product.block_k() * self.product.depth
+    }
+
+    /// Rows of queries of a block: whole tiles of both products.
+    fn block_rows(&self) -> i64 {
+        let (a, b) = (self.scores.tile_rows(), self.product.tile_rows());
+        let both = (1..=b).map(|times| a * times).find(|rows| rows % b == 0).unwrap_or(a * b);
+        (BLOCK_M / both).max(1) * both
+    }
+
+    /// Rows of queries of a task: as many as their sums have room, but enough tasks.
+    fn task_rows(&self) -> i64 {
+        let room = SUM_BYTES / (self.product.m.c * self.product.element_type.byte_width() as i64);
+        let wanted = parts(TASKS, self.batches()).min(parts(self.queries(), 2 * BLOCK_M));
+        let count = parts(self.queries(), room.max(1)).max(wanted);
+        // The same for all instructions, whose tiles differ.
+        let rows = parts(parts(self.queries(), count), 2 * super::matrices::SIDE) * 2 * super::matrices::SIDE;
+        parts(rows, self.block_rows()) * self.block_rows()
+    }
+
+    fn row_tasks(&self) -> i64 {
+        parts(self.queries(), self.task_rows())
+    }
+
+    /// Number of independent tasks.
+    pub fn tasks(&self) -> i64 {
+        self.batches() * self.row_tasks()
+    }
+
+    /// Lanes of its vectors.
+    pub fn lanes(&self) -> u32 {
+        self.scores.lanes
+    }
+
+    /// Multiplications of both products.
+    pub fn cost(&self) -> i64 {
+        self.batches().saturating_mul(self.scores.cost().saturating_add(self.product.cost()))
+    }
+
+    /// Emits all tasks, or a range.
+    pub(crate) fn emit<'c>(
+        &self,
+        builder: &OpBuilder<'c>,
+        computation: &Computation,
+        inputs: Inputs<'_, 'c>,
+        outputs: &[ArrayRef<'c>],
+        range: Range<'c>,
+    ) -> Result<()> {
+        let arrays = self.operands.map(|operand| inputs.get(operand));
+        let ([Some(queries), Some(keys), Some(values)], Some(output)) = (arrays, outputs.first()) else {
+            return Err(LoweringError::bug("an attention without its arrays"));
+        };
+        let element = scalar::memory_type(builder, self.scores.element_type);
+        let scratch = |size: i64, r#type| {
+            let r#type = builder.memref_type(&[size], r#type);
+            builder.in_prologue(|builder| builder.stack_buffer(r#type, 64))
+        };
+        let logits = scratch(self.block_rows() * self.scores.m.c, element);
+        let weights = match self.weight_type == self.scores.element_type {
+            true => logits,
+            false => scratch(self.block_rows() * self.product.m.a, scalar::memory_type(builder, self.weight_type)),
+        };
+        let sums = scratch(self.task_rows() * self.product.m.c, element);
+        let row_values = parts(self.task_rows(), i64::from(self.lanes())) * i64::from(self.lanes());
+        let [most, total] = [0; 2].map(|_| scratch(row_values, element));
+        let scores = Side { product: &self.scores, operands: [queries.flat(builder), keys.flat(builder)], c: logits };
+        let product = Side { product: &self.product, operands: [weights, values.flat(builder)], c: sums };
+        let mut emitter = Emitter {
+            builder,
+            scope: Scope::new(builder.context()),
+            product: &self.scores,
+            operands: scores.operands,
+            c: logits,
+            epilogue: None,
+            element,
+            vector: builder.vector_type(self.lanes(), element),
+        };
+        let score_panels = emitter.panel_buffers(parts(self.block_keys(), self.scores.panel()), self.block_rows());
+        emitter.turn_to(&product);
+        let value_panels = emitter.panel_buffers(parts(self.product.n.size, self.product.panel()), self.block_rows());
+        let mut task = Task {
+            kernel: self,
+            elements: Elemental::new(builder, computation, inputs, 1),
+            output,
+            sides: [(scores, score_panels), (product, value_panels)],
+            most,
+            total,
+        };
+        let (mut lower, mut upper) = (vec![emitter.scope.constant(0)], vec![emitter.scope.constant(self.tasks())]);
+        if let Some((begin, end)) = range {
+            let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
+            lower.push(variable(begin));
+            upper.push(variable(end));
+        }
+        emitter.loop_over(&lower, &upper, 1, |emitter, number| task.emit(emitter, number))
+    }
+}
+
+/// A product and its arrays.
+#[derive(Clone, Copy)]
+struct Side<'e, 'c> {
+    product: &'e MatMul,
+    operands: [Value<'c>; 2],
+    c: Value<'c>,
+}
+
+impl<'e, 'c> Emitter<'e, 'c> {
+    /// Goes on with another product.
+    fn turn_to(&mut self, side: &Side<'e, 'c>) {
+        self.product = side.product;
+        self.operands = side.operands;
+        self.c = side.c;
+    }
+
+    /// The product of some rows of A and a block of B, which is packed, in some columns.
+    fn multiply_rows(
+        &mut self,
+        block: &Block<'c>,
+        offsets: &Offsets<'c>,
+        rows: &Span<'c>,
+        columns: &Span<'c>,
+    ) -> Result<()> {
+        if let Some(packed) = block.panels.a {
+            self.pack_a(packed, offsets.a, rows, block)?;
+        }
+        let panel_rows = self.product.panel_rows();
+        self.panels(columns, |emitter, column| {
+            let panel_offset = (column - columns.begin) * panel_rows;
+            emitter.rows(block, panel_offset, offsets, rows, column)
+        })
+    }
+}
+
+/// The code of a task.
+struct Task<'e, 'c> {
+    kernel: &'e AttentionKernel,
+    elements: Elemental<'e, 'c>,
+    output: &'e ArrayRef<'c>,
+    /// The scores and the product with the values, each with memory for what is packed.
+    sides: [(Side<'e, 'c>, Panels<'c>); 2],
+    /// The largest logit of each row so far.
+    most: Value<'c>,
+    /// The sum of the exponentials of each row so far.
+    total: Value<'c>,
+}
+
+/// The place of what is computed.
+struct Place<'c> {
+    /// The positions in the batch, by dimension of the logits.
+    batch: Vec<(usize, Value<'c>)>,
+    /// The rows of the task.
+    rows: Span<'c>,
+}
+
+/// A block of keys.
+struct Keys<'c> {
+    number: Expr<'c>,
+    first: Expr<'c>,
+}
+
+impl<'e, 'c> Task<'e, 'c> {
+    fn emit(&mut self, emitter: &mut Emitter<'e, 'c>, task: Expr<'c>) -> Result<()> {
+        let (builder, kernel) = (emitter.builder, self.kernel);
+        let mut rest = task;
+        let part = emitter.split(&mut rest, kernel.row_tasks())?;
+        let mut batch = Vec::with_capacity(kernel.batch.len());
+        let mut offsets = [emitter.scope.constant(0); 3];
+        for (number, axis) in kernel.batch.iter().enumerate().rev() {
+            let position = if number == 0 { rest } else { emitter.split(&mut rest, axis.size)? };
+            batch.push((axis.logit, emitter.scope.emit(builder, position)?));
+            for (offset, stride) in offsets.iter_mut().zip(axis.strides) {
+                *offset = *offset + position * stride;
+            }
+        }
+        for offset in &mut offsets {
+            *offset = emitter.named(*offset)?;
+        }
+        let begin = emitter.named(part * kernel.task_rows())?;
+        let place = Place { batch, rows: Span::within(begin, kernel.task_rows(), kernel.queries()) };
+        self.begin(emitter)?;
+        let blocks = kernel.product.blocks();
+        if blocks == 1 {
+            let zero = emitter.scope.constant(0);
+            self.keys(emitter, &place, offsets, &Keys { number: zero, first: zero })?;
+        } else {
+            let [begin, end] = [0, blocks].map(|number| emitter.scope.constant(number));
+            emitter.loop_over(&[begin], &[end], 1, |emitter, number| {
+                let first = emitter.named(number * kernel.block_keys())?;
+                self.keys(emitter, &place, offsets, &Keys { number, first })
+            })?;
+        }
+        self.finish(emitter, &place)
+    }
+
+    /// No logit so far, and a sum of nothing.
+    fn begin(&self, emitter: &mut Emitter<'e, 'c>) -> Result<()> {
+        let (builder, lanes) = (emitter.builder, i64::from(self.kernel.lanes()));
+        let [nothing, zero] = [f64::NEG_INFINITY, 0.0].map(|value| builder.constant_float(emitter.vector, value));
+        let (begin, end) = (emitter.scope.constant(0), emitter.scope.constant(self.kernel.task_rows()));
+        emitter.loop_over(&[begin], &[end], lanes, |emitter, row| {
+            emitter.store_vector(nothing, self.most, row, lanes)?;
+            emitter.store_vector(zero, self.total, row, lanes)
+        })
+    }
+
+    /// One block of keys and all rows of the task.
+    fn keys(
+        &mut self,
+        emitter: &mut Emitter<'e, 'c>,
+        place: &Place<'c>,
+        [of_queries, of_keys, of_values]: [Expr<'c>; 3],
+        keys: &Keys<'c>,
+    ) -> Result<()> {
+        let kernel = self.kernel;
+        let [(scores, score_panels), (product, value_panels)] = self.sides;
+        let columns = Span::within(keys.first, kernel.block_keys(), kernel.key_count());
+        let score_block =
+            Block { length: vec![emitter.scope.constant(kernel.scores.k.size)], number: None, panels: score_panels };
+        emitter.turn_to(&scores);
+        if let Some(panels) = score_panels.b {
+            emitter.pack(panels, of_keys, &columns, &score_block)?;
+        }
+        let (steps, first_step) = (kernel.product.block_k(), keys.number * kernel.product.block_k());
+        let whole = emitter.scope.constant(steps);
+        let length = match kernel.product.k.size % steps {
+            0 => vec![whole],
+            _ => vec![-first_step + kernel.product.k.size, whole],
+        };
+        let number = (kernel.product.blocks() > 1).then_some(keys.number);
+        let value_block = Block { length, number, panels: value_panels };
+        let of_values = emitter.named(of_values + first_step * kernel.product.k.b)?;
+        let features =
+            Span { begin: emitter.scope.constant(0), ends: vec![emitter.scope.constant(kernel.product.n.size)] };
+        emitter.turn_to(&product);
+        if let Some(panels) = value_panels.b {
+            emitter.pack(panels, of_values, &features, &value_block)?;
+        }
+        emitter.loop_over(&[place.rows.begin], &place.rows.ends, kernel.block_rows(), |emitter, row| {
+            let rows = Span { begin: row, ends: [&[row + kernel.block_rows()], &place.rows.ends[..]].concat() };
+            emitter.turn_to(&scores);
+            let c = emitter.named(-row * kernel.scores.m.c - keys.first)?;
+            let offsets = Offsets { a: of_queries, b: of_keys, c };
+            emitter.multiply_rows(&score_block, &offsets, &rows, &columns)?;
+            self.weigh(emitter, place, &rows, keys)?;
+            emitter.turn_to(&product);
+            let a = emitter.named(-row * kernel.product.m.a)?;
+            let c = emitter.named(-place.rows.begin * kernel.product.m.c)?;
+            let offsets = Offsets { a, b: of_values, c };
+            emitter.multiply_rows(&value_block, &offsets, &rows, &features)
+        })
+    }
+
+    /// Makes weights of the scores of a block, and scales down the sums so far where a logit is larger than all before.
+    fn weigh(
+        &mut self,
+        emitter: &mut Emitter<'e, 'c>,
+        place: &Place<'c>,
+        rows: &Span<'c>,
+        keys: &Keys<'c>,
+    ) -> Result<()> {
+        let (builder, kernel) = (emitter.builder, self.kernel);
+        let width = i64::from(kernel.lanes());
+        let element_type = kernel.scores.element_type;
+        let real = |value| RegisterValue::real(builder, element_type, value);
+        emitter.loop_over(&[rows.begin], &rows.ends, 1, |emitter, row| {
+            let own = emitter.named(row - place.rows.begin)?;
+            let first = emitter.named((row - rows.begin) * kernel.scores.m.c)?;
+            let first_weight = emitter.named((row - rows.begin) * kernel.product.m.a)?;
+            let row_value = emitter.scope.emit(builder, row)?;
+            let (logits, weights) = (self.sides[0].0.c, self.sides[1].0.operands[0]);
+            let nothing = builder.constant_float(emitter.vector, f64::NEG_INFINITY);
+            let larger = |a, b| builder.select(builder.cmpf(CmpfPredicate::Ogt, a, b), a, b);
+            let largest =
+                self.over_keys(emitter, keys, logits, first, nothing, &mut |task, emitter, score, at, largest| {
+                    let logit = task.logit(emitter, place, row_value, keys.first + at, score)?;
+                    emitter.store_vector(logit, logits, first + at, width)?;
+                    Ok(larger(logit, largest))
+                })?;
+            let largest = Combiner::largest(element_type).horizontal(builder, &real(largest)).value;
+            let before = emitter.scope.place(builder, &[own])?.load(builder, self.most, emitter.element);
+            let most = larger(largest, before);
+            emitter.scope.place(builder, &[own])?.store(builder, most, self.most);
+            // A row of nothing but -inf so far has weights of 0: if that is all, 0 is divided by 0 in the end.
+            let is_any = builder.cmpf(CmpfPredicate::Une, most, builder.float_like(most, f64::NEG_INFINITY));
+            let most = builder.select(is_any, most, builder.float_like(most, 0.0));
+            let mosts = builder.broadcast(most, Some(kernel.lanes()));
+            let zero = builder.zero(emitter.vector);
+            let sum = self.over_keys(emitter, keys, logits, first, zero, &mut |task, emitter, logit, at, sum| {
+                let weight = task.power(builder, real(builder.subf(logit, mosts)))?;
+                let stored = scalar::convert::convert(builder, &weight, kernel.weight_type)
+                    .ok_or_else(|| LoweringError::bug("weights of another class"))?;
+                let stored = scalar::to_memory(builder, &stored);
+                emitter.scope.place(builder, &[first_weight + at])?.store(builder, stored, weights);
+                Ok(builder.addf(sum, weight.value))
+            })?;
+            let sum = Combiner::sum(element_type).horizontal(builder, &real(sum)).value;
+            let scale = self.power(builder, real(builder.subf(before, most)))?.value;
+            let total = emitter.scope.place(builder, &[own])?.load(builder, self.total, emitter.element);
+            let total = builder.addf(builder.mulf(total, scale), sum);
+            emitter.scope.place(builder, &[own])?.store(builder, total, self.total);
+            if kernel.product.blocks() == 1 {
+                return Ok(());
+            }
+            let is_later = emitter.conditions(&[keys.number - 1], false)?;
+            builder.affine_if_then(&is_later, |_| {
+                let outer = emitter.scope.len();
+                let result = self.scale_sums(emitter, own, scale);
+                emitter.scope.truncate(outer);
+                result
+            })
+        })
+    }
+
+    /// Multiplies the sums so far of a row.
+    fn scale_sums(&self, emitter: &mut Emitter<'e, 'c>, row: Expr<'c>, scale: Value<'c>) -> Result<()> {
+        let (builder, width) = (emitter.builder, i64::from(self.kernel.lanes()));
+        let sums = self.sides[1].0.c;
+        let scale = builder.broadcast(scale, Some(self.kernel.lanes()));
+        let (begin, end) = (emitter.scope.constant(0), emitter.scope.constant(self.kernel.product.n.size));
+        let first = emitter.named(row * self.kernel.product.m.c)?;
+        // What is behind the features of a row is nobody's.
+        emitter.loop_over(&[begin], &[end], width, |emitter, feature| {
+            let sum = emitter.load_vector(sums, first + feature, width)?;
+            emitter.store_vector(builder.mulf(sum, scale), sums, first + feature, width)
+        })
+    }
+
+    /// Goes through the vectors of a row of a block, of which the elements from `first` are read: the body gets a vector, its
+    /// place in the block, and what was made so far. The last vector of all keys may overlap the one before it; in what it
+    /// made, lanes of elements that were there before are those of `start`.
+    fn over_keys(
+        &mut self,
+        emitter: &mut Emitter<'e, 'c>,
+        keys: &Keys<'c>,
+        array: Value<'c>,
+        first: Expr<'c>,
+        start: Value<'c>,
+        body: &mut dyn FnMut(&mut Self, &mut Emitter<'e, 'c>, Value<'c>, Expr<'c>, Value<'c>) -> Result<Value<'c>>,
+    ) -> Result<Value<'c>> {
+        let (builder, kernel) = (emitter.builder, self.kernel);
+        let (width, block) = (i64::from(kernel.lanes()), kernel.block_keys());
+        let count = kernel.key_count();
+        let rest = count % width;
+        let in_last = count - (kernel.product.blocks() - 1) * block;
+        let last_place = emitter.scope.constant(in_last - width);
+        // It is read before its first lanes are written.
+        let last = match rest {
+            0 => None,
+            _ => Some(emitter.load_vector(array, first + last_place, width)?),
+        };
+        let begin = emitter.scope.constant(0);
+        let mut ends = vec![emitter.scope.constant(block / width * width)];
+        if count % block != 0 {
+            ends.push(-keys.first + count / width * width);
+        }
+        let made = emitter.accumulate(&[begin], &ends, width, &[start], |emitter, at, made| {
+            let vector = emitter.load_vector(array, first + at, width)?;
+            Ok(vec![body(self, emitter, vector, at, made[0])?])
+        })?[0];
+        let Some(last) = last else { return Ok(made) };
+        let is_last = emitter.conditions(&[keys.first + (in_last - count)], true)?;
+        let results = builder.affine_if(&is_last, &[emitter.vector], |_, is_last| {
+            if !is_last {
+                return Ok(vec![made]);
+            }
+            let outer = emitter.scope.len();
+            let new = body(self, emitter, last, last_place, made);
+            emitter.scope.truncate(outer);
+            let known = builder.constant_mask(kernel.lanes(), width - rest);
+            Ok::<_, LoweringError>(vec![builder.select(known, made, new?)])
+        })?;
+        Ok(results[0])
+    }
+
+    /// What the fusion makes of a vector of scores.
+    fn logit(
+        &mut self,
+        emitter: &mut Emitter<'e, 'c>,
+        place: &Place<'c>,
+        row: Value<'c>,
+        key: Expr<'c>,
+        score: Value<'c>,
+    ) -> Result<Value<'c>> {
+        let (builder, kernel) = (emitter.builder, self.kernel);
+        let key = emitter.scope.emit(builder, key)?;
+        let element_type = kernel.scores.element_type;
+        self.elements.nested(|elements| {
+            let mut index = kernel.index(elements, place, row);
+            let keys = Interval::of_size((kernel.key_count() - i64::from(kernel.lanes()) + 1).max(1));
+            let key = elements.scope.add_variable(keys, Binding::Dimension(key));
+            let lane = elements.scope.add_lanes(kernel.lanes());
+            if let Some(last) = index.last_mut() {
+                *last = elements.scope.simplify(key + lane);
+            }
+            elements.combined.insert(kernel.attention.scores, RegisterValue::real(builder, element_type, score));
+            let logit = elements.evaluate(kernel.attention.logits, &index)?;
+            let logit = scalar::convert::convert(builder, &logit, element_type)
+                .ok_or_else(|| LoweringError::bug("logits of another class"))?;
+            Ok(scalar::splat(builder, &logit, Some(kernel.lanes())).value)
+        })
+    }
+
+    /// The exponential of a number.
+    fn power(&self, builder: &OpBuilder<'c>, value: RegisterValue<'c>) -> Result<RegisterValue<'c>> {
+        let exponential = self.elements.computation.get(self.kernel.attention.exponential);
+        scalar::elementwise(builder, OpKind::Exponential, &exponential.attributes, &[value], value.element_type)
+    }
+
+    /// Divides the sums of the task's rows and stores them.
+    fn finish(&mut self, emitter: &mut Emitter<'e, 'c>, place: &Place<'c>) -> Result<()> {
+        let (builder, kernel) = (emitter.builder, self.kernel);
+        let lanes = kernel.lanes();
+        let (features, width) = (kernel.product.n.size, i64::from(lanes));
+        emitter.turn_to(&self.sides[1].0);
+        emitter.loop_over(&[place.rows.begin], &place.rows.ends, 1, |emitter, row| {
+            let own = emitter.named(row - place.rows.begin)?;
+            let total = emitter.scope.place(builder, &[own])?.load(builder, self.total, emitter.element);
+            let total = builder.broadcast(total, Some(lanes));
+            let row_value = emitter.scope.emit(builder, row)?;
+            let first = emitter.named(own * kernel.product.m.c)?;
+            let zero = emitter.scope.constant(0);
+            let store = |task: &mut Self, emitter: &mut Emitter<'e, 'c>, feature: Expr<'c>, lanes: u32| {
+                let vector = builder.vector_type(lanes, emitter.element);
+                let sum = emitter.scope.place(builder, &[first + feature])?.load(builder, emitter.c, vector);
+                let total = match i64::from(lanes) == width {
+                    true => total,
+                    false => builder.broadcast(builder.extract_lane(total, 0), Some(lanes)),
+                };
+                let value = RegisterValue::real(builder, kernel.scores.element_type, builder.divf(sum, total));
+                let feature = emitter.scope.emit(builder, feature)?;
+                task.store(place, row_value, feature, &value)
+            };
+            let whole = features / width * width;
+            if whole > 0 {
+                let end = emitter.scope.constant(whole);
+                emitter.loop_over(&[zero], &[end], width, |emitter, feature| store(self, emitter, feature, lanes))?;
+            }
+            match features - whole {
+                0 => Ok(()),
+                rest => store(self, emitter, emitter.scope.constant(whole), rest as u32),
+            }
+        })
+    }
+
+    /// Stores a vector of the features of a row.
+    fn store(
+        &mut self,
+        place: &Place<'c>,
+        row: Value<'c>,
+        feature: Value<'c>,
+        value: &RegisterValue<'c>,
+    ) -> Result<()> {
+        let (kernel, output) = (self.kernel, self.output);
+        let lanes = value.lanes.unwrap_or(1);
+        self.elements.nested(|elements| {
+            let logits = kernel.index(elements, place, row);
+            let features = Interval::of_size(kernel.product.n.size - i64::from(lanes) + 1);
+            let feature = elements.scope.add_variable(features, Binding::Dimension(feature));
+            let feature = feature + elements.scope.add_lanes(lanes);
+            let index: Vec<Expr<'c>> = kernel
+                .result
+                .iter()
+                .map(|dimension| match dimension {
+                    ResultDimension::Logit(logit) => logits[*logit],
+                    ResultDimension::Feature => elements.scope.simplify(feature),
+                    ResultDimension::Single => elements.scope.constant(0),
+                })
+                .collect();
+            let value = scalar::convert::convert(elements.builder, value, output.element_type)
+                .ok_or_else(|| LoweringError::bug("a result of another class"))?;
+            elements.store(output, &index, &value)
+        })
+    }
+}
+
+impl AttentionKernel {
+    /// The index of the first logit of a row.
+    fn index<'c>(&self, elements: &mut Elemental<'_, 'c>, place: &Place<'c>, row: Value<'c>) -> Vec<Expr<'c>> {
+        let mut index = vec![elements.scope.constant(0); self.sizes.len()];
+        let rows = [(self.attention.query, row)];
+        for &(dimension, value) in place.batch.iter().chain(&rows) {
+            let range = Interval::of_size(self.sizes[dimension]);
+            index[dimension] = elements.scope.add_variable(range, Binding::Dimension(value));
+        }
+        index
+    }
+}

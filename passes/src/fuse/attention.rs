@@ -1,0 +1,440 @@
+//! Attention: a product of queries and keys, a softmax along the keys of what is made of its elements, and the product of
+//! that with values.
+//!
+//! All of it is one fusion: its kernel needs nothing of the size of the scores in memory. What is found here is what
+//! has such a kernel: one dimension of keys, one of the features that are contracted and one of those that values have, and
+//! at least one of queries; the others are batches of any kind, in any order.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::FusionRole;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
+use hlo::shape::ArrayShape;
+
+use super::decisions::Refusal;
+use super::roles::role;
+use crate::graph_builder::{ConstantNumber, scalar_literal};
+
+/// Instructions between the scores and their exponentials that are looked at, at most.
+const MOST_VISITED: usize = 64;
+
+/// Features that kernels have room for.
+const FEATURES: std::ops::RangeInclusive<i64> = 16..=256;
+
+/// Bytes of scores from which on they leave the caches that their kernel would find them in.
+const LEAST_SCORES: usize = 1 << 20;
+
+/// Fewest queries, and keys, of a block.
+const FEWEST_QUERIES: i64 = 16;
+const FEWEST_KEYS: i64 = 32;
+
+/// An instruction with its attributes.
+pub type Read<'a> = dyn Fn(InstructionId) -> Option<Instruction> + 'a;
+
+/// For each dimension of an array the one of another that it is; none of size 1.
+type Dimensions = Vec<Option<usize>>;
+
+/// The parts of an attention.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// The product of queries and keys.
+    pub scores: InstructionId,
+    /// Which of its operands the keys are.
+    pub keys: usize,
+    /// What the softmax is of: its last dimension is that of the keys.
+    pub logits: InstructionId,
+    /// The dimension of the logits that goes through queries.
+    pub query: usize,
+    /// The exponentials of the logits, less the largest of their row.
+    pub exponential: InstructionId,
+    /// The exponentials divided by their sum.
+    pub quotient: InstructionId,
+    /// The product of the weights and the values.
+    pub product: InstructionId,
+    /// Which of its operands the weights are.
+    pub weights: usize,
+    /// The product, as it is stored.
+    pub result: InstructionId,
+    /// All instructions that no other computation may need.
+    pub members: Vec<InstructionId>,
+}
+
+impl Attention {
+    /// The attention whose result an instruction is.
+    pub fn of(computation: &Computation, result: InstructionId, read: &Read<'_>) -> Option<Attention> {
+        let candidates = [0, 1].into_iter();
+        candidates.filter_map(|weights| Finder { computation, read, members: Vec::new() }.find(result, weights)).next()
+    }
+
+    /// The attention that a fused computation is.
+    pub fn of_body(body: &Computation) -> Option<Attention> {
+        let products = body.instructions.iter().filter(|instruction| instruction.kind == OpKind::Dot).count();
+        if products != 2 {
+            return None;
+        }
+        Attention::of(body, body.root, &|id| Some(body.get(id).clone()))
+    }
+
+    /// Why it is not computed as a whole, where a root and these users need what they do.
+    pub(super) fn refusal(&self, computation: &Computation, users: &[Vec<InstructionId>]) -> Option<Refusal> {
+        let members: HashSet<InstructionId> = self.members.iter().copied().collect();
+        let is_read = |id: &InstructionId| {
+            let is_outside = |user: &InstructionId| !members.contains(user);
+            *id != self.result && (*id == computation.root || users[id.index()].iter().any(is_outside))
+        };
+        let bytes = computation.get(self.scores).shape.byte_size();
+        if self.members.iter().any(is_read) {
+            return Some(Refusal::AttentionIsRead);
+        }
+        (bytes < LEAST_SCORES).then_some(Refusal::FewScores { bytes })
+    }
+}
+
+/// The attentions of a computation by their results, and why others are none, by the product with the values.
+pub(super) fn find(
+    computation: &Computation,
+    users: &[Vec<InstructionId>],
+    read: &Read<'_>,
+) -> (HashMap<InstructionId, Attention>, HashMap<InstructionId, Refusal>) {
+    let (mut found, mut refused) = (HashMap::new(), HashMap::new());
+    let moves = |id: InstructionId| {
+        let is_moved = |kind| matches!(kind, OpKind::Convert | OpKind::Copy | OpKind::Transpose | OpKind::Reshape);
+        is_moved(computation.get(id).kind)
+    };
+    for (product, _) in computation.iter().filter(|(_, instruction)| instruction.kind == OpKind::Dot) {
+        let Some(attention) = Attention::of(computation, product, read) else { continue };
+        if let Some(refusal) = attention.refusal(computation, users) {
+            refused.insert(product, refusal);
+            continue;
+        }
+        // What alone reads the product, and only moves or rounds its elements, stores them.
+        let mut stored = (product, attention);
+        while let [user] = users[stored.0.index()][..]
+            && moves(user)
+            && stored.0 != computation.root
+            && let Some(attention) = Attention::of(computation, user, read)
+        {
+            stored = (user, attention);
+        }
+        found.insert(stored.0, stored.1);
+    }
+    (found, refused)
+}
+
+/// A search for an attention.
+struct Finder<'a> {
+    computation: &'a Computation,
+    read: &'a Read<'a>,
+    members: Vec<InstructionId>,
+}
+
+impl Finder<'_> {
+    fn shape(&self, id: InstructionId) -> Option<&ArrayShape> {
+        self.computation.get(id).shape.as_array()
+    }
+
+    fn kind(&self, id: InstructionId) -> OpKind {
+        self.computation.get(id).kind
+    }
+
+    /// Notes a member of a kind.
+    fn take(&mut self, id: InstructionId, kind: OpKind) -> Option<Instruction> {
+        if self.kind(id) != kind {
+            return None;
+        }
+        self.members.push(id);
+        (self.read)(id)
+    }
+
+    fn find(mut self, result: InstructionId, weights: usize) -> Option<Attention> {
+        let (product, _) = self.moved_from(result)?;
+        let values = self.take(product, OpKind::Dot)?;
+        let (quotient, weight_dimensions) = self.moved_from(values.operands[weights])?;
+        let division = self.take(quotient, OpKind::Divide)?;
+        let exponential = self.unrounded(division.operands[0]);
+        let power = self.take(exponential, OpKind::Exponential)?;
+        let sums = self.row_value(division.operands[1], OpKind::Add)?;
+        let difference = self.unrounded(power.operands[0]);
+        let difference = self.take(difference, OpKind::Subtract)?;
+        let logits = self.unrounded(difference.operands[0]);
+        let most = self.row_value(difference.operands[1], OpKind::Maximum)?;
+        if !self.is_of_rows(&sums, exponential) || !self.is_of_rows(&most, logits) {
+            return None;
+        }
+        let (scores, score_dimensions) = self.scores_of(logits)?;
+        let scored = (self.read)(scores)?;
+        let [own, other]: [DotAttributes<'_>; 2] = [scored.attributes().ok()?, values.attributes().ok()?];
+        let (scored, valued) = (self.roles(&scored, &own)?, self.roles(&values, &other)?);
+        let last = score_dimensions.len() - 1;
+        let key = score_dimensions[last]?;
+        let keys = (0..2).find(|&operand| scored.free[operand].contains(&key))?;
+        // By place in the result of the scores, and in the weights.
+        let weight_of = |dimension: usize| weight_dimensions.iter().position(|own| *own == Some(dimension));
+        let is_query = |&dimension: &usize| {
+            let is_free = score_dimensions[dimension].is_some_and(|own| scored.free[1 - keys].contains(&own));
+            is_free && weight_of(dimension).is_some_and(|own| valued.own_free[weights].contains(&own))
+        };
+        let sizes = &self.shape(logits)?.dimensions;
+        let query = (0..last).filter(is_query).max_by_key(|&dimension| sizes[dimension])?;
+        let contracts_keys = valued.contracted[weights][..] == [weight_of(last)?];
+        let size_of = |product: &Instruction, operand: usize, dimensions: &[usize]| match dimensions {
+            [dimension] => self.shape(product.operands[operand]).map(|shape| shape.dimensions[*dimension]),
+            _ => None,
+        };
+        let fits = |size: Option<i64>| size.is_some_and(|size| FEATURES.contains(&size));
+        let is_kernel = scored.own_free[keys].len() == 1
+            && contracts_keys
+            && fits(size_of(self.computation.get(scores), 0, &scored.contracted[0]))
+            && fits(size_of(&values, 1 - weights, &valued.own_free[1 - weights]))
+            && sizes[query] >= FEWEST_QUERIES
+            && sizes[last] >= FEWEST_KEYS
+            && self.has_types([scores, product]);
+        self.members.sort_unstable();
+        self.members.dedup();
+        let members = self.members;
+        is_kernel.then_some(Attention {
+            scores,
+            keys,
+            logits,
+            query,
+            exponential,
+            quotient,
+            product,
+            weights,
+            result,
+            members,
+        })
+    }
+
+    /// Whether both products are sums in one type of float, of floats that it holds.
+    fn has_types(&self, products: [InstructionId; 2]) -> bool {
+        use ElementType::{BF16, F16, F32, F64};
+        let type_of = |id: InstructionId| self.shape(id).map(|shape| shape.element_type);
+        let own = type_of(products[0]);
+        let operands = products.into_iter().flat_map(|product| &self.computation.get(product).operands);
+        let holds = |element_type: ElementType| match own {
+            Some(F32) => matches!(element_type, F32 | BF16 | F16),
+            Some(F64) => element_type == F64,
+            _ => false,
+        };
+        own == type_of(products[1]) && operands.copied().all(|operand| type_of(operand).is_some_and(holds))
+    }
+
+    /// What an array is the elements of, moved, and which of its dimensions each one is.
+    fn moved_from(&mut self, array: InstructionId) -> Option<(InstructionId, Dimensions)> {
+        let mut source = array;
+        let mut dimensions = own_dimensions(self.shape(array)?);
+        while let Some(step) = self.step(source) {
+            self.members.push(source);
+            source = self.computation.get(source).operands[0];
+            dimensions = composed(&dimensions, &step);
+        }
+        Some((source, dimensions))
+    }
+
+    /// For each dimension of what only moves or rounds elements the one of its operand.
+    fn step(&self, id: InstructionId) -> Option<Dimensions> {
+        let operand = self.shape(*self.computation.get(id).operands.first()?)?;
+        let shape = self.shape(id)?;
+        match self.kind(id) {
+            OpKind::Copy => Some(own_dimensions(shape)),
+            OpKind::Convert if is_float(shape) && is_float(operand) => Some(own_dimensions(shape)),
+            OpKind::Transpose => {
+                let transpose = (self.read)(id)?;
+                let TransposeAttributes { dimensions } = transpose.attributes().ok()?;
+                Some(dimensions.iter().map(|&dimension| Some(dimension as usize)).collect())
+            }
+            OpKind::Reshape => reshaped(&shape.dimensions, &operand.dimensions),
+            _ => None,
+        }
+    }
+
+    /// What an array is a rounded copy of.
+    fn unrounded(&mut self, array: InstructionId) -> InstructionId {
+        let mut source = array;
+        while matches!(self.kind(source), OpKind::Convert | OpKind::Copy) && self.step(source).is_some() {
+            self.members.push(source);
+            source = self.computation.get(source).operands[0];
+        }
+        source
+    }
+
+    /// The array of which the elements along one dimension are combined to the values that an array has all along its last
+    /// one, and which of its dimensions each of the array's is: of the last one the combined one.
+    fn row_value(&mut self, array: InstructionId, kind: OpKind) -> Option<(InstructionId, Dimensions)> {
+        let mut source = array;
+        let shape = self.shape(array)?;
+        let mut dimensions = own_dimensions(shape);
+        while self.kind(source) != OpKind::Reduce {
+            let instruction = self.computation.get(source);
+            let step = match instruction.kind {
+                OpKind::Broadcast => {
+                    let broadcast = (self.read)(source)?;
+                    let BroadcastAttributes { dimensions } = broadcast.attributes().ok()?;
+                    let place = |own: usize| dimensions.iter().position(|&dimension| dimension as usize == own);
+                    (0..self.shape(source)?.rank()).map(place).collect()
+                }
+                // A maximum of that and nothing.
+                OpKind::Maximum if kind == OpKind::Maximum && self.is_identity(instruction.operands[1], kind) => {
+                    own_dimensions(self.shape(source)?)
+                }
+                _ => self.step(source)?,
+            };
+            self.members.push(source);
+            source = instruction.operands[0];
+            dimensions = composed(&dimensions, &step);
+        }
+        let reduce = self.take(source, OpKind::Reduce)?;
+        let ReduceAttributes { dimensions: reduced } = reduce.attributes().ok()?;
+        let ([operand, initial], [reduced]) = (&reduce.operands[..], reduced) else { return None };
+        let reduced = usize::try_from(*reduced).ok()?;
+        let mut kept: Dimensions = (0..self.shape(*operand)?.rank()).map(Some).collect();
+        kept.remove(reduced);
+        let mut dimensions = composed(&dimensions, &kept);
+        let last = dimensions.last_mut().filter(|last| last.is_none())?;
+        *last = Some(reduced);
+        let is_combined = reduce.computations.first().is_some_and(|computation| {
+            let mut operands = computation.root().operands.clone();
+            operands.sort_unstable();
+            let mut parameters = computation.parameters.clone();
+            parameters.sort_unstable();
+            computation.root().kind == kind && operands == parameters
+        });
+        (is_combined && self.is_identity(*initial, kind)).then_some((*operand, dimensions))
+    }
+
+    /// Whether rows are those of an array along its last dimension.
+    fn is_of_rows(&mut self, (combined, rows): &(InstructionId, Dimensions), array: InstructionId) -> bool {
+        let (Some((own, of_array)), Some((other, of_rows))) = (self.moved_from(array), self.moved_from(*combined))
+        else {
+            return false;
+        };
+        own == other && composed(rows, &of_rows) == of_array
+    }
+
+    /// Whether all elements of an array are what changes nothing in combinations of a kind.
+    fn is_identity(&self, array: InstructionId, kind: OpKind) -> bool {
+        let mut source = array;
+        while let (OpKind::Broadcast | OpKind::Reshape, [operand, ..]) =
+            (self.kind(source), &self.computation.get(source).operands[..])
+        {
+            source = *operand;
+        }
+        let is_scalar = self.kind(source) == OpKind::Constant && self.shape(source).is_some_and(|own| own.rank() == 0);
+        let Some(constant) = is_scalar.then(|| (self.read)(source)).flatten() else { return false };
+        let identity = ConstantNumber::Float(if kind == OpKind::Add { 0.0 } else { f64::NEG_INFINITY });
+        let shape = self.shape(source);
+        shape.is_some_and(|shape| constant.literal() == Some(&scalar_literal(shape.element_type, identity)))
+    }
+
+    /// The product whose elements logits are made of one by one, and the dimension of it that each of theirs is.
+    fn scores_of(&mut self, logits: InstructionId) -> Option<(InstructionId, Dimensions)> {
+        let shape = self.shape(logits)?;
+        let count = shape.element_count();
+        let mut pending: BTreeMap<InstructionId, Dimensions> = BTreeMap::from([(logits, own_dimensions(shape))]);
+        let mut visited: Vec<InstructionId> = Vec::new();
+        let mut found: Option<(InstructionId, Dimensions)> = None;
+        while let Some((id, dimensions)) = pending.pop_last() {
+            visited.push(id);
+            if visited.len() > MOST_VISITED {
+                return None;
+            }
+            let instruction = self.computation.get(id);
+            if instruction.kind == OpKind::Dot {
+                if found.replace((id, dimensions)).is_some() {
+                    return None;
+                }
+                continue;
+            }
+            let step = match self.step(id) {
+                Some(step) => step,
+                None if role(instruction) == FusionRole::Elementwise => own_dimensions(self.shape(id)?),
+                None => continue,
+            };
+            let next = composed(&dimensions, &step);
+            for &operand in &instruction.operands {
+                if self.shape(operand)?.element_count() == count
+                    && pending.insert(operand, next.clone()).is_some_and(|known| known != next)
+                {
+                    return None;
+                }
+            }
+        }
+        let (scores, dimensions) = found?;
+        let mut reaches: HashMap<InstructionId, bool> = HashMap::from([(scores, true)]);
+        for &id in visited.iter().rev().filter(|&&id| id != scores) {
+            let operands = &self.computation.get(id).operands;
+            let any = operands.iter().any(|operand| reaches.get(operand) == Some(&true));
+            reaches.insert(id, any);
+        }
+        self.members.extend(visited.into_iter().filter(|id| reaches[id]));
+        Some((scores, dimensions))
+    }
+
+    /// The dimensions of a product that are not of size 1, by what they are to it.
+    fn roles(&self, product: &Instruction, attributes: &DotAttributes<'_>) -> Option<Roles> {
+        let dims = [
+            (attributes.lhs_batch_dims, attributes.lhs_contracting_dims),
+            (attributes.rhs_batch_dims, attributes.rhs_contracting_dims),
+        ];
+        let mut roles = Roles::default();
+        let mut place = attributes.lhs_batch_dims.len();
+        for (operand, (batch, contracting)) in dims.into_iter().enumerate() {
+            let sizes = &self.shape(product.operands[operand])?.dimensions;
+            for (dimension, &size) in sizes.iter().enumerate() {
+                let own = dimension as i64;
+                let is_contracted = contracting.contains(&own);
+                let is_free = !is_contracted && !batch.contains(&own);
+                if size != 1 && is_contracted {
+                    roles.contracted[operand].push(dimension);
+                }
+                if size != 1 && is_free {
+                    roles.own_free[operand].push(dimension);
+                    roles.free[operand].push(place);
+                }
+                place += usize::from(is_free);
+            }
+        }
+        Some(roles)
+    }
+}
+
+/// What the dimensions of a product's operands are to it.
+#[derive(Default)]
+struct Roles {
+    /// Of each operand those that are contracted.
+    contracted: [Vec<usize>; 2],
+    /// Of each operand those that it alone has.
+    own_free: [Vec<usize>; 2],
+    /// The same as dimensions of the result.
+    free: [Vec<usize>; 2],
+}
+
+fn is_float(shape: &ArrayShape) -> bool {
+    shape.element_type.is_float()
+}
+
+/// Each dimension as itself.
+fn own_dimensions(shape: &ArrayShape) -> Dimensions {
+    shape.dimensions.iter().enumerate().map(|(own, &size)| (size != 1).then_some(own)).collect()
+}
+
+/// Dimensions through those of an array between.
+fn composed(outer: &[Option<usize>], inner: &[Option<usize>]) -> Dimensions {
+    outer.iter().map(|own| own.and_then(|own| inner.get(own).copied().flatten())).collect()
+}
+
+/// The dimensions of a reshape's operand, if only dimensions of size 1 come and go.
+fn reshaped(result: &[i64], operand: &[i64]) -> Option<Dimensions> {
+    let real = |sizes: &[i64]| -> Vec<usize> { (0..sizes.len()).filter(|&own| sizes[own] != 1).collect() };
+    let (own, source) = (real(result), real(operand));
+    let is_same = own.len() == source.len() && own.iter().zip(&source).all(|(&a, &b)| result[a] == operand[b]);
+    let place = |dimension| own.iter().position(|&own| own == dimension).map(|place| source[place]);
+    is_same.then(|| (0..result.len()).map(place).collect())
+}
