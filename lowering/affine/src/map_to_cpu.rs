@@ -147,7 +147,9 @@ fn choose<'c>(
     }
     let sizes = mapped_sizes(computation, instruction)?;
     if instruction.kind == OpKind::Scatter {
-        return Ok(vec![whole(context, &[], sizes, vector_lanes(computation, target.vector_bits))]);
+        let mut shapes = computation.operand_shapes(instruction);
+        shapes.push(&instruction.shape);
+        return Ok(vec![whole(context, &[], sizes, vector_lanes(shapes, target.vector_bits))]);
     }
     let parallel = |mut mapping: WorkMapping<'c>, cost: i64| {
         let iterations = mapping.iterations();
@@ -257,7 +259,8 @@ fn loops_over_elements<'c>(
     choice: &Choice,
 ) -> Result<WorkMapping<'c>> {
     let root = computation.root();
-    let lanes = vector_lanes(computation, choice.target.vector_bits);
+    let shapes = computation.instructions.iter().map(|instruction| &instruction.shape);
+    let lanes = vector_lanes(shapes, choice.target.vector_bits);
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
@@ -374,19 +377,17 @@ fn mapping_of<'c>(
     WorkMapping { map, dimensions, inner_lanes, overlap, rows: None }
 }
 
-/// Lanes for a computation's element types: as many as fit a register of the widest float or index-like type used.
-fn vector_lanes(computation: &Computation, vector_bits: u32) -> u32 {
+/// Lanes for the element types of arrays: as many as fit a register of the widest float or index-like type used.
+fn vector_lanes<'a>(shapes: impl IntoIterator<Item = &'a Shape>, vector_bits: u32) -> u32 {
     let mut narrow = false;
     let mut wide = false;
-    for instruction in &computation.instructions {
-        if let Shape::Array(array) = &instruction.shape {
-            if array.rank() == 0 || array.element_count() <= 1 {
-                continue;
-            }
-            match array.element_type.real_part().bit_width() {
-                64 => wide = true,
-                _ => narrow = true,
-            }
+    for array in shapes.into_iter().filter_map(Shape::as_array) {
+        if array.rank() == 0 || array.element_count() <= 1 {
+            continue;
+        }
+        match array.element_type.real_part().bit_width() {
+            64 => wide = true,
+            _ => narrow = true,
         }
     }
     let bits = if wide && !narrow { 64 } else { 32 };

@@ -47,6 +47,11 @@ impl<'c> ArrayRef<'c> {
         }
     }
 
+    /// The same array, whose address is known to be a multiple of so many bytes.
+    pub fn aligned(self, alignment: i64) -> Self {
+        ArrayRef { alignment: Some(alignment), ..self }
+    }
+
     /// The same array of small elements as unsigned integers of their width.
     pub fn as_bits(&self) -> Self {
         let element_type = if self.element_type.byte_width() == 1 { ElementType::U8 } else { ElementType::U16 };

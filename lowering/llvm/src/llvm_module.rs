@@ -77,7 +77,7 @@ pub struct LlvmModule {
     // Before its context: fields are dropped in this order. The lifetime is that of the context beside it.
     pub(crate) module: Module<'static>,
     context: LlvmContext,
-    target: Target,
+    pub(crate) target: Target,
 }
 
 // SAFETY: module and context refer to each other only and move together; neither is tied to a thread.

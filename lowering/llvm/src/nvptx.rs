@@ -22,6 +22,10 @@ pub const PIPELINE: &str = "hlo-unsigned-divisions,gpu.module(lower-affine,conve
 /// LLVM's passes for kernels: each thread's code is scalar, so the standard pipeline earns its time.
 pub const PASSES: &str = "default<O2>";
 
+/// Parameters of a kernel, of eight bytes each, that every version of PTX has room for, and the first version with room for more.
+const FEW_PARAMETERS: u32 = 512;
+const MANY_PARAMETERS_PTX: u32 = 81;
+
 /// The GPUs whose warps multiply matrices in shared memory in groups.
 pub const WARP_GROUP_GPU: &str = "sm_90a";
 
@@ -68,7 +72,10 @@ pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions
 pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, Error> {
     let mut timings = Timings::default();
     let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
-    let llvm = translate(kernels, target, verify, &mut timings)?;
+    let mut llvm = translate(kernels, target, verify, &mut timings)?;
+    if llvm.module.get_functions().any(|kernel| kernel.count_params() > FEW_PARAMETERS) {
+        llvm.target = llvm.target.with_ptx(MANY_PARAMETERS_PTX);
+    }
     libdevice::bind_instructions(&llvm)?;
     gpu_instructions::define(&llvm, target)?;
     let text = optimize_and_emit(&llvm, PASSES, Emit::Assembly, &mut timings)?;

@@ -73,6 +73,17 @@ impl Target {
         Self { triple: "nvptx64-nvidia-cuda".into(), cpu: chip.into(), features: features.into(), effort: Effort::Full }
     }
 
+    /// The same GPU with at least a version of PTX.
+    pub(crate) fn with_ptx(mut self, least: u32) -> Self {
+        let version = |entry: &str| entry.strip_prefix("+ptx").and_then(|version| version.parse::<u32>().ok());
+        let given = self.features.split(',').filter_map(version).next_back();
+        if given.or(least_ptx(&self.cpu)).is_none_or(|version| version < least) {
+            let others = self.features.split(',').filter(|entry| !entry.is_empty() && version(entry).is_none());
+            self.features = others.map(str::to_string).chain([format!("+ptx{least}")]).collect::<Vec<_>>().join(",");
+        }
+        self
+    }
+
     /// The same target with another code generation effort.
     pub(crate) fn with_effort(mut self, effort: Effort) -> Self {
         self.effort = effort;
@@ -305,6 +316,8 @@ mod tests {
         let triple = "x86_64-unknown-linux-gnu";
         assert_eq!(Target::cpu(triple, "x86-64-v3", "+avx2,+fma").check(), Ok(()));
         assert_eq!(Target::host().check(), Ok(()));
+        assert_eq!(Target::nvptx("sm_80", "+ptx70").with_ptx(81).features(), "+ptx81");
+        assert_eq!(Target::nvptx("sm_100", "").with_ptx(81).features(), "");
         for (chip, features) in [("sm_90", "+ptx80"), ("sm_90a", ""), ("sm_100", "+ptx86"), ("sm_120", "")] {
             assert_eq!(Target::nvptx(chip, features).check(), Ok(()));
         }

@@ -24,11 +24,14 @@ use crate::graph_builder::{ConstantNumber, scalar_literal};
 /// Instructions between the scores and their exponentials that are looked at, at most.
 const MOST_VISITED: usize = 64;
 
+/// Instructions behind a product that may store it, at most.
+const MOST_STEPS: usize = 8;
+
 /// Features that kernels have room for.
 const FEATURES: std::ops::RangeInclusive<i64> = 16..=256;
 
 /// Bytes of scores from which on they leave the caches that their kernel would find them in.
-const LEAST_SCORES: usize = 1 << 20;
+const LEAST_SCORES: usize = 1 << 18;
 
 /// Fewest queries, and keys, of a block.
 const FEWEST_QUERIES: i64 = 16;
@@ -53,7 +56,7 @@ pub struct Attention {
     pub query: usize,
     /// The exponentials of the logits, less the largest of their row.
     pub exponential: InstructionId,
-    /// The exponentials divided by their sum.
+    /// The exponentials divided by their sums; the exponentials themselves where the product is divided by these.
     pub quotient: InstructionId,
     /// The product of the weights and the values.
     pub product: InstructionId,
@@ -103,26 +106,25 @@ pub(super) fn find(
     read: &Read<'_>,
 ) -> (HashMap<InstructionId, Attention>, HashMap<InstructionId, Refusal>) {
     let (mut found, mut refused) = (HashMap::new(), HashMap::new());
-    let moves = |id: InstructionId| {
-        let is_moved = |kind| matches!(kind, OpKind::Convert | OpKind::Copy | OpKind::Transpose | OpKind::Reshape);
-        is_moved(computation.get(id).kind)
+    let goes_on = |id: InstructionId| {
+        let kind = computation.get(id).kind;
+        matches!(kind, OpKind::Convert | OpKind::Copy | OpKind::Transpose | OpKind::Reshape | OpKind::Divide)
     };
     for (product, _) in computation.iter().filter(|(_, instruction)| instruction.kind == OpKind::Dot) {
-        let Some(attention) = Attention::of(computation, product, read) else { continue };
-        if let Some(refusal) = attention.refusal(computation, users) {
-            refused.insert(product, refusal);
-            continue;
+        // What alone reads the product, and only divides, moves or rounds its elements, stores them.
+        let (mut end, mut last) = (product, None);
+        for _ in 0..MOST_STEPS {
+            last = Attention::of(computation, end, read).or(last);
+            match users[end.index()][..] {
+                [user] if goes_on(user) && end != computation.root => end = user,
+                _ => break,
+            }
         }
-        // What alone reads the product, and only moves or rounds its elements, stores them.
-        let mut stored = (product, attention);
-        while let [user] = users[stored.0.index()][..]
-            && moves(user)
-            && stored.0 != computation.root
-            && let Some(attention) = Attention::of(computation, user, read)
-        {
-            stored = (user, attention);
+        let Some(attention) = last else { continue };
+        match attention.refusal(computation, users) {
+            Some(refusal) => drop(refused.insert(product, refusal)),
+            None => drop(found.insert(attention.result, attention)),
         }
-        found.insert(stored.0, stored.1);
     }
     (found, refused)
 }
@@ -153,18 +155,13 @@ impl Finder<'_> {
     }
 
     fn find(mut self, result: InstructionId, weights: usize) -> Option<Attention> {
-        let (product, _) = self.moved_from(result)?;
-        let values = self.take(product, OpKind::Dot)?;
-        let (quotient, weight_dimensions) = self.moved_from(values.operands[weights])?;
-        let division = self.take(quotient, OpKind::Divide)?;
-        let exponential = self.unrounded(division.operands[0]);
+        let Division { product, values, quotient, exponential, weight_dimensions } = self.division(result, weights)?;
         let power = self.take(exponential, OpKind::Exponential)?;
-        let sums = self.row_value(division.operands[1], OpKind::Add)?;
         let difference = self.unrounded(power.operands[0]);
         let difference = self.take(difference, OpKind::Subtract)?;
         let logits = self.unrounded(difference.operands[0]);
         let most = self.row_value(difference.operands[1], OpKind::Maximum)?;
-        if !self.is_of_rows(&sums, exponential) || !self.is_of_rows(&most, logits) {
+        if !self.is_of_rows(&most, logits) {
             return None;
         }
         let (scores, score_dimensions) = self.scores_of(logits)?;
@@ -210,6 +207,39 @@ impl Finder<'_> {
             result,
             members,
         })
+    }
+
+    /// The division by sums of exponentials: of the weights, or of their product with the values.
+    fn division(&mut self, result: InstructionId, weights: usize) -> Option<Division> {
+        let (source, _) = self.moved_from(result)?;
+        if self.kind(source) == OpKind::Dot {
+            let values = self.take(source, OpKind::Dot)?;
+            let (quotient, weight_dimensions) = self.moved_from(values.operands[weights])?;
+            let division = self.take(quotient, OpKind::Divide)?;
+            let exponential = self.unrounded(division.operands[0]);
+            let sums = self.row_value(division.operands[1], OpKind::Add)?;
+            let is_softmax = self.is_of_rows(&sums, exponential);
+            return is_softmax.then_some(Division {
+                product: source,
+                values,
+                quotient,
+                exponential,
+                weight_dimensions,
+            });
+        }
+        let division = self.take(source, OpKind::Divide)?;
+        let (product, of_product) = self.moved_from(division.operands[0])?;
+        let values = self.take(product, OpKind::Dot)?;
+        let (exponential, weight_dimensions) = self.moved_from(values.operands[weights])?;
+        // Of each dimension of the product, but of the last one, which is that of the features, that of the exponentials.
+        let roles = self.roles(&values, &values.attributes().ok()?)?;
+        let of_weights = |place: usize| roles.places[weights].iter().position(|own| *own == Some(place));
+        let mut own: Dimensions = of_product.iter().map(|place| of_weights((*place)?)).collect();
+        *own.last_mut()? = roles.contracted[weights].first().copied();
+        let (combined, rows) = self.row_value(division.operands[1], OpKind::Add)?;
+        let (summed, of_rows) = self.moved_from(combined)?;
+        let is_softmax = summed == exponential && composed(&rows, &of_rows) == composed(&own, &weight_dimensions);
+        is_softmax.then_some(Division { product, values, quotient: exponential, exponential, weight_dimensions })
     }
 
     /// Whether both products are sums in one type of float, of floats that it holds.
@@ -398,6 +428,9 @@ impl Finder<'_> {
                     roles.own_free[operand].push(dimension);
                     roles.free[operand].push(place);
                 }
+                let batch_place = batch.iter().position(|dimension| *dimension == own);
+                let own_place = if is_free { Some(place) } else { batch_place };
+                roles.places[operand].push(own_place.filter(|_| size != 1));
                 place += usize::from(is_free);
             }
         }
@@ -405,9 +438,22 @@ impl Finder<'_> {
     }
 }
 
+/// The product of weights and values, and where it is divided by the sums of the exponentials.
+struct Division {
+    product: InstructionId,
+    values: Instruction,
+    /// What the weights are the elements of, moved.
+    quotient: InstructionId,
+    exponential: InstructionId,
+    /// The dimension of the exponentials that each of the weights is.
+    weight_dimensions: Dimensions,
+}
+
 /// What the dimensions of a product's operands are to it.
 #[derive(Default)]
 struct Roles {
+    /// Of each operand the dimensions of the result that its own are.
+    places: [Dimensions; 2],
     /// Of each operand those that are contracted.
     contracted: [Vec<usize>; 2],
     /// Of each operand those that it alone has.

@@ -6,7 +6,7 @@
 use hlo::buffers::Buffer;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::launch_plan::{Launch, LaunchArgument, PlanStep, Round};
+use hlo::launch_plan::{LaunchArgument, PlanStep, Round};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
@@ -15,7 +15,7 @@ use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
-use super::kernels::{Kernel, KernelArrays, grid, thread_id};
+use super::kernels::{KernelArrays, MOST_ARRAYS, grid, thread_id};
 use super::plan::copy;
 use super::{GpuProgram, Result};
 use crate::copies::{Copies, WhileMemory, base_copies};
@@ -24,7 +24,7 @@ use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
-use crate::memory::{ArrayRef, MAX_ARGUMENTS};
+use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, lowering_of};
 use crate::scalar;
 use crate::scatter::emit_scatter;
@@ -90,7 +90,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let places = self.scratch(&[Slice { buffer: Buffer::Arena, offset: 0, size: 1 }]);
             placed.extend(places.into_iter().map(|place| (flag.clone(), place)));
         }
-        if kernels > MOST_KERNELS || placed.len() > MAX_ARGUMENTS {
+        if kernels > MOST_KERNELS || placed.len() > MOST_ARRAYS {
             return Ok(None);
         }
         let outputs = placed.iter().map(|(shape, slice)| (shape, *slice)).collect();
@@ -111,8 +111,7 @@ impl<'c> GpuProgram<'_, 'c> {
             })
         })?;
         let arguments = places.iter().map(|&slice| LaunchArgument::Array(slice)).collect();
-        let Kernel { name: kernel, shared } = kernel;
-        let launch = PlanStep::Launch(Launch { kernel, blocks: 1, threads: BLOCK_SIZE as u32, shared, arguments });
+        let launch = kernel.launch(1, BLOCK_SIZE as u32, arguments);
         steps.push(match places.last() {
             Some(&predicate) if is_open => {
                 PlanStep::While(vec![Round { condition: vec![launch], predicate, body: Vec::new(), leave: Vec::new() }])

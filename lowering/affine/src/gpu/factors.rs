@@ -5,7 +5,7 @@
 //! of its vectors, in the result's place.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
+use hlo::launch_plan::{LaunchArgument, PlanStep};
 use hlo::op_kind::OpKind;
 use hlo::ops::cholesky::CholeskyAttributes;
 use hlo::ops::enumerations::TransposeKind;
@@ -18,7 +18,7 @@ use mlir_ext::control::AffineConditions;
 use passes::assign_buffers::ComputationBuffers;
 use passes::expand_host_calls::LARGEST_FACTOR;
 
-use super::kernels::{Kernel, KernelArrays};
+use super::kernels::KernelArrays;
 use super::{GpuProgram, Result, over_threads};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -104,8 +104,7 @@ impl GpuProgram<'_, '_> {
             }
         })?;
         let (blocks, threads) = (ceil_div(work, teams.count) as u64, teams.threads() as u32);
-        let Kernel { name: kernel, shared } = kernel;
-        Ok(vec![PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments })])
+        Ok(vec![kernel.launch(blocks, threads, arguments)])
     }
 }
 

@@ -1,6 +1,8 @@
 //! Kernels: the loops of fusions as functions of the GPU's module, with a launch for each use.
 
-use hlo::graph::{Computation, InstructionId};
+use std::cell::RefCell;
+
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
@@ -9,7 +11,7 @@ use indexing::{Expr, Interval, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::{Attribute, DenseI32ArrayAttribute, TypeAttribute};
 use melior::ir::r#type::{DimSize, FunctionType, IntegerType, MemRefType, ShapedTypeLike, TypeLike};
-use mlir_ext::builder::{Body, OpBuilder, Value};
+use mlir_ext::builder::{Body, OpBuilder, Region, Value};
 use mlir_ext::control::AffineConditions;
 use mlir_ext::gpu::given_shared_memory;
 use passes::assign_buffers::{ComputationBuffers, Slice};
@@ -20,12 +22,15 @@ use crate::error::LoweringError;
 use crate::kernel::emit_fusion;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
-use crate::memory::{ArrayRef, MAX_ARGUMENTS, array_type};
+use crate::memory::{ArrayRef, ArraysOnDemand, Inputs, MAX_ARGUMENTS, array_type};
 use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
 use crate::tiles::{emit_tiles, tile_grid};
+
+/// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
+pub(super) const MOST_ARRAYS: usize = 4094;
 
 /// What a kernel works on: arrays with their places, those that it reads and those that it writes.
 pub(super) struct KernelArrays<'k> {
@@ -41,6 +46,13 @@ pub(super) struct Kernel {
     pub name: String,
     /// Bytes of shared memory that its launches give it.
     pub shared: u32,
+}
+
+impl Kernel {
+    /// A launch of it.
+    pub fn launch(self, blocks: u64, threads: u32, arguments: Vec<LaunchArgument>) -> PlanStep {
+        PlanStep::Launch(Launch { kernel: self.name, blocks, threads, shared: self.shared, arguments })
+    }
 }
 
 impl KernelArrays<'_> {
@@ -66,6 +78,16 @@ impl<'c> GpuProgram<'_, 'c> {
         let structure = self.kernel_names.number_of(structure(body));
         let mut steps = Vec::with_capacity(mappings.len());
         for mapping in mappings {
+            let (blocks, threads) = grid(mapping);
+            if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
+                let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| match instruction.kind {
+                    OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
+                    _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
+                };
+                let (kernel, arguments) = self.kernel_by_need(computation, id, &arrays, emit)?;
+                steps.push(kernel.launch(blocks, threads, arguments));
+                continue;
+            }
             let WorkMapping { map, dimensions, rows, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?} {rows:?}");
             let kernel =
@@ -78,10 +100,8 @@ impl<'c> GpuProgram<'_, 'c> {
                         _ => emit_fusion(builder, body, mapping, inputs.into(), outputs, None, Some(function)),
                     }
                 })?;
-            let (blocks, threads) = grid(mapping);
             let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
-            let Kernel { name: kernel, shared } = kernel;
-            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments }));
+            steps.push(kernel.launch(blocks, threads, arguments));
         }
         Ok(steps)
     }
@@ -107,42 +127,90 @@ impl<'c> GpuProgram<'_, 'c> {
             return Ok(kernel.clone());
         }
         let shapes: Vec<&ArrayShape> = arrays.all().map(|(shape, _)| *shape).collect();
-        if shapes.len() > MAX_ARGUMENTS {
-            return Err(LoweringError::Unsupported {
-                op: instruction.kind,
-                platform: PLATFORM,
-                what: format!("a kernel of {} arrays, more than {MAX_ARGUMENTS}", shapes.len()),
-                instruction: instruction.name.clone(),
-            });
-        }
+        check_count(instruction, shapes.len())?;
         let builder = self.builder;
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
         types.extend(numbers);
         let outer = builder.set_location(instruction_location(builder.context(), instruction));
         let (region, all_types) = builder.function_region(&types, |builder, function| {
             let parameters = function.parameters();
-            let mut all: Vec<ArrayRef<'c>> =
-                parameters.iter().zip(&shapes).map(|(&memref, shape)| ArrayRef::new(memref, shape)).collect();
-            for (array, &alignment) in all.iter_mut().zip(&alignments) {
-                array.alignment = Some(alignment);
-            }
+            let placed = shapes.iter().zip(&alignments);
+            let array = |(&memref, (shape, &alignment)): (_, (&&ArrayShape, _))| {
+                ArrayRef::new(memref, shape).aligned(alignment)
+            };
+            let all: Vec<ArrayRef<'c>> = parameters.iter().zip(placed).map(array).collect();
             let (inputs, outputs) = all.split_at(arrays.inputs.len());
             emit(builder, inputs, outputs, function)?;
             builder.effect("gpu.return", &[], &[]);
             Ok::<_, LoweringError>(())
         })?;
-        let name = self.kernel_symbol(instruction);
         let mut attributes: Vec<&str> = Vec::with_capacity(types.len());
-        attributes.extend(shared.iter().enumerate().map(|(number, &is_shared)| match is_shared {
-            true => "{}",
-            false if number < arrays.inputs.len() => "{llvm.noalias, llvm.readonly}",
-            false => "{llvm.noalias}",
-        }));
+        let of_array = |(number, &is_shared)| argument_attributes(is_shared, number < arrays.inputs.len());
+        attributes.extend(shared.iter().enumerate().map(of_array));
         attributes.resize(types.len(), "{}");
+        let kernel = self.define_kernel(instruction, region, &all_types, &attributes)?;
+        builder.set_location(outer);
+        self.kernels.borrow_mut().insert(key, kernel.clone());
+        Ok(kernel)
+    }
+
+    /// As [`Self::kernel`], of those arrays alone that it comes to need, which are its arguments: for one part of the work with
+    /// very many.
+    fn kernel_by_need(
+        &self,
+        computation: &Computation,
+        id: InstructionId,
+        arrays: &KernelArrays<'_>,
+        emit: EmitByNeed<'_, 'c>,
+    ) -> Result<(Kernel, Vec<LaunchArgument>)> {
+        let (builder, instruction) = (self.builder, computation.get(id));
+        let shared = shared_arrays(&arrays.inputs, &arrays.outputs);
+        let (of_inputs, of_outputs) = shared.split_at(arrays.inputs.len());
+        let array = |memref: Value<'c>, (shape, slice): &(&ArrayShape, Slice)| {
+            ArrayRef::new(memref, shape).aligned(alignment(slice))
+        };
+        let types: Vec<Type<'c>> = arrays.outputs.iter().map(|(shape, _)| array_type(builder, shape)).collect();
+        let mut attributes: Vec<&str> = of_outputs.iter().map(|&own| argument_attributes(own, false)).collect();
+        let needed = RefCell::new(Vec::new());
+        let outer = builder.set_location(instruction_location(builder.context(), instruction));
+        let (region, all_types) = builder.function_region(&types, |builder, function| {
+            let parameters = function.parameters();
+            let outputs: Vec<ArrayRef<'c>> =
+                parameters.iter().zip(&arrays.outputs).map(|(&memref, own)| array(memref, own)).collect();
+            let inputs = ArraysOnDemand::new(arrays.inputs.len(), |number| {
+                needed.borrow_mut().push(number);
+                let own = &arrays.inputs[number];
+                array(function.add_parameter(array_type(builder, own.0)), own)
+            });
+            emit(builder, Inputs::OnDemand(&inputs), &outputs, function)?;
+            builder.effect("gpu.return", &[], &[]);
+            Ok::<_, LoweringError>(())
+        })?;
+        let needed = needed.into_inner();
+        check_count(instruction, all_types.len())?;
+        attributes.extend(needed.iter().map(|&number| argument_attributes(of_inputs[number], true)));
+        let kernel = self.define_kernel(instruction, region, &all_types, &attributes)?;
+        builder.set_location(outer);
+        let needed = needed.iter().map(|&number| &arrays.inputs[number]);
+        let arguments = arrays.outputs.iter().chain(needed).map(|(_, slice)| LaunchArgument::Array(*slice));
+        Ok((kernel, arguments.collect()))
+    }
+
+    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block.
+    fn define_kernel(
+        &self,
+        instruction: &Instruction,
+        region: Region<'c>,
+        all_types: &[Type<'c>],
+        attributes: &[&str],
+    ) -> Result<Kernel> {
+        let builder = self.builder;
+        let name = self.kernel_symbol(instruction);
+        let types = &all_types[..attributes.len()];
         let attributes = format!("[{}]", attributes.join(", "));
         let attributes = Attribute::parse(builder.context(), &attributes)
             .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
-        let r#type = FunctionType::new(builder.context(), &types, &[]);
+        let r#type = FunctionType::new(builder.context(), types, &[]);
         // What was added behind the parameters is memory of each block.
         let sizes =
             all_types[types.len()..].iter().map(|&r#type| shared_bytes(r#type)).collect::<Result<Vec<u64>>>()?;
@@ -169,11 +237,38 @@ impl<'c> GpuProgram<'_, 'c> {
             ],
             vec![region],
         );
-        builder.set_location(outer);
-        let kernel = Kernel { name, shared: given };
-        self.kernels.borrow_mut().insert(key, kernel.clone());
-        Ok(kernel)
+        Ok(Kernel { name, shared: given })
     }
+}
+
+/// Emits a kernel's code.
+type EmitByNeed<'e, 'c> = &'e dyn Fn(&OpBuilder<'c>, Inputs<'_, 'c>, &[ArrayRef<'c>], &Body<'c>) -> Result<()>;
+
+/// Attributes of an array among the arguments of a kernel.
+fn argument_attributes(is_shared: bool, is_input: bool) -> &'static str {
+    match (is_shared, is_input) {
+        (true, _) => "{}",
+        (false, true) => "{llvm.noalias, llvm.readonly}",
+        (false, false) => "{llvm.noalias}",
+    }
+}
+
+/// Refuses a kernel of more arrays than it can be given.
+fn check_count(instruction: &Instruction, arrays: usize) -> Result<()> {
+    if arrays <= MOST_ARRAYS {
+        return Ok(());
+    }
+    Err(LoweringError::Unsupported {
+        op: instruction.kind,
+        platform: PLATFORM,
+        what: format!("a kernel of {arrays} arrays, more than {MOST_ARRAYS}"),
+        instruction: instruction.name.clone(),
+    })
+}
+
+/// Whether each thread of a kernel works alone, without memory that its block shares.
+fn is_of_single_threads(mapping: &WorkMapping<'_>) -> bool {
+    mapping.rows.is_none() && tile_grid(mapping).is_none() && TeamShape::of(mapping).is_none()
 }
 
 /// Bytes of an array in shared memory.

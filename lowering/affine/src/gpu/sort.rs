@@ -5,7 +5,7 @@
 //! and the work is n · log² n. Runs go to and fro between the result and as much temporary memory.
 
 use hlo::graph::{Computation, InstructionId};
-use hlo::launch_plan::{Launch, LaunchArgument, PlanStep};
+use hlo::launch_plan::{LaunchArgument, PlanStep};
 use hlo::ops::sort::SortAttributes;
 use hlo::shape::ArrayShape;
 use indexing::Interval;
@@ -13,7 +13,7 @@ use mlir_ext::arith::CmpiPredicate::{Eq, Ult};
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{Buffer, ComputationBuffers, Slice};
 
-use super::kernels::{Kernel, KernelArrays, grid};
+use super::kernels::{KernelArrays, grid};
 use super::plan::copy;
 use super::{GpuProgram, Result, SCRATCH_ALIGNMENT, over_threads};
 use crate::elemental::Elemental;
@@ -81,8 +81,7 @@ impl<'c> GpuProgram<'_, 'c> {
             })?;
             let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice));
             let arguments = arguments.chain([LaunchArgument::Number(1 << doubling)]).collect();
-            let Kernel { name: kernel, shared } = kernel;
-            steps.push(PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments }));
+            steps.push(kernel.launch(blocks, threads, arguments));
             source.clone_from(target);
         }
         Ok(steps)

@@ -1,326 +1,25 @@
-//! Attention in one kernel, whose scores stay in the cache.
-//!
-//! A task computes some rows of queries of one batch. It goes through the keys in blocks, of which it packs the keys and the
-//! values, and for each of these through its rows in blocks: the scores of a block, what the fusion makes of them, their
-//! exponentials, and the products of these with the values, which are added to sums. The exponentials are less the largest
-//! logit so far: where a later block has a larger one, the sums so far are scaled down (an *online* softmax). In the end
-//! the sums are divided by those of the exponentials.
+//! The code of an attention.
 
-use hlo::element_type::ElementType;
-use hlo::graph::{Computation, Instruction};
+use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
-use indexing::{Expr, Interval, Linear, Var};
-use melior::Context;
+use indexing::{Expr, Interval};
 use mlir_ext::arith::CmpfPredicate;
-use mlir_ext::builder::{Machine, OpBuilder, Value};
-use passes::fuse::Attention;
+use mlir_ext::builder::{OpBuilder, Value};
 
-use super::emit::{Emitter, Offsets, Result, Span};
-use super::tiled::{Block, Panels};
-use super::{Axis, BLOCK_K, BLOCK_M, Form, MatMul, TASKS, parts, tile_rows};
-use crate::contraction::contraction_maps;
+use super::{AttentionKernel, ResultDimension};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::Range;
+use crate::matmul::emit::{Emitter, Offsets, Result, Span};
+use crate::matmul::tiled::{Block, Panels};
+use crate::matmul::{MatMul, parts};
 use crate::memory::{ArrayRef, Inputs};
-use crate::operand_maps::{instruction_maps, operand_shape, result_shape};
 use crate::scalar::combiner::Combiner;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
-use crate::walk::{Visitor, linear_address, substitute};
-
-/// Bytes of the keys and the values of a block: a part of the second cache.
-const BLOCK_BYTES: i64 = 1 << 18;
-
-/// Bytes of the sums of a task.
-const SUM_BYTES: i64 = 1 << 17;
-
-/// What a dimension of the result is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ResultDimension {
-    /// That of the logits of a number.
-    Logit(usize),
-    /// The features of the values.
-    Feature,
-    /// One of size 1.
-    Single,
-}
-
-/// A dimension of separate attentions, with the distances of its neighbours in queries, keys and values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct BatchAxis {
-    logit: usize,
-    size: i64,
-    strides: [i64; 3],
-}
-
-/// An attention in the form that the kernel computes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AttentionKernel {
-    attention: Attention,
-    /// The parameters that queries, keys and values are.
-    operands: [usize; 3],
-    batch: Vec<BatchAxis>,
-    /// Sizes of the logits.
-    sizes: Vec<i64>,
-    result: Vec<ResultDimension>,
-    /// Queries by keys, of a block: the result is that of the block alone.
-    scores: MatMul,
-    /// What is made of these by values, of a task.
-    product: MatMul,
-    /// Element type of the weights that are multiplied with the values.
-    weight_type: ElementType,
-}
-
-/// Where each element of the operands of an attention is, as the variables of the result and of the keys tell.
-struct Places<'c> {
-    scope: Scope<'c>,
-    /// The addresses of query, key and value.
-    addresses: [Expr<'c>; 3],
-    /// For each dimension of the logits its variable; none of size 1.
-    logits: Vec<Option<Var>>,
-    /// For each dimension of the result its variable.
-    result: Vec<Option<Var>>,
-    /// The features that scores contract.
-    feature: (Var, i64),
-}
-
-impl<'c> Places<'c> {
-    fn of(context: &'c Context, body: &Computation, attention: &Attention) -> Option<Self> {
-        let mut scope = Scope::new(context);
-        let result = result_shape(body.get(attention.result)).ok()?;
-        let variables = |scope: &mut Scope<'c>, sizes: &[i64]| -> Vec<Expr<'c>> {
-            sizes.iter().map(|&size| scope.add_traced(Interval::of_size(size))).collect()
-        };
-        let simplified = |scope: &Scope<'c>, exprs: &[Expr<'c>]| -> Vec<Expr<'c>> {
-            exprs.iter().map(|&expr| scope.simplify(expr)).collect()
-        };
-        // From an element on to the one that it is made of, through what only moves elements or computes with them.
-        let follow = |scope: &Scope<'c>, from, to, mut index: Vec<Expr<'c>>| {
-            let mut id = from;
-            while id != to {
-                let instruction = body.get(id);
-                let is_own = |operand: &&usize| attention.members.contains(&instruction.operands[**operand]);
-                let numbers: Vec<usize> = (0..instruction.operands.len()).collect();
-                let leads = numbers
-                    .iter()
-                    .filter(is_own)
-                    .find(|&&number| reaches(body, attention, instruction.operands[number], to));
-                let number = *leads?;
-                let map = instruction_maps(context, body, instruction).operand_map(number)?;
-                index = map.results().iter().map(|&own| scope.simplify(substitute(own, &index, &[], &[]))).collect();
-                id = instruction.operands[number];
-            }
-            Some(index)
-        };
-        let stored = variables(&mut scope, &result.dimensions);
-        let stored = simplified(&scope, &stored);
-        let own_variables = stored.iter().map(|own| own.as_variable()).collect();
-        let product_index = follow(&scope, attention.result, attention.product, stored)?;
-        let product = contraction_maps(context, body, body.get(attention.product)).ok()?;
-        let keys = variables(&mut scope, &product.ranges);
-        let (weights, values) = (attention.weights, 1 - attention.weights);
-        let index_of = |scope: &Scope<'c>,
-                        maps: &crate::contraction::ContractionMaps<'c>,
-                        operand,
-                        index: &[Expr<'c>],
-                        ranges: &[Expr<'c>]| {
-            let results = maps.of_operand(operand).0.iter();
-            results.map(|&own| scope.simplify(substitute(own, index, ranges, &[]))).collect::<Vec<_>>()
-        };
-        let weight = index_of(&scope, &product, weights, &product_index, &keys);
-        let value = index_of(&scope, &product, values, &product_index, &keys);
-        let [value_shape, _] =
-            [values, weights].map(|operand| operand_shape(body, body.get(attention.product), operand).ok());
-        let value = linear_address(context, &value_shape?.dimensions, &value);
-        let weights = body.get(attention.product).operands[weights];
-        let logit = follow(&scope, weights, attention.quotient, weight)?;
-        let scored = follow(&scope, attention.logits, attention.scores, logit.clone())?;
-        let scores = contraction_maps(context, body, body.get(attention.scores)).ok()?;
-        let features = variables(&mut scope, &scores.ranges);
-        let (number, &size) = scores.ranges.iter().enumerate().find(|(_, size)| **size != 1)?;
-        let feature = (features[number].as_variable()?, size);
-        let address = |operand: usize| {
-            let index = index_of(&scope, &scores, operand, &scored, &features);
-            let shape = operand_shape(body, body.get(attention.scores), operand).ok()?;
-            Some(scope.simplify(linear_address(context, &shape.dimensions, &index)))
-        };
-        let addresses = [address(1 - attention.keys)?, address(attention.keys)?, scope.simplify(value)];
-        let logits = logit.iter().map(|own| own.as_variable()).collect();
-        Some(Places { scope, addresses, logits, result: own_variables, feature })
-    }
-
-    /// The distance of neighbours along a variable in queries, keys or values.
-    fn stride(&self, operand: usize, variable: Option<Var>) -> Option<i64> {
-        let sum = Linear::from_expr(self.addresses[operand])?;
-        Some(variable.map_or(0, |variable| sum.coefficient(Expr::variable(self.scope.context(), variable))))
-    }
-}
-
-/// Whether a member of an attention is made of another.
-fn reaches(
-    body: &Computation,
-    attention: &Attention,
-    from: hlo::graph::InstructionId,
-    to: hlo::graph::InstructionId,
-) -> bool {
-    let mut pending = vec![from];
-    while let Some(id) = pending.pop() {
-        if id == to {
-            return true;
-        }
-        let operands = body.get(id).operands.iter();
-        pending.extend(operands.filter(|operand| **operand >= to && attention.members.contains(operand)));
-    }
-    false
-}
+use crate::walk::Visitor;
 
 impl AttentionKernel {
-    /// The kernel of a fusion, if it is an attention.
-    pub(crate) fn recognise(
-        context: &Context,
-        instruction: &Instruction,
-        vector_bits: u32,
-        machine: Machine,
-    ) -> Option<AttentionKernel> {
-        let body = instruction.computations.first().filter(|_| instruction.kind == OpKind::Fusion)?;
-        let attention = Attention::of_body(body)?;
-        let places = Places::of(context, body, &attention)?;
-        let sizes = result_shape(body.get(attention.logits)).ok()?.dimensions.clone();
-        let last = sizes.len() - 1;
-        let [scored, valued] = [attention.scores, attention.product].map(|id| body.get(id));
-        let parameter = |product: &Instruction, operand: usize| body.get(product.operands[operand]).parameter_number();
-        let operands = [
-            parameter(scored, 1 - attention.keys)?,
-            parameter(scored, attention.keys)?,
-            parameter(valued, 1 - attention.weights)?,
-        ];
-        let element_type = result_shape(scored).ok()?.element_type;
-        let type_of = |product: &Instruction, operand: usize| {
-            operand_shape(body, product, operand).ok().map(|shape| shape.element_type)
-        };
-        let weight_type = type_of(valued, attention.weights)?;
-        let strides = |variable: Option<Var>| -> Option<[i64; 3]> {
-            Some([places.stride(0, variable)?, places.stride(1, variable)?, places.stride(2, variable)?])
-        };
-        let mut batch = Vec::new();
-        for (logit, &size) in sizes.iter().enumerate() {
-            if size != 1 && logit != last && logit != attention.query {
-                batch.push(BatchAxis { logit, size, strides: strides(places.logits[logit])? });
-            }
-        }
-        let place = |variable: &Option<Var>| match variable {
-            None => ResultDimension::Single,
-            own => match places.logits.iter().position(|logit| logit == own) {
-                Some(logit) => ResultDimension::Logit(logit),
-                None => ResultDimension::Feature,
-            },
-        };
-        let result: Vec<ResultDimension> = places.result.iter().map(place).collect();
-        let feature = result.iter().position(|own| *own == ResultDimension::Feature)?;
-        let features = result_shape(body.get(attention.result)).ok()?.dimensions[feature];
-        let [query, key] = [attention.query, last].map(|logit| strides(places.logits[logit]));
-        let (query, key) = (query?, key?);
-        let contracted = strides(Some(places.feature.0))?;
-        let lanes = i64::from(vector_bits / element_type.bit_width());
-        let element_bytes = element_type.byte_width() as i64;
-        let key_bytes = (places.feature.1 + features) * element_bytes;
-        let longest_k = (BLOCK_BYTES / key_bytes / lanes * lanes).clamp(lanes, BLOCK_K);
-        let vector_rows = tile_rows(sizes[attention.query], if vector_bits >= 512 { 14 } else { 6 });
-        let tile_vectors = |columns: i64| if columns > lanes { 2 } else { 1 };
-        let axis = |size: i64, a: i64, b: i64, c: i64| Axis { size, a, b, c };
-        let mut product = MatMul {
-            form: Form::Tiled,
-            element_type,
-            operand_types: [weight_type, type_of(valued, 1 - attention.weights)?],
-            operands: [0, 1],
-            output: 0,
-            first: [0; 3],
-            batch: Vec::new(),
-            rows: Vec::new(),
-            m: axis(sizes[attention.query], 0, 0, 0),
-            n: axis(features, 0, places.stride(2, places.result[feature])?, 1),
-            contracted: Vec::new(),
-            k: axis(sizes[last], 1, key[2], 0),
-            depth: 1,
-            longest_k,
-            in_matrices: false,
-            vector_rows,
-            tile_vectors: tile_vectors(features),
-            lanes: lanes as u32,
-        };
-        let mut scores = MatMul {
-            operand_types: [type_of(scored, 1 - attention.keys)?, type_of(scored, attention.keys)?],
-            m: axis(sizes[attention.query], query[0], 0, 0),
-            n: axis(sizes[last], 0, key[1], 1),
-            k: axis(places.feature.1, contracted[0], contracted[1], 0),
-            longest_k: BLOCK_K,
-            tile_vectors: tile_vectors(sizes[last]),
-            ..product.clone()
-        };
-        product.choose_instruction(machine);
-        scores.choose_instruction(machine);
-        // Rows of scores, weights and sums are no power of two apart: they would compete for places in the cache.
-        let row = (parts(product.block_k() * product.depth, lanes) + 1) * lanes;
-        product.m.a = row;
-        product.m.c = (parts(features, lanes) + 1) * lanes;
-        scores.m.c = row;
-        Some(AttentionKernel { attention, operands, batch, sizes, result, scores, product, weight_type })
-    }
-
-    fn queries(&self) -> i64 {
-        self.sizes[self.attention.query]
-    }
-
-    fn key_count(&self) -> i64 {
-        self.scores.n.size
-    }
-
-    fn batches(&self) -> i64 {
-        self.batch.iter().map(|axis| axis.size).product()
-    }
-
-    /// Keys of a block.
-    fn block_keys(&self) -> i64 {
-        self.product.block_k() * self.product.depth
-    }
-
-    /// Rows of queries of a block: whole tiles of both products.
-    fn block_rows(&self) -> i64 {
-        let (a, b) = (self.scores.tile_rows(), self.product.tile_rows());
-        let both = (1..=b).map(|times| a * times).find(|rows| rows % b == 0).unwrap_or(a * b);
-        (BLOCK_M / both).max(1) * both
-    }
-
-    /// Rows of queries of a task: as many as their sums have room, but enough tasks.
-    fn task_rows(&self) -> i64 {
-        let room = SUM_BYTES / (self.product.m.c * self.product.element_type.byte_width() as i64);
-        let wanted = parts(TASKS, self.batches()).min(parts(self.queries(), 2 * BLOCK_M));
-        let count = parts(self.queries(), room.max(1)).max(wanted);
-        // The same for all instructions, whose tiles differ.
-        let rows = parts(parts(self.queries(), count), 2 * super::matrices::SIDE) * 2 * super::matrices::SIDE;
-        parts(rows, self.block_rows()) * self.block_rows()
-    }
-
-    fn row_tasks(&self) -> i64 {
-        parts(self.queries(), self.task_rows())
-    }
-
-    /// Number of independent tasks.
-    pub fn tasks(&self) -> i64 {
-        self.batches() * self.row_tasks()
-    }
-
-    /// Lanes of its vectors.
-    pub fn lanes(&self) -> u32 {
-        self.scores.lanes
-    }
-
-    /// Multiplications of both products.
-    pub fn cost(&self) -> i64 {
-        self.batches().saturating_mul(self.scores.cost().saturating_add(self.product.cost()))
-    }
-
     /// Emits all tasks, or a range.
     pub(crate) fn emit<'c>(
         &self,
@@ -377,6 +76,17 @@ impl AttentionKernel {
             upper.push(variable(end));
         }
         emitter.loop_over(&lower, &upper, 1, |emitter, number| task.emit(emitter, number))
+    }
+
+    /// The index of the first logit of a row.
+    fn index<'c>(&self, elements: &mut Elemental<'_, 'c>, place: &Place<'c>, row: Value<'c>) -> Vec<Expr<'c>> {
+        let mut index = vec![elements.scope.constant(0); self.sizes.len()];
+        let rows = [(self.attention.query, row)];
+        for &(dimension, value) in place.batch.iter().chain(&rows) {
+            let range = Interval::of_size(self.sizes[dimension]);
+            index[dimension] = elements.scope.add_variable(range, Binding::Dimension(value));
+        }
+        index
     }
 }
 
@@ -735,7 +445,7 @@ impl<'e, 'c> Task<'e, 'c> {
         value: &RegisterValue<'c>,
     ) -> Result<()> {
         let (kernel, output) = (self.kernel, self.output);
-        let lanes = value.lanes.unwrap_or(1);
+        let lanes = value.lanes.ok_or_else(|| LoweringError::bug("features that are no vector"))?;
         self.elements.nested(|elements| {
             let logits = kernel.index(elements, place, row);
             let features = Interval::of_size(kernel.product.n.size - i64::from(lanes) + 1);
@@ -754,18 +464,5 @@ impl<'e, 'c> Task<'e, 'c> {
                 .ok_or_else(|| LoweringError::bug("a result of another class"))?;
             elements.store(output, &index, &value)
         })
-    }
-}
-
-impl AttentionKernel {
-    /// The index of the first logit of a row.
-    fn index<'c>(&self, elements: &mut Elemental<'_, 'c>, place: &Place<'c>, row: Value<'c>) -> Vec<Expr<'c>> {
-        let mut index = vec![elements.scope.constant(0); self.sizes.len()];
-        let rows = [(self.attention.query, row)];
-        for &(dimension, value) in place.batch.iter().chain(&rows) {
-            let range = Interval::of_size(self.sizes[dimension]);
-            index[dimension] = elements.scope.add_variable(range, Binding::Dimension(value));
-        }
-        index
     }
 }
