@@ -27,9 +27,12 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 6] = [
+const ANSWERS: [(&str, &str); 9] = [
     (gpu::FENCE_FOR_UNITS, "halo_emulator_fence"),
     ("llvm.nvvm.barrier.cta.sync.aligned.all", BARRIER),
+    ("llvm.nvvm.cp.async.cg.shared.global.16.s", "halo_emulator_copy"),
+    ("llvm.nvvm.cp.async.commit.group", "halo_emulator_commit_copies"),
+    ("llvm.nvvm.cp.async.wait.group", "halo_emulator_wait_for_copies"),
     ("llvm.nvvm.read.ptx.sreg.ctaid.x", "halo_emulator_block"),
     ("llvm.nvvm.read.ptx.sreg.tid.x", "halo_emulator_thread"),
     ("llvm.nvvm.shfl.sync.bfly.f32", "halo_emulator_exchange_f32"),

@@ -5,13 +5,20 @@ use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
 use indexing::Expr;
+use mlir_ext::arith::CmpiPredicate;
+use mlir_ext::builder::Value;
 
 use super::tensor_types::TensorType;
-use super::{Result, THREADS, Tile, are_vectors, is_near_along_depth};
+use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::memory::address_of;
 use crate::scalar::{self, RegisterValue};
+use crate::trace::trace;
 use crate::walk::Visitor;
+
+/// Number of the address space of arrays.
+const GLOBAL_SPACE: u32 = 1;
 
 /// Bytes of a chunk.
 pub(super) const CHUNK: i64 = 16;
@@ -26,6 +33,8 @@ pub(super) struct Chunks<'c> {
     pub is_along_depth: bool,
     /// Whether a chunk is a vector in memory.
     is_vector: bool,
+    /// Whether it is copied from there as it is.
+    pub is_copied: bool,
     /// Whether the walk to its elements only moves them.
     is_moved: bool,
     /// Elements of a row of chunks, and rows, of a step.
@@ -51,7 +60,12 @@ impl<'c> Chunks<'c> {
         let is_along_depth = is_near_along_depth || width == 1;
         let number = product.instruction.operands[operand];
         let is_moved = is_only_moved(computation, number, r#type.element_type());
-        let is_vector = are_vectors(tile, computation, operand, usize::from(is_along_depth), of_chunk)?;
+        let vectors = vectors_of(tile, computation, operand, usize::from(is_along_depth), of_chunk)?;
+        let is_aligned = |source: &VectorSource| {
+            let array = emitter.inputs.get(source.parameter);
+            source.is_aligned && array.and_then(|array| array.alignment).is_some_and(|bytes| bytes % CHUNK == 0)
+        };
+        let (is_vector, is_copied) = (vectors.is_some(), is_moved && vectors.as_ref().is_some_and(is_aligned));
         let (row, rows) = if is_along_depth { (step / width, side) } else { (side, step / width) };
         let of_row = row / of_chunk;
         let mut places = Vec::new();
@@ -65,7 +79,7 @@ impl<'c> Chunks<'c> {
             let (row, place) = (emitter.scope.simplify(row), emitter.scope.simplify(place));
             places.push([emitter.emit_symbol(row, rows)?, emitter.emit_symbol(place, of_row)?]);
         }
-        Ok(Chunks { operand, r#type, step, is_along_depth, is_vector, is_moved, row, rows, places })
+        Ok(Chunks { operand, r#type, step, is_along_depth, is_vector, is_copied, is_moved, row, rows, places })
     }
 
     /// The thread's chunks in a step, as bits.
@@ -75,14 +89,63 @@ impl<'c> Chunks<'c> {
         emitter: &mut Elemental<'a, 'c>,
         step: Expr<'c>,
     ) -> Result<Vec<RegisterValue<'c>>> {
+        self.places.iter().map(|&place| self.chunk(tile, emitter, self.first(tile, step, place))).collect()
+    }
+
+    /// The row (or column) and the contracted position at which a chunk of a step begins.
+    fn first(&self, tile: &Tile<'_, '_, 'c>, step: Expr<'c>, [row, chunk]: [Expr<'c>; 2]) -> [Expr<'c>; 2] {
         let of_chunk = CHUNK / self.r#type.width();
-        let bring = |&[row, chunk]: &[Expr<'c>; 2]| {
-            let (along, depth) = if self.is_along_depth { (row, chunk * of_chunk) } else { (chunk * of_chunk, row) };
-            let along = tile.firsts[self.operand] + along;
-            let position = step * (self.step / self.r#type.width()) + depth;
-            self.chunk(tile, emitter, [along, position])
-        };
-        self.places.iter().map(bring).collect()
+        let (along, depth) = if self.is_along_depth { (row, chunk * of_chunk) } else { (chunk * of_chunk, row) };
+        [tile.firsts[self.operand] + along, step * (self.step / self.r#type.width()) + depth]
+    }
+
+    /// Has the thread's chunks in a step copied to places in shared memory, zeros where there are none.
+    pub fn copy<'a>(
+        &self,
+        tile: &Tile<'_, 'a, 'c>,
+        emitter: &mut Elemental<'a, 'c>,
+        step: Expr<'c>,
+        goals: &[Value<'c>],
+    ) -> Result<()> {
+        let builder = emitter.builder;
+        let (word, half) = (builder.integer_type(64), builder.integer_type(32));
+        let nowhere = scalar::constant(builder, ElementType::S64, &[], None);
+        let global = melior::dialect::llvm::r#type::pointer(builder.context(), GLOBAL_SPACE);
+        for (&place, &goal) in self.places.iter().zip(goals) {
+            let first = self.first(tile, step, place);
+            let mut found = None;
+            let source = emitter.nested(|emitter| {
+                tile.element(emitter, self.operand, (first, first), nowhere, &mut |emitter, id, index| {
+                    let source = self.source(emitter, id, index)?;
+                    found = Some(source);
+                    Ok(nowhere.with_values(&[source]))
+                })
+            })?;
+            let [all, none] = [CHUNK, 0].map(|bytes| builder.constant_integer(half, bytes));
+            let bytes = match found == Some(source.value) {
+                // There always is one.
+                true => all,
+                false => {
+                    let is_there = builder.cmpi(CmpiPredicate::Ne, source.value, builder.constant_integer(word, 0));
+                    builder.select(is_there, all, none)
+                }
+            };
+            let source = builder.value("llvm.inttoptr", &[source.value], global, &[]);
+            builder.intrinsic_effect("llvm.nvvm.cp.async.cg.shared.global.16.s", &[goal, source, bytes]);
+        }
+        Ok(())
+    }
+
+    /// The address of an operand's element, as a number.
+    fn source<'a>(&self, emitter: &mut Elemental<'a, 'c>, id: InstructionId, index: &[Expr<'c>]) -> Result<Value<'c>> {
+        let (builder, computation) = (emitter.builder, emitter.computation);
+        // What the tracer adds to the scope has no code.
+        let loads = emitter.nested(|emitter| trace(computation, &[id], index, &mut emitter.scope))?.loads;
+        let &[(parameter, element)] = &loads[..] else { return Err(LoweringError::bug("a copy of several arrays")) };
+        let array = emitter.inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
+        let byte = emitter.scope.simplify(element * self.r#type.width());
+        let address = builder.addi(address_of(builder, array.memref), emitter.scope.emit(builder, byte)?);
+        Ok(builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]))
     }
 
     /// The elements of a chunk that begins at a row (or column) and a contracted position, as bits.

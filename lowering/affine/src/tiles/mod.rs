@@ -7,6 +7,7 @@
 
 mod chunks;
 mod multiply_add;
+mod pipeline;
 mod tensor_cores;
 mod tensor_types;
 mod transposes;
@@ -16,7 +17,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::ops::{OpClass, definition};
-use indexing::{Expr, IndexingMap, Interval, Var, ceil_div};
+use indexing::{Expr, IndexingMap, Interval, Linear, Var, ceil_div};
 use melior::Context;
 use mlir_ext::builder::{Body, OpBuilder};
 use mlir_ext::control::AffineConditions;
@@ -363,20 +364,28 @@ pub(crate) fn is_near_along_depth(
     Ok(last.is_some_and(|last| found.accesses_along(&scope, last).is_near()))
 }
 
-/// Whether so many of an operand's elements in a direction (1 along the contracted positions, 0 across them), from each
+/// Where vectors come from.
+struct VectorSource {
+    /// One of the parameters.
+    parameter: usize,
+    /// Whether that is the only one, and each begins at a multiple of its size.
+    is_aligned: bool,
+}
+
+/// Where so many of an operand's elements in a direction (1 along the contracted positions, 0 across them), from each
 /// multiple of their number on, are neighbours in memory.
-fn are_vectors(
+fn vectors_of(
     tile: &Tile<'_, '_, '_>,
     computation: &Computation,
     operand: usize,
     direction: usize,
     count: i64,
-) -> Result<bool> {
+) -> Result<Option<VectorSource>> {
     let product = &tile.product;
     let (results, conditions) = product.maps.of_operand(operand);
     let sizes = [tile.sizes[operand], tile.depth];
     if sizes[direction] % count != 0 || !conditions.is_empty() {
-        return Ok(false);
+        return Ok(None);
     }
     let mut scope = Scope::new(product.maps.rhs.context());
     let lane = scope.add_traced(Interval::of_size(count));
@@ -391,7 +400,16 @@ fn are_vectors(
     let place: Vec<Expr<'_>> =
         results.iter().map(|&result| scope.simplify(substitute(result, &index, &ranges, &[]))).collect();
     let found = trace(computation, &[product.instruction.operands[operand]], &place, &mut scope)?;
-    let Some(lane) = lane.as_variable() else { return Ok(false) };
-    let accesses = found.accesses_along(&scope, lane);
-    Ok(found.conditions.is_empty() && found.lookups.is_empty() && accesses.is_near() && accesses.near == 0)
+    let Some(variable) = lane.as_variable() else { return Ok(None) };
+    let accesses = found.accesses_along(&scope, variable);
+    let are_vectors =
+        found.conditions.is_empty() && found.lookups.is_empty() && accesses.is_near() && accesses.near == 0;
+    let Some(&(parameter, element)) = found.loads.first().filter(|_| are_vectors) else { return Ok(None) };
+    let distances = Linear::from_expr(scope.simplify(element));
+    let is_multiple = |Linear { terms, constant }: Linear<'_>| {
+        let mut others = terms.iter().filter(|(atom, _)| *atom != lane);
+        constant % count == 0 && others.all(|(_, distance)| distance % count == 0)
+    };
+    let is_aligned = found.loads.len() == 1 && distances.is_some_and(is_multiple);
+    Ok(Some(VectorSource { parameter, is_aligned }))
 }

@@ -2,23 +2,22 @@
 //!
 //! Both operands lie in shared memory as rows of 16-byte chunks, from which `ldmatrix` takes the fragments: elements of 8 rows
 //! (or columns) and 16 bytes of contracted positions each. An operand whose neighbours in memory are across the contracted
-//! positions lies there as it does in memory, and is transposed on the way to registers; 8-bit ones cannot be. There are two
-//! slabs of each operand: while the warps multiply one, the threads bring the next.
+//! positions lies there as it does in memory, and is transposed on the way to registers; 8-bit ones cannot be.
 
-use indexing::{Expr, Interval, ceil_div};
+use indexing::{Expr, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::DenseI64ArrayAttribute;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
 use super::chunks::{CHUNK, Chunks};
+use super::pipeline::{Product, emit_steps, stages_of};
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
-use crate::scalar::{self, RegisterValue};
-use crate::scope::Binding;
-use crate::team::{SHARED_SPACE, SharedValues, WARP, barrier};
+use crate::scalar;
+use crate::team::{SHARED_SPACE, SharedValues, WARP};
 
 /// Rows and columns of the smallest tile.
 pub(super) const SMALLEST_TILE: i64 = 64;
@@ -35,9 +34,6 @@ const EIGHT: i64 = 8;
 
 /// Rows of a fragment of the result, and rows or columns for which one `ldmatrix` loads.
 const SIXTEEN: i64 = 16;
-
-/// Slabs of an operand in shared memory.
-const STAGES: i64 = 2;
 
 /// One operand in shared memory.
 struct Slab<'c> {
@@ -70,27 +66,30 @@ pub(super) fn emit<'a, 'c>(
     let warp_column = emitter.emit_symbol(warp.modulo(WARPS[1]), WARPS[1])?;
     let sizes = WARPS.map(|warps| tile.side() / warps);
     let firsts = [warp_row * sizes[0], warp_column * sizes[1]];
+    let [left, right] = operands.0;
+    let chunks = [Chunks::new(tile, emitter, (0, left), STEP)?, Chunks::new(tile, emitter, (1, right), STEP)?];
+    let stages = stages_of(&chunks);
     let mut slabs = Vec::with_capacity(2);
-    for (operand, (r#type, first)) in operands.0.into_iter().zip(firsts).enumerate() {
-        slabs.push(slab(tile, emitter, (operand, r#type), (first, lane), function)?);
+    for (operand, (chunks, first)) in chunks.into_iter().zip(firsts).enumerate() {
+        slabs.push(slab(emitter, (operand, chunks), stages, (first, lane), function)?);
     }
     let slabs: [Slab<'c>; 2] = slabs.try_into().map_err(|_| LoweringError::bug("a product has two operands"))?;
-    Matrices { tile, operands, slabs, sizes, firsts, lane }.emit(emitter, outputs)
+    Matrices { tile, operands, slabs, sizes, firsts, lane }.emit(emitter, stages, outputs)
 }
 
 /// The place of an operand in shared memory, and of a thread's part in it.
 fn slab<'a, 'c>(
-    tile: &Tile<'_, 'a, 'c>,
     emitter: &mut Elemental<'a, 'c>,
-    (operand, r#type): (usize, TensorType),
+    (operand, chunks): (usize, Chunks<'c>),
+    stages: i64,
     (first, lane): (Expr<'c>, Expr<'c>),
     function: &Body<'c>,
 ) -> Result<Slab<'c>> {
-    let chunks = Chunks::new(tile, emitter, (operand, r#type), STEP)?;
-    let (builder, width) = (emitter.builder, r#type.width());
+    let (builder, r#type) = (emitter.builder, chunks.r#type);
+    let width = r#type.width();
     let (is_along_depth, rows) = (chunks.is_along_depth, chunks.rows);
     let zero = scalar::constant(builder, r#type.bits(), &[], None);
-    let shared = SharedValues::new(builder, function, &zero, &[STAGES * rows, chunks.row + CHUNK / width]);
+    let shared = SharedValues::new(builder, function, &zero, &[stages * rows * (chunks.row + CHUNK / width)]);
     let address = shared.address(builder);
     let mut slab = Slab { chunks, shared, address, first: emitter.scope.constant(0) };
     // Lanes say where the rows of four matrices begin, eight each: which of both along the rows (or columns), which along the
@@ -103,7 +102,7 @@ fn slab<'a, 'c>(
     };
     let byte = (own * EIGHT + lane.modulo(EIGHT) + first_row) * slab.bytes(1) + chunk * CHUNK + first_byte;
     let byte = emitter.scope.simplify(byte);
-    slab.first = emitter.emit_symbol(byte, slab.bytes(STAGES * rows))?;
+    slab.first = emitter.emit_symbol(byte, slab.bytes(stages * rows))?;
     Ok(slab)
 }
 
@@ -118,26 +117,12 @@ struct Matrices<'t, 'm, 'a, 'c> {
 }
 
 impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
-    fn emit(&self, emitter: &mut Elemental<'a, 'c>, outputs: &[ArrayRef<'c>]) -> Result<()> {
+    fn emit(&self, emitter: &mut Elemental<'a, 'c>, stages: i64, outputs: &[ArrayRef<'c>]) -> Result<()> {
         let tile = self.tile;
         let steps = ceil_div(tile.depth * self.slabs[0].chunks.r#type.width(), STEP);
-        let first = emitter.scope.constant(0);
-        let brought = bring(tile, emitter, &self.slabs, first)?;
-        self.keep(emitter, first, &brought)?;
-        barrier(emitter.builder);
         let [rows, columns] = self.fragments();
         let sums = vec![tile.zero.value; (rows * columns * 4) as usize];
-        let sums = emitter.loop_in(Interval::of_size(steps), None, sums, &mut |emitter, step, sums| {
-            // In the last step nobody needs what comes: it is the last slab again.
-            let last = emitter.scope.constant(steps - 1);
-            let next = emitter.scope.emit_min(emitter.builder, &[step + 1, last])?;
-            let next = emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next));
-            let brought = bring(tile, emitter, &self.slabs, next)?;
-            let sums = self.multiply(emitter, step, sums)?;
-            self.keep(emitter, step + 1, &brought)?;
-            barrier(emitter.builder);
-            Ok(sums)
-        })?;
+        let sums = emit_steps(self, tile, emitter, (steps, stages), sums)?;
         // Of a fragment, a lane has two neighbours in a row, and two in that eight rows on.
         let (row, column) = (self.lane.floordiv(4), self.lane.modulo(4) * 2);
         for (number, sum) in (0..).zip(sums) {
@@ -154,33 +139,49 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         [self.sizes[0] / SIXTEEN, self.sizes[1] / EIGHT]
     }
 
-    /// Puts what was brought into the shared memory of a step.
-    fn keep(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, brought: &[RegisterValue<'c>]) -> Result<()> {
-        let builder = emitter.builder;
-        let mut brought = brought.iter();
-        for slab in &self.slabs {
-            let of_chunk = CHUNK / slab.chunks.r#type.width();
-            for (&[row, chunk], value) in slab.chunks.places.iter().zip(&mut brought) {
-                let place = [step.modulo(STAGES) * slab.chunks.rows + row, chunk * of_chunk];
-                let place = place.map(|expr| emitter.scope.simplify(expr));
-                let place = [emitter.scope.emit(builder, place[0])?, emitter.scope.emit(builder, place[1])?];
-                slab.shared.store_vector(builder, value, &place);
+    /// The instruction: a fragment of sums with products more.
+    fn product(
+        &self,
+        builder: &OpBuilder<'c>,
+        left: &[Value<'c>],
+        right: &[Value<'c>],
+        sums: &[Value<'c>],
+    ) -> [Value<'c>; 4] {
+        let operands = [left, right].concat().into_iter().map(|word| match self.operands.0[0] {
+            TensorType::F16 => {
+                let pair = builder.vector_type(2, Type::float16(builder.context()));
+                builder.value("llvm.bitcast", &[word], pair, &[])
             }
-        }
-        Ok(())
+            _ => word,
+        });
+        let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
+        four_results(builder, self.operands.intrinsic(), &operands, sums[0].r#type())
+    }
+}
+
+impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
+    fn operand(&self, number: usize) -> (&Chunks<'c>, &SharedValues<'c>, Value<'c>) {
+        let slab = &self.slabs[number];
+        (&slab.chunks, &slab.shared, slab.address)
     }
 
-    /// Adds the products of what is in the shared memory of a step to the sums.
+    fn place(&self, operand: usize, chunk: usize, stage: Expr<'c>) -> Expr<'c> {
+        let chunks = &self.slabs[operand].chunks;
+        let of_chunk = CHUNK / chunks.r#type.width();
+        let [row, number] = chunks.places[chunk];
+        (stage * chunks.rows + row) * (chunks.row + of_chunk) + number * of_chunk
+    }
+
     fn multiply(
         &self,
         emitter: &mut Elemental<'a, 'c>,
-        step: Expr<'c>,
+        stage: Expr<'c>,
         sums: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
         let mut firsts = Vec::with_capacity(2);
         for slab in &self.slabs {
-            let byte = slab.first + step.modulo(STAGES) * slab.bytes(slab.chunks.rows);
+            let byte = slab.first + stage * slab.bytes(slab.chunks.rows);
             let byte = emitter.scope.emit(builder, emitter.scope.simplify(byte))?;
             firsts.push(builder.addi(slab.address, byte));
         }
@@ -211,39 +212,6 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         }
         Ok(sums)
     }
-
-    /// The instruction: a fragment of sums with products more.
-    fn product(
-        &self,
-        builder: &OpBuilder<'c>,
-        left: &[Value<'c>],
-        right: &[Value<'c>],
-        sums: &[Value<'c>],
-    ) -> [Value<'c>; 4] {
-        let operands = [left, right].concat().into_iter().map(|word| match self.operands.0[0] {
-            TensorType::F16 => {
-                let pair = builder.vector_type(2, Type::float16(builder.context()));
-                builder.value("llvm.bitcast", &[word], pair, &[])
-            }
-            _ => word,
-        });
-        let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
-        four_results(builder, self.operands.intrinsic(), &operands, sums[0].r#type())
-    }
-}
-
-/// The thread's chunks of both operands in a step, in the order of `keep`.
-fn bring<'a, 'c>(
-    tile: &Tile<'_, 'a, 'c>,
-    emitter: &mut Elemental<'a, 'c>,
-    slabs: &[Slab<'c>],
-    step: Expr<'c>,
-) -> Result<Vec<RegisterValue<'c>>> {
-    let mut brought = Vec::new();
-    for slab in slabs {
-        brought.extend(slab.chunks.bring(tile, emitter, step)?);
-    }
-    Ok(brought)
 }
 
 /// What `ldmatrix` gives a lane of four matrices, whose rows begin at addresses in shared memory.

@@ -3,21 +3,20 @@
 //! There, rows of 128 bytes lie behind each other, 1024 bytes for each eight, and the chunks of a row are in another order in
 //! each of the eight (swizzled), so that neither rows nor columns of chunks meet in a bank. An operand whose neighbours in
 //! memory are across the contracted positions lies there as it does in memory: rows of 64 neighbours, one for each position.
-//! Two stages are in turns: while the warps multiply one, the threads bring the next.
 
 use indexing::{Expr, Interval, ceil_div};
 use mlir_ext::builder::{Body, Machine, Value};
 use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
 
 use super::chunks::{CHUNK, Chunks};
+use super::pipeline::{Product, emit_steps, stages_of};
 use super::tensor_types::TensorOperands;
 use super::{Result, Tile};
 use crate::elemental::Elemental;
-use crate::error::LoweringError;
 use crate::memory::ArrayRef;
-use crate::scalar::{self, RegisterValue, register_type};
+use crate::scalar::{self, register_type};
 use crate::scope::Binding;
-use crate::team::{SharedValues, WARP, barrier};
+use crate::team::{SharedValues, WARP};
 
 /// Rows and columns of a tile.
 const SIDE: i64 = 128;
@@ -36,8 +35,7 @@ const STEP: i64 = 128;
 /// Rows in shared memory whose chunks are in orders of their own.
 const EIGHT: i64 = 8;
 
-/// Stages in shared memory, and the bytes that one has of each operand.
-const STAGES: i64 = 2;
+/// Bytes that a stage in shared memory has of each operand.
 const BYTES: i64 = SIDE * STEP;
 
 /// Whether a tile is computed so; of two types, only newer versions of PTX make products.
@@ -54,24 +52,22 @@ pub(super) fn emit<'a, 'c>(
     function: &Body<'c>,
 ) -> Result<()> {
     let builder = emitter.builder;
-    let mut slabs = Vec::with_capacity(2);
-    for (operand, r#type) in operands.0.into_iter().enumerate() {
-        let chunks = Chunks::new(tile, emitter, (operand, r#type), STEP)?;
-        slabs.push(Slab::new(emitter, chunks)?);
-    }
-    let slabs: [Slab<'c>; 2] = slabs.try_into().map_err(|_| LoweringError::bug("a product has two operands"))?;
-    let r#type = operands.0[0];
-    let zero = scalar::constant(builder, r#type.bits(), &[], None);
-    let shared = SharedValues::new(builder, function, &zero, &[STAGES * 2 * BYTES / r#type.width()]);
+    let [left, right] = operands.0;
+    let chunks = [Chunks::new(tile, emitter, (0, left), STEP)?, Chunks::new(tile, emitter, (1, right), STEP)?];
+    let stages = stages_of(&chunks);
+    let zero = scalar::constant(builder, left.bits(), &[], None);
+    let shared = SharedValues::new(builder, function, &zero, &[stages * 2 * BYTES / left.width()]);
     let address = shared.address(builder);
     let group = emitter.emit_symbol(tile.thread.floordiv(GROUP), super::THREADS / GROUP)?;
-    WarpGroups { tile, operands, slabs, shared, address, group }.emit(emitter, outputs)
+    let [left, right] = chunks;
+    let slabs = [Slab::new(emitter, left)?, Slab::new(emitter, right)?];
+    WarpGroups { tile, operands, slabs, shared, address, group }.emit(emitter, stages, outputs)
 }
 
 /// One operand in shared memory.
 struct Slab<'c> {
     chunks: Chunks<'c>,
-    /// Where the thread's chunks are in a stage, in bytes.
+    /// The number of each of the thread's chunks in a stage.
     places: Vec<Expr<'c>>,
 }
 
@@ -85,9 +81,9 @@ impl<'c> Slab<'c> {
             let place = builder.value("arith.xori", &orders, builder.index_type, &[]);
             let place = emitter.scope.add_variable(Interval::of_size(EIGHT), Binding::Symbol(place));
             // Behind all rows, those of the next neighbours.
-            let of_eight = chunk.floordiv(EIGHT) * (chunks.rows * EIGHT * CHUNK);
-            let byte = emitter.scope.simplify(of_eight + row * (EIGHT * CHUNK) + place * CHUNK);
-            places.push(emitter.emit_symbol(byte, BYTES)?);
+            let of_eight = chunk.floordiv(EIGHT) * (chunks.rows * EIGHT);
+            let place = emitter.scope.simplify(of_eight + row * EIGHT + place);
+            places.push(emitter.emit_symbol(place, BYTES / CHUNK)?);
         }
         Ok(Slab { chunks, places })
     }
@@ -117,23 +113,11 @@ struct WarpGroups<'t, 'm, 'a, 'c> {
 }
 
 impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
-    fn emit(&self, emitter: &mut Elemental<'a, 'c>, outputs: &[ArrayRef<'c>]) -> Result<()> {
+    fn emit(&self, emitter: &mut Elemental<'a, 'c>, stages: i64, outputs: &[ArrayRef<'c>]) -> Result<()> {
         let tile = self.tile;
         let steps = ceil_div(tile.depth * self.slabs[0].chunks.r#type.width(), STEP);
-        let first = emitter.scope.constant(0);
-        let brought = self.bring(emitter, first)?;
-        self.keep(emitter, first, &brought)?;
         let sums = vec![tile.zero.value; SUMS as usize];
-        let sums = emitter.loop_in(Interval::of_size(steps), None, sums, &mut |emitter, step, sums| {
-            // In the last step nobody needs what comes: it is the last slab again.
-            let last = emitter.scope.constant(steps - 1);
-            let next = emitter.scope.emit_min(emitter.builder, &[step + 1, last])?;
-            let next = emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next));
-            let brought = self.bring(emitter, next)?;
-            let sums = self.multiply(emitter, step, &sums)?;
-            self.keep(emitter, step + 1, &brought)?;
-            Ok(sums)
-        })?;
+        let sums = emit_steps(self, tile, emitter, (steps, stages), sums)?;
         // Of eight columns, a lane has two neighbours in a row, and two in that eight rows on.
         let lane = emitter.emit_symbol(tile.thread.modulo(WARP), WARP)?;
         let warp = emitter.emit_symbol(tile.thread.floordiv(WARP), super::THREADS / WARP)?;
@@ -144,41 +128,35 @@ impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
         }
         Ok(())
     }
+}
 
-    /// The thread's chunks of both operands in a step, in the order of `keep`.
-    fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<Vec<RegisterValue<'c>>> {
-        let mut brought = Vec::new();
-        for slab in &self.slabs {
-            brought.extend(slab.chunks.bring(self.tile, emitter, step)?);
-        }
-        Ok(brought)
+/// Where a stage of an operand begins, in bytes.
+fn stage_of(stage: Expr<'_>, operand: usize) -> Expr<'_> {
+    stage * (2 * BYTES) + operand as i64 * BYTES
+}
+
+impl<'a, 'c> Product<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
+    fn operand(&self, number: usize) -> (&Chunks<'c>, &SharedValues<'c>, Value<'c>) {
+        (&self.slabs[number].chunks, &self.shared, self.address)
     }
 
-    /// Where a stage of an operand begins, in bytes.
-    fn stage(step: Expr<'_>, operand: usize) -> Expr<'_> {
-        step.modulo(STAGES) * (2 * BYTES) + operand as i64 * BYTES
+    fn place(&self, operand: usize, chunk: usize, stage: Expr<'c>) -> Expr<'c> {
+        let slab = &self.slabs[operand];
+        (stage_of(stage, operand) + slab.places[chunk] * CHUNK).floordiv(slab.chunks.r#type.width())
     }
 
-    /// Puts what was brought into the stage of a step, where all threads and the matrix units find it.
-    fn keep(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, brought: &[RegisterValue<'c>]) -> Result<()> {
+    fn publish(&self, emitter: &Elemental<'a, 'c>) {
         let builder = emitter.builder;
-        let mut brought = brought.iter();
-        for (operand, slab) in self.slabs.iter().enumerate() {
-            for (&place, value) in slab.places.iter().zip(&mut brought) {
-                let byte = emitter.scope.emit(builder, emitter.scope.simplify(Self::stage(step, operand) + place))?;
-                let width = slab.chunks.r#type.width();
-                let element = if width == 1 { byte } else { builder.shrui(byte, builder.constant_index(1)) };
-                self.shared.store_vector(builder, value, &[element]);
-            }
-        }
         builder.define_once(FENCE_FOR_UNITS, |builder| builder.declare_function(FENCE_FOR_UNITS, &[], &[]));
         builder.call(FENCE_FOR_UNITS, &[], &[]);
-        barrier(builder);
-        Ok(())
     }
 
-    /// Adds the products of what is in the stage of a step to the sums.
-    fn multiply(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, sums: &[Value<'c>]) -> Result<Vec<Value<'c>>> {
+    fn multiply(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        stage: Expr<'c>,
+        sums: Vec<Value<'c>>,
+    ) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
         let word = builder.integer_type(64);
         let number = |value: i64| builder.constant_integer(word, value);
@@ -186,7 +164,7 @@ impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
         for operand in 0..2 {
             // A group has rows of its own, and all columns.
             let own = if operand == 0 { self.group * (ROWS * STEP) } else { emitter.scope.constant(0) };
-            let byte = emitter.scope.emit(builder, emitter.scope.simplify(Self::stage(step, operand) + own))?;
+            let byte = emitter.scope.emit(builder, emitter.scope.simplify(stage_of(stage, operand) + own))?;
             let address = builder.addi(self.address, byte);
             let address = builder.value("arith.index_cast", &[address], word, &[]);
             firsts.push(builder.shrui(address, number(CHUNK.ilog2().into())));
@@ -199,7 +177,7 @@ impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
                 operands.push(builder.ori(address, number(slab.layout())));
             }
         }
-        operands.extend(sums);
+        operands.extend(&sums);
         let [left, right] = self.operands.0;
         let result = if left.width() == 2 { "f32" } else { "s32" };
         let positions = DEPTH / left.width();

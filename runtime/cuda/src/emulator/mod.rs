@@ -8,6 +8,7 @@
 mod aligned_memory;
 mod block;
 mod checks;
+mod copies;
 mod matrices;
 mod warp_groups;
 
@@ -26,6 +27,7 @@ use crate::{BufferSizes, Error, host_call};
 use aligned_memory::AlignedMemory;
 use block::Wait;
 use checks::{Access, Checks, Moment};
+use copies::{COPY_BYTES, Copies, Copy};
 use matrices::{WarpKind, WarpOperation};
 use warp_groups::WarpGroupOperation;
 
@@ -63,9 +65,11 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 15] = [
+        let functions: [Symbol; 18] = [
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
             ("halo_emulator_block", halo_emulator_block as *const ()),
+            ("halo_emulator_commit_copies", halo_emulator_commit_copies as *const ()),
+            ("halo_emulator_copy", halo_emulator_copy as *const ()),
             ("halo_emulator_exchange_f32", halo_emulator_exchange_f32 as *const ()),
             ("halo_emulator_exchange_i32", halo_emulator_exchange_i32 as *const ()),
             ("halo_emulator_fence", halo_emulator_fence as *const ()),
@@ -79,6 +83,7 @@ impl Emulator {
             ("halo_emulator_store", halo_emulator_store as *const ()),
             ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
             ("halo_emulator_thread", halo_emulator_thread as *const ()),
+            ("halo_emulator_wait_for_copies", halo_emulator_wait_for_copies as *const ()),
         ];
         // SAFETY: the caller answers for the objects; the functions live as long as the process.
         let jit = unsafe { Jit::load(objects, &functions)? };
@@ -191,6 +196,7 @@ impl EmulatedDevice<'_> {
         let order: Vec<usize> = shuffled(launch.threads.into()).map(|thread| thread as usize).collect();
         for block in shuffled(launch.blocks) {
             CHECKS.with_borrow_mut(Checks::begin_block);
+            COPIES.with_borrow_mut(Copies::clear);
             let mut last = 0;
             let mut enter = |thread: usize, epoch: u32| {
                 if launch.blocks == 1 && epoch != last {
@@ -234,6 +240,7 @@ thread_local! {
     static THREAD: Cell<u32> = const { Cell::new(0) };
     static NOW: Cell<Moment> = const { Cell::new(Moment { thread: 1, epoch: 0 }) };
     static CHECKS: RefCell<Checks> = RefCell::default();
+    static COPIES: RefCell<Copies> = RefCell::default();
     /// Where accesses out of bounds go.
     static ELSEWHERE: RefCell<[u128; 16]> = const { RefCell::new([0; 16]) };
 }
@@ -299,6 +306,26 @@ extern "C" fn halo_emulator_multiply_matrices(words: *mut u32, types: u32) {
 
 extern "C" fn halo_emulator_multiply_warp_group(words: *mut u32, code: u32, parts: u32, sums: u32) {
     block::wait(Wait::WarpGroup(WarpGroupOperation { words, code, parts, sums }));
+}
+
+extern "C" fn halo_emulator_copy(to: u64, from: u64, bytes: u32) {
+    // What is in shared memory from here on until the thread has waited, nobody knows.
+    let to = checked_shared(to, COPY_BYTES, COPY_BYTES, Access::Store);
+    let from = if bytes == 0 { 0 } else { checked(from, bytes.into(), COPY_BYTES, Access::Load) };
+    COPIES.with_borrow_mut(|copies| copies.begin(NOW.get().thread, Copy { to, from, bytes }));
+}
+
+extern "C" fn halo_emulator_commit_copies() {
+    COPIES.with_borrow_mut(|copies| copies.commit(NOW.get().thread));
+}
+
+extern "C" fn halo_emulator_wait_for_copies(pending: u32) {
+    let done = COPIES.with_borrow_mut(|copies| copies.wait(NOW.get().thread, pending as usize));
+    for copy in done {
+        checked_shared(copy.to, COPY_BYTES, COPY_BYTES, Access::Store);
+        // SAFETY: both places were checked when the copy began, and are live as long as the launch.
+        unsafe { copy.run() };
+    }
 }
 
 extern "C" fn halo_emulator_fence() {
