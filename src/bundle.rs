@@ -1,6 +1,8 @@
 //! Bundles: programs as [`Executable::serialize`](crate::Executable::serialize) gives them, for several platforms, in one file.
 
-use crate::encoding::{Malformed, Reader, Writer};
+#[cfg(feature = "compiler")]
+use crate::encoding::Writer;
+use crate::encoding::{Malformed, Reader};
 
 /// First bytes of a bundle.
 const MAGIC: &[u8; 8] = b"halo-bdl";

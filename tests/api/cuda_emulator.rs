@@ -88,3 +88,16 @@ fn a_machine_without_a_driver_says_so() {
         assert!(Client::cpu().is_ok(), "other platforms do not care");
     }
 }
+
+#[test]
+fn kernels_of_very_many_arrays_take_what_they_need() {
+    const COUNT: usize = 600;
+    let b = HloBuilder::new("test");
+    let parameter = |number| b.parameter(number as i64, Shape::of::<f32>([2]), &format!("x{number}"));
+    let parts: Vec<_> = (0..COUNT).map(parameter).collect();
+    let module = b.build(b.concat_in_dim(&parts, 0)).unwrap();
+    let executable = emulator().compile(&module, &CompileOptions::default()).unwrap();
+    let arguments: Vec<Literal> = (0..COUNT).map(|number| Literal::from([number as f32, 0.5])).collect();
+    let expected: [f32; 2 * COUNT] = std::array::from_fn(|place| if place % 2 == 0 { (place / 2) as f32 } else { 0.5 });
+    assert_eq!(executable.execute(&arguments[..]).unwrap(), Literal::from(expected));
+}

@@ -48,8 +48,8 @@ pub enum Error {
         log: String,
     },
     /// A function of the host that nobody knows.
-    #[error("the host has no function `{0}`")]
-    NoFunction(String),
+    #[error("the host has no function `{0}`: {1}")]
+    NoFunction(String, String),
     /// One of several kernels did what it must not.
     #[error(
         "one of {count} kernels, of which the last is `{last}`: {fault} (with CUDA_LAUNCH_BLOCKING=1 in the environment the message names the kernel)"
@@ -84,7 +84,7 @@ impl Error {
             | Error::Driver { .. } => false,
             Error::Load(_)
             | Error::Plan(_)
-            | Error::NoFunction(_)
+            | Error::NoFunction(..)
             | Error::Kernel { .. }
             | Error::OneOfKernels { .. }
             | Error::Refused { .. } => true,

@@ -9,6 +9,7 @@
 //! stub that jumps to an address of the table.
 
 use crate::Error;
+use crate::runtime::why_missing;
 use object::elf::{
     R_X86_64_64, R_X86_64_GOTPCREL, R_X86_64_GOTPCRELX, R_X86_64_PC32, R_X86_64_PC64, R_X86_64_PLT32,
     R_X86_64_REX_GOTPCRELX,
@@ -248,7 +249,7 @@ impl<'d> Linker<'_, 'd> {
         known.or_else(|| self.outside.get(name).copied()).or_else(|| address_in_process(name)).map_or_else(
             || match symbol.is_weak() {
                 true => Ok(0),
-                false => Err(Error::NoSymbol { name: name.into(), reason: "nothing defines it".into() }),
+                false => Err(Error::NoSymbol { name: name.into(), reason: why_missing(name) }),
             },
             Ok,
         )

@@ -48,8 +48,11 @@ pub type CFunction = unsafe extern "C" fn(out: *mut c_void, ins: *const *const c
 type Handler = Arc<dyn Fn(&CustomCall, &RunContext) -> Result<(), String> + Send + Sync>;
 
 static HANDLERS: LazyLock<RwLock<HashMap<String, Handler>>> = LazyLock::new(|| {
-    let lapack = super::lapack::handlers().map(|(name, handler)| (name, Arc::new(handler) as _));
-    RwLock::new(lapack.chain([(REQUIRE.to_string(), Arc::new(require) as _)]).collect())
+    #[cfg(feature = "linear-algebra")]
+    let lapack = super::lapack::handlers().map(|(name, handler)| (name, Arc::new(handler) as Handler));
+    #[cfg(not(feature = "linear-algebra"))]
+    let lapack = std::iter::empty::<(String, Handler)>();
+    RwLock::new(lapack.chain([(REQUIRE.to_string(), Arc::new(require) as Handler)]).collect())
 });
 
 /// What a pass makes of a rule that only run-time sizes decide: `hlo::ops::custom_call_targets::REQUIRE`.

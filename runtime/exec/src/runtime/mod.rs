@@ -11,8 +11,11 @@ mod context;
 pub mod custom_call;
 pub mod devices;
 pub mod feeds;
+#[cfg(feature = "fourier")]
 pub mod fft;
+#[cfg(feature = "linear-algebra")]
 mod lapack;
+#[cfg(feature = "linear-algebra")]
 pub mod linear_algebra;
 pub mod parallel;
 pub mod primitive_type;
@@ -35,6 +38,18 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
+/// Functions that are there with a feature only.
+const OPTIONAL: &[(&str, &str)] =
+    &[("halo_cholesky", "linear-algebra"), ("halo_fft", "fourier"), ("halo_triangular_solve", "linear-algebra")];
+
+/// Why the runtime lacks a function of this name.
+pub fn why_missing(name: &str) -> String {
+    match OPTIONAL.iter().find(|(function, _)| *function == name) {
+        Some((_, feature)) => format!("it comes with halo's feature `{feature}`, which this build is without"),
+        None => "nothing defines it".to_string(),
+    }
+}
+
 /// Every symbol of the runtime with its address.
 pub fn symbols() -> &'static [Symbol<'static>] {
     static TABLE: OnceLock<Table> = OnceLock::new();
@@ -42,10 +57,8 @@ pub fn symbols() -> &'static [Symbol<'static>] {
         let mut symbols: Vec<Symbol> = vec![
             ("halo_parallel_for", parallel::halo_parallel_for as *const ()),
             ("halo_custom_call", custom_call::halo_custom_call as *const ()),
-            ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
             ("halo_device_number", collectives::halo_device_number as *const ()),
             ("halo_exchange", collectives::halo_exchange as *const ()),
-            ("halo_fft", fft::halo_fft as *const ()),
             ("halo_goes_on", collectives::halo_goes_on as *const ()),
             ("halo_infeed", feeds::halo_infeed as *const ()),
             ("halo_outfeed", feeds::halo_outfeed as *const ()),
@@ -61,10 +74,34 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_step_begins", profile::halo_step_begins as *const ()),
             ("halo_step_ends", profile::halo_step_ends as *const ()),
             ("halo_top_k", top_k::halo_top_k as *const ()),
-            ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ];
+        #[cfg(feature = "fourier")]
+        symbols.push(("halo_fft", fft::halo_fft as *const ()));
+        #[cfg(feature = "linear-algebra")]
+        symbols.extend([
+            ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
+            ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
+        ]);
         symbols.extend(vector_math::symbols());
         Table(symbols)
     });
     &table.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_names_its_feature() {
+        assert_eq!(why_missing("halo_fft"), "it comes with halo's feature `fourier`, which this build is without");
+        assert_eq!(why_missing("other"), "nothing defines it");
+        for (name, feature) in OPTIONAL {
+            let is_built = match *feature {
+                "fourier" => cfg!(feature = "fourier"),
+                _ => cfg!(feature = "linear-algebra"),
+            };
+            assert_eq!(symbols().iter().any(|(own, _)| own == name), is_built, "{name}");
+        }
+    }
 }
