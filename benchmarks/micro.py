@@ -118,12 +118,23 @@ def cumulative(computation, start):
         f"f32[64,4096] reduce-window(p0, start), window={{size=1x4096 pad=0_0x4095_0}}, to_apply={computation}")
 
 
-def attention(length):
+def attention(length, kind="f32", is_causal=False):
     """One head of 64 features for a batch of 8."""
-    whole, square = f"f32[8,{length},64]", f"f32[8,{length},{length}]"
-    return [f32(8, length, 64)] * 3, f"""scores = {square} dot(p0, p1), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
-{softmax_lines('scores', square, f'f32[8,{length}]', '0,1', 2)}
-{whole} dot(normal, p2), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}"""
+    whole, square = f"[8,{length},64]", f"f32[8,{length},{length}]"
+    mask = f"""query = s32[{length},{length}] iota(), iota_dimension=0
+key = s32[{length},{length}] iota(), iota_dimension=1
+is_before = pred[{length},{length}] compare(query, key), direction=GE
+are_before = pred[8,{length},{length}] broadcast(is_before), dimensions={{1,2}}
+hidden = f32[] constant(-1e9)
+all_hidden = {square} broadcast(hidden), dimensions={{}}
+logits = {square} select(are_before, scores, all_hidden)
+""" if is_causal else ""
+    lines = softmax_lines("logits" if is_causal else "scores", square, f"f32[8,{length}]", "0,1", 2)
+    weights = f"weights = {kind}[8,{length},{length}] convert(normal)"
+    return [(kind, [8, length, 64], -1, 1)] * 3, f"""scores = {square} dot(p0, p1), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+{mask}{lines}
+{weights}
+f32{whole} dot(weights, p2), lhs_batch_dims={{0}}, rhs_batch_dims={{0}}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}"""
 
 
 def softmax_lines(operand, shape, kept, broadcast, dimension):
@@ -255,7 +266,11 @@ OPERATIONS = {
     "conv_kernel_gradient": convolution((8, 32, 32, 32), (8, 32, 32, 32), (3, 3, 32, 32), "size=32x32 pad=1_1x1_1", "f01b_i01o->01bf"),
     "conv_input_gradient": convolution((1, 28, 28, 64), (3, 3, 64, 64), (1, 56, 56, 64), "size=3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1", "b01f_01oi->b01f"),
     "attention_128": attention(128),
+    "attention_512": attention(512),
     "attention_1024": attention(1024),
+    "attention_1024_bf16": attention(1024, "bf16"),
+    "attention_1024_causal": attention(1024, is_causal=True),
+    "attention_4096": attention(4096),
     # Rows.
     "softmax_1k": softmax(1024, 1024),
     "softmax_rows_of_64": softmax(8192, 64),

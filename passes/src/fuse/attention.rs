@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::FusionRole;
 use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::dot::DotAttributes;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::transpose::TransposeAttributes;
+use hlo::ops::{Effects, FusionRole, definition};
 use hlo::shape::ArrayShape;
 
 use super::decisions::Refusal;
@@ -105,6 +105,7 @@ pub(super) fn find(
     users: &[Vec<InstructionId>],
     read: &Read<'_>,
 ) -> (HashMap<InstructionId, Attention>, HashMap<InstructionId, Refusal>) {
+    let users = &needed_users(computation, users);
     let (mut found, mut refused) = (HashMap::new(), HashMap::new());
     let goes_on = |id: InstructionId| {
         let kind = computation.get(id).kind;
@@ -127,6 +128,20 @@ pub(super) fn find(
         }
     }
     (found, refused)
+}
+
+/// Of the users of each instruction those that a result or an effect needs: a product that was replaced by another may still
+/// be there.
+fn needed_users(computation: &Computation, users: &[Vec<InstructionId>]) -> Vec<Vec<InstructionId>> {
+    let mut needed: Vec<Vec<InstructionId>> = vec![Vec::new(); users.len()];
+    let mut is_needed = vec![false; users.len()];
+    for (id, instruction) in computation.iter().collect::<Vec<_>>().into_iter().rev() {
+        needed[id.index()].extend(users[id.index()].iter().filter(|user| is_needed[user.index()]));
+        let may_act = definition(instruction.kind).effects != Effects::None || !instruction.computations.is_empty();
+        let is_called = !matches!(role(instruction), FusionRole::Reduction | FusionRole::Elementwise) && may_act;
+        is_needed[id.index()] = is_called || id == computation.root || !needed[id.index()].is_empty();
+    }
+    needed
 }
 
 /// A search for an attention.
