@@ -271,9 +271,15 @@ impl<'e, 'c> Task<'e, 'c> {
                     Ok(larger(logit, largest))
                 })?;
             let largest = Combiner::largest(element_type).horizontal(builder, &real(largest)).value;
-            let before = emitter.scope.place(builder, &[own])?.load(builder, self.most, emitter.element);
-            let most = larger(largest, before);
-            emitter.scope.place(builder, &[own])?.store(builder, most, self.most);
+            // Of one block of keys, nothing was before.
+            let before = match kernel.product.blocks() {
+                1 => None,
+                _ => Some(emitter.scope.place(builder, &[own])?.load(builder, self.most, emitter.element)),
+            };
+            let most = before.map_or(largest, |before| larger(largest, before));
+            if before.is_some() {
+                emitter.scope.place(builder, &[own])?.store(builder, most, self.most);
+            }
             // A row of nothing but -inf so far has weights of 0: if that is all, 0 is divided by 0 in the end.
             let is_any = builder.cmpf(CmpfPredicate::Une, most, builder.float_like(most, f64::NEG_INFINITY));
             let most = builder.select(is_any, most, builder.float_like(most, 0.0));
@@ -288,13 +294,14 @@ impl<'e, 'c> Task<'e, 'c> {
                 Ok(builder.addf(sum, weight.value))
             })?;
             let sum = Combiner::sum(element_type).horizontal(builder, &real(sum)).value;
+            let Some(before) = before else {
+                emitter.scope.place(builder, &[own])?.store(builder, sum, self.total);
+                return Ok(());
+            };
             let scale = self.power(builder, real(builder.subf(before, most)))?.value;
             let total = emitter.scope.place(builder, &[own])?.load(builder, self.total, emitter.element);
             let total = builder.addf(builder.mulf(total, scale), sum);
             emitter.scope.place(builder, &[own])?.store(builder, total, self.total);
-            if kernel.product.blocks() == 1 {
-                return Ok(());
-            }
             let is_later = emitter.conditions(&[keys.number - 1], false)?;
             builder.affine_if_then(&is_later, |_| {
                 let outer = emitter.scope.len();
