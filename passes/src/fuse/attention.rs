@@ -71,8 +71,10 @@ pub struct Attention {
 impl Attention {
     /// The attention whose result an instruction is.
     pub fn of(computation: &Computation, result: InstructionId, read: &Read<'_>) -> Option<Attention> {
-        let candidates = [0, 1].into_iter();
-        candidates.filter_map(|weights| Finder { computation, read, members: Vec::new() }.find(result, weights)).next()
+        let candidates = [0, 1];
+        candidates
+            .into_iter()
+            .find_map(|weights| Finder { computation, read, members: Vec::new() }.find(result, weights))
     }
 
     /// The attention that a fused computation is.
@@ -106,7 +108,7 @@ pub(super) fn find(
     read: &Read<'_>,
 ) -> (HashMap<InstructionId, Attention>, HashMap<InstructionId, Refusal>) {
     let users = &needed_users(computation, users);
-    let (mut found, mut refused) = (HashMap::new(), HashMap::new());
+    let (mut found, mut refused, mut taken) = (HashMap::new(), HashMap::new(), HashSet::new());
     let goes_on = |id: InstructionId| {
         let kind = computation.get(id).kind;
         matches!(kind, OpKind::Convert | OpKind::Copy | OpKind::Transpose | OpKind::Reshape | OpKind::Divide)
@@ -121,10 +123,16 @@ pub(super) fn find(
                 _ => break,
             }
         }
-        let Some(attention) = last else { continue };
+        // The scores of one may be made of another.
+        let Some(attention) = last.filter(|own| own.members.iter().all(|member| !taken.contains(member))) else {
+            continue;
+        };
         match attention.refusal(computation, users) {
             Some(refusal) => drop(refused.insert(product, refusal)),
-            None => drop(found.insert(attention.result, attention)),
+            None => {
+                taken.extend(attention.members.iter().copied());
+                found.insert(attention.result, attention);
+            }
         }
     }
     (found, refused)
@@ -137,9 +145,10 @@ fn needed_users(computation: &Computation, users: &[Vec<InstructionId>]) -> Vec<
     let mut is_needed = vec![false; users.len()];
     for (id, instruction) in computation.iter().collect::<Vec<_>>().into_iter().rev() {
         needed[id.index()].extend(users[id.index()].iter().filter(|user| is_needed[user.index()]));
-        let may_act = definition(instruction.kind).effects != Effects::None || !instruction.computations.is_empty();
-        let is_called = !matches!(role(instruction), FusionRole::Reduction | FusionRole::Elementwise) && may_act;
-        is_needed[id.index()] = is_called || id == computation.root || !needed[id.index()].is_empty();
+        let own = definition(instruction.kind);
+        let may_act = own.effects != Effects::None || !own.computations.is_empty();
+        let is_kept = !matches!(role(instruction), FusionRole::Reduction | FusionRole::Elementwise) && may_act;
+        is_needed[id.index()] = is_kept || id == computation.root || !needed[id.index()].is_empty();
     }
     needed
 }
@@ -200,7 +209,9 @@ impl Finder<'_> {
             _ => None,
         };
         let fits = |size: Option<i64>| size.is_some_and(|size| FEATURES.contains(&size));
-        let is_kernel = scored.own_free[keys].len() == 1
+        let are_values_stored = !self.members.contains(&values.operands[1 - weights]);
+        let is_kernel = are_values_stored
+            && scored.own_free[keys].len() == 1
             && contracts_keys
             && fits(size_of(self.computation.get(scores), 0, &scored.contracted[0]))
             && fits(size_of(&values, 1 - weights, &valued.own_free[1 - weights]))
@@ -318,6 +329,7 @@ impl Finder<'_> {
         let mut dimensions = own_dimensions(shape);
         while self.kind(source) != OpKind::Reduce {
             let instruction = self.computation.get(source);
+            let mut next = *instruction.operands.first()?;
             let step = match instruction.kind {
                 OpKind::Broadcast => {
                     let broadcast = (self.read)(source)?;
@@ -326,13 +338,15 @@ impl Finder<'_> {
                     (0..self.shape(source)?.rank()).map(place).collect()
                 }
                 // A maximum of that and nothing.
-                OpKind::Maximum if kind == OpKind::Maximum && self.is_identity(instruction.operands[1], kind) => {
+                OpKind::Maximum if kind == OpKind::Maximum => {
+                    let nothing = (0..2).find(|&number| self.is_identity(instruction.operands[number], kind))?;
+                    next = instruction.operands[1 - nothing];
                     own_dimensions(self.shape(source)?)
                 }
                 _ => self.step(source)?,
             };
             self.members.push(source);
-            source = instruction.operands[0];
+            source = next;
             dimensions = composed(&dimensions, &step);
         }
         let reduce = self.take(source, OpKind::Reduce)?;
@@ -477,8 +491,10 @@ struct Roles {
     free: [Vec<usize>; 2],
 }
 
+/// Whether rounding to an array's type may be left out.
 fn is_float(shape: &ArrayShape) -> bool {
-    shape.element_type.is_float()
+    use ElementType::{BF16, F16, F32, F64};
+    matches!(shape.element_type, BF16 | F16 | F32 | F64)
 }
 
 /// Each dimension as itself.

@@ -374,6 +374,11 @@ fn tile_rows(rows: i64, most: i64) -> i64 {
     (most / 2 + 1..=most).rev().find(|tile| rows % tile == 0).unwrap_or(most).min(rows)
 }
 
+/// The least common multiple of two numbers.
+fn least_common_multiple(a: i64, b: i64) -> i64 {
+    (1..=b).map(|times| a * times).find(|multiple| multiple % b == 0).unwrap_or(a * b)
+}
+
 /// How many parts of `part` elements `size` elements make, the last one perhaps smaller.
 fn parts(size: i64, part: i64) -> i64 {
     (size + part - 1) / part.max(1)
@@ -401,25 +406,36 @@ impl MatMul {
         }
     }
 
-    /// How many elements of each operand an instruction for dot products multiplies in a lane, if there is one that can
-    /// take the operands as they lie, and whether it is one of a matrix unit.
-    fn dot_products(&self, machine: Machine) -> Option<(i64, bool)> {
+    /// How many elements of each operand an instruction for dot products of these types multiplies in a lane.
+    fn dot_length(&self) -> Option<i64> {
         let is_byte = |operand: ElementType| matches!(operand, ElementType::S8 | ElementType::U8);
-        let [a, b] = self.operand_types;
-        let (length, in_vectors, in_matrices) = match self.element_type {
+        match (self.element_type, self.operand_types) {
+            (ElementType::S32, [a, b]) if is_byte(a) && is_byte(b) => Some(4),
+            (ElementType::F32, [ElementType::BF16, ElementType::BF16]) => Some(2),
+            _ => None,
+        }
+    }
+
+    /// [`Self::dot_length`], if there is such an instruction that can take the operands as they lie, and whether it is one of
+    /// a matrix unit.
+    fn dot_products(&self, machine: Machine) -> Option<(i64, bool)> {
+        let length = self.dot_length()?;
+        let (in_vectors, in_matrices) = match self.element_type {
             // Vectors of bytes are multiplied as unsigned by signed ones.
-            ElementType::S32 if is_byte(a) && is_byte(b) => {
-                (4, machine.byte_dot_products && b == ElementType::S8, machine.byte_matrices)
+            ElementType::S32 => {
+                (machine.byte_dot_products && self.operand_types[1] == ElementType::S8, machine.byte_matrices)
             }
-            ElementType::F32 if a == ElementType::BF16 && b == ElementType::BF16 => {
-                (2, machine.bf16_dot_products, machine.bf16_matrices)
-            }
-            _ => return None,
+            _ => (machine.bf16_dot_products, machine.bf16_matrices),
         };
-        let in_matrices = in_matrices && i64::from(self.lanes) == matrices::SIDE;
+        let in_matrices = in_matrices && self.has_lanes_of_matrices();
         let are_neighbours = self.k.a == 1 && (self.k.b == 1 || self.n.b == 1);
         let can = (in_vectors || in_matrices) && are_neighbours && self.k.size % length == 0;
         can.then_some((length, in_matrices))
+    }
+
+    /// Whether a vector has as many lanes as a matrix has columns.
+    fn has_lanes_of_matrices(&self) -> bool {
+        i64::from(self.lanes) == matrices::SIDE
     }
 
     /// Rows of a register tile.
@@ -495,10 +511,12 @@ impl MatMul {
         parts(self.k.size, self.block_k())
     }
 
-    /// Contracted positions in a block: whole vectors, if there are several blocks, so that only the last one has a rest.
+    /// Contracted positions in a block: pairs of whole vectors, if there are several blocks, so that only the last one has a
+    /// rest, also where the positions are columns of another product.
     fn block_k(&self) -> i64 {
         let length = parts(self.k.size, parts(self.k.size, self.longest_k));
-        if length == self.k.size { length } else { parts(length, i64::from(self.lanes)) * i64::from(self.lanes) }
+        let pair = 2 * i64::from(self.lanes);
+        if length == self.k.size { length } else { parts(length, pair) * pair }
     }
 
     /// Whether the rows are so few that one pass over B is best, and B can be read so.
@@ -573,8 +591,12 @@ impl MatMul {
             return self.m.size;
         }
         let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, TASKS);
-        // The same for all instructions: their number of tasks is known before it is known which ones there are.
-        parts(parts(self.m.size, blocks), self.vector_rows) * self.vector_rows
+        // Whole tiles of all instructions: the number of tasks is known before it is known which ones there are.
+        let tile = match self.dot_length() {
+            Some(_) if self.has_lanes_of_matrices() => least_common_multiple(self.vector_rows, 2 * matrices::SIDE),
+            _ => self.vector_rows,
+        };
+        parts(parts(self.m.size, blocks), tile) * tile
     }
 
     fn position_tasks(&self) -> i64 {

@@ -12,7 +12,7 @@ use crate::error::LoweringError;
 use crate::kernel::Range;
 use crate::matmul::emit::{Emitter, Offsets, Result, Span};
 use crate::matmul::tiled::{Block, Panels};
-use crate::matmul::{MatMul, parts};
+use crate::matmul::{BLOCK_M, MatMul, parts};
 use crate::memory::{ArrayRef, Inputs};
 use crate::scalar::combiner::Combiner;
 use crate::scalar::{self, RegisterValue};
@@ -38,13 +38,15 @@ impl AttentionKernel {
             let r#type = builder.memref_type(&[size], r#type);
             builder.in_prologue(|builder| builder.stack_buffer(r#type, 64))
         };
-        let logits = scratch(self.block_rows() * self.scores.m.c, element);
+        // One vector more, as rows begin one later.
+        let lanes = i64::from(self.lanes());
+        let logits = scratch(BLOCK_M * self.scores.m.c + lanes, element);
         let weights = match self.weight_type == self.scores.element_type {
             true => logits,
-            false => scratch(self.block_rows() * self.product.m.a, scalar::memory_type(builder, self.weight_type)),
+            false => scratch(BLOCK_M * self.product.m.a + lanes, scalar::memory_type(builder, self.weight_type)),
         };
         let sums = scratch(self.task_rows() * self.product.m.c, element);
-        let row_values = parts(self.task_rows(), i64::from(self.lanes())) * i64::from(self.lanes());
+        let row_values = parts(self.task_rows(), lanes) * lanes;
         let [most, total] = [0; 2].map(|_| scratch(row_values, element));
         let scores = Side { product: &self.scores, operands: [queries.flat(builder), keys.flat(builder)], c: logits };
         let product = Side { product: &self.product, operands: [weights, values.flat(builder)], c: sums };
@@ -58,9 +60,9 @@ impl AttentionKernel {
             element,
             vector: builder.vector_type(self.lanes(), element),
         };
-        let score_panels = emitter.panel_buffers(parts(self.block_keys(), self.scores.panel()), self.block_rows());
+        let score_panels = emitter.panel_buffers(parts(self.block_keys(), self.scores.panel()), BLOCK_M);
         emitter.turn_to(&product);
-        let value_panels = emitter.panel_buffers(parts(self.product.n.size, self.product.panel()), self.block_rows());
+        let value_panels = emitter.panel_buffers(parts(self.product.n.size, self.product.panel()), BLOCK_M);
         let mut task = Task {
             kernel: self,
             elements: Elemental::new(builder, computation, inputs, 1),
@@ -207,6 +209,7 @@ impl<'e, 'c> Task<'e, 'c> {
     ) -> Result<()> {
         let kernel = self.kernel;
         let [(scores, score_panels), (product, value_panels)] = self.sides;
+        let width = i64::from(kernel.lanes());
         let columns = Span::within(keys.first, kernel.block_keys(), kernel.key_count());
         let score_block =
             Block { length: vec![emitter.scope.constant(kernel.scores.k.size)], number: None, panels: score_panels };
@@ -229,15 +232,15 @@ impl<'e, 'c> Task<'e, 'c> {
         if let Some(panels) = value_panels.b {
             emitter.pack(panels, of_values, &features, &value_block)?;
         }
-        emitter.loop_over(&[place.rows.begin], &place.rows.ends, kernel.block_rows(), |emitter, row| {
-            let rows = Span { begin: row, ends: [&[row + kernel.block_rows()], &place.rows.ends[..]].concat() };
+        emitter.loop_over(&[place.rows.begin], &place.rows.ends, BLOCK_M, |emitter, row| {
+            let rows = Span { begin: row, ends: [&[row + BLOCK_M], &place.rows.ends[..]].concat() };
             emitter.turn_to(&scores);
-            let c = emitter.named(-row * kernel.scores.m.c - keys.first)?;
+            let c = emitter.named(-row * kernel.scores.m.c - keys.first + width)?;
             let offsets = Offsets { a: of_queries, b: of_keys, c };
             emitter.multiply_rows(&score_block, &offsets, &rows, &columns)?;
             self.weigh(emitter, place, &rows, keys)?;
             emitter.turn_to(&product);
-            let a = emitter.named(-row * kernel.product.m.a)?;
+            let a = emitter.named(-row * kernel.product.m.a + width)?;
             let c = emitter.named(-place.rows.begin * kernel.product.m.c)?;
             let offsets = Offsets { a, b: of_values, c };
             emitter.multiply_rows(&value_block, &offsets, &rows, &features)
@@ -258,8 +261,8 @@ impl<'e, 'c> Task<'e, 'c> {
         let real = |value| RegisterValue::real(builder, element_type, value);
         emitter.loop_over(&[rows.begin], &rows.ends, 1, |emitter, row| {
             let own = emitter.named(row - place.rows.begin)?;
-            let first = emitter.named((row - rows.begin) * kernel.scores.m.c)?;
-            let first_weight = emitter.named((row - rows.begin) * kernel.product.m.a)?;
+            let first = emitter.named((row - rows.begin) * kernel.scores.m.c + width)?;
+            let first_weight = emitter.named((row - rows.begin) * kernel.product.m.a + width)?;
             let row_value = emitter.scope.emit(builder, row)?;
             let (logits, weights) = (self.sides[0].0.c, self.sides[1].0.operands[0]);
             let nothing = builder.constant_float(emitter.vector, f64::NEG_INFINITY);

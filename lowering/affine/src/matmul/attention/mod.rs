@@ -18,7 +18,7 @@ use melior::Context;
 use mlir_ext::builder::Machine;
 use passes::fuse::Attention;
 
-use super::{Axis, BLOCK_K, BLOCK_M, Form, MatMul, TASKS, matrices, parts, tile_rows};
+use super::{Axis, BLOCK_K, BLOCK_M, Form, MatMul, TASKS, parts};
 use crate::contraction::{ContractionMaps, contraction_maps};
 use crate::operand_maps::{instruction_maps, operand_shape, result_shape};
 use crate::scope::Scope;
@@ -100,7 +100,11 @@ impl<'c> Places<'c> {
         let of_product = trail.follow(attention.result, attention.product, stored)?;
         let weight = trail.operand(&product, attention.weights, &of_product, &keys);
         let logit = trail.follow(valued.operands[attention.weights], attention.quotient, weight)?;
-        let logits = variables(&logit);
+        let logits: Vec<Option<Var>> = variables(&logit);
+        let sizes = &result_shape(body.get(attention.logits)).ok()?.dimensions;
+        if logits.iter().zip(sizes).any(|(own, &size)| own.is_none() && size != 1) {
+            return None;
+        }
         let of_scores = trail.follow(attention.logits, attention.scores, logit)?;
         let address = |contraction: &Instruction, maps, operand, index: &[Expr<'c>], ranges: &[Expr<'c>]| {
             let index = trail.operand(maps, operand, index, ranges);
@@ -176,6 +180,13 @@ impl<'c> Trail<'_, 'c> {
     }
 }
 
+/// Rows of a tile of vectors: blocks, which are the same for all instructions, are whole tiles.
+fn vector_rows(queries: i64, vector_bits: u32) -> i64 {
+    let most = if vector_bits >= 512 { 12 } else { 6 };
+    let divides = |rows: &i64| BLOCK_M % rows == 0 && queries % rows == 0;
+    (most / 2 + 1..=most).rev().find(divides).unwrap_or(most)
+}
+
 impl AttentionKernel {
     /// The kernel of a fusion, if it is an attention.
     pub(crate) fn recognise(
@@ -223,8 +234,10 @@ impl AttentionKernel {
         let lanes = i64::from(vector_bits / element_type.bit_width());
         let element_bytes = element_type.byte_width() as i64;
         let key_bytes = (places.feature.1 + features) * element_bytes;
-        let longest_k = (BLOCK_BYTES / key_bytes / lanes * lanes).clamp(lanes, BLOCK_K);
-        let vector_rows = tile_rows(sizes[attention.query], if vector_bits >= 512 { 14 } else { 6 });
+        // Blocks begin where a panel of the scores does.
+        let pair = 2 * lanes;
+        let longest_k = (BLOCK_BYTES / key_bytes / pair * pair).clamp(pair, BLOCK_K);
+        let vector_rows = vector_rows(sizes[attention.query], vector_bits);
         let tile_vectors = |columns: i64| if columns > lanes { 2 } else { 1 };
         let axis = |size: i64, a: i64, b: i64, c: i64| Axis { size, a, b, c };
         let mut product = MatMul {
@@ -258,7 +271,8 @@ impl AttentionKernel {
         };
         product.choose_instruction(machine);
         scores.choose_instruction(machine);
-        // Rows of scores, weights and sums are no power of two apart: they would compete for places in the cache.
+        // Rows of scores, weights and sums are no power of two apart: they would compete for places in the cache. The scores
+        // and weights of a row begin one vector later: the last vector of a row may begin before them.
         let row = (parts(product.block_k() * product.depth, lanes) + 1) * lanes;
         product.m.a = row;
         product.m.c = (parts(features, lanes) + 1) * lanes;
@@ -283,21 +297,12 @@ impl AttentionKernel {
         self.product.block_k() * self.product.depth
     }
 
-    /// Rows of queries of a block: whole tiles of both products.
-    fn block_rows(&self) -> i64 {
-        let (a, b) = (self.scores.tile_rows(), self.product.tile_rows());
-        let both = (1..=b).map(|times| a * times).find(|rows| rows % b == 0).unwrap_or(a * b);
-        (BLOCK_M / both).max(1) * both
-    }
-
     /// Rows of queries of a task: as many as their sums have room, but enough tasks.
     fn task_rows(&self) -> i64 {
         let room = SUM_BYTES / (self.product.m.c * self.product.element_type.byte_width() as i64);
         let wanted = parts(TASKS, self.batches()).min(parts(self.queries(), 2 * BLOCK_M));
         let count = parts(self.queries(), room.max(1)).max(wanted);
-        // The same for all instructions, whose tiles differ.
-        let rows = parts(parts(self.queries(), count), 2 * matrices::SIDE) * 2 * matrices::SIDE;
-        parts(rows, self.block_rows()) * self.block_rows()
+        parts(parts(self.queries(), count), BLOCK_M) * BLOCK_M
     }
 
     fn row_tasks(&self) -> i64 {
