@@ -38,7 +38,7 @@ const MOST_COPIED: i64 = 16 * BLOCK_SIZE;
 /// Kernels that become one, at most.
 const MOST_KERNELS: usize = 64;
 
-/// Iterations of a loop of unknown length after which the kernel ends.
+/// Iterations of a kernel's loop of unknown length, which is within no other step, after which the kernel ends.
 const MOST_ITERATIONS: i64 = 1 << 12;
 
 /// Iterations up to which a loop of known length is one kernel.
@@ -285,11 +285,15 @@ impl<'c> Block<'_, '_, 'c> {
         known.cloned().ok_or_else(|| LoweringError::bug("an array that the kernel does not have"))
     }
 
+    /// Steps within others. Loops among them run to their ends, as nobody comes back into the middle of a kernel.
     fn steps(&self, steps: &[Step<'_>]) -> Result<()> {
-        steps.iter().try_for_each(|step| self.step(step).map(|_| ()))
+        steps.iter().try_for_each(|step| match step {
+            Step::Loop { times: None, rounds } => self.open(rounds, i64::MAX).map(|_| ()),
+            step => self.step(step).map(|_| ()),
+        })
     }
 
-    /// One step; of a loop of unknown length whether it goes on.
+    /// The step that a kernel is; of a loop of unknown length, which the host comes back to, whether it goes on.
     fn step(&self, step: &Step<'_>) -> Result<Option<Value<'c>>> {
         let builder = self.builder;
         match step {
@@ -303,7 +307,7 @@ impl<'c> Block<'_, '_, 'c> {
                 self.copy(&from?, &to?)?;
             }
             Step::Loop { times: Some(times), rounds } => self.counted(*times, rounds)?,
-            Step::Loop { times: None, rounds } => return self.open(rounds).map(Some),
+            Step::Loop { times: None, rounds } => return self.open(rounds, MOST_ITERATIONS).map(Some),
             Step::Switch { selector, branches } => {
                 let value = self.scalar(selector)?;
                 if selector.1.size == 1 {
@@ -386,11 +390,11 @@ impl<'c> Block<'_, '_, 'c> {
         self.steps(&rounds[rest].leave)
     }
 
-    /// Iterations until the condition is false, or there were many: whether it goes on.
-    fn open(&self, rounds: &[BlockRound<'_>]) -> Result<Value<'c>> {
+    /// Iterations until the condition is false, or there were `most`: whether it goes on.
+    fn open(&self, rounds: &[BlockRound<'_>], most: i64) -> Result<Value<'c>> {
         let builder = self.builder;
         let r#true = builder.constant_integer(builder.integer_type(1), 1);
-        let most = builder.constant_index(MOST_ITERATIONS);
+        let most = builder.constant_index(most);
         let done = builder.while_carrying(
             &[builder.constant_index(0), r#true],
             |builder, state| Ok(builder.andi(state[1], builder.cmpi(CmpiPredicate::Ult, state[0], most))),
