@@ -336,11 +336,13 @@ extern "C" fn halo_emulator_fence() {
 fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> {
     CHECKS.with_borrow_mut(|checks| {
         let epoch = NOW.get().epoch;
-        warp_groups::run(operations, &mut |address| match checks.read_by_unit(address, warp_groups::CHUNK, epoch) {
+        let mut read = |address| match checks.read_by_unit(address, warp_groups::CHUNK, epoch) {
             // SAFETY: the bytes are shared memory of the running block, whose threads wait.
             Some(place) => unsafe { (place as *const [u8; warp_groups::CHUNK]).read_unaligned() },
             None => [0; warp_groups::CHUNK],
-        })
+        };
+        // SAFETY: the words are on the stacks of threads that wait, as many as the code generator makes.
+        unsafe { warp_groups::run(operations, &mut read) }
     })
 }
 
