@@ -3,6 +3,9 @@
 //! Its threads go through the steps together, and wait for each other behind each of them, so that what one wrote is seen by all.
 //! A loop of unknown length comes back to the host now and then, which may want to end it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use hlo::buffers::Buffer;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -15,19 +18,17 @@ use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
-use super::kernels::{KernelArrays, MOST_ARRAYS, grid, thread_id};
+use super::kernels::{KernelArrays, MOST_ARRAYS, emit_loops, grid, thread_id};
 use super::plan::copy;
 use super::{GpuProgram, Result};
 use crate::copies::{Copies, WhileMemory, base_copies};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
-use crate::kernel::emit_fusion;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
 use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, lowering_of};
 use crate::scalar;
-use crate::scatter::emit_scatter;
 use crate::team::barrier;
 use crate::tiles::tile_grid;
 use crate::trip_count::trip_count;
@@ -79,9 +80,10 @@ impl<'c> GpuProgram<'_, 'c> {
             _ => Vec::new(),
         };
         let is_open = matches!(&step, Step::Loop { times: None, .. });
-        let mut placed: Vec<Placed> = Vec::new();
+        let (mut placed, mut numbers): (Vec<Placed>, HashMap<Placed, usize>) = Default::default();
         step.visit(&mut |array| {
-            if !placed.contains(array) {
+            if let Entry::Vacant(number) = numbers.entry(array.clone()) {
+                number.insert(placed.len());
                 placed.push(array.clone());
             }
         });
@@ -90,7 +92,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let places = self.scratch(&[Slice { buffer: Buffer::Arena, offset: 0, size: 1 }]);
             placed.extend(places.into_iter().map(|place| (flag.clone(), place)));
         }
-        if kernels > MOST_KERNELS || placed.len() > MOST_ARRAYS {
+        if placed.len() > MOST_ARRAYS {
             return Ok(None);
         }
         let outputs = placed.iter().map(|(shape, slice)| (shape, *slice)).collect();
@@ -101,7 +103,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let thread = thread_id(builder, BLOCK_SIZE)?;
             let first = builder.constant_index(0);
             let is_first = builder.cmpi(CmpiPredicate::Eq, thread, first);
-            let block = Block { program: self, builder, function, thread, is_first, placed: &placed, arrays };
+            let block = Block { program: self, builder, function, thread, is_first, numbers: &numbers, arrays };
             let goes_on = block.step(&step)?;
             let (Some(goes_on), Some(flag)) = (goes_on, arrays.last()) else { return Ok(()) };
             let byte = builder.integer_type(8);
@@ -144,6 +146,9 @@ impl<'c> GpuProgram<'_, 'c> {
                         return Ok(None);
                     }
                     *kernels += mappings.len();
+                    if *kernels > MOST_KERNELS {
+                        return Ok(None);
+                    }
                     let own = |(shape, slice): (&ArrayShape, Slice)| (shape.clone(), slice);
                     let arrays =
                         kernel_slices(computation, buffers, id).map(|arrays| arrays.into_iter().map(own).collect());
@@ -274,14 +279,14 @@ struct Block<'b, 'p, 'c> {
     function: &'b Body<'c>,
     thread: Value<'c>,
     is_first: Value<'c>,
-    /// What the function's arrays are.
-    placed: &'b [Placed],
+    /// Where among the function's arrays each is.
+    numbers: &'b HashMap<Placed, usize>,
     arrays: &'b [ArrayRef<'c>],
 }
 
 impl<'c> Block<'_, '_, 'c> {
     fn array(&self, placed: &Placed) -> Result<ArrayRef<'c>> {
-        let known = self.placed.iter().position(|own| own == placed).and_then(|place| self.arrays.get(place));
+        let known = self.numbers.get(placed).and_then(|&number| self.arrays.get(number));
         known.cloned().ok_or_else(|| LoweringError::bug("an array that the kernel does not have"))
     }
 
@@ -335,9 +340,8 @@ impl<'c> Block<'_, '_, 'c> {
         let body = kernel_body(computation, instruction);
         let outer = builder.set_location(instruction_location(builder.context(), instruction));
         for mapping in mapping::of(&self.program.mappings, instruction)? {
-            let emit = |builder: &OpBuilder<'c>| match instruction.kind {
-                OpKind::Scatter => emit_scatter(builder, &body, mapping, inputs.into(), outputs),
-                _ => emit_fusion(builder, &body, mapping, inputs.into(), outputs, None, Some(self.function)),
+            let emit = |builder: &OpBuilder<'c>| {
+                emit_loops(builder, instruction.kind, (&body, mapping), inputs.into(), outputs, self.function)
             };
             match grid(mapping) {
                 (_, 1) => builder.if_then(self.is_first, emit)?,
