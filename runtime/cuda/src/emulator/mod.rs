@@ -333,7 +333,10 @@ extern "C" fn halo_emulator_fence() {
 }
 
 /// Does what the threads of four warps have come to do.
-fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> {
+///
+/// # Safety
+/// As for [`warp_groups::run`].
+unsafe fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> {
     CHECKS.with_borrow_mut(|checks| {
         let epoch = NOW.get().epoch;
         let mut read = |address| match checks.read_by_unit(address, warp_groups::CHUNK, epoch) {
@@ -341,7 +344,7 @@ fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> 
             Some(place) => unsafe { (place as *const [u8; warp_groups::CHUNK]).read_unaligned() },
             None => [0; warp_groups::CHUNK],
         };
-        // SAFETY: the words are on the stacks of threads that wait, as many as the code generator makes.
+        // SAFETY: the caller's promise.
         unsafe { warp_groups::run(operations, &mut read) }
     })
 }
