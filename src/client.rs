@@ -38,7 +38,7 @@ pub struct ClientOptions {
     #[cfg(feature = "compiler")]
     pub cache: Option<CompilationCache>,
     /// LLVM's name of the GPU that kernels are for, such as `sm_90a`, whose matrix instructions no other GPU has: what the
-    /// platform's GPU has by default, as far as all newer ones have it too.
+    /// platform's GPU has by default, as far as all newer ones have it too. The CPU ignores it.
     #[cfg(feature = "compiler")]
     pub gpu_processor: Option<String>,
     /// Devices that a program may be for; 0 for one. Each runs a program on a thread of its own.
@@ -110,8 +110,13 @@ impl Client {
     /// Devices as the options say.
     ///
     /// # Errors
-    /// [`Error::Threads`], and [`Error::Cuda`] for a GPU that there is not.
+    /// [`Error::Threads`], [`Error::Cuda`] for a GPU that there is not, and [`Error::CodeGeneration`] for one that LLVM does not
+    /// know.
     pub fn with_options(options: ClientOptions) -> Result<Self, Error> {
+        #[cfg(feature = "compiler")]
+        if let (Platform::Cuda | Platform::CudaEmulator, Some(name)) = (options.platform, &options.gpu_processor) {
+            Target::nvptx(name, "").check()?;
+        }
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,

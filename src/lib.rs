@@ -83,12 +83,13 @@
 //! # Features
 //!
 //! `compiler` and `ndarray` are on by default. Without `compiler` there is neither MLIR nor LLVM: a program loads and runs what
-//! [`Executable::serialize`] gave elsewhere.
+//! [`Executable::serialize`] gave elsewhere. Programs with Fourier transforms need `fourier` there, those with factorisations,
+//! triangular systems or calls of LAPACK `linear-algebra`; `compiler` has both.
 //!
 //! # Keeping compiled programs
 //!
-//! [`Executable::serialize`] gives bytes that [`Client::deserialize`] loads on a machine with the same features. A
-//! [`CompilationCache`] does the same by itself, in a folder that any number of processes share:
+//! [`Executable::serialize`] gives bytes that [`Client::deserialize`] loads on a machine with the same processor features.
+//! A [`CompilationCache`] does the same by itself, in a folder that any number of processes share:
 //!
 //! ```no_run
 //! use halo::{Client, ClientOptions, CompilationCache};

@@ -28,6 +28,19 @@ fn expected() -> Literal {
 }
 
 #[test]
+fn gpus_that_there_are_not_are_refused() {
+    let client = |platform| {
+        let options = ClientOptions { platform, gpu_processor: Some("sm_1".into()), ..ClientOptions::default() };
+        Client::with_options(options)
+    };
+    for platform in [Platform::Cuda, Platform::CudaEmulator] {
+        let error = client(platform).err().unwrap();
+        assert!(!error.is_bug() && error.to_string().contains("LLVM knows no such processor"), "{error}");
+    }
+    assert!(client(Platform::Cpu).is_ok());
+}
+
+#[test]
 fn kernels_run_and_are_kept() {
     let client = emulator();
     let executable = client.compile(&program(), &CompileOptions::default()).unwrap();

@@ -234,9 +234,22 @@ impl<'c> SharedValues<'c> {
         SharedValues { arrays: like.values().into_iter().map(array).collect(), like: *like }
     }
 
-    /// Memory for each of several values.
+    /// Memory for each of several values that a team combines: what others were combined in, which all threads have read, and
+    /// new memory where that is not enough.
     fn of_all(builder: &OpBuilder<'c>, function: &Body<'c>, like: &[RegisterValue<'c>], sizes: &[i64]) -> Vec<Self> {
-        like.iter().map(|own| SharedValues::new(builder, function, own, sizes)).collect()
+        let mut unused = function.parameters();
+        let mut array = |value: Value<'c>| {
+            let wanted = shared_type(builder, memory_type(builder, value), sizes);
+            match unused.iter().position(|own| own.r#type() == wanted) {
+                Some(place) => unused.swap_remove(place),
+                None => function.add_parameter(wanted),
+            }
+        };
+        let memory = |own: &RegisterValue<'c>| SharedValues {
+            arrays: own.values().into_iter().map(&mut array).collect(),
+            like: *own,
+        };
+        like.iter().map(memory).collect()
     }
 
     /// Puts a value in its place.

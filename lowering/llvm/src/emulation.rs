@@ -17,7 +17,7 @@ use melior::ir::Module;
 use mlir_ext::gpu::{self, WarpGroupProduct};
 
 use crate::code::translate;
-use crate::gpu_instructions::{PTX_KERNEL, SHARED, is_shared, shared_prefix};
+use crate::gpu_instructions::{PTX_KERNEL, SHARED, is_shared, is_shared_by};
 use crate::{Emit, Error, LlvmModule, Target, libdevice, nvptx, timing::Timings};
 
 /// What the function of a kernel that takes a table is called behind the kernel's name.
@@ -355,8 +355,7 @@ fn define_by_table(
     let Some(BasicValueEnum::PointerValue(table)) = function.get_nth_param(0) else { return Ok(()) };
     let layout = host.machine().map(|machine| machine.0.get_target_data());
     let size = context.i64_type();
-    let prefix = shared_prefix(kernel);
-    for global in shared.iter().filter(|global| global.get_name().to_string_lossy().starts_with(&prefix)) {
+    for global in shared.iter().filter(|global| is_shared_by(kernel, global)) {
         let (Ok(array), Ok(layout)) = (BasicTypeEnum::try_from(global.get_value_type()), &layout) else { continue };
         let share = llvm.module.get_function("halo_emulator_share").unwrap_or_else(|| {
             let r#type = context.void_type().fn_type(&[pointer.into(), size.into()], false);

@@ -2,6 +2,7 @@
 //! memory (`mlir_ext::gpu`), as PTX has it.
 
 use inkwell::AddressSpace;
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::BuilderError;
 use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
@@ -24,9 +25,15 @@ pub(crate) fn is_shared(global: &GlobalValue<'_>) -> bool {
     global.as_pointer_value().get_type().get_address_space() == AddressSpace::from(SHARED as u16)
 }
 
-/// What the names of a kernel's arrays in shared memory begin with, which MLIR chooses.
-pub(crate) fn shared_prefix(kernel: FunctionValue<'_>) -> String {
-    format!("__wg_{}_", kernel.get_name().to_string_lossy())
+/// Whether an array is one that the threads of this kernel's blocks share, as its name says: MLIR numbers those of each kernel.
+pub(crate) fn is_shared_by(kernel: FunctionValue<'_>, global: &GlobalValue<'_>) -> bool {
+    is_array_of(&kernel.get_name().to_string_lossy(), &global.get_name().to_string_lossy()) && is_shared(global)
+}
+
+/// Whether an array's name is the kernel's with a number, and nothing else: other kernels' names may begin with it.
+fn is_array_of(kernel: &str, array: &str) -> bool {
+    let number = array.strip_prefix("__wg_").and_then(|rest| rest.strip_prefix(kernel)?.strip_prefix('_'));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// Gives the functions that stand for instructions their bodies, and large arrays their places.
@@ -48,10 +55,8 @@ pub(crate) fn define(kernels: &LlvmModule, target: &Target) -> Result<(), Error>
     };
     let functions = kernels.module.get_functions();
     for kernel in functions.filter(|function| function.get_call_conventions() == PTX_KERNEL) {
-        let prefix = shared_prefix(kernel);
-        let of_kernel =
-            |global: &GlobalValue<'_>| is_shared(global) && global.get_name().to_string_lossy().starts_with(&prefix);
-        let arrays: Vec<GlobalValue<'_>> = kernels.module.get_globals().filter(of_kernel).collect();
+        let arrays: Vec<GlobalValue<'_>> =
+            kernels.module.get_globals().filter(|global| is_shared_by(kernel, global)).collect();
         let sizes: Vec<u64> = arrays.iter().map(size).collect();
         if let Some((places, _)) = gpu::given_shared_memory(&sizes) {
             place_in_given_memory(kernels, &arrays, &places);
@@ -134,8 +139,24 @@ fn define_as(kernels: &LlvmModule, function: FunctionValue<'_>, assembly: Assemb
         Err(_) => builder.build_return(None)?,
     };
     function.set_linkage(Linkage::Internal);
-    let always = inkwell::attributes::Attribute::get_named_enum_kind_id("alwaysinline");
-    let always = context.create_enum_attribute(always, 0);
-    function.add_attribute(inkwell::attributes::AttributeLoc::Function, always);
+    let attribute = |name| context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0);
+    // All threads of a warp get there together, which nothing may move to where only some do.
+    let convergent = attribute("convergent");
+    call.add_attribute(AttributeLoc::Function, convergent);
+    function.add_attribute(AttributeLoc::Function, convergent);
+    function.add_attribute(AttributeLoc::Function, attribute("alwaysinline"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_of_the_kernel_of_their_name() {
+        assert!(is_array_of("dot", "__wg_dot_0") && is_array_of("dot_1", "__wg_dot_1_12"));
+        for other in ["__wg_dot_1_0", "__wg_dot_", "__wg_dots_0", "dot_0"] {
+            assert!(!is_array_of("dot", other), "{other}");
+        }
+    }
 }

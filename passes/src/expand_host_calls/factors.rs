@@ -15,6 +15,14 @@ use crate::graph_builder::{ConstantNumber, GraphBuilder};
 /// Rows of the largest triangular matrices that are kernels.
 pub const LARGEST_FACTOR: i64 = 32;
 
+/// Blocks of the largest ones that are divided: their instructions are in a program one by one.
+const MOST_BLOCKS: i64 = 1024;
+
+/// Whether a triangular matrix is divided: small ones are kernels, and the largest calls of the host.
+fn is_divided(size: i64) -> bool {
+    (LARGEST_FACTOR + 1..=LARGEST_FACTOR * MOST_BLOCKS).contains(&size)
+}
+
 /// The blocks of a diagonal.
 fn blocks(size: i64) -> impl DoubleEndedIterator<Item = (i64, i64)> {
     let starts = (0..size).step_by(LARGEST_FACTOR as usize);
@@ -28,7 +36,7 @@ pub(super) fn triangular_solve(builder: &mut GraphBuilder, instruction: &Instruc
     let attributes: TriangularSolveAttributes = instruction.attributes().ok()?;
     let result = builder.array(vectors);
     let size = *builder.dimensions(matrices).last()?;
-    if size <= LARGEST_FACTOR || result.is_dynamic() || builder.array(matrices).is_dynamic() {
+    if !is_divided(size) || result.is_dynamic() || builder.array(matrices).is_dynamic() {
         return None;
     }
     let TriangularSolveAttributes { left_side, lower, transpose_a, .. } = attributes;
@@ -83,7 +91,7 @@ pub(super) fn cholesky(builder: &mut GraphBuilder, instruction: &Instruction) ->
     let shape = builder.array(rest);
     let [rows, columns] = [shape.rank().checked_sub(2)?, shape.rank() - 1];
     let size = shape.dimensions[rows];
-    if size <= LARGEST_FACTOR || shape.is_dynamic() {
+    if !is_divided(size) || shape.is_dynamic() {
         return None;
     }
     if !lower {

@@ -47,9 +47,24 @@ pub enum Error {
         /// What its compiler says.
         log: String,
     },
+    /// The GPU's blocks have less shared memory than a kernel needs.
+    #[error("the GPU does not let a block of kernel `{kernel}` share {bytes} bytes: {reason}")]
+    SharedMemory {
+        /// The kernel.
+        kernel: String,
+        /// What it needs.
+        bytes: i32,
+        /// What the driver says.
+        reason: String,
+    },
     /// A function of the host that nobody knows.
-    #[error("the host has no function `{0}`: {1}")]
-    NoFunction(String, String),
+    #[error("the host has no function `{name}`: {reason}")]
+    NoFunction {
+        /// Its name.
+        name: String,
+        /// Why there is none.
+        reason: String,
+    },
     /// One of several kernels did what it must not.
     #[error(
         "one of {count} kernels, of which the last is `{last}`: {fault} (with CUDA_LAUNCH_BLOCKING=1 in the environment the message names the kernel)"
@@ -81,10 +96,11 @@ impl Error {
             | Error::NoDevice { .. }
             | Error::OutOfMemory { .. }
             | Error::WrongArchitecture(_)
+            | Error::SharedMemory { .. }
             | Error::Driver { .. } => false,
             Error::Load(_)
             | Error::Plan(_)
-            | Error::NoFunction(..)
+            | Error::NoFunction { .. }
             | Error::Kernel { .. }
             | Error::OneOfKernels { .. }
             | Error::Refused { .. } => true,

@@ -11,9 +11,13 @@ use crate::driver::{DevicePointer, Driver, Handle};
 /// Bytes that the device has.
 pub(crate) const DEVICE_BYTES: usize = 1 << 20;
 
+/// Bytes of shared memory that launches may give a kernel.
+pub(crate) const MOST_SHARED: c_int = 99 << 10;
+
 /// What the driver says about PTX that it does not take.
 pub(crate) const COMPLAINT: &str = "ptxas fatal: unexpected `nonsense`";
 
+const INVALID_VALUE: c_int = 1;
 const OUT_OF_MEMORY: c_int = 2;
 const BAD_IMAGE: c_int = 200;
 const NOT_FOUND: c_int = 500;
@@ -35,6 +39,9 @@ struct State {
     graphs: HashMap<usize, Vec<Work>>,
     next: usize,
     counts: Counts,
+    /// Bytes that launches may give kernels, by their handles, and bytes that each launch gave.
+    allowed_bytes: Vec<(usize, c_int)>,
+    given_bytes: Vec<c_uint>,
 }
 
 /// What the driver was asked for.
@@ -64,6 +71,17 @@ pub(crate) fn fresh() -> (&'static Driver, MutexGuard<'static, ()>) {
 /// What was asked for so far, and how many allocations are left.
 pub(crate) fn counts() -> (Counts, usize) {
     with_state(|state| (state.counts, state.allocations.len()))
+}
+
+/// Kernels, and the bytes of shared memory that launches were allowed to give them.
+pub(crate) fn allowed_bytes() -> Vec<(&'static str, c_int)> {
+    let name = |kernel: usize| KERNELS[kernel - 1].to_str().unwrap_or_default();
+    with_state(|state| state.allowed_bytes.iter().map(|&(kernel, bytes)| (name(kernel), bytes)).collect())
+}
+
+/// Bytes of shared memory that each launch gave.
+pub(crate) fn given_bytes() -> Vec<c_uint> {
+    with_state(|state| state.given_bytes.clone())
 }
 
 fn driver() -> Driver {
@@ -212,7 +230,11 @@ unsafe extern "C" fn function(kernel: *mut Handle, _: Handle, name: *const c_cha
     0
 }
 
-unsafe extern "C" fn set_function_attribute(_: Handle, _: c_int, _: c_int) -> c_int {
+unsafe extern "C" fn set_function_attribute(kernel: Handle, attribute: c_int, value: c_int) -> c_int {
+    if attribute != 8 || value > MOST_SHARED {
+        return INVALID_VALUE;
+    }
+    with_state(|state| state.allowed_bytes.push((kernel as usize, value)));
     0
 }
 
@@ -224,12 +246,15 @@ unsafe extern "C" fn launch(
     _: c_uint,
     _: c_uint,
     _: c_uint,
-    _: c_uint,
+    shared: c_uint,
     _: Handle,
     arguments: *const *const u64,
     _: *const *mut c_void,
 ) -> c_int {
-    with_state(|state| state.counts.launches += 1);
+    with_state(|state| {
+        state.counts.launches += 1;
+        state.given_bytes.push(shared);
+    });
     // SAFETY: the kernels have two arguments.
     let arguments = unsafe { vec![**arguments, **arguments.add(1)] };
     enqueue(Work::Launch(kernel as usize, arguments));
@@ -356,6 +381,7 @@ unsafe extern "C" fn destroy_event(_: Handle) -> c_int {
 
 unsafe extern "C" fn error_text(code: c_int, text: *mut *const c_char) -> c_int {
     let said = match code {
+        INVALID_VALUE => c"invalid argument",
         BAD_IMAGE => c"device kernel image is invalid",
         NOT_FOUND => c"named symbol not found",
         _ => c"an illegal memory access was encountered",

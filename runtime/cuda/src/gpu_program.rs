@@ -139,7 +139,11 @@ impl GpuProgram {
                 let bytes = bytes.map_err(|_| Error::Plan(format!("`{}` shares too much memory", launch.kernel)))?;
                 // SAFETY: the kernel is one of the module's.
                 let code = unsafe { (driver.set_function_attribute)(kernel, MOST_SHARED_BYTES, bytes) };
-                driver.check("cuFuncSetAttribute", code)?;
+                driver.check("cuFuncSetAttribute", code).map_err(|error| Error::SharedMemory {
+                    kernel: launch.kernel.clone(),
+                    bytes,
+                    reason: error.to_string(),
+                })?;
             }
             program.kernels.insert(launch.kernel.clone(), kernel);
         }
@@ -270,7 +274,7 @@ mod tests {
     use exec::runtime::ProgramState;
 
     use super::*;
-    use crate::fake_driver::{self, COMPLAINT, DEVICE_BYTES};
+    use crate::fake_driver::{self, COMPLAINT, DEVICE_BYTES, MOST_SHARED};
 
     const PTX: &[u8] = b".version 7.0\n.target sm_80\n";
 
@@ -315,6 +319,24 @@ mod tests {
         assert_eq!(program.device_time(), Some(Duration::from_micros(2500)));
         drop(program);
         assert_eq!(fake_driver::counts().1, 0, "nothing is left");
+    }
+
+    #[test]
+    fn shared_memory_is_allowed_and_given() {
+        let (driver, _user) = fake_driver::fresh();
+        let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
+        let plan =
+            |bytes: c_int| format!("launch double <<<1, 1, {bytes}>>> ([parameter 0, 0 : 4], [output 0, 0 : 4])\n");
+        let program = load(&gpu, &plan(57344)).unwrap();
+        assert_eq!(fake_driver::allowed_bytes(), [("double", 57344)]);
+        assert_eq!(run(&program, 4), Ok(8));
+        assert_eq!(fake_driver::given_bytes(), [57344]);
+        let error = load(&gpu, &plan(MOST_SHARED + 1)).err().unwrap();
+        assert!(!error.is_bug());
+        assert_eq!(
+            error.to_string(),
+            "the GPU does not let a block of kernel `double` share 101377 bytes: cuFuncSetAttribute failed: invalid argument"
+        );
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub(crate) unsafe fn call(
     results: &[u64],
 ) -> Result<(), Error> {
     let symbol = symbols().iter().find(|(name, _)| *name == call.symbol);
-    let (_, function) = *symbol.ok_or_else(|| Error::NoFunction(call.symbol.clone(), why_missing(&call.symbol)))?;
+    let missing = || Error::NoFunction { name: call.symbol.clone(), reason: why_missing(&call.symbol) };
+    let (_, function) = *symbol.ok_or_else(missing)?;
     let mut words: Vec<Address> = vec![std::ptr::from_ref(context).cast(), call.descriptor.as_ptr().cast()];
     // Texts end with a zero byte, so that an empty one has an address, too.
     let texts: Vec<Vec<u8>> = call

@@ -3,6 +3,9 @@
 //! Its threads go through the steps together, and wait for each other behind each of them, so that what one wrote is seen by all.
 //! A loop of unknown length comes back to the host now and then, which may want to end it.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use hlo::buffers::Buffer;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -15,19 +18,17 @@ use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use passes::assign_buffers::{ComputationBuffers, Slice};
 
-use super::kernels::{KernelArrays, MOST_ARRAYS, grid, thread_id};
+use super::kernels::{KernelArrays, MOST_ARRAYS, emit_loops, grid, thread_id};
 use super::plan::copy;
 use super::{GpuProgram, Result};
 use crate::copies::{Copies, WhileMemory, base_copies};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
-use crate::kernel::emit_fusion;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
 use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, lowering_of};
 use crate::scalar;
-use crate::scatter::emit_scatter;
 use crate::team::barrier;
 use crate::tiles::tile_grid;
 use crate::trip_count::trip_count;
@@ -38,7 +39,7 @@ const MOST_COPIED: i64 = 16 * BLOCK_SIZE;
 /// Kernels that become one, at most.
 const MOST_KERNELS: usize = 64;
 
-/// Iterations of a loop of unknown length after which the kernel ends.
+/// Iterations of a kernel's loop of unknown length, which is within no other step, after which the kernel ends.
 const MOST_ITERATIONS: i64 = 1 << 12;
 
 /// Iterations up to which a loop of known length is one kernel.
@@ -79,9 +80,10 @@ impl<'c> GpuProgram<'_, 'c> {
             _ => Vec::new(),
         };
         let is_open = matches!(&step, Step::Loop { times: None, .. });
-        let mut placed: Vec<Placed> = Vec::new();
+        let (mut placed, mut numbers): (Vec<Placed>, HashMap<Placed, usize>) = Default::default();
         step.visit(&mut |array| {
-            if !placed.contains(array) {
+            if let Entry::Vacant(number) = numbers.entry(array.clone()) {
+                number.insert(placed.len());
                 placed.push(array.clone());
             }
         });
@@ -90,7 +92,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let places = self.scratch(&[Slice { buffer: Buffer::Arena, offset: 0, size: 1 }]);
             placed.extend(places.into_iter().map(|place| (flag.clone(), place)));
         }
-        if kernels > MOST_KERNELS || placed.len() > MOST_ARRAYS {
+        if placed.len() > MOST_ARRAYS {
             return Ok(None);
         }
         let outputs = placed.iter().map(|(shape, slice)| (shape, *slice)).collect();
@@ -101,7 +103,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let thread = thread_id(builder, BLOCK_SIZE)?;
             let first = builder.constant_index(0);
             let is_first = builder.cmpi(CmpiPredicate::Eq, thread, first);
-            let block = Block { program: self, builder, function, thread, is_first, placed: &placed, arrays };
+            let block = Block { program: self, builder, function, thread, is_first, numbers: &numbers, arrays };
             let goes_on = block.step(&step)?;
             let (Some(goes_on), Some(flag)) = (goes_on, arrays.last()) else { return Ok(()) };
             let byte = builder.integer_type(8);
@@ -144,6 +146,9 @@ impl<'c> GpuProgram<'_, 'c> {
                         return Ok(None);
                     }
                     *kernels += mappings.len();
+                    if *kernels > MOST_KERNELS {
+                        return Ok(None);
+                    }
                     let own = |(shape, slice): (&ArrayShape, Slice)| (shape.clone(), slice);
                     let arrays =
                         kernel_slices(computation, buffers, id).map(|arrays| arrays.into_iter().map(own).collect());
@@ -274,22 +279,26 @@ struct Block<'b, 'p, 'c> {
     function: &'b Body<'c>,
     thread: Value<'c>,
     is_first: Value<'c>,
-    /// What the function's arrays are.
-    placed: &'b [Placed],
+    /// Where among the function's arrays each is.
+    numbers: &'b HashMap<Placed, usize>,
     arrays: &'b [ArrayRef<'c>],
 }
 
 impl<'c> Block<'_, '_, 'c> {
     fn array(&self, placed: &Placed) -> Result<ArrayRef<'c>> {
-        let known = self.placed.iter().position(|own| own == placed).and_then(|place| self.arrays.get(place));
+        let known = self.numbers.get(placed).and_then(|&number| self.arrays.get(number));
         known.cloned().ok_or_else(|| LoweringError::bug("an array that the kernel does not have"))
     }
 
+    /// Steps within others. Loops among them run to their ends, as nobody comes back into the middle of a kernel.
     fn steps(&self, steps: &[Step<'_>]) -> Result<()> {
-        steps.iter().try_for_each(|step| self.step(step).map(|_| ()))
+        steps.iter().try_for_each(|step| match step {
+            Step::Loop { times: None, rounds } => self.open(rounds, i64::MAX).map(|_| ()),
+            step => self.step(step).map(|_| ()),
+        })
     }
 
-    /// One step; of a loop of unknown length whether it goes on.
+    /// The step that a kernel is; of a loop of unknown length, which the host comes back to, whether it goes on.
     fn step(&self, step: &Step<'_>) -> Result<Option<Value<'c>>> {
         let builder = self.builder;
         match step {
@@ -303,7 +312,7 @@ impl<'c> Block<'_, '_, 'c> {
                 self.copy(&from?, &to?)?;
             }
             Step::Loop { times: Some(times), rounds } => self.counted(*times, rounds)?,
-            Step::Loop { times: None, rounds } => return self.open(rounds).map(Some),
+            Step::Loop { times: None, rounds } => return self.open(rounds, MOST_ITERATIONS).map(Some),
             Step::Switch { selector, branches } => {
                 let value = self.scalar(selector)?;
                 if selector.1.size == 1 {
@@ -331,9 +340,8 @@ impl<'c> Block<'_, '_, 'c> {
         let body = kernel_body(computation, instruction);
         let outer = builder.set_location(instruction_location(builder.context(), instruction));
         for mapping in mapping::of(&self.program.mappings, instruction)? {
-            let emit = |builder: &OpBuilder<'c>| match instruction.kind {
-                OpKind::Scatter => emit_scatter(builder, &body, mapping, inputs.into(), outputs),
-                _ => emit_fusion(builder, &body, mapping, inputs.into(), outputs, None, Some(self.function)),
+            let emit = |builder: &OpBuilder<'c>| {
+                emit_loops(builder, instruction.kind, (&body, mapping), inputs.into(), outputs, self.function)
             };
             match grid(mapping) {
                 (_, 1) => builder.if_then(self.is_first, emit)?,
@@ -386,11 +394,11 @@ impl<'c> Block<'_, '_, 'c> {
         self.steps(&rounds[rest].leave)
     }
 
-    /// Iterations until the condition is false, or there were many: whether it goes on.
-    fn open(&self, rounds: &[BlockRound<'_>]) -> Result<Value<'c>> {
+    /// Iterations until the condition is false, or there were `most`: whether it goes on.
+    fn open(&self, rounds: &[BlockRound<'_>], most: i64) -> Result<Value<'c>> {
         let builder = self.builder;
         let r#true = builder.constant_integer(builder.integer_type(1), 1);
-        let most = builder.constant_index(MOST_ITERATIONS);
+        let most = builder.constant_index(most);
         let done = builder.while_carrying(
             &[builder.constant_index(0), r#true],
             |builder, state| Ok(builder.andi(state[1], builder.cmpi(CmpiPredicate::Ult, state[0], most))),

@@ -80,9 +80,8 @@ impl<'c> GpuProgram<'_, 'c> {
         for mapping in mappings {
             let (blocks, threads) = grid(mapping);
             if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
-                let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| match instruction.kind {
-                    OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
-                    _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
+                let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| {
+                    emit_loops(builder, instruction.kind, (body, mapping), inputs, outputs, function)
                 };
                 let (kernel, arguments) = self.kernel_by_need(computation, id, &arrays, emit)?;
                 steps.push(kernel.launch(blocks, threads, arguments));
@@ -90,16 +89,16 @@ impl<'c> GpuProgram<'_, 'c> {
             }
             let WorkMapping { map, dimensions, rows, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?} {rows:?}");
-            let kernel =
-                self.kernel(computation, id, &arrays, (&key, &[]), &|builder, inputs, outputs, function| {
-                    match instruction.kind {
-                        OpKind::Scatter => emit_scatter(builder, body, mapping, inputs.into(), outputs),
-                        _ if tile_grid(mapping).is_some() => {
-                            emit_tiles(builder, body, mapping, inputs, outputs, function)
-                        }
-                        _ => emit_fusion(builder, body, mapping, inputs.into(), outputs, None, Some(function)),
-                    }
-                })?;
+            let kernel = self.kernel(
+                computation,
+                id,
+                &arrays,
+                (&key, &[]),
+                &|builder, inputs, outputs, function| match tile_grid(mapping) {
+                    Some(_) => emit_tiles(builder, body, mapping, inputs, outputs, function),
+                    None => emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function),
+                },
+            )?;
             let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
             steps.push(kernel.launch(blocks, threads, arguments));
         }
@@ -244,6 +243,21 @@ impl<'c> GpuProgram<'_, 'c> {
 /// Emits a kernel's code.
 type EmitByNeed<'e, 'c> = &'e dyn Fn(&OpBuilder<'c>, Inputs<'_, 'c>, &[ArrayRef<'c>], &Body<'c>) -> Result<()>;
 
+/// The code of an instruction's kernel without tiles.
+pub(super) fn emit_loops<'a, 'c>(
+    builder: &'a OpBuilder<'c>,
+    kind: OpKind,
+    (body, mapping): (&'a Computation, &WorkMapping<'c>),
+    inputs: Inputs<'a, 'c>,
+    outputs: &[ArrayRef<'c>],
+    function: &'a Body<'c>,
+) -> Result<()> {
+    match kind {
+        OpKind::Scatter => emit_scatter(builder, body, mapping, inputs, outputs),
+        _ => emit_fusion(builder, body, mapping, inputs, outputs, None, Some(function)),
+    }
+}
+
 /// Attributes of an array among the arguments of a kernel.
 fn argument_attributes(is_shared: bool, is_input: bool) -> &'static str {
     match (is_shared, is_input) {
@@ -279,7 +293,8 @@ fn shared_bytes(r#type: Type<'_>) -> Result<u64> {
         Ok(integer) => u64::from(integer.width()),
         Err(_) if element.is_f64() => 64,
         Err(_) if element.is_f32() => 32,
-        Err(_) => 16,
+        Err(_) if element.is_f16() || element.is_bf16() => 16,
+        Err(_) => return Err(LoweringError::bug(format!("shared memory of {element}"))),
     };
     let mut bytes = bits.div_ceil(8);
     for dimension in 0..array.rank() {

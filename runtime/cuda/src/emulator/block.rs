@@ -169,7 +169,8 @@ fn multiply(group: &mut [State]) -> Result<bool, String> {
     };
     let operations: Option<Vec<WarpGroupOperation>> = group.iter().map(operation).collect();
     let Some(operations) = operations.filter(|operations| operations.len() == WARP_GROUP) else { return Ok(false) };
-    super::multiply_warp_group(&operations)?;
+    // SAFETY: the words are on the stacks of threads that wait, as many as the code generator makes.
+    unsafe { super::multiply_warp_group(&operations)? };
     group.iter_mut().for_each(|state| *state = State::Ready(0));
     Ok(true)
 }

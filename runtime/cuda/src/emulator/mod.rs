@@ -333,14 +333,19 @@ extern "C" fn halo_emulator_fence() {
 }
 
 /// Does what the threads of four warps have come to do.
-fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> {
+///
+/// # Safety
+/// As for [`warp_groups::run`].
+unsafe fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), String> {
     CHECKS.with_borrow_mut(|checks| {
         let epoch = NOW.get().epoch;
-        warp_groups::run(operations, &mut |address| match checks.read_by_unit(address, warp_groups::CHUNK, epoch) {
+        let mut read = |address| match checks.read_by_unit(address, warp_groups::CHUNK, epoch) {
             // SAFETY: the bytes are shared memory of the running block, whose threads wait.
             Some(place) => unsafe { (place as *const [u8; warp_groups::CHUNK]).read_unaligned() },
             None => [0; warp_groups::CHUNK],
-        })
+        };
+        // SAFETY: the caller's promise.
+        unsafe { warp_groups::run(operations, &mut read) }
     })
 }
 

@@ -39,9 +39,12 @@ pub(super) type ReadChunk<'r> = dyn FnMut(u64) -> [u8; CHUNK] + 'r;
 
 /// Does what all threads have come to do.
 ///
+/// # Safety
+/// The words must be live, as many as the numbers of parts and sums say, and nobody else may use them meanwhile.
+///
 /// # Errors
 /// For threads that come to do different things, and for descriptors of another layout.
-pub(super) fn run(operations: &[WarpGroupOperation], read: &mut ReadChunk<'_>) -> Result<(), String> {
+pub(super) unsafe fn run(operations: &[WarpGroupOperation], read: &mut ReadChunk<'_>) -> Result<(), String> {
     let first = operations[0];
     let like = |own: &WarpGroupOperation| WarpGroupOperation { words: first.words, ..*own };
     if operations.iter().any(|own| like(own) != first) {
@@ -50,7 +53,7 @@ pub(super) fn run(operations: &[WarpGroupOperation], read: &mut ReadChunk<'_>) -
     let types = TYPES.get(first.code as usize >> 2).ok_or("a product of types that there is not")?;
     let across = [first.code >> 1 & 1 == 1, first.code & 1 == 1];
     let columns = first.sums as usize * 2;
-    // SAFETY: the words are on the stacks of threads that wait, as many as the code generator makes.
+    // SAFETY: the caller's promise.
     let word = |thread: usize, number: usize| unsafe { operations[thread].words.add(number) };
     for part in 0..first.parts as usize {
         let mut operands = [Vec::new(), Vec::new()];

@@ -3,7 +3,7 @@
 //! Compiled code passes a description of the call with each call, so objects do not depend on registration order. Names
 //! are looked up when a call runs.
 
-use super::{RunContext, context::context_at, primitive_type};
+use super::{RunContext, context::context_at, missing_feature, primitive_type};
 use std::{
     collections::HashMap,
     ffi::c_void,
@@ -213,7 +213,10 @@ pub unsafe extern "C" fn halo_custom_call(
             }
         };
         let handler = HANDLERS.read().unwrap_or_else(PoisonError::into_inner).get(call.target).cloned();
-        let handler = handler.ok_or_else(|| format!("no function is registered as `{}`", call.target))?;
+        let handler = handler.ok_or_else(|| {
+            let said = format!("no function is registered as `{}`", call.target);
+            missing_feature(call.target).map_or_else(|| said.clone(), |reason| format!("{said}: {reason}"))
+        })?;
         handler(&call, context).map_err(|message| format!("{}: {message}", call.target))
     });
 }

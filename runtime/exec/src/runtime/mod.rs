@@ -44,10 +44,16 @@ const OPTIONAL: &[(&str, &str)] =
 
 /// Why the runtime lacks a function of this name.
 pub fn why_missing(name: &str) -> String {
-    match OPTIONAL.iter().find(|(function, _)| *function == name) {
-        Some((_, feature)) => format!("it comes with halo's feature `{feature}`, which this build is without"),
-        None => "nothing defines it".to_string(),
-    }
+    missing_feature(name).unwrap_or_else(|| "nothing defines it".to_string())
+}
+
+/// As [`why_missing`], where it is for want of a feature.
+fn missing_feature(name: &str) -> Option<String> {
+    // Of LAPACK's functions, which a program calls by their names, no build has all.
+    let is_lapack = !cfg!(feature = "linear-algebra") && name.starts_with("lapack_");
+    let optional = OPTIONAL.iter().find(|(function, _)| *function == name).map(|(_, feature)| *feature);
+    let feature = optional.or(is_lapack.then_some("linear-algebra"))?;
+    Some(format!("it comes with halo's feature `{feature}`, which this build is without"))
 }
 
 /// Every symbol of the runtime with its address.
@@ -96,6 +102,7 @@ mod tests {
     fn what_is_missing_names_its_feature() {
         assert_eq!(why_missing("halo_fft"), "it comes with halo's feature `fourier`, which this build is without");
         assert_eq!(why_missing("other"), "nothing defines it");
+        assert_eq!(missing_feature("lapack_dpotrf_ffi").is_none(), cfg!(feature = "linear-algebra"));
         for (name, feature) in OPTIONAL {
             let is_built = match *feature {
                 "fourier" => cfg!(feature = "fourier"),
