@@ -69,8 +69,13 @@ impl<'m, 'c> Rows<'m, 'c> {
     ) -> Result<Option<Self>> {
         let Some(work) = &mapping.rows else { return Ok(None) };
         let largest = passes::fuse::written(computation).1;
-        let results: Vec<(InstructionId, ArrayRef<'c>)> =
-            computation.roots().into_iter().zip(outputs.iter().cloned()).collect();
+        // Of a root of several arrays, which is no step, the first one tells the dimensions.
+        let mut results: Vec<(InstructionId, ArrayRef<'c>)> = Vec::new();
+        let mut first = 0;
+        for root in computation.roots() {
+            results.extend(outputs.get(first).map(|output| (root, output.clone())));
+            first += computation.get(root).shape.leaves().len();
+        }
         let value_of = |&step: &InstructionId| -> Result<RowValue<'c>> {
             let shape = result_shape(computation.get(step))?;
             if let Some((_, output)) = results.iter().find(|(root, _)| *root == step) {

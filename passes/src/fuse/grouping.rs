@@ -583,9 +583,13 @@ impl<'a> Grouping<'a> {
     fn refusal_to_write(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
         let shape = self.instruction(id).shape.as_array();
+        // What belongs to a row is not written beside several arrays of one reduction.
+        let are_arrays =
+            || group_data.outputs.iter().all(|&output| self.instruction(output).shape.as_array().is_some());
         if let (Some(rows), Some(shape)) = (&group_data.rows, shape)
             && self.prefix_in(id, &rows.prefixes, users) >= rows.rank
-            && (shape.dimensions == group_data.dimensions || self.row_rank_in(id, group, users).is_some())
+            && (shape.dimensions == group_data.dimensions
+                || are_arrays() && self.row_rank_in(id, group, users).is_some())
         {
             return None;
         }

@@ -124,10 +124,15 @@ pub(super) fn reduced_lengths(computation: &Computation, reduces_rows: &dyn Fn(I
     lengths
 }
 
+/// The shape of what an instruction computes; of several arrays, which have one of the same dimensions, the first one's.
+pub fn stored_shape(instruction: &Instruction) -> Option<&ArrayShape> {
+    instruction.shape.leaves().first().and_then(|leaf| leaf.as_array())
+}
+
 /// The values that a computation writes, and the dimensions of its loops: those of the largest of them.
 pub fn written(computation: &Computation) -> (Vec<InstructionId>, &[i64]) {
     let roots = computation.roots();
-    let shapes = roots.iter().filter_map(|&root| computation.get(root).shape.as_array());
+    let shapes = roots.iter().filter_map(|&root| stored_shape(computation.get(root)));
     let largest = shapes.fold(None, |largest: Option<&ArrayShape>, shape| match largest {
         Some(largest) if (largest.element_count(), largest.rank()) >= (shape.element_count(), shape.rank()) => {
             Some(largest)
