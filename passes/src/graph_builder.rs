@@ -262,6 +262,16 @@ impl GraphBuilder {
         self.infer(kind, &[operand], Attributes::new())
     }
 
+    /// The complex conjugates of numbers, which real ones are themselves.
+    pub fn conjugate(&mut self, value: InstructionId) -> InstructionId {
+        if !self.element_type(value).is_complex() {
+            return value;
+        }
+        let [real, imaginary] = [OpKind::Real, OpKind::Imag].map(|kind| self.unary(kind, value));
+        let imaginary = self.unary(OpKind::Negate, imaginary);
+        self.binary(OpKind::Complex, real, imaginary)
+    }
+
     /// An elementwise operation on two operands of one shape.
     pub fn binary(&mut self, kind: OpKind, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
         self.infer(kind, &[lhs, rhs], Attributes::new())

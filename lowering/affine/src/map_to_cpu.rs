@@ -23,7 +23,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, stored_shape};
+use passes::fuse::{Rows, first_result};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
@@ -335,7 +335,7 @@ fn written(computation: &Computation) -> Vec<InstructionId> {
     }
     let (mut roots, sizes) = passes::fuse::written(computation);
     // Others are read for these.
-    roots.retain(|&root| stored_shape(computation.get(root)).is_none_or(|shape| shape.dimensions == sizes));
+    roots.retain(|&root| first_result(computation.get(root)).is_none_or(|shape| shape.dimensions == sizes));
     roots
 }
 

@@ -16,6 +16,7 @@ use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
+use passes::fuse::first_result;
 
 use crate::contraction::contraction_maps;
 use crate::error::LoweringError;
@@ -23,7 +24,7 @@ use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{is_in_place, parts_of, scan_of, whole};
 use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
-use crate::reduction::{DivisibleReduction, divisible_reduction, first_result};
+use crate::reduction::{DivisibleReduction, divisible_reduction};
 use crate::scatter::separate_dimensions;
 use crate::scope::Scope;
 use crate::team::{TeamShape, WARP, combined_first};

@@ -11,17 +11,17 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::{Lowering, OpClass, definition};
-use hlo::shape::{ArrayShape, Shape};
+use hlo::shape::ArrayShape;
 use melior::Context;
 use melior::ir::attribute::ArrayAttribute;
 use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, BlockRef, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
+use passes::fuse::first_result;
 
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
-use crate::reduction::first_result;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -130,14 +130,13 @@ pub(crate) fn mapped_sizes<'a>(computation: &'a Computation, instruction: &'a In
         },
         _ => written(computation, instruction)?,
     };
-    let first = || instruction.shape.leaves().into_iter().find_map(|leaf| Some(&leaf.as_array()?.dimensions[..]));
+    let first = || first_result(instruction).map(|array| &array.dimensions[..]);
     special.or_else(first).ok_or_else(|| LoweringError::bug(format!("kernel `{}` has no array", instruction.name)))
 }
 
 /// Whether a kernel has an element to compute.
 pub(crate) fn has_elements(computation: &Computation, instruction: &Instruction) -> Result<bool> {
-    let first = instruction.shape.leaves().into_iter().find_map(Shape::as_array);
-    let is_empty = first.is_none_or(|first| first.element_count() == 0);
+    let is_empty = first_result(instruction).is_none_or(|first| first.element_count() == 0);
     Ok(!is_empty && !mapped_sizes(computation, instruction)?.contains(&0))
 }
 

@@ -367,6 +367,8 @@ impl<'c> Program<'_, 'c> {
             format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}")
         };
         let cost_of_loops = cost(self.builder.context(), body);
+        let scores = Attention::of_body(body).map(|attention| body.get(attention.scores));
+        let scores_type = scores.and_then(|scores| scores.shape.as_array()).map(|shape| shape.element_type);
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
         self.in_parts(mappings, WorkMapping::pieces, memory, |mappings_here, memory| {
             let arrays = KernelArrays::new(self, memory, &inputs, &outputs);
@@ -374,8 +376,8 @@ impl<'c> Program<'_, 'c> {
                 let (product, attention);
                 let (code, cost) = match instruction.kind {
                     OpKind::Scatter => (Code::Scatter(body), cost_of_loops),
-                    _ if !mapping.map.ranges().is_empty() && Attention::of_body(body).is_some() => {
-                        attention = self.attention(instruction, mapping)?;
+                    _ if !mapping.map.ranges().is_empty() && scores_type.is_some() => {
+                        attention = self.attention(instruction, mapping, scores_type)?;
                         (Code::Attention(&attention, body), attention.cost())
                     }
                     _ if !mapping.map.ranges().is_empty() => {
@@ -393,16 +395,18 @@ impl<'c> Program<'_, 'c> {
         Ok(())
     }
 
-    /// An attention whose tasks are mapped.
-    fn attention(&self, instruction: &Instruction, mapping: &WorkMapping<'c>) -> Result<AttentionKernel> {
+    /// An attention whose tasks are mapped, and whose scores are of a type.
+    fn attention(
+        &self,
+        instruction: &Instruction,
+        mapping: &WorkMapping<'c>,
+        scores_type: Option<ElementType>,
+    ) -> Result<AttentionKernel> {
         let recognise = |element_type: ElementType| {
             let bits = element_type.bit_width() * mapping.inner_lanes;
             AttentionKernel::recognise(self.builder.context(), instruction, bits, self.options.machine)
         };
-        let scores = Attention::of_body(&instruction.computations[0]);
-        let scores = scores.map(|attention| instruction.computations[0].get(attention.scores));
-        let element_type = scores.and_then(|scores| scores.shape.as_array()).map(|shape| shape.element_type);
-        element_type
+        scores_type
             .and_then(recognise)
             .filter(|attention| mapping.dimensions.len() == 1 && mapping.iterations() == attention.tasks())
             .ok_or_else(|| {

@@ -8,10 +8,10 @@ use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
-use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap, Interval};
 use melior::Context;
 use mlir_ext::builder::Value;
+use passes::fuse::first_result;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -123,11 +123,6 @@ fn combine_loops<'c>(
 /// Sizes of the range variables of a map.
 pub(crate) fn range_sizes(map: &IndexingMap<'_>) -> Vec<i64> {
     map.ranges().iter().map(|range| range.bounds.upper - range.bounds.lower + 1).collect()
-}
-
-/// The array of the first result.
-pub(crate) fn first_result(instruction: &Instruction) -> Option<&ArrayShape> {
-    instruction.shape.leaves().into_iter().find_map(Shape::as_array)
 }
 
 /// What a reduce combines that may be divided.

@@ -68,7 +68,7 @@ pub(super) fn triangular_solve(builder: &mut GraphBuilder, instruction: &Instruc
         let [rows_of, columns_of] = if is_swapped { [unknowns, equations] } else { [equations, unknowns] };
         let mut coefficients = block(builder, matrices, rows_of, columns_of);
         if transpose_a == TransposeKind::Adjoint {
-            coefficients = conjugate(builder, coefficients);
+            coefficients = builder.conjugate(coefficients);
         }
         let contracting = if is_swapped { rows } else { columns };
         let known = match left_side {
@@ -123,7 +123,7 @@ pub(super) fn cholesky(builder: &mut GraphBuilder, instruction: &Instruction) ->
             let below = builder.add(OpKind::TriangularSolve, below_shape, &[last, below], system);
             parts.push(below);
             let others = block(builder, rest, (width, left), (width, left));
-            let right = conjugate(builder, below);
+            let right = builder.conjugate(below);
             let known = product(builder, [below, right], [columns, columns]);
             rest = builder.binary(OpKind::Subtract, others, known);
         }
@@ -155,21 +155,12 @@ fn block(builder: &mut GraphBuilder, matrices: InstructionId, rows: (i64, i64), 
     builder.slice(rows, rank - 1, columns.0, columns.1)
 }
 
-fn conjugate(builder: &mut GraphBuilder, value: InstructionId) -> InstructionId {
-    if !builder.element_type(value).is_complex() {
-        return value;
-    }
-    let [real, imaginary] = [OpKind::Real, OpKind::Imag].map(|kind| builder.unary(kind, value));
-    let imaginary = builder.unary(OpKind::Negate, imaginary);
-    builder.binary(OpKind::Complex, real, imaginary)
-}
-
 fn adjoint(builder: &mut GraphBuilder, matrices: InstructionId) -> InstructionId {
     let mut order: Vec<i64> = (0..builder.array(matrices).rank() as i64).collect();
     let last = order.len() - 1;
     order.swap(last - 1, last);
     let transposed = builder.transpose(matrices, &order);
-    conjugate(builder, transposed)
+    builder.conjugate(transposed)
 }
 
 /// Products of matrices along a dimension of each, which has as many batch dimensions in front.

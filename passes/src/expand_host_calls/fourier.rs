@@ -71,9 +71,7 @@ fn mirrored(builder: &mut GraphBuilder, half: InstructionId, dimension: usize, l
         return half;
     }
     let others = builder.slice(half, dimension, 1, 1 + others);
-    let [real, imaginary] = [OpKind::Real, OpKind::Imag].map(|kind| builder.unary(kind, others));
-    let imaginary = builder.unary(OpKind::Negate, imaginary);
-    let others = builder.binary(OpKind::Complex, real, imaginary);
+    let others = builder.conjugate(others);
     let others = builder.reverse(others, &[dimension as i64]);
     builder.concatenate(&[half, others], dimension)
 }

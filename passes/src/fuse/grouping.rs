@@ -351,6 +351,7 @@ impl<'a> Grouping<'a> {
             Shape::Token | Shape::Opaque => None,
         };
         let Some(shape) = shape else { return };
+        let is_attention = self.attentions.contains_key(&id);
         let group = self.groups.len();
         self.groups.push(Group {
             members: HashMap::from([(
@@ -361,9 +362,9 @@ impl<'a> Grouping<'a> {
             dimensions: shape.dimensions.clone(),
             rows: None,
             computed_again: 0,
-            has_reduction: self.role(id) == FusionRole::Reduction || self.attentions.contains_key(&id),
+            has_reduction: self.role(id) == FusionRole::Reduction || is_attention,
             has_update: self.role(id) == FusionRole::Update,
-            is_attention: self.attentions.contains_key(&id),
+            is_attention,
             opaque_inputs: self.opaque_operands(id).collect(),
         });
         self.member_of[id.index()].push(group);

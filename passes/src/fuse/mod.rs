@@ -46,7 +46,7 @@ pub use self::attention::Attention;
 pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
 pub use self::roles::{is_alias, is_expensive};
-pub use self::rows::{Rows, stored_shape, written};
+pub use self::rows::{Rows, first_result, written};
 use crate::effects::has_effect;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 

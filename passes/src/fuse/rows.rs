@@ -11,7 +11,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::indexing_maps::{InstructionMaps, Numbering};
 use hlo::op_kind::OpKind;
 use hlo::ops::FusionRole;
-use hlo::shape::ArrayShape;
+use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap};
 use melior::Context;
 
@@ -124,15 +124,15 @@ pub(super) fn reduced_lengths(computation: &Computation, reduces_rows: &dyn Fn(I
     lengths
 }
 
-/// The shape of what an instruction computes; of several arrays, which have one of the same dimensions, the first one's.
-pub fn stored_shape(instruction: &Instruction) -> Option<&ArrayShape> {
-    instruction.shape.leaves().first().and_then(|leaf| leaf.as_array())
+/// The array that an instruction computes; of several, which those of one operation have the same dimensions, the first one.
+pub fn first_result(instruction: &Instruction) -> Option<&ArrayShape> {
+    instruction.shape.leaves().into_iter().find_map(Shape::as_array)
 }
 
 /// The values that a computation writes, and the dimensions of its loops: those of the largest of them.
 pub fn written(computation: &Computation) -> (Vec<InstructionId>, &[i64]) {
     let roots = computation.roots();
-    let shapes = roots.iter().filter_map(|&root| stored_shape(computation.get(root)));
+    let shapes = roots.iter().filter_map(|&root| first_result(computation.get(root)));
     let largest = shapes.fold(None, |largest: Option<&ArrayShape>, shape| match largest {
         Some(largest) if (largest.element_count(), largest.rank()) >= (shape.element_count(), shape.rank()) => {
             Some(largest)

@@ -48,15 +48,9 @@ pub(crate) fn emit_matmul<'c>(
         element,
         vector: builder.vector_type(product.lanes, element),
     };
-    let (mut lower, mut upper) = (vec![emitter.scope.constant(0)], vec![emitter.scope.constant(product.tasks())]);
-    if let Some((begin, end)) = range {
-        let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
-        lower.push(variable(begin));
-        upper.push(variable(end));
-    }
     let panels =
         (product.form == Form::Tiled).then(|| emitter.panel_buffers(product.panels_per_group(), product.block_rows()));
-    emitter.loop_over(&lower, &upper, 1, |emitter, task| {
+    emitter.over_tasks(product.tasks(), range, |emitter, task| {
         emitter.pad_result(task)?;
         match panels {
             Some(panels) => emitter.tiled_task(task, panels),
@@ -121,6 +115,22 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         self.accumulate(lower, upper, step, &[], |emitter, position, _| body(emitter, position).map(|()| Vec::new()))?;
         Ok(())
+    }
+
+    /// A loop over all tasks, or over those of a range.
+    pub(super) fn over_tasks(
+        &mut self,
+        tasks: i64,
+        range: Range<'c>,
+        body: impl FnOnce(&mut Self, Expr<'c>) -> Result<()>,
+    ) -> Result<()> {
+        let (mut lower, mut upper) = (vec![self.scope.constant(0)], vec![self.scope.constant(tasks)]);
+        if let Some((begin, end)) = range {
+            let mut variable = |value| self.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
+            lower.push(variable(begin));
+            upper.push(variable(end));
+        }
+        self.loop_over(&lower, &upper, 1, body)
     }
 
     pub(super) fn accumulate(

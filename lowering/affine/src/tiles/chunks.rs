@@ -8,7 +8,7 @@ use indexing::Expr;
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::Value;
 
-use super::tensor_types::TensorType;
+use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -45,8 +45,18 @@ pub(super) struct Chunks<'c> {
 }
 
 impl<'c> Chunks<'c> {
-    /// Those of an operand in steps of so many bytes.
-    pub fn new<'a>(
+    /// Those of both operands in steps of so many bytes.
+    pub fn of_operands<'a>(
+        tile: &Tile<'_, 'a, 'c>,
+        emitter: &mut Elemental<'a, 'c>,
+        TensorOperands([left, right]): TensorOperands,
+        step: i64,
+    ) -> Result<[Self; 2]> {
+        Ok([Self::new(tile, emitter, (0, left), step)?, Self::new(tile, emitter, (1, right), step)?])
+    }
+
+    /// Those of an operand.
+    fn new<'a>(
         tile: &Tile<'_, 'a, 'c>,
         emitter: &mut Elemental<'a, 'c>,
         (operand, r#type): (usize, TensorType),

@@ -66,8 +66,7 @@ pub(super) fn emit<'a, 'c>(
     let warp_column = emitter.emit_symbol(warp.modulo(WARPS[1]), WARPS[1])?;
     let sizes = WARPS.map(|warps| tile.side() / warps);
     let firsts = [warp_row * sizes[0], warp_column * sizes[1]];
-    let [left, right] = operands.0;
-    let chunks = [Chunks::new(tile, emitter, (0, left), STEP)?, Chunks::new(tile, emitter, (1, right), STEP)?];
+    let chunks = Chunks::of_operands(tile, emitter, operands, STEP)?;
     let stages = stages_of(&chunks);
     let mut slabs = Vec::with_capacity(2);
     for (operand, (chunks, first)) in chunks.into_iter().zip(firsts).enumerate() {

@@ -52,11 +52,10 @@ pub(super) fn emit<'a, 'c>(
     function: &Body<'c>,
 ) -> Result<()> {
     let builder = emitter.builder;
-    let [left, right] = operands.0;
-    let chunks = [Chunks::new(tile, emitter, (0, left), STEP)?, Chunks::new(tile, emitter, (1, right), STEP)?];
+    let chunks = Chunks::of_operands(tile, emitter, operands, STEP)?;
     let stages = stages_of(&chunks);
-    let zero = scalar::constant(builder, left.bits(), &[], None);
-    let shared = SharedValues::new(builder, function, &zero, &[stages * 2 * BYTES / left.width()]);
+    let zero = scalar::constant(builder, operands.0[0].bits(), &[], None);
+    let shared = SharedValues::new(builder, function, &zero, &[stages * 2 * BYTES / operands.0[0].width()]);
     let address = shared.address(builder);
     let group = emitter.emit_symbol(tile.thread.floordiv(GROUP), super::THREADS / GROUP)?;
     let [left, right] = chunks;

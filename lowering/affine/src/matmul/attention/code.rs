@@ -71,13 +71,7 @@ impl AttentionKernel {
             most,
             total,
         };
-        let (mut lower, mut upper) = (vec![emitter.scope.constant(0)], vec![emitter.scope.constant(self.tasks())]);
-        if let Some((begin, end)) = range {
-            let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
-            lower.push(variable(begin));
-            upper.push(variable(end));
-        }
-        emitter.loop_over(&lower, &upper, 1, |emitter, number| task.emit(emitter, number))
+        emitter.over_tasks(self.tasks(), range, |emitter, number| task.emit(emitter, number))
     }
 
     /// The index of the first logit of a row.
