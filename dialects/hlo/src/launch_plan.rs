@@ -143,13 +143,7 @@ pub enum HostArgument {
 impl LaunchPlan {
     /// The launches, those of nested steps too.
     pub fn launches(&self) -> Vec<&Launch> {
-        let mut launches = Vec::new();
-        each(&self.steps, &mut |step| {
-            if let PlanStep::Launch(launch) = step {
-                launches.push(launch);
-            }
-        });
-        launches
+        launches(&self.steps)
     }
 
     /// The places in memory that the steps name.
@@ -168,6 +162,17 @@ impl LaunchPlan {
         });
         slices
     }
+}
+
+/// The launches among steps and those nested in them.
+pub fn launches(steps: &[PlanStep]) -> Vec<&Launch> {
+    let mut launches = Vec::new();
+    each(steps, &mut |step| {
+        if let PlanStep::Launch(launch) = step {
+            launches.push(launch);
+        }
+    });
+    launches
 }
 
 /// Visits steps and those nested in them.

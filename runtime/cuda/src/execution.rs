@@ -1,5 +1,7 @@
 //! Going through the steps of a launch plan.
 
+use std::slice;
+
 use hlo::buffers::{Buffer, Slice};
 use hlo::launch_plan::{CountedRound, HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
 
@@ -44,7 +46,12 @@ impl PlanMemory {
 /// # Safety
 /// Addresses are passed to it as they are: whoever calls answers for the memory behind them.
 pub unsafe trait Device {
-    /// Runs launches and copies that nothing else comes between.
+    /// Whether the step may be one of a stretch.
+    fn takes(&self, step: &PlanStep) -> bool {
+        is_of_device(step)
+    }
+
+    /// Runs steps that it takes, and that nothing else comes between.
     ///
     /// # Safety
     /// As for [`run`].
@@ -111,13 +118,24 @@ pub unsafe fn run(plan: &LaunchPlan, memory: &PlanMemory, device: &mut impl Devi
 
 /// # Safety
 /// As for [`run`].
-unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl Device) -> Result<(), Error> {
-    let is_of_device = |step: &PlanStep| matches!(step, PlanStep::Launch(_) | PlanStep::Copy { .. });
+pub(crate) unsafe fn run_steps(
+    mut steps: &[PlanStep],
+    memory: &PlanMemory,
+    device: &mut impl Device,
+) -> Result<(), Error> {
     // SAFETY: everything below passes the caller's promise on.
     unsafe {
-        for steps in steps.chunk_by(|step, next| is_of_device(step) && is_of_device(next)) {
-            match &steps[0] {
-                PlanStep::Launch(_) | PlanStep::Copy { .. } => device.stretch(steps, memory)?,
+        while let Some((first, others)) = steps.split_first() {
+            // Asked anew each time: what the device takes may change.
+            let taken = steps.iter().take_while(|step| device.takes(step)).count();
+            if taken > 0 {
+                device.stretch(&steps[..taken], memory)?;
+                steps = &steps[taken..];
+                continue;
+            }
+            steps = others;
+            match first {
+                PlanStep::Launch(_) | PlanStep::Copy { .. } => device.stretch(slice::from_ref(first), memory)?,
                 PlanStep::While(rounds) => run_while(rounds, memory, device)?,
                 PlanStep::Repeat { times, rounds } => repeat(*times, rounds, memory, device)?,
                 PlanStep::Switch { selector, branches } => {
@@ -138,6 +156,11 @@ unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl D
         }
     }
     Ok(())
+}
+
+/// Whether a step is a launch or a copy.
+pub(crate) fn is_of_device(step: &PlanStep) -> bool {
+    matches!(step, PlanStep::Launch(_) | PlanStep::Copy { .. })
 }
 
 /// Runs launches and copies one by one.

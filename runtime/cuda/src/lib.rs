@@ -5,6 +5,7 @@
 //!                                    └─ stream of a GPU: kernels as PTX, by the driver that the machine has
 //! ```
 
+mod conditions;
 mod driver;
 pub mod emulator;
 mod error;
@@ -14,7 +15,9 @@ mod fake_driver;
 mod gpu;
 mod gpu_program;
 mod host_call;
+mod staging;
 mod stream;
+mod stream_device;
 
 pub use emulator::Emulator;
 pub use error::Error;
