@@ -6,13 +6,14 @@ set -u
 usage() {
     cat <<'END'
 usage: ./x cuda [--emulator] [--report FILE] [--models DIR] [--limit SECONDS]
-       ./x cuda --registers CHIP PROGRAM...
+       ./x cuda --registers [--into FILE] CHIP[,CHIP...] [PROGRAM...]
 
   --emulator   on the GPU that the host plays: no rates, and only a sample of the cases
   --report     where the report goes (default: target/cuda-report.md)
   --models     programs with descriptions to run (default: test-files/models)
   --limit      seconds for each model (default: 120)
-  --registers  no GPU: what the kernels of programs need of one, by NVIDIA's assembler ($HALO_PTXAS)
+  --registers  no GPU: what the kernels of programs need of one, by NVIDIA's assembler ($HALO_PTXAS); without programs of
+               all in $HALO_MODELS, and where a document is named, into its tables
 END
 }
 
