@@ -37,6 +37,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+start=$(date +%s)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say() { printf '%s\n' "$*" | tee -a "$report"; }
@@ -168,4 +169,5 @@ fi
 
 say ""
 if [ $failed = 0 ]; then say "All of it is right."; else say "Something FAILS, see above."; fi
+say "It took $((($(date +%s) - start + 59) / 60)) minutes."
 exit $failed
