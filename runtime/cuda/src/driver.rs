@@ -104,6 +104,21 @@ functions! {
     }
 }
 
+functions! {
+    /// Descriptions of boxes of arrays, of drivers since 12.0.
+    BoxFunctions {
+        describe = "cuTensorMapEncodeTiled"(
+            *mut BoxDescription, c_int, c_uint, DevicePointer, *const u64, *const u64, *const c_uint, *const c_uint, c_int,
+            c_int, c_int, c_int
+        );
+    }
+}
+
+/// What the driver makes of an array of which boxes are copied: `CUtensorMap`.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BoxDescription(pub [u64; 16]);
+
 /// What the driver is told about a node that runs graphs on a condition: `CUgraphNodeParams` of that type.
 #[repr(C)]
 pub(crate) struct ConditionalNode {
@@ -146,6 +161,7 @@ pub(crate) struct Driver {
     functions: Functions,
     pub pools: Option<PoolFunctions>,
     pub conditions: Option<ConditionFunctions>,
+    pub boxes: Option<BoxFunctions>,
     /// None where tests play the driver.
     _library: Option<Library>,
 }
@@ -190,9 +206,9 @@ impl Driver {
         let mut version = 0;
         // SAFETY: the version is written to a live variable.
         let known = unsafe { (functions.version)(&raw mut version) } == SUCCESS;
-        let pools = PoolFunctions::of(&library).ok();
+        let (pools, boxes) = (PoolFunctions::of(&library).ok(), BoxFunctions::of(&library).ok());
         let conditions = (known && version >= VERSION_OF_CONDITIONS).then(|| ConditionFunctions::of(&library).ok());
-        Ok(Driver { functions, pools, conditions: conditions.flatten(), _library: Some(library) })
+        Ok(Driver { functions, pools, conditions: conditions.flatten(), boxes, _library: Some(library) })
     }
 
     /// Functions that a test has in the place of the driver's.
@@ -201,8 +217,9 @@ impl Driver {
         functions: Functions,
         pools: Option<PoolFunctions>,
         conditions: Option<ConditionFunctions>,
+        boxes: Option<BoxFunctions>,
     ) -> Self {
-        Driver { functions, pools, conditions, _library: None }
+        Driver { functions, pools, conditions, boxes, _library: None }
     }
 
     /// The error of a code that a function returned.

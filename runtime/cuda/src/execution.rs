@@ -3,7 +3,7 @@
 use std::slice;
 
 use hlo::buffers::{Buffer, Slice};
-use hlo::launch_plan::{CountedRound, HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
+use hlo::launch_plan::{Boxes, CountedRound, HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
 
 use crate::Error;
 
@@ -18,6 +18,8 @@ pub struct PlanMemory {
     pub constants: Vec<u64>,
     /// The leaves of the result.
     pub outputs: Vec<u64>,
+    /// What kernels get for the descriptions of boxes of arrays, in the order of [`LaunchPlan::boxes`].
+    pub boxes: Vec<((Slice, Boxes), u64)>,
 }
 
 impl PlanMemory {
@@ -34,6 +36,18 @@ impl PlanMemory {
         };
         let base = base.ok_or_else(|| Error::Plan(format!("the program has no {}", slice.buffer)))?;
         Ok(base + slice.offset as u64)
+    }
+
+    /// What a kernel gets.
+    fn argument(&self, argument: &LaunchArgument) -> Result<u64, Error> {
+        match *argument {
+            LaunchArgument::Array(slice) => self.address(slice),
+            LaunchArgument::Number(number) => Ok(number as u64),
+            LaunchArgument::Boxes(slice, boxes) => {
+                let known = self.boxes.iter().find(|(own, _)| *own == (slice, boxes));
+                known.map(|(_, given)| *given).ok_or_else(|| Error::Plan(format!("nobody described boxes of {slice}")))
+            }
+        }
     }
 
     fn addresses(&self, slices: &[Slice]) -> Result<Vec<u64>, Error> {
@@ -173,11 +187,8 @@ pub(crate) unsafe fn run_each(steps: &[PlanStep], memory: &PlanMemory, device: &
         for step in steps {
             match step {
                 PlanStep::Launch(launch) => {
-                    let argument = |argument: &LaunchArgument| match *argument {
-                        LaunchArgument::Array(slice) => memory.address(slice),
-                        LaunchArgument::Number(number) => Ok(number as u64),
-                    };
-                    let arguments = launch.arguments.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
+                    let arguments = launch.arguments.iter().map(|argument| memory.argument(argument));
+                    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
                     device.launch(launch, &arguments)?;
                 }
                 PlanStep::Copy { from, to } => {

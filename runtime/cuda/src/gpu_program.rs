@@ -10,8 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use exec::runtime::RunContext;
-use hlo::launch_plan::LaunchPlan;
+use hlo::buffers::Slice;
+use hlo::launch_plan::{Boxes, LaunchPlan};
 
+use crate::box_table::{self, DESCRIPTION_BYTES};
 use crate::driver::{DevicePointer, Handle};
 use crate::execution::{self, PlanMemory};
 use crate::stream::Stream;
@@ -96,6 +98,9 @@ impl GpuProgram {
         if let Some(obstacle) = gpu.obstacle(ptx) {
             return Err(Error::WrongArchitecture(obstacle));
         }
+        if !plan.boxes().is_empty() {
+            box_table::functions(&gpu)?;
+        }
         gpu.enter()?;
         let text = CString::new(ptx).map_err(|_| Error::Plan("the kernels' code has a zero byte".into()))?;
         let module = gpu.load_module(&text)?;
@@ -176,17 +181,48 @@ impl GpuProgram {
         let mut all = |sizes: &[usize]| sizes.iter().map(|&size| places.place(size) as u64).collect::<Vec<_>>();
         let arena = all(&[self.sizes.arena]);
         let (parameters, outputs) = (all(&self.sizes.parameters), all(&self.sizes.outputs));
+        let described = self.plan.boxes();
+        let table = places.place(described.len() * DESCRIPTION_BYTES) as u64;
         let transferred = self.sizes.parameters.iter().chain(&self.sizes.outputs).sum();
-        let stream = Stream::new(&self.gpu, transferred)?;
+        let mut stream = Stream::new(&self.gpu, transferred)?;
         let start = self.gpu.allocate(places.end, stream.handle)?;
         let at = |places: Vec<u64>| places.into_iter().map(|place| start + place).collect::<Vec<_>>();
-        let places = PlanMemory {
+        let mut places = PlanMemory {
             arena: start + arena[0],
             parameters: at(parameters),
             constants: self.constants.clone(),
             outputs: at(outputs),
+            boxes: Vec::new(),
         };
-        Ok(RunMemory { start, places, graphs: Graphs::default(), stream })
+        match self.describe(&mut places, (described, start + table), &mut stream) {
+            Ok(()) => Ok(RunMemory { start, places, graphs: Graphs::default(), stream }),
+            Err(error) => {
+                // SAFETY: nothing but the stream has used it.
+                unsafe { self.gpu.free(start, stream.handle) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the descriptions of boxes of arrays at their places, in a table.
+    fn describe(
+        &self,
+        places: &mut PlanMemory,
+        (described, table): (Vec<(Slice, Boxes)>, DevicePointer),
+        stream: &mut Stream,
+    ) -> Result<(), Error> {
+        let mut descriptions = Vec::with_capacity(described.len());
+        for (number, (slice, boxes)) in (0..).zip(described) {
+            let description = box_table::describe(&self.gpu, places.address(slice)?, boxes)?;
+            let address = table + number * DESCRIPTION_BYTES as u64;
+            places.boxes.push(((slice, boxes), address));
+            descriptions.push((description, address));
+        }
+        for (description, address) in &descriptions {
+            // SAFETY: the table was made for them; they live until the stream is done, which is waited for.
+            unsafe { stream.upload(std::ptr::from_ref(description) as u64, *address, DESCRIPTION_BYTES)? };
+        }
+        if descriptions.is_empty() { Ok(()) } else { stream.wait() }
     }
 
     fn release(&self, memory: RunMemory) {

@@ -5,6 +5,7 @@
 //!                                    └─ stream of a GPU: kernels as PTX, by the driver that the machine has
 //! ```
 
+mod box_table;
 mod conditions;
 mod driver;
 pub mod emulator;

@@ -24,6 +24,7 @@ fn run(program: &GpuProgram, x: i32) -> Result<i32, Error> {
         parameters: vec![(&raw const x) as u64],
         constants: vec![0],
         outputs: vec![(&raw mut result) as u64],
+        boxes: Vec::new(),
     };
     let state = ProgramState::default();
     // SAFETY: the memory is that of the plan, and lives.
@@ -206,4 +207,26 @@ fn what_the_device_lacks_is_said() {
     );
     assert!(refused(b".target sm_80\nnonsense").ends_with(COMPLAINT));
     assert!(load(&gpu, "launch unknown <<<1, 1>>> ()\n").is_err_and(|error| error.to_string().contains("not found")));
+}
+
+#[test]
+fn boxes_are_described_once_for_each_memory() {
+    let (driver, _user) = fake_driver::fresh();
+    let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
+    // The fake driver's descriptions begin with twice the elements of a row.
+    let plan = "launch double <<<1, 1>>> (boxes [arena, 16 : 32] 2 [21, 8, 1] [16, 128] [64, 8], [output 0, 0 : 4])\n";
+    let program = load(&gpu, plan).unwrap();
+    for _ in 0..3 {
+        assert_eq!(run(&program, 1), Ok(84));
+    }
+    assert_eq!(fake_driver::counts().0.described, 1);
+    drop((program, gpu, _user));
+    let (driver, _user) = fake_driver::fresh_without(Lacks { boxes: true, ..Lacks::default() });
+    let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
+    let error = load(&gpu, plan).err().unwrap();
+    assert!(!error.is_bug());
+    assert_eq!(
+        error.to_string(),
+        "the program does not run on this GPU: its kernels copy boxes of arrays, for which the driver is too old"
+    );
 }
