@@ -27,7 +27,7 @@ use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
-use crate::tiles::{emit_tiles, tile_grid};
+use crate::tiles::{ParameterBoxes, boxes_of, emit_tiles, tile_grid};
 
 /// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
 pub(super) const MOST_ARRAYS: usize = 4094;
@@ -89,20 +89,45 @@ impl<'c> GpuProgram<'_, 'c> {
             }
             let WorkMapping { map, dimensions, rows, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?} {rows:?}");
-            let kernel = self.kernel(
-                computation,
-                id,
-                &arrays,
-                (&key, &[]),
-                &|builder, inputs, outputs, function| match tile_grid(mapping) {
-                    Some(_) => emit_tiles(builder, body, mapping, inputs, outputs, function),
-                    None => emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function),
-                },
-            )?;
-            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
+            let boxes = match tile_grid(mapping) {
+                Some(_) => self.boxes(body, mapping, &arrays)?,
+                None => Vec::new(),
+            };
+            let addresses = vec![self.builder.integer_type(64); boxes.len()];
+            let kernel =
+                self.kernel(computation, id, &arrays, (&key, &addresses), &|builder, inputs, outputs, function| {
+                    match tile_grid(mapping) {
+                        Some(_) => {
+                            let descriptions =
+                                <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
+                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
+                        }
+                        None => {
+                            emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)
+                        }
+                    }
+                })?;
+            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).chain(boxes).collect();
             steps.push(kernel.launch(blocks, threads, arguments));
         }
         Ok(steps)
+    }
+
+    /// The arrays of which the GPU copies boxes for a fusion with tiles.
+    fn boxes(
+        &self,
+        body: &Computation,
+        mapping: &WorkMapping<'c>,
+        arrays: &KernelArrays<'_>,
+    ) -> Result<Vec<LaunchArgument>> {
+        let (context, machine) = (self.builder.context(), self.builder.machine());
+        let alignment = |input: usize| arrays.inputs.get(input).map_or(0, |(_, slice)| alignment(slice));
+        let found = boxes_of(context, body, mapping, machine, &alignment)?;
+        let argument = |ParameterBoxes { parameter, first, boxes }: ParameterBoxes| {
+            let Slice { buffer, offset, size } = arrays.inputs[parameter].1;
+            LaunchArgument::Boxes(Slice { buffer, offset: offset + first, size: size - first }, boxes)
+        };
+        Ok(found.into_iter().flatten().map(argument).collect())
     }
 
     /// The kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
