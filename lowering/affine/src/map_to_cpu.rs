@@ -36,15 +36,12 @@ use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::to_affine::devices_together;
 use crate::trace::{NEAR, Trace, coefficient, merged_dimensions, split_merged, trace};
-use crate::walk::concatenated;
+use crate::wide_concatenate::{KernelPart, WideConcatenate};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Boxes that cutting loops may make; beyond that conditions are tested inside.
 const MAX_BOXES: usize = 27;
-
-/// Operands of a concatenate that one kernel writes: as many as its loops can be cut for.
-const OPERANDS_PER_KERNEL: usize = 24;
 
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
@@ -180,12 +177,19 @@ fn choose<'c>(
     }
     let body = kernel_body(computation, instruction);
     let body = &*body;
-    let parts = parts_of(body)?;
-    let cost = cost(context, body) / parts.len() as i64;
-    parts
-        .into_iter()
-        .map(|part| Ok(parallel(loops_over_elements(context, body, sizes, &Choice { in_place, part, target })?, cost)))
-        .collect()
+    let rows = Rows::of(context, body);
+    let Some(wide) = WideConcatenate::of(body)? else {
+        let choice = Choice { in_place, part: None, target };
+        return Ok(vec![parallel(loops_over_elements(context, body, (sizes, rows), &choice)?, cost(context, body))]);
+    };
+    let pieces = wide.pieces();
+    let cost = cost(context, body) / pieces.len() as i64;
+    let kernel = |piece: Interval| {
+        let part = if rows.is_some() { KernelPart::whole(body) } else { wide.part(piece) };
+        let choice = Choice { in_place, part: Some((wide.dimension, piece)), target };
+        Ok(parallel(loops_over_elements(context, &part.body, (sizes, rows.clone()), &choice)?, cost))
+    };
+    pieces.into_iter().map(kernel).collect()
 }
 
 /// Tasks that each compute several elements, in a way of their own.
@@ -206,24 +210,6 @@ struct Choice {
     /// The part of a dimension that is computed; `None` for all elements.
     part: Option<(usize, Interval)>,
     target: CpuTarget,
-}
-
-/// The parts of a fusion's result that kernels of their own compute: one for each group of the operands of a
-/// concatenate of very many, else one for everything.
-pub(crate) fn parts_of(computation: &Computation) -> Result<Vec<Option<(usize, Interval)>>> {
-    let root = computation.root();
-    if root.kind != OpKind::Concatenate {
-        return Ok(vec![None]);
-    }
-    let (dimension, parts) = concatenated(computation, root)?;
-    let size = result_shape(root)?.dimensions.get(dimension).copied();
-    let size = size.ok_or_else(|| LoweringError::bug("a concatenate beyond its dimensions"))?;
-    if parts.len() <= OPERANDS_PER_KERNEL {
-        return Ok(vec![None]);
-    }
-    let starts: Vec<i64> = parts.iter().step_by(OPERANDS_PER_KERNEL).map(|part| part.start).collect();
-    let ends = starts.iter().skip(1).copied().chain([size]);
-    Ok(starts.iter().zip(ends).map(|(&start, end)| Some((dimension, Interval::new(start, end - 1)))).collect())
 }
 
 /// A loop of the nest: neighbouring dimensions of the array, merged.
@@ -259,7 +245,7 @@ impl Loop {
 fn loops_over_elements<'c>(
     context: &'c Context,
     computation: &Computation,
-    sizes: &[i64],
+    (sizes, rows): (&[i64], Option<Rows>),
     choice: &Choice,
 ) -> Result<WorkMapping<'c>> {
     let root = computation.root();
@@ -268,7 +254,6 @@ fn loops_over_elements<'c>(
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
-    let rows = Rows::of(context, computation);
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
