@@ -12,7 +12,7 @@ use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::{FusionRole, Lowering, definition};
+use hlo::ops::{ElementCost, FusionRole, Lowering, definition};
 use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
@@ -531,6 +531,13 @@ fn vector_loop(
     let has_reduction =
         row_loops == 0 && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
     let innermost_variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let arithmetic = computation.instructions.iter().filter(|instruction| {
+        definition(instruction.kind).fusion == FusionRole::Elementwise
+            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
+    });
+    // Vectors of these are worth it, wherever the lanes find their elements.
+    let is_long = |own: &Instruction| definition(own.kind).cost == ElementCost::Transcendental && is_expensive(own);
+    let has_functions = arithmetic.clone().any(is_long);
     if loops[last].is_as_long_as(lanes) {
         let Some(variable) = innermost_variable(last) else { return Some(last) };
         let along = found.accesses_along(scope, variable);
@@ -539,16 +546,12 @@ fn vector_loop(
             along.is_near() || chooses_in_short_rows(computation, lanes)
         } else {
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
-            !(looks_up_by_lane && along.consecutive == 0)
+            has_functions || !looks_up_by_lane || along.consecutive > 0
         };
         return is_taken.then_some(last);
     }
     // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
     // not worth it, unless whole vectors are stored.
-    let arithmetic = computation.instructions.iter().filter(|instruction| {
-        definition(instruction.kind).fusion == FusionRole::Elementwise
-            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
-    });
     // Each of the items around which vectors go may have code of its own.
     if computation.instructions.len() > MOST_INSTRUCTIONS {
         return None;
@@ -578,7 +581,7 @@ fn vector_loop(
     let around = (row_loops..last).rev().find(|&number| {
         let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
         let is_chosen = || has_reduction && chooses_in_short_rows(computation, lanes);
-        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || is_chosen())
+        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || has_functions || is_chosen())
     });
     around.or(Some(last).filter(|_| takes_few))
 }

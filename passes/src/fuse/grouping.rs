@@ -610,6 +610,8 @@ impl<'a> Grouping<'a> {
                     && total <= elements
                     && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
+                    // Windows compute what they read several times.
+                    && group_data.members.keys().all(|&member| self.instruction(member).kind != OpKind::ReduceWindow)
                     && instruction.kind == OpKind::Reduce
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)
