@@ -18,7 +18,7 @@ use crate::trace::trace;
 use crate::walk::Visitor;
 
 /// Number of the address space of arrays.
-const GLOBAL_SPACE: u32 = 1;
+pub(super) const GLOBAL_SPACE: u32 = 1;
 
 /// Bytes of a chunk.
 pub(super) const CHUNK: i64 = 16;
@@ -66,8 +66,8 @@ impl<'c> Chunks<'c> {
         let of_chunk = CHUNK / width;
         let product = &tile.product;
         let is_near_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
-        // Elements of a byte cannot be transposed on the way to the instructions.
-        let is_along_depth = is_near_along_depth || width == 1;
+        // Only elements of two bytes can be transposed on the way to the instructions; those of eight are loaded one by one.
+        let is_along_depth = is_near_along_depth || !matches!(width, 2 | 8);
         let number = product.instruction.operands[operand];
         let is_moved = is_only_moved(computation, number, r#type.element_type());
         let vectors = vectors_of(tile, computation, operand, usize::from(is_along_depth), of_chunk)?;
@@ -196,7 +196,7 @@ impl<'c> Chunks<'c> {
         let (r#type, bits) = (self.r#type.element_type(), self.r#type.bits());
         let zero = scalar::constant(emitter.builder, bits, &[], None);
         tile.element(emitter, self.operand, places, zero, &mut |emitter, id, index| {
-            if self.is_moved {
+            if self.is_moved && bits != r#type {
                 return emitter.evaluate_bits(id, index);
             }
             let value = emitter.evaluate(id, index)?;

@@ -5,7 +5,9 @@
 //! may lie in any order and be fusions themselves, and so may be what becomes of the result. A convolution's contracted
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
+mod attention;
 mod chunks;
+mod doubles;
 mod multiply_add;
 mod pipeline;
 mod tensor_cores;
@@ -36,7 +38,8 @@ use crate::team::is_term;
 use crate::trace::{split_merged, trace};
 use crate::walk::{Choice, Visitor, substitute};
 
-use tensor_types::TensorOperands;
+pub(crate) use attention::{attention_limits, attention_of};
+use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -163,8 +166,16 @@ fn tile(positions: i64) -> WorkDimension {
 
 /// The blocks of threads of a mapping of tiles, and the threads of each.
 pub(crate) fn tile_grid(mapping: &WorkMapping<'_>) -> Option<(i64, i64)> {
+    if let Some(grid) = attention::attention_grid(mapping) {
+        return Some(grid);
+    }
     let is_tiled = mapping.dimensions.len() == 3 && mapping.dimensions.iter().all(|own| own.kind == WorkKind::Tile);
     is_tiled.then(|| (tiles_along(mapping).iter().product(), THREADS))
+}
+
+/// Whether a mapping is that of an attention.
+pub(crate) fn is_attention(mapping: &WorkMapping<'_>) -> bool {
+    attention::attention_grid(mapping).is_some()
 }
 
 /// Tiles along each dimension of the work.
@@ -199,6 +210,9 @@ pub(crate) fn emit_tiles<'a, 'c>(
     function: &Body<'c>,
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
+    if is_attention(mapping) {
+        return attention::emit(emitter, mapping, outputs, function);
+    }
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {
         return transposes::emit(&mut emitter, mapping, outputs, function);
     };
@@ -208,6 +222,7 @@ pub(crate) fn emit_tiles<'a, 'c>(
         Some(operands) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
             warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
         }
+        Some(TensorOperands([TensorType::F64, _])) => doubles::emit(&tile, &mut emitter, outputs, function),
         Some(operands) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
         None => multiply_add::emit(&tile, &mut emitter, outputs, function),
     }

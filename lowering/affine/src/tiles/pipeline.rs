@@ -84,7 +84,7 @@ pub(super) fn emit_steps<'a, 'c>(
 }
 
 /// The thread waits until so many groups of its copies are under way.
-fn wait_for_copies(builder: &OpBuilder<'_>, pending: i64) {
+pub(super) fn wait_for_copies(builder: &OpBuilder<'_>, pending: i64) {
     let pending = builder.constant_integer(builder.integer_type(32), pending);
     builder.intrinsic_effect("llvm.nvvm.cp.async.wait.group", &[pending]);
 }

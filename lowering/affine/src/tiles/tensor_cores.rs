@@ -23,17 +23,17 @@ use crate::team::{SHARED_SPACE, SharedValues, WARP};
 pub(super) const SMALLEST_TILE: i64 = 64;
 
 /// Warps of a block, along rows and along columns.
-const WARPS: [i64; 2] = [2, 4];
+pub(super) const WARPS: [i64; 2] = [2, 4];
 
 /// Bytes of contracted positions of an instruction, and of a step.
 const DEPTH: i64 = 32;
 const STEP: i64 = 2 * DEPTH;
 
 /// Rows of a matrix that `ldmatrix` loads, and columns of a fragment of the result.
-const EIGHT: i64 = 8;
+pub(super) const EIGHT: i64 = 8;
 
 /// Rows of a fragment of the result, and rows or columns for which one `ldmatrix` loads.
-const SIXTEEN: i64 = 16;
+pub(super) const SIXTEEN: i64 = 16;
 
 /// One operand in shared memory.
 struct Slab<'c> {
@@ -133,28 +133,29 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         Ok(())
     }
 
+    /// What instructions multiply of some words: these, or numbers of 32 bits rounded, and what is left of them.
+    fn parts(&self, builder: &OpBuilder<'c>, words: [Value<'c>; 4]) -> Vec<[Value<'c>; 4]> {
+        let (word, float) = (builder.integer_type(32), Type::float32(builder.context()));
+        let rounded = |value: Value<'c>| builder.intrinsic("llvm.nvvm.f2tf32.rna", &[value], word);
+        let numbers = || words.map(|word| builder.bitcast(word, float));
+        match self.operands.0[0] {
+            TensorType::Tf32 => vec![numbers().map(rounded)],
+            TensorType::TwoTf32 => {
+                let numbers = numbers();
+                let large = numbers.map(rounded);
+                let mut small = large;
+                for (small, number) in small.iter_mut().zip(numbers) {
+                    *small = rounded(builder.subf(number, builder.bitcast(*small, float)));
+                }
+                vec![large, small]
+            }
+            _ => vec![words],
+        }
+    }
+
     /// Fragments of a warp's result, along rows and along columns.
     fn fragments(&self) -> [i64; 2] {
         [self.sizes[0] / SIXTEEN, self.sizes[1] / EIGHT]
-    }
-
-    /// The instruction: a fragment of sums with products more.
-    fn product(
-        &self,
-        builder: &OpBuilder<'c>,
-        left: &[Value<'c>],
-        right: &[Value<'c>],
-        sums: &[Value<'c>],
-    ) -> [Value<'c>; 4] {
-        let operands = [left, right].concat().into_iter().map(|word| match self.operands.0[0] {
-            TensorType::F16 => {
-                let pair = builder.vector_type(2, Type::float16(builder.context()));
-                builder.value("llvm.bitcast", &[word], pair, &[])
-            }
-            _ => word,
-        });
-        let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
-        four_results(builder, self.operands.intrinsic(), &operands, sums[0].r#type())
     }
 }
 
@@ -194,18 +195,24 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
                     true => part * DEPTH + slab.bytes(number * SIXTEEN),
                     false => slab.bytes(part * DEPTH / width) + number * SIXTEEN * width,
                 };
-                load_matrices(builder, firsts[operand], offset, !is_along_depth)
+                let loaded = load_matrices(builder, firsts[operand], offset, !is_along_depth);
+                self.parts(builder, loaded)
             };
-            let left: Vec<[Value<'c>; 4]> = (0..rows).map(|number| words(0, number)).collect();
+            let left: Vec<_> = (0..rows).map(|number| words(0, number)).collect();
             // Columns of two fragments at once.
-            let right: Vec<[Value<'c>; 4]> = (0..ceil_div(columns, 2)).map(|number| words(1, number)).collect();
+            let right: Vec<_> = (0..ceil_div(columns, 2)).map(|number| words(1, number)).collect();
             for row in 0..rows {
                 for column in 0..columns {
                     let first = ((row * columns + column) * 4) as usize;
                     let (right, half) = (&right[column as usize / 2], column as usize % 2 * 2);
-                    let product =
-                        self.product(builder, &left[row as usize], &right[half..half + 2], &sums[first..first + 4]);
-                    sums[first..first + 4].copy_from_slice(&product);
+                    // The small parts first; the product of both is too small.
+                    for (number, left) in left[row as usize].iter().enumerate().rev() {
+                        for right in right[..right.len() - number].iter().rev() {
+                            let (right, sums) = (&right[half..half + 2], &mut sums[first..first + 4]);
+                            let product = multiply(builder, self.operands, left, right, sums);
+                            sums.copy_from_slice(&product);
+                        }
+                    }
                 }
             }
         }
@@ -213,8 +220,32 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
     }
 }
 
+/// The instruction: a fragment of sums with products more.
+pub(super) fn multiply<'c>(
+    builder: &OpBuilder<'c>,
+    types: TensorOperands,
+    left: &[Value<'c>],
+    right: &[Value<'c>],
+    sums: &[Value<'c>],
+) -> [Value<'c>; 4] {
+    let operands = [left, right].concat().into_iter().map(|word| match types.0[0] {
+        TensorType::F16 => {
+            let pair = builder.vector_type(2, Type::float16(builder.context()));
+            builder.value("llvm.bitcast", &[word], pair, &[])
+        }
+        _ => word,
+    });
+    let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
+    results(builder, types.intrinsic(), &operands, sums[0].r#type())
+}
+
 /// What `ldmatrix` gives a lane of four matrices, whose rows begin at addresses in shared memory.
-fn load_matrices<'c>(builder: &OpBuilder<'c>, address: Value<'c>, offset: i64, transposed: bool) -> [Value<'c>; 4] {
+pub(super) fn load_matrices<'c>(
+    builder: &OpBuilder<'c>,
+    address: Value<'c>,
+    offset: i64,
+    transposed: bool,
+) -> [Value<'c>; 4] {
     let address = builder.addi(address, builder.constant_index(offset));
     let address = builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]);
     let pointer = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
@@ -223,15 +254,20 @@ fn load_matrices<'c>(builder: &OpBuilder<'c>, address: Value<'c>, offset: i64, t
         true => "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
         false => "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
     };
-    four_results(builder, name, &[address], builder.integer_type(32))
+    results(builder, name, &[address], builder.integer_type(32))
 }
 
-/// The results of an intrinsic with four of a type.
-fn four_results<'c>(builder: &OpBuilder<'c>, name: &str, operands: &[Value<'c>], r#type: Type<'c>) -> [Value<'c>; 4] {
-    let all = melior::dialect::llvm::r#type::r#struct(builder.context(), &[r#type; 4], false);
+/// The results of an intrinsic with some of a type.
+pub(super) fn results<'c, const COUNT: usize>(
+    builder: &OpBuilder<'c>,
+    name: &str,
+    operands: &[Value<'c>],
+    r#type: Type<'c>,
+) -> [Value<'c>; COUNT] {
+    let all = melior::dialect::llvm::r#type::r#struct(builder.context(), &[r#type; COUNT], false);
     let all = builder.intrinsic(name, operands, all);
-    [0, 1, 2, 3].map(|number| {
-        let position = DenseI64ArrayAttribute::new(builder.context(), &[number]).into();
+    std::array::from_fn(|number| {
+        let position = DenseI64ArrayAttribute::new(builder.context(), &[number as i64]).into();
         builder.value("llvm.extractvalue", &[all], r#type, &[("position", position)])
     })
 }
