@@ -95,11 +95,11 @@ impl<'a, 'c> Doubles<'_, '_, 'a, 'c> {
         let sums = vec![tile.zero.value; (rows * columns * 2) as usize];
         let sums = emit_steps(self, tile, emitter, (ceil_div(tile.depth * WIDTH, STEP), stages), sums)?;
         // Of a fragment, a lane has two neighbours in a row.
-        for (number, sum) in (0..).zip(sums) {
-            let (fragment, place) = (number / 2, number % 2);
+        let are_vectors = tile.has_vectors(emitter.computation, 2)?;
+        for (fragment, sums) in (0..).zip(sums.chunks(2)) {
             let row = self.firsts[0] + self.lane.floordiv(4) + fragment / columns * EIGHT;
-            let column = self.firsts[1] + self.lane.modulo(4) * 2 + (fragment % columns * EIGHT + place);
-            tile.finish(emitter, outputs, (row, column), tile.zero.with_values(&[sum]))?;
+            let column = self.firsts[1] + self.lane.modulo(4) * 2 + fragment % columns * EIGHT;
+            tile.finish_row(emitter, outputs, (row, column), (sums, are_vectors))?;
         }
         Ok(())
     }
@@ -129,20 +129,20 @@ impl<'a, 'c> Product<'a, 'c> for Doubles<'_, '_, 'a, 'c> {
         mut sums: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
-        let mut firsts = Vec::with_capacity(2);
-        for slab in &self.slabs {
-            let first = slab.first + stage * (slab.chunks.rows * slab.row());
-            firsts.push(emitter.scope.emit(builder, emitter.scope.simplify(first))?);
-        }
+        let firsts = [0, 1].map(|operand: usize| {
+            let slab = &self.slabs[operand];
+            slab.first + stage * (slab.chunks.rows * slab.row())
+        });
         let [rows, columns] = self.fragments();
         for depth in (0..STEP / WIDTH).step_by(DEPTH as usize) {
             let element = |operand: usize, fragment: i64| {
                 let slab = &self.slabs[operand];
-                let distance = builder.constant_index(slab.distance(fragment * EIGHT, depth));
-                slab.shared.load(builder, &[builder.addi(firsts[operand], distance)]).value
+                let place = firsts[operand] + slab.distance(fragment * EIGHT, depth);
+                let place = emitter.scope.emit(builder, emitter.scope.simplify(place))?;
+                Ok(slab.shared.load(builder, &[place]).value)
             };
-            let left: Vec<Value<'c>> = (0..rows).map(|row| element(0, row)).collect();
-            let right: Vec<Value<'c>> = (0..columns).map(|column| element(1, column)).collect();
+            let left: Vec<Value<'c>> = (0..rows).map(|row| element(0, row)).collect::<Result<_>>()?;
+            let right: Vec<Value<'c>> = (0..columns).map(|column| element(1, column)).collect::<Result<_>>()?;
             let pairs = left.iter().flat_map(|left| right.iter().map(move |right| [*left, *right]));
             for (pair, sums) in pairs.zip(sums.chunks_mut(2)) {
                 let operands = [&pair[..], &*sums].concat();

@@ -21,8 +21,12 @@ const VECTOR: i64 = 4;
 
 /// Neighbouring features that a thread has at once.
 fn neighbours(features: i64) -> i64 {
-    let wastes_little = |lanes: &i64| multiple_of(features, SIDE * lanes) * 4 <= multiple_of(features, SIDE) * 5;
-    [VECTOR, VECTOR / 2].into_iter().find(wastes_little).unwrap_or(1)
+    let wastes_little = |lanes: i64| multiple_of(features, SIDE * lanes) * 4 <= multiple_of(features, SIDE) * 5;
+    let mut lanes = VECTOR;
+    while lanes > 1 && !wastes_little(lanes) {
+        lanes /= 2;
+    }
+    lanes
 }
 
 /// Features that the threads of a row have together.

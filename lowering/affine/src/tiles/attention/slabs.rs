@@ -5,8 +5,8 @@ use indexing::{Expr, ceil_div};
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
-use super::super::chunks::{CHUNK, GLOBAL_SPACE};
-use super::super::pipeline::wait_for_copies;
+use super::super::chunks::{CHUNK, copy_chunk};
+use super::super::pipeline::{commit_copies, shared_pointer, wait_for_copies};
 use super::super::where_inside;
 use super::{Blocks, Result};
 use crate::attention::AttentionForm;
@@ -14,7 +14,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, address_of};
 use crate::scalar::{self, RegisterValue};
-use crate::team::{SHARED_SPACE, SharedValues, is_term};
+use crate::team::{SharedValues, is_term};
 use crate::walk::{Choice, Visitor};
 
 /// How elements are kept.
@@ -148,7 +148,7 @@ impl<'c> Slab<'c> {
             })?;
         }
         if self.is_copied {
-            emitter.builder.intrinsic_effect("llvm.nvvm.cp.async.commit.group", &[]);
+            commit_copies(emitter.builder);
         }
         Ok(())
     }
@@ -160,29 +160,26 @@ impl<'c> Slab<'c> {
 
     fn copy(&self, emitter: &mut Elemental<'_, 'c>, first: Expr<'c>, [row, column]: [Expr<'c>; 2]) -> Result<()> {
         let builder = emitter.builder;
-        let (word, half) = (builder.integer_type(64), builder.integer_type(32));
         let width = self.layout.element_type.byte_width() as i64;
-        let pointer = |base: Value<'c>, byte: Value<'c>, space: u32| {
-            let address = builder.value("arith.index_cast", &[builder.addi(base, byte)], word, &[]);
-            (address, melior::dialect::llvm::r#type::pointer(builder.context(), space))
+        let byte = |emitter: &Elemental<'_, 'c>, element: Expr<'c>| {
+            emitter.scope.emit(builder, emitter.scope.simplify(element * width))
         };
-        let goal = emitter.scope.emit(builder, emitter.scope.simplify((row * self.row + column) * width))?;
-        let (goal, shared) = pointer(self.address, goal, SHARED_SPACE as u32);
-        let goal = builder.value("llvm.inttoptr", &[goal], shared, &[]);
-        let byte = emitter.scope.simplify(self.element(emitter, first + row, column) * width);
-        let byte = emitter.scope.emit(builder, byte)?;
-        let (mut source, global) = pointer(address_of(builder, self.source.memref), byte, GLOBAL_SPACE);
-        let [mut bytes, none] = [CHUNK, 0].map(|bytes| builder.constant_integer(half, bytes));
+        let goal = shared_pointer(builder, self.address, byte(emitter, row * self.row + column)?);
+        let source = byte(emitter, self.element(emitter, first + row, column))?;
+        let source = builder.addi(address_of(builder, self.source.memref), source);
+        let mut source = builder.value("arith.index_cast", &[source], builder.integer_type(64), &[]);
+        let mut all = None;
         for (place, count) in [(first + row, self.count), (column, self.features)] {
             if emitter.scope.truth(&is_term(place, count)) != Some(true) {
                 let place = emitter.scope.emit(builder, emitter.scope.simplify(place))?;
                 let is_there = builder.cmpi(CmpiPredicate::Slt, place, builder.constant_index(count));
-                bytes = builder.select(is_there, bytes, none);
-                source = builder.select(is_there, source, builder.constant_integer(word, 0));
+                all = Some(all.map_or(is_there, |all| builder.andi(all, is_there)));
             }
         }
-        let source = builder.value("llvm.inttoptr", &[source], global, &[]);
-        builder.intrinsic_effect("llvm.nvvm.cp.async.cg.shared.global.16.s", &[goal, source, bytes]);
+        if let Some(is_there) = all {
+            source = builder.select(is_there, source, builder.integer_like(source, 0));
+        }
+        copy_chunk(builder, goal, source, all);
         Ok(())
     }
 
