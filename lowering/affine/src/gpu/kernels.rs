@@ -27,7 +27,7 @@ use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
-use crate::tiles::{attention_limits, emit_tiles, is_attention, tile_grid};
+use crate::tiles::{emit_tiles, tile_grid, tile_limits};
 
 /// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
 pub(super) const MOST_ARRAYS: usize = 4094;
@@ -77,8 +77,7 @@ impl<'c> GpuProgram<'_, 'c> {
         let mappings = mapping::of(&self.mappings, instruction)?;
         let body = kernel_body(computation, instruction);
         let body = &*body;
-        let is_one = mappings.iter().any(is_attention);
-        let limits = if is_one { attention_limits(self.builder.context(), body) } else { None };
+        let limits = mappings.first().and_then(|mapping| tile_limits(self.builder.context(), body, mapping));
         let arrays = KernelArrays { inputs, outputs, are_exchanged: false, limits };
         let structure = self.kernel_names.number_of(structure(body));
         let mut steps = Vec::with_capacity(mappings.len());

@@ -38,7 +38,7 @@ use crate::team::is_term;
 use crate::trace::{coefficient, split_merged, trace, trace_behind};
 use crate::walk::{Choice, Visitor, linear_address, substitute};
 
-pub(crate) use attention::{attention_limits, attention_of};
+pub(crate) use attention::attention_of;
 use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 
@@ -173,9 +173,16 @@ pub(crate) fn tile_grid(mapping: &WorkMapping<'_>) -> Option<(i64, i64)> {
     is_tiled.then(|| (tiles_along(mapping).iter().product(), THREADS))
 }
 
-/// Whether a mapping is that of an attention.
-pub(crate) fn is_attention(mapping: &WorkMapping<'_>) -> bool {
-    attention::attention_grid(mapping).is_some()
+/// The threads of a block of a mapping, and the blocks of a multiprocessor that their registers must suffice for, where the
+/// assembler would take too many, or too few: of attention, and of large tiles by multiply-adds.
+pub(crate) fn tile_limits(context: &Context, computation: &Computation, mapping: &WorkMapping<'_>) -> Option<[i64; 2]> {
+    if attention::attention_grid(mapping).is_some() {
+        return attention::attention_limits(context, computation);
+    }
+    let (_, threads) = tile_grid(mapping).filter(|_| mapping.dimensions[1].tile == TILES[0])?;
+    let product = Product::of(context, computation).ok()??;
+    let operands = TensorOperands::of(computation, &product).ok()?;
+    operands.is_none().then_some([threads, 2])
 }
 
 /// Tiles along each dimension of the work.
@@ -210,7 +217,7 @@ pub(crate) fn emit_tiles<'a, 'c>(
     function: &Body<'c>,
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
-    if is_attention(mapping) {
+    if attention::attention_grid(mapping).is_some() {
         return attention::emit(emitter, mapping, outputs, function);
     }
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {

@@ -132,7 +132,7 @@ pub(crate) fn attention_of<'c>(context: &'c Context, computation: &Computation) 
 }
 
 /// The threads of a block of an attention, and the blocks of a multiprocessor that its registers must suffice for.
-pub(crate) fn attention_limits(context: &Context, computation: &Computation) -> Option<[i64; 2]> {
+pub(super) fn attention_limits(context: &Context, computation: &Computation) -> Option<[i64; 2]> {
     let form = AttentionForm::of(context, computation)?;
     let blocks = Blocks::of(&form)?;
     let is_small = blocks.queries < 128 && form.depth.max(form.features) <= FEW_FEATURES;
