@@ -6,6 +6,7 @@
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
 mod attention;
+mod boxes;
 mod chunks;
 mod doubles;
 mod multiply_add;
@@ -39,6 +40,7 @@ use crate::trace::{coefficient, split_merged, trace, trace_behind};
 use crate::walk::{Choice, Visitor, linear_address, substitute};
 
 pub(crate) use attention::attention_of;
+pub(crate) use boxes::{ParameterBoxes, boxes_of};
 use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 
@@ -207,14 +209,14 @@ struct Tile<'m, 'a, 'c> {
     zero: RegisterValue<'c>,
 }
 
-/// Emits a fusion with one product, or one that reads transposed, tile by tile.
+/// Emits a fusion with one product, or one that reads transposed, tile by tile. `descriptions` are those of the operands' boxes, if
+/// [`boxes_of`] finds any.
 pub(crate) fn emit_tiles<'a, 'c>(
     builder: &'a OpBuilder<'c>,
     computation: &'a Computation,
     mapping: &WorkMapping<'c>,
-    inputs: &'a [ArrayRef<'c>],
-    outputs: &[ArrayRef<'c>],
-    function: &Body<'c>,
+    (inputs, outputs): (&'a [ArrayRef<'c>], &[ArrayRef<'c>]),
+    (function, descriptions): (&Body<'c>, Option<[Value<'c>; 2]>),
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     if attention::attention_grid(mapping).is_some() {
@@ -227,7 +229,7 @@ pub(crate) fn emit_tiles<'a, 'c>(
     let tile = Tile::new(&mut emitter, product, mapping)?;
     match operands {
         Some(operands) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
-            warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
+            warp_groups::emit(&tile, (operands, descriptions), &mut emitter, outputs, function)
         }
         Some(TensorOperands([TensorType::F64, _])) => doubles::emit(&tile, &mut emitter, outputs, function),
         Some(operands) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),

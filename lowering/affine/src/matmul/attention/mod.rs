@@ -13,6 +13,7 @@ use hlo::op_kind::OpKind;
 use melior::Context;
 use mlir_ext::builder::Machine;
 
+use super::prologue::Source;
 use super::{Axis, BLOCK_K, BLOCK_M, Form, MatMul, TASKS, parts};
 use crate::attention::AttentionForm;
 
@@ -64,7 +65,7 @@ impl AttentionKernel {
             form: Form::Tiled,
             element_type,
             operand_types: [form.weight_type, form.operand_types[2]],
-            operands: [0, 1],
+            operands: [Source::Input(0), Source::Input(1)],
             output: 0,
             first: [0; 3],
             batch: Vec::new(),
