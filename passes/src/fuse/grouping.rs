@@ -128,6 +128,20 @@ pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> b
     user.kind == OpKind::DynamicUpdateSlice && user.operands.first() == Some(&operand)
 }
 
+/// What reads each instruction.
+pub(super) fn users_of(computation: &Computation) -> Vec<Vec<InstructionId>> {
+    let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); computation.instructions.len()];
+    for (id, instruction) in computation.iter() {
+        for operand in &instruction.operands {
+            // A concatenate has each of its operands at a place of its own.
+            if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
+                users[operand.index()].push(id);
+            }
+        }
+    }
+    users
+}
+
 impl<'a> Grouping<'a> {
     /// The groups of a computation, whose instructions can be read with their attributes.
     pub(super) fn of(
@@ -138,19 +152,14 @@ impl<'a> Grouping<'a> {
         options: FuseOptions,
     ) -> Self {
         let count = computation.instructions.len();
-        let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
-        for (id, instruction) in computation.iter() {
-            for operand in &instruction.operands {
-                // A concatenate has each of its operands at a place of its own.
-                if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
-                    users[operand.index()].push(id);
-                }
-            }
-        }
+        let users = users_of(computation);
         let reduced_lengths =
             if options.by_row { rows::reduced_lengths(computation, reduces_rows) } else { vec![0; count] };
-        let (attentions, refused_attentions) =
-            if options.attention { attention::find(computation, &users, read) } else { Default::default() };
+        let (attentions, refused_attentions) = if options.attention {
+            attention::find(computation, &users, read, options.attention_rows)
+        } else {
+            Default::default()
+        };
         let mut grouping = Grouping {
             computation,
             map,
