@@ -74,7 +74,7 @@ impl<'c> GpuProgram<'_, 'c> {
                 outputs: placed(&outputs, target),
                 are_exchanged: false,
             };
-            let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
+            let key = (&*format!("merge {structure}"), &[self.builder.index_type][..], BLOCK_SIZE);
             let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {
                 let parameters = function.parameters();
                 merge.emit(builder, inputs, outputs, &parameters[inputs.len() + outputs.len()..])

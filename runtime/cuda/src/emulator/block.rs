@@ -93,7 +93,7 @@ pub(super) unsafe fn run(
         })
         .collect();
     let mut states: Vec<State> = (0..threads).map(|_| State::Ready(0)).collect();
-    let mut epoch = 0;
+    let (mut epoch, mut turn) = (0, 0);
     let ended = loop {
         for &thread in order {
             let State::Ready(value) = states[thread] else { continue };
@@ -107,12 +107,24 @@ pub(super) unsafe fn run(
             break Ok(());
         }
         let exchanged = states.chunks_mut(WARP).map(exchange).collect::<Result<Vec<bool>, String>>();
-        let multiplied = states.chunks_mut(WARP_GROUP).map(multiply).collect::<Result<Vec<bool>, String>>();
         let passed = states.iter_mut().map(pass_phase).collect::<Result<Vec<bool>, String>>();
-        match exchanged.and_then(|exchanged| Ok([exchanged, multiplied?, passed?].concat())) {
+        // Matrices are multiplied as late as may be, when all others wait, and by one group after another.
+        let went_on = match (exchanged, passed) {
+            (Ok(exchanged), Ok(passed)) if !exchanged.contains(&true) && !passed.contains(&true) => {
+                let groups = threads.div_ceil(WARP_GROUP);
+                turn += 1;
+                (0..groups).try_fold(false, |done, number| {
+                    let first = (turn + number) % groups * WARP_GROUP;
+                    let end = (first + WARP_GROUP).min(threads);
+                    if done { Ok(true) } else { multiply(&mut states[first..end]) }
+                })
+            }
+            (exchanged, passed) => exchanged.and(passed).map(|_| true),
+        };
+        match went_on {
             Err(fault) => break Err(fault),
-            Ok(went_on) if went_on.contains(&true) => continue,
-            Ok(_) => {}
+            Ok(true) => continue,
+            Ok(false) => {}
         }
         match pass_barrier(&mut states) {
             Err(fault) => break Err(fault),

@@ -142,6 +142,37 @@ pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: imp
     }
 }
 
+/// The elements of a row, or of a column, of which many products are made.
+pub(super) enum Numbers {
+    Floats(Vec<f32>),
+    Integers(Vec<i32>),
+}
+
+impl Numbers {
+    /// Those of words.
+    pub fn of(words: impl Iterator<Item = u32>, element: Element) -> Self {
+        match element {
+            Element::Bf16 | Element::F16 => Numbers::Floats(words.flat_map(|word| floats(word, element)).collect()),
+            Element::S8 | Element::U8 => Numbers::Integers(words.flat_map(|word| integers(word, element)).collect()),
+        }
+    }
+
+    /// As [`product_of_words`].
+    pub fn product(&self, other: &Numbers, sum: u32) -> u32 {
+        match (self, other) {
+            (Numbers::Floats(left), Numbers::Floats(right)) => {
+                let parts = left.iter().zip(right);
+                parts.fold(f32::from_bits(sum), |sum, (a, b)| sum + a * b).to_bits()
+            }
+            (Numbers::Integers(left), Numbers::Integers(right)) => {
+                let parts = left.iter().zip(right);
+                parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(*b) as u32))
+            }
+            _ => sum,
+        }
+    }
+}
+
 /// The two floats of a word.
 fn floats(word: u32, element: Element) -> [f32; 2] {
     [word as u16, (word >> 16) as u16].map(|bits| match element {
