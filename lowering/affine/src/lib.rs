@@ -26,6 +26,7 @@ pub mod cost;
 pub mod elemental;
 pub mod error;
 pub mod fuse_epilogues;
+mod fuse_prologues;
 pub mod gpu;
 pub mod index;
 pub mod interface;
@@ -39,6 +40,7 @@ pub mod mapping;
 pub mod math;
 pub mod matmul;
 pub mod memory;
+mod merge;
 pub mod operand_maps;
 pub mod parts;
 pub mod profile;
@@ -60,6 +62,7 @@ pub mod trace;
 mod transposed;
 mod trip_count;
 mod walk;
+mod wide_concatenate;
 
 use melior::Context;
 

@@ -28,6 +28,7 @@ use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
 use crate::tiles::{BOX_THREADS, BoxKernel, ParameterBoxes, emit_tiles, tile_grid};
+use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
 
 /// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
 pub(super) const MOST_ARRAYS: usize = 4094;
@@ -71,13 +72,16 @@ impl<'c> GpuProgram<'_, 'c> {
     ) -> Result<Vec<PlanStep>> {
         let instruction = computation.get(id);
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let arrays = KernelArrays { inputs, outputs, are_exchanged: false };
         let mappings = mapping::of(&self.mappings, instruction)?;
         let body = kernel_body(computation, instruction);
-        let body = &*body;
-        let structure = self.kernel_names.number_of(structure(body));
+        let wide = WideConcatenate::of(&body)?;
         let mut steps = Vec::with_capacity(mappings.len());
         for mapping in mappings {
+            let part = part_of_mapping(&body, wide.as_ref(), mapping);
+            let (inputs, outputs) = (part.inputs_of(&inputs).into_owned(), outputs.clone());
+            let arrays = KernelArrays { inputs, outputs, are_exchanged: false };
+            let body = &*part.body;
+            let structure = self.kernel_names.number_of(structure(body));
             let (blocks, threads) = grid(mapping);
             if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
                 let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| {

@@ -54,8 +54,9 @@ impl AttentionKernel {
             builder,
             scope: Scope::new(builder.context()),
             product: &self.scores,
-            operands: scores.operands,
+            operands: scores.operands.map(Some),
             c: logits,
+            prologue: None,
             epilogue: None,
             element,
             vector: builder.vector_type(self.lanes(), element),
@@ -98,7 +99,7 @@ impl<'e, 'c> Emitter<'e, 'c> {
     /// Goes on with another product.
     fn turn_to(&mut self, side: &Side<'e, 'c>) {
         self.product = side.product;
-        self.operands = side.operands;
+        self.operands = side.operands.map(Some);
         self.c = side.c;
     }
 

@@ -18,6 +18,7 @@ use melior::Context;
 use mlir_ext::builder::Machine;
 use passes::fuse::Attention;
 
+use super::prologue::Source;
 use super::{Axis, BLOCK_K, BLOCK_M, Form, MatMul, TASKS, parts};
 use crate::contraction::{ContractionMaps, contraction_maps};
 use crate::operand_maps::{instruction_maps, operand_shape, result_shape};
@@ -244,7 +245,7 @@ impl AttentionKernel {
             form: Form::Tiled,
             element_type,
             operand_types: [weight_type, type_of(valued, 1 - attention.weights)?],
-            operands: [0, 1],
+            operands: [Source::Input(0), Source::Input(1)],
             output: 0,
             first: [0; 3],
             batch: Vec::new(),
