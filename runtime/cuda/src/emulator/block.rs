@@ -206,6 +206,9 @@ fn pass_barrier(states: &mut [State]) -> Result<(), String> {
     for (thread, state) in states.iter().enumerate() {
         match state {
             State::Waits(Wait::Barrier(number)) if *barrier.get_or_insert(*number) == *number => {}
+            State::Waits(Wait::Phase { .. }) => {
+                return Err(format!("thread {thread} waits for bytes or arrivals that do not come"));
+            }
             State::Ended => return Err(format!("thread {thread} has ended, others wait at a barrier")),
             _ => return Err(format!("thread {thread} waits elsewhere than others at their barrier")),
         }
@@ -217,6 +220,7 @@ fn pass_barrier(states: &mut [State]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulator::PHASES;
 
     thread_local! {
         static THREAD: Cell<usize> = const { Cell::new(0) };
@@ -252,6 +256,16 @@ mod tests {
         }
     }
 
+    /// One arrives, if its argument says so, and all others wait for it.
+    unsafe extern "C" fn in_phases(arguments: *const u64) {
+        // SAFETY: the test passes an argument.
+        let arrives = THREAD.get() == 3 && unsafe { *arguments } == 1;
+        match arrives {
+            true => assert_eq!(PHASES.with_borrow_mut(|phases| phases.arrive(8, 0)), Ok(())),
+            false => _ = wait(Wait::Phase { barrier: 8, is_odd: false }),
+        }
+    }
+
     fn run_all(kernel: KernelFunction, results: &mut [u64; 64]) -> Result<(), String> {
         let order: Vec<usize> = (0..64).rev().collect();
         // SAFETY: the kernels take a place for each thread.
@@ -274,5 +288,11 @@ mod tests {
         assert_eq!(fault(one_does_not_come), "thread 3 has ended, others wait at a barrier");
         assert_eq!(fault(at_different_ones), "thread 1 waits elsewhere than others at their barrier");
         assert_eq!(fault(half_a_warp), "threads of a warp part before they exchange values");
+        let phases = |arrives: u64| {
+            PHASES.with_borrow_mut(|phases| phases.init(8, 1));
+            run_all(in_phases, &mut [arrives; 64])
+        };
+        assert_eq!(phases(1), Ok(()));
+        assert_eq!(phases(0).unwrap_err(), "thread 0 waits for bytes or arrivals that do not come");
     }
 }
