@@ -14,6 +14,9 @@ pub const FENCE_FOR_BARRIERS: &str = "halo.instruction.fence.mbarrier_init.relea
 /// Makes a barrier at an address in shared memory, at which so many arrive in each phase.
 pub const MAKE_BARRIER: &str = "halo.instruction.make_barrier";
 
+/// Arrives at a barrier.
+pub const ARRIVE: &str = "halo.instruction.arrive";
+
 /// Arrives at a barrier, for a phase that ends when so many bytes have come, too.
 pub const EXPECT_BYTES: &str = "halo.instruction.expect_bytes";
 
@@ -27,7 +30,8 @@ pub const ACQUIRE_BOXES: &str = "halo.instruction.acquire_boxes";
 pub const COPY_BOX: &str = "halo.instruction.copy_box";
 
 /// The text of instructions with operands, by their functions' names.
-pub const TEXTS: [(&str, &str); 5] = [
+pub const TEXTS: [(&str, &str); 6] = [
+    (ARRIVE, "mbarrier.arrive.shared::cta.b64 _, [$0];"),
     (MAKE_BARRIER, "mbarrier.init.shared::cta.b64 [$0], $1;"),
     (EXPECT_BYTES, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"),
     (

@@ -27,8 +27,9 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 17] = [
+const ANSWERS: [(&str, &str); 18] = [
     (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
+    (gpu::ARRIVE, "halo_emulator_arrive"),
     (gpu::COPY_BOX, "halo_emulator_copy_box"),
     (gpu::EXPECT_BYTES, "halo_emulator_expect_bytes"),
     (gpu::FENCE_FOR_BARRIERS, "halo_emulator_fence_barriers"),

@@ -27,7 +27,7 @@ use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
-use crate::tiles::{ParameterBoxes, boxes_of, emit_tiles, tile_grid, tile_limits};
+use crate::tiles::{BOX_THREADS, BoxKernel, ParameterBoxes, emit_tiles, tile_grid, tile_limits};
 use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
 
 /// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
@@ -95,57 +95,58 @@ impl<'c> GpuProgram<'_, 'c> {
                 steps.push(kernel.launch(blocks, threads, arguments));
                 continue;
             }
+            let boxes = self.boxes(body, mapping, &arrays)?;
+            let mapping = boxes.as_ref().map_or(mapping, |own| &own.mapping);
+            let (blocks, threads) = match boxes {
+                Some(_) => (grid(mapping).0, BOX_THREADS as u32),
+                None => (blocks, threads),
+            };
+            let most_threads = i64::from(threads).max(BLOCK_SIZE);
+            let descriptions: Vec<LaunchArgument> = boxes.iter().flat_map(|own| box_arguments(own, &arrays)).collect();
             let WorkMapping { map, dimensions, rows, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?} {rows:?}");
-            let boxes = match tile_grid(mapping) {
-                Some(_) => self.boxes(body, mapping, &arrays)?,
-                None => Vec::new(),
-            };
-            let addresses = vec![self.builder.integer_type(64); boxes.len()];
-            let kernel =
-                self.kernel(computation, id, &arrays, (&key, &addresses), &|builder, inputs, outputs, function| {
-                    match tile_grid(mapping) {
-                        Some(_) => {
-                            let descriptions =
-                                <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
-                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
-                        }
-                        None => {
-                            emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)
-                        }
+            let addresses = vec![self.builder.integer_type(64); descriptions.len()];
+            let kernel = self.kernel(
+                computation,
+                id,
+                &arrays,
+                (&key, &addresses, most_threads),
+                &|builder, inputs, outputs, function| match tile_grid(mapping) {
+                    Some(_) => {
+                        let descriptions = <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
+                        emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
                     }
-                })?;
-            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).chain(boxes).collect();
+                    None => emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function),
+                },
+            )?;
+            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).chain(descriptions).collect();
             steps.push(kernel.launch(blocks, threads, arguments));
         }
         Ok(steps)
     }
 
-    /// The arrays of which the GPU copies boxes for a fusion with tiles.
+    /// How a fusion's operands are copied in boxes, if they are.
     fn boxes(
         &self,
         body: &Computation,
         mapping: &WorkMapping<'c>,
         arrays: &KernelArrays<'_>,
-    ) -> Result<Vec<LaunchArgument>> {
-        let (context, machine) = (self.builder.context(), self.builder.machine());
+    ) -> Result<Option<BoxKernel<'c>>> {
+        if tile_grid(mapping).is_none() {
+            return Ok(None);
+        }
         let alignment = |input: usize| arrays.inputs.get(input).map_or(0, |(_, slice)| alignment(slice));
-        let found = boxes_of(context, body, mapping, machine, &alignment)?;
-        let argument = |ParameterBoxes { parameter, first, boxes }: ParameterBoxes| {
-            let Slice { buffer, offset, size } = arrays.inputs[parameter].1;
-            LaunchArgument::Boxes(Slice { buffer, offset: offset + first, size: size - first }, boxes)
-        };
-        Ok(found.into_iter().flatten().map(argument).collect())
+        BoxKernel::of(self.builder.context(), body, mapping, self.builder.machine(), &alignment)
     }
 
-    /// The kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
-    /// and arrays that share memory in the same way does.
+    /// The kernel of an instruction, of some arrays and further numbers of some types, whose blocks have at most so many threads.
+    /// One with the same `key` and arrays that share memory in the same way does.
     pub(super) fn kernel(
         &self,
         computation: &Computation,
         id: InstructionId,
         arrays: &KernelArrays<'_>,
-        (key, numbers): (&str, &[Type<'c>]),
+        (key, numbers, threads): (&str, &[Type<'c>], i64),
         emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &Body<'c>) -> Result<()>,
     ) -> Result<Kernel> {
         let instruction = computation.get(id);
@@ -180,7 +181,11 @@ impl<'c> GpuProgram<'_, 'c> {
         let of_array = |(number, &is_shared)| argument_attributes(is_shared, number < arrays.inputs.len());
         attributes.extend(shared.iter().enumerate().map(of_array));
         attributes.resize(types.len(), "{}");
-        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, arrays.limits))?;
+        let (threads, blocks) = match arrays.limits {
+            Some([threads, blocks]) => (threads, Some(blocks)),
+            None => (threads, None),
+        };
+        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, threads, blocks))?;
         builder.set_location(outer);
         self.kernels.borrow_mut().insert(key, kernel.clone());
         Ok(kernel)
@@ -221,20 +226,21 @@ impl<'c> GpuProgram<'_, 'c> {
         let needed = needed.into_inner();
         check_count(instruction, all_types.len())?;
         attributes.extend(needed.iter().map(|&number| argument_attributes(of_inputs[number], true)));
-        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, arrays.limits))?;
+        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, BLOCK_SIZE, None))?;
         builder.set_location(outer);
         let needed = needed.iter().map(|&number| &arrays.inputs[number]);
         let arguments = arrays.outputs.iter().chain(needed).map(|(_, slice)| LaunchArgument::Array(*slice));
         Ok((kernel, arguments.collect()))
     }
 
-    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block.
+    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block, and with the
+    /// threads of one.
     fn define_kernel(
         &self,
         instruction: &Instruction,
         region: Region<'c>,
         all_types: &[Type<'c>],
-        (attributes, limits): (&[&str], Option<[i64; 2]>),
+        (attributes, threads, blocks): (&[&str], i64, Option<i64>),
     ) -> Result<Kernel> {
         let builder = self.builder;
         let name = self.kernel_symbol(instruction);
@@ -253,7 +259,6 @@ impl<'c> GpuProgram<'_, 'c> {
         let aligned = Attribute::parse(builder.context(), &aligned)
             .ok_or_else(|| LoweringError::bug("attributes of shared memory"))?;
         let shared_arrays = builder.integer_attribute(builder.integer_type(64), shared_arrays as i64);
-        let threads = limits.map_or(BLOCK_SIZE, |[threads, _]| threads);
         let mut all = vec![
             ("sym_name", builder.string_attribute(&name)),
             ("function_type", TypeAttribute::new(r#type.into()).into()),
@@ -264,12 +269,21 @@ impl<'c> GpuProgram<'_, 'c> {
             ("workgroup_attributions", shared_arrays),
             ("workgroup_attrib_attrs", aligned),
         ];
-        if let Some([_, blocks]) = limits {
+        if let Some(blocks) = blocks {
             all.push(("nvvm.minctasm", builder.integer_attribute(builder.integer_type(32), blocks)));
         }
         builder.operation("gpu.func", &[], &[], &all, vec![region]);
         Ok(Kernel { name, shared: given })
     }
+}
+
+/// What a kernel gets for the arrays of which boxes are copied.
+fn box_arguments(kernel: &BoxKernel<'_>, arrays: &KernelArrays<'_>) -> Vec<LaunchArgument> {
+    let argument = |&ParameterBoxes { parameter, first, boxes }: &ParameterBoxes| {
+        let Slice { buffer, offset, size } = arrays.inputs[parameter].1;
+        LaunchArgument::Boxes(Slice { buffer, offset: offset + first, size: size - first }, boxes)
+    };
+    kernel.boxes.iter().map(argument).collect()
 }
 
 /// Emits a kernel's code.

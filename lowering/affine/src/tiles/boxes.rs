@@ -1,19 +1,21 @@
-//! Operands of which a unit copies boxes by itself (`cp.async.bulk.tensor`): what lies in memory as four warps multiply it.
+//! Tiles by the matrix instructions of four warps together, whose operands a unit copies by itself (`cp.async.bulk.tensor`), box by
+//! box: which boxes there are a description says, which the host makes of the array.
 //!
-//! One thread asks for what a step needs, two steps ahead. A barrier of each stage in shared memory (`mbarrier`) lets all
-//! threads pass when its bytes have come; which boxes there are a description says, which the host makes of the array.
+//! Two groups of warps multiply, and a warp of its own asks for what they need, as many steps ahead as there are stages. Of each
+//! stage, two barriers in shared memory (`mbarrier`) say when its bytes have come, and when both groups have multiplied them.
 //!
 //! ```text
-//!  first thread:  ask for steps 0, 1                 all threads, for each step:  wait for its stage
-//!                                                                                 pass a barrier: the stage of the step before is free
-//!                 ask for the second next step  <--                               multiply
+//!  a thread behind the groups, for each step          two groups, for each step
+//!    wait until its stage is free (of the first: it is)    wait until its stage is full
+//!    ask for the boxes, which make it full                 multiply
+//!                                                          each warp: it is free
 //! ```
 
 use hlo::element_type::ElementType;
 use hlo::graph::Computation;
 use hlo::launch_plan::Boxes;
 use hlo::mapping::WorkMapping;
-use indexing::{Expr, Interval, Linear};
+use indexing::{Expr, Interval, Linear, ceil_div};
 use melior::Context;
 use melior::ir::Type;
 use mlir_ext::builder::{Body, Machine, OpBuilder, Value};
@@ -22,17 +24,29 @@ use mlir_ext::gpu;
 
 use super::chunks::{CHUNK, is_only_moved};
 use super::tensor_types::{TensorOperands, TensorType};
-use super::warp_groups::{BYTES, SIDE, STEP, stage_of};
-use super::{Product, Result, Tile, is_near_along_depth};
+use super::warp_groups::{Matrix, Member, STEP, Stages};
+use super::{BUSY_BLOCKS, MOST_REPEATED, Product, Result, THREADS, Tile, is_near_along_depth, tile_grid};
 use crate::elemental::Elemental;
+use crate::error::LoweringError;
+use crate::memory::ArrayRef;
 use crate::scalar;
 use crate::scope::Scope;
-use crate::team::{SharedValues, barrier};
+use crate::team::{SharedValues, WARP, barrier};
 use crate::trace::{split_merged, trace};
 use crate::walk::substitute;
 
-/// Stages that operands have in turns.
-pub(super) const STAGES: i64 = 3;
+/// Threads of a block: those that multiply, and a warp that asks for boxes.
+pub(crate) const BOX_THREADS: i64 = THREADS + WARP;
+
+/// Rows of a tile, and columns: as many as keep the memory of a multiprocessor, for one block, or two.
+const ROWS: i64 = 128;
+const COLUMNS: [i64; 2] = [256, 128];
+
+/// Stages of tiles of more columns, and of fewer.
+const STAGES: [i64; 2] = [4, 3];
+
+/// Bytes of a barrier.
+const BARRIER: i64 = 8;
 
 /// What sizes and strides of descriptions are less than.
 const MOST_ELEMENTS: i64 = 1 << 32;
@@ -46,27 +60,48 @@ pub(crate) struct ParameterBoxes {
     pub boxes: Boxes,
 }
 
-/// The boxes of both operands of a fusion's product, where it is multiplied by four warps together and neither is computed on the
-/// way. `alignment` is that of the parameters.
-pub(crate) fn boxes_of<'c>(
-    context: &'c Context,
-    computation: &Computation,
-    mapping: &WorkMapping<'c>,
-    machine: Machine,
-    alignment: &dyn Fn(usize) -> i64,
-) -> Result<Option<[ParameterBoxes; 2]>> {
-    if !machine.warp_group_matrices || mapping.dimensions.get(1).is_none_or(|rows| rows.tile != SIDE) {
-        return Ok(None);
+/// A product whose operands are copied in boxes.
+pub(crate) struct BoxKernel<'c> {
+    /// That of the fusion, with tiles of as many columns as such a kernel has.
+    pub mapping: WorkMapping<'c>,
+    pub boxes: [ParameterBoxes; 2],
+}
+
+impl<'c> BoxKernel<'c> {
+    /// That of a fusion with tiles, where four warps multiply together and neither operand is computed on the way. `alignment` is
+    /// that of the parameters.
+    pub fn of(
+        context: &'c Context,
+        computation: &Computation,
+        mapping: &WorkMapping<'c>,
+        machine: Machine,
+        alignment: &dyn Fn(usize) -> i64,
+    ) -> Result<Option<Self>> {
+        if !machine.warp_group_matrices || mapping.dimensions.get(1).is_none_or(|rows| rows.tile != ROWS) {
+            return Ok(None);
+        }
+        let Some(product) = Product::of(context, computation)? else { return Ok(None) };
+        let Some(TensorOperands([left, right])) = TensorOperands::of(computation, &product)? else { return Ok(None) };
+        if left != right || left.width() > 2 {
+            return Ok(None);
+        }
+        let with_columns = |tile: i64| {
+            let mut mapping = mapping.clone();
+            mapping.dimensions[2].tile = tile;
+            mapping
+        };
+        let wide = with_columns(COLUMNS[0]);
+        let blocks = tile_grid(&wide).map_or(0, |(blocks, _)| blocks);
+        let is_wide = mapping.bounds(2).upper >= COLUMNS[1]
+            && blocks >= BUSY_BLOCKS
+            && computation.instructions.len() <= MOST_REPEATED / 2;
+        let mapping = if is_wide { wide } else { with_columns(COLUMNS[1]) };
+        let boxes = |operand| boxes_of_operand(context, computation, (&product, &mapping), (operand, left));
+        let (Some(left), Some(right)) = (boxes(0)?, boxes(1)?) else { return Ok(None) };
+        let is_aligned = |own: &ParameterBoxes| (alignment(own.parameter) | own.first as i64) % CHUNK == 0;
+        let are_aligned = is_aligned(&left) && is_aligned(&right);
+        Ok(are_aligned.then(|| BoxKernel { mapping, boxes: [left, right] }))
     }
-    let Some(product) = Product::of(context, computation)? else { return Ok(None) };
-    let Some(TensorOperands([left, right])) = TensorOperands::of(computation, &product)? else { return Ok(None) };
-    if left != right || left.width() > 2 {
-        return Ok(None);
-    }
-    let boxes = |operand| boxes_of_operand(context, computation, (&product, mapping), (operand, left));
-    let (Some(left), Some(right)) = (boxes(0)?, boxes(1)?) else { return Ok(None) };
-    let is_aligned = |own: &ParameterBoxes| (alignment(own.parameter) | own.first as i64) % CHUNK == 0;
-    Ok((is_aligned(&left) && is_aligned(&right)).then_some([left, right]))
 }
 
 fn boxes_of_operand<'c>(
@@ -118,7 +153,9 @@ fn boxes_of_operand<'c>(
         && distance(places[inner]) == 1
         && strides.iter().all(is_stride)
         && sizes.iter().all(|&size| size < MOST_ELEMENTS);
-    let rows = if is_along_depth { SIDE } else { STEP / width };
+    // Boxes across the contracted positions are as wide as their rows.
+    let most = mapping.dimensions[1 + operand].tile;
+    let rows = if is_along_depth { most } else { STEP / width };
     let numbers = |numbers: [i64; 2]| numbers.map(|number| number as u64);
     Ok(are_described.then(|| ParameterBoxes {
         parameter,
@@ -132,120 +169,147 @@ fn boxes_of_operand<'c>(
     }))
 }
 
-/// A kernel's boxes under construction.
-pub(super) struct BoxCopies<'c> {
-    /// Where the descriptions are.
-    descriptions: [Value<'c>; 2],
-    are_along_depth: [bool; 2],
-    width: i64,
-    /// Where the stages are, and their barriers.
-    address: Value<'c>,
-    barriers: Value<'c>,
+/// Emits the part of a fusion that a tile is, of operands whose descriptions are at addresses.
+pub(super) fn emit<'a, 'c>(
+    tile: &Tile<'_, 'a, 'c>,
+    (operands, descriptions): (TensorOperands, [Value<'c>; 2]),
+    emitter: &mut Elemental<'a, 'c>,
+    outputs: &[ArrayRef<'c>],
+    function: &Body<'c>,
+) -> Result<()> {
+    let (builder, computation) = (emitter.builder, emitter.computation);
+    let r#type = operands.0[0];
+    let number = usize::from(tile.columns() != COLUMNS[0]);
+    let (columns, count) = (COLUMNS[number], STAGES[number]);
+    let product = &tile.product;
+    let matrix = |operand: usize, side: i64| {
+        let is_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
+        Ok::<_, LoweringError>(Matrix { r#type, is_along_depth, side })
+    };
+    let matrices = [matrix(0, ROWS)?, matrix(1, columns)?];
+    let zero = scalar::constant(builder, r#type.bits(), &[], None);
+    let elements = count * (ROWS + columns) * STEP / r#type.width();
+    let address = SharedValues::new(builder, function, &zero, &[elements]).address(builder);
+    let zero = scalar::constant(builder, ElementType::S64, &[], None);
+    let barriers = SharedValues::new(builder, function, &zero, &[2 * count]).address(builder);
+    let thread = emitter.emit_symbol(tile.thread, THREADS)?;
+    let member = Member::new(emitter, thread)?;
+    let stages = Stages { matrices, address, group: member.group };
+    let steps = ceil_div(tile.depth * r#type.width(), STEP);
+    let kernel = Kernel { tile, stages, descriptions, barriers, count, steps };
+    let of_asking = [tile.thread - THREADS, -tile.thread + THREADS];
+    where_not_negative(emitter, &of_asking, |emitter| kernel.prepare(emitter))?;
+    barrier(builder);
+    where_not_negative(emitter, &of_asking, |emitter| kernel.ask(emitter))?;
+    where_not_negative(emitter, &[-tile.thread + (THREADS - 1)], |emitter| {
+        let sums = kernel.multiply(emitter, member.lane)?;
+        member.finish(tile, emitter, sums, outputs)
+    })
 }
 
-impl<'c> BoxCopies<'c> {
-    /// Those of stages at an address, and memory for their barriers.
-    pub fn new(
-        builder: &OpBuilder<'c>,
-        function: &Body<'c>,
-        descriptions: [Value<'c>; 2],
-        (are_along_depth, width, address): ([bool; 2], i64, Value<'c>),
-    ) -> Self {
-        let zero = scalar::constant(builder, ElementType::S64, &[], None);
-        let barriers = SharedValues::new(builder, function, &zero, &[STAGES]).address(builder);
-        BoxCopies { descriptions, are_along_depth, width, address, barriers }
+/// A kernel under construction.
+struct Kernel<'t, 'm, 'a, 'c> {
+    tile: &'t Tile<'m, 'a, 'c>,
+    stages: Stages<'c>,
+    /// Where the descriptions are, and the barriers: those of full stages, then those of free ones.
+    descriptions: [Value<'c>; 2],
+    barriers: Value<'c>,
+    /// How many stages there are, and how many steps.
+    count: i64,
+    steps: i64,
+}
+
+impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
+    /// Makes the barriers.
+    fn prepare(&self, emitter: &Elemental<'a, 'c>) -> Result<()> {
+        let builder = emitter.builder;
+        for stage in (0..self.count).map(|stage| emitter.scope.constant(stage)) {
+            for (barrier, arrivals) in [(self.full(emitter, stage)?, 1), (self.free(emitter, stage)?, THREADS / WARP)] {
+                let arrivals = builder.constant_integer(builder.integer_type(32), arrivals);
+                call(builder, gpu::MAKE_BARRIER, &[barrier, arrivals]);
+            }
+        }
+        call(builder, gpu::FENCE_FOR_BARRIERS, &[]);
+        Ok(())
     }
 
-    /// Emits the steps of a tile, which `multiply` adds to the sums by stages: the sums after them.
-    pub fn emit_steps<'a>(
-        &self,
-        tile: &Tile<'_, 'a, 'c>,
-        emitter: &mut Elemental<'a, 'c>,
-        (steps, sums): (i64, Vec<Value<'c>>),
-        multiply: &mut MultiplyStage<'_, 'a, 'c>,
-    ) -> Result<Vec<Value<'c>>> {
-        let ahead = STAGES - 1;
-        in_first_thread(tile, emitter, &[], |emitter| {
-            let builder = emitter.builder;
-            self.descriptions.iter().for_each(|&own| call(builder, gpu::ACQUIRE_BOXES, &[own]));
-            let one = builder.constant_integer(builder.integer_type(32), 1);
-            for stage in 0..STAGES {
-                let barrier = self.barrier(emitter, emitter.scope.constant(stage))?;
-                call(builder, gpu::MAKE_BARRIER, &[barrier, one]);
+    /// What the thread does that asks for boxes.
+    fn ask(&self, emitter: &mut Elemental<'a, 'c>) -> Result<()> {
+        self.descriptions.iter().for_each(|&own| call(emitter.builder, gpu::ACQUIRE_BOXES, &[own]));
+        emitter.loop_in(Interval::of_size(self.steps), None, Vec::new(), &mut |emitter, step, _| {
+            let (builder, word) = (emitter.builder, emitter.builder.integer_type(32));
+            let stage = emitter.scope.simplify(step.modulo(self.count));
+            // The phase before the first has ended.
+            let free = self.free(emitter, stage)?;
+            self.wait(emitter, free, (step + self.count).floordiv(self.count))?;
+            let full = self.full(emitter, stage)?;
+            call(builder, gpu::EXPECT_BYTES, &[full, builder.constant_integer(word, self.stages.bytes())]);
+            for (operand, matrix) in self.stages.matrices.into_iter().enumerate() {
+                let of_row = STEP / matrix.r#type.width();
+                let (first, position) = (self.tile.firsts[operand], step * of_row);
+                let boxes = if matrix.is_along_depth { 1 } else { matrix.side / of_row };
+                for number in 0..boxes {
+                    let [x, y] = match matrix.is_along_depth {
+                        true => [position, first],
+                        false => [first + number * of_row, position],
+                    };
+                    let to = self.stages.place(stage, operand) + number * (matrix.bytes() / boxes);
+                    let mut operands = vec![address_at(emitter, self.stages.address, to)?, self.descriptions[operand]];
+                    for place in [x, y, self.tile.batch] {
+                        operands.push(emit_number(emitter, emitter.scope.simplify(place), word)?);
+                    }
+                    operands.push(full);
+                    call(builder, gpu::COPY_BOX, &operands);
+                }
             }
-            call(builder, gpu::FENCE_FOR_BARRIERS, &[]);
-            for step in (0..ahead.min(steps)).map(|step| emitter.scope.constant(step)) {
-                self.ask(tile, emitter, step)?;
-            }
-            Ok(())
+            Ok(Vec::new())
         })?;
-        barrier(emitter.builder);
-        emitter.loop_in(Interval::of_size(steps), None, sums, &mut |emitter, step, sums| {
-            let builder = emitter.builder;
-            let stage = emitter.scope.simplify(step.modulo(STAGES));
-            let phase = emitter.scope.simplify(step.floordiv(STAGES).modulo(2));
-            let phase = emit_number(emitter, phase, builder.integer_type(32))?;
-            let of_stage = self.barrier(emitter, stage)?;
-            call(builder, gpu::WAIT_FOR_PHASE, &[of_stage, phase]);
-            barrier(builder);
-            // Where there is one.
-            if steps > ahead {
-                in_first_thread(tile, emitter, &[-step + (steps - 1 - ahead)], |emitter| {
-                    self.ask(tile, emitter, emitter.scope.simplify(step + ahead))
-                })?;
-            }
-            multiply(emitter, stage, sums)
+        Ok(())
+    }
+
+    /// What the threads do that multiply: the sums of one.
+    fn multiply(&self, emitter: &mut Elemental<'a, 'c>, lane: Expr<'c>) -> Result<Vec<Value<'c>>> {
+        let zeros = self.stages.zeros(self.tile);
+        emitter.loop_in(Interval::of_size(self.steps), None, zeros, &mut |emitter, step, sums| {
+            let stage = emitter.scope.simplify(step.modulo(self.count));
+            let full = self.full(emitter, stage)?;
+            self.wait(emitter, full, step.floordiv(self.count))?;
+            let sums = self.stages.multiply(emitter, stage, (&sums, self.tile.zero.element_type))?;
+            let free = self.free(emitter, stage)?;
+            where_not_negative(emitter, &[-lane], |emitter| {
+                call(emitter.builder, gpu::ARRIVE, &[free]);
+                Ok(())
+            })?;
+            Ok(sums)
         })
     }
 
-    /// The address of a stage's barrier.
-    fn barrier(&self, emitter: &Elemental<'_, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
-        address_at(emitter, self.barriers, stage * 8)
+    /// The addresses of a stage's barriers.
+    fn full(&self, emitter: &Elemental<'a, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
+        address_at(emitter, self.barriers, stage * BARRIER)
     }
 
-    /// Asks for the boxes of a step.
-    fn ask<'a>(&self, tile: &Tile<'_, 'a, 'c>, emitter: &Elemental<'a, 'c>, step: Expr<'c>) -> Result<()> {
+    fn free(&self, emitter: &Elemental<'a, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
+        address_at(emitter, self.barriers, (stage + self.count) * BARRIER)
+    }
+
+    /// Waits until a phase of a barrier has ended.
+    fn wait(&self, emitter: &Elemental<'a, 'c>, barrier: Value<'c>, phase: Expr<'c>) -> Result<()> {
         let builder = emitter.builder;
-        let word = builder.integer_type(32);
-        let of_row = STEP / self.width;
-        let stage = emitter.scope.simplify(step.modulo(STAGES));
-        let barrier = self.barrier(emitter, stage)?;
-        call(builder, gpu::EXPECT_BYTES, &[barrier, builder.constant_integer(word, 2 * BYTES)]);
-        for operand in 0..2 {
-            let (first, position) = (tile.firsts[operand], step * of_row);
-            let boxes = if self.are_along_depth[operand] { 1 } else { SIDE / of_row };
-            for number in 0..boxes {
-                let [x, y] = match self.are_along_depth[operand] {
-                    true => [position, first],
-                    false => [first + number * of_row, position],
-                };
-                let to = stage_of(stage, operand) + number * (BYTES / boxes);
-                let mut operands = vec![address_at(emitter, self.address, to)?, self.descriptions[operand]];
-                for place in [x, y, tile.batch] {
-                    operands.push(emit_number(emitter, emitter.scope.simplify(place), word)?);
-                }
-                operands.push(barrier);
-                call(builder, gpu::COPY_BOX, &operands);
-            }
-        }
+        let parity = emit_number(emitter, emitter.scope.simplify(phase.modulo(2)), builder.integer_type(32))?;
+        call(builder, gpu::WAIT_FOR_PHASE, &[barrier, parity]);
         Ok(())
     }
 }
 
-/// Adds the products of what is in a stage to sums.
-pub(super) type MultiplyStage<'m, 'a, 'c> =
-    dyn FnMut(&mut Elemental<'a, 'c>, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>> + 'm;
-
-/// Runs `body` in the first thread, where values are not negative.
-fn in_first_thread<'a, 'c>(
-    tile: &Tile<'_, 'a, 'c>,
+/// Runs `body` in threads where values are not negative.
+fn where_not_negative<'a, 'c>(
     emitter: &mut Elemental<'a, 'c>,
     values: &[Expr<'c>],
     body: impl FnOnce(&mut Elemental<'a, 'c>) -> Result<()>,
 ) -> Result<()> {
-    let values: Vec<Expr<'c>> = [-tile.thread].iter().chain(values).copied().collect();
     let holds =
-        AffineConditions { values: emitter.scope.affine_bounds(&values)?, equalities: vec![false; values.len()] };
+        AffineConditions { values: emitter.scope.affine_bounds(values)?, equalities: vec![false; values.len()] };
     emitter.builder.affine_if_then(&holds, |_| emitter.nested(body))
 }
 

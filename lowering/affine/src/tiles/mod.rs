@@ -40,7 +40,7 @@ use crate::trace::{coefficient, split_merged, trace, trace_behind};
 use crate::walk::{Choice, Visitor, linear_address, substitute};
 
 pub(crate) use attention::attention_of;
-pub(crate) use boxes::{ParameterBoxes, boxes_of};
+pub(crate) use boxes::{BOX_THREADS, BoxKernel, ParameterBoxes};
 use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 
@@ -209,8 +209,8 @@ struct Tile<'m, 'a, 'c> {
     zero: RegisterValue<'c>,
 }
 
-/// Emits a fusion with one product, or one that reads transposed, tile by tile. `descriptions` are those of the operands' boxes, if
-/// [`boxes_of`] finds any.
+/// Emits a fusion with one product, or one that reads transposed, tile by tile. `descriptions` are those of the operands' boxes, of
+/// a [`BoxKernel`].
 pub(crate) fn emit_tiles<'a, 'c>(
     builder: &'a OpBuilder<'c>,
     computation: &'a Computation,
@@ -226,14 +226,18 @@ pub(crate) fn emit_tiles<'a, 'c>(
         return transposes::emit(&mut emitter, mapping, outputs, function);
     };
     let operands = TensorOperands::of(computation, &product)?;
-    let tile = Tile::new(&mut emitter, product, mapping)?;
-    match operands {
-        Some(operands) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
-            warp_groups::emit(&tile, (operands, descriptions), &mut emitter, outputs, function)
+    let threads = if descriptions.is_some() { BOX_THREADS } else { THREADS };
+    let tile = Tile::new(&mut emitter, product, mapping, threads)?;
+    match (operands, descriptions) {
+        (Some(operands), Some(descriptions)) => {
+            boxes::emit(&tile, (operands, descriptions), &mut emitter, outputs, function)
         }
-        Some(TensorOperands([TensorType::F64, _])) => doubles::emit(&tile, &mut emitter, outputs, function),
-        Some(operands) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
-        None => multiply_add::emit(&tile, &mut emitter, outputs, function),
+        (Some(operands), None) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
+            warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
+        }
+        (Some(TensorOperands([TensorType::F64, _])), None) => doubles::emit(&tile, &mut emitter, outputs, function),
+        (Some(operands), None) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
+        (None, _) => multiply_add::emit(&tile, &mut emitter, outputs, function),
     }
 }
 
@@ -247,9 +251,10 @@ struct TilePlace<'c> {
 }
 
 impl<'c> TilePlace<'c> {
-    fn of(emitter: &mut Elemental<'_, 'c>, mapping: &WorkMapping<'c>) -> Result<Self> {
+    /// That of a block of so many threads.
+    fn of(emitter: &mut Elemental<'_, 'c>, mapping: &WorkMapping<'c>, threads: i64) -> Result<Self> {
         let along = tiles_along(mapping);
-        let (block, thread) = thread_numbers(emitter, along.iter().product(), 1, THREADS)?;
+        let (block, thread) = thread_numbers(emitter, along.iter().product(), 1, threads)?;
         let [batch, row, column]: [Expr<'c>; 3] =
             split_merged(block, &along).try_into().map_err(|_| LoweringError::bug("a tile has three coordinates"))?;
         let batch = simple_symbol(emitter, batch, along[0])?;
@@ -296,17 +301,26 @@ fn store_results<'c>(emitter: &mut Elemental<'_, 'c>, outputs: &[ArrayRef<'c>], 
 }
 
 impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
-    fn new(emitter: &mut Elemental<'a, 'c>, product: Product<'a, 'c>, mapping: &'m WorkMapping<'c>) -> Result<Self> {
-        let TilePlace { batch, firsts, thread } = TilePlace::of(emitter, mapping)?;
+    fn new(
+        emitter: &mut Elemental<'a, 'c>,
+        product: Product<'a, 'c>,
+        mapping: &'m WorkMapping<'c>,
+        threads: i64,
+    ) -> Result<Self> {
+        let TilePlace { batch, firsts, thread } = TilePlace::of(emitter, mapping, threads)?;
         let zero = scalar::constant(emitter.builder, product.accumulator(emitter.computation)?, &[], None);
         let sizes = [1, 2].map(|number| mapping.bounds(number).upper + 1);
         let depth = product.maps.ranges.iter().product();
         Ok(Tile { product, mapping, batch, firsts, sizes, depth, thread, zero })
     }
 
-    /// Rows and columns of the tile.
+    /// Rows and columns of the tile, which are as many in most.
     fn side(&self) -> i64 {
         self.mapping.dimensions[1].tile
+    }
+
+    fn columns(&self) -> i64 {
+        self.mapping.dimensions[2].tile
     }
 
     /// What an operand has at a row (or column) and a contracted position, which `value` finds at an index of the operand, and

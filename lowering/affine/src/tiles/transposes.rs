@@ -97,7 +97,7 @@ pub(super) fn emit<'a, 'c>(
 ) -> Result<()> {
     let builder = emitter.builder;
     let sizes = [1, 2].map(|number| mapping.bounds(number).upper + 1);
-    let TilePlace { batch, firsts, thread } = TilePlace::of(emitter, mapping)?;
+    let TilePlace { batch, firsts, thread } = TilePlace::of(emitter, mapping, THREADS)?;
     let near = simple_symbol(emitter, thread.modulo(SIDE), SIDE)?;
     let far = simple_symbol(emitter, thread.floordiv(SIDE), ROWS)?;
     let row = emitter.scope.add_traced(Interval::of_size(sizes[0]));

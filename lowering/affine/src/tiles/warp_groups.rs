@@ -4,14 +4,14 @@
 //! each of the eight (swizzled), so that neither rows nor columns of chunks meet in a bank. An operand whose neighbours in
 //! memory are across the contracted positions lies there as it does in memory: rows of 64 neighbours, one for each position.
 
+use hlo::element_type::ElementType;
 use indexing::{Expr, Interval, ceil_div};
 use mlir_ext::builder::{Body, Machine, Value};
 use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
 
-use super::boxes::{self, BoxCopies};
 use super::chunks::{CHUNK, Chunks};
 use super::pipeline::{Product, emit_steps, stages_of};
-use super::tensor_types::TensorOperands;
+use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, Tile};
 use crate::elemental::Elemental;
 use crate::memory::ArrayRef;
@@ -20,14 +20,11 @@ use crate::scope::Binding;
 use crate::team::{SharedValues, WARP};
 
 /// Rows and columns of a tile.
-pub(super) const SIDE: i64 = 128;
+const SIDE: i64 = 128;
 
 /// Threads that multiply together, and the rows that they compute, of all columns.
 const GROUP: i64 = 128;
 const ROWS: i64 = 64;
-
-/// Sums of a thread.
-const SUMS: i64 = ROWS * SIDE / GROUP;
 
 /// Bytes of contracted positions of an instruction, and of a step: a row in shared memory.
 const DEPTH: i64 = 32;
@@ -37,7 +34,7 @@ pub(super) const STEP: i64 = 128;
 const EIGHT: i64 = 8;
 
 /// Bytes that a stage in shared memory has of each operand.
-pub(super) const BYTES: i64 = SIDE * STEP;
+const BYTES: i64 = SIDE * STEP;
 
 /// Whether a tile is computed so; of two types, only newer versions of PTX make products.
 pub(super) fn suit(tile: &Tile<'_, '_, '_>, operands: TensorOperands, machine: Machine) -> bool {
@@ -46,29 +43,28 @@ pub(super) fn suit(tile: &Tile<'_, '_, '_>, operands: TensorOperands, machine: M
 }
 
 /// Emits the part of a fusion that a tile is.
-///
-/// Where there are descriptions of the operands' boxes, these are copied so.
 pub(super) fn emit<'a, 'c>(
     tile: &Tile<'_, 'a, 'c>,
-    (operands, descriptions): (TensorOperands, Option<[Value<'c>; 2]>),
+    operands: TensorOperands,
     emitter: &mut Elemental<'a, 'c>,
     outputs: &[ArrayRef<'c>],
     function: &Body<'c>,
 ) -> Result<()> {
     let builder = emitter.builder;
-    let chunks = Chunks::of_operands(tile, emitter, operands, STEP)?;
-    let stages = if descriptions.is_some() { boxes::STAGES } else { stages_of(&chunks) };
-    let zero = scalar::constant(builder, operands.0[0].bits(), &[], None);
-    let shared = SharedValues::new(builder, function, &zero, &[stages * 2 * BYTES / operands.0[0].width()]);
-    let address = shared.address(builder);
-    let copies = descriptions.map(|descriptions| {
-        let are_along_depth = [&chunks[0], &chunks[1]].map(|own| own.is_along_depth);
-        BoxCopies::new(builder, function, descriptions, (are_along_depth, operands.0[0].width(), address))
-    });
-    let group = emitter.emit_symbol(tile.thread.floordiv(GROUP), super::THREADS / GROUP)?;
-    let [left, right] = chunks;
+    let [left, right] = Chunks::of_operands(tile, emitter, operands, STEP)?;
+    let count = stages_of([&left, &right]);
+    let r#type = operands.0[0];
+    let zero = scalar::constant(builder, r#type.bits(), &[], None);
+    let shared = SharedValues::new(builder, function, &zero, &[count * 2 * BYTES / r#type.width()]);
+    let matrix = |chunks: &Chunks<'c>| Matrix { r#type, is_along_depth: chunks.is_along_depth, side: SIDE };
+    let matrices = [matrix(&left), matrix(&right)];
+    let member = Member::new(emitter, tile.thread)?;
+    let stages = Stages { matrices, address: shared.address(builder), group: member.group };
     let slabs = [Slab::new(emitter, left)?, Slab::new(emitter, right)?];
-    WarpGroups { tile, operands, slabs, copies, shared, address, group }.emit(emitter, stages, outputs)
+    let steps = ceil_div(tile.depth * r#type.width(), STEP);
+    let product = WarpGroups { tile, slabs, shared, stages };
+    let sums = emit_steps(&product, tile, emitter, (steps, count), stages.zeros(tile))?;
+    member.finish(tile, emitter, sums, outputs)
 }
 
 /// One operand in shared memory.
@@ -94,48 +90,141 @@ impl<'c> Slab<'c> {
         }
         Ok(Slab { chunks, places })
     }
+}
+
+/// An operand in a stage.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix {
+    pub r#type: TensorType,
+    /// Whether its rows lie along the contracted positions, rather than across them.
+    pub is_along_depth: bool,
+    /// Rows of the tile, or columns.
+    pub side: i64,
+}
+
+impl Matrix {
+    /// Rows of 128 bytes, of each 128 bytes across them.
+    pub fn rows(self) -> i64 {
+        if self.is_along_depth { self.side } else { STEP / self.r#type.width() }
+    }
+
+    pub fn bytes(self) -> i64 {
+        self.side * STEP
+    }
 
     /// What a descriptor says beside the address: that chunks are swizzled by 128 bytes, and in units of 16 bytes how far
     /// eight rows are from the next eight, and 64 neighbours across the contracted positions from the next.
-    fn layout(&self) -> i64 {
-        let of_neighbours = if self.chunks.is_along_depth { 1 } else { self.chunks.rows * EIGHT };
+    fn layout(self) -> i64 {
+        let of_neighbours = if self.is_along_depth { 1 } else { self.rows() * EIGHT };
         1 << 62 | (EIGHT * EIGHT) << 32 | of_neighbours << 16
     }
 
     /// How far the positions of an instruction are from those of the next one, in units of 16 bytes.
-    fn distance(&self) -> i64 {
-        if self.chunks.is_along_depth { DEPTH / CHUNK } else { DEPTH / self.chunks.r#type.width() * EIGHT }
+    fn distance(self) -> i64 {
+        if self.is_along_depth { DEPTH / CHUNK } else { DEPTH / self.r#type.width() * EIGHT }
     }
 }
 
-struct WarpGroups<'t, 'm, 'a, 'c> {
-    tile: &'t Tile<'m, 'a, 'c>,
-    operands: TensorOperands,
-    slabs: [Slab<'c>; 2],
-    /// Where a unit copies the operands.
-    copies: Option<BoxCopies<'c>>,
-    /// All stages, and their address.
-    shared: SharedValues<'c>,
-    address: Value<'c>,
-    /// Which group the thread is in.
-    group: Expr<'c>,
+/// The operands of a product in the stages of shared memory, and which group of warps multiplies them.
+#[derive(Clone, Copy)]
+pub(super) struct Stages<'c> {
+    pub matrices: [Matrix; 2],
+    pub address: Value<'c>,
+    pub group: Expr<'c>,
 }
 
-impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
-    fn emit(&self, emitter: &mut Elemental<'a, 'c>, stages: i64, outputs: &[ArrayRef<'c>]) -> Result<()> {
-        let tile = self.tile;
-        let steps = ceil_div(tile.depth * self.slabs[0].chunks.r#type.width(), STEP);
-        let sums = vec![tile.zero.value; SUMS as usize];
-        let sums = match &self.copies {
-            Some(copies) => copies.emit_steps(tile, emitter, (steps, sums), &mut |emitter, stage, sums| {
-                self.multiply(emitter, stage, sums)
-            })?,
-            None => emit_steps(self, tile, emitter, (steps, stages), sums)?,
+impl<'c> Stages<'c> {
+    /// Bytes of a stage.
+    pub fn bytes(&self) -> i64 {
+        self.matrices.iter().map(|matrix| matrix.bytes()).sum()
+    }
+
+    /// Where a stage of an operand begins, in bytes.
+    pub fn place(&self, stage: Expr<'c>, operand: usize) -> Expr<'c> {
+        stage * self.bytes() + if operand == 0 { 0 } else { self.matrices[0].bytes() }
+    }
+
+    /// A thread's sums of nothing.
+    pub fn zeros(&self, tile: &Tile<'_, '_, 'c>) -> Vec<Value<'c>> {
+        vec![tile.zero.value; (ROWS * self.matrices[1].side / GROUP) as usize]
+    }
+
+    /// Adds the products of what is in a stage to a thread's sums of a type.
+    pub fn multiply(
+        &self,
+        emitter: &Elemental<'_, 'c>,
+        stage: Expr<'c>,
+        (sums, sum_type): (&[Value<'c>], ElementType),
+    ) -> Result<Vec<Value<'c>>> {
+        let builder = emitter.builder;
+        let word = builder.integer_type(64);
+        let number = |value: i64| builder.constant_integer(word, value);
+        let mut firsts = Vec::with_capacity(2);
+        for operand in 0..2 {
+            // A group has rows of its own, and all columns.
+            let own = if operand == 0 { self.group * (ROWS * STEP) } else { emitter.scope.constant(0) };
+            let byte = emitter.scope.emit(builder, emitter.scope.simplify(self.place(stage, operand) + own))?;
+            let address = builder.addi(self.address, byte);
+            let address = builder.value("arith.index_cast", &[address], word, &[]);
+            firsts.push(builder.shrui(address, number(CHUNK.ilog2().into())));
+        }
+        let mut operands = Vec::new();
+        for part in 0..STEP / DEPTH {
+            for (matrix, &first) in self.matrices.iter().zip(&firsts) {
+                let address = builder.addi(first, number(part * matrix.distance()));
+                let address = builder.value("arith.andi", &[address, number(ADDRESSES)], word, &[]);
+                operands.push(builder.ori(address, number(matrix.layout())));
+            }
+        }
+        operands.extend(sums);
+        let [left, right] = self.matrices;
+        let result = if left.r#type.width() == 2 { "f32" } else { "s32" };
+        let positions = DEPTH / left.r#type.width();
+        let across = [left, right].map(|matrix| !matrix.is_along_depth);
+        let (columns, names) = (right.side, [left.r#type.name(), right.r#type.name()]);
+        let product = WarpGroupProduct {
+            variant: format!("m{ROWS}n{columns}k{positions}.{result}.{}.{}", names[0], names[1]),
+            across: (left.r#type.width() == 2).then_some(across),
         };
+        let symbol = product.symbol();
+        let results = vec![register_type(builder, sum_type, None); sums.len()];
+        builder.define_once(&symbol, |builder| {
+            let types: Vec<_> = operands.iter().map(|operand| operand.r#type()).collect();
+            builder.declare_function(&symbol, &types, &results);
+        });
+        Ok(builder.call(&symbol, &operands, &results).results())
+    }
+}
+
+/// Where a thread is among those that multiply.
+#[derive(Clone, Copy)]
+pub(super) struct Member<'c> {
+    pub group: Expr<'c>,
+    warp: Expr<'c>,
+    pub lane: Expr<'c>,
+}
+
+impl<'c> Member<'c> {
+    /// That of a thread, which is a symbol of the function.
+    pub fn new(emitter: &mut Elemental<'_, 'c>, thread: Expr<'c>) -> Result<Self> {
+        Ok(Member {
+            group: emitter.emit_symbol(thread.floordiv(GROUP), super::THREADS / GROUP)?,
+            warp: emitter.emit_symbol(thread.floordiv(WARP), super::THREADS / WARP)?,
+            lane: emitter.emit_symbol(thread.modulo(WARP), WARP)?,
+        })
+    }
+
+    /// Goes on with a thread's sums.
+    pub fn finish<'a>(
+        self,
+        tile: &Tile<'_, 'a, 'c>,
+        emitter: &mut Elemental<'a, 'c>,
+        sums: Vec<Value<'c>>,
+        outputs: &[ArrayRef<'c>],
+    ) -> Result<()> {
         // Of eight columns, a lane has two neighbours in a row, and two in that eight rows on.
-        let lane = emitter.emit_symbol(tile.thread.modulo(WARP), WARP)?;
-        let warp = emitter.emit_symbol(tile.thread.floordiv(WARP), super::THREADS / WARP)?;
-        let (row, column) = (warp * (ROWS * WARP / GROUP) + lane.floordiv(4), lane.modulo(4) * 2);
+        let row = self.warp * (ROWS * WARP / GROUP) + self.lane.floordiv(4);
+        let column = self.lane.modulo(4) * 2;
         for (number, sum) in (0..).zip(sums) {
             let place = (row + number / 2 % 2 * EIGHT, column + (number / 4 * EIGHT + number % 2));
             tile.finish(emitter, outputs, place, tile.zero.with_values(&[sum]))?;
@@ -144,19 +233,21 @@ impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
     }
 }
 
-/// Where a stage of an operand begins, in bytes.
-pub(super) fn stage_of(stage: Expr<'_>, operand: usize) -> Expr<'_> {
-    stage * (2 * BYTES) + operand as i64 * BYTES
+struct WarpGroups<'t, 'm, 'a, 'c> {
+    tile: &'t Tile<'m, 'a, 'c>,
+    slabs: [Slab<'c>; 2],
+    shared: SharedValues<'c>,
+    stages: Stages<'c>,
 }
 
 impl<'a, 'c> Product<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
     fn operand(&self, number: usize) -> (&Chunks<'c>, &SharedValues<'c>, Value<'c>) {
-        (&self.slabs[number].chunks, &self.shared, self.address)
+        (&self.slabs[number].chunks, &self.shared, self.stages.address)
     }
 
     fn place(&self, operand: usize, chunk: usize, stage: Expr<'c>) -> Expr<'c> {
         let slab = &self.slabs[operand];
-        (stage_of(stage, operand) + slab.places[chunk] * CHUNK).floordiv(slab.chunks.r#type.width())
+        (self.stages.place(stage, operand) + slab.places[chunk] * CHUNK).floordiv(slab.chunks.r#type.width())
     }
 
     fn publish(&self, emitter: &Elemental<'a, 'c>) {
@@ -171,42 +262,7 @@ impl<'a, 'c> Product<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
         stage: Expr<'c>,
         sums: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
-        let builder = emitter.builder;
-        let word = builder.integer_type(64);
-        let number = |value: i64| builder.constant_integer(word, value);
-        let mut firsts = Vec::with_capacity(2);
-        for operand in 0..2 {
-            // A group has rows of its own, and all columns.
-            let own = if operand == 0 { self.group * (ROWS * STEP) } else { emitter.scope.constant(0) };
-            let byte = emitter.scope.emit(builder, emitter.scope.simplify(stage_of(stage, operand) + own))?;
-            let address = builder.addi(self.address, byte);
-            let address = builder.value("arith.index_cast", &[address], word, &[]);
-            firsts.push(builder.shrui(address, number(CHUNK.ilog2().into())));
-        }
-        let mut operands = Vec::new();
-        for part in 0..STEP / DEPTH {
-            for (slab, &first) in self.slabs.iter().zip(&firsts) {
-                let address = builder.addi(first, number(part * slab.distance()));
-                let address = builder.value("arith.andi", &[address, number(ADDRESSES)], word, &[]);
-                operands.push(builder.ori(address, number(slab.layout())));
-            }
-        }
-        operands.extend(&sums);
-        let [left, right] = self.operands.0;
-        let result = if left.width() == 2 { "f32" } else { "s32" };
-        let positions = DEPTH / left.width();
-        let across = [0, 1].map(|operand: usize| !self.slabs[operand].chunks.is_along_depth);
-        let product = WarpGroupProduct {
-            variant: format!("m{ROWS}n{SIDE}k{positions}.{result}.{}.{}", left.name(), right.name()),
-            across: (left.width() == 2).then_some(across),
-        };
-        let symbol = product.symbol();
-        let results = vec![register_type(builder, self.tile.zero.element_type, None); sums.len()];
-        builder.define_once(&symbol, |builder| {
-            let types: Vec<_> = operands.iter().map(|operand| operand.r#type()).collect();
-            builder.declare_function(&symbol, &types, &results);
-        });
-        Ok(builder.call(&symbol, &operands, &results).results())
+        self.stages.multiply(emitter, stage, (&sums, self.tile.zero.element_type))
     }
 }
 

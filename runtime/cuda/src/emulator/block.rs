@@ -93,7 +93,7 @@ pub(super) unsafe fn run(
         })
         .collect();
     let mut states: Vec<State> = (0..threads).map(|_| State::Ready(0)).collect();
-    let mut epoch = 0;
+    let (mut epoch, mut turn) = (0, 0);
     let ended = loop {
         for &thread in order {
             let State::Ready(value) = states[thread] else { continue };
@@ -107,12 +107,24 @@ pub(super) unsafe fn run(
             break Ok(());
         }
         let exchanged = states.chunks_mut(WARP).map(exchange).collect::<Result<Vec<bool>, String>>();
-        let multiplied = states.chunks_mut(WARP_GROUP).map(multiply).collect::<Result<Vec<bool>, String>>();
         let passed = states.iter_mut().map(pass_phase).collect::<Result<Vec<bool>, String>>();
-        match exchanged.and_then(|exchanged| Ok([exchanged, multiplied?, passed?].concat())) {
+        // Matrices are multiplied as late as may be, when all others wait, and by one group after another.
+        let went_on = match (exchanged, passed) {
+            (Ok(exchanged), Ok(passed)) if !exchanged.contains(&true) && !passed.contains(&true) => {
+                let groups = threads.div_ceil(WARP_GROUP);
+                turn += 1;
+                (0..groups).try_fold(false, |done, number| {
+                    let first = (turn + number) % groups * WARP_GROUP;
+                    let end = (first + WARP_GROUP).min(threads);
+                    if done { Ok(true) } else { multiply(&mut states[first..end]) }
+                })
+            }
+            (exchanged, passed) => exchanged.and(passed).map(|_| true),
+        };
+        match went_on {
             Err(fault) => break Err(fault),
-            Ok(went_on) if went_on.contains(&true) => continue,
-            Ok(_) => {}
+            Ok(true) => continue,
+            Ok(false) => {}
         }
         match pass_barrier(&mut states) {
             Err(fault) => break Err(fault),
@@ -194,6 +206,9 @@ fn pass_barrier(states: &mut [State]) -> Result<(), String> {
     for (thread, state) in states.iter().enumerate() {
         match state {
             State::Waits(Wait::Barrier(number)) if *barrier.get_or_insert(*number) == *number => {}
+            State::Waits(Wait::Phase { .. }) => {
+                return Err(format!("thread {thread} waits for bytes or arrivals that do not come"));
+            }
             State::Ended => return Err(format!("thread {thread} has ended, others wait at a barrier")),
             _ => return Err(format!("thread {thread} waits elsewhere than others at their barrier")),
         }
@@ -205,6 +220,7 @@ fn pass_barrier(states: &mut [State]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emulator::PHASES;
 
     thread_local! {
         static THREAD: Cell<usize> = const { Cell::new(0) };
@@ -240,6 +256,16 @@ mod tests {
         }
     }
 
+    /// One arrives, if its argument says so, and all others wait for it.
+    unsafe extern "C" fn in_phases(arguments: *const u64) {
+        // SAFETY: the test passes an argument.
+        let arrives = THREAD.get() == 3 && unsafe { *arguments } == 1;
+        match arrives {
+            true => assert_eq!(PHASES.with_borrow_mut(|phases| phases.arrive(8, 0)), Ok(())),
+            false => _ = wait(Wait::Phase { barrier: 8, is_odd: false }),
+        }
+    }
+
     fn run_all(kernel: KernelFunction, results: &mut [u64; 64]) -> Result<(), String> {
         let order: Vec<usize> = (0..64).rev().collect();
         // SAFETY: the kernels take a place for each thread.
@@ -262,5 +288,11 @@ mod tests {
         assert_eq!(fault(one_does_not_come), "thread 3 has ended, others wait at a barrier");
         assert_eq!(fault(at_different_ones), "thread 1 waits elsewhere than others at their barrier");
         assert_eq!(fault(half_a_warp), "threads of a warp part before they exchange values");
+        let phases = |arrives: u64| {
+            PHASES.with_borrow_mut(|phases| phases.init(8, 1));
+            run_all(in_phases, &mut [arrives; 64])
+        };
+        assert_eq!(phases(1), Ok(()));
+        assert_eq!(phases(0).unwrap_err(), "thread 0 waits for bytes or arrivals that do not come");
     }
 }

@@ -68,8 +68,9 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 27] = [
+        let functions: [Symbol; 28] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
+            ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
             ("halo_emulator_block", halo_emulator_block as *const ()),
             ("halo_emulator_commit_copies", halo_emulator_commit_copies as *const ()),
@@ -385,6 +386,10 @@ extern "C" fn halo_emulator_acquire_boxes(_: u64) {}
 extern "C" fn halo_emulator_make_barrier(barrier: u64, count: u32) {
     checked_shared(barrier, BARRIER_BYTES, BARRIER_BYTES, Access::Store);
     PHASES.with_borrow_mut(|phases| phases.init(barrier, count));
+}
+
+extern "C" fn halo_emulator_arrive(barrier: u64) {
+    halo_emulator_expect_bytes(barrier, 0);
 }
 
 extern "C" fn halo_emulator_expect_bytes(barrier: u64, bytes: u32) {

@@ -3,7 +3,7 @@
 //! A descriptor says where a matrix begins and how far its parts of eight rows are from each other; all matrices are swizzled
 //! by 128 bytes: the number of a chunk of 16 bytes is exclusively or'ed with that of its row of 128, modulo eight.
 
-use super::matrices::{TYPES, product_of_words};
+use super::matrices::{Numbers, TYPES};
 
 /// Threads that do it.
 pub(super) const WARP_GROUP: usize = 128;
@@ -67,15 +67,17 @@ pub(super) unsafe fn run(operations: &[WarpGroupOperation], read: &mut ReadChunk
             }
             *operand = rows(descriptor, [ROWS, columns][number], across[number], read)?;
         }
-        let [left, right] = operands;
+        let numbers = |number: usize| -> Vec<Numbers> {
+            operands[number].iter().map(|row| Numbers::of(words(row), types[number])).collect()
+        };
+        let (left, right) = (numbers(0), numbers(1));
         for (thread, _) in operations.iter().enumerate() {
             for number in 0..first.sums as usize {
                 let row = thread / 32 * 16 + thread % 32 / 4 + number / 2 % 2 * 8;
                 let column = number / 4 * 8 + thread % 4 * 2 + number % 2;
                 let sum = word(thread, first.parts as usize * 4 + number);
-                let pairs = words(&left[row]).zip(words(&right[column]));
                 // SAFETY: as above.
-                unsafe { sum.write_unaligned(product_of_words(*types, sum.read_unaligned(), pairs)) };
+                unsafe { sum.write_unaligned(left[row].product(&right[column], sum.read_unaligned())) };
             }
         }
     }
