@@ -9,6 +9,7 @@
 //! Deliberately absent: rules that look into loops or branches, and rules that reorder arithmetic.
 
 mod algebra;
+mod combinations;
 mod constants;
 mod movement;
 mod site;
@@ -37,7 +38,7 @@ struct Rule {
 
 /// The rules, those that look only at the operation first.
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    [structure::RULES, algebra::RULES, movement::RULES, constants::RULES].into_iter().flatten()
+    [structure::RULES, algebra::RULES, movement::RULES, combinations::RULES, constants::RULES].into_iter().flatten()
 }
 
 /// The options of the pass.

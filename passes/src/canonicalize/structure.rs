@@ -1,8 +1,6 @@
 //! Rules about operations that pass a value on: identities, tuples, selections.
 
 use hlo::attributes::Attributes;
-use hlo::dialect;
-use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
 use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::get_dimension_size::GetDimensionSizeAttributes;
@@ -12,12 +10,10 @@ use hlo::ops::pad::PadAttributes;
 use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::ops::transpose::TransposeAttributes;
-use hlo::ops::{FusionRole, definition};
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
 
 use super::Rule;
-use super::movement::reshape;
 use super::site::{Number, Site};
 
 pub(super) static RULES: &[Rule] = &[
@@ -98,8 +94,6 @@ pub(super) static RULES: &[Rule] = &[
             }
         },
     },
-    // reduce(x, y), f => f(y, reshape(x))  where dimensions of size 1 are reduced and f is one operation
-    Rule { name: "reduce-of-one", kinds: &[OpKind::Reduce], apply: reduce_of_one },
     // dynamic-slice(x, …) => x  where the result is as large as x: starts are clamped to 0
     Rule { name: "whole-dynamic-slice", kinds: &[OpKind::DynamicSlice], apply: |site| site.operand_of_type(0) },
     // dynamic-update-slice(x, y, …) => y  where y is as large as x
@@ -230,36 +224,6 @@ fn index_value(scalar: &hlo::literal::ArrayLiteral) -> Option<i64> {
 }
 
 /// Whether the list is 0, 1, 2 ….
-/// Gradients of broadcasts reduce so. Fusion would take it for a reduction that nothing along a row can wait for.
-fn reduce_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    let (operand, result) = (site.operand_array(0)?, site.array()?);
-    let is_of_one = site.operand_count() == 2
-        && operand.element_count() == result.element_count()
-        && result.element_count() > 0
-        && operand.element_type == result.element_type
-        && operand.layout.is_none()
-        && result.layout.is_none();
-    let reduce = dialect::operation_to_instruction(site.operation()).ok().filter(|_| is_of_one)?;
-    let combination = reduce.computations.first()?;
-    let root = combination.root();
-    let element = root.shape.as_array()?;
-    if definition(root.kind).fusion != FusionRole::Elementwise || element.element_type != result.element_type {
-        return None;
-    }
-    let initial = site.operand(1)?;
-    let initial = match result.rank() {
-        0 => initial,
-        _ => site.create(OpKind::Broadcast, &[initial], BroadcastAttributes { dimensions: &[] }, site.r#type)?,
-    };
-    let reshaped = reshape(site)?;
-    let argument = |id: &InstructionId| match combination.get(*id).parameter_number()? {
-        0 => Some(initial),
-        _ => Some(reshaped),
-    };
-    let arguments = root.operands.iter().map(argument).collect::<Option<Vec<Value>>>()?;
-    site.create(root.kind, &arguments, root.attributes.clone(), site.r#type)
-}
-
 fn is_count(dimensions: &[i64]) -> bool {
     dimensions.iter().copied().eq(0..dimensions.len() as i64)
 }
