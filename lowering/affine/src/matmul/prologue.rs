@@ -85,11 +85,11 @@ impl MatMul {
     }
 
     /// How often the elements of operands are computed, at most; `None` where processors have instructions for products of
-    /// such elements, which take them as they are in memory.
+    /// such elements in tiles, which take them as they are in memory.
     pub(crate) fn times_computed(&self) -> Option<i64> {
         let times = [Operand::A, Operand::B].into_iter().zip(self.times_read());
         let times = times.filter(|(operand, _)| self.computes(*operand)).map(|(_, times)| times);
-        times.max().filter(|_| self.dot_length().is_none())
+        times.max().filter(|_| self.form == Form::Streamed || self.dot_length().is_none())
     }
 
     /// How often the elements of A and B are read.
