@@ -59,7 +59,7 @@ impl Code<'_> {
 /// A kernel and what it works on.
 pub(crate) struct Kernel<'k, 'c> {
     /// Equal for kernels of the same code.
-    pub(crate) key: &'k dyn Fn(&WorkMapping<'c>) -> String,
+    pub(crate) key: &'k dyn Fn() -> String,
     pub(crate) code: Code<'k>,
     pub(crate) arrays: &'k KernelArrays<'k, 'c>,
     pub(crate) mapping: &'k WorkMapping<'c>,
@@ -137,7 +137,7 @@ impl<'c> Program<'_, 'c> {
             return kernel.code.emit(builder, mapping, arrays.inputs(), arrays.outputs(), None);
         }
         let name = self.defined_once(
-            &(kernel.key)(mapping),
+            &(kernel.key)(),
             || self.kernel_symbol(instruction),
             |name| self.kernel_function(name, kernel),
         )?;

@@ -63,6 +63,7 @@ pub mod trace;
 mod transposed;
 mod trip_count;
 mod walk;
+mod wide_concatenate;
 
 use melior::Context;
 

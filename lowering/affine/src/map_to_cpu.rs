@@ -13,7 +13,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, Lowering, definition};
-use hlo::shape::Shape;
+use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
 use melior::ir::block::BlockArgument;
@@ -23,7 +23,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result};
+use passes::fuse::{Rows, first_result, is_expensive};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
@@ -36,18 +36,19 @@ use crate::scan::Scan;
 use crate::scope::Scope;
 use crate::to_affine::devices_together;
 use crate::trace::{NEAR, Trace, coefficient, merged_dimensions, split_merged, trace};
-use crate::walk::concatenated;
+use crate::wide_concatenate::{KernelPart, WideConcatenate};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Boxes that cutting loops may make; beyond that conditions are tested inside.
 const MAX_BOXES: usize = 27;
 
-/// Operands of a concatenate that one kernel writes: as many as its loops can be cut for.
-const OPERANDS_PER_KERNEL: usize = 24;
-
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
+
+/// Terms, in vectors, up to which choices of several values are made a row a lane, wherever rows are: along a row the lanes'
+/// choices would be combined one by one.
+const SHORT_ROW_OF_CHOICES: i64 = 4;
 
 /// Rows from which on that is worth its code.
 const MANY_ROWS: i64 = 8;
@@ -176,12 +177,19 @@ fn choose<'c>(
     }
     let body = kernel_body(computation, instruction);
     let body = &*body;
-    let parts = parts_of(body)?;
-    let cost = cost(context, body) / parts.len() as i64;
-    parts
-        .into_iter()
-        .map(|part| Ok(parallel(loops_over_elements(context, body, sizes, &Choice { in_place, part, target })?, cost)))
-        .collect()
+    let rows = Rows::of(context, body);
+    let Some(wide) = WideConcatenate::of(body)? else {
+        let choice = Choice { in_place, part: None, target };
+        return Ok(vec![parallel(loops_over_elements(context, body, (sizes, rows), &choice)?, cost(context, body))]);
+    };
+    let pieces = wide.pieces();
+    let cost = cost(context, body) / pieces.len() as i64;
+    let kernel = |piece: Interval| {
+        let part = if rows.is_some() { KernelPart::whole(body) } else { wide.part(piece) };
+        let choice = Choice { in_place, part: Some((wide.dimension, piece)), target };
+        Ok(parallel(loops_over_elements(context, &part.body, (sizes, rows.clone()), &choice)?, cost))
+    };
+    pieces.into_iter().map(kernel).collect()
 }
 
 /// Tasks that each compute several elements, in a way of their own.
@@ -202,24 +210,6 @@ struct Choice {
     /// The part of a dimension that is computed; `None` for all elements.
     part: Option<(usize, Interval)>,
     target: CpuTarget,
-}
-
-/// The parts of a fusion's result that kernels of their own compute: one for each group of the operands of a
-/// concatenate of very many, else one for everything.
-pub(crate) fn parts_of(computation: &Computation) -> Result<Vec<Option<(usize, Interval)>>> {
-    let root = computation.root();
-    if root.kind != OpKind::Concatenate {
-        return Ok(vec![None]);
-    }
-    let (dimension, parts) = concatenated(computation, root)?;
-    let size = result_shape(root)?.dimensions.get(dimension).copied();
-    let size = size.ok_or_else(|| LoweringError::bug("a concatenate beyond its dimensions"))?;
-    if parts.len() <= OPERANDS_PER_KERNEL {
-        return Ok(vec![None]);
-    }
-    let starts: Vec<i64> = parts.iter().step_by(OPERANDS_PER_KERNEL).map(|part| part.start).collect();
-    let ends = starts.iter().skip(1).copied().chain([size]);
-    Ok(starts.iter().zip(ends).map(|(&start, end)| Some((dimension, Interval::new(start, end - 1)))).collect())
 }
 
 /// A loop of the nest: neighbouring dimensions of the array, merged.
@@ -255,7 +245,7 @@ impl Loop {
 fn loops_over_elements<'c>(
     context: &'c Context,
     computation: &Computation,
-    sizes: &[i64],
+    (sizes, rows): (&[i64], Option<Rows>),
     choice: &Choice,
 ) -> Result<WorkMapping<'c>> {
     let root = computation.root();
@@ -264,7 +254,6 @@ fn loops_over_elements<'c>(
     let is_update = root.kind == OpKind::DynamicUpdateSlice;
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
-    let rows = Rows::of(context, computation);
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
@@ -511,8 +500,9 @@ fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    let wide = lanes * VECTORS_OF_COLUMNS;
-    if reduces_columns && reads_neighbours && is_simple && fits(wide) { wide } else { lanes }
+    let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].into_iter().map(|vectors| lanes * vectors);
+    let several = several.filter(|_| reduces_columns && reads_neighbours && is_simple);
+    several.into_iter().find(|&wide| fits(wide)).unwrap_or(lanes)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -546,7 +536,7 @@ fn vector_loop(
         let along = found.accesses_along(scope, variable);
         // A reduction of long rows reads consecutive elements itself; other reductions read them along the result.
         let is_taken = if has_reduction {
-            along.is_near()
+            along.is_near() || chooses_in_short_rows(computation, lanes)
         } else {
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
             !(looks_up_by_lane && along.consecutive == 0)
@@ -563,21 +553,45 @@ fn vector_loop(
     if computation.instructions.len() > MOST_INSTRUCTIONS {
         return None;
     }
-    let is_worth_it = has_reduction || arithmetic.count() >= 2;
+    let is_worth_it = has_reduction || arithmetic.clone().count() >= 2;
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
             found.accesses_along(scope, variable).is_near()
                 && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
         })
     };
+    let takes_few = loops[last].is_as_long_as(FEWEST_LANES)
+        && is_near(last)
+        && computation
+            .instructions
+            .iter()
+            .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) || !combines(own));
+    // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
+    let is_cheap = || !arithmetic.clone().any(is_expensive);
+    let is_by_rows = match has_reduction {
+        true => loops[last].is_as_long_as(2 * FEWEST_LANES),
+        false => !is_alternating(&loops[last..]) && is_cheap(),
+    };
+    if takes_few && is_by_rows {
+        return Some(last);
+    }
     let around = (row_loops..last).rev().find(|&number| {
-        loops[number].is_as_long_as(lanes) && (is_worth_it || is_alternating(&loops[number + 1..])) && is_near(number)
+        let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
+        let is_chosen = || has_reduction && chooses_in_short_rows(computation, lanes);
+        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || is_chosen())
     });
-    // Or rows take vectors of fewer lanes.
-    around.or_else(|| {
-        let takes_few = loops[last].is_as_long_as(FEWEST_LANES) && is_near(last);
-        (takes_few && !computation.instructions.iter().any(combines)).then_some(last)
-    })
+    around.or(Some(last).filter(|_| takes_few))
+}
+
+/// Whether all reductions of a computation are of several arrays, along rows of few vectors.
+fn chooses_in_short_rows(computation: &Computation, lanes: u32) -> bool {
+    let count = |shape: Option<&ArrayShape>| shape.map_or(0, ArrayShape::element_count);
+    let is_short = |reduce: &Instruction| {
+        let read = reduce.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
+        let terms = count(read) / count(first_result(reduce)).max(1);
+        reduce.operands.len() > 2 && terms <= SHORT_ROW_OF_CHOICES * i64::from(lanes)
+    };
+    computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce).all(is_short)
 }
 
 /// The loop around that over vectors of which as many iterations as lanes are best taken at once ([`crate::transposed`]): what

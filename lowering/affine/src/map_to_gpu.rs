@@ -21,7 +21,7 @@ use passes::fuse::first_result;
 use crate::contraction::contraction_maps;
 use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
-use crate::map_to_cpu::{is_in_place, parts_of, scan_of, whole};
+use crate::map_to_cpu::{is_in_place, scan_of, whole};
 use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::reduction::{DivisibleReduction, divisible_reduction};
@@ -31,6 +31,7 @@ use crate::team::{TeamShape, WARP, combined_first};
 use crate::team_rows;
 use crate::tiles::{is_near_along_depth, tiles_of, transposes_of};
 use crate::trace::{split_merged, trace};
+use crate::wide_concatenate::WideConcatenate;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -90,12 +91,15 @@ fn choose<'c>(
         return Ok(vec![transposes]);
     }
     let lanes = lanes_of(context, body, sizes)?;
-    let mut mappings: Vec<WorkMapping<'c>> =
-        parts_of(body)?.into_iter().map(|part| elements(context, sizes, part)).collect();
-    if let ([whole], Some(lanes)) = (&mut mappings[..], lanes) {
+    if let Some(wide) = WideConcatenate::of(body)? {
+        let part = |piece| elements(context, sizes, Some((wide.dimension, piece)));
+        return Ok(wide.pieces().into_iter().map(part).collect());
+    }
+    let mut whole = elements(context, sizes, None);
+    if let Some(lanes) = lanes {
         whole.dimensions[0].lanes = lanes;
     }
-    Ok(mappings)
+    Ok(vec![whole])
 }
 
 /// Bytes of the widest access of a thread.

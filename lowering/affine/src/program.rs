@@ -6,7 +6,7 @@
 //! addresses that the runtime fills, and passes each buffer's to the program's function.
 
 use std::borrow::Cow;
-use std::cell::{Cell, OnceCell, RefCell};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -38,6 +38,7 @@ use crate::matmul::{self, AttentionKernel, MatMul};
 use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
 use crate::parts::{STEPS_PER_FUNCTION, groups};
 use crate::scalar;
+use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -350,7 +351,6 @@ impl<'c> Program<'_, 'c> {
             return self.library_call(computation, buffers, id, memory);
         }
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let shared = shared_arrays(&inputs, &outputs);
         for (operand, [from, to]) in base_copies(computation, buffers, id) {
             self.copy(&computation.get(operand).shape, &from, &to, memory)?;
         }
@@ -360,19 +360,22 @@ impl<'c> Program<'_, 'c> {
         }
         let body = kernel_body(computation, instruction);
         let body = &*body;
-        let number = OnceCell::new();
-        let key = |mapping: &WorkMapping<'c>| {
-            let structure = number.get_or_init(|| self.kernel_names.number_of(structure(body)));
-            let WorkMapping { map, dimensions, inner_lanes, overlap, rows } = mapping;
-            format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}")
-        };
+        let wide = WideConcatenate::of(body)?;
         let cost_of_loops = cost(self.builder.context(), body);
         let scores = Attention::of_body(body).map(|attention| body.get(attention.scores));
         let scores_type = scores.and_then(|scores| scores.shape.as_array()).map(|shape| shape.element_type);
         let outer = self.builder.set_location(instruction_location(self.builder.context(), instruction));
         self.in_parts(mappings, WorkMapping::pieces, memory, |mappings_here, memory| {
-            let arrays = KernelArrays::new(self, memory, &inputs, &outputs);
             for mapping in mappings_here {
+                let part = part_of_mapping(body, wide.as_ref(), mapping);
+                let (body, inputs) = (&*part.body, part.inputs_of(&inputs));
+                let arrays = KernelArrays::new(self, memory, &inputs, &outputs);
+                let shared = shared_arrays(&inputs, &outputs);
+                let key = || {
+                    let structure = self.kernel_names.number_of(structure(body));
+                    let WorkMapping { map, dimensions, inner_lanes, overlap, rows } = mapping;
+                    format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}")
+                };
                 let (product, attention);
                 let (code, cost) = match instruction.kind {
                     OpKind::Scatter => (Code::Scatter(body), cost_of_loops),

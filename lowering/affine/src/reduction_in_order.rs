@@ -14,7 +14,7 @@ use mlir_ext::builder::Value;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::combines;
-use crate::reduction::{CombineLoop, combine_loops, input_map, iterations, range_sizes, unpack};
+use crate::reduction::{CombineLoop, combine_loops, in_order, input_map, iterations, range_sizes, unpack};
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::{self, Combiner};
 use crate::walk::Visitor;
@@ -143,21 +143,19 @@ impl<'a, 'c> Elemental<'a, 'c> {
             return Ok(None);
         }
         let bounds: Vec<Interval> = index.iter().map(|&expr| self.scope.range(expr)).collect();
-        let (loops, is_near) = combine_loops(self.scope.context(), computation, &instructions, &bounds)?;
+        let (mut loops, is_near) = combine_loops(self.scope.context(), computation, &instructions, &bounds)?;
         let initial = instructions.iter().map(|own| Ok(self.initial_values(own, 1)?[0])).collect::<Result<Vec<_>>>()?;
         let reduced = instructions.iter().zip(&combiners);
         let reduced = reduced.map(|(&instruction, combiner)| Reduced { instruction, combiner: Some(combiner) });
         let reduced: Vec<Reduced<'a, '_>> = reduced.collect();
         let (builder, lanes) = (self.builder, self.vector_lanes);
-        let takes_vectors = self.scope.lanes().is_none()
-            && is_near
-            && lanes > 1
-            && loops.last().is_some_and(|last| last.extent >= i64::from(lanes));
+        let vector_loop = self.vector_loop(&loops, &is_near);
         // By itself, one of them may still take vectors.
-        if self.scope.lanes().is_none() && !takes_vectors {
+        if self.scope.lanes().is_none() && vector_loop.is_none() {
             return Ok(None);
         }
-        let totals = if takes_vectors {
+        let totals = if let Some(vector_loop) = vector_loop {
+            loops[vector_loop..].rotate_left(1);
             let values = self.vector_reduce(&reduced, index, &loops, lanes)?;
             let both = combiners.iter().zip(values.iter().zip(&initial));
             both.map(|(combiner, (value, initial))| combiner.combine(builder, value, initial)).collect()
@@ -182,6 +180,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let mut step = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
+            let ranges = in_order(loops, &ranges);
             let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
             let accumulators = unpack(&start, &state);
             let mut rest = &accumulators[..];

@@ -27,8 +27,14 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 9] = [
+const ANSWERS: [(&str, &str); 15] = [
+    (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
+    (gpu::COPY_BOX, "halo_emulator_copy_box"),
+    (gpu::EXPECT_BYTES, "halo_emulator_expect_bytes"),
+    (gpu::FENCE_FOR_BARRIERS, "halo_emulator_fence_barriers"),
     (gpu::FENCE_FOR_UNITS, "halo_emulator_fence"),
+    (gpu::MAKE_BARRIER, "halo_emulator_make_barrier"),
+    (gpu::WAIT_FOR_PHASE, "halo_emulator_wait_for_phase"),
     ("llvm.nvvm.barrier.cta.sync.aligned.all", BARRIER),
     ("llvm.nvvm.cp.async.cg.shared.global.16.s", "halo_emulator_copy"),
     ("llvm.nvvm.cp.async.commit.group", "halo_emulator_commit_copies"),

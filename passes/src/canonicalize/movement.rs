@@ -115,7 +115,7 @@ pub(super) static RULES: &[Rule] = &[
     },
 ];
 
-pub(super) fn reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+fn reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     site.create(OpKind::Reshape, &[site.operand(0)?], Attributes::new(), site.r#type)
 }
 

@@ -27,7 +27,8 @@ use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
-use crate::tiles::{emit_tiles, tile_grid};
+use crate::tiles::{ParameterBoxes, boxes_of, emit_tiles, tile_grid};
+use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
 
 /// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
 pub(super) const MOST_ARRAYS: usize = 4094;
@@ -71,13 +72,16 @@ impl<'c> GpuProgram<'_, 'c> {
     ) -> Result<Vec<PlanStep>> {
         let instruction = computation.get(id);
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let arrays = KernelArrays { inputs, outputs, are_exchanged: false };
         let mappings = mapping::of(&self.mappings, instruction)?;
         let body = kernel_body(computation, instruction);
-        let body = &*body;
-        let structure = self.kernel_names.number_of(structure(body));
+        let wide = WideConcatenate::of(&body)?;
         let mut steps = Vec::with_capacity(mappings.len());
         for mapping in mappings {
+            let part = part_of_mapping(&body, wide.as_ref(), mapping);
+            let (inputs, outputs) = (part.inputs_of(&inputs).into_owned(), outputs.clone());
+            let arrays = KernelArrays { inputs, outputs, are_exchanged: false };
+            let body = &*part.body;
+            let structure = self.kernel_names.number_of(structure(body));
             let (blocks, threads) = grid(mapping);
             if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
                 let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| {
@@ -89,20 +93,45 @@ impl<'c> GpuProgram<'_, 'c> {
             }
             let WorkMapping { map, dimensions, rows, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?} {rows:?}");
-            let kernel = self.kernel(
-                computation,
-                id,
-                &arrays,
-                (&key, &[]),
-                &|builder, inputs, outputs, function| match tile_grid(mapping) {
-                    Some(_) => emit_tiles(builder, body, mapping, inputs, outputs, function),
-                    None => emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function),
-                },
-            )?;
-            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
+            let boxes = match tile_grid(mapping) {
+                Some(_) => self.boxes(body, mapping, &arrays)?,
+                None => Vec::new(),
+            };
+            let addresses = vec![self.builder.integer_type(64); boxes.len()];
+            let kernel =
+                self.kernel(computation, id, &arrays, (&key, &addresses), &|builder, inputs, outputs, function| {
+                    match tile_grid(mapping) {
+                        Some(_) => {
+                            let descriptions =
+                                <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
+                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
+                        }
+                        None => {
+                            emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)
+                        }
+                    }
+                })?;
+            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).chain(boxes).collect();
             steps.push(kernel.launch(blocks, threads, arguments));
         }
         Ok(steps)
+    }
+
+    /// The arrays of which the GPU copies boxes for a fusion with tiles.
+    fn boxes(
+        &self,
+        body: &Computation,
+        mapping: &WorkMapping<'c>,
+        arrays: &KernelArrays<'_>,
+    ) -> Result<Vec<LaunchArgument>> {
+        let (context, machine) = (self.builder.context(), self.builder.machine());
+        let alignment = |input: usize| arrays.inputs.get(input).map_or(0, |(_, slice)| alignment(slice));
+        let found = boxes_of(context, body, mapping, machine, &alignment)?;
+        let argument = |ParameterBoxes { parameter, first, boxes }: ParameterBoxes| {
+            let Slice { buffer, offset, size } = arrays.inputs[parameter].1;
+            LaunchArgument::Boxes(Slice { buffer, offset: offset + first, size: size - first }, boxes)
+        };
+        Ok(found.into_iter().flatten().map(argument).collect())
     }
 
     /// The kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`

@@ -208,7 +208,7 @@ impl<'c> Chunks<'c> {
 }
 
 /// Whether an instruction's elements are those of a parameter of a type.
-fn is_only_moved(computation: &Computation, id: InstructionId, element_type: ElementType) -> bool {
+pub(super) fn is_only_moved(computation: &Computation, id: InstructionId, element_type: ElementType) -> bool {
     let mut own = computation.get(id);
     while own.kind != OpKind::Parameter {
         if definition(own.kind).fusion != FusionRole::View {

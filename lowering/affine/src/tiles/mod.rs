@@ -5,6 +5,7 @@
 //! may lie in any order and be fusions themselves, and so may be what becomes of the result. A convolution's contracted
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
+mod boxes;
 mod chunks;
 mod multiply_add;
 mod pipeline;
@@ -19,7 +20,7 @@ use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::ops::{OpClass, definition};
 use indexing::{Expr, IndexingMap, Interval, Linear, Var, ceil_div};
 use melior::Context;
-use mlir_ext::builder::{Body, OpBuilder};
+use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
 use crate::contraction::{ContractionMaps, accumulator_type, contraction_maps};
@@ -36,6 +37,7 @@ use crate::team::is_term;
 use crate::trace::{split_merged, trace};
 use crate::walk::{Choice, Visitor, substitute};
 
+pub(crate) use boxes::{ParameterBoxes, boxes_of};
 use tensor_types::TensorOperands;
 pub(crate) use transposes::transposes_of;
 
@@ -189,14 +191,14 @@ struct Tile<'m, 'a, 'c> {
     zero: RegisterValue<'c>,
 }
 
-/// Emits a fusion with one product, or one that reads transposed, tile by tile.
+/// Emits a fusion with one product, or one that reads transposed, tile by tile. `descriptions` are those of the operands' boxes, if
+/// [`boxes_of`] finds any.
 pub(crate) fn emit_tiles<'a, 'c>(
     builder: &'a OpBuilder<'c>,
     computation: &'a Computation,
     mapping: &WorkMapping<'c>,
-    inputs: &'a [ArrayRef<'c>],
-    outputs: &[ArrayRef<'c>],
-    function: &Body<'c>,
+    (inputs, outputs): (&'a [ArrayRef<'c>], &[ArrayRef<'c>]),
+    (function, descriptions): (&Body<'c>, Option<[Value<'c>; 2]>),
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {
@@ -206,7 +208,7 @@ pub(crate) fn emit_tiles<'a, 'c>(
     let tile = Tile::new(&mut emitter, product, mapping)?;
     match operands {
         Some(operands) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
-            warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
+            warp_groups::emit(&tile, (operands, descriptions), &mut emitter, outputs, function)
         }
         Some(operands) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
         None => multiply_add::emit(&tile, &mut emitter, outputs, function),

@@ -1,7 +1,6 @@
-//! Rules about operations whose computation combines single elements: a reduction of one, an update of one for each row.
+//! Rules about scatters.
 
 use hlo::attributes::Attributes;
-use hlo::dialect;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::op_kind::OpKind;
 use hlo::ops::broadcast::BroadcastAttributes;
@@ -9,55 +8,18 @@ use hlo::ops::compare::CompareAttributes;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::iota::IotaAttributes;
 use hlo::ops::scatter::ScatterAttributes;
-use hlo::ops::{FusionRole, definition};
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::{Type, Value};
 
 use super::Rule;
-use super::movement::reshape;
+use super::reductions::{combination, written_out};
 use super::site::Site;
 
 pub(super) static RULES: &[Rule] = &[
-    // reduce(x, y), f => f(y, reshape(x))  where dimensions of size 1 are reduced and f is one operation
-    Rule { name: "reduce-of-one", kinds: &[OpKind::Reduce], apply: reduce_of_one },
-    // scatter(x, i, y), f => select(iota = broadcast(i), f(x, broadcast(y)), x)  where all elements of x are equal, f is one
-    // operation, and each row has one update
+    // scatter(x, i, y), f => select(iota = broadcast(i), f(x, broadcast(y)), x)  where all elements of x are equal, and each
+    // row has one update
     Rule { name: "scatter-of-one", kinds: &[OpKind::Scatter], apply: scatter_of_one },
 ];
-
-/// What the computation of an operation makes of elements of its result's type: of those that are there, and new ones. `None` for
-/// more than one operation.
-fn combined<'c, 'r>(site: &Site<'_, 'c, 'r>, there: Value<'c, 'r>, new: Value<'c, 'r>) -> Option<Value<'c, 'r>> {
-    let instruction = dialect::operation_to_instruction(site.operation()).ok()?;
-    let combination = instruction.computations.first()?;
-    let root = combination.root();
-    if let Some(number) = root.parameter_number() {
-        return Some(if number == 0 { there } else { new });
-    }
-    let is_elementwise = definition(root.kind).fusion == FusionRole::Elementwise;
-    if !is_elementwise || root.shape.as_array()?.element_type != site.array()?.element_type {
-        return None;
-    }
-    let mut arguments = Vec::with_capacity(root.operands.len());
-    for &operand in &root.operands {
-        arguments.push(if combination.get(operand).parameter_number()? == 0 { there } else { new });
-    }
-    site.create(root.kind, &arguments, root.attributes.clone(), site.r#type)
-}
-
-/// Gradients of broadcasts reduce so. Fusion would take it for a reduction for which nothing along a row can wait.
-fn reduce_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    let (operand, result) = (site.operand_array(0)?, site.array()?);
-    let is_of_one = site.operand_count() == 2
-        && operand.element_count() == result.element_count()
-        && result.element_count() > 0
-        && operand.element_type == result.element_type
-        && has_default_layouts(&[&operand, result]);
-    let initial = site.operand(1).filter(|_| is_of_one)?;
-    let initial = if result.rank() == 0 { initial } else { broadcast(site, initial, &[], site.r#type)? };
-    let reshaped = reshape(site)?;
-    combined(site, initial, reshaped)
-}
 
 /// Gradients of what is taken along an axis scatter so, as that of a cross entropy. In a loop of elements they need no array.
 fn scatter_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
@@ -80,6 +42,7 @@ fn scatter_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
         && has_default_layouts(&[result, &indices, &updates]);
     // Elsewhere, an update writes one element of a row.
     site.splat(site.operand(0)?).filter(|_| is_of_one)?;
+    let combination = combination(site)?;
     // Indices outside are equal to no position: they are not cut off.
     let position_type = match (indices.element_type.class(), indices.element_type.bit_width()) {
         (ElementClass::Signed, ..=32) | (ElementClass::Unsigned, ..32) => ElementType::S32,
@@ -110,7 +73,7 @@ fn scatter_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let is_updated = site.create(OpKind::Compare, &[positions, index], is_updated, types)?;
     let there = site.operand(0)?;
     let update = broadcast(site, row_update, batch, site.r#type)?;
-    let updated = combined(site, there, update)?;
+    let updated = written_out(site, &combination, &[there, update], &result.dimensions)?;
     site.create(OpKind::Select, &[is_updated, updated, there], Attributes::new(), site.r#type)
 }
 
