@@ -23,8 +23,8 @@ type Result<T> = std::result::Result<T, LoweringError>;
 /// Bytes of an operand from which on it is worth it: equal products of others share their kernel.
 const LEAST_BYTES: usize = 1 << 16;
 
-/// Operations on an element that may be repeated altogether, rather than storing it and loading it again.
-const MOST_REPEATED_WORK: i64 = 8;
+/// The same of rows, which are packed then: in a cache, smaller ones are as soon read.
+const LEAST_BYTES_OF_ROWS: usize = 1 << 19;
 
 /// The work of an expensive operation, in simple ones.
 const EXPENSIVE_WORK: i64 = 16;
@@ -137,7 +137,8 @@ fn with_prologue(
             ..consumer.clone()
         };
         let kernel = matmul::recognise(context, computation, &fused, vector_bits, Machine::default())?;
-        let is_worth_it = (kernel.times_computed()? - 1) * work <= MOST_REPEATED_WORK;
+        let least = if kernel.computes_rows() { LEAST_BYTES_OF_ROWS } else { LEAST_BYTES };
+        let is_worth_it = producer.shape.byte_size() >= least && kernel.repeats_little(work);
         is_worth_it.then_some(Prologue { position, path, fused })
     })
 }
