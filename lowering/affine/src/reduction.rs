@@ -15,6 +15,7 @@ use passes::fuse::first_result;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::mapping::has_functions;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::reduction_in_order::{PartialSums, Reduced};
 use crate::scalar::combiner::{self, Combiner};
@@ -229,7 +230,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// The loop that takes vectors, where lanes are not taken yet.
     pub(crate) fn vector_loop(&self, loops: &[CombineLoop<'c>], is_near: &[bool]) -> Option<usize> {
         let lanes = i64::from(self.vector_lanes);
-        let takes_vectors = |number: &usize| is_near[*number] && loops[*number].extent >= lanes;
+        let is_worth_gathering = has_functions(self.computation);
+        let takes_vectors = |number: &usize| (is_near[*number] || is_worth_gathering) && loops[*number].extent >= lanes;
         (0..loops.len()).rev().find(takes_vectors).filter(|_| self.scope.lanes().is_none() && lanes > 1)
     }
 

@@ -60,7 +60,7 @@ pub(crate) fn boxes_of<'c>(
     }
     let Some(product) = Product::of(context, computation)? else { return Ok(None) };
     let Some(TensorOperands([left, right])) = TensorOperands::of(computation, &product)? else { return Ok(None) };
-    if left != right {
+    if left != right || left.width() > 2 {
         return Ok(None);
     }
     let boxes = |operand| boxes_of_operand(context, computation, (&product, mapping), (operand, left));
