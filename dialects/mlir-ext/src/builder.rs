@@ -190,6 +190,8 @@ pub struct Machine {
     pub byte_matrices: bool,
     /// There are such registers and instructions for bf16 (AMX-BF16), whose rounding may be used: that of `bf16_dot_products`.
     pub bf16_matrices: bool,
+    /// There are instructions for arithmetic of f16 in vectors and alone (AVX-512 FP16).
+    pub half_arithmetic: bool,
     /// Four warps of a GPU multiply matrices in shared memory together (`wgmma` of `sm_90a`).
     pub warp_group_matrices: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
