@@ -6,10 +6,8 @@
 
 use hlo::element_type::ElementType;
 use melior::ir::Type;
-use melior::ir::operation::OperationLike;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
-use mlir_ext::{attributes, operations};
 
 /// A float format below 32 bits.
 #[derive(Clone, Copy, Debug)]
@@ -279,10 +277,8 @@ fn encode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, value: Value<
 /// The nearest `f16`; the one that a register was made of, if it was.
 pub(super) fn halves<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Value<'c> {
     let half = Type::float16(builder.context());
-    operations::definition(value.into())
-        .filter(|operation| attributes::identifier_text(operation.name()) == "arith.extf")
-        .and_then(|operation| operation.operand(0).ok())
-        .map(Value::from)
+    value
+        .made_by("arith.extf")
         .filter(|source| builder.element_type_of(source.r#type()) == half)
         .unwrap_or_else(|| builder.truncf(value, half))
 }
