@@ -6,13 +6,14 @@ set -u
 usage() {
     cat <<'END'
 usage: ./x cuda [--emulator] [--report FILE] [--models DIR] [--limit SECONDS]
-       ./x cuda --registers CHIP PROGRAM...
+       ./x cuda --registers [--into FILE] CHIP[,CHIP...] [PROGRAM...]
 
   --emulator   on the GPU that the host plays: no rates, and only a sample of the cases
   --report     where the report goes (default: target/cuda-report.md)
   --models     programs with descriptions to run (default: test-files/models)
   --limit      seconds for each model (default: 120)
-  --registers  no GPU: what the kernels of programs need of one, by NVIDIA's assembler ($HALO_PTXAS)
+  --registers  no GPU: what the kernels of programs need of one, by NVIDIA's assembler ($HALO_PTXAS); without programs of
+               all in $HALO_MODELS, and where a document is named, into its tables
 END
 }
 
@@ -36,6 +37,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
+start=$(date +%s)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 say() { printf '%s\n' "$*" | tee -a "$report"; }
@@ -167,4 +169,5 @@ fi
 
 say ""
 if [ $failed = 0 ]; then say "All of it is right."; else say "Something FAILS, see above."; fi
+say "It took $((($(date +%s) - start + 59) / 60)) minutes."
 exit $failed

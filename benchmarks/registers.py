@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Registers, shared memory and spills of the kernels of programs, by family, as NVIDIA's assembler says (`ptxas`, or
-$HALO_PTXAS): a table in Markdown. `./x cuda --registers` runs it.
+$HALO_PTXAS): a table in Markdown for each chip. `./x cuda --registers` runs it.
 
-usage: registers.py HLO_OPT CHIP PROGRAM...
+usage: registers.py HLO_OPT [--into FILE] CHIP[,CHIP...] [PROGRAM...]
+
+Without programs, those of $HALO_MODELS. With --into, the tables replace those of a document, between its marks.
 """
 
+import glob
 import os
 import re
 import subprocess
@@ -15,6 +18,7 @@ from statistics import median
 
 # Families by what only their kernels do, the first that fits.
 FAMILIES = [
+    ("tiles by groups of warps", r"wgmma\."),
     ("tiles on tensor cores", r"mma\.sync"),
     ("tiles of multiply-adds", r"(?s)bar\.sync.*fma\.rn.*ld\.shared\.v|ld\.shared\.v.*fma\.rn|ld\.shared\.v.*mad\.lo"),
     ("teams in a warp, or several", r"shfl\.sync"),
@@ -22,6 +26,10 @@ FAMILIES = [
     ("a thread for several neighbours", r"[ls][dt]\.global(\.nc)?\.v[24]"),
     ("a thread for each element", r""),
 ]
+
+# Where a document has the tables.
+BEGIN = "<!-- registers: ./x cuda --registers --into docs/cuda.md sm_80,sm_90a makes these tables -->"
+END = "<!-- end of registers -->"
 
 
 def kernels(ptx):
@@ -52,9 +60,9 @@ def resources(ptx, chip):
     return found
 
 
-def main():
-    hlo_opt, chip, *programs = sys.argv[1:]
-    families, refused = defaultdict(list), 0
+def table(hlo_opt, chip, programs):
+    """The lines of a chip's table."""
+    families, refused, instances = defaultdict(list), 0, 0
     for program in programs:
         command = [hlo_opt, program, "--platform=cuda", f"--target-cpu={chip}", "--emit=ptx"]
         run = subprocess.run(command, capture_output=True, text=True)
@@ -67,16 +75,41 @@ def main():
         for name, text in kernels(run.stdout).items():
             family = next(family for family, pattern in FAMILIES if re.search(pattern, text))
             families[family].append(found[name])
-    print(f"{len(programs) - refused} programs for `{chip}`; {refused} are refused.\n")
-    print("| kernels | number | registers, median | most | shared memory, most | that spill | with a stack |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
+            instances += 1
+    yield f"{instances} kernels of {len(programs) - refused} programs for `{chip}` ({refused} are refused):"
+    yield ""
+    yield "| kernels | number | registers, median | most | shared memory, most | that spill | with a stack |"
+    yield "|---|--:|--:|--:|--:|--:|--:|"
     for family, _ in FAMILIES:
         if own := families.get(family):
             registers, shared, spilled, stack = zip(*own)
-            print(
+            yield (
                 f"| {family} | {len(own)} | {median(registers):.0f} | {max(registers)} | {max(shared)} "
                 f"| {sum(map(bool, spilled))} | {sum(map(bool, stack))} |"
             )
+
+
+def main():
+    hlo_opt, *arguments = sys.argv[1:]
+    document = None
+    if arguments[:1] == ["--into"]:
+        document, arguments = arguments[1], arguments[2:]
+    if not arguments:
+        sys.exit(__doc__)
+    chips, *programs = arguments
+    if not programs:
+        folder = os.environ.get("HALO_MODELS") or sys.exit("no programs, and $HALO_MODELS names no folder of them")
+        programs = sorted(glob.glob(os.path.join(folder, "*.hlo")) + glob.glob(os.path.join(folder, "*.hlo.gz")))
+    tables = "\n\n".join("\n".join(table(hlo_opt, chip, programs)) for chip in chips.split(","))
+    if document is None:
+        print(tables)
+        return
+    with open(document, encoding="utf-8") as file:
+        text = file.read()
+    before, rest = text.split(BEGIN)
+    _, after = rest.split(END)
+    with open(document, "w", encoding="utf-8") as file:
+        file.write(f"{before}{BEGIN}\n{tables}\n{END}{after}")
 
 
 if __name__ == "__main__":

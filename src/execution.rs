@@ -75,6 +75,7 @@ impl ExecutableInner {
             parameters: addresses(2..first_constant),
             constants: addresses(first_constant..self.first_output()),
             outputs: addresses(self.first_output()..table.len()),
+            boxes: Vec::new(),
         }
     }
 

@@ -8,6 +8,7 @@ use super::data::{advance, build, row_major_strides, sizes, view};
 use hlo::element_type::ElementType;
 use hlo::literal::ArrayLiteral;
 use hlo::ops::enumerations::{RandomDistribution, RngAlgorithm};
+use hlo::ops::rng::GENERATOR_KEY;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 
@@ -178,29 +179,22 @@ pub(super) fn bit_generator(
 }
 
 /// State of the generator behind `rng` and `rng-get-and-update-state`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GeneratorState {
-    key: u64,
     counter: u128,
 }
 
 impl GeneratorState {
     /// A generator whose numbers depend on the seed alone.
     pub fn with_seed(seed: u64) -> Self {
-        GeneratorState { key: seed, counter: 0 }
+        GeneratorState { counter: u128::from(seed) << 64 }
     }
 
     /// `count` numbers uniform over 64 bits.
     fn draw(&mut self, count: usize) -> Vec<u64> {
-        let bits = philox_bits(self.key, self.counter, count, 64);
+        let bits = philox_bits(GENERATOR_KEY, self.counter, count, 64);
         self.counter = self.counter.wrapping_add(bits.blocks.into());
         bits.words
-    }
-}
-
-impl Default for GeneratorState {
-    fn default() -> Self {
-        GeneratorState::with_seed(0x7012_395A_7012_395A)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order; a transpose of
 //! the result exchanges the operands, if its rows are those of the first one: what is left of it moves whole rows. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
-//! nothing is a product of elements. Small floats are widened to the type of their sums.
+//! nothing, or one element, is a product of elements. Small floats are widened to the type of their sums.
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -120,6 +120,11 @@ fn canonical(
     statistics: &mut PassStatistics,
 ) -> Option<InstructionId> {
     let is_dot = instruction.kind == OpKind::Dot;
+    if is_dot && let Some(smaller) = without_ones(builder, instruction) {
+        statistics.add("drop-dimension", 1);
+        let value = canonical(builder, &smaller, statistics).unwrap_or_else(|| builder.push(smaller));
+        return Some(builder.reshape(value, &instruction.shape.as_array()?.dimensions));
+    }
     if is_dot
         && instruction.attributes::<DotAttributes>().ok()?.lhs_contracting_dims.is_empty()
         && let Some(product) = product(builder, instruction)
@@ -142,6 +147,52 @@ fn canonical(
         None => return None,
     };
     Some(narrow.map_or(value, |element_type| builder.convert(value, element_type)))
+}
+
+// dot(x, y) => reshape(dot(reshape(x), reshape(y))) without contracted dimensions of size 1, if nothing is contracted then,
+// and without free dimensions of size 1, if none is free then
+fn without_ones(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instruction> {
+    let (&[lhs, rhs], result) = (&dot.operands[..], dot.shape.as_array()?) else { return None };
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let sides = [lhs, rhs].map(|operand| builder.array(operand));
+    if result.is_dynamic() || sides.iter().any(ArrayShape::is_dynamic) {
+        return None;
+    }
+    let numbers = numbers(&attributes);
+    let size = |side: usize, d: i64| sides[side].dimensions.get(d as usize).copied();
+    let contracts_one = numbers[0][1].iter().all(|&d| size(0, d) == Some(1));
+    let is_free = |side: usize, d: &i64| numbers[side].iter().all(|list| !list.contains(d));
+    let free_are_one = [0, 1]
+        .iter()
+        .all(|&side| (0..sides[side].rank() as i64).all(|d| !is_free(side, &d) || size(side, d) == Some(1)));
+    let is_kept = |side: usize, d: &i64| {
+        let is_dropped = contracts_one && numbers[side][1].contains(d) || free_are_one && is_free(side, d);
+        !is_dropped
+    };
+    let kept = [0, 1].map(|side| (0..sides[side].rank() as i64).filter(|d| is_kept(side, d)).collect::<Vec<i64>>());
+    if kept.iter().zip(&sides).all(|(kept, shape)| kept.len() == shape.rank()) {
+        return None;
+    }
+    let places = |side: usize, list: &[i64]| -> Vec<i64> {
+        list.iter().filter_map(|d| kept[side].iter().position(|own| own == d)).map(|place| place as i64).collect()
+    };
+    let own = [0, 1].map(|side| numbers[side].map(|list| places(side, list)));
+    let free = [0, 1].map(|side| kept[side].iter().copied().filter(|d| is_free(side, d)).collect::<Vec<i64>>());
+    let sizes = |side: usize, list: &[i64]| list.iter().filter_map(|&d| size(side, d)).collect::<Vec<i64>>();
+    let dimensions = [sizes(0, numbers[0][0]), sizes(0, &free[0]), sizes(1, &free[1])].concat();
+    let operands = [lhs, rhs].into_iter().enumerate();
+    let operands = operands.map(|(side, operand)| builder.reshape(operand, &sizes(side, &kept[side]))).collect();
+    let [[lhs_batch, lhs_contracting], [rhs_batch, rhs_contracting]] = &own;
+    let numbers = DotAttributes {
+        lhs_batch_dims: lhs_batch,
+        lhs_contracting_dims: lhs_contracting,
+        rhs_batch_dims: rhs_batch,
+        rhs_contracting_dims: rhs_contracting,
+        ..attributes
+    };
+    let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
+    let attributes = numbers.into();
+    Some(Instruction { operands, shape, attributes, ..dot.clone() })
 }
 
 // dot(x, y) => multiply(broadcast(transpose(x)), broadcast(transpose(y)));

@@ -106,6 +106,22 @@ pub enum LaunchArgument {
     Array(Slice),
     /// A number.
     Number(i64),
+    /// That of a description of an array, by which the GPU copies boxes of it.
+    Boxes(Slice, Boxes),
+}
+
+/// How the GPU sees an array of which it copies boxes to shared memory by itself: as matrices of rows of neighbours. Where a box
+/// reaches beyond them, it has zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Boxes {
+    /// Bytes of an element.
+    pub width: u64,
+    /// Elements of a row, rows of a matrix, and matrices.
+    pub sizes: [u64; 3],
+    /// Bytes from a row to the next one, and from a matrix to the next one.
+    pub strides: [u64; 2],
+    /// Elements of a row of a box, which are 128 bytes, and its rows.
+    pub sides: [u64; 2],
 }
 
 /// A call of a function of the host's runtime.
@@ -143,13 +159,20 @@ pub enum HostArgument {
 impl LaunchPlan {
     /// The launches, those of nested steps too.
     pub fn launches(&self) -> Vec<&Launch> {
-        let mut launches = Vec::new();
-        each(&self.steps, &mut |step| {
-            if let PlanStep::Launch(launch) = step {
-                launches.push(launch);
+        launches(&self.steps)
+    }
+
+    /// The arrays of which the GPU copies boxes, each once.
+    pub fn boxes(&self) -> Vec<(Slice, Boxes)> {
+        let mut found = Vec::new();
+        for argument in self.launches().into_iter().flat_map(|launch| &launch.arguments) {
+            if let &LaunchArgument::Boxes(slice, boxes) = argument
+                && !found.contains(&(slice, boxes))
+            {
+                found.push((slice, boxes));
             }
-        });
-        launches
+        }
+        found
     }
 
     /// The places in memory that the steps name.
@@ -157,7 +180,7 @@ impl LaunchPlan {
         let mut slices = Vec::new();
         each(&self.steps, &mut |step| match step {
             PlanStep::Launch(launch) => slices.extend(launch.arguments.iter().filter_map(|argument| match argument {
-                LaunchArgument::Array(slice) => Some(*slice),
+                LaunchArgument::Array(slice) | LaunchArgument::Boxes(slice, _) => Some(*slice),
                 LaunchArgument::Number(_) => None,
             })),
             PlanStep::Copy { from, to } => slices.extend([*from, *to]),
@@ -168,6 +191,17 @@ impl LaunchPlan {
         });
         slices
     }
+}
+
+/// The launches among steps and those nested in them.
+pub fn launches(steps: &[PlanStep]) -> Vec<&Launch> {
+    let mut launches = Vec::new();
+    each(steps, &mut |step| {
+        if let PlanStep::Launch(launch) = step {
+            launches.push(launch);
+        }
+    });
+    launches
 }
 
 /// Visits steps and those nested in them.
@@ -216,12 +250,17 @@ mod tests {
     #[test]
     fn plans_are_read_as_they_are_written() {
         let flag = slice(Buffer::Arena, 64, 1);
+        let boxes = Boxes { width: 2, sizes: [512, 256, 4], strides: [1024, 262_144], sides: [64, 128] };
         let launch = PlanStep::Launch(Launch {
             kernel: "add.kernel".into(),
             blocks: 4,
             threads: 256,
             shared: 98304,
-            arguments: vec![LaunchArgument::Array(slice(Buffer::Parameter(3), 8, 16)), LaunchArgument::Number(-2)],
+            arguments: vec![
+                LaunchArgument::Array(slice(Buffer::Parameter(3), 8, 16)),
+                LaunchArgument::Number(-2),
+                LaunchArgument::Boxes(slice(Buffer::Arena, 16, 1 << 20), boxes),
+            ],
         });
         let copy = PlanStep::Copy { from: slice(Buffer::Constant(0), 0, 4), to: slice(Buffer::Output(1), 0, 4) };
         let call = PlanStep::HostCall(HostCall {
@@ -252,6 +291,7 @@ mod tests {
         };
         assert_eq!(plan.to_string().parse(), Ok(plan.clone()), "{plan}");
         assert_eq!(plan.launches().len(), 5);
+        assert_eq!(plan.boxes(), [(slice(Buffer::Arena, 16, 1 << 20), boxes)]);
     }
 
     #[test]

@@ -8,6 +8,39 @@ pub const INSTRUCTION: &str = "halo.instruction.";
 /// What a thread wrote into shared memory becomes visible to the units that read it by themselves.
 pub const FENCE_FOR_UNITS: &str = "halo.instruction.fence.proxy.async.shared::cta";
 
+/// What a thread made of barriers becomes visible to the units that use them by themselves.
+pub const FENCE_FOR_BARRIERS: &str = "halo.instruction.fence.mbarrier_init.release.cluster";
+
+/// Makes a barrier at an address in shared memory, at which so many arrive in each phase.
+pub const MAKE_BARRIER: &str = "halo.instruction.make_barrier";
+
+/// Arrives at a barrier, for a phase that ends when so many bytes have come, too.
+pub const EXPECT_BYTES: &str = "halo.instruction.expect_bytes";
+
+/// Waits until the phase of a barrier has ended whose number has a parity.
+pub const WAIT_FOR_PHASE: &str = "halo.instruction.wait_for_phase";
+
+/// What the host wrote at an address that describes boxes of an array becomes visible to the unit that copies these.
+pub const ACQUIRE_BOXES: &str = "halo.instruction.acquire_boxes";
+
+/// Has a box of an array copied: where to, by which description, from which element on, and the barrier at which its bytes arrive.
+pub const COPY_BOX: &str = "halo.instruction.copy_box";
+
+/// The text of instructions with operands, by their functions' names.
+pub const TEXTS: [(&str, &str); 5] = [
+    (MAKE_BARRIER, "mbarrier.init.shared::cta.b64 [$0], $1;"),
+    (EXPECT_BYTES, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;"),
+    (
+        WAIT_FOR_PHASE,
+        "{\n.reg .pred ended;\nwaits:\nmbarrier.try_wait.parity.shared::cta.b64 ended, [$0], $1;\n@!ended bra waits;\n}",
+    ),
+    (ACQUIRE_BOXES, "fence.proxy.tensormap::generic.acquire.sys [$0], 128;"),
+    (
+        COPY_BOX,
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3, $4}], [$5];",
+    ),
+];
+
 /// What the name of a [`WarpGroupProduct`] begins with.
 pub const WARP_GROUP_PRODUCT: &str = "halo.instruction.wgmma.";
 

@@ -197,6 +197,10 @@ impl<'a, 'c> Elemental<'a, 'c> {
         if bounds.contains_interval(range) {
             return Ok(expr);
         }
+        // Alike for all lanes, whatever the expression.
+        if bounds.lower == bounds.upper {
+            return Ok(self.scope.constant(bounds.lower));
+        }
         let builder = self.builder;
         if self.scope.uses_lane(expr) {
             let value = self.scope.lane_values(builder, expr, self.scope.lane_type(builder, expr))?;

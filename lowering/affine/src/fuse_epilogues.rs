@@ -4,23 +4,23 @@
 //!
 //! Products of matrices whose kernel cannot go on so ([`crate::matmul`], `tiles`) stay where they are.
 
-use hlo::attributes::Attributes;
 use hlo::dialect;
-use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::{Lowering, definition};
 use melior::Context;
-use melior::ir::block::BlockArgument;
+use melior::ir::OperationRef;
 use melior::ir::operation::OperationLike;
-use melior::ir::{Block, BlockLike, BlockRef, Location, OperationRef, Region, RegionLike, Type, Value, ValueLike};
 use mlir_ext::builder::Machine;
 use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
 
 use crate::cost::contracted_size;
 use crate::error::LoweringError;
+use crate::fuse_prologues;
 use crate::mapping::combines;
 use crate::matmul::{self, Finish};
+use crate::merge::{merge, merged_bodies};
 use crate::program::{is_free, kernel_body};
 use crate::team::combined_first;
 use crate::tiles::has_tiles;
@@ -89,8 +89,9 @@ pub fn run(module: OperationRef<'_, '_>, kernels: ProductKernels) -> Result<u64>
     let function = dialect::entry_function(module)?;
     let rewriter = Rewriter::new(function);
     let mut count = 0;
-    let mut blocks = vec![dialect::single_block(function, 0)?];
+    let (mut blocks, mut fused_blocks) = (vec![dialect::single_block(function, 0)?], Vec::new());
     while let Some(block) = blocks.pop() {
+        fused_blocks.push(block);
         let reads = |_, kind| matches!(kind, OpKind::Dot | OpKind::Convolution | OpKind::Fusion);
         let dialect::Snapshot { computation, values, .. } = dialect::snapshot(block, reads)?;
         let users = computation.use_counts();
@@ -115,11 +116,15 @@ pub fn run(module: OperationRef<'_, '_>, kernels: ProductKernels) -> Result<u64>
             else {
                 return Err(LoweringError::bug("a product is a parameter"));
             };
-            fuse(&rewriter, operation, position, product, next, &instruction.attributes)?;
+            merge(&rewriter, [operation, product], position, next, &instruction.attributes)?;
             places[id.index()] = place;
             (stays[number], stays[id.index()]) = (false, false);
             count += 1;
         }
+    }
+    let ProductKernels::Cpu { vector_bits } = kernels else { return Ok(count) };
+    for block in fused_blocks {
+        count += fuse_prologues::in_block(&rewriter, block, vector_bits)?;
     }
     Ok(count)
 }
@@ -157,107 +162,7 @@ fn product_of(
             return false;
         }
         let mut fused = Instruction::new(&fusion.name, OpKind::Fusion, fusion.shape.clone(), []);
-        fused.computations = vec![with_product(computation, product, body, position)];
+        fused.computations = vec![merged_bodies(body, position, &kernel_body(computation, product))];
         kernels.go_on(context, computation, product, &fused)
     })
-}
-
-/// The body of a fusion in which a product stands for one of the parameters; its operands are the last ones.
-fn with_product(computation: &Computation, product: &Instruction, body: &Computation, position: usize) -> Computation {
-    let own = body.parameters.len();
-    let mut parameters = Vec::with_capacity(own + 1);
-    let mut instructions: Vec<Instruction> = Vec::with_capacity(body.instructions.len() + 2);
-    for (number, &operand) in product.operands.iter().enumerate() {
-        let source = computation.get(operand);
-        instructions.push(Instruction::parameter(&source.name, source.shape.clone(), own - 1 + number));
-    }
-    let shifted = |id: InstructionId| InstructionId(id.0 + product.operands.len() as u32);
-    for instruction in &body.instructions {
-        let mut instruction = instruction.clone();
-        match instruction.parameter_number() {
-            Some(number) if number == position => {
-                let operands = (0..product.operands.len() as u32).map(InstructionId).collect();
-                instruction = Instruction { operands, ..product.clone() };
-            }
-            Some(number) => {
-                let number = if number > position { number - 1 } else { number };
-                instruction = Instruction::parameter(&instruction.name, instruction.shape, number);
-            }
-            None => instruction.operands.iter_mut().for_each(|operand| *operand = shifted(*operand)),
-        }
-        instructions.push(instruction);
-    }
-    let others = body.parameters.iter().enumerate().filter(|(number, _)| *number != position);
-    parameters.extend(others.map(|(_, &id)| shifted(id)));
-    parameters.extend((0..product.operands.len() as u32).map(InstructionId));
-    Computation { name: body.name.clone(), instructions, parameters, root: shifted(body.root), annotations: Vec::new() }
-}
-
-/// Moves a product into the fusion that reads it at a position, and that before an operation.
-fn fuse<'c>(
-    rewriter: &Rewriter<'c, '_>,
-    fusion: OperationRef<'c, '_>,
-    position: usize,
-    product: OperationRef<'c, '_>,
-    next: OperationRef<'c, '_>,
-    attributes: &Attributes,
-) -> Result<()> {
-    let context = rewriter.context();
-    let old = dialect::single_block(fusion, 0)?;
-    let mut operands: Vec<Value> = Vec::new();
-    let mut arguments: Vec<(Type, Location)> = Vec::new();
-    for (number, operand) in fusion.operands().enumerate().filter(|(number, _)| *number != position) {
-        operands.push(operand);
-        arguments.push((operand.r#type(), argument(old, number)?.location()));
-    }
-    for (number, operand) in product.operands().enumerate() {
-        let name = dialect::name_of(product.location()).unwrap_or_default();
-        let location = dialect::renamed(Location::unknown(context), &format!("{name}.operand.{number}"));
-        operands.push(operand);
-        arguments.push((operand.r#type(), location));
-    }
-    let block = Block::new(&arguments);
-    let new_argument = |number: usize| block.argument(number).map(Value::from).map_err(bug);
-    let others = fusion.operand_count() - 1;
-    for number in 0..product.operand_count() {
-        rewriter.redirect_operand(product, number, new_argument(others + number)?)?;
-    }
-    rewriter.move_to_end(product, &block)?;
-    for number in 0..=others {
-        let value = match number {
-            _ if number == position => product.result(0).map(Value::from).map_err(bug)?,
-            _ => new_argument(number - usize::from(number > position))?,
-        };
-        rewriter.redirect_uses(argument(old, number)?.into(), value)?;
-    }
-    while let Some(operation) = old.first_operation() {
-        // What the terminator says of the parameters is of the old ones.
-        for name in ["hlo.parameter_positions", "hlo.parameter_annotations"] {
-            rewriter.remove_attribute(operation, name);
-        }
-        rewriter.move_to_end(operation, &block)?;
-    }
-    let region = Region::new();
-    region.append_block(block);
-    let result = fusion.result(0).map_err(bug)?.r#type();
-    let new = dialect::new_operation_with(
-        context,
-        OpKind::Fusion,
-        &operands,
-        attributes,
-        result,
-        fusion.location(),
-        vec![region],
-    )?;
-    let new = rewriter.insert_before(new, next)?;
-    rewriter.replace(fusion, new.result(0).map_err(bug)?.into())?;
-    Ok(())
-}
-
-fn argument<'c, 'a>(block: BlockRef<'c, 'a>, number: usize) -> Result<BlockArgument<'c, 'a>> {
-    block.argument(number).map_err(bug)
-}
-
-fn bug(error: melior::Error) -> LoweringError {
-    LoweringError::bug(error.to_string())
 }

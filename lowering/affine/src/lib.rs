@@ -20,12 +20,14 @@
 #![allow(clippy::type_complexity)]
 
 pub mod access;
+mod attention;
 pub mod contraction;
 mod copies;
 pub mod cost;
 pub mod elemental;
 pub mod error;
 pub mod fuse_epilogues;
+mod fuse_prologues;
 pub mod gpu;
 pub mod index;
 pub mod interface;
@@ -39,6 +41,7 @@ pub mod mapping;
 pub mod math;
 pub mod matmul;
 pub mod memory;
+mod merge;
 pub mod operand_maps;
 pub mod parts;
 pub mod profile;

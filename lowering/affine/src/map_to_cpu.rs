@@ -13,7 +13,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, Lowering, definition};
-use hlo::shape::Shape;
+use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
 use melior::ir::block::BlockArgument;
@@ -28,7 +28,7 @@ use passes::fuse::{Rows, first_result};
 use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
-use crate::mapping::{self, combines, has_elements, invalid, mapped_sizes};
+use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
@@ -45,6 +45,10 @@ const MAX_BOXES: usize = 27;
 
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
+
+/// Terms, in vectors, up to which choices of several values are made a row a lane, wherever rows are: along a row the lanes'
+/// choices would be combined one by one.
+const SHORT_ROW_OF_CHOICES: i64 = 4;
 
 /// Rows from which on that is worth its code.
 const MANY_ROWS: i64 = 8;
@@ -496,8 +500,9 @@ fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    let wide = lanes * VECTORS_OF_COLUMNS;
-    if reduces_columns && reads_neighbours && is_simple && fits(wide) { wide } else { lanes }
+    let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].into_iter().map(|vectors| lanes * vectors);
+    let several = several.filter(|_| reduces_columns && reads_neighbours && is_simple);
+    several.into_iter().find(|&wide| fits(wide)).unwrap_or(lanes)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -526,24 +531,26 @@ fn vector_loop(
     let has_reduction =
         row_loops == 0 && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
     let innermost_variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let arithmetic = computation.instructions.iter().filter(|instruction| {
+        definition(instruction.kind).fusion == FusionRole::Elementwise
+            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
+    });
+    // Vectors of these are worth it, wherever the lanes find their elements.
+    let has_functions = has_functions(computation);
     if loops[last].is_as_long_as(lanes) {
         let Some(variable) = innermost_variable(last) else { return Some(last) };
         let along = found.accesses_along(scope, variable);
         // A reduction of long rows reads consecutive elements itself; other reductions read them along the result.
         let is_taken = if has_reduction {
-            along.is_near()
+            along.is_near() || chooses_in_short_rows(computation, lanes)
         } else {
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
-            !(looks_up_by_lane && along.consecutive == 0)
+            has_functions || !looks_up_by_lane || along.consecutive > 0
         };
         return is_taken.then_some(last);
     }
     // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
     // not worth it, unless whole vectors are stored.
-    let arithmetic = computation.instructions.iter().filter(|instruction| {
-        definition(instruction.kind).fusion == FusionRole::Elementwise
-            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
-    });
     // Each of the items around which vectors go may have code of its own.
     if computation.instructions.len() > MOST_INSTRUCTIONS {
         return None;
@@ -555,14 +562,37 @@ fn vector_loop(
                 && !found.lookups.iter().any(|&lookup| scope.depends(lookup, variable))
         })
     };
+    let takes_few = loops[last].is_as_long_as(FEWEST_LANES)
+        && is_near(last)
+        && computation
+            .instructions
+            .iter()
+            .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) || !combines(own));
+    // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
+    let is_by_rows = match has_reduction {
+        true => loops[last].is_as_long_as(2 * FEWEST_LANES),
+        false => !is_alternating(&loops[last..]) && !has_functions,
+    };
+    if takes_few && is_by_rows {
+        return Some(last);
+    }
     let around = (row_loops..last).rev().find(|&number| {
-        loops[number].is_as_long_as(lanes) && (is_worth_it || is_alternating(&loops[number + 1..])) && is_near(number)
+        let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
+        let is_chosen = || has_reduction && chooses_in_short_rows(computation, lanes);
+        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || has_functions || is_chosen())
     });
-    // Or rows take vectors of fewer lanes.
-    around.or_else(|| {
-        let takes_few = loops[last].is_as_long_as(FEWEST_LANES) && is_near(last);
-        (takes_few && !computation.instructions.iter().any(combines)).then_some(last)
-    })
+    around.or(Some(last).filter(|_| takes_few))
+}
+
+/// Whether all reductions of a computation are of several arrays, along rows of few vectors.
+fn chooses_in_short_rows(computation: &Computation, lanes: u32) -> bool {
+    let count = |shape: Option<&ArrayShape>| shape.map_or(0, ArrayShape::element_count);
+    let is_short = |reduce: &Instruction| {
+        let read = reduce.operands.first().and_then(|&operand| computation.get(operand).shape.as_array());
+        let terms = count(read) / count(first_result(reduce)).max(1);
+        reduce.operands.len() > 2 && terms <= SHORT_ROW_OF_CHOICES * i64::from(lanes)
+    };
+    computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce).all(is_short)
 }
 
 /// The loop around that over vectors of which as many iterations as lanes are best taken at once ([`crate::transposed`]): what

@@ -15,6 +15,7 @@ use passes::fuse::first_result;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::mapping::has_functions;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
@@ -72,15 +73,18 @@ fn reduced_dimension(reduce: &Instruction) -> Option<usize> {
 #[derive(Clone)]
 struct CombineLoop<'c> {
     extent: i64,
-    /// Sizes of the range variables it stands for.
+    /// The first of the range variables that it stands for.
+    first: usize,
+    /// Their sizes.
     sizes: Vec<i64>,
     /// Of a loop over a part of the positions, how far apart they are, and the first one.
     part: Option<(i64, Expr<'c>)>,
 }
 
 impl<'c> CombineLoop<'c> {
-    fn new(sizes: &[i64]) -> Self {
-        CombineLoop { extent: sizes.iter().product(), sizes: sizes.to_vec(), part: None }
+    /// A loop over the range variables of some sizes, from a number on.
+    fn new(first: usize, sizes: &[i64]) -> Self {
+        CombineLoop { extent: sizes.iter().product(), first, sizes: sizes.to_vec(), part: None }
     }
 
     /// The range variables in an iteration.
@@ -93,14 +97,22 @@ impl<'c> CombineLoop<'c> {
     }
 }
 
+/// The range variables in order, of which those of one loop after the other are given.
+fn in_order<'c>(loops: &[CombineLoop<'c>], ranges: &[Expr<'c>]) -> Vec<Expr<'c>> {
+    let numbers = loops.iter().flat_map(|own| own.first..own.first + own.sizes.len());
+    let mut numbered: Vec<(usize, Expr<'c>)> = numbers.zip(ranges.iter().copied()).collect();
+    numbered.sort_unstable_by_key(|&(number, _)| number);
+    numbered.into_iter().map(|(_, range)| range).collect()
+}
+
 /// The loops over the range variables of a reduce whose result is asked for within bounds, neighbours merged where addresses
-/// allow, and whether the last one walks elements that are next to each other, or nearly.
+/// allow, and whether each walks elements that are next to each other, or nearly.
 fn combine_loops<'c>(
     context: &'c Context,
     computation: &Computation,
     instruction: &Instruction,
     bounds: &[Interval],
-) -> Result<(Vec<CombineLoop<'c>>, bool)> {
+) -> Result<(Vec<CombineLoop<'c>>, Vec<bool>)> {
     let map = input_map(context, computation, instruction)?.map;
     let sizes = range_sizes(&map);
     let mut scope = Scope::new(context);
@@ -112,12 +124,12 @@ fn combine_loops<'c>(
     let inputs = instruction.operands.len() / 2;
     let found = trace(computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
     let groups = merged_dimensions(&found, &scope, &symbols, &sizes);
-    let loops = groups.iter().map(|&(first, last)| CombineLoop::new(&sizes[first..last])).collect();
-    let is_near = symbols
-        .last()
-        .and_then(|expr| expr.as_variable())
-        .is_some_and(|last| found.accesses_along(&scope, last).is_near());
-    Ok((loops, is_near))
+    let loops = groups.iter().map(|&(first, last)| CombineLoop::new(first, &sizes[first..last])).collect();
+    let is_near = |&(_, last): &(usize, usize)| {
+        let innermost = symbols[last - 1].as_variable();
+        innermost.is_some_and(|innermost| found.accesses_along(&scope, innermost).is_near())
+    };
+    Ok((loops, groups.iter().map(is_near).collect()))
 }
 
 /// Sizes of the range variables of a map.
@@ -151,7 +163,7 @@ pub(crate) fn divisible_reduction(
         return Ok(None);
     }
     let (loops, is_near) = combine_loops(context, computation, reduce, &bounds)?;
-    Ok(Some(DivisibleReduction { terms: iterations(&loops), is_near }))
+    Ok(Some(DivisibleReduction { terms: iterations(&loops), is_near: is_near.last() == Some(&true) }))
 }
 
 /// Sums of floats that are made side by side, and can each be split into parts.
@@ -196,24 +208,21 @@ impl<'a, 'c> Elemental<'a, 'c> {
             _ => None,
         };
         let bounds: Vec<Interval> = index.iter().map(|&expr| self.scope.range(expr)).collect();
-        let (loops, is_near) = combine_loops(self.scope.context(), self.computation, instruction, &bounds)?;
+        let (mut loops, is_near) = combine_loops(self.scope.context(), self.computation, instruction, &bounds)?;
         let lanes = self.vector_lanes;
-        let last = loops.last().map_or(0, |l| l.extent);
-        if let Some(combiner) = combiner
-            && self.scope.lanes().is_none()
-            && is_near
-            && last >= i64::from(lanes)
-            && lanes > 1
-        {
+        let is_worth_gathering = has_functions(self.computation);
+        let takes_vectors =
+            |number: &usize| (is_near[*number] || is_worth_gathering) && loops[*number].extent >= i64::from(lanes);
+        let may_vectorise = self.scope.lanes().is_none() && lanes > 1;
+        let vector_loop = (0..loops.len()).rev().find(takes_vectors).filter(|_| may_vectorise);
+        if let (Some(combiner), Some(vector_loop)) = (combiner, vector_loop) {
+            // The one that takes vectors is the innermost.
+            loops[vector_loop..].rotate_left(1);
             let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
             let value = combiner.combine(self.builder, &value, &initial[0]);
             return Ok(vec![combiner.finish(self.builder, &value)]);
         }
-        if let [row] = &loops[..]
-            && self.scope.lanes().is_none()
-            && is_near
-            && last >= i64::from(lanes)
-            && lanes > 1
+        if let ([row], Some(_)) = (&loops[..], vector_loop)
             && selects_positions(self.computation, instruction, reduced_dimension(instruction))
         {
             return self.select_along_row(instruction, index, (row.extent, &row.sizes), &initial, lanes);
@@ -390,7 +399,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         start: RegisterValue<'c>,
     ) -> Result<RegisterValue<'c>> {
         let sizes = range_sizes(&input_map(self.scope.context(), self.computation, instruction)?.map);
-        let loops = [CombineLoop { extent, sizes, part: Some(part) }];
+        let loops = [CombineLoop { extent, first: 0, sizes, part: Some(part) }];
         Ok(self.ordered_reduce(instruction, index, &loops, vec![start], Some(combiner))?[0])
     }
 
@@ -407,6 +416,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let inputs = instruction.operands.len() / 2;
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let mut step = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
+            let ranges = in_order(loops, &ranges);
             let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
             let accumulators = unpack(&start, &state);
             let mut elements = Vec::with_capacity(inputs);
@@ -538,6 +548,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let lane = emitter.scope.add_lanes(lanes);
                 let mut ranges = ranges.to_vec();
                 ranges.extend(split_merged(position + lane, &last.sizes));
+                let ranges = in_order(loops, &ranges);
                 let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
                 let element = emitter.evaluate(operand, &operand_index)?;
                 let element = combiner.widen(emitter.builder, &emitter.in_lanes(&element));
@@ -612,7 +623,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Some(combiner) => vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))],
             None => initial.iter().map(|value| self.in_lanes(value)).collect(),
         };
-        let loops: Vec<CombineLoop<'c>> = window.iter().map(|dimension| CombineLoop::new(&[dimension.size])).collect();
+        let loops: Vec<CombineLoop<'c>> =
+            window.iter().enumerate().map(|(number, dimension)| CombineLoop::new(number, &[dimension.size])).collect();
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let result = self.outer_combine_loops(&loops, Vec::new(), state, &mut |emitter, ranges, state| {
             let accumulators = unpack(&start, &state);

@@ -44,7 +44,10 @@ pub(crate) fn define(kernels: &LlvmModule, target: &Target) -> Result<(), Error>
         let Some(instruction) = name.strip_prefix(gpu::INSTRUCTION) else { continue };
         let assembly = match WarpGroupProduct::of(&name) {
             Some(product) => warp_group_product(function, &product),
-            None => Assembly { text: format!("{instruction};"), constraints: "~{memory}".into() },
+            None => match gpu::TEXTS.iter().find(|(own, _)| *own == name) {
+                Some((_, text)) => with_operands(function, text),
+                None => Assembly { text: format!("{instruction};"), constraints: "~{memory}".into() },
+            },
         };
         define_as(kernels, function, assembly).map_err(failed)?;
     }
@@ -89,6 +92,16 @@ fn place_in_given_memory(kernels: &LlvmModule, arrays: &[GlobalValue<'_>], place
 struct Assembly {
     text: String,
     constraints: String,
+}
+
+/// An instruction whose text names integers by number.
+fn with_operands(function: FunctionValue<'_>, text: &str) -> Assembly {
+    let constraint = |parameter: BasicValueEnum<'_>| match parameter {
+        BasicValueEnum::IntValue(value) if value.get_type().get_bit_width() == 64 => "l,",
+        _ => "r,",
+    };
+    let constraints: String = function.get_param_iter().map(constraint).chain(["~{memory}"]).collect();
+    Assembly { text: text.to_string(), constraints }
 }
 
 /// The products of several pairs of matrices, one after another, and the wait for the last.

@@ -11,6 +11,7 @@ use crate::{
     timing::{Timings, timed},
 };
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
+use mlir_ext::gpu;
 use mlir_ext::pass_pipeline::run_pipeline;
 use std::time::Duration;
 
@@ -25,6 +26,9 @@ pub const PASSES: &str = "default<O2>";
 /// Parameters of a kernel, of eight bytes each, that every version of PTX has room for, and the first version with room for more.
 const FEW_PARAMETERS: u32 = 512;
 const MANY_PARAMETERS_PTX: u32 = 81;
+
+/// The first version of PTX that knows descriptions of boxes in memory.
+const BOXES_PTX: u32 = 83;
 
 /// The GPUs whose warps multiply matrices in shared memory in groups.
 pub const WARP_GROUP_GPU: &str = "sm_90a";
@@ -75,6 +79,9 @@ pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, E
     let mut llvm = translate(kernels, target, verify, &mut timings)?;
     if llvm.module.get_functions().any(|kernel| kernel.count_params() > FEW_PARAMETERS) {
         llvm.target = llvm.target.with_ptx(MANY_PARAMETERS_PTX);
+    }
+    if llvm.module.get_function(gpu::COPY_BOX).is_some() {
+        llvm.target = llvm.target.with_ptx(BOXES_PTX);
     }
     libdevice::bind_instructions(&llvm)?;
     gpu_instructions::define(&llvm, target)?;

@@ -11,6 +11,7 @@
 mod algebra;
 mod constants;
 mod movement;
+mod reductions;
 mod site;
 mod structure;
 
@@ -37,7 +38,7 @@ struct Rule {
 
 /// The rules, those that look only at the operation first.
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    [structure::RULES, algebra::RULES, movement::RULES, constants::RULES].into_iter().flatten()
+    [structure::RULES, algebra::RULES, movement::RULES, reductions::RULES, constants::RULES].into_iter().flatten()
 }
 
 /// The options of the pass.

@@ -9,6 +9,7 @@ use hlo::ops::iota::IotaAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
+use hlo::ops::sort::SortAttributes;
 use hlo::ops::transpose::TransposeAttributes;
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
@@ -82,6 +83,22 @@ pub(super) static RULES: &[Rule] = &[
             trivial.then(|| site.operand_of_type(0))?
         },
     },
+    // sort(x, a dimension of size 1) => x
+    Rule {
+        name: "identity-sort",
+        kinds: &[OpKind::Sort],
+        apply: |site| sorts_one(site).then(|| site.operand_of_type(0))?,
+    },
+    // get-tuple-element(sort(x0, x1 …, a dimension of size 1), i) => xi
+    Rule {
+        name: "element-of-identity-sort",
+        kinds: &[OpKind::GetTupleElement],
+        apply: |site| {
+            let index = usize::try_from(site.attributes::<GetTupleElementAttributes>()?.index).ok()?;
+            let sort = site.operand_definition(0, OpKind::Sort).filter(sorts_one)?;
+            sort.operand(index).filter(|operand| operand.r#type() == site.r#type)
+        },
+    },
     // concatenate(x) => x, and concatenate(x, empty) => x
     Rule {
         name: "concatenate-of-one",
@@ -136,7 +153,11 @@ pub(super) static RULES: &[Rule] = &[
     Rule {
         name: "select-of-equal",
         kinds: &[OpKind::Select],
-        apply: |site| (site.operand(1)? == site.operand(2)?).then(|| site.operand_of_type(1))?,
+        apply: |site| {
+            let [x, y] = [site.operand(1)?, site.operand(2)?];
+            let are_equal = x == y || site.splat(x).is_some_and(|x| site.splat(y).as_ref() == Some(&x));
+            are_equal.then(|| site.operand_of_type(1))?
+        },
     },
     // select(true, x, y) => x, select(false, x, y) => y
     Rule {
@@ -221,6 +242,13 @@ fn index_value(scalar: &hlo::literal::ArrayLiteral) -> Option<i64> {
     let mut wide = if is_negative { [0xff; 16] } else { [0; 16] };
     wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
     Some(i128::from_le_bytes(wide).clamp(i64::MIN.into(), i64::MAX.into()) as i64)
+}
+
+/// Whether a sort has nothing to exchange.
+fn sorts_one(sort: &Site<'_, '_, '_>) -> bool {
+    let dimension = sort.attributes::<SortAttributes>().map(|attributes| attributes.dimensions.index());
+    let sizes = sort.operand_array(0).map(|array| array.dimensions);
+    dimension.zip(sizes).and_then(|(dimension, sizes)| sizes.get(dimension).copied()).is_some_and(|size| size <= 1)
 }
 
 /// Whether the list is 0, 1, 2 ….

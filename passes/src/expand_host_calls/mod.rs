@@ -1,6 +1,6 @@
 //! `expand-host-calls`: what a GPU would have to wait for the host for, as operations that are kernels.
 //!
-//! Random bits are elementwise (`random`), Fourier transforms sums of few terms (`fourier`), factors of matrices those of small
+//! Random bits and numbers are elementwise (`random`), Fourier transforms sums of few terms (`fourier`), factors of matrices those of small
 //! ones and products (`factors`), the largest elements of rows the first ones of sorted rows.
 
 mod factors;
@@ -30,6 +30,7 @@ type Expansion = fn(&mut GraphBuilder, &Instruction) -> Option<InstructionId>;
 const EXPANSIONS: &[(OpKind, &str, Expansion)] = &[
     (OpKind::Cholesky, "factor of matrices", factors::cholesky),
     (OpKind::Fft, "Fourier transform", fourier::transform),
+    (OpKind::Rng, "random numbers", random::numbers),
     (OpKind::RngBitGenerator, "random bits", random::bits),
     (OpKind::TopK, "top k", top_k),
     (OpKind::TriangularSolve, "triangular systems", factors::triangular_solve),

@@ -1,11 +1,15 @@
-//! Random bits: Philox4x32-10 and Threefry2x32-20 are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"; how
-//! counters are numbered over an array follows XLA.
+//! Random bits and numbers: Philox4x32-10 and Threefry2x32-20 are those of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"; how
+//! counters are numbered over an array follows XLA. Numbers of `rng` are those of the CPU, by the same formulas.
+
+use std::f64::consts::TAU;
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::enumerations::{ComparisonDirection, RngAlgorithm};
+use hlo::ops::enumerations::{ComparisonDirection, RandomDistribution, RngAlgorithm};
+use hlo::ops::rng::{GENERATOR_KEY, RngAttributes};
 use hlo::ops::rng_bit_generator::RngBitGeneratorAttributes;
+use hlo::ops::rng_get_and_update_state::RngGetAndUpdateStateAttributes;
 use hlo::shape::{ArrayShape, Shape};
 use indexing::ceil_div;
 
@@ -46,6 +50,43 @@ pub(super) fn bits(builder: &mut GraphBuilder, instruction: &Instruction) -> Opt
     let state = builder.concatenate(&state, 0);
     let values = builder.bitcast(values, bits.element_type);
     Some(builder.tuple(&[state, values]))
+}
+
+/// Random bits of a number of 64 bits that make up a float in [0, 1).
+const FLOAT_BITS: i64 = 53;
+
+/// Numbers of a distribution. The host has the generator's counter, which it advances; the rest is a kernel.
+pub(super) fn numbers(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
+    let RngAttributes { distribution } = instruction.attributes().ok()?;
+    let result = instruction.shape.as_array()?;
+    let is_normal = distribution == RandomDistribution::Normal;
+    let class = result.element_type.class();
+    if result.is_dynamic() || class == ElementClass::Complex {
+        return None;
+    }
+    if result.element_count() == 0 {
+        return Some(builder.zeros(&instruction.shape));
+    }
+    // Those of a normal distribution come in pairs.
+    let pairs = ceil_div(result.element_count(), 2);
+    let count = if is_normal { 2 * pairs } else { result.element_count() };
+    let state = RngGetAndUpdateStateAttributes { delta: pairs };
+    let counter = ArrayShape::new(ElementType::U64, [2]);
+    let counter = builder.add_with(OpKind::RngGetAndUpdateState, counter, &[], state, vec![]);
+    let [low, high] = builder.elements_of(counter)[..] else { return None };
+    let key = builder.scalar(ElementType::U64, ConstantNumber::Integer(GENERATOR_KEY as i64));
+    let words = ArrayShape::new(ElementType::U64, [count]);
+    let (bits, _) = philox(builder, key, [low, high], &words, ElementType::U64);
+    let [a, b] = instruction.operands[..] else { return None };
+    let mut lanes = Lanes { builder, sizes: vec![count] };
+    let numbers = match class {
+        ElementClass::Float if is_normal => lanes.normal(bits, [a, b]),
+        ElementClass::Float => lanes.uniform(bits, [a, b]),
+        ElementClass::Predicate => lanes.predicates(bits, [a, b]),
+        _ => lanes.integers(bits, [a, b]),
+    };
+    let numbers = builder.slice(numbers, 0, 0, result.element_count());
+    Some(builder.reshape(numbers, &result.dimensions))
 }
 
 /// The unsigned type of a width.
@@ -115,6 +156,98 @@ impl Lanes<'_> {
         let lowest = self.constant(ElementType::U32, (1 << width) - 1);
         let value = self.builder.binary(OpKind::And, value, lowest);
         self.builder.convert(value, element_type)
+    }
+}
+
+/// What bits of 64 bits make, given a distribution's bounds, or its mean and deviation.
+impl Lanes<'_> {
+    fn float(&mut self, value: f64) -> InstructionId {
+        let shape = ArrayShape::new(ElementType::F64, self.sizes.clone());
+        self.builder.filled(&shape, ConstantNumber::Float(value))
+    }
+
+    /// In [0, 1).
+    fn unit(&mut self, bits: InstructionId) -> InstructionId {
+        let bits = self.shifted(OpKind::ShiftRightLogical, bits, 64 - FLOAT_BITS);
+        let bits = self.builder.convert(bits, ElementType::F64);
+        let scale = self.float((-FLOAT_BITS as f64).exp2());
+        self.builder.binary(OpKind::Multiply, bits, scale)
+    }
+
+    /// Scalars as `f64`, for each number.
+    fn wide(&mut self, scalars: [InstructionId; 2]) -> [InstructionId; 2] {
+        scalars.map(|scalar| {
+            let wide = self.builder.convert(scalar, ElementType::F64);
+            self.all(wide)
+        })
+    }
+
+    fn uniform(&mut self, bits: InstructionId, bounds: [InstructionId; 2]) -> InstructionId {
+        let element_type = self.builder.element_type(bounds[0]);
+        let [low, high] = self.wide(bounds);
+        let unit = self.unit(bits);
+        let range = self.builder.binary(OpKind::Subtract, high, low);
+        let above = self.builder.binary(OpKind::Multiply, range, unit);
+        let value = self.add(low, above);
+        let value = self.builder.convert(value, element_type);
+        // Rounding may reach the upper bound, which is outside.
+        let rounded = self.builder.convert(value, ElementType::F64);
+        let is_reached = self.builder.compare(ComparisonDirection::Ge, rounded, high);
+        let is_range = self.builder.compare(ComparisonDirection::Gt, high, low);
+        let is_outside = self.builder.binary(OpKind::And, is_reached, is_range);
+        let first = self.all(bounds[0]);
+        self.builder.select(is_outside, first, value)
+    }
+
+    /// Box-Muller: two numbers of two.
+    fn normal(&mut self, bits: InstructionId, bounds: [InstructionId; 2]) -> InstructionId {
+        let element_type = self.builder.element_type(bounds[0]);
+        let (count, pairs) = (self.sizes[0], self.sizes[0] / 2);
+        let unit = self.unit(bits);
+        let unit = self.builder.reshape(unit, &[pairs, 2]);
+        let [first, second] = [0, 1].map(|number| self.builder.slice(unit, 1, number, number + 1));
+        self.sizes = vec![pairs, 1];
+        let [one, minus_two, turn] = [1.0, -2.0, TAU].map(|number| self.float(number));
+        // 1 - u is never 0.
+        let rest = self.builder.binary(OpKind::Subtract, one, first);
+        let logarithm = self.builder.unary(OpKind::Log, rest);
+        let square = self.builder.binary(OpKind::Multiply, minus_two, logarithm);
+        let radius = self.builder.unary(OpKind::Sqrt, square);
+        let angle = self.builder.binary(OpKind::Multiply, turn, second);
+        let parts = [OpKind::Cosine, OpKind::Sine].map(|kind| {
+            let part = self.builder.unary(kind, angle);
+            self.builder.binary(OpKind::Multiply, radius, part)
+        });
+        let both = self.builder.concatenate(&parts, 1);
+        let both = self.builder.reshape(both, &[count]);
+        self.sizes = vec![count];
+        let [mean, deviation] = self.wide(bounds);
+        let scaled = self.builder.binary(OpKind::Multiply, deviation, both);
+        let value = self.add(mean, scaled);
+        self.builder.convert(value, element_type)
+    }
+
+    fn integers(&mut self, bits: InstructionId, bounds: [InstructionId; 2]) -> InstructionId {
+        let element_type = self.builder.element_type(bounds[0]);
+        let [low, high] = bounds.map(|bound| self.builder.convert(bound, ElementType::U64));
+        let range = self.builder.binary(OpKind::Subtract, high, low);
+        let [low, range] = [low, range].map(|scalar| self.all(scalar));
+        let rest = self.builder.binary(OpKind::Remainder, bits, range);
+        let nothing = self.constant(ElementType::U64, 0);
+        let is_empty = self.builder.compare(ComparisonDirection::Eq, range, nothing);
+        let above = self.builder.select(is_empty, nothing, rest);
+        let value = self.add(low, above);
+        self.builder.convert(value, element_type)
+    }
+
+    /// Both are equally likely, unless the bounds are equal.
+    fn predicates(&mut self, bits: InstructionId, [a, b]: [InstructionId; 2]) -> InstructionId {
+        let one = self.constant(ElementType::U64, 1);
+        let lowest = self.builder.binary(OpKind::And, bits, one);
+        let value = self.builder.compare(ComparisonDirection::Eq, lowest, one);
+        let are_equal = self.builder.compare(ComparisonDirection::Eq, a, b);
+        let [a, are_equal] = [a, are_equal].map(|scalar| self.all(scalar));
+        self.builder.select(are_equal, a, value)
     }
 }
 

@@ -10,7 +10,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::FusionRole;
 use hlo::shape::{ArrayShape, Shape};
-use indexing::IndexingMap;
+use indexing::{Expr, IndexingMap};
 
 use super::FuseOptions;
 use super::attention::{self, Attention, Read};
@@ -31,6 +31,18 @@ const MAX_READERS_COMPUTING_AGAIN: usize = 3;
 const MAX_COMPUTED_AGAIN: usize = 8;
 /// Groups tried at most for one to write an instruction's value.
 const MAX_WRITERS_TRIED: usize = 16;
+
+/// How many times as many elements as are read an array has of which most need not be computed.
+const LARGE_REST: i64 = 2;
+
+/// Uses of each element from which on a value of some work is better written once.
+const MANY_REPEATS: i64 = 16;
+
+/// Simple operations, roughly, that are some work.
+const SOME_WORK: u32 = 3;
+
+/// Bytes of an array up to which a cache near the core holds it.
+const MOST_CACHED_BYTES: usize = 1 << 16;
 
 /// An array that has so many times fewer elements than another is read for nothing beside it.
 const SMALL_PART: i64 = 8;
@@ -94,6 +106,8 @@ pub(super) struct Grouping<'a> {
     /// Those that read each instruction; a concatenate as often as it does.
     pub(super) users: Vec<Vec<InstructionId>>,
     roles: Vec<FusionRole>,
+    /// By instruction: simple operations, roughly, that one of its elements takes from memory.
+    work: Vec<u32>,
     pub(super) groups: Vec<Group>,
     /// Groups in which an instruction is computed.
     pub(super) member_of: Vec<Vec<GroupId>>,
@@ -114,6 +128,20 @@ pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> b
     user.kind == OpKind::DynamicUpdateSlice && user.operands.first() == Some(&operand)
 }
 
+/// What reads each instruction.
+pub(super) fn users_of(computation: &Computation) -> Vec<Vec<InstructionId>> {
+    let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); computation.instructions.len()];
+    for (id, instruction) in computation.iter() {
+        for operand in &instruction.operands {
+            // A concatenate has each of its operands at a place of its own.
+            if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
+                users[operand.index()].push(id);
+            }
+        }
+    }
+    users
+}
+
 impl<'a> Grouping<'a> {
     /// The groups of a computation, whose instructions can be read with their attributes.
     pub(super) fn of(
@@ -124,19 +152,14 @@ impl<'a> Grouping<'a> {
         options: FuseOptions,
     ) -> Self {
         let count = computation.instructions.len();
-        let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
-        for (id, instruction) in computation.iter() {
-            for operand in &instruction.operands {
-                // A concatenate has each of its operands at a place of its own.
-                if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
-                    users[operand.index()].push(id);
-                }
-            }
-        }
+        let users = users_of(computation);
         let reduced_lengths =
             if options.by_row { rows::reduced_lengths(computation, reduces_rows) } else { vec![0; count] };
-        let (attentions, refused_attentions) =
-            if options.attention { attention::find(computation, &users, read) } else { Default::default() };
+        let (attentions, refused_attentions) = if options.attention {
+            attention::find(computation, &users, read, options.attention_rows)
+        } else {
+            Default::default()
+        };
         let mut grouping = Grouping {
             computation,
             map,
@@ -144,6 +167,7 @@ impl<'a> Grouping<'a> {
             reduced_lengths,
             users,
             roles: computation.instructions.iter().map(role).collect(),
+            work: work(computation),
             groups: Vec::new(),
             member_of: vec![Vec::new(); count],
             written_by: vec![None; count],
@@ -235,7 +259,8 @@ impl<'a> Grouping<'a> {
             && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
         let everywhere = joinable.len() == readers.len();
-        let computed_again = everywhere && !needs_memory && self.is_as_cheap_as_load(id, &joinable);
+        let is_cheap = || self.is_as_cheap_as_load(id, &joinable) || self.is_read_in_part(id, &joinable);
+        let computed_again = everywhere && !needs_memory && is_cheap();
         if computed_again {
             for (group, _) in &joinable {
                 self.groups[*group].computed_again += 1;
@@ -328,6 +353,18 @@ impl<'a> Grouping<'a> {
                     && matches!(self.counts_in(id, *group, users), (1, total) if total <= elements)
                     && users.iter().all(|&user| self.instruction(user).kind != OpKind::ReduceWindow)
             })
+    }
+
+    /// Whether all groups together read so few of a value's elements that most need not be computed at all.
+    fn is_read_in_part(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
+        let instruction = self.instruction(id);
+        let elements = instruction.shape.as_array().map_or(0, ArrayShape::element_count);
+        let total = readers
+            .iter()
+            .fold(0i64, |total, (group, users)| total.saturating_add(self.counts_in(id, *group, users).1));
+        self.role(id) == FusionRole::Elementwise
+            && (2..=MAX_READERS_COMPUTING_AGAIN).contains(&readers.len())
+            && total.saturating_mul(LARGE_REST) <= elements
     }
 
     /// Whether a member gathers elements of the instruction.
@@ -524,6 +561,33 @@ impl<'a> Grouping<'a> {
         operand / result.max(1)
     }
 
+    /// Whether members broadcast a small array that takes some work to many rows, each of which would compute it again.
+    fn is_repeated_in_rows(&self, id: InstructionId, shape: &ArrayShape, users: &[InstructionId]) -> bool {
+        let repeats_it = |user: &InstructionId| {
+            let user = self.instruction(*user);
+            let rows = || user.shape.as_array().map_or(0, ArrayShape::element_count) / shape.element_count().max(1);
+            user.kind == OpKind::Broadcast && rows() >= MANY_REPEATS
+        };
+        // What is broadcast along rows is computed once for each of them.
+        let goes_along_rows = |user: &InstructionId| {
+            let number = self.users_operand(*user, id);
+            let map = number.and_then(|number| (self.map)(*user, number));
+            let last = self.instruction(*user).shape.as_array().map_or(0, ArrayShape::rank).checked_sub(1);
+            map.zip(last).is_some_and(|(map, last)| {
+                map.results().last().is_some_and(|result| *result == Expr::dim(map.context(), last))
+            })
+        };
+        shape.rank() > 0
+            && self.work[id.index()] >= SOME_WORK
+            && shape.byte_size() <= MOST_CACHED_BYTES
+            && users.iter().any(|user| repeats_it(user) && goes_along_rows(user))
+    }
+
+    /// The number of the operand of an instruction that another one is.
+    fn users_operand(&self, user: InstructionId, id: InstructionId) -> Option<usize> {
+        self.instruction(user).operands.iter().position(|&operand| operand == id)
+    }
+
     /// Why a group may not compute the instruction where these members read it.
     fn refusal_to_compute(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
@@ -540,6 +604,9 @@ impl<'a> Grouping<'a> {
         let (evaluations, total) = self.counts_in(id, group, users);
         let user_is_window = users.iter().any(|&user| self.instruction(user).kind == OpKind::ReduceWindow);
         let elements = shape.element_count();
+        if self.is_repeated_in_rows(id, shape, users) {
+            return Some(Refusal::Recomputed { evaluations });
+        }
         match self.role(id) {
             FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
             FusionRole::Update => Some(Refusal::Update),
@@ -564,8 +631,12 @@ impl<'a> Grouping<'a> {
             FusionRole::Reduction if group_data.is_attention => Some(Refusal::Reduction),
             FusionRole::Reduction => {
                 let joins = evaluations == 1
+                    // Not where all that another reduction combines reads it.
+                    && total <= elements
                     && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
+                    // Windows compute what they read several times.
+                    && group_data.members.keys().all(|&member| self.instruction(member).kind != OpKind::ReduceWindow)
                     && instruction.kind == OpKind::Reduce
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)
@@ -605,4 +676,35 @@ impl<'a> Grouping<'a> {
             && users.iter().all(|&user| self.reads_at_loop_index(user, group));
         (!visits_once).then_some(Refusal::OtherLoops)
     }
+}
+
+/// Simple operations, roughly, that an element of each instruction takes, from what is in memory in any case.
+fn work(computation: &Computation) -> Vec<u32> {
+    let mut work: Vec<u32> = Vec::with_capacity(computation.instructions.len());
+    for (_, instruction) in computation.iter() {
+        let is_array = instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0);
+        let operands =
+            || instruction.operands.iter().fold(0u32, |sum, operand| sum.saturating_add(work[operand.index()]));
+        work.push(match role(instruction) {
+            _ if !is_array => 0,
+            FusionRole::View => match instruction.kind {
+                OpKind::Pad | OpKind::Concatenate => operands().saturating_add(2),
+                OpKind::Reshape if changes_index(computation, instruction) => operands().saturating_add(2),
+                _ => operands(),
+            },
+            FusionRole::Elementwise if !is_expensive(instruction) => operands().saturating_add(1),
+            _ => 0,
+        });
+    }
+    work
+}
+
+/// Whether a reshape divides indices: whether it does more than add or leave out dimensions of size 1.
+fn changes_index(computation: &Computation, reshape: &Instruction) -> bool {
+    let [own, read] = [Some(reshape), reshape.operands.first().map(|&operand| computation.get(operand))]
+        .map(|instruction| instruction.and_then(|instruction| instruction.shape.as_array()));
+    let sizes = |shape: Option<&ArrayShape>| -> Vec<i64> {
+        shape.map_or(&[][..], |shape| &shape.dimensions).iter().copied().filter(|&size| size != 1).collect()
+    };
+    sizes(own) != sizes(read)
 }

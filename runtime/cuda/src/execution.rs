@@ -1,7 +1,9 @@
 //! Going through the steps of a launch plan.
 
+use std::slice;
+
 use hlo::buffers::{Buffer, Slice};
-use hlo::launch_plan::{CountedRound, HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
+use hlo::launch_plan::{Boxes, CountedRound, HostCall, Launch, LaunchArgument, LaunchPlan, PlanStep, Round};
 
 use crate::Error;
 
@@ -16,6 +18,8 @@ pub struct PlanMemory {
     pub constants: Vec<u64>,
     /// The leaves of the result.
     pub outputs: Vec<u64>,
+    /// What kernels get for the descriptions of boxes of arrays, in the order of [`LaunchPlan::boxes`].
+    pub boxes: Vec<((Slice, Boxes), u64)>,
 }
 
 impl PlanMemory {
@@ -34,6 +38,18 @@ impl PlanMemory {
         Ok(base + slice.offset as u64)
     }
 
+    /// What a kernel gets.
+    fn argument(&self, argument: &LaunchArgument) -> Result<u64, Error> {
+        match *argument {
+            LaunchArgument::Array(slice) => self.address(slice),
+            LaunchArgument::Number(number) => Ok(number as u64),
+            LaunchArgument::Boxes(slice, boxes) => {
+                let known = self.boxes.iter().find(|(own, _)| *own == (slice, boxes));
+                known.map(|(_, given)| *given).ok_or_else(|| Error::Plan(format!("nobody described boxes of {slice}")))
+            }
+        }
+    }
+
     fn addresses(&self, slices: &[Slice]) -> Result<Vec<u64>, Error> {
         slices.iter().map(|&slice| self.address(slice)).collect()
     }
@@ -44,7 +60,12 @@ impl PlanMemory {
 /// # Safety
 /// Addresses are passed to it as they are: whoever calls answers for the memory behind them.
 pub unsafe trait Device {
-    /// Runs launches and copies that nothing else comes between.
+    /// Whether the step may be one of a stretch.
+    fn takes(&self, step: &PlanStep) -> bool {
+        is_of_device(step)
+    }
+
+    /// Runs steps that it takes, and that nothing else comes between.
     ///
     /// # Safety
     /// As for [`run`].
@@ -111,13 +132,24 @@ pub unsafe fn run(plan: &LaunchPlan, memory: &PlanMemory, device: &mut impl Devi
 
 /// # Safety
 /// As for [`run`].
-unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl Device) -> Result<(), Error> {
-    let is_of_device = |step: &PlanStep| matches!(step, PlanStep::Launch(_) | PlanStep::Copy { .. });
+pub(crate) unsafe fn run_steps(
+    mut steps: &[PlanStep],
+    memory: &PlanMemory,
+    device: &mut impl Device,
+) -> Result<(), Error> {
     // SAFETY: everything below passes the caller's promise on.
     unsafe {
-        for steps in steps.chunk_by(|step, next| is_of_device(step) && is_of_device(next)) {
-            match &steps[0] {
-                PlanStep::Launch(_) | PlanStep::Copy { .. } => device.stretch(steps, memory)?,
+        while let Some((first, others)) = steps.split_first() {
+            // Asked anew each time: what the device takes may change.
+            let taken = steps.iter().take_while(|step| device.takes(step)).count();
+            if taken > 0 {
+                device.stretch(&steps[..taken], memory)?;
+                steps = &steps[taken..];
+                continue;
+            }
+            steps = others;
+            match first {
+                PlanStep::Launch(_) | PlanStep::Copy { .. } => device.stretch(slice::from_ref(first), memory)?,
                 PlanStep::While(rounds) => run_while(rounds, memory, device)?,
                 PlanStep::Repeat { times, rounds } => repeat(*times, rounds, memory, device)?,
                 PlanStep::Switch { selector, branches } => {
@@ -140,6 +172,11 @@ unsafe fn run_steps(steps: &[PlanStep], memory: &PlanMemory, device: &mut impl D
     Ok(())
 }
 
+/// Whether a step is a launch or a copy.
+pub(crate) fn is_of_device(step: &PlanStep) -> bool {
+    matches!(step, PlanStep::Launch(_) | PlanStep::Copy { .. })
+}
+
 /// Runs launches and copies one by one.
 ///
 /// # Safety
@@ -150,11 +187,8 @@ pub(crate) unsafe fn run_each(steps: &[PlanStep], memory: &PlanMemory, device: &
         for step in steps {
             match step {
                 PlanStep::Launch(launch) => {
-                    let argument = |argument: &LaunchArgument| match *argument {
-                        LaunchArgument::Array(slice) => memory.address(slice),
-                        LaunchArgument::Number(number) => Ok(number as u64),
-                    };
-                    let arguments = launch.arguments.iter().map(argument).collect::<Result<Vec<_>, _>>()?;
+                    let arguments = launch.arguments.iter().map(|argument| memory.argument(argument));
+                    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
                     device.launch(launch, &arguments)?;
                 }
                 PlanStep::Copy { from, to } => {

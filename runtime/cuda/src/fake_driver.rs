@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::driver::{DevicePointer, Driver, Handle};
+use crate::driver::{
+    BoxDescription, BoxFunctions, Condition, ConditionFunctions, ConditionalNode, DevicePointer, Driver, Functions,
+    Handle, PoolFunctions,
+};
 
 /// Bytes that the device has.
 pub(crate) const DEVICE_BYTES: usize = 1 << 20;
@@ -26,22 +29,40 @@ const ILLEGAL_ADDRESS: c_int = 700;
 /// What a stream has to do.
 #[derive(Clone)]
 enum Work {
-    /// A kernel, by its handle, with its first arguments.
+    /// A kernel, by its handle, with its arguments.
     Launch(usize, Vec<u64>),
     Copy(u64, u64, usize),
+    /// A node with a condition: its kind, and its graph, in an executable graph what that does.
+    Conditional(c_int, Condition, usize, Vec<Work>),
 }
 
 #[derive(Default)]
 struct State {
     allocations: HashMap<u64, Vec<u128>>,
-    waiting: Vec<Work>,
-    recording: Option<Vec<Work>>,
+    /// By stream.
+    waiting: HashMap<usize, Vec<Work>>,
+    /// By stream, the graph that it records.
+    recording: HashMap<usize, usize>,
     graphs: HashMap<usize, Vec<Work>>,
+    /// Of each condition, its graph and its value.
+    conditions: HashMap<Condition, (usize, bool)>,
     next: usize,
     counts: Counts,
     /// Bytes that launches may give kernels, by their handles, and bytes that each launch gave.
     allowed_bytes: Vec<(usize, c_int)>,
     given_bytes: Vec<c_uint>,
+    lacks: Lacks,
+}
+
+/// What a driver has not.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lacks {
+    pub pools: bool,
+    pub conditions: bool,
+    /// Whether it has the functions, and refuses their use.
+    pub conditional_nodes: bool,
+    pub pinned_memory: bool,
+    pub boxes: bool,
 }
 
 /// What the driver was asked for.
@@ -50,6 +71,13 @@ pub(crate) struct Counts {
     pub launches: usize,
     pub graph_launches: usize,
     pub allocations: usize,
+    /// Allocations of pinned memory of the host, and waits for events.
+    pub pinned: usize,
+    pub waits: usize,
+    /// Times that the host waited for a stream.
+    pub synchronizations: usize,
+    /// Descriptions of boxes.
+    pub described: usize,
     /// Bytes from the host.
     pub uploaded: usize,
 }
@@ -63,9 +91,14 @@ fn with_state<T>(ask: impl FnOnce(&mut State) -> T) -> T {
 
 /// A fresh driver, for one test at a time.
 pub(crate) fn fresh() -> (&'static Driver, MutexGuard<'static, ()>) {
+    fresh_without(Lacks::default())
+}
+
+/// One that does not have everything.
+pub(crate) fn fresh_without(lacks: Lacks) -> (&'static Driver, MutexGuard<'static, ()>) {
     let user = USERS.lock().unwrap_or_else(PoisonError::into_inner);
-    with_state(|state| *state = State::default());
-    (Box::leak(Box::new(driver())), user)
+    with_state(|state| *state = State { lacks, ..State::default() });
+    (Box::leak(Box::new(driver(lacks))), user)
 }
 
 /// What was asked for so far, and how many allocations are left.
@@ -84,9 +117,10 @@ pub(crate) fn given_bytes() -> Vec<c_uint> {
     with_state(|state| state.given_bytes.clone())
 }
 
-fn driver() -> Driver {
-    Driver::fake(
+fn driver(lacks: Lacks) -> Driver {
+    let functions = Functions {
         init,
+        version,
         device_count,
         device,
         device_attribute,
@@ -100,6 +134,8 @@ fn driver() -> Driver {
         launch,
         allocate,
         free,
+        allocate_pinned,
+        free_pinned,
         copy_to_device,
         copy_to_host,
         copy,
@@ -114,43 +150,100 @@ fn driver() -> Driver {
         destroy_graph_exec,
         create_event,
         record_event,
+        wait_for_event,
         elapsed,
         destroy_event,
         error_text,
+    };
+    let pools = PoolFunctions { default_pool, set_attribute, allocate: allocate_in_order, free: free_in_order };
+    let conditions = ConditionFunctions {
+        capture_info,
+        set_capture_dependencies,
+        begin_capture_to_graph,
+        create_condition,
+        add_node,
+    };
+    let boxes = BoxFunctions { describe };
+    Driver::fake(
+        functions,
+        (!lacks.pools).then_some(pools),
+        (!lacks.conditions).then_some(conditions),
+        (!lacks.boxes).then_some(boxes),
     )
 }
 
-/// The kernels, which have one array: number and function.
-const KERNELS: [&CStr; 3] = [c"double", c"increment", c"faulty"];
+/// The kernels, which work on a number, and what sets conditions.
+const KERNELS: [&CStr; 5] = [c"double", c"increment", c"faulty", c"less_than_100", c"halo_set_condition"];
 
-fn enqueue(work: Work) {
-    with_state(|state| match &mut state.recording {
-        Some(recording) => recording.push(work),
-        None => state.waiting.push(work),
+fn enqueue(stream: Handle, work: Work) {
+    with_state(|state| match state.recording.get(&(stream as usize)) {
+        Some(graph) => state.graphs.entry(*graph).or_default().push(work),
+        None => state.waiting.entry(stream as usize).or_default().push(work),
     });
 }
 
 /// # Safety
 /// Addresses in the work must be those of live memory.
-unsafe fn work_off() -> c_int {
-    for work in with_state(|state| std::mem::take(&mut state.waiting)) {
-        match work {
-            Work::Copy(from, to, bytes) => {
-                // SAFETY: the caller's promise.
-                unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
+unsafe fn work_off(stream: Handle) -> c_int {
+    let work = with_state(|state| state.waiting.remove(&(stream as usize)).unwrap_or_default());
+    // SAFETY: the caller's promise.
+    unsafe { run(&work) }
+}
+
+/// # Safety
+/// As for [`work_off`].
+unsafe fn run(work: &[Work]) -> c_int {
+    for work in work {
+        // SAFETY: the caller's promise.
+        let code = unsafe {
+            match work {
+                Work::Copy(from, to, bytes) => {
+                    std::ptr::copy(*from as *const u8, *to as *mut u8, *bytes);
+                    0
+                }
+                Work::Launch(kernel, arguments) => run_kernel(*kernel, arguments),
+                Work::Conditional(kind, condition, _, inner) => run_conditional(*kind, *condition, inner),
             }
-            Work::Launch(kernel, arguments) => {
-                let [from, to] = arguments[..] else { return ILLEGAL_ADDRESS };
-                // SAFETY: the caller's promise.
-                let value = unsafe { *(from as *const i32) };
-                let value = match kernel {
-                    1 => value * 2,
-                    2 => value + 1,
-                    _ => return ILLEGAL_ADDRESS,
+        };
+        if code != 0 {
+            return code;
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As for [`work_off`].
+unsafe fn run_conditional(kind: c_int, condition: Condition, inner: &[Work]) -> c_int {
+    while with_state(|state| state.conditions.get(&condition).is_some_and(|(_, value)| *value)) {
+        // SAFETY: the caller's promise.
+        let code = unsafe { run(inner) };
+        if code != 0 || kind == ConditionalNode::IF {
+            return code;
+        }
+    }
+    0
+}
+
+/// # Safety
+/// As for [`work_off`].
+unsafe fn run_kernel(kernel: usize, arguments: &[u64]) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (kernel, arguments) {
+            (1, &[from, to]) => *(to as *mut i32) = *(from as *const i32) * 2,
+            (2, &[from, to]) => *(to as *mut i32) = *(from as *const i32) + 1,
+            (4, &[from, to]) => *(to as *mut bool) = *(from as *const i32) < 100,
+            (5, &[selector, size, last, number, condition]) => {
+                let chosen = match size {
+                    1 => u64::from(*(selector as *const u8) == 0),
+                    _ => u64::from(*(selector as *const u32)),
                 };
-                // SAFETY: as above.
-                unsafe { *(to as *mut i32) = value };
+                let is_chosen = chosen.min(last) == number;
+                let known = with_state(|state| state.conditions.get_mut(&condition).map(|own| own.1 = is_chosen));
+                return if known.is_some() { 0 } else { ILLEGAL_ADDRESS };
             }
+            _ => return ILLEGAL_ADDRESS,
         }
     }
     0
@@ -162,6 +255,12 @@ fn new_handle(state: &mut State) -> usize {
 }
 
 unsafe extern "C" fn init(_: c_uint) -> c_int {
+    0
+}
+
+unsafe extern "C" fn version(version: *mut c_int) -> c_int {
+    // SAFETY: the caller passes a live variable.
+    unsafe { *version = 12040 };
     0
 }
 
@@ -178,8 +277,14 @@ unsafe extern "C" fn device(device: *mut c_int, number: c_int) -> c_int {
 }
 
 unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_int, _: c_int) -> c_int {
-    // SAFETY: as above. Compute capability 8.6.
-    unsafe { *value = if attribute == 75 { 8 } else { 6 } };
+    // SAFETY: as above. Compute capability 8.6; memory pools.
+    unsafe {
+        *value = match attribute {
+            75 => 8,
+            76 => 6,
+            _ => 1,
+        };
+    }
     0
 }
 
@@ -247,7 +352,7 @@ unsafe extern "C" fn launch(
     _: c_uint,
     _: c_uint,
     shared: c_uint,
-    _: Handle,
+    stream: Handle,
     arguments: *const *const u64,
     _: *const *mut c_void,
 ) -> c_int {
@@ -255,9 +360,10 @@ unsafe extern "C" fn launch(
         state.counts.launches += 1;
         state.given_bytes.push(shared);
     });
-    // SAFETY: the kernels have two arguments.
-    let arguments = unsafe { vec![**arguments, **arguments.add(1)] };
-    enqueue(Work::Launch(kernel as usize, arguments));
+    let count = if kernel as usize == KERNELS.len() { 5 } else { 2 };
+    // SAFETY: the kernels have as many arguments.
+    let arguments = (0..count).map(|number| unsafe { **arguments.add(number) }).collect();
+    enqueue(stream, Work::Launch(kernel as usize, arguments));
     0
 }
 
@@ -280,25 +386,68 @@ unsafe extern "C" fn free(address: DevicePointer) -> c_int {
     with_state(|state| state.allocations.remove(&address)).map_or(ILLEGAL_ADDRESS, |_| 0)
 }
 
-unsafe extern "C" fn copy_to_device(to: DevicePointer, from: *const c_void, bytes: usize, _: Handle) -> c_int {
+unsafe extern "C" fn default_pool(pool: *mut Handle, _: c_int) -> c_int {
+    // SAFETY: a live variable.
+    unsafe { *pool = std::ptr::null_mut() };
+    0
+}
+
+unsafe extern "C" fn set_attribute(_: Handle, attribute: c_int, _: *mut c_void) -> c_int {
+    if attribute == 4 { 0 } else { INVALID_VALUE }
+}
+
+unsafe extern "C" fn allocate_in_order(address: *mut DevicePointer, bytes: usize, _: Handle) -> c_int {
+    // SAFETY: a live variable.
+    unsafe { allocate(address, bytes) }
+}
+
+unsafe extern "C" fn free_in_order(address: DevicePointer, stream: Handle) -> c_int {
+    // SAFETY: memory lives until the stream has done what it was asked for before.
+    unsafe {
+        work_off(stream);
+        free(address)
+    }
+}
+
+unsafe extern "C" fn allocate_pinned(address: *mut *mut c_void, bytes: usize, _: c_uint) -> c_int {
+    if with_state(|state| state.lacks.pinned_memory) {
+        return OUT_OF_MEMORY;
+    }
+    let memory = vec![0u128; bytes.div_ceil(16)];
+    let start = memory.as_ptr() as u64;
+    with_state(|state| {
+        state.counts.pinned += 1;
+        state.allocations.insert(start, memory);
+    });
+    // SAFETY: a live variable.
+    unsafe { *address = start as *mut c_void };
+    0
+}
+
+unsafe extern "C" fn free_pinned(address: *mut c_void) -> c_int {
+    // SAFETY: it was allocated in the same way.
+    unsafe { free(address as u64) }
+}
+
+unsafe extern "C" fn copy_to_device(to: DevicePointer, from: *const c_void, bytes: usize, stream: Handle) -> c_int {
     with_state(|state| state.counts.uploaded += bytes);
-    enqueue(Work::Copy(from as u64, to, bytes));
+    enqueue(stream, Work::Copy(from as u64, to, bytes));
     0
 }
 
-unsafe extern "C" fn copy_to_host(to: *mut c_void, from: DevicePointer, bytes: usize, _: Handle) -> c_int {
-    enqueue(Work::Copy(from, to as u64, bytes));
+unsafe extern "C" fn copy_to_host(to: *mut c_void, from: DevicePointer, bytes: usize, stream: Handle) -> c_int {
+    enqueue(stream, Work::Copy(from, to as u64, bytes));
     0
 }
 
-unsafe extern "C" fn copy(to: DevicePointer, from: DevicePointer, bytes: usize, _: Handle) -> c_int {
-    enqueue(Work::Copy(from, to, bytes));
+unsafe extern "C" fn copy(to: DevicePointer, from: DevicePointer, bytes: usize, stream: Handle) -> c_int {
+    enqueue(stream, Work::Copy(from, to, bytes));
     0
 }
 
 unsafe extern "C" fn create_stream(stream: *mut Handle, _: c_uint) -> c_int {
     // SAFETY: a live variable.
-    unsafe { *stream = std::ptr::null_mut() };
+    unsafe { *stream = with_state(new_handle) as Handle };
     0
 }
 
@@ -306,31 +455,119 @@ unsafe extern "C" fn destroy_stream(_: Handle) -> c_int {
     0
 }
 
-unsafe extern "C" fn synchronize(_: Handle) -> c_int {
+unsafe extern "C" fn synchronize(stream: Handle) -> c_int {
+    with_state(|state| state.counts.synchronizations += 1);
     // SAFETY: whoever asked for the work keeps its memory until now.
-    unsafe { work_off() }
+    unsafe { work_off(stream) }
 }
 
-unsafe extern "C" fn begin_capture(_: Handle, _: c_int) -> c_int {
-    with_state(|state| state.recording = Some(Vec::new()));
+unsafe extern "C" fn begin_capture(stream: Handle, _: c_int) -> c_int {
+    with_state(|state| {
+        let graph = new_handle(state);
+        state.recording.insert(stream as usize, graph);
+        state.graphs.insert(graph, Vec::new());
+    });
     0
 }
 
-unsafe extern "C" fn end_capture(_: Handle, graph: *mut Handle) -> c_int {
-    let number = with_state(|state| {
-        let work = state.recording.take().unwrap_or_default();
-        let number = new_handle(state);
-        state.graphs.insert(number, work);
-        number
-    });
+unsafe extern "C" fn end_capture(stream: Handle, graph: *mut Handle) -> c_int {
+    let Some(number) = with_state(|state| state.recording.remove(&(stream as usize))) else { return INVALID_VALUE };
     // SAFETY: a live variable.
     unsafe { *graph = number as Handle };
     0
 }
 
+unsafe extern "C" fn capture_info(
+    stream: Handle,
+    _: *mut c_int,
+    _: *mut u64,
+    graph: *mut Handle,
+    _: *mut *const Handle,
+    count: *mut usize,
+) -> c_int {
+    let Some(number) = with_state(|state| state.recording.get(&(stream as usize)).copied()) else {
+        return INVALID_VALUE;
+    };
+    // SAFETY: live variables. Everything is in order, so that nothing depends on anything else.
+    unsafe { (*graph, *count) = (number as Handle, 0) };
+    0
+}
+
+unsafe extern "C" fn set_capture_dependencies(_: Handle, _: *mut Handle, count: usize, how: c_uint) -> c_int {
+    if (count, how) == (1, 1) { 0 } else { INVALID_VALUE }
+}
+
+unsafe extern "C" fn begin_capture_to_graph(
+    stream: Handle,
+    graph: Handle,
+    _: *const Handle,
+    _: *const c_void,
+    _: usize,
+    _: c_int,
+) -> c_int {
+    let before = with_state(|state| state.recording.insert(stream as usize, graph as usize));
+    if before.is_none() { 0 } else { INVALID_VALUE }
+}
+
+unsafe extern "C" fn create_condition(
+    condition: *mut Condition,
+    graph: Handle,
+    _: Handle,
+    _: c_uint,
+    _: c_uint,
+) -> c_int {
+    let number = with_state(|state| {
+        let number = new_handle(state) as Condition;
+        state.conditions.insert(number, (graph as usize, false));
+        number
+    });
+    // SAFETY: a live variable.
+    unsafe { *condition = number };
+    0
+}
+
+unsafe extern "C" fn add_node(
+    node: *mut Handle,
+    graph: Handle,
+    _: *const Handle,
+    _: usize,
+    parameters: *mut ConditionalNode,
+) -> c_int {
+    // SAFETY: live variables, of the type that the driver has for such nodes.
+    let (kind, condition) = unsafe { ((*parameters).kind, (*parameters).condition) };
+    let body = with_state(|state| {
+        let of_graph = state.conditions.get(&condition).is_some_and(|(own, _)| *own == graph as usize);
+        if !of_graph || state.lacks.conditional_nodes {
+            return None;
+        }
+        let body = new_handle(state);
+        state.graphs.insert(body, Vec::new());
+        state.graphs.get_mut(&(graph as usize))?.push(Work::Conditional(kind, condition, body, Vec::new()));
+        Some(body)
+    });
+    let Some(body) = body else { return INVALID_VALUE };
+    // SAFETY: as above; the driver keeps the table as long as the node.
+    unsafe {
+        *node = std::ptr::null_mut();
+        (*parameters).graphs = Box::leak(Box::new(body as Handle));
+    }
+    0
+}
+
+/// What a graph does, with all within it.
+fn whole(state: &State, graph: usize) -> Vec<Work> {
+    let mut work = state.graphs.get(&graph).cloned().unwrap_or_default();
+    for work in &mut work {
+        if let Work::Conditional(_, _, body, inner) = work {
+            *inner = whole(state, *body);
+        }
+    }
+    work
+}
+
 unsafe extern "C" fn instantiate_graph(executable: *mut Handle, graph: Handle, _: u64) -> c_int {
     let number = with_state(|state| {
-        let work = state.graphs.get(&(graph as usize)).cloned().unwrap_or_default();
+        let work = whole(state, graph as usize);
         let number = new_handle(state);
         state.graphs.insert(number, work);
         number
@@ -345,17 +582,40 @@ unsafe extern "C" fn destroy_graph(graph: Handle) -> c_int {
     0
 }
 
-unsafe extern "C" fn launch_graph(graph: Handle, _: Handle) -> c_int {
+unsafe extern "C" fn launch_graph(graph: Handle, stream: Handle) -> c_int {
     with_state(|state| {
         state.counts.graph_launches += 1;
         let work = state.graphs.get(&(graph as usize)).cloned().unwrap_or_default();
-        state.waiting.extend(work);
+        state.waiting.entry(stream as usize).or_default().extend(work);
     });
     0
 }
 
 unsafe extern "C" fn destroy_graph_exec(graph: Handle) -> c_int {
     with_state(|state| state.graphs.remove(&(graph as usize)));
+    0
+}
+
+unsafe extern "C" fn describe(
+    description: *mut BoxDescription,
+    _: c_int,
+    rank: c_uint,
+    _: DevicePointer,
+    sizes: *const u64,
+    _: *const u64,
+    _: *const c_uint,
+    _: *const c_uint,
+    _: c_int,
+    swizzle: c_int,
+    _: c_int,
+    _: c_int,
+) -> c_int {
+    if (rank, swizzle) != (3, 3) {
+        return INVALID_VALUE;
+    }
+    with_state(|state| state.counts.described += 1);
+    // SAFETY: live variables.
+    unsafe { (*description).0[0] = 2 * *sizes };
     0
 }
 
@@ -367,6 +627,15 @@ unsafe extern "C" fn create_event(event: *mut Handle, _: c_uint) -> c_int {
 
 unsafe extern "C" fn record_event(_: Handle, _: Handle) -> c_int {
     0
+}
+
+unsafe extern "C" fn wait_for_event(_: Handle) -> c_int {
+    let streams: Vec<usize> = with_state(|state| {
+        state.counts.waits += 1;
+        state.waiting.keys().copied().collect()
+    });
+    // SAFETY: as for `synchronize`.
+    streams.into_iter().map(|stream| unsafe { work_off(stream as Handle) }).max().unwrap_or(0)
 }
 
 unsafe extern "C" fn elapsed(milliseconds: *mut f32, _: Handle, _: Handle) -> c_int {

@@ -1,20 +1,39 @@
 //! GPUs of this machine, and their memory.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
+use std::sync::OnceLock;
 
 use crate::Error;
-use crate::driver::{DevicePointer, Driver, Handle};
+use crate::conditions::Conditions;
+use crate::driver::{DevicePointer, Driver, Handle, PoolFunctions, SUCCESS};
+
+/// The driver's numbers of options for loading code: a buffer for errors, and its size.
+const ERROR_LOG: [i32; 2] = [5, 6];
+const ERROR_LOG_BYTES: usize = 8192;
 
 /// The driver's numbers of what a device can be asked for: the parts of its compute capability.
 const COMPUTE_CAPABILITY: [c_int; 2] = [75, 76];
+
+/// The driver's number of what says whether it has memory in the order of streams.
+const HAS_POOLS: c_int = 115;
+
+/// The driver's number of how much a pool may keep of what nobody uses.
+const RELEASE_THRESHOLD: c_int = 4;
+
+/// How much it keeps when a stream is waited for.
+const KEPT_BYTES: u64 = 1 << 30;
 
 /// A GPU of this machine.
 pub struct Gpu {
     pub(crate) driver: &'static Driver,
     device: c_int,
-    context: Handle,
+    pub(crate) context: Handle,
     capability: (u32, u32),
+    /// Memory in the order of streams, where driver and device have it.
+    pool: Option<&'static PoolFunctions>,
+    /// What sets the conditions of graphs, once a program needs it: none where that cannot be.
+    pub(crate) conditions: OnceLock<Option<Conditions>>,
 }
 
 // SAFETY: the context is the driver's, which is made for any number of threads.
@@ -24,6 +43,9 @@ unsafe impl Sync for Gpu {}
 
 impl Drop for Gpu {
     fn drop(&mut self) {
+        if let Some(Some(conditions)) = self.conditions.take() {
+            conditions.unload(self);
+        }
         // SAFETY: the context was retained once.
         unsafe { (self.driver.release_context)(self.device) };
     }
@@ -52,7 +74,9 @@ impl Gpu {
             }
             driver.check("cuDevicePrimaryCtxRetain", (driver.retain_context)(&raw mut context, device))?;
         }
-        Ok(Gpu { driver, device, context, capability: (capability[0] as u32, capability[1] as u32) })
+        let capability = (capability[0] as u32, capability[1] as u32);
+        let pool = driver.pools.as_ref().filter(|pools| prepare_pool(driver, pools, device));
+        Ok(Gpu { driver, device, context, capability, pool, conditions: OnceLock::new() })
     }
 
     /// Its compute capability, as in 9.0.
@@ -71,38 +95,74 @@ impl Gpu {
         self.driver.check("cuCtxSetCurrent", unsafe { (self.driver.set_context)(self.context) })
     }
 
-    pub(crate) fn allocate(&self, bytes: usize) -> Result<DevicePointer, Error> {
+    /// Memory that what a stream does from now on may use; where the device has no pool, anything may.
+    pub(crate) fn allocate(&self, bytes: usize, stream: Handle) -> Result<DevicePointer, Error> {
         let mut address = 0;
         // SAFETY: the address is written to a live variable.
-        let code = unsafe { (self.driver.allocate)(&raw mut address, bytes.max(1)) };
-        self.driver.check("cuMemAlloc", code).map(|()| address).map_err(|error| match error {
+        let (name, code) = unsafe {
+            match self.pool {
+                Some(pool) => ("cuMemAllocAsync", (pool.allocate)(&raw mut address, bytes.max(1), stream)),
+                None => ("cuMemAlloc", (self.driver.allocate)(&raw mut address, bytes.max(1))),
+            }
+        };
+        self.driver.check(name, code).map(|()| address).map_err(|error| match error {
             Error::OutOfMemory { .. } => Error::OutOfMemory { bytes },
             other => other,
         })
     }
 
-    /// # Safety
-    /// The memory must be of [`Self::allocate`], and nothing may use it any more.
-    pub(crate) unsafe fn free(&self, address: DevicePointer) {
-        // SAFETY: the caller's promise.
-        unsafe { (self.driver.free)(address) };
-    }
-
-    /// Copies bytes of the host to the device, and waits for it.
+    /// Gives memory back, which a pool may give to others once the stream is there.
     ///
     /// # Safety
-    /// `to` must be live memory of the device, of as many bytes.
-    pub(crate) unsafe fn upload(&self, bytes: &[u8], to: DevicePointer) -> Result<(), Error> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: the caller's promise; the default stream is waited for.
+    /// The memory must be of [`Self::allocate`], and nothing but the stream may use it any more.
+    pub(crate) unsafe fn free(&self, address: DevicePointer, stream: Handle) {
+        // SAFETY: the caller's promise.
         unsafe {
-            let from = bytes.as_ptr().cast::<c_void>();
-            self.driver
-                .check("cuMemcpyHtoDAsync", (self.driver.copy_to_device)(to, from, bytes.len(), ptr::null_mut()))?;
-            self.driver.check("cuStreamSynchronize", (self.driver.synchronize)(ptr::null_mut()))
-        }
+            match self.pool {
+                Some(pool) => (pool.free)(address, stream),
+                None => (self.driver.free)(address),
+            }
+        };
+    }
+
+    /// Code that the driver compiles for the device.
+    ///
+    /// # Errors
+    /// For what the driver refuses, with what it says about it.
+    pub(crate) fn load_module(&self, ptx: &CStr) -> Result<Handle, Error> {
+        let mut log = vec![0u8; ERROR_LOG_BYTES];
+        let mut module = ptr::null_mut();
+        let values = [log.as_mut_ptr().cast::<c_void>(), ERROR_LOG_BYTES as *mut c_void];
+        // SAFETY: text and buffers live through the call; the options have as many values, of the kinds that they take.
+        let code = unsafe {
+            (self.driver.load_module)(&raw mut module, ptx.as_ptr().cast(), 2, ERROR_LOG.as_ptr(), values.as_ptr())
+        };
+        self.driver.check("cuModuleLoadDataEx", code).map_err(|error| {
+            let log = String::from_utf8_lossy(&log);
+            let log = log.trim_end_matches('\0').trim();
+            if log.is_empty() { error } else { Error::Refused { reason: error.to_string(), log: log.to_string() } }
+        })?;
+        Ok(module)
+    }
+
+    /// A kernel of such code.
+    pub(crate) fn kernel(&self, module: Handle, name: &CStr) -> Result<Handle, Error> {
+        let mut kernel = ptr::null_mut();
+        // SAFETY: the name is a live text, the handle is written to a live variable.
+        let code = unsafe { (self.driver.function)(&raw mut kernel, module, name.as_ptr()) };
+        self.driver.check("cuModuleGetFunction", code).map(|()| kernel)
+    }
+}
+
+/// Whether a device has memory in the order of streams, of which some is kept for later.
+fn prepare_pool(driver: &Driver, pools: &PoolFunctions, device: c_int) -> bool {
+    let (mut is_there, mut pool, mut kept) = (0, ptr::null_mut(), KEPT_BYTES);
+    // SAFETY: results are written to live variables; the attribute is a number of eight bytes.
+    unsafe {
+        (driver.device_attribute)(&raw mut is_there, HAS_POOLS, device) == SUCCESS
+            && is_there != 0
+            && (pools.default_pool)(&raw mut pool, device) == SUCCESS
+            && (pools.set_attribute)(pool, RELEASE_THRESHOLD, (&raw mut kept).cast()) == SUCCESS
     }
 }
 

@@ -4,22 +4,21 @@
 //! one: arguments are copied there, results back. Everything goes through one stream, in order.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int};
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use exec::runtime::RunContext;
-use hlo::launch_plan::LaunchPlan;
+use hlo::buffers::Slice;
+use hlo::launch_plan::{Boxes, LaunchPlan};
 
+use crate::box_table::{self, DESCRIPTION_BYTES};
 use crate::driver::{DevicePointer, Handle};
 use crate::execution::{self, PlanMemory};
-use crate::stream::{Graphs, StreamDevice};
+use crate::stream::Stream;
+use crate::stream_device::{Graphs, StreamDevice};
 use crate::{Error, Gpu};
-
-/// The driver's numbers of options for loading code: a buffer for errors, and its size.
-const ERROR_LOG: [i32; 2] = [5, 6];
-const ERROR_LOG_BYTES: usize = 8192;
 
 /// Buffers begin at multiples of so many bytes.
 const ALIGNMENT: usize = 256;
@@ -58,6 +57,7 @@ struct RunMemory {
     start: DevicePointer,
     places: PlanMemory,
     graphs: Graphs,
+    stream: Stream,
 }
 
 // SAFETY: the handles are the driver's, which is made for any number of threads.
@@ -75,7 +75,7 @@ impl Drop for GpuProgram {
         // SAFETY: no run is left: each waits for its end.
         unsafe {
             if let Some(constants) = self.constant_memory {
-                self.gpu.free(constants);
+                self.gpu.free(constants, ptr::null_mut());
             }
             (self.gpu.driver.unload_module)(self.module);
         }
@@ -98,21 +98,12 @@ impl GpuProgram {
         if let Some(obstacle) = gpu.obstacle(ptx) {
             return Err(Error::WrongArchitecture(obstacle));
         }
+        if !plan.boxes().is_empty() {
+            box_table::functions(&gpu)?;
+        }
         gpu.enter()?;
-        let driver = gpu.driver;
         let text = CString::new(ptx).map_err(|_| Error::Plan("the kernels' code has a zero byte".into()))?;
-        let mut log = vec![0u8; ERROR_LOG_BYTES];
-        let mut module = ptr::null_mut();
-        let values = [log.as_mut_ptr().cast::<c_void>(), ERROR_LOG_BYTES as *mut c_void];
-        // SAFETY: text and buffers live through the call; the options have as many values, of the kinds that they take.
-        let code = unsafe {
-            (driver.load_module)(&raw mut module, text.as_ptr().cast(), 2, ERROR_LOG.as_ptr(), values.as_ptr())
-        };
-        driver.check("cuModuleLoadDataEx", code).map_err(|error| {
-            let log = String::from_utf8_lossy(&log);
-            let log = log.trim_end_matches('\0').trim();
-            if log.is_empty() { error } else { Error::Refused { reason: error.to_string(), log: log.to_string() } }
-        })?;
+        let module = gpu.load_module(&text)?;
         // From here on dropped with its module, whatever fails.
         let mut program = GpuProgram {
             gpu,
@@ -130,13 +121,11 @@ impl GpuProgram {
                 continue;
             }
             let name = CString::new(launch.kernel.as_str()).map_err(|error| Error::Plan(error.to_string()))?;
-            let mut kernel = ptr::null_mut();
-            // SAFETY: the name is a live text, the handle is written to a live variable.
-            let code = unsafe { (driver.function)(&raw mut kernel, program.module, name.as_ptr()) };
-            driver.check("cuModuleGetFunction", code)?;
+            let kernel = program.gpu.kernel(program.module, &name)?;
             if launch.shared > 0 {
                 let bytes = c_int::try_from(launch.shared);
                 let bytes = bytes.map_err(|_| Error::Plan(format!("`{}` shares too much memory", launch.kernel)))?;
+                let driver = program.gpu.driver;
                 // SAFETY: the kernel is one of the module's.
                 let code = unsafe { (driver.set_function_attribute)(kernel, MOST_SHARED_BYTES, bytes) };
                 driver.check("cuFuncSetAttribute", code).map_err(|error| Error::SharedMemory {
@@ -158,15 +147,16 @@ impl GpuProgram {
             self.constants = vec![0; constants.len()];
             return Ok(());
         }
-        let start = self.gpu.allocate(places.end)?;
+        let mut stream = Stream::new(&self.gpu, places.end)?;
+        let start = self.gpu.allocate(places.end, stream.handle)?;
         self.constant_memory = Some(start);
         for (offset, constant) in offsets.into_iter().zip(constants) {
             let address = start + offset as u64;
-            // SAFETY: the memory was made for them.
-            unsafe { self.gpu.upload(constant, address)? };
+            // SAFETY: the memory was made for them, which live until the stream is done, which is waited for.
+            unsafe { stream.upload(constant.as_ptr() as u64, address, constant.len())? };
             self.constants.push(address);
         }
-        Ok(())
+        stream.wait()
     }
 
     /// The plan.
@@ -191,21 +181,55 @@ impl GpuProgram {
         let mut all = |sizes: &[usize]| sizes.iter().map(|&size| places.place(size) as u64).collect::<Vec<_>>();
         let arena = all(&[self.sizes.arena]);
         let (parameters, outputs) = (all(&self.sizes.parameters), all(&self.sizes.outputs));
-        let start = self.gpu.allocate(places.end)?;
+        let described = self.plan.boxes();
+        let table = places.place(described.len() * DESCRIPTION_BYTES) as u64;
+        let transferred = self.sizes.parameters.iter().chain(&self.sizes.outputs).sum();
+        let mut stream = Stream::new(&self.gpu, transferred)?;
+        let start = self.gpu.allocate(places.end, stream.handle)?;
         let at = |places: Vec<u64>| places.into_iter().map(|place| start + place).collect::<Vec<_>>();
-        let places = PlanMemory {
+        let mut places = PlanMemory {
             arena: start + arena[0],
             parameters: at(parameters),
             constants: self.constants.clone(),
             outputs: at(outputs),
+            boxes: Vec::new(),
         };
-        Ok(RunMemory { start, places, graphs: Graphs::default() })
+        match self.describe(&mut places, (described, start + table), &mut stream) {
+            Ok(()) => Ok(RunMemory { start, places, graphs: Graphs::default(), stream }),
+            Err(error) => {
+                // SAFETY: nothing but the stream has used it.
+                unsafe { self.gpu.free(start, stream.handle) };
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the descriptions of boxes of arrays at their places, in a table.
+    fn describe(
+        &self,
+        places: &mut PlanMemory,
+        (described, table): (Vec<(Slice, Boxes)>, DevicePointer),
+        stream: &mut Stream,
+    ) -> Result<(), Error> {
+        let mut descriptions = Vec::with_capacity(described.len());
+        for (number, (slice, boxes)) in (0..).zip(described) {
+            let description = box_table::describe(&self.gpu, places.address(slice)?, boxes)?;
+            let address = table + number * DESCRIPTION_BYTES as u64;
+            places.boxes.push(((slice, boxes), address));
+            descriptions.push((description, address));
+        }
+        for (description, address) in &descriptions {
+            // SAFETY: the table was made for them; they live until the stream is done, which is waited for.
+            unsafe { stream.upload(std::ptr::from_ref(description) as u64, *address, DESCRIPTION_BYTES)? };
+        }
+        if descriptions.is_empty() { Ok(()) } else { stream.wait() }
     }
 
     fn release(&self, memory: RunMemory) {
-        memory.graphs.destroy(self.gpu.driver);
+        let RunMemory { start, graphs, stream, .. } = memory;
+        graphs.destroy(&self.gpu, stream.handle);
         // SAFETY: the run that used it has ended.
-        unsafe { self.gpu.free(memory.start) };
+        unsafe { self.gpu.free(start, stream.handle) };
     }
 
     /// Runs the program on memory of the host, to which its results are copied. A parameter whose address is that of a
@@ -232,25 +256,25 @@ impl GpuProgram {
     /// # Safety
     /// As for [`Self::run`].
     unsafe fn run_in(&self, memory: &mut RunMemory, host: &PlanMemory, context: &RunContext<'_>) -> Result<(), Error> {
-        let RunMemory { places, graphs, .. } = memory;
-        let mut device = StreamDevice::new(self, context, graphs)?;
+        let RunMemory { places, graphs, stream, .. } = memory;
+        let mut device = StreamDevice::new(self, context, graphs, stream);
         // SAFETY: host memory is live and as large as the sizes, by the caller's promise; device memory was made for them.
         unsafe {
             let arguments = host.parameters.iter().zip(&places.parameters).zip(&self.sizes.parameters);
             for ((&from, &to), &size) in arguments {
-                device.copy_to_device(from, to, size)?;
+                device.stream.upload(from, to, size)?;
             }
-            device.start_clock()?;
+            device.stream.start_clock()?;
             execution::run(&self.plan, places, &mut device)?;
-            device.stop_clock()?;
+            device.stream.stop_clock()?;
             for ((&to, &from), &size) in host.outputs.iter().zip(&places.outputs).zip(&self.sizes.outputs) {
                 let taken = host.parameters.iter().position(|&parameter| parameter == to && size > 0);
                 let from = taken.map_or(from, |number| places.parameters[number]);
-                device.copy_to_host(from, to, size)?;
+                device.stream.download(from, to, size)?;
             }
         }
         device.wait()?;
-        *self.device_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(device.clock()?);
+        *self.device_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(device.stream.clock()?);
         Ok(())
     }
 }
@@ -270,129 +294,4 @@ impl Places {
 }
 
 #[cfg(test)]
-mod tests {
-    use exec::runtime::ProgramState;
-
-    use super::*;
-    use crate::fake_driver::{self, COMPLAINT, DEVICE_BYTES, MOST_SHARED};
-
-    const PTX: &[u8] = b".version 7.0\n.target sm_80\n";
-
-    /// 2x + 1.
-    const PLAN: &str = "launch double <<<1, 1>>> ([parameter 0, 0 : 4], [arena, 0 : 4])\n\
-                        launch increment <<<1, 1>>> ([arena, 0 : 4], [arena, 4 : 4])\n\
-                        copy [arena, 4 : 4] -> [output 0, 0 : 4]\n";
-
-    fn load(gpu: &Arc<Gpu>, plan: &str) -> Result<GpuProgram, Error> {
-        let sizes = BufferSizes { arena: 64, parameters: vec![4], outputs: vec![4] };
-        GpuProgram::load(Arc::clone(gpu), PTX, plan.parse().unwrap(), sizes, &[&[1, 0, 0, 0]])
-    }
-
-    fn run(program: &GpuProgram, x: i32) -> Result<i32, Error> {
-        let mut result = 0i32;
-        let memory = PlanMemory {
-            arena: 0,
-            parameters: vec![(&raw const x) as u64],
-            constants: vec![0],
-            outputs: vec![(&raw mut result) as u64],
-        };
-        let state = ProgramState::default();
-        // SAFETY: the memory is that of the plan, and lives.
-        unsafe { program.run(&memory, &RunContext::with_state(None, &state))? };
-        Ok(result)
-    }
-
-    #[test]
-    fn what_runs_again_is_replayed_in_the_same_memory() {
-        let (driver, _user) = fake_driver::fresh();
-        let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
-        let program = load(&gpu, PLAN).unwrap();
-        assert_eq!(program.device_time(), None);
-        for x in 0..5 {
-            assert_eq!(run(&program, x), Ok(2 * x + 1));
-        }
-        let (counts, _) = fake_driver::counts();
-        assert_eq!(counts.launches, 4, "one by one, then once for the graph");
-        assert_eq!(counts.graph_launches, 4);
-        assert_eq!(counts.allocations, 2, "for constants, and for runs");
-        assert_eq!(counts.uploaded, 4 + 5 * 4, "constants once");
-        assert_eq!(program.device_time(), Some(Duration::from_micros(2500)));
-        drop(program);
-        assert_eq!(fake_driver::counts().1, 0, "nothing is left");
-    }
-
-    #[test]
-    fn shared_memory_is_allowed_and_given() {
-        let (driver, _user) = fake_driver::fresh();
-        let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
-        let plan =
-            |bytes: c_int| format!("launch double <<<1, 1, {bytes}>>> ([parameter 0, 0 : 4], [output 0, 0 : 4])\n");
-        let program = load(&gpu, &plan(57344)).unwrap();
-        assert_eq!(fake_driver::allowed_bytes(), [("double", 57344)]);
-        assert_eq!(run(&program, 4), Ok(8));
-        assert_eq!(fake_driver::given_bytes(), [57344]);
-        let error = load(&gpu, &plan(MOST_SHARED + 1)).err().unwrap();
-        assert!(!error.is_bug());
-        assert_eq!(
-            error.to_string(),
-            "the GPU does not let a block of kernel `double` share 101377 bytes: cuFuncSetAttribute failed: invalid argument"
-        );
-    }
-
-    #[test]
-    fn loops_read_their_condition_from_the_device() {
-        let (driver, _user) = fake_driver::fresh();
-        let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
-        // Once: the condition is the constant at first, then what the body put there: zero.
-        let plan = "copy [constant 0, 0 : 4] -> [arena, 8 : 4]\n\
-                    copy [parameter 0, 0 : 4] -> [output 0, 0 : 4]\n\
-                    while {\n  condition {\n  }\n  body if [arena, 8 : 1] {\n    \
-                    launch double <<<1, 1>>> ([output 0, 0 : 4], [output 0, 0 : 4])\n    \
-                    copy [arena, 16 : 4] -> [arena, 8 : 4]\n  }\n}\n";
-        let program = load(&gpu, plan).unwrap();
-        assert_eq!(run(&program, 21), Ok(42));
-        assert_eq!(run(&program, 4), Ok(8));
-    }
-
-    #[test]
-    fn a_kernel_that_faults_is_named() {
-        let (driver, _user) = fake_driver::fresh();
-        let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
-        let faulty = "launch faulty <<<1, 1>>> ([parameter 0, 0 : 4], [output 0, 0 : 4])\n";
-        let error = run(&load(&gpu, faulty).unwrap(), 1).unwrap_err();
-        assert!(error.is_bug());
-        assert_eq!(
-            error.to_string(),
-            "kernel `faulty`: cuStreamSynchronize failed: an illegal memory access was encountered"
-        );
-        let error = run(&load(&gpu, &format!("{PLAN}{faulty}")).unwrap(), 1).unwrap_err().to_string();
-        assert!(error.contains("one of 3 kernels, of which the last is `faulty`"), "{error}");
-        assert!(error.contains("CUDA_LAUNCH_BLOCKING=1"), "{error}");
-        assert_eq!(fake_driver::counts().1, 0, "nothing is left");
-    }
-
-    #[test]
-    fn what_the_device_lacks_is_said() {
-        let (driver, _user) = fake_driver::fresh();
-        assert!(matches!(Gpu::of(driver, 1), Err(Error::NoDevice { number: 1, count: 1 })));
-        let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
-        let sizes = BufferSizes { arena: DEVICE_BYTES + 1, parameters: vec![4], outputs: vec![4] };
-        let program = GpuProgram::load(Arc::clone(&gpu), PTX, PLAN.parse().unwrap(), sizes, &[&[]]).unwrap();
-        let error = run(&program, 1).unwrap_err();
-        assert!(!error.is_bug());
-        assert_eq!(error.to_string(), "the GPU has too little memory: 1049344 bytes were asked for");
-        let refused = |ptx: &[u8]| {
-            let loaded = GpuProgram::load(Arc::clone(&gpu), ptx, LaunchPlan::default(), BufferSizes::default(), &[]);
-            loaded.err().map(|error| error.to_string()).unwrap_or_default()
-        };
-        let newer = refused(b".version 8.0\n.target sm_90\n");
-        assert_eq!(
-            newer,
-            "the program does not run on this GPU: its kernels are for sm_90 GPUs and newer ones, this one is sm_86"
-        );
-        assert!(refused(b".target sm_80\nnonsense").ends_with(COMPLAINT));
-        assert!(
-            load(&gpu, "launch unknown <<<1, 1>>> ()\n").is_err_and(|error| error.to_string().contains("not found"))
-        );
-    }
-}
+mod tests;

@@ -5,6 +5,8 @@
 //!                                    └─ stream of a GPU: kernels as PTX, by the driver that the machine has
 //! ```
 
+mod box_table;
+mod conditions;
 mod driver;
 pub mod emulator;
 mod error;
@@ -14,7 +16,9 @@ mod fake_driver;
 mod gpu;
 mod gpu_program;
 mod host_call;
+mod staging;
 mod stream;
+mod stream_device;
 
 pub use emulator::Emulator;
 pub use error::Error;

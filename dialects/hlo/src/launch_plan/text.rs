@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Buffer, CountedRound, HostArgument, HostCall, Launch, LaunchArgument, PlanStep, Round, Slice};
+use super::{Boxes, Buffer, CountedRound, HostArgument, HostCall, Launch, LaunchArgument, PlanStep, Round, Slice};
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -77,6 +77,10 @@ impl fmt::Display for LaunchArgument {
         match self {
             LaunchArgument::Array(slice) => slice.fmt(f),
             LaunchArgument::Number(number) => number.fmt(f),
+            LaunchArgument::Boxes(slice, Boxes { width, sizes, strides, sides }) => {
+                let (sizes, strides, sides) = (list(sizes), list(strides), list(sides));
+                write!(f, "boxes {slice} {width} [{sizes}] [{strides}] [{sides}]")
+            }
         }
     }
 }
@@ -159,10 +163,16 @@ fn step<'t>(
             };
             line.expect(">>>")?;
             let arguments = line.list("(", ")", |line| {
-                Ok(match line.starts_with("[") {
-                    true => LaunchArgument::Array(line.slice()?),
-                    false => LaunchArgument::Number(line.number()?),
-                })
+                if line.starts_with("[") {
+                    return Ok(LaunchArgument::Array(line.slice()?));
+                }
+                if !line.starts_with("boxes") {
+                    return Ok(LaunchArgument::Number(line.number()?));
+                }
+                line.expect("boxes")?;
+                let (slice, width) = (line.slice()?, line.number()?);
+                let (sizes, strides, sides) = (line.numbers()?, line.numbers()?, line.numbers()?);
+                Ok(LaunchArgument::Boxes(slice, Boxes { width, sizes, strides, sides }))
             })?;
             PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments })
         }
@@ -308,6 +318,12 @@ impl<'t> Scanner<'t> {
     fn number<T: std::str::FromStr>(&mut self) -> Result<T> {
         let word = self.word();
         word.parse().map_err(|_| format!("`{word}` is not such a number"))
+    }
+
+    /// So many numbers between brackets.
+    fn numbers<const COUNT: usize>(&mut self) -> Result<[u64; COUNT]> {
+        let found = self.list("[", "]", Self::number)?;
+        found.try_into().map_err(|found: Vec<u64>| format!("{} numbers instead of {COUNT}", found.len()))
     }
 
     fn slice(&mut self) -> Result<Slice> {

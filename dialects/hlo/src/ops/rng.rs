@@ -18,6 +18,10 @@ attributes! {
     }
 }
 
+/// The key of the generator behind `rng`, Philox4x32-10, whose counter is what `rng-get-and-update-state` returns. Numbers take
+/// 64 bits each, the words of a block of the generator one after another.
+pub const GENERATOR_KEY: u64 = 0x7012_395A_7012_395A;
+
 /// Definition of `rng`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::Rng,

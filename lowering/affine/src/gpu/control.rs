@@ -96,7 +96,7 @@ impl<'c> GpuProgram<'_, 'c> {
             return Ok(None);
         }
         let outputs = placed.iter().map(|(shape, slice)| (shape, *slice)).collect();
-        let arrays = KernelArrays { inputs: Vec::new(), outputs, are_exchanged: true };
+        let arrays = KernelArrays { inputs: Vec::new(), outputs, are_exchanged: true, limits: None };
         let places: Vec<Slice> = placed.iter().map(|(_, slice)| *slice).collect();
         let key = format!("control {:p} {places:?}", std::ptr::from_ref(instruction));
         let kernel = self.kernel(computation, id, &arrays, (&key, &[]), &|builder, _, arrays, function| {

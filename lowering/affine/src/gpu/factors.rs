@@ -68,7 +68,7 @@ impl GpuProgram<'_, '_> {
         }
         let single = kernel_body(computation, instruction);
         let key = format!("factors {}", self.kernel_names.number_of(structure(&single)));
-        let arrays = KernelArrays { inputs, outputs, are_exchanged: false };
+        let arrays = KernelArrays { inputs, outputs, are_exchanged: false, limits: None };
         let (work, teams) = match instruction.kind {
             OpKind::Cholesky => {
                 let width = result.map_or(0, |shape| shape.element_type.byte_width() as i64);

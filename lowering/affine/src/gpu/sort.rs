@@ -73,6 +73,7 @@ impl<'c> GpuProgram<'_, 'c> {
                 inputs: placed(&inputs, &source),
                 outputs: placed(&outputs, target),
                 are_exchanged: false,
+                limits: None,
             };
             let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
             let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {

@@ -11,6 +11,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
 use super::epilogue::Epilogue;
+use super::prologue::Source;
 use super::{Axis, Form, MatMul};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -32,18 +33,20 @@ pub(crate) fn emit_matmul<'c>(
     outputs: &[ArrayRef<'c>],
     range: Range<'c>,
 ) -> Result<()> {
-    let ([Some(a), Some(b)], Some(c)) =
-        (product.operands.map(|operand| inputs.get(operand)), outputs.get(product.output))
-    else {
-        return Err(LoweringError::bug("a product without its arrays"));
+    let c = outputs.get(product.output).ok_or_else(|| LoweringError::bug("a product without its array"))?;
+    let array = |source: Source| match source {
+        Source::Input(number) => inputs.get(number).map(|array| array.flat(builder)),
+        Source::Computed { .. } => None,
     };
+    let computes = [Operand::A, Operand::B].into_iter().any(|operand| product.computes(operand));
     let element = scalar::memory_type(builder, product.element_type);
     let mut emitter = Emitter {
         builder,
         scope: Scope::new(builder.context()),
         product,
-        operands: [a.flat(builder), b.flat(builder)],
+        operands: product.operands.map(array),
         c: c.flat(builder),
+        prologue: computes.then(|| Elemental::new(builder, computation, inputs, 1)),
         epilogue: Epilogue::of(Elemental::new(builder, computation, inputs, 1), outputs),
         element,
         vector: builder.vector_type(product.lanes, element),
@@ -63,9 +66,11 @@ pub(super) struct Emitter<'e, 'c> {
     pub(super) builder: &'e OpBuilder<'c>,
     pub(super) scope: Scope<'c>,
     pub(super) product: &'e MatMul,
-    /// A and B.
-    pub(super) operands: [Value<'c>; 2],
+    /// A and B, where they are in memory.
+    pub(super) operands: [Option<Value<'c>>; 2],
     pub(super) c: Value<'c>,
+    /// What computes elements of A and B.
+    pub(super) prologue: Option<Elemental<'e, 'c>>,
     pub(super) epilogue: Option<Epilogue<'e, 'c>>,
     pub(super) element: Type<'c>,
     pub(super) vector: Type<'c>,
@@ -218,24 +223,30 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// One element of an operand, or as many as a step takes, in a lane of the product's type.
-    pub(super) fn load_element(&self, operand: Operand, position: Expr<'c>) -> Result<Value<'c>> {
+    pub(super) fn load_element(&mut self, operand: Operand, position: Expr<'c>) -> Result<Value<'c>> {
         let (builder, product) = (self.builder, self.product);
+        if let Source::Computed { value, run } = product.operands[operand as usize] {
+            return self.compute((value, run), position, None);
+        }
         let element_type = product.operand_types[operand as usize];
         let place = self.scope.place(builder, &[position])?;
         if product.depth > 1 {
             let group = scalar::load_type(builder, element_type, Some(product.depth as u32));
-            let loaded = place.load(builder, self.operands[operand as usize], group);
+            let loaded = place.load(builder, self.operand(operand)?, group);
             let lane = builder.value("vector.bitcast", &[loaded], builder.vector_type(1, self.element), &[]);
             return Ok(builder.extract_lane(lane, 0));
         }
         let memory = scalar::memory_type(builder, element_type);
-        let loaded = place.load(builder, self.operands[operand as usize], memory);
+        let loaded = place.load(builder, self.operand(operand)?, memory);
         self.in_product_type(element_type, None, loaded)
     }
 
     /// `count` elements of an operand (or groups of elements, where a step takes several) in the first lanes of a vector
     /// of the product's type, the others zero.
-    pub(super) fn load_elements(&self, operand: Operand, position: Expr<'c>, count: i64) -> Result<Value<'c>> {
+    pub(super) fn load_elements(&mut self, operand: Operand, position: Expr<'c>, count: i64) -> Result<Value<'c>> {
+        if let Source::Computed { value, run } = self.product.operands[operand as usize] {
+            return self.compute_elements((value, run), position, count);
+        }
         let (depth, lanes) = (self.product.depth, self.product.lanes);
         let loaded = self.load_memory(operand, position, count * depth, lanes * depth as u32)?;
         self.in_register(operand, loaded)
@@ -251,9 +262,14 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Where vectors of an operand are, some distance apart.
-    pub(super) fn operand_vectors(&self, operand: Operand, first: Expr<'c>, distance: i64) -> Vectors<'c> {
+    pub(super) fn operand_vectors(&self, operand: Operand, first: Expr<'c>, distance: i64) -> Result<Vectors<'c>> {
         let element_bytes = self.product.operand_types[operand as usize].byte_width() as i64;
-        Vectors { memref: self.operands[operand as usize], element_bytes, first, distance }
+        Ok(Vectors { memref: self.operand(operand)?, element_bytes, first, distance })
+    }
+
+    /// The array of an operand that is in memory.
+    fn operand(&self, operand: Operand) -> Result<Value<'c>> {
+        self.operands[operand as usize].ok_or_else(|| LoweringError::bug("an operand that is not in memory is read"))
     }
 
     /// `count` elements of an operand as they are in memory in the first of some lanes, the others zero.
@@ -265,11 +281,14 @@ impl<'c> Emitter<'_, 'c> {
         lanes: u32,
     ) -> Result<Value<'c>> {
         let memory = scalar::load_type(self.builder, self.product.operand_types[operand as usize], Some(lanes));
-        self.load_lanes(self.operands[operand as usize], memory, position, count)
+        self.load_lanes(self.operand(operand)?, memory, position, count)
     }
 
     /// Some elements of an operand, all there are in a vector of the product's type.
-    pub(super) fn load_all(&self, operand: Operand, position: Expr<'c>, lanes: u32) -> Result<Value<'c>> {
+    pub(super) fn load_all(&mut self, operand: Operand, position: Expr<'c>, lanes: u32) -> Result<Value<'c>> {
+        if let Source::Computed { value, run } = self.product.operands[operand as usize] {
+            return self.compute((value, run), position, Some(lanes));
+        }
         let loaded = self.load_memory(operand, position, i64::from(lanes), lanes)?;
         self.in_product_type(self.product.operand_types[operand as usize], Some(lanes), loaded)
     }
@@ -312,7 +331,7 @@ impl<'c> Emitter<'_, 'c> {
             ("localityHint", builder.integer_attribute(builder.integer_type(32), 2)),
             ("isDataCache", BoolAttribute::new(builder.context(), true).into()),
         ];
-        builder.effect("memref.prefetch", &[self.operands[operand as usize], position], &attributes);
+        builder.effect("memref.prefetch", &[self.operand(operand)?, position], &attributes);
         Ok(())
     }
 

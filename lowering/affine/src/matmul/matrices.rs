@@ -113,7 +113,7 @@ impl<'c> Emitter<'_, 'c> {
         let panel = self.product.panel();
         let sums = |memref, first, distance| Vectors { memref, element_bytes: GROUP_BYTES, first, distance };
         let a = place.a_offset + place.row * m.a + k * contracted.a;
-        let a = self.operand_vectors(Operand::A, a, m.a);
+        let a = self.operand_vectors(Operand::A, a, m.a)?;
         let b = sums(panels, place.panel_offset + k * panel, panel);
         let c = sums(self.c, place.c_offset + place.row * m.c + place.column * n.c, m.c);
         let mut arguments = counts.to_vec();

@@ -7,7 +7,8 @@
 //! for one block of contracted positions, then walks the rows of A in blocks that stay in the second-level cache (packed
 //! too, where they lie across pages).
 //! The tile keeps its part of C in registers over a block. Products of few rows read B once, where it is
-//! (`streamed`). What a fusion makes of the product's elements follows block by block (`epilogue`).
+//! (`streamed`). What a fusion makes of the product's elements follows block by block (`epilogue`), and what it makes of those
+//! of an operand is computed as they are packed (`prologue`).
 //!
 //! What does not fit the form (padding, dilated bases, other element types) takes the general path of
 //! [`crate::contraction`].
@@ -17,6 +18,7 @@ mod emit;
 mod epilogue;
 mod matrices;
 mod packing;
+mod prologue;
 mod streamed;
 mod tiled;
 
@@ -33,8 +35,10 @@ use crate::operand_maps::operand_shape;
 use crate::walk::linear_address;
 
 pub(crate) use attention::AttentionKernel;
+use emit::Operand;
 pub(crate) use emit::emit_matmul;
 pub(crate) use epilogue::Finish;
+use prologue::Source;
 
 /// Longest block of contracted positions.
 const BLOCK_K: i64 = 512;
@@ -62,6 +66,8 @@ const MOST_STREAMED_ROWS: i64 = 8;
 /// adding the lanes of its sums.
 const MOST_STREAMED_COLUMNS: i64 = 4;
 const LEAST_STREAMED_BYTES: i64 = 256;
+/// Terms of a sum from which on it is long.
+const LONG_SUM: i64 = 256;
 /// Most elements of few rows that are copied because they do not lie as the columns of B do.
 const MOST_COPIED: i64 = 1 << 14;
 /// Least bytes of a row of B that one task reads.
@@ -92,8 +98,8 @@ pub struct MatMul {
     element_type: ElementType,
     /// Element types of A and B in memory; reading brings them into `element_type`.
     operand_types: [ElementType; 2],
-    /// The kernel's inputs that A and B are.
-    operands: [usize; 2],
+    /// Where A and B come from.
+    operands: [Source; 2],
     /// The kernel's output that C is.
     output: usize,
     /// Where the products begin in A, B and C.
@@ -129,27 +135,29 @@ pub fn recognise(
 ) -> Option<MatMul> {
     match instruction.kind {
         OpKind::Dot | OpKind::Convolution => {
-            recognise_contraction(context, computation, instruction, &[], vector_bits, machine)
+            let sources = [Source::Input(0), Source::Input(1)];
+            recognise_contraction(context, computation, instruction, (sources, &[]), vector_bits, machine)
         }
         OpKind::Fusion => {
             let body = instruction.computations.first()?;
-            let Finish { contraction, values, pad } = Finish::of(body)?;
-            let contraction = body.get(contraction);
-            let number = |operand: usize| body.get(contraction.operands[operand]).parameter_number();
-            let inputs = [number(0)?, number(1)?];
-            let padding = pad.map_or_else(Vec::new, |(_, padding)| padding);
+            let finish = Finish::of(body)?;
+            let contraction = body.get(finish.contraction);
+            let source = |operand: usize| Source::of(body, contraction.operands[operand]);
+            let sources = [source(0)?, source(1)?];
+            let padding = finish.pad.map_or_else(Vec::new, |(_, padding)| padding);
             let is_inside =
                 padding.iter().all(|padding| padding.low >= 0 && padding.high >= 0 && padding.interior == 0);
             let shape = contraction.shape.as_array()?;
             let is_result = |value: &InstructionId| {
                 body.get(*value).shape.as_array().is_some_and(|value| value.element_type == shape.element_type)
             };
-            let output = values.iter().position(is_result)?;
+            let output = finish.values.iter().position(is_result)?;
             let keeps_rows = padding.last().is_none_or(|padding| padding.low == 0 && padding.high == 0);
-            let product = recognise_contraction(context, body, contraction, &padding, vector_bits, machine)?;
+            let (sources, padding) = (sources, &padding[..]);
+            let product = recognise_contraction(context, body, contraction, (sources, padding), vector_bits, machine)?;
             let is_finished_by_row = product.form == Form::Tiled && shape.dimensions.last() == Some(&product.n.size);
-            let operands = product.operands.map(|operand| inputs[operand]);
-            (is_inside && keeps_rows && is_finished_by_row).then_some(MatMul { operands, output, ..product })
+            let can_finish = is_finished_by_row || body.root == finish.contraction;
+            (is_inside && keeps_rows && can_finish).then_some(MatMul { output, ..product })
         }
         _ => None,
     }
@@ -164,12 +172,12 @@ pub(crate) fn product_type(instruction: &Instruction) -> Option<ElementType> {
     Some(shape.as_array()?.element_type)
 }
 
-/// The kernel form of a contraction whose result is stored with padding around it.
+/// The kernel form of a contraction whose operands come from somewhere and whose result is stored with padding around it.
 fn recognise_contraction(
     context: &Context,
     computation: &Computation,
     instruction: &Instruction,
-    padding: &[PaddingDimension],
+    (sources, padding): ([Source; 2], &[PaddingDimension]),
     vector_bits: u32,
     machine: Machine,
 ) -> Option<MatMul> {
@@ -233,7 +241,7 @@ fn recognise_contraction(
         form: Form::Tiled,
         element_type,
         operand_types,
-        operands: if swapped { [1, 0] } else { [0, 1] },
+        operands: if swapped { [sources[1], sources[0]] } else { sources },
         output: 0,
         first: [a.constant, b.constant, first_of_c],
         batch,
@@ -250,7 +258,7 @@ fn recognise_contraction(
         lanes: width as u32,
     };
     if let Some(transpose) = product.streamed_transpose(whole) {
-        return Some(transpose);
+        return transpose.can_compute().then_some(transpose);
     }
     // A quarter of a vector is worth a vector.
     if n.size < width / 4 {
@@ -261,7 +269,7 @@ fn recognise_contraction(
     } else {
         product.choose_instruction(machine);
     }
-    (product.form == Form::Streamed || product.row_count() > 1).then_some(product)
+    ((product.form == Form::Streamed || product.row_count() > 1) && product.can_compute()).then_some(product)
 }
 
 /// Whether sums of products of two element types may be made in a type.
@@ -394,8 +402,11 @@ impl MatMul {
         self.tile_vectors * i64::from(self.lanes)
     }
 
-    /// Takes steps of several elements, where an instruction does.
+    /// Takes steps of several elements, where an instruction does and they are in memory.
     fn choose_instruction(&mut self, machine: Machine) {
+        if self.computes(Operand::A) || self.computes(Operand::B) {
+            return;
+        }
         let Some((depth, in_matrices)) = self.dot_products(machine) else { return };
         let Axis { size, a, b, .. } = self.k;
         self.k = Axis { size: size / depth, a: a * depth, b: b * depth, c: 0 };
@@ -454,13 +465,14 @@ impl MatMul {
     /// Whether B comes from memory that is slow enough to ask for it before it is read.
     fn is_b_large(&self) -> bool {
         let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(self.depth);
-        elements.saturating_mul(self.operand_types[1].byte_width() as i64) >= LARGE_B
+        !self.computes(Operand::B) && elements.saturating_mul(self.operand_types[1].byte_width() as i64) >= LARGE_B
     }
 
     /// Whether tiles read B where it is.
     fn reads_b_in_place(&self) -> bool {
         let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(positions(&self.contracted));
         self.n.b == 1
+            && !self.computes(Operand::B)
             && self.k.b % i64::from(self.lanes) == 0
             && self.depth == 1
             && self.operand_types[1] == self.element_type
@@ -477,22 +489,23 @@ impl MatMul {
         self.block_k() + i64::from(self.is_moved())
     }
 
-    /// How a block of A is packed before its tiles are computed, if several panels use it and it pays.
+    /// How a block of A is packed before its tiles are computed, if several panels use it and it pays, or it is computed.
     fn packing_of_a(&self) -> Option<PackedA> {
-        if self.depth > 1 || !self.rows.is_empty() || self.n.size <= self.panel() {
+        let is_computed = self.computes(Operand::A);
+        if self.depth > 1 || !self.rows.is_empty() || self.n.size <= self.panel() && !is_computed {
             return None;
         }
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         // Rows of whole pages apart compete for the same places in the cache.
         let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         let compete = row_bytes.is_multiple_of(PAGE) && self.vector_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
-        if self.k.a == 1 && (self.operand_types[0] != self.element_type || compete) {
+        if self.k.a == 1 && (self.operand_types[0] != self.element_type || compete || is_computed) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);
             return Some(PackedA { column: 1, row: (parts(self.block_k(), lanes) + 1) * lanes });
         }
         let is_far = distance >= LEAST_PACKED_DISTANCE && self.k.size >= LEAST_PACKED_STEPS;
-        (self.m.a == 1 && is_far).then_some(PackedA { column: self.vector_rows, row: 1 })
+        (self.m.a == 1 && (is_far || is_computed)).then_some(PackedA { column: self.vector_rows, row: 1 })
     }
 
     /// Rows of a block of A.
@@ -525,7 +538,10 @@ impl MatMul {
         let is_read_by_column = self.k.b == 1
             && self.k.size >= i64::from(self.lanes)
             && (self.k.a == 1 || self.contracted.is_empty() && self.row_count() * self.k.size <= MOST_COPIED);
-        self.row_count() <= MOST_STREAMED_ROWS && (is_read_by_row || is_read_by_column)
+        // Long sums of rows that do not fill half a vector stay in registers.
+        let is_worth_registers =
+            self.row_count() > 1 && 2 * self.n.size < i64::from(self.lanes) && self.k.size >= LONG_SUM;
+        self.row_count() <= MOST_STREAMED_ROWS && (is_read_by_row && !is_worth_registers || is_read_by_column)
     }
 
     /// The transpose of the product with vectors of `lanes`, in which A takes the place of B, if there are so few columns

@@ -245,6 +245,14 @@ impl<'c> Emitter<'_, 'c> {
             let [begin, end] = [0, i64::from(product.lanes)].map(|n| self.scope.constant(n));
             self.loop_over(&[begin], &[end], 1, |emitter, n| emitter.prefetch(Operand::B, ahead + n * product.n.b))?;
         }
+        let element_bytes = product.element_type.byte_width() as i64;
+        let to = Vectors { memref: panels, element_bytes, first: to, distance: product.panel() };
+        if product.computes(Operand::B) {
+            let from = self.compute_square(from)?;
+            let load = |pointer| Ok(load_from(builder, pointer, self.vector, element_bytes));
+            let name = (&*product.element_type.to_string(), product.lanes);
+            return transpose_square(builder, &self.scope, name, &load, [from, to]);
+        }
         let element_type = product.operand_types[Operand::B as usize];
         let lanes = product.lanes * product.depth as u32;
         let load = |pointer| {
@@ -255,9 +263,7 @@ impl<'c> Emitter<'_, 'c> {
             (1, true) => element_type.to_string(),
             (depth, _) => format!("{element_type}x{depth}_{}", product.element_type),
         };
-        let from = self.operand_vectors(Operand::B, from, product.n.b);
-        let element_bytes = product.element_type.byte_width() as i64;
-        let to = Vectors { memref: panels, element_bytes, first: to, distance: product.panel() };
+        let from = self.operand_vectors(Operand::B, from, product.n.b)?;
         transpose_square(builder, &self.scope, (&name, product.lanes), &load, [from, to])
     }
 }

@@ -8,6 +8,7 @@ use indexing::{Expr, Interval, ceil_div};
 use mlir_ext::builder::{Body, Machine, Value};
 use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
 
+use super::boxes::{self, BoxCopies};
 use super::chunks::{CHUNK, Chunks};
 use super::pipeline::{Product, emit_steps, stages_of};
 use super::tensor_types::TensorOperands;
@@ -19,7 +20,7 @@ use crate::scope::Binding;
 use crate::team::{SharedValues, WARP};
 
 /// Rows and columns of a tile.
-const SIDE: i64 = 128;
+pub(super) const SIDE: i64 = 128;
 
 /// Threads that multiply together, and the rows that they compute, of all columns.
 const GROUP: i64 = 128;
@@ -30,37 +31,44 @@ const SUMS: i64 = ROWS * SIDE / GROUP;
 
 /// Bytes of contracted positions of an instruction, and of a step: a row in shared memory.
 const DEPTH: i64 = 32;
-const STEP: i64 = 128;
+pub(super) const STEP: i64 = 128;
 
 /// Rows in shared memory whose chunks are in orders of their own.
 const EIGHT: i64 = 8;
 
 /// Bytes that a stage in shared memory has of each operand.
-const BYTES: i64 = SIDE * STEP;
+pub(super) const BYTES: i64 = SIDE * STEP;
 
 /// Whether a tile is computed so; of two types, only newer versions of PTX make products.
 pub(super) fn suit(tile: &Tile<'_, '_, '_>, operands: TensorOperands, machine: Machine) -> bool {
-    machine.warp_group_matrices && tile.side() == SIDE && operands.0[0] == operands.0[1]
+    let [left, right] = operands.0;
+    machine.warp_group_matrices && tile.side() == SIDE && left == right && left.width() <= 2
 }
 
 /// Emits the part of a fusion that a tile is.
+///
+/// Where there are descriptions of the operands' boxes, these are copied so.
 pub(super) fn emit<'a, 'c>(
     tile: &Tile<'_, 'a, 'c>,
-    operands: TensorOperands,
+    (operands, descriptions): (TensorOperands, Option<[Value<'c>; 2]>),
     emitter: &mut Elemental<'a, 'c>,
     outputs: &[ArrayRef<'c>],
     function: &Body<'c>,
 ) -> Result<()> {
     let builder = emitter.builder;
     let chunks = Chunks::of_operands(tile, emitter, operands, STEP)?;
-    let stages = stages_of(&chunks);
+    let stages = if descriptions.is_some() { boxes::STAGES } else { stages_of(&chunks) };
     let zero = scalar::constant(builder, operands.0[0].bits(), &[], None);
     let shared = SharedValues::new(builder, function, &zero, &[stages * 2 * BYTES / operands.0[0].width()]);
     let address = shared.address(builder);
+    let copies = descriptions.map(|descriptions| {
+        let are_along_depth = [&chunks[0], &chunks[1]].map(|own| own.is_along_depth);
+        BoxCopies::new(builder, function, descriptions, (are_along_depth, operands.0[0].width(), address))
+    });
     let group = emitter.emit_symbol(tile.thread.floordiv(GROUP), super::THREADS / GROUP)?;
     let [left, right] = chunks;
     let slabs = [Slab::new(emitter, left)?, Slab::new(emitter, right)?];
-    WarpGroups { tile, operands, slabs, shared, address, group }.emit(emitter, stages, outputs)
+    WarpGroups { tile, operands, slabs, copies, shared, address, group }.emit(emitter, stages, outputs)
 }
 
 /// One operand in shared memory.
@@ -104,6 +112,8 @@ struct WarpGroups<'t, 'm, 'a, 'c> {
     tile: &'t Tile<'m, 'a, 'c>,
     operands: TensorOperands,
     slabs: [Slab<'c>; 2],
+    /// Where a unit copies the operands.
+    copies: Option<BoxCopies<'c>>,
     /// All stages, and their address.
     shared: SharedValues<'c>,
     address: Value<'c>,
@@ -116,7 +126,12 @@ impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
         let tile = self.tile;
         let steps = ceil_div(tile.depth * self.slabs[0].chunks.r#type.width(), STEP);
         let sums = vec![tile.zero.value; SUMS as usize];
-        let sums = emit_steps(self, tile, emitter, (steps, stages), sums)?;
+        let sums = match &self.copies {
+            Some(copies) => copies.emit_steps(tile, emitter, (steps, sums), &mut |emitter, stage, sums| {
+                self.multiply(emitter, stage, sums)
+            })?,
+            None => emit_steps(self, tile, emitter, (steps, stages), sums)?,
+        };
         // Of eight columns, a lane has two neighbours in a row, and two in that eight rows on.
         let lane = emitter.emit_symbol(tile.thread.modulo(WARP), WARP)?;
         let warp = emitter.emit_symbol(tile.thread.floordiv(WARP), super::THREADS / WARP)?;
@@ -130,7 +145,7 @@ impl<'a, 'c> WarpGroups<'_, '_, 'a, 'c> {
 }
 
 /// Where a stage of an operand begins, in bytes.
-fn stage_of(stage: Expr<'_>, operand: usize) -> Expr<'_> {
+pub(super) fn stage_of(stage: Expr<'_>, operand: usize) -> Expr<'_> {
     stage * (2 * BYTES) + operand as i64 * BYTES
 }
 

@@ -28,6 +28,8 @@ pub(super) enum Wait {
     Warp(WarpOperation),
     /// The threads of four warps, with which it does something.
     WarpGroup(WarpGroupOperation),
+    /// That the phase of a barrier has ended.
+    Phase { barrier: u64, is_odd: bool },
 }
 
 /// A thread's coroutine: it is given the value that it asked for.
@@ -106,7 +108,8 @@ pub(super) unsafe fn run(
         }
         let exchanged = states.chunks_mut(WARP).map(exchange).collect::<Result<Vec<bool>, String>>();
         let multiplied = states.chunks_mut(WARP_GROUP).map(multiply).collect::<Result<Vec<bool>, String>>();
-        match exchanged.and_then(|exchanged| Ok([exchanged, multiplied?].concat())) {
+        let passed = states.iter_mut().map(pass_phase).collect::<Result<Vec<bool>, String>>();
+        match exchanged.and_then(|exchanged| Ok([exchanged, multiplied?, passed?].concat())) {
             Err(fault) => break Err(fault),
             Ok(went_on) if went_on.contains(&true) => continue,
             Ok(_) => {}
@@ -173,6 +176,16 @@ fn multiply(group: &mut [State]) -> Result<bool, String> {
     unsafe { super::multiply_warp_group(&operations)? };
     group.iter_mut().for_each(|state| *state = State::Ready(0));
     Ok(true)
+}
+
+/// Lets a thread go on that waits for the end of a phase, once that has come.
+fn pass_phase(state: &mut State) -> Result<bool, String> {
+    let State::Waits(Wait::Phase { barrier, is_odd }) = *state else { return Ok(false) };
+    let has_ended = super::phase_ended(barrier, is_odd)?;
+    if has_ended {
+        *state = State::Ready(0);
+    }
+    Ok(has_ended)
 }
 
 /// Lets all threads pass the barrier that they wait at.

@@ -158,6 +158,39 @@ impl Checks {
         self.access_shared(place, bytes, Moment { thread: UNIT, epoch }, Access::Load).then_some(place)
     }
 
+    /// Notes that a unit is asked to copy to shared memory, of which nobody knows from here on what is in it; whether it is to
+    /// be done.
+    pub fn begin_unit_copy(&mut self, address: u64, bytes: u64, now: Moment) -> bool {
+        let mut met = None;
+        let Some(users) = self.shared_users(address, bytes) else {
+            self.report(|| format!("thread {} has {bytes} bytes copied outside of shared memory", now.thread - 1));
+            return false;
+        };
+        for users in users {
+            let other = users.iter().find(|user| user.thread != 0 && user.epoch == now.epoch);
+            met = met.or(other.map(|other| other.thread));
+            users[0] = Moment::default();
+        }
+        if let Some(other) = met {
+            self.report(|| in_no_order(now.thread, other, Access::Store));
+        }
+        true
+    }
+
+    /// Notes that what a unit has copied is there.
+    pub fn end_unit_copy(&mut self, address: u64, bytes: u64, epoch: u32) {
+        let users = self.shared_users(address, bytes);
+        users.into_iter().flatten().for_each(|users| users[0] = Moment { thread: UNIT, epoch });
+    }
+
+    /// Who used bytes of shared memory last.
+    fn shared_users(&mut self, address: u64, bytes: u64) -> Option<&mut [[Moment; 2]]> {
+        self.shared.iter_mut().find_map(|shared| {
+            let first = address.checked_sub(shared.first)? as usize;
+            shared.users.get_mut(first..first + bytes as usize)
+        })
+    }
+
     /// Notes an access to shared memory; whether it is to be made.
     pub fn access_shared(&mut self, address: u64, bytes: u64, now: Moment, access: Access) -> bool {
         let within = |shared: &&mut CheckedShared| {
@@ -267,6 +300,33 @@ mod tests {
         assert_eq!(fault(&[1, 2], &[(0, 0)]), "the matrix unit reads what thread 0 uses, in no order");
         assert_eq!(fault(&[1, 2], &[(32, 1)]), "the matrix unit reads shared memory that nobody has written");
         assert_eq!(fault(&[1, 2], &[(64, 1)]), "the matrix unit reads 16 bytes outside of shared memory");
+    }
+
+    #[test]
+    fn units_copy_to_what_nobody_reads() {
+        let fault = |reads: &[(u32, bool)]| {
+            let mut checks = Checks::of(std::iter::empty());
+            checks.begin_block();
+            checks.share(1 << 20, 64);
+            let now = Moment { thread: 1, epoch: 1 };
+            assert!(checks.begin_unit_copy(1 << 20, 32, Moment { epoch: 0, ..now }));
+            checks.end_unit_copy(1 << 20, 32, 0);
+            for &(epoch, has_come) in reads {
+                checks.read_by_unit(0, 16, epoch);
+                checks.begin_unit_copy(1 << 20, 16, now);
+                if has_come {
+                    checks.end_unit_copy(1 << 20, 16, 1);
+                }
+            }
+            checks.fault.unwrap_or_default()
+        };
+        assert_eq!(fault(&[(0, true), (1, true)]), "thread 0 writes what the matrix unit uses, in no order");
+        assert_eq!(fault(&[(0, true)]), "");
+        assert_eq!(fault(&[(0, false), (0, true)]), "the matrix unit reads shared memory that nobody has written");
+        let mut checks = Checks::of(std::iter::empty());
+        checks.begin_block();
+        assert!(!checks.begin_unit_copy(1 << 20, 16, Moment { thread: 3, epoch: 0 }));
+        assert_eq!(checks.fault.unwrap_or_default(), "thread 2 has 16 bytes copied outside of shared memory");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod block;
 mod checks;
 mod copies;
 mod matrices;
+mod phases;
 mod warp_groups;
 
 use std::cell::{Cell, RefCell};
@@ -20,7 +21,8 @@ use std::sync::{Mutex, PoisonError};
 use exec::Jit;
 use exec::jit::Symbol;
 use exec::runtime::RunContext;
-use hlo::launch_plan::{HostCall, Launch, LaunchArgument, LaunchPlan};
+use hlo::buffers::Slice;
+use hlo::launch_plan::{Boxes, HostCall, Launch, LaunchArgument, LaunchPlan};
 
 use crate::execution::{self, Device, PlanMemory};
 use crate::{BufferSizes, Error, host_call};
@@ -29,6 +31,7 @@ use block::Wait;
 use checks::{Access, Checks, Moment};
 use copies::{COPY_BYTES, Copies, Copy};
 use matrices::{WarpKind, WarpOperation};
+use phases::{BOX_ALIGNMENT, BoxCopy, Phases};
 use warp_groups::WarpGroupOperation;
 
 /// What the function of a kernel that takes a table of its arguments is called behind the kernel's name.
@@ -65,25 +68,35 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 18] = [
+        let functions: [Symbol; 27] = [
+            ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
             ("halo_emulator_block", halo_emulator_block as *const ()),
             ("halo_emulator_commit_copies", halo_emulator_commit_copies as *const ()),
             ("halo_emulator_copy", halo_emulator_copy as *const ()),
+            ("halo_emulator_copy_box", halo_emulator_copy_box as *const ()),
             ("halo_emulator_exchange_f32", halo_emulator_exchange_f32 as *const ()),
             ("halo_emulator_exchange_i32", halo_emulator_exchange_i32 as *const ()),
+            ("halo_emulator_expect_bytes", halo_emulator_expect_bytes as *const ()),
             ("halo_emulator_fence", halo_emulator_fence as *const ()),
+            ("halo_emulator_fence_barriers", halo_emulator_fence_barriers as *const ()),
             ("halo_emulator_load", halo_emulator_load as *const ()),
             ("halo_emulator_load_matrices", halo_emulator_load_matrices as *const ()),
             ("halo_emulator_load_shared", halo_emulator_load_shared as *const ()),
+            ("halo_emulator_make_barrier", halo_emulator_make_barrier as *const ()),
             ("halo_emulator_multiply_matrices", halo_emulator_multiply_matrices as *const ()),
             ("halo_emulator_multiply_warp_group", halo_emulator_multiply_warp_group as *const ()),
+            ("halo_emulator_power_of_two", halo_emulator_power_of_two as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
+            ("halo_emulator_round_to_tf32", halo_emulator_round_to_tf32 as *const ()),
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
             ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
             ("halo_emulator_thread", halo_emulator_thread as *const ()),
             ("halo_emulator_wait_for_copies", halo_emulator_wait_for_copies as *const ()),
+            ("halo_emulator_wait_for_phase", halo_emulator_wait_for_phase as *const ()),
+            // What processors without such an instruction call.
+            ("__truncsfbf2", halo_emulator_round_to_bf16 as *const ()),
         ];
         // SAFETY: the caller answers for the objects; the functions live as long as the process.
         let jit = unsafe { Jit::load(objects, &functions)? };
@@ -117,7 +130,15 @@ impl Emulator {
         let mut device = EmulatedDevice { emulator: self, context };
         // SAFETY: the caller's promise.
         unsafe {
-            let aligned = AlignedMemory::of(memory, &self.sizes);
+            let mut aligned = AlignedMemory::of(memory, &self.sizes);
+            // What a kernel gets for a description is its number.
+            for (number, described) in (0..).zip(self.plan.boxes()) {
+                aligned.memory.boxes.push((described, number));
+            }
+            let place =
+                |&(slice, boxes): &(Slice, Boxes)| aligned.memory.address(slice).map(|address| (address, boxes));
+            let places = self.plan.boxes().iter().map(place).collect::<Result<Vec<_>, Error>>();
+            BOXES.set(places?);
             execution::run(&self.plan, &aligned.memory, &mut device)?;
             aligned.copy_back();
         }
@@ -137,7 +158,7 @@ unsafe impl Device for EmulatedDevice<'_> {
         let kernel = *kernel.ok_or_else(|| Error::Plan(format!("there is no kernel `{}`", launch.kernel)))?;
         let arrays = launch.arguments.iter().zip(arguments).filter_map(|(argument, &address)| match argument {
             LaunchArgument::Array(slice) => Some((address, slice.size as u64)),
-            LaunchArgument::Number(_) => None,
+            LaunchArgument::Number(_) | LaunchArgument::Boxes(..) => None,
         });
         CHECKS.with_borrow_mut(|checks| *checks = Checks::of(arrays));
         // SAFETY: the kernel is of this plan, and gets what the plan says; its accesses are checked.
@@ -197,6 +218,7 @@ impl EmulatedDevice<'_> {
         for block in shuffled(launch.blocks) {
             CHECKS.with_borrow_mut(Checks::begin_block);
             COPIES.with_borrow_mut(Copies::clear);
+            PHASES.with_borrow_mut(Phases::clear);
             let mut last = 0;
             let mut enter = |thread: usize, epoch: u32| {
                 if launch.blocks == 1 && epoch != last {
@@ -241,6 +263,9 @@ thread_local! {
     static NOW: Cell<Moment> = const { Cell::new(Moment { thread: 1, epoch: 0 }) };
     static CHECKS: RefCell<Checks> = RefCell::default();
     static COPIES: RefCell<Copies> = RefCell::default();
+    static PHASES: RefCell<Phases> = RefCell::default();
+    /// The arrays of which kernels copy boxes, with their addresses.
+    static BOXES: RefCell<Vec<(u64, Boxes)>> = RefCell::default();
     /// Where accesses out of bounds go.
     static ELSEWHERE: RefCell<[u128; 16]> = const { RefCell::new([0; 16]) };
 }
@@ -263,6 +288,27 @@ extern "C" fn halo_emulator_exchange_i32(_: u32, value: u32, distance: u32, _: u
 
 extern "C" fn halo_emulator_exchange_f32(_: u32, value: f32, distance: u32, _: u32) -> f32 {
     f32::from_bits(block::wait(Wait::Exchange { value: value.to_bits(), distance }))
+}
+
+extern "C" fn halo_emulator_power_of_two(exponent: f32) -> f32 {
+    let flushed = |value: f32| if value.is_subnormal() { 0.0 } else { value };
+    flushed(flushed(exponent).exp2())
+}
+
+/// The nearest number with 10 bits behind the point, of two the one that is further from 0.
+extern "C" fn halo_emulator_round_to_tf32(value: f32) -> u32 {
+    let bits = value.to_bits();
+    if value.is_finite() { bits.wrapping_add(0x1000) & !0x1fff } else { bits }
+}
+
+/// The nearest number with the upper half of the bits, these in the lower half.
+extern "C" fn halo_emulator_round_to_bf16(value: f32) -> f32 {
+    let bits = value.to_bits();
+    let rounded = match value.is_nan() {
+        true => bits | 1 << 22,
+        false => bits.wrapping_add(0x7fff + (bits >> 16 & 1)),
+    };
+    f32::from_bits(rounded >> 16)
 }
 
 extern "C" fn halo_emulator_share(address: u64, bytes: u64) {
@@ -330,6 +376,75 @@ extern "C" fn halo_emulator_wait_for_copies(pending: u32) {
 
 extern "C" fn halo_emulator_fence() {
     CHECKS.with_borrow_mut(|checks| checks.fence(NOW.get().thread));
+}
+
+extern "C" fn halo_emulator_fence_barriers() {}
+
+extern "C" fn halo_emulator_acquire_boxes(_: u64) {}
+
+extern "C" fn halo_emulator_make_barrier(barrier: u64, count: u32) {
+    checked_shared(barrier, BARRIER_BYTES, BARRIER_BYTES, Access::Store);
+    PHASES.with_borrow_mut(|phases| phases.init(barrier, count));
+}
+
+extern "C" fn halo_emulator_expect_bytes(barrier: u64, bytes: u32) {
+    report_error(PHASES.with_borrow_mut(|phases| phases.arrive(barrier, bytes.into())));
+}
+
+extern "C" fn halo_emulator_copy_box(to: u64, number: u64, x: u32, y: u32, z: u32, barrier: u64) {
+    let described = BOXES.with_borrow(|known| known.get(number as usize).copied());
+    let Some((from, boxes)) = described else {
+        return report_error(Err("a box of an array that nobody described".into()));
+    };
+    let now = NOW.get();
+    let first = [x, y, z].map(|place| place as i32);
+    let copy = BoxCopy { to, from, boxes, first, thread: now.thread };
+    let is_allowed = CHECKS.with_borrow_mut(|checks| {
+        checks.align(to, BOX_ALIGNMENT, now.thread);
+        checks.begin_unit_copy(to, copy.bytes(), now)
+    });
+    if is_allowed {
+        report_error(PHASES.with_borrow_mut(|phases| phases.begin(barrier, copy)));
+    }
+}
+
+extern "C" fn halo_emulator_wait_for_phase(barrier: u64, is_odd: u32) {
+    block::wait(Wait::Phase { barrier, is_odd: is_odd != 0 });
+}
+
+/// Bytes of a barrier.
+const BARRIER_BYTES: u64 = 8;
+
+fn report_error(result: Result<(), String>) {
+    if let Err(fault) = result {
+        CHECKS.with_borrow_mut(|checks| checks.report(|| fault));
+    }
+}
+
+/// Whether a phase of a barrier has ended; what has come then is there.
+fn phase_ended(barrier: u64, is_odd: bool) -> Result<bool, String> {
+    let Some(copies) = PHASES.with_borrow_mut(|phases| phases.ended(barrier, is_odd))? else { return Ok(false) };
+    CHECKS.with_borrow_mut(|checks| {
+        for copy in &copies {
+            for chunk in copy.chunks() {
+                let mut bytes = [0u8; phases::CHUNK as usize];
+                if chunk.bytes > 0 && checks.access(chunk.from, chunk.bytes, copy.thread, Access::Load) {
+                    // SAFETY: the array is live, and has these bytes.
+                    unsafe {
+                        std::ptr::copy_nonoverlapping(
+                            chunk.from as *const u8,
+                            bytes.as_mut_ptr(),
+                            chunk.bytes as usize,
+                        );
+                    }
+                }
+                checks.end_unit_copy(chunk.to, phases::CHUNK, NOW.get().epoch);
+                // SAFETY: the place is shared memory of the running block, which was checked when the copy began.
+                unsafe { (chunk.to as *mut [u8; phases::CHUNK as usize]).write_unaligned(bytes) };
+            }
+        }
+    });
+    Ok(true)
 }
 
 /// Does what the threads of four warps have come to do.

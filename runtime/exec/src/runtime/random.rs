@@ -346,6 +346,9 @@ pub unsafe extern "C" fn halo_rng_bit_generator(
     });
 }
 
+/// The key of the generator behind `rng`, which kernels of GPUs have as a constant.
+const GENERATOR_KEY: u64 = 0x7012_395A_7012_395A;
+
 /// The state of the generator behind `rng` and `rng-get-and-update-state`; a program keeps it from run to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RandomState(Philox);
@@ -353,7 +356,7 @@ pub struct RandomState(Philox);
 impl RandomState {
     /// A generator whose numbers depend on the seed alone.
     pub fn with_seed(seed: u64) -> Self {
-        Self(Philox { key: seed, counter: 0 })
+        Self(Philox { key: GENERATOR_KEY, counter: u128::from(seed) << 64 })
     }
 
     /// `count` numbers uniform over 64 bits.
@@ -368,7 +371,7 @@ impl RandomState {
 
 impl Default for RandomState {
     fn default() -> Self {
-        Self::with_seed(0x7012_395A_7012_395A)
+        Self::with_seed(0)
     }
 }
 
