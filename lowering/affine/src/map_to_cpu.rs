@@ -12,7 +12,7 @@ use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::{ElementCost, FusionRole, Lowering, definition};
+use hlo::ops::{FusionRole, Lowering, definition};
 use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap, Interval, Variable};
 use melior::Context;
@@ -23,12 +23,12 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result, is_expensive};
+use passes::fuse::{Rows, first_result};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
-use crate::mapping::{self, combines, has_elements, invalid, mapped_sizes};
+use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
@@ -536,8 +536,7 @@ fn vector_loop(
             && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
     });
     // Vectors of these are worth it, wherever the lanes find their elements.
-    let is_long = |own: &Instruction| definition(own.kind).cost == ElementCost::Transcendental && is_expensive(own);
-    let has_functions = arithmetic.clone().any(is_long);
+    let has_functions = has_functions(computation);
     if loops[last].is_as_long_as(lanes) {
         let Some(variable) = innermost_variable(last) else { return Some(last) };
         let along = found.accesses_along(scope, variable);
@@ -556,7 +555,7 @@ fn vector_loop(
     if computation.instructions.len() > MOST_INSTRUCTIONS {
         return None;
     }
-    let is_worth_it = has_reduction || arithmetic.clone().count() >= 2;
+    let is_worth_it = has_reduction || arithmetic.count() >= 2;
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
             found.accesses_along(scope, variable).is_near()
@@ -570,10 +569,9 @@ fn vector_loop(
             .iter()
             .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) || !combines(own));
     // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
-    let is_cheap = || !arithmetic.clone().any(is_expensive);
     let is_by_rows = match has_reduction {
         true => loops[last].is_as_long_as(2 * FEWEST_LANES),
-        false => !is_alternating(&loops[last..]) && is_cheap(),
+        false => !is_alternating(&loops[last..]) && !has_functions,
     };
     if takes_few && is_by_rows {
         return Some(last);
