@@ -143,11 +143,12 @@ fn boxes_of_operand<'c>(
     let is_plain = terms.iter().all(|(atom, _)| places.contains(atom));
     let (inner, outer) = if is_along_depth { (2, 1) } else { (1, 2) };
     // Of one matrix nobody asks where the next one is.
-    let strides = [outer, 0].map(|number: usize| match sizes[number] {
-        1 => CHUNK,
-        _ => distance(places[number]) * width,
-    });
+    let stride = distance(places[outer]) * width;
+    let strides =
+        [stride, if sizes[0] == 1 { stride.saturating_mul(sizes[outer]) } else { distance(places[0]) * width }];
     let is_stride = |&stride: &i64| stride > 0 && stride % CHUNK == 0 && stride < MOST_BYTES;
+    // The driver asks that a stride be a multiple of the one before.
+    let is_plain = is_plain && strides[0] != 0 && strides[1] % strides[0] == 0;
     let are_described = is_plain
         && constant >= 0
         && distance(places[inner]) == 1
