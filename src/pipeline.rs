@@ -179,6 +179,9 @@ pub const CUDA: &[(Phase, &str)] = &[
     (Phase::Llvm, debug_info::CUDA),
 ];
 
+/// The pass that divides reductions and products.
+const SPLIT_REDUCTIONS: &str = "hlo-split-reductions";
+
 /// The pass that makes fusions.
 const FUSE: &str = "hlo-fuse";
 
@@ -237,7 +240,10 @@ impl CompilePipeline {
             warp_group_matrices: gpu == nvptx::WARP_GROUP_GPU,
             ..Machine::default()
         };
-        Self::of(CUDA, options, &[(TO_GPU, to_gpu_options(machine))])
+        let rows = passes::fuse::GPU_ATTENTION_ROWS;
+        let fuse = format!("attention={} attention-rows={rows}", options.excess_precision);
+        let split = format!("attention-rows={}", if options.excess_precision { rows } else { 0 });
+        Self::of(CUDA, options, &[(SPLIT_REDUCTIONS, split), (FUSE, fuse), (TO_GPU, to_gpu_options(machine))])
     }
 
     fn of(phases: &[(Phase, &str)], options: &CompileOptions, pass_options: &[(&str, String)]) -> Self {

@@ -123,7 +123,11 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Function,
         options: fuse::OPTIONS,
         body: |root, options, statistics| {
-            let options = FuseOptions { by_row: options.boolean("by-row")?, attention: options.boolean("attention")? };
+            let options = FuseOptions {
+                by_row: options.boolean("by-row")?,
+                attention: options.boolean("attention")?,
+                attention_rows: options.integer("attention-rows")?,
+            };
             fuse::run(root, options, statistics)
         },
     },
@@ -159,8 +163,8 @@ static PASSES: &[Pass] = &[
         name: "hlo-split-reductions",
         description: "makes two reductions of one from many elements to few, and a batch of a product of few: more to do side by side",
         anchor: Anchor::Function,
-        options: &[],
-        body: |root, _, statistics| split_reductions::run(root, statistics),
+        options: split_reductions::OPTIONS,
+        body: |root, options, statistics| split_reductions::run(root, options.integer("attention-rows")?, statistics),
     },
 ];
 

@@ -4,6 +4,8 @@
 //! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
 //! depend on anything that runs, so results are the same in every run.
 
+use std::collections::HashSet;
+
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -12,8 +14,9 @@ use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
+use crate::fuse;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
-use crate::registry::{PassError, PassStatistics};
+use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::split_products;
 
@@ -32,18 +35,31 @@ const MOST_PARTS: i64 = 1 << 10;
 /// Parts for which a second reduction is worth it.
 const LEAST_PARTS: i64 = 4;
 
-/// Runs the pass.
+/// The options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "attention-rows",
+    description: "as for hlo-fuse, whose attentions are left as they are; 0 if it fuses none",
+    kind: OptionKind::Integer,
+    default: "0",
+}];
+
+/// Runs the pass: products of attentions that will be fused, by their rows of queries, are left as they are.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::Dot);
     for block in blocks_with(&rewriter, is_divided) {
+        let is_whole = match attention_rows {
+            0 => HashSet::new(),
+            rows => fuse::products_of_attentions(&rewriter, block, rows)?,
+        };
         let body = Body::read(&rewriter, block, is_divided)?;
-        body.rewrite(|builder, _, instruction| {
+        body.rewrite(|builder, id, instruction| {
             let (split, what) = match instruction.kind {
                 OpKind::Reduce => (split(builder, instruction)?, "reductions"),
+                OpKind::Dot if is_whole.contains(&id) => return None,
                 OpKind::Dot => (split_products::split(builder, instruction)?, "products"),
                 _ => return None,
             };

@@ -344,8 +344,8 @@ fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<V
     let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
-    let is_for_cpu = options.platform != CodePlatform::Cuda;
-    let fused = FuseOptions { by_row: is_for_cpu, attention: is_for_cpu && options.excess_precision };
+    let attention_rows = if options.platform == CodePlatform::Cuda { passes::fuse::GPU_ATTENTION_ROWS } else { 1 };
+    let fused = FuseOptions { by_row: true, attention: options.excess_precision, attention_rows };
     passes::fuse::explain(input.module.as_operation(), fused).map_err(|error| ToolError::Execution(error.to_string()))
 }
 

@@ -383,7 +383,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 22] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 25] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -416,6 +416,9 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 22] = [
         &["addi", "muli", "llvm.inttoptr", "llvm.nvvm.cp.async.commit.group", "llvm.nvvm.cp.async.wait.group"],
         "copies into shared memory are LLVM's: they take addresses, and are waited for in groups",
     ),
+    ("tiles/boxes.rs", &["addi"], "copies by TMA have addresses in shared memory as operands"),
+    ("tiles/attention/slabs.rs", &["addi"], "copies into shared memory are LLVM's: they take addresses"),
+    ("tiles/attention/matrices.rs", &["addi"], "matrix instructions are LLVM's: they take addresses in shared memory"),
     ("tiles/warp_groups.rs", &["addi", "shrui"], "descriptors of matrices have addresses in shared memory in them"),
     (
         "tiles/tensor_cores.rs",

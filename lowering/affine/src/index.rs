@@ -66,6 +66,18 @@ impl<'c> Condition<'c> {
     }
 }
 
+/// The expression with its sums added from the left to the right, as they are read back from their text: MLIR moves what is
+/// symbols alone, even a sum, behind the rest.
+fn as_read(expr: Expr<'_>) -> Expr<'_> {
+    let ExprKind::Binary(operator, left, right) = expr.kind() else { return expr };
+    let (new_left, new_right) = (as_read(left), as_read(right));
+    match (operator, new_right.kind()) {
+        (Operator::Add, ExprKind::Binary(Operator::Add, first, last)) => as_read(new_left + first) + last,
+        _ if new_left == left && new_right == right => expr,
+        _ => Expr::binary(operator, new_left, new_right),
+    }
+}
+
 impl<'c> Scope<'c> {
     /// Emits a lane-free expression as a value of type `index`.
     pub fn emit(&self, builder: &OpBuilder<'c>, expr: Expr<'c>) -> Result<Value<'c>> {
@@ -151,7 +163,7 @@ impl<'c> Scope<'c> {
             leaves.push((variable, leaf));
         }
         let leaf = |variable| leaves.iter().find(|&&(known, _)| known == variable).map(|&(_, leaf)| leaf);
-        let results: Vec<Expr<'c>> = exprs.iter().map(|expr| expr.substitute(&leaf)).collect();
+        let results: Vec<Expr<'c>> = exprs.iter().map(|expr| as_read(expr.substitute(&leaf))).collect();
         let map = affine::map(context, dimensions.len(), symbols.len(), &results);
         Ok((AffineValues { map, operands: [dimensions, symbols].concat() }, is_affine))
     }

@@ -20,6 +20,7 @@
 #![allow(clippy::type_complexity)]
 
 pub mod access;
+mod attention;
 pub mod contraction;
 mod copies;
 pub mod cost;

@@ -23,12 +23,12 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result, is_expensive};
+use passes::fuse::{Rows, first_result};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
-use crate::mapping::{self, combines, has_elements, invalid, mapped_sizes};
+use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
@@ -531,6 +531,12 @@ fn vector_loop(
     let has_reduction =
         row_loops == 0 && computation.instructions.iter().any(|instruction| instruction.kind == OpKind::Reduce);
     let innermost_variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let arithmetic = computation.instructions.iter().filter(|instruction| {
+        definition(instruction.kind).fusion == FusionRole::Elementwise
+            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
+    });
+    // Vectors of these are worth it, wherever the lanes find their elements.
+    let has_functions = has_functions(computation);
     if loops[last].is_as_long_as(lanes) {
         let Some(variable) = innermost_variable(last) else { return Some(last) };
         let along = found.accesses_along(scope, variable);
@@ -539,21 +545,17 @@ fn vector_loop(
             along.is_near() || chooses_in_short_rows(computation, lanes)
         } else {
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
-            !(looks_up_by_lane && along.consecutive == 0)
+            has_functions || !looks_up_by_lane || along.consecutive > 0
         };
         return is_taken.then_some(last);
     }
     // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
     // not worth it, unless whole vectors are stored.
-    let arithmetic = computation.instructions.iter().filter(|instruction| {
-        definition(instruction.kind).fusion == FusionRole::Elementwise
-            && instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0)
-    });
     // Each of the items around which vectors go may have code of its own.
     if computation.instructions.len() > MOST_INSTRUCTIONS {
         return None;
     }
-    let is_worth_it = has_reduction || arithmetic.clone().count() >= 2;
+    let is_worth_it = has_reduction || arithmetic.count() >= 2;
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
             found.accesses_along(scope, variable).is_near()
@@ -567,10 +569,9 @@ fn vector_loop(
             .iter()
             .all(|own| matches!(own.kind, OpKind::Reduce | OpKind::ReduceWindow) || !combines(own));
     // Rows take vectors of fewer lanes, where those around them would be stored element by element for little work.
-    let is_cheap = || !arithmetic.clone().any(is_expensive);
     let is_by_rows = match has_reduction {
         true => loops[last].is_as_long_as(2 * FEWEST_LANES),
-        false => !is_alternating(&loops[last..]) && is_cheap(),
+        false => !is_alternating(&loops[last..]) && !has_functions,
     };
     if takes_few && is_by_rows {
         return Some(last);
@@ -578,7 +579,7 @@ fn vector_loop(
     let around = (row_loops..last).rev().find(|&number| {
         let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
         let is_chosen = || has_reduction && chooses_in_short_rows(computation, lanes);
-        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || is_chosen())
+        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || has_functions || is_chosen())
     });
     around.or(Some(last).filter(|_| takes_few))
 }

@@ -29,7 +29,7 @@ use crate::scatter::separate_dimensions;
 use crate::scope::Scope;
 use crate::team::{TeamShape, WARP, combined_first};
 use crate::team_rows;
-use crate::tiles::{is_near_along_depth, tiles_of, transposes_of};
+use crate::tiles::{attention_of, is_near_along_depth, tiles_of, transposes_of};
 use crate::trace::{split_merged, trace};
 use crate::wide_concatenate::WideConcatenate;
 
@@ -75,6 +75,9 @@ fn choose<'c>(
     let body = &*body;
     if let Some(scan) = scan_of(context, body, sizes)? {
         return Ok(vec![rows(context, sizes, scan.dimension, |step| scan.position(step, sizes[scan.dimension]))]);
+    }
+    if let Some(attention) = attention_of(context, body) {
+        return Ok(vec![attention]);
     }
     if let Some(tiles) = tiles_of(context, body, sizes)? {
         return Ok(vec![tiles]);

@@ -78,6 +78,12 @@ impl<'c> ArrayRef<'c> {
         })
     }
 
+    /// The same array, as one of one dimension.
+    pub fn flattened(&self, builder: &OpBuilder<'c>) -> Self {
+        let dimensions = vec![self.dimensions.iter().product()];
+        ArrayRef { memref: self.flat(builder), dimensions, flat: Rc::default(), ..self.clone() }
+    }
+
     /// Elements of the memref for one element of the array.
     pub fn parts(&self) -> i64 {
         if self.element_type.is_complex() { 2 } else { 1 }

@@ -15,6 +15,7 @@ use passes::fuse::first_result;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::mapping::has_functions;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
@@ -209,7 +210,9 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let bounds: Vec<Interval> = index.iter().map(|&expr| self.scope.range(expr)).collect();
         let (mut loops, is_near) = combine_loops(self.scope.context(), self.computation, instruction, &bounds)?;
         let lanes = self.vector_lanes;
-        let takes_vectors = |number: &usize| is_near[*number] && loops[*number].extent >= i64::from(lanes);
+        let is_worth_gathering = has_functions(self.computation);
+        let takes_vectors =
+            |number: &usize| (is_near[*number] || is_worth_gathering) && loops[*number].extent >= i64::from(lanes);
         let may_vectorise = self.scope.lanes().is_none() && lanes > 1;
         let vector_loop = (0..loops.len()).rev().find(takes_vectors).filter(|_| may_vectorise);
         if let (Some(combiner), Some(vector_loop)) = (combiner, vector_loop) {

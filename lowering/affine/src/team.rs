@@ -321,7 +321,7 @@ pub(crate) fn barrier(builder: &OpBuilder<'_>) {
 }
 
 /// The register of the lane as far away in the bits of its number.
-fn exchange<'c>(builder: &OpBuilder<'c>, value: Value<'c>, distance: i64) -> Value<'c> {
+pub(crate) fn exchange<'c>(builder: &OpBuilder<'c>, value: Value<'c>, distance: i64) -> Value<'c> {
     let (r#type, word, wide) = (value.r#type(), builder.integer_type(32), builder.integer_type(64));
     let of_type = |type_of: Type<'c>| r#type == type_of;
     let bits = |value: Value<'c>, to: Type<'c>| builder.value("arith.bitcast", &[value], to, &[]);

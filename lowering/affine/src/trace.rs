@@ -64,7 +64,19 @@ pub fn trace<'c>(
     index: &[Expr<'c>],
     scope: &mut Scope<'c>,
 ) -> Result<Trace<'c>> {
-    let mut tracer = Tracer { computation, scope, trace: Trace::default(), seen: HashSet::new() };
+    trace_behind(computation, None, roots, index, scope)
+}
+
+/// As [`trace`], of what follows the value of an instruction at the index.
+pub(crate) fn trace_behind<'c>(
+    computation: &Computation,
+    known: Option<InstructionId>,
+    roots: &[InstructionId],
+    index: &[Expr<'c>],
+    scope: &mut Scope<'c>,
+) -> Result<Trace<'c>> {
+    let seen = known.into_iter().map(|id| (id, index.to_vec())).collect();
+    let mut tracer = Tracer { computation, scope, trace: Trace::default(), seen };
     for &root in roots {
         tracer.evaluate_all(root, index)?;
     }

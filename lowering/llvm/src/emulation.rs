@@ -27,7 +27,7 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 16] = [
+const ANSWERS: [(&str, &str); 18] = [
     (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
     (gpu::ARRIVE, "halo_emulator_arrive"),
     (gpu::COPY_BOX, "halo_emulator_copy_box"),
@@ -40,6 +40,8 @@ const ANSWERS: [(&str, &str); 16] = [
     ("llvm.nvvm.cp.async.cg.shared.global.16.s", "halo_emulator_copy"),
     ("llvm.nvvm.cp.async.commit.group", "halo_emulator_commit_copies"),
     ("llvm.nvvm.cp.async.wait.group", "halo_emulator_wait_for_copies"),
+    ("llvm.nvvm.ex2.approx.ftz.f32", "halo_emulator_power_of_two"),
+    ("llvm.nvvm.f2tf32.rna", "halo_emulator_round_to_tf32"),
     ("llvm.nvvm.read.ptx.sreg.ctaid.x", "halo_emulator_block"),
     ("llvm.nvvm.read.ptx.sreg.tid.x", "halo_emulator_thread"),
     ("llvm.nvvm.shfl.sync.bfly.f32", "halo_emulator_exchange_f32"),
@@ -48,7 +50,7 @@ const ANSWERS: [(&str, &str); 16] = [
 
 /// What the threads of a warp do with matrices, and who does it: with words in memory, the operands in the order of the
 /// arguments and then the results in their place, and a number for which of them it is.
-const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 8] = [
+const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 10] = [
     ("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3", LOAD_MATRICES, 0),
     ("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3", LOAD_MATRICES, 1),
     ("llvm.nvvm.mma.m16n8k16.row.col.bf16", MULTIPLY_MATRICES, 0),
@@ -57,6 +59,8 @@ const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 8] = [
     ("llvm.nvvm.mma.m16n8k32.row.col.s8.u8", MULTIPLY_MATRICES, 3),
     ("llvm.nvvm.mma.m16n8k32.row.col.u8.s8", MULTIPLY_MATRICES, 4),
     ("llvm.nvvm.mma.m16n8k32.row.col.u8", MULTIPLY_MATRICES, 5),
+    ("llvm.nvvm.mma.m16n8k8.row.col.tf32", MULTIPLY_MATRICES, 6),
+    ("llvm.nvvm.mma.m8n8k4.row.col.f64", MULTIPLY_MATRICES, 7),
 ];
 
 const LOAD_MATRICES: &str = "halo_emulator_load_matrices";
@@ -191,12 +195,19 @@ fn redirect_matrix_instructions(llvm: &LlvmModule) -> Result<(), BuilderError> {
                 None => builder.position_at_end(entry),
             }
             let words = builder.build_array_alloca(word, word.const_int(MATRIX_WORDS.into(), false), "")?;
+            if let Some(memory) = words.as_instruction() {
+                memory.set_alignment(8).ok();
+            }
             builder.position_before(&call);
             let place = |number: u32| {
                 let number = word.const_int(number.into(), false);
                 // SAFETY: an address is computed, within the words.
                 unsafe { builder.build_gep(word, words, &[number], "") }
             };
+            // A number of 64 bits takes two words.
+            let words_of = |is_double: bool| if is_double { 2 } else { 1 };
+            let double = context.f64_type();
+            let mut next = 0;
             // The last operand of a call is the function.
             for operand in 0..call.get_num_operands() - 1 {
                 let Some(value) = call.get_operand(operand).and_then(Operand::value) else { continue };
@@ -206,7 +217,8 @@ fn redirect_matrix_instructions(llvm: &LlvmModule) -> Result<(), BuilderError> {
                     }
                     other => other,
                 };
-                builder.build_store(place(operand)?, value)?;
+                builder.build_store(place(next)?, value)?;
+                next += words_of(value.get_type() == double.into());
             }
             let redirect = llvm.module.get_function(function).unwrap_or_else(|| {
                 let r#type = context.void_type().fn_type(&[pointer.into(), word.into()], false);
@@ -215,9 +227,11 @@ fn redirect_matrix_instructions(llvm: &LlvmModule) -> Result<(), BuilderError> {
             builder.build_call(redirect, &[words.into(), word.const_int(number, false).into()], "")?;
             let Ok(BasicTypeEnum::StructType(results)) = BasicTypeEnum::try_from(call.get_type()) else { continue };
             let mut all = results.get_undef().as_aggregate_value_enum();
-            for (number, r#type) in results.get_field_types_iter().enumerate() {
-                let result = builder.build_load(r#type, place(number as u32)?, "")?;
-                all = builder.build_insert_value(all, result, number as u32, "")?;
+            let mut next = 0;
+            for (number, r#type) in (0..).zip(results.get_field_types_iter()) {
+                let result = builder.build_load(r#type, place(next)?, "")?;
+                next += words_of(r#type == double.into());
+                all = builder.build_insert_value(all, result, number, "")?;
             }
             if let Some(all) = all.into_struct_value().as_instruction() {
                 call.replace_all_uses_with(&all);

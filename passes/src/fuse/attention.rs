@@ -27,11 +27,16 @@ const MOST_VISITED: usize = 64;
 /// Instructions behind a product that may store it, at most.
 const MOST_STEPS: usize = 8;
 
-/// Features that kernels have room for.
+/// Features that kernels have room for, and their bytes at most.
 const FEATURES: std::ops::RangeInclusive<i64> = 16..=256;
+const MOST_FEATURE_BYTES: i64 = 1536;
 
 /// Bytes of scores from which on they leave the caches that their kernel would find them in.
 const LEAST_SCORES: usize = 1 << 18;
+
+/// Rows of queries for each key, from which on a device is busy enough: rows are computed side by side, and keys one after
+/// another.
+const ROWS_OF_KEY: u64 = 4;
 
 /// Fewest queries, and keys, of a block.
 const FEWEST_QUERIES: i64 = 16;
@@ -87,17 +92,23 @@ impl Attention {
     }
 
     /// Why it is not computed as a whole, where a root and these users need what they do.
-    pub(super) fn refusal(&self, computation: &Computation, users: &[Vec<InstructionId>]) -> Option<Refusal> {
+    fn refusal(&self, computation: &Computation, users: &[Vec<InstructionId>], least_rows: u64) -> Option<Refusal> {
         let members: HashSet<InstructionId> = self.members.iter().copied().collect();
         let is_read = |id: &InstructionId| {
             let is_outside = |user: &InstructionId| !members.contains(user);
             *id != self.result && (*id == computation.root || users[id.index()].iter().any(is_outside))
         };
         let bytes = computation.get(self.scores).shape.byte_size();
+        let sizes = computation.get(self.logits).shape.as_array().map_or(&[][..], |logits| &logits.dimensions);
+        let (keys, rows) = sizes.split_last().map_or((0, &[][..]), |(&keys, rows)| (keys.unsigned_abs(), rows));
+        let rows = rows.iter().product::<i64>().unsigned_abs();
         if self.members.iter().any(is_read) {
             return Some(Refusal::AttentionIsRead);
         }
-        (bytes < LEAST_SCORES).then_some(Refusal::FewScores { bytes })
+        if bytes < LEAST_SCORES {
+            return Some(Refusal::FewScores { bytes });
+        }
+        (rows < least_rows.min(ROWS_OF_KEY * keys)).then_some(Refusal::FewRows { rows })
     }
 }
 
@@ -106,6 +117,7 @@ pub(super) fn find(
     computation: &Computation,
     users: &[Vec<InstructionId>],
     read: &Read<'_>,
+    least_rows: u64,
 ) -> (HashMap<InstructionId, Attention>, HashMap<InstructionId, Refusal>) {
     let users = &needed_users(computation, users);
     let (mut found, mut refused, mut taken) = (HashMap::new(), HashMap::new(), HashSet::new());
@@ -127,7 +139,7 @@ pub(super) fn find(
         let Some(attention) = last.filter(|own| own.members.iter().all(|member| !taken.contains(member))) else {
             continue;
         };
-        match attention.refusal(computation, users) {
+        match attention.refusal(computation, users, least_rows) {
             Some(refusal) => drop(refused.insert(product, refusal)),
             None => {
                 taken.extend(attention.members.iter().copied());
@@ -208,7 +220,9 @@ impl Finder<'_> {
             [dimension] => self.shape(product.operands[operand]).map(|shape| shape.dimensions[*dimension]),
             _ => None,
         };
-        let fits = |size: Option<i64>| size.is_some_and(|size| FEATURES.contains(&size));
+        let width = self.shape(scores)?.element_type.byte_width() as i64;
+        let fits =
+            |size: Option<i64>| size.is_some_and(|size| FEATURES.contains(&size) && size * width <= MOST_FEATURE_BYTES);
         let are_values_stored = !self.members.contains(&values.operands[1 - weights]);
         let is_kernel = are_values_stored
             && scored.own_free[keys].len() == 1

@@ -62,6 +62,11 @@ pub enum Refusal {
         /// Their bytes.
         bytes: usize,
     },
+    /// The rows of an attention are too few to be computed side by side.
+    FewRows {
+        /// Their number, of all batches.
+        rows: u64,
+    },
 }
 
 impl fmt::Display for Refusal {
@@ -105,6 +110,9 @@ impl fmt::Display for Refusal {
             }
             Refusal::FewScores { bytes } => {
                 write!(f, "the attention has {bytes} bytes of scores, which a cache holds; one kernel is for more")
+            }
+            Refusal::FewRows { rows } => {
+                write!(f, "the attention has {rows} rows of queries, too few for one kernel to keep the device busy")
             }
             Refusal::InMemory => {
                 f.write_str("others need the value in memory; loading it is cheaper than computing it again")

@@ -32,6 +32,9 @@ const MAX_COMPUTED_AGAIN: usize = 8;
 /// Groups tried at most for one to write an instruction's value.
 const MAX_WRITERS_TRIED: usize = 16;
 
+/// How many times as many elements as are read an array has of which most need not be computed.
+const LARGE_REST: i64 = 2;
+
 /// Uses of each element from which on a value of some work is better written once.
 const MANY_REPEATS: i64 = 16;
 
@@ -125,6 +128,20 @@ pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> b
     user.kind == OpKind::DynamicUpdateSlice && user.operands.first() == Some(&operand)
 }
 
+/// What reads each instruction.
+pub(super) fn users_of(computation: &Computation) -> Vec<Vec<InstructionId>> {
+    let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); computation.instructions.len()];
+    for (id, instruction) in computation.iter() {
+        for operand in &instruction.operands {
+            // A concatenate has each of its operands at a place of its own.
+            if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
+                users[operand.index()].push(id);
+            }
+        }
+    }
+    users
+}
+
 impl<'a> Grouping<'a> {
     /// The groups of a computation, whose instructions can be read with their attributes.
     pub(super) fn of(
@@ -135,19 +152,14 @@ impl<'a> Grouping<'a> {
         options: FuseOptions,
     ) -> Self {
         let count = computation.instructions.len();
-        let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); count];
-        for (id, instruction) in computation.iter() {
-            for operand in &instruction.operands {
-                // A concatenate has each of its operands at a place of its own.
-                if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
-                    users[operand.index()].push(id);
-                }
-            }
-        }
+        let users = users_of(computation);
         let reduced_lengths =
             if options.by_row { rows::reduced_lengths(computation, reduces_rows) } else { vec![0; count] };
-        let (attentions, refused_attentions) =
-            if options.attention { attention::find(computation, &users, read) } else { Default::default() };
+        let (attentions, refused_attentions) = if options.attention {
+            attention::find(computation, &users, read, options.attention_rows)
+        } else {
+            Default::default()
+        };
         let mut grouping = Grouping {
             computation,
             map,
@@ -247,7 +259,8 @@ impl<'a> Grouping<'a> {
             && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
         let everywhere = joinable.len() == readers.len();
-        let computed_again = everywhere && !needs_memory && self.is_as_cheap_as_load(id, &joinable);
+        let is_cheap = || self.is_as_cheap_as_load(id, &joinable) || self.is_read_in_part(id, &joinable);
+        let computed_again = everywhere && !needs_memory && is_cheap();
         if computed_again {
             for (group, _) in &joinable {
                 self.groups[*group].computed_again += 1;
@@ -340,6 +353,18 @@ impl<'a> Grouping<'a> {
                     && matches!(self.counts_in(id, *group, users), (1, total) if total <= elements)
                     && users.iter().all(|&user| self.instruction(user).kind != OpKind::ReduceWindow)
             })
+    }
+
+    /// Whether all groups together read so few of a value's elements that most need not be computed at all.
+    fn is_read_in_part(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
+        let instruction = self.instruction(id);
+        let elements = instruction.shape.as_array().map_or(0, ArrayShape::element_count);
+        let total = readers
+            .iter()
+            .fold(0i64, |total, (group, users)| total.saturating_add(self.counts_in(id, *group, users).1));
+        self.role(id) == FusionRole::Elementwise
+            && (2..=MAX_READERS_COMPUTING_AGAIN).contains(&readers.len())
+            && total.saturating_mul(LARGE_REST) <= elements
     }
 
     /// Whether a member gathers elements of the instruction.
@@ -610,6 +635,8 @@ impl<'a> Grouping<'a> {
                     && total <= elements
                     && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
+                    // Windows compute what they read several times.
+                    && group_data.members.keys().all(|&member| self.instruction(member).kind != OpKind::ReduceWindow)
                     && instruction.kind == OpKind::Reduce
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)

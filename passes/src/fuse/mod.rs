@@ -64,6 +64,12 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[
         kind: OptionKind::Boolean,
         default: "false",
     },
+    OptionDefinition {
+        name: "attention-rows",
+        description: "rows of queries, of all batches, that such a computation has at least, or four for each key",
+        kind: OptionKind::Integer,
+        default: "1",
+    },
 ];
 
 /// What the pass does beside fusing what becomes one loop.
@@ -73,7 +79,12 @@ pub struct FuseOptions {
     pub by_row: bool,
     /// Whether two products with a softmax between them are computed together.
     pub attention: bool,
+    /// Rows of queries, of all batches, that they have at least, or a few for each key: rows are computed side by side.
+    pub attention_rows: u64,
 }
+
+/// Rows of queries of an attention that keep enough of a GPU busy: with fewer, its products have more blocks than it.
+pub const GPU_ATTENTION_ROWS: u64 = 2048;
 
 /// Runs the pass.
 ///
@@ -87,6 +98,19 @@ pub fn run(root: OperationRef<'_, '_>, options: FuseOptions, statistics: &mut Pa
     }
     statistics.add("fusions", count);
     Ok(())
+}
+
+/// The products of a block that become parts of attentions of so many rows of queries, by their places in it.
+pub(crate) fn products_of_attentions<'c, 'r>(
+    rewriter: &'r Rewriter<'c, 'r>,
+    block: BlockRef<'c, 'r>,
+    least_rows: u64,
+) -> Result<HashSet<InstructionId>, PassError> {
+    let fuser = Fuser::new(rewriter, block)?;
+    let computation = &fuser.computation;
+    let users = grouping::users_of(computation);
+    let (found, _) = attention::find(computation, &users, &|id| fuser.read(id), least_rows);
+    Ok(found.into_values().flat_map(|attention| [attention.scores, attention.product]).collect())
 }
 
 /// The blocks of functions and of control flow in them, inner ones first.

@@ -134,11 +134,15 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         let outer = number.checked_sub(1).and_then(kind_of);
         match dimension.kind {
             WorkKind::Tile => {
-                let is_whole = mapping.dimensions.iter().all(|other| other.kind == WorkKind::Tile);
+                let has_team = kind_of(2) == Some(WorkKind::Team);
+                let rest = if has_team { 2 } else { 3 };
+                let is_whole = (0..rest).all(|other| kind_of(other) == Some(WorkKind::Tile));
                 if !is_whole || mapping.dimensions.len() != 3 || dimension.lanes > 1 {
                     return Err("has tiles along other than three dimensions");
                 }
             }
+            // The threads of a block that compute what all of its tiles have along the last dimension.
+            WorkKind::Team if number == 2 && outer == Some(WorkKind::Tile) && dimension.lanes == 1 => {}
             WorkKind::Team => {
                 let size = bounds.upper + 1;
                 let has_elements = match number {

@@ -267,7 +267,7 @@ words! {
         Scan = "scan",
         /// Threads of a GPU, one a position.
         Threads = "threads",
-        /// Threads of a GPU that compute an element together.
+        /// Threads of a GPU that compute an element together, or of a block inside of tiles.
         Team = "team",
         /// Blocks of a GPU's threads, each so many positions of the dimension that all of its threads compute together.
         Tile = "tile",

@@ -73,8 +73,9 @@ impl<'c> GpuProgram<'_, 'c> {
                 inputs: placed(&inputs, &source),
                 outputs: placed(&outputs, target),
                 are_exchanged: false,
+                limits: None,
             };
-            let key = (&*format!("merge {structure}"), &[self.builder.index_type][..], BLOCK_SIZE);
+            let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
             let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {
                 let parameters = function.parameters();
                 merge.emit(builder, inputs, outputs, &parameters[inputs.len() + outputs.len()..])

@@ -66,6 +66,8 @@ const MOST_STREAMED_ROWS: i64 = 8;
 /// adding the lanes of its sums.
 const MOST_STREAMED_COLUMNS: i64 = 4;
 const LEAST_STREAMED_BYTES: i64 = 256;
+/// Terms of a sum from which on it is long.
+const LONG_SUM: i64 = 256;
 /// Most elements of few rows that are copied because they do not lie as the columns of B do.
 const MOST_COPIED: i64 = 1 << 14;
 /// Least bytes of a row of B that one task reads.
@@ -536,7 +538,10 @@ impl MatMul {
         let is_read_by_column = self.k.b == 1
             && self.k.size >= i64::from(self.lanes)
             && (self.k.a == 1 || self.contracted.is_empty() && self.row_count() * self.k.size <= MOST_COPIED);
-        self.row_count() <= MOST_STREAMED_ROWS && (is_read_by_row || is_read_by_column)
+        // Long sums of rows that do not fill half a vector stay in registers.
+        let is_worth_registers =
+            self.row_count() > 1 && 2 * self.n.size < i64::from(self.lanes) && self.k.size >= LONG_SUM;
+        self.row_count() <= MOST_STREAMED_ROWS && (is_read_by_row && !is_worth_registers || is_read_by_column)
     }
 
     /// The transpose of the product with vectors of `lanes`, in which A takes the place of B, if there are so few columns

@@ -142,10 +142,11 @@ impl<'c> Emitter<'_, 'c> {
         let elements = self.prologue.as_mut().ok_or_else(|| LoweringError::bug("an operand that nothing computes"))?;
         let sizes = &result_shape(elements.computation.get(value))?.dimensions;
         let computed = elements.nested(|elements| {
-            let inside = sizes.iter().rposition(|&size| size != 1).unwrap_or(0);
+            // The last dimension of several elements; of one element, any.
+            let inside = sizes.iter().rposition(|&size| size != 1).unwrap_or_default();
             let runs = Interval::of_size(sizes[..inside].iter().product());
             let outer = elements.scope.add_variable(runs, Binding::Dimension(outer));
-            let first = Interval::new(0, run - i64::from(lanes.unwrap_or(1)));
+            let first = Interval::new(0, run - lanes.map_or(1, i64::from));
             let mut along = elements.scope.add_variable(first, Binding::Dimension(along));
             if let Some(lanes) = lanes {
                 along = along + elements.scope.add_lanes(lanes);

@@ -36,7 +36,7 @@ use crate::trace::{split_merged, trace};
 use crate::walk::substitute;
 
 /// Threads of a block: those that multiply, and a warp that asks for boxes.
-pub(crate) const BOX_THREADS: i64 = THREADS + WARP;
+pub(super) const BOX_THREADS: i64 = THREADS + WARP;
 
 /// Rows of a tile, and columns: as many as keep the memory of a multiprocessor, for one block, or two.
 const ROWS: i64 = 128;
@@ -68,6 +68,11 @@ pub(crate) struct BoxKernel<'c> {
 }
 
 impl<'c> BoxKernel<'c> {
+    /// Threads of a block, and blocks of a multiprocessor that registers must suffice for.
+    pub fn limits(&self) -> [i64; 2] {
+        [BOX_THREADS, if self.mapping.dimensions[2].tile == COLUMNS[0] { 1 } else { 2 }]
+    }
+
     /// That of a fusion with tiles, where four warps multiply together and neither operand is computed on the way. `alignment` is
     /// that of the parameters.
     pub fn of(
@@ -82,7 +87,7 @@ impl<'c> BoxKernel<'c> {
         }
         let Some(product) = Product::of(context, computation)? else { return Ok(None) };
         let Some(TensorOperands([left, right])) = TensorOperands::of(computation, &product)? else { return Ok(None) };
-        if left != right {
+        if left != right || left.width() > 2 {
             return Ok(None);
         }
         let with_columns = |tile: i64| {

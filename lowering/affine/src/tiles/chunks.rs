@@ -6,7 +6,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
 use indexing::Expr;
 use mlir_ext::arith::CmpiPredicate;
-use mlir_ext::builder::Value;
+use mlir_ext::builder::{OpBuilder, Value};
 
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
@@ -66,8 +66,8 @@ impl<'c> Chunks<'c> {
         let of_chunk = CHUNK / width;
         let product = &tile.product;
         let is_near_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
-        // Elements of a byte cannot be transposed on the way to the instructions.
-        let is_along_depth = is_near_along_depth || width == 1;
+        // Only elements of two bytes can be transposed on the way to the instructions; those of eight are loaded one by one.
+        let is_along_depth = is_near_along_depth || !matches!(width, 2 | 8);
         let number = product.instruction.operands[operand];
         let is_moved = is_only_moved(computation, number, r#type.element_type());
         let vectors = vectors_of(tile, computation, operand, usize::from(is_along_depth), of_chunk)?;
@@ -118,9 +118,8 @@ impl<'c> Chunks<'c> {
         goals: &[Value<'c>],
     ) -> Result<()> {
         let builder = emitter.builder;
-        let (word, half) = (builder.integer_type(64), builder.integer_type(32));
+        let word = builder.integer_type(64);
         let nowhere = scalar::constant(builder, ElementType::S64, &[], None);
-        let global = melior::dialect::llvm::r#type::pointer(builder.context(), GLOBAL_SPACE);
         for (&place, &goal) in self.places.iter().zip(goals) {
             let first = self.first(tile, step, place);
             let mut found = None;
@@ -131,17 +130,10 @@ impl<'c> Chunks<'c> {
                     Ok(nowhere.with_values(&[source]))
                 })
             })?;
-            let [all, none] = [CHUNK, 0].map(|bytes| builder.constant_integer(half, bytes));
-            let bytes = match found == Some(source.value) {
-                // There always is one.
-                true => all,
-                false => {
-                    let is_there = builder.cmpi(CmpiPredicate::Ne, source.value, builder.constant_integer(word, 0));
-                    builder.select(is_there, all, none)
-                }
-            };
-            let source = builder.value("llvm.inttoptr", &[source.value], global, &[]);
-            builder.intrinsic_effect("llvm.nvvm.cp.async.cg.shared.global.16.s", &[goal, source, bytes]);
+            // Often there always is one.
+            let is_there = (found != Some(source.value))
+                .then(|| builder.cmpi(CmpiPredicate::Ne, source.value, builder.constant_integer(word, 0)));
+            copy_chunk(builder, goal, source.value, is_there);
         }
         Ok(())
     }
@@ -196,7 +188,7 @@ impl<'c> Chunks<'c> {
         let (r#type, bits) = (self.r#type.element_type(), self.r#type.bits());
         let zero = scalar::constant(emitter.builder, bits, &[], None);
         tile.element(emitter, self.operand, places, zero, &mut |emitter, id, index| {
-            if self.is_moved {
+            if self.is_moved && bits != r#type {
                 return emitter.evaluate_bits(id, index);
             }
             let value = emitter.evaluate(id, index)?;
@@ -205,6 +197,15 @@ impl<'c> Chunks<'c> {
             Ok(RegisterValue { element_type: bits, value: scalar::to_memory(emitter.builder, &value), ..value })
         })
     }
+}
+
+/// Has a chunk copied to a place in shared memory from an address, if there is one; else zeros.
+pub(super) fn copy_chunk<'c>(builder: &OpBuilder<'c>, goal: Value<'c>, source: Value<'c>, is_there: Option<Value<'c>>) {
+    let [all, none] = [CHUNK, 0].map(|bytes| builder.constant_integer(builder.integer_type(32), bytes));
+    let bytes = is_there.map_or(all, |is_there| builder.select(is_there, all, none));
+    let global = melior::dialect::llvm::r#type::pointer(builder.context(), GLOBAL_SPACE);
+    let source = builder.value("llvm.inttoptr", &[source], global, &[]);
+    builder.intrinsic_effect("llvm.nvvm.cp.async.cg.shared.global.16.s", &[goal, source, bytes]);
 }
 
 /// Whether an instruction's elements are those of a parameter of a type.

@@ -5,8 +5,10 @@
 //! may lie in any order and be fusions themselves, and so may be what becomes of the result. A convolution's contracted
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
+mod attention;
 mod boxes;
 mod chunks;
+mod doubles;
 mod multiply_add;
 mod pipeline;
 mod tensor_cores;
@@ -34,11 +36,13 @@ use crate::operand_maps::{operand_shape, result_shape};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::Scope;
 use crate::team::is_term;
-use crate::trace::{split_merged, trace};
-use crate::walk::{Choice, Visitor, substitute};
+use crate::trace::{coefficient, split_merged, trace, trace_behind};
+use crate::walk::{Choice, Visitor, linear_address, substitute};
 
-pub(crate) use boxes::{BOX_THREADS, BoxKernel, ParameterBoxes};
-use tensor_types::TensorOperands;
+pub(crate) use attention::attention_of;
+use boxes::BOX_THREADS;
+pub(crate) use boxes::{BoxKernel, ParameterBoxes};
+use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -165,8 +169,23 @@ fn tile(positions: i64) -> WorkDimension {
 
 /// The blocks of threads of a mapping of tiles, and the threads of each.
 pub(crate) fn tile_grid(mapping: &WorkMapping<'_>) -> Option<(i64, i64)> {
+    if let Some(grid) = attention::attention_grid(mapping) {
+        return Some(grid);
+    }
     let is_tiled = mapping.dimensions.len() == 3 && mapping.dimensions.iter().all(|own| own.kind == WorkKind::Tile);
     is_tiled.then(|| (tiles_along(mapping).iter().product(), THREADS))
+}
+
+/// The threads of a block of a mapping, and the blocks of a multiprocessor that their registers must suffice for, where the
+/// assembler would take too many, or too few: of attention, and of large tiles by multiply-adds.
+pub(crate) fn tile_limits(context: &Context, computation: &Computation, mapping: &WorkMapping<'_>) -> Option<[i64; 2]> {
+    if attention::attention_grid(mapping).is_some() {
+        return attention::attention_limits(context, computation);
+    }
+    let (_, threads) = tile_grid(mapping).filter(|_| mapping.dimensions[1].tile == TILES[0])?;
+    let product = Product::of(context, computation).ok()??;
+    let operands = TensorOperands::of(computation, &product).ok()?;
+    operands.is_none().then_some([threads, 2])
 }
 
 /// Tiles along each dimension of the work.
@@ -201,6 +220,9 @@ pub(crate) fn emit_tiles<'a, 'c>(
     (function, descriptions): (&Body<'c>, Option<[Value<'c>; 2]>),
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
+    if attention::attention_grid(mapping).is_some() {
+        return attention::emit(emitter, mapping, outputs, function);
+    }
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {
         return transposes::emit(&mut emitter, mapping, outputs, function);
     };
@@ -214,6 +236,7 @@ pub(crate) fn emit_tiles<'a, 'c>(
         (Some(operands), None) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
             warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
         }
+        (Some(TensorOperands([TensorType::F64, _])), None) => doubles::emit(&tile, &mut emitter, outputs, function),
         (Some(operands), None) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
         (None, _) => multiply_add::emit(&tile, &mut emitter, outputs, function),
     }
@@ -339,6 +362,59 @@ impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
         values.first().copied().ok_or_else(|| LoweringError::bug("an operand without a value"))
     }
 
+    /// Whether so many neighbouring columns, from a multiple of their number on, are neighbours in all that follows the product:
+    /// then they are computed together.
+    fn has_vectors(&self, computation: &Computation, count: i64) -> Result<bool> {
+        if count == 1 || self.sizes[1] % count != 0 {
+            return Ok(false);
+        }
+        let mut scope = Scope::new(self.product.maps.rhs.context());
+        let lane = scope.add_traced(Interval::of_size(count));
+        let [batch, row] = [0, 1].map(|number| scope.add_traced(self.mapping.bounds(number)));
+        let column = scope.add_traced(Interval::of_size(self.sizes[1] / count)) * count + lane;
+        let item = [batch, row, column];
+        let index: Vec<Expr<'_>> =
+            self.mapping.map.results().iter().map(|&own| scope.simplify(substitute(own, &item, &[], &[]))).collect();
+        let Some(variable) = lane.as_variable() else { return Ok(false) };
+        let is_along = |scope: &Scope<'_>, address| coefficient(scope, address, variable) == Some(1);
+        let roots = computation.roots();
+        for &root in &roots {
+            let Some(shape) = computation.get(root).shape.as_array() else { return Ok(false) };
+            let address = scope.simplify(linear_address(scope.context(), &shape.dimensions, &index));
+            if shape.element_type.is_complex() || !is_along(&scope, address) {
+                return Ok(false);
+            }
+        }
+        let found = trace_behind(computation, Some(self.product.id), &roots, &index, &mut scope)?;
+        let accesses = found.accesses_along(&scope, variable);
+        let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, variable));
+        let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, variable));
+        Ok(accesses.near == 0 && accesses.other == 0 && !is_tested && !is_looked_up)
+    }
+
+    /// What becomes of neighbouring elements of a row of the product, as vectors where [`Self::has_vectors`] says so.
+    fn finish_row(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        outputs: &[ArrayRef<'c>],
+        (row, column): (Expr<'c>, Expr<'c>),
+        (sums, are_vectors): (&[Value<'c>], bool),
+    ) -> Result<()> {
+        if !are_vectors {
+            return (0..).zip(sums).try_for_each(|(number, &sum)| {
+                self.finish(emitter, outputs, (row, column + number), self.zero.with_values(&[sum]))
+            });
+        }
+        let builder = emitter.builder;
+        let place = [self.firsts[0] + row, self.firsts[1] + column].map(|expr| emitter.scope.simplify(expr));
+        where_inside(emitter, place, self.sizes, |emitter| {
+            let lane = emitter.scope.add_lanes(sums.len() as u32);
+            let item = [self.batch, place[0], place[1] + lane];
+            let sum = RegisterValue::real(builder, self.zero.element_type, builder.from_elements(sums));
+            self.store(emitter, outputs, &item, &sum)
+        })
+    }
+
     /// What becomes of an element of the product, stored where there is one.
     fn finish(
         &self,
@@ -349,14 +425,23 @@ impl<'m, 'a, 'c> Tile<'m, 'a, 'c> {
     ) -> Result<()> {
         let item = [self.batch, self.firsts[0] + row, self.firsts[1] + column];
         let item = item.map(|expr| emitter.scope.simplify(expr));
-        where_inside(emitter, [item[1], item[2]], self.sizes, |emitter| {
-            let index = item_index(emitter, self.mapping, &item);
-            let result = result_shape(self.product.instruction)?.element_type;
-            let value = scalar::convert::convert(emitter.builder, &sum, result)
-                .ok_or_else(|| LoweringError::bug("a sum that is no result"))?;
-            emitter.remember(self.product.id, &index, vec![value]);
-            store_results(emitter, outputs, &index)
-        })
+        where_inside(emitter, [item[1], item[2]], self.sizes, |emitter| self.store(emitter, outputs, &item, &sum))
+    }
+
+    /// Stores what becomes of elements of the product.
+    fn store(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        outputs: &[ArrayRef<'c>],
+        item: &[Expr<'c>],
+        sum: &RegisterValue<'c>,
+    ) -> Result<()> {
+        let index = item_index(emitter, self.mapping, item);
+        let result = result_shape(self.product.instruction)?.element_type;
+        let value = scalar::convert::convert(emitter.builder, sum, result)
+            .ok_or_else(|| LoweringError::bug("a sum that is no result"))?;
+        emitter.remember(self.product.id, &index, vec![value]);
+        store_results(emitter, outputs, &index)
     }
 }
 

@@ -114,18 +114,13 @@ impl<'t, 'm, 'a, 'c> MultiplyAdds<'t, 'm, 'a, 'c> {
             next.extend(brought.iter().flat_map(RegisterValue::values));
             Ok(next)
         })?;
+        let are_vectors = self.tile.has_vectors(emitter.computation, width)?;
         for row in 0..rows {
             for vector in 0..vectors {
                 let sum = state[(row * vectors + vector) as usize];
-                for lane in 0..width {
-                    let value = self.tile.zero.with_values(&[builder.extract_lane(sum, lane as u32)]);
-                    self.tile.finish(
-                        emitter,
-                        outputs,
-                        (self.row_of(row, rows), self.column_of(vector, width) + lane),
-                        value,
-                    )?;
-                }
+                let sums: Vec<Value<'c>> = (0..width).map(|lane| builder.extract_lane(sum, lane as u32)).collect();
+                let place = (self.row_of(row, rows), self.column_of(vector, width));
+                self.tile.finish_row(emitter, outputs, place, (&sums, are_vectors))?;
             }
         }
         Ok(())

@@ -83,8 +83,20 @@ pub(super) fn emit_steps<'a, 'c>(
     Ok(sums)
 }
 
+/// The place of a byte in shared memory.
+pub(super) fn shared_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>, byte: Value<'c>) -> Value<'c> {
+    let shared = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
+    let address = builder.value("arith.index_cast", &[builder.addi(address, byte)], builder.integer_type(64), &[]);
+    builder.value("llvm.inttoptr", &[address], shared, &[])
+}
+
+/// What the thread has begun to copy since its last group is a group.
+pub(super) fn commit_copies(builder: &OpBuilder<'_>) {
+    builder.intrinsic_effect("llvm.nvvm.cp.async.commit.group", &[]);
+}
+
 /// The thread waits until so many groups of its copies are under way.
-fn wait_for_copies(builder: &OpBuilder<'_>, pending: i64) {
+pub(super) fn wait_for_copies(builder: &OpBuilder<'_>, pending: i64) {
     let pending = builder.constant_integer(builder.integer_type(32), pending);
     builder.intrinsic_effect("llvm.nvvm.cp.async.wait.group", &[pending]);
 }
@@ -125,16 +137,13 @@ impl<'a, 'c> Pipeline<'_, '_, 'a, 'c> {
                 continue;
             }
             let width = builder.constant_index(chunks.r#type.width());
-            let shared = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
             let mut goals = Vec::new();
             for place in self.places(emitter, operand, stage)? {
-                let goal = builder.addi(address, builder.muli(place, width));
-                let goal = builder.value("arith.index_cast", &[goal], builder.integer_type(64), &[]);
-                goals.push(builder.value("llvm.inttoptr", &[goal], shared, &[]));
+                goals.push(shared_pointer(builder, address, builder.muli(place, width)));
             }
             chunks.copy(self.tile, emitter, step, &goals)?;
         }
-        builder.intrinsic_effect("llvm.nvvm.cp.async.commit.group", &[]);
+        commit_copies(builder);
         Ok(())
     }
 

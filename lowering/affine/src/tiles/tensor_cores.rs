@@ -7,6 +7,7 @@
 use indexing::{Expr, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::DenseI64ArrayAttribute;
+use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
 use super::chunks::{CHUNK, Chunks};
@@ -17,23 +18,23 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::scalar;
-use crate::team::{SHARED_SPACE, SharedValues, WARP};
+use crate::team::{SHARED_SPACE, SharedValues, WARP, exchange};
 
 /// Rows and columns of the smallest tile.
 pub(super) const SMALLEST_TILE: i64 = 64;
 
 /// Warps of a block, along rows and along columns.
-const WARPS: [i64; 2] = [2, 4];
+pub(super) const WARPS: [i64; 2] = [2, 4];
 
 /// Bytes of contracted positions of an instruction, and of a step.
 const DEPTH: i64 = 32;
 const STEP: i64 = 2 * DEPTH;
 
 /// Rows of a matrix that `ldmatrix` loads, and columns of a fragment of the result.
-const EIGHT: i64 = 8;
+pub(super) const EIGHT: i64 = 8;
 
 /// Rows of a fragment of the result, and rows or columns for which one `ldmatrix` loads.
-const SIXTEEN: i64 = 16;
+pub(super) const SIXTEEN: i64 = 16;
 
 /// One operand in shared memory.
 struct Slab<'c> {
@@ -123,38 +124,57 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         let sums = vec![tile.zero.value; (rows * columns * 4) as usize];
         let sums = emit_steps(self, tile, emitter, (steps, stages), sums)?;
         // Of a fragment, a lane has two neighbours in a row, and two in that eight rows on.
-        let (row, column) = (self.lane.floordiv(4), self.lane.modulo(4) * 2);
-        for (number, sum) in (0..).zip(sums) {
-            let (fragment, place) = (number / 4, number % 4);
-            let row = self.firsts[0] + row + (fragment / columns * SIXTEEN + place / 2 * EIGHT);
-            let column = self.firsts[1] + column + (fragment % columns * EIGHT + place % 2);
-            tile.finish(emitter, outputs, (row, column), tile.zero.with_values(&[sum]))?;
+        let row = self.firsts[0] + self.lane.floordiv(4);
+        let are_vectors = matches!(columns, 2 | 4) && tile.has_vectors(emitter.computation, 2 * columns)?;
+        let mut bits = Vec::new();
+        for distance in if are_vectors { &[2, 1][..] } else { &[] } {
+            let bit = emitter.scope.simplify(self.lane.floordiv(*distance).modulo(2));
+            let bit = emitter.scope.emit(emitter.builder, bit)?;
+            bits.push((*distance, emitter.builder.cmpi(CmpiPredicate::Ne, bit, emitter.builder.constant_index(0))));
+        }
+        for (number, sums) in (0..).zip(sums.chunks((columns * 4) as usize)) {
+            for half in 0..2 {
+                let row = row + (number * SIXTEEN + half * EIGHT);
+                let pairs: Vec<[Value<'c>; 2]> =
+                    sums.chunks(4).map(|sums| [0, 1].map(|place| sums[2 * half as usize + place])).collect();
+                if are_vectors {
+                    let sums = neighbours(emitter.builder, &bits, pairs).concat();
+                    let column = self.firsts[1] + self.lane.modulo(4) * (2 * columns);
+                    tile.finish_row(emitter, outputs, (row, column), (&sums, true))?;
+                    continue;
+                }
+                for (fragment, pair) in (0..).zip(pairs) {
+                    let column = self.firsts[1] + self.lane.modulo(4) * 2 + fragment * EIGHT;
+                    tile.finish_row(emitter, outputs, (row, column), (&pair, false))?;
+                }
+            }
         }
         Ok(())
+    }
+
+    /// What instructions multiply of some words: these, or numbers of 32 bits rounded, and what is left of them.
+    fn parts(&self, builder: &OpBuilder<'c>, words: [Value<'c>; 4]) -> Vec<[Value<'c>; 4]> {
+        let (word, float) = (builder.integer_type(32), Type::float32(builder.context()));
+        let rounded = |value: Value<'c>| builder.intrinsic("llvm.nvvm.f2tf32.rna", &[value], word);
+        let numbers = || words.map(|word| builder.bitcast(word, float));
+        match self.operands.0[0] {
+            TensorType::Tf32 => vec![numbers().map(rounded)],
+            TensorType::TwoTf32 => {
+                let numbers = numbers();
+                let large = numbers.map(rounded);
+                let mut small = large;
+                for (small, number) in small.iter_mut().zip(numbers) {
+                    *small = rounded(builder.subf(number, builder.bitcast(*small, float)));
+                }
+                vec![large, small]
+            }
+            _ => vec![words],
+        }
     }
 
     /// Fragments of a warp's result, along rows and along columns.
     fn fragments(&self) -> [i64; 2] {
         [self.sizes[0] / SIXTEEN, self.sizes[1] / EIGHT]
-    }
-
-    /// The instruction: a fragment of sums with products more.
-    fn product(
-        &self,
-        builder: &OpBuilder<'c>,
-        left: &[Value<'c>],
-        right: &[Value<'c>],
-        sums: &[Value<'c>],
-    ) -> [Value<'c>; 4] {
-        let operands = [left, right].concat().into_iter().map(|word| match self.operands.0[0] {
-            TensorType::F16 => {
-                let pair = builder.vector_type(2, Type::float16(builder.context()));
-                builder.value("llvm.bitcast", &[word], pair, &[])
-            }
-            _ => word,
-        });
-        let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
-        four_results(builder, self.operands.intrinsic(), &operands, sums[0].r#type())
     }
 }
 
@@ -194,18 +214,24 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
                     true => part * DEPTH + slab.bytes(number * SIXTEEN),
                     false => slab.bytes(part * DEPTH / width) + number * SIXTEEN * width,
                 };
-                load_matrices(builder, firsts[operand], offset, !is_along_depth)
+                let loaded = load_matrices(builder, firsts[operand], offset, !is_along_depth);
+                self.parts(builder, loaded)
             };
-            let left: Vec<[Value<'c>; 4]> = (0..rows).map(|number| words(0, number)).collect();
+            let left: Vec<_> = (0..rows).map(|number| words(0, number)).collect();
             // Columns of two fragments at once.
-            let right: Vec<[Value<'c>; 4]> = (0..ceil_div(columns, 2)).map(|number| words(1, number)).collect();
+            let right: Vec<_> = (0..ceil_div(columns, 2)).map(|number| words(1, number)).collect();
             for row in 0..rows {
                 for column in 0..columns {
                     let first = ((row * columns + column) * 4) as usize;
                     let (right, half) = (&right[column as usize / 2], column as usize % 2 * 2);
-                    let product =
-                        self.product(builder, &left[row as usize], &right[half..half + 2], &sums[first..first + 4]);
-                    sums[first..first + 4].copy_from_slice(&product);
+                    // The small parts first; the product of both is too small.
+                    for (number, left) in left[row as usize].iter().enumerate().rev() {
+                        for right in right[..right.len() - number].iter().rev() {
+                            let (right, sums) = (&right[half..half + 2], &mut sums[first..first + 4]);
+                            let product = multiply(builder, self.operands, left, right, sums);
+                            sums.copy_from_slice(&product);
+                        }
+                    }
                 }
             }
         }
@@ -213,8 +239,54 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
     }
 }
 
+/// Of a row of two or four fragments, of which each of four lanes has two neighbours, as many neighbours for each lane: lanes
+/// exchange half of what they have with the lane whose number differs in a bit, and then in the other. With each bit comes
+/// whether the lane has it.
+fn neighbours<'c>(
+    builder: &OpBuilder<'c>,
+    bits: &[(i64, Value<'c>)],
+    mut pairs: Vec<[Value<'c>; 2]>,
+) -> Vec<[Value<'c>; 2]> {
+    for &(distance, has_bit) in bits {
+        let apart = (distance as usize).min(pairs.len() / 2);
+        for first in (0..pairs.len()).filter(|first| first & apart == 0) {
+            for place in 0..2 {
+                let [low, high] = [first, first + apart].map(|pair| pairs[pair][place]);
+                let other = exchange(builder, builder.select(has_bit, low, high), distance);
+                pairs[first][place] = builder.select(has_bit, other, low);
+                pairs[first + apart][place] = builder.select(has_bit, high, other);
+            }
+        }
+    }
+    pairs
+}
+
+/// The instruction: a fragment of sums with products more.
+pub(super) fn multiply<'c>(
+    builder: &OpBuilder<'c>,
+    types: TensorOperands,
+    left: &[Value<'c>],
+    right: &[Value<'c>],
+    sums: &[Value<'c>],
+) -> [Value<'c>; 4] {
+    let operands = [left, right].concat().into_iter().map(|word| match types.0[0] {
+        TensorType::F16 => {
+            let pair = builder.vector_type(2, Type::float16(builder.context()));
+            builder.value("llvm.bitcast", &[word], pair, &[])
+        }
+        _ => word,
+    });
+    let operands: Vec<Value<'c>> = operands.chain(sums.iter().copied()).collect();
+    results(builder, types.intrinsic(), &operands, sums[0].r#type())
+}
+
 /// What `ldmatrix` gives a lane of four matrices, whose rows begin at addresses in shared memory.
-fn load_matrices<'c>(builder: &OpBuilder<'c>, address: Value<'c>, offset: i64, transposed: bool) -> [Value<'c>; 4] {
+pub(super) fn load_matrices<'c>(
+    builder: &OpBuilder<'c>,
+    address: Value<'c>,
+    offset: i64,
+    transposed: bool,
+) -> [Value<'c>; 4] {
     let address = builder.addi(address, builder.constant_index(offset));
     let address = builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]);
     let pointer = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
@@ -223,15 +295,20 @@ fn load_matrices<'c>(builder: &OpBuilder<'c>, address: Value<'c>, offset: i64, t
         true => "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
         false => "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",
     };
-    four_results(builder, name, &[address], builder.integer_type(32))
+    results(builder, name, &[address], builder.integer_type(32))
 }
 
-/// The results of an intrinsic with four of a type.
-fn four_results<'c>(builder: &OpBuilder<'c>, name: &str, operands: &[Value<'c>], r#type: Type<'c>) -> [Value<'c>; 4] {
-    let all = melior::dialect::llvm::r#type::r#struct(builder.context(), &[r#type; 4], false);
+/// The results of an intrinsic with some of a type.
+pub(super) fn results<'c, const COUNT: usize>(
+    builder: &OpBuilder<'c>,
+    name: &str,
+    operands: &[Value<'c>],
+    r#type: Type<'c>,
+) -> [Value<'c>; COUNT] {
+    let all = melior::dialect::llvm::r#type::r#struct(builder.context(), &[r#type; COUNT], false);
     let all = builder.intrinsic(name, operands, all);
-    [0, 1, 2, 3].map(|number| {
-        let position = DenseI64ArrayAttribute::new(builder.context(), &[number]).into();
+    std::array::from_fn(|number| {
+        let position = DenseI64ArrayAttribute::new(builder.context(), &[number as i64]).into();
         builder.value("llvm.extractvalue", &[all], r#type, &[("position", position)])
     })
 }

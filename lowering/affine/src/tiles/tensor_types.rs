@@ -2,6 +2,9 @@
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
+use hlo::op_kind::OpKind;
+use hlo::ops::dot::DotAttributes;
+use hlo::ops::enumerations::DotAlgorithm;
 
 use super::{Product, Result};
 use crate::operand_maps::operand_shape;
@@ -13,6 +16,11 @@ pub(super) enum TensorType {
     F16,
     S8,
     U8,
+    /// `f32` of which the upper 19 bits are multiplied.
+    Tf32,
+    /// The same for a number and for what is left of it.
+    TwoTf32,
+    F64,
 }
 
 impl TensorType {
@@ -27,6 +35,7 @@ impl TensorType {
                 Some(TensorType::Bf16)
             }
             (ElementClass::Float, ..16) => Some(TensorType::F16),
+            (ElementClass::Float, 64) => Some(TensorType::F64),
             (ElementClass::Signed, ..=8) => Some(TensorType::S8),
             (ElementClass::Unsigned, ..=8) => Some(TensorType::U8),
             _ => None,
@@ -39,6 +48,8 @@ impl TensorType {
             TensorType::F16 => ElementType::F16,
             TensorType::S8 => ElementType::S8,
             TensorType::U8 => ElementType::U8,
+            TensorType::Tf32 | TensorType::TwoTf32 => ElementType::F32,
+            TensorType::F64 => ElementType::F64,
         }
     }
 
@@ -49,12 +60,18 @@ impl TensorType {
             TensorType::F16 => "f16",
             TensorType::S8 => "s8",
             TensorType::U8 => "u8",
+            TensorType::Tf32 | TensorType::TwoTf32 => "tf32",
+            TensorType::F64 => "f64",
         }
     }
 
-    /// The type of its elements as bits.
+    /// The type that its elements are kept as: small ones as bits.
     pub fn bits(self) -> ElementType {
-        if self.width() == 2 { ElementType::U16 } else { ElementType::U8 }
+        match self.width() {
+            1 => ElementType::U8,
+            2 => ElementType::U16,
+            _ => self.element_type(),
+        }
     }
 
     /// Bytes of an element.
@@ -74,6 +91,12 @@ impl TensorOperands {
         for (number, own) in types.iter_mut().enumerate() {
             *own = operand_shape(computation, product.instruction, number)?.element_type;
         }
+        if let Some(tf32) = tf32_of(product)?
+            && types.iter().all(|own| own.is_float() && own.bit_width() <= 32)
+            && product.accumulator(computation)? == ElementType::F32
+        {
+            return Ok(Some(TensorOperands([tf32; 2])));
+        }
         let [left, right] = types;
         let (Some(left), Some(right)) = (TensorType::of(left, right), TensorType::of(right, left)) else {
             return Ok(None);
@@ -81,6 +104,7 @@ impl TensorOperands {
         let accumulator = product.accumulator(computation)?;
         let sums = match left.width() {
             2 => accumulator == ElementType::F32 && left == right,
+            8 => accumulator == ElementType::F64 && left == right,
             _ => matches!(accumulator, ElementType::S32 | ElementType::U32) && right.width() == 1,
         };
         Ok(sums.then_some(TensorOperands([left, right])))
@@ -95,6 +119,21 @@ impl TensorOperands {
             [TensorType::U8, TensorType::S8] => "llvm.nvvm.mma.m16n8k32.row.col.u8.s8",
             [TensorType::S8, _] => "llvm.nvvm.mma.m16n8k32.row.col.s8",
             [TensorType::U8, _] => "llvm.nvvm.mma.m16n8k32.row.col.u8",
+            [TensorType::Tf32 | TensorType::TwoTf32, _] => "llvm.nvvm.mma.m16n8k8.row.col.tf32",
+            [TensorType::F64, _] => "llvm.nvvm.mma.m8n8k4.row.col.f64",
         }
     }
+}
+
+/// As what a product allows numbers of 32 bits to be multiplied: a program must ask for that.
+fn tf32_of(product: &Product<'_, '_>) -> Result<Option<TensorType>> {
+    if product.instruction.kind != OpKind::Dot {
+        return Ok(None);
+    }
+    let attributes: DotAttributes<'_> = product.instruction.attributes()?;
+    Ok(match attributes.algorithm {
+        Some(DotAlgorithm::Tf32Tf32F32) => Some(TensorType::Tf32),
+        Some(DotAlgorithm::Tf32Tf32F32X3) => Some(TensorType::TwoTf32),
+        _ => None,
+    })
 }

@@ -38,7 +38,8 @@ const BYTES: i64 = SIDE * STEP;
 
 /// Whether a tile is computed so; of two types, only newer versions of PTX make products.
 pub(super) fn suit(tile: &Tile<'_, '_, '_>, operands: TensorOperands, machine: Machine) -> bool {
-    machine.warp_group_matrices && tile.side() == SIDE && operands.0[0] == operands.0[1]
+    let [left, right] = operands.0;
+    machine.warp_group_matrices && tile.side() == SIDE && left == right && left.width() <= 2
 }
 
 /// Emits the part of a fusion that a tile is.

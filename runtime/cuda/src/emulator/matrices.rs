@@ -13,9 +13,10 @@ pub(super) enum WarpKind {
         /// Whether a thread's word is of a column.
         is_transposed: bool,
     },
-    /// Sums of 16 rows and 8 columns become larger by the products of 16 rows and 8 columns of 32 bytes.
+    /// Sums of 16 rows and 8 columns become larger by the products of 16 rows and 8 columns of 32 bytes; those of `f64` have 8
+    /// rows, and 4 numbers of each.
     Multiply {
-        /// Which of [`TYPES`].
+        /// Which of [`TYPES`], or [`DOUBLES`].
         types: u32,
     },
 }
@@ -37,17 +38,22 @@ pub(super) enum Element {
     F16,
     S8,
     U8,
+    Tf32,
 }
 
 /// Those of both operands, by the numbers that the code generator gives them.
-pub(super) const TYPES: [[Element; 2]; 6] = [
+pub(super) const TYPES: [[Element; 2]; 7] = [
     [Element::Bf16; 2],
     [Element::F16; 2],
     [Element::S8; 2],
     [Element::S8, Element::U8],
     [Element::U8, Element::S8],
     [Element::U8; 2],
+    [Element::Tf32; 2],
 ];
+
+/// The number of products of `f64`.
+const DOUBLES: u32 = TYPES.len() as u32;
 
 /// Words of the operands of an `mma`: of the left one, of the right one, and sums.
 const OPERANDS: [usize; 3] = [4, 2, 4];
@@ -68,6 +74,7 @@ pub(super) fn run(operations: &[WarpOperation]) -> Result<(), String> {
     unsafe {
         match kind {
             WarpKind::LoadMatrices { is_transposed } => load(lanes, is_transposed),
+            WarpKind::Multiply { types: DOUBLES } => multiply_doubles(lanes),
             WarpKind::Multiply { types } => {
                 let types = TYPES.get(types as usize).ok_or("a product of types that there is not")?;
                 multiply(lanes, *types);
@@ -125,6 +132,27 @@ unsafe fn multiply(lanes: &[WarpOperation; WARP], types: [Element; 2]) {
     }
 }
 
+/// # Safety
+/// Each lane must have eight words: numbers of the left and of the right operand, and two sums.
+unsafe fn multiply_doubles(lanes: &[WarpOperation; WARP]) {
+    // SAFETY: the caller's promise.
+    let number = |lane: usize, place: usize| unsafe { lanes[lane].words.cast::<f64>().add(place).read_unaligned() };
+    let mut results = [[0f64; 2]; WARP];
+    for (lane, results) in results.iter_mut().enumerate() {
+        for (place, result) in results.iter_mut().enumerate() {
+            let (row, column) = (lane / 4, lane % 4 * 2 + place);
+            let products = (0..4).map(|depth| (number(row * 4 + depth, 0), number(column * 4 + depth, 1)));
+            *result = products.fold(number(lane, 2 + place), |sum, (left, right)| left.mul_add(right, sum));
+        }
+    }
+    for (lane, results) in lanes.iter().zip(results) {
+        for (place, result) in results.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { lane.words.cast::<f64>().add(place).write_unaligned(result) };
+        }
+    }
+}
+
 /// A sum, to which the products of the elements of some words are added.
 pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: impl Iterator<Item = (u32, u32)>) -> u32 {
     match left {
@@ -134,6 +162,11 @@ pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: imp
                 parts.fold(sum, |sum, (a, b)| sum + a * b)
             });
             sum.to_bits()
+        }
+        Element::Tf32 => {
+            // Of what is no such number, the lower bits are left out.
+            let float = |bits: u32| f32::from_bits(bits & !0x1fff);
+            pairs.fold(f32::from_bits(sum), |sum, (a, b)| sum + float(a) * float(b)).to_bits()
         }
         Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
             let parts = integers(a, left).into_iter().zip(integers(b, right));
@@ -153,6 +186,7 @@ impl Numbers {
     pub fn of(words: impl Iterator<Item = u32>, element: Element) -> Self {
         match element {
             Element::Bf16 | Element::F16 => Numbers::Floats(words.flat_map(|word| floats(word, element)).collect()),
+            Element::Tf32 => Numbers::Floats(words.map(f32::from_bits).collect()),
             Element::S8 | Element::U8 => Numbers::Integers(words.flat_map(|word| integers(word, element)).collect()),
         }
     }

@@ -68,7 +68,7 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 25] = [
+        let functions: [Symbol; 28] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
@@ -87,13 +87,17 @@ impl Emulator {
             ("halo_emulator_make_barrier", halo_emulator_make_barrier as *const ()),
             ("halo_emulator_multiply_matrices", halo_emulator_multiply_matrices as *const ()),
             ("halo_emulator_multiply_warp_group", halo_emulator_multiply_warp_group as *const ()),
+            ("halo_emulator_power_of_two", halo_emulator_power_of_two as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
+            ("halo_emulator_round_to_tf32", halo_emulator_round_to_tf32 as *const ()),
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
             ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
             ("halo_emulator_thread", halo_emulator_thread as *const ()),
             ("halo_emulator_wait_for_copies", halo_emulator_wait_for_copies as *const ()),
             ("halo_emulator_wait_for_phase", halo_emulator_wait_for_phase as *const ()),
+            // What processors without such an instruction call.
+            ("__truncsfbf2", halo_emulator_round_to_bf16 as *const ()),
         ];
         // SAFETY: the caller answers for the objects; the functions live as long as the process.
         let jit = unsafe { Jit::load(objects, &functions)? };
@@ -285,6 +289,27 @@ extern "C" fn halo_emulator_exchange_i32(_: u32, value: u32, distance: u32, _: u
 
 extern "C" fn halo_emulator_exchange_f32(_: u32, value: f32, distance: u32, _: u32) -> f32 {
     f32::from_bits(block::wait(Wait::Exchange { value: value.to_bits(), distance }))
+}
+
+extern "C" fn halo_emulator_power_of_two(exponent: f32) -> f32 {
+    let flushed = |value: f32| if value.is_subnormal() { 0.0 } else { value };
+    flushed(flushed(exponent).exp2())
+}
+
+/// The nearest number with 10 bits behind the point, of two the one that is further from 0.
+extern "C" fn halo_emulator_round_to_tf32(value: f32) -> u32 {
+    let bits = value.to_bits();
+    if value.is_finite() { bits.wrapping_add(0x1000) & !0x1fff } else { bits }
+}
+
+/// The nearest number with the upper half of the bits, these in the lower half.
+extern "C" fn halo_emulator_round_to_bf16(value: f32) -> f32 {
+    let bits = value.to_bits();
+    let rounded = match value.is_nan() {
+        true => bits | 1 << 22,
+        false => bits.wrapping_add(0x7fff + (bits >> 16 & 1)),
+    };
+    f32::from_bits(rounded >> 16)
 }
 
 extern "C" fn halo_emulator_share(address: u64, bytes: u64) {

@@ -6,7 +6,7 @@ use indexing::{Expr, Interval};
 use mlir_ext::arith::CmpfPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 
-use super::{AttentionKernel, ResultDimension};
+use super::AttentionKernel;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::Range;
@@ -29,7 +29,7 @@ impl AttentionKernel {
         outputs: &[ArrayRef<'c>],
         range: Range<'c>,
     ) -> Result<()> {
-        let arrays = self.operands.map(|operand| inputs.get(operand));
+        let arrays = self.form.operands.map(|operand| inputs.get(operand));
         let ([Some(queries), Some(keys), Some(values)], Some(output)) = (arrays, outputs.first()) else {
             return Err(LoweringError::bug("an attention without its arrays"));
         };
@@ -41,9 +41,9 @@ impl AttentionKernel {
         // One vector more, as rows begin one later.
         let lanes = i64::from(self.lanes());
         let logits = scratch(BLOCK_M * self.scores.m.c + lanes, element);
-        let weights = match self.weight_type == self.scores.element_type {
+        let weights = match self.form.weight_type == self.scores.element_type {
             true => logits,
-            false => scratch(BLOCK_M * self.product.m.a + lanes, scalar::memory_type(builder, self.weight_type)),
+            false => scratch(BLOCK_M * self.product.m.a + lanes, scalar::memory_type(builder, self.form.weight_type)),
         };
         let sums = scratch(self.task_rows() * self.product.m.c, element);
         let row_values = parts(self.task_rows(), lanes) * lanes;
@@ -77,10 +77,10 @@ impl AttentionKernel {
 
     /// The index of the first logit of a row.
     fn index<'c>(&self, elements: &mut Elemental<'_, 'c>, place: &Place<'c>, row: Value<'c>) -> Vec<Expr<'c>> {
-        let mut index = vec![elements.scope.constant(0); self.sizes.len()];
-        let rows = [(self.attention.query, row)];
+        let mut index = vec![elements.scope.constant(0); self.form.sizes.len()];
+        let rows = [(self.form.attention.query, row)];
         for &(dimension, value) in place.batch.iter().chain(&rows) {
-            let range = Interval::of_size(self.sizes[dimension]);
+            let range = Interval::of_size(self.form.sizes[dimension]);
             index[dimension] = elements.scope.add_variable(range, Binding::Dimension(value));
         }
         index
@@ -154,9 +154,9 @@ impl<'e, 'c> Task<'e, 'c> {
         let (builder, kernel) = (emitter.builder, self.kernel);
         let mut rest = task;
         let part = emitter.split(&mut rest, kernel.row_tasks())?;
-        let mut batch = Vec::with_capacity(kernel.batch.len());
+        let mut batch = Vec::with_capacity(kernel.form.batch.len());
         let mut offsets = [emitter.scope.constant(0); 3];
-        for (number, axis) in kernel.batch.iter().enumerate().rev() {
+        for (number, axis) in kernel.form.batch.iter().enumerate().rev() {
             let position = if number == 0 { rest } else { emitter.split(&mut rest, axis.size)? };
             batch.push((axis.logit, emitter.scope.emit(builder, position)?));
             for (offset, stride) in offsets.iter_mut().zip(axis.strides) {
@@ -167,7 +167,7 @@ impl<'e, 'c> Task<'e, 'c> {
             *offset = emitter.named(*offset)?;
         }
         let begin = emitter.named(part * kernel.task_rows())?;
-        let place = Place { batch, rows: Span::within(begin, kernel.task_rows(), kernel.queries()) };
+        let place = Place { batch, rows: Span::within(begin, kernel.task_rows(), kernel.form.queries()) };
         self.begin(emitter)?;
         let blocks = kernel.product.blocks();
         if blocks == 1 {
@@ -205,7 +205,7 @@ impl<'e, 'c> Task<'e, 'c> {
         let kernel = self.kernel;
         let [(scores, score_panels), (product, value_panels)] = self.sides;
         let width = i64::from(kernel.lanes());
-        let columns = Span::within(keys.first, kernel.block_keys(), kernel.key_count());
+        let columns = Span::within(keys.first, kernel.block_keys(), kernel.form.keys());
         let score_block =
             Block { length: vec![emitter.scope.constant(kernel.scores.k.size)], number: None, panels: score_panels };
         emitter.turn_to(&scores);
@@ -285,7 +285,7 @@ impl<'e, 'c> Task<'e, 'c> {
             let zero = builder.zero(emitter.vector);
             let sum = self.over_keys(emitter, keys, logits, first, zero, &mut |task, emitter, logit, at, sum| {
                 let weight = task.power(builder, real(builder.subf(logit, mosts)))?;
-                let stored = scalar::convert::convert(builder, &weight, kernel.weight_type)
+                let stored = scalar::convert::convert(builder, &weight, kernel.form.weight_type)
                     .ok_or_else(|| LoweringError::bug("weights of another class"))?;
                 let stored = scalar::to_memory(builder, &stored);
                 emitter.scope.place(builder, &[first_weight + at])?.store(builder, stored, weights);
@@ -338,7 +338,7 @@ impl<'e, 'c> Task<'e, 'c> {
     ) -> Result<Value<'c>> {
         let (builder, kernel) = (emitter.builder, self.kernel);
         let (width, block) = (i64::from(kernel.lanes()), kernel.block_keys());
-        let count = kernel.key_count();
+        let count = kernel.form.keys();
         let rest = count % width;
         let in_last = count - (kernel.product.blocks() - 1) * block;
         let last_place = emitter.scope.constant(in_last - width);
@@ -385,14 +385,14 @@ impl<'e, 'c> Task<'e, 'c> {
         let element_type = kernel.scores.element_type;
         self.elements.nested(|elements| {
             let mut index = kernel.index(elements, place, row);
-            let keys = Interval::of_size((kernel.key_count() - i64::from(kernel.lanes()) + 1).max(1));
+            let keys = Interval::of_size((kernel.form.keys() - i64::from(kernel.lanes()) + 1).max(1));
             let key = elements.scope.add_variable(keys, Binding::Dimension(key));
             let lane = elements.scope.add_lanes(kernel.lanes());
             if let Some(last) = index.last_mut() {
                 *last = elements.scope.simplify(key + lane);
             }
-            elements.combined.insert(kernel.attention.scores, RegisterValue::real(builder, element_type, score));
-            let logit = elements.evaluate(kernel.attention.logits, &index)?;
+            elements.combined.insert(kernel.form.attention.scores, RegisterValue::real(builder, element_type, score));
+            let logit = elements.evaluate(kernel.form.attention.logits, &index)?;
             let logit = scalar::convert::convert(builder, &logit, element_type)
                 .ok_or_else(|| LoweringError::bug("logits of another class"))?;
             Ok(scalar::splat(builder, &logit, Some(kernel.lanes())).value)
@@ -401,7 +401,7 @@ impl<'e, 'c> Task<'e, 'c> {
 
     /// The exponential of a number.
     fn power(&self, builder: &OpBuilder<'c>, value: RegisterValue<'c>) -> Result<RegisterValue<'c>> {
-        let exponential = self.elements.computation.get(self.kernel.attention.exponential);
+        let exponential = self.elements.computation.get(self.kernel.form.attention.exponential);
         scalar::elementwise(builder, OpKind::Exponential, &exponential.attributes, &[value], value.element_type)
     }
 
@@ -456,15 +456,8 @@ impl<'e, 'c> Task<'e, 'c> {
             let features = Interval::of_size(kernel.product.n.size - i64::from(lanes) + 1);
             let feature = elements.scope.add_variable(features, Binding::Dimension(feature));
             let feature = feature + elements.scope.add_lanes(lanes);
-            let index: Vec<Expr<'c>> = kernel
-                .result
-                .iter()
-                .map(|dimension| match dimension {
-                    ResultDimension::Logit(logit) => logits[*logit],
-                    ResultDimension::Feature => elements.scope.simplify(feature),
-                    ResultDimension::Single => elements.scope.constant(0),
-                })
-                .collect();
+            let (feature, zero) = (elements.scope.simplify(feature), elements.scope.constant(0));
+            let index = kernel.form.result_index(&logits, feature, zero);
             let value = scalar::convert::convert(elements.builder, value, output.element_type)
                 .ok_or_else(|| LoweringError::bug("a result of another class"))?;
             elements.store(output, &index, &value)
