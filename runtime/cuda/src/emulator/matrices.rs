@@ -186,7 +186,7 @@ impl Numbers {
     pub fn of(words: impl Iterator<Item = u32>, element: Element) -> Self {
         match element {
             Element::Bf16 | Element::F16 => Numbers::Floats(words.flat_map(|word| floats(word, element)).collect()),
-            Element::Tf32 => Numbers::Floats(words.map(f32::from_bits).collect()),
+            Element::Tf32 => Numbers::Floats(words.map(|word| f32::from_bits(word & !0x1fff)).collect()),
             Element::S8 | Element::U8 => Numbers::Integers(words.flat_map(|word| integers(word, element)).collect()),
         }
     }
