@@ -16,6 +16,9 @@ const PARTS: usize = 4;
 /// Bytes of a part, at least and at most.
 const PART_BYTES: [usize; 2] = [4 << 10, 4 << 20];
 
+/// The driver's number for events that do not say when they were.
+const WITHOUT_TIME: c_uint = 2;
+
 /// Pieces begin at multiples of so many bytes.
 const ALIGNMENT: usize = 16;
 
@@ -71,7 +74,7 @@ impl Staging {
         let mut staging = Staging { driver, memory: memory.cast(), part_bytes, parts, current: 0, used: 0 };
         for part in &mut staging.parts {
             // SAFETY: as above.
-            let code = unsafe { (driver.create_event)(&raw mut part.event, 0) };
+            let code = unsafe { (driver.create_event)(&raw mut part.event, WITHOUT_TIME) };
             driver.check("cuEventCreate", code).ok()?;
         }
         Some(staging)

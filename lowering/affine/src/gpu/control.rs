@@ -99,20 +99,19 @@ impl<'c> GpuProgram<'_, 'c> {
         let arrays = KernelArrays { inputs: Vec::new(), outputs, are_exchanged: true, limits: None };
         let places: Vec<Slice> = placed.iter().map(|(_, slice)| *slice).collect();
         let key = format!("control {:p} {places:?}", std::ptr::from_ref(instruction));
-        let kernel =
-            self.kernel(computation, id, &arrays, (&key, &[], BLOCK_SIZE), &|builder, _, arrays, function| {
-                let thread = thread_id(builder, BLOCK_SIZE)?;
-                let first = builder.constant_index(0);
-                let is_first = builder.cmpi(CmpiPredicate::Eq, thread, first);
-                let block = Block { program: self, builder, function, thread, is_first, numbers: &numbers, arrays };
-                let goes_on = block.step(&step)?;
-                let (Some(goes_on), Some(flag)) = (goes_on, arrays.last()) else { return Ok(()) };
-                let byte = builder.integer_type(8);
-                builder.if_then(is_first, |builder| {
-                    builder.plain_store(builder.extui(goes_on, byte), flag.flat(builder), &[first]);
-                    Ok(())
-                })
-            })?;
+        let kernel = self.kernel(computation, id, &arrays, (&key, &[]), &|builder, _, arrays, function| {
+            let thread = thread_id(builder, BLOCK_SIZE)?;
+            let first = builder.constant_index(0);
+            let is_first = builder.cmpi(CmpiPredicate::Eq, thread, first);
+            let block = Block { program: self, builder, function, thread, is_first, numbers: &numbers, arrays };
+            let goes_on = block.step(&step)?;
+            let (Some(goes_on), Some(flag)) = (goes_on, arrays.last()) else { return Ok(()) };
+            let byte = builder.integer_type(8);
+            builder.if_then(is_first, |builder| {
+                builder.plain_store(builder.extui(goes_on, byte), flag.flat(builder), &[first]);
+                Ok(())
+            })
+        })?;
         let arguments = places.iter().map(|&slice| LaunchArgument::Array(slice)).collect();
         let launch = kernel.launch(1, BLOCK_SIZE as u32, arguments);
         steps.push(match places.last() {

@@ -83,27 +83,26 @@ impl GpuProgram<'_, '_> {
                 (matrices * vectors, TeamShape { size: 1, count: VECTORS_OF_BLOCK, is_near: true })
             }
         };
-        let kernel =
-            self.kernel(computation, id, &arrays, (&key, &[], BLOCK_SIZE), &|builder, inputs, outputs, function| {
-                let (Some(matrices), Some(result)) = (inputs.first(), outputs.first()) else {
-                    return Err(LoweringError::bug("a factorisation without arrays"));
-                };
-                let mut emitter = Elemental::new(builder, &single, inputs, 1);
-                match inputs.get(1) {
-                    None => {
-                        let CholeskyAttributes { lower } = single.root().attributes()?;
-                        let factor = Factor { matrices, result, is_lower: lower, function };
-                        factor.emit(&mut emitter, work, teams)
-                    }
-                    Some(vectors) => {
-                        let attributes = single.root().attributes()?;
-                        let system = System { matrices, vectors, result, attributes };
-                        over_threads(&mut emitter, Interval::of_size(work), teams.count, &mut |emitter, number| {
-                            system.emit(emitter, number)
-                        })
-                    }
+        let kernel = self.kernel(computation, id, &arrays, (&key, &[]), &|builder, inputs, outputs, function| {
+            let (Some(matrices), Some(result)) = (inputs.first(), outputs.first()) else {
+                return Err(LoweringError::bug("a factorisation without arrays"));
+            };
+            let mut emitter = Elemental::new(builder, &single, inputs, 1);
+            match inputs.get(1) {
+                None => {
+                    let CholeskyAttributes { lower } = single.root().attributes()?;
+                    let factor = Factor { matrices, result, is_lower: lower, function };
+                    factor.emit(&mut emitter, work, teams)
                 }
-            })?;
+                Some(vectors) => {
+                    let attributes = single.root().attributes()?;
+                    let system = System { matrices, vectors, result, attributes };
+                    over_threads(&mut emitter, Interval::of_size(work), teams.count, &mut |emitter, number| {
+                        system.emit(emitter, number)
+                    })
+                }
+            }
+        })?;
         let (blocks, threads) = (ceil_div(work, teams.count) as u64, teams.threads() as u32);
         Ok(vec![kernel.launch(blocks, threads, arguments)])
     }

@@ -27,7 +27,7 @@ use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
-use crate::tiles::{BOX_THREADS, BoxKernel, ParameterBoxes, emit_tiles, tile_grid, tile_limits};
+use crate::tiles::{BoxKernel, ParameterBoxes, emit_tiles, tile_grid, tile_limits};
 use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
 
 /// Arrays of a kernel, at most: their addresses, and a number, are what PTX has room for.
@@ -84,7 +84,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let (inputs, outputs) = (part.inputs_of(&inputs).into_owned(), outputs.clone());
             let body = &*part.body;
             let limits = tile_limits(self.builder.context(), body, mapping);
-            let arrays = KernelArrays { inputs, outputs, are_exchanged: false, limits };
+            let mut arrays = KernelArrays { inputs, outputs, are_exchanged: false, limits };
             let structure = self.kernel_names.number_of(structure(body));
             let (blocks, threads) = grid(mapping);
             if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
@@ -97,28 +97,30 @@ impl<'c> GpuProgram<'_, 'c> {
             }
             let boxes = self.boxes(body, mapping, &arrays)?;
             let mapping = boxes.as_ref().map_or(mapping, |own| &own.mapping);
-            let (blocks, threads) = match boxes {
-                Some(_) => (grid(mapping).0, BOX_THREADS as u32),
+            let (blocks, threads) = match &boxes {
+                Some(own) => {
+                    arrays.limits = Some(own.limits());
+                    (grid(mapping).0, own.limits()[0] as u32)
+                }
                 None => (blocks, threads),
             };
-            let most_threads = i64::from(threads).max(BLOCK_SIZE);
             let descriptions: Vec<LaunchArgument> = boxes.iter().flat_map(|own| box_arguments(own, &arrays)).collect();
             let WorkMapping { map, dimensions, rows, .. } = mapping;
             let key = format!("{structure} {map} {dimensions:?} {rows:?}");
             let addresses = vec![self.builder.integer_type(64); descriptions.len()];
-            let kernel = self.kernel(
-                computation,
-                id,
-                &arrays,
-                (&key, &addresses, most_threads),
-                &|builder, inputs, outputs, function| match tile_grid(mapping) {
-                    Some(_) => {
-                        let descriptions = <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
-                        emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
+            let kernel =
+                self.kernel(computation, id, &arrays, (&key, &addresses), &|builder, inputs, outputs, function| {
+                    match tile_grid(mapping) {
+                        Some(_) => {
+                            let descriptions =
+                                <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
+                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
+                        }
+                        None => {
+                            emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)
+                        }
                     }
-                    None => emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function),
-                },
-            )?;
+                })?;
             let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).chain(descriptions).collect();
             steps.push(kernel.launch(blocks, threads, arguments));
         }
@@ -139,14 +141,14 @@ impl<'c> GpuProgram<'_, 'c> {
         BoxKernel::of(self.builder.context(), body, mapping, self.builder.machine(), &alignment)
     }
 
-    /// The kernel of an instruction, of some arrays and further numbers of some types, whose blocks have at most so many threads.
-    /// One with the same `key` and arrays that share memory in the same way does.
+    /// The kernel of an instruction, of some arrays and further numbers of some types. One with the same `key`
+    /// and arrays that share memory in the same way does.
     pub(super) fn kernel(
         &self,
         computation: &Computation,
         id: InstructionId,
         arrays: &KernelArrays<'_>,
-        (key, numbers, threads): (&str, &[Type<'c>], i64),
+        (key, numbers): (&str, &[Type<'c>]),
         emit: &dyn Fn(&OpBuilder<'c>, &[ArrayRef<'c>], &[ArrayRef<'c>], &Body<'c>) -> Result<()>,
     ) -> Result<Kernel> {
         let instruction = computation.get(id);
@@ -181,11 +183,7 @@ impl<'c> GpuProgram<'_, 'c> {
         let of_array = |(number, &is_shared)| argument_attributes(is_shared, number < arrays.inputs.len());
         attributes.extend(shared.iter().enumerate().map(of_array));
         attributes.resize(types.len(), "{}");
-        let (threads, blocks) = match arrays.limits {
-            Some([threads, blocks]) => (threads, Some(blocks)),
-            None => (threads, None),
-        };
-        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, threads, blocks))?;
+        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, arrays.limits))?;
         builder.set_location(outer);
         self.kernels.borrow_mut().insert(key, kernel.clone());
         Ok(kernel)
@@ -226,21 +224,21 @@ impl<'c> GpuProgram<'_, 'c> {
         let needed = needed.into_inner();
         check_count(instruction, all_types.len())?;
         attributes.extend(needed.iter().map(|&number| argument_attributes(of_inputs[number], true)));
-        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, BLOCK_SIZE, None))?;
+        let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, arrays.limits))?;
         builder.set_location(outer);
         let needed = needed.iter().map(|&number| &arrays.inputs[number]);
         let arguments = arrays.outputs.iter().chain(needed).map(|(_, slice)| LaunchArgument::Array(*slice));
         Ok((kernel, arguments.collect()))
     }
 
-    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block, and with the
-    /// threads of one.
+    /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block, and with
+    /// [`KernelArrays::limits`].
     fn define_kernel(
         &self,
         instruction: &Instruction,
         region: Region<'c>,
         all_types: &[Type<'c>],
-        (attributes, threads, blocks): (&[&str], i64, Option<i64>),
+        (attributes, limits): (&[&str], Option<[i64; 2]>),
     ) -> Result<Kernel> {
         let builder = self.builder;
         let name = self.kernel_symbol(instruction);
@@ -259,6 +257,7 @@ impl<'c> GpuProgram<'_, 'c> {
         let aligned = Attribute::parse(builder.context(), &aligned)
             .ok_or_else(|| LoweringError::bug("attributes of shared memory"))?;
         let shared_arrays = builder.integer_attribute(builder.integer_type(64), shared_arrays as i64);
+        let threads = limits.map_or(BLOCK_SIZE, |[threads, _]| threads);
         let mut all = vec![
             ("sym_name", builder.string_attribute(&name)),
             ("function_type", TypeAttribute::new(r#type.into()).into()),

@@ -75,7 +75,7 @@ impl<'c> GpuProgram<'_, 'c> {
                 are_exchanged: false,
                 limits: None,
             };
-            let key = (&*format!("merge {structure}"), &[self.builder.index_type][..], BLOCK_SIZE);
+            let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
             let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {
                 let parameters = function.parameters();
                 merge.emit(builder, inputs, outputs, &parameters[inputs.len() + outputs.len()..])

@@ -36,7 +36,7 @@ use crate::trace::{split_merged, trace};
 use crate::walk::substitute;
 
 /// Threads of a block: those that multiply, and a warp that asks for boxes.
-pub(crate) const BOX_THREADS: i64 = THREADS + WARP;
+pub(super) const BOX_THREADS: i64 = THREADS + WARP;
 
 /// Rows of a tile, and columns: as many as keep the memory of a multiprocessor, for one block, or two.
 const ROWS: i64 = 128;
@@ -68,6 +68,11 @@ pub(crate) struct BoxKernel<'c> {
 }
 
 impl<'c> BoxKernel<'c> {
+    /// Threads of a block, and blocks of a multiprocessor that registers must suffice for.
+    pub fn limits(&self) -> [i64; 2] {
+        [BOX_THREADS, if self.mapping.dimensions[2].tile == COLUMNS[0] { 1 } else { 2 }]
+    }
+
     /// That of a fusion with tiles, where four warps multiply together and neither operand is computed on the way. `alignment` is
     /// that of the parameters.
     pub fn of(
@@ -143,11 +148,12 @@ fn boxes_of_operand<'c>(
     let is_plain = terms.iter().all(|(atom, _)| places.contains(atom));
     let (inner, outer) = if is_along_depth { (2, 1) } else { (1, 2) };
     // Of one matrix nobody asks where the next one is.
-    let strides = [outer, 0].map(|number: usize| match sizes[number] {
-        1 => CHUNK,
-        _ => distance(places[number]) * width,
-    });
+    let stride = distance(places[outer]) * width;
+    let strides =
+        [stride, if sizes[0] == 1 { stride.saturating_mul(sizes[outer]) } else { distance(places[0]) * width }];
     let is_stride = |&stride: &i64| stride > 0 && stride % CHUNK == 0 && stride < MOST_BYTES;
+    // The driver asks that a stride be a multiple of the one before.
+    let is_plain = is_plain && strides[0] != 0 && strides[1] % strides[0] == 0;
     let are_described = is_plain
         && constant >= 0
         && distance(places[inner]) == 1

@@ -41,7 +41,8 @@ use crate::trace::{coefficient, split_merged, trace, trace_behind};
 use crate::walk::{Choice, Visitor, linear_address, substitute};
 
 pub(crate) use attention::attention_of;
-pub(crate) use boxes::{BOX_THREADS, BoxKernel, ParameterBoxes};
+use boxes::BOX_THREADS;
+pub(crate) use boxes::{BoxKernel, ParameterBoxes};
 use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 

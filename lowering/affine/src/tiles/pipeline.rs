@@ -19,7 +19,7 @@ const STAGES_OF_COPIES: i64 = 3;
 const STAGES: i64 = 2;
 
 /// Stages that a product's operands have.
-pub(super) fn stages_of(operands: [&Chunks<'_>; 2]) -> i64 {
+pub(super) fn stages_of(operands: &[Chunks<'_>]) -> i64 {
     if operands.iter().any(|chunks| chunks.is_copied) { STAGES_OF_COPIES } else { STAGES }
 }
 

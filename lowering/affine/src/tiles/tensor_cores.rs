@@ -68,7 +68,7 @@ pub(super) fn emit<'a, 'c>(
     let sizes = WARPS.map(|warps| tile.side() / warps);
     let firsts = [warp_row * sizes[0], warp_column * sizes[1]];
     let chunks = Chunks::of_operands(tile, emitter, operands, STEP)?;
-    let stages = stages_of([&chunks[0], &chunks[1]]);
+    let stages = stages_of(&chunks);
     let mut slabs = Vec::with_capacity(2);
     for (operand, (chunks, first)) in chunks.into_iter().zip(firsts).enumerate() {
         slabs.push(slab(emitter, (operand, chunks), stages, (first, lane), function)?);

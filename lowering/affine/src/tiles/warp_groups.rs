@@ -55,8 +55,9 @@ pub(super) fn emit<'a, 'c>(
     function: &Body<'c>,
 ) -> Result<()> {
     let builder = emitter.builder;
-    let [left, right] = Chunks::of_operands(tile, emitter, operands, STEP)?;
-    let count = stages_of([&left, &right]);
+    let chunks = Chunks::of_operands(tile, emitter, operands, STEP)?;
+    let count = stages_of(&chunks);
+    let [left, right] = chunks;
     let r#type = operands.0[0];
     let zero = scalar::constant(builder, r#type.bits(), &[], None);
     let shared = SharedValues::new(builder, function, &zero, &[count * 2 * BYTES / r#type.width()]);

@@ -163,9 +163,7 @@ pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: imp
             });
             sum.to_bits()
         }
-        Element::Tf32 => {
-            pairs.fold(f32::from_bits(sum), |sum, (a, b)| sum + from_tf32(a) * from_tf32(b)).to_bits()
-        }
+        Element::Tf32 => pairs.fold(f32::from_bits(sum), |sum, (a, b)| sum + from_tf32(a) * from_tf32(b)).to_bits(),
         Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
             let parts = integers(a, left).into_iter().zip(integers(b, right));
             parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b) as u32))
