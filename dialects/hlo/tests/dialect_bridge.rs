@@ -194,6 +194,21 @@ fn literals_of_every_element_type_round_trip() {
 }
 
 #[test]
+fn negative_numbers_of_few_bits_round_trip() {
+    let mut main = Builder::new("main");
+    let mut constant = |element_type, numbers: &[i8]| {
+        let shape = ArrayShape::new(element_type, [numbers.len() as i64]);
+        let bytes: Vec<u8> = numbers.iter().map(|&number| number as u8).collect();
+        main.constant(ArrayLiteral::from_bytes(shape, &bytes).unwrap().into());
+    };
+    constant(ElementType::S2, &[-1, -1, -1]);
+    constant(ElementType::S2, &[-2, -1, 0, 1]);
+    constant(ElementType::S4, &[-1, -1]);
+    constant(ElementType::S4, &[-8, -1, 0, 7]);
+    assert_round_trip(&module(vec![main.finish()]));
+}
+
+#[test]
 fn large_literals_are_shared() {
     for element_type in [ElementType::F32, ElementType::Pred] {
         let shape = ArrayShape::new(element_type, [5000]);

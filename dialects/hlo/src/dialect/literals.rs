@@ -162,7 +162,7 @@ fn array_literal(
     let shape = elements_shape(default, attribute, result)?;
     let size = shape.byte_size();
     let wrong_size = || DialectError::invalid(format!("the data of a constant {shape} has the wrong size"));
-    let bytes: AlignedBytes = match ffi::elements_data(attribute) {
+    let mut bytes: AlignedBytes = match ffi::elements_data(attribute) {
         None => return Err(DialectError::invalid("the value of a constant is neither dense nor a resource")),
         Some(ElementsData::Missing) => return Ok(Literal::Elided(shape)),
         Some(ElementsData::Full(data)) if shape.element_type == ElementType::Pred => {
@@ -188,6 +188,12 @@ fn array_literal(
             repeat(&element, size).map_err(no_memory)?
         }
     };
+    let width = shape.element_type.bit_width();
+    if shape.element_type.is_signed_integer() && width < 8 {
+        // Read from text, the bits above the width are zero.
+        let unused = 8 - width;
+        bytes.iter_mut().for_each(|byte| *byte = ((*byte << unused) as i8 >> unused) as u8);
+    }
     ArrayLiteral::new(shape.clone(), bytes).map(Literal::Array).map_err(|_| wrong_size())
 }
 
