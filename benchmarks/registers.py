@@ -18,6 +18,7 @@ from statistics import median
 
 # Families by what only their kernels do, the first that fits.
 FAMILIES = [
+    ("attention", r"(?s)(?:ldmatrix|ld\.shared\.v).*max\.f\d\d.*shfl\.sync"),
     ("tiles by groups of warps", r"wgmma\."),
     ("tiles on tensor cores", r"mma\.sync"),
     ("tiles of multiply-adds", r"(?s)bar\.sync.*fma\.rn.*ld\.shared\.v|ld\.shared\.v.*fma\.rn|ld\.shared\.v.*mad\.lo"),

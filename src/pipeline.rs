@@ -218,6 +218,7 @@ impl CompilePipeline {
                 && target.has_feature("avx512vl"),
             byte_matrices: target.has_feature("amx-int8"),
             bf16_matrices: options.excess_precision && target.has_feature("amx-bf16"),
+            half_arithmetic: target.has_feature("avx512fp16") && target.has_feature("avx512vl"),
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
             allow_fma: options.excess_precision,
             warp_group_matrices: false,

@@ -16,10 +16,11 @@ use melior::ir::attribute::{
     DenseElementsAttribute, DenseI32ArrayAttribute, FlatSymbolRefAttribute, FloatAttribute, IntegerAttribute,
     StringAttribute, TypeAttribute,
 };
+use melior::ir::operation::OperationLike;
 use melior::ir::r#type::{FunctionType, IntegerType, MemRefType};
 use melior::ir::{self, Attribute, AttributeLike, BlockLike, Location, Module, Type, TypeLike, ValueLike};
 
-use crate::{attributes, types};
+use crate::{attributes, operations, types};
 use mlir_sys::{
     MlirBlock, MlirNamedAttribute, MlirOperation, MlirRegion, MlirStringRef, MlirValue, mlirBlockAddArgument,
     mlirBlockAppendOwnedOperation, mlirBlockCreate, mlirBlockGetArgument, mlirBlockGetNumArguments,
@@ -86,6 +87,15 @@ impl Value<'_> {
             Attribute::from_option_raw(mlirOperationGetAttributeByName(owner, string_ref("value")))
         };
         attribute.and_then(attributes::integer)
+    }
+}
+
+impl<'c> Value<'c> {
+    /// The first operand of the operation that the value is the result of, if that has this name.
+    pub fn made_by(self, operation: &str) -> Option<Value<'c>> {
+        let definition = operations::definition(self.into())?;
+        let is_meant = attributes::identifier_text(definition.name()) == operation;
+        definition.operand(0).ok().filter(|_| is_meant).map(Value::from)
     }
 }
 
@@ -190,6 +200,8 @@ pub struct Machine {
     pub byte_matrices: bool,
     /// There are such registers and instructions for bf16 (AMX-BF16), whose rounding may be used: that of `bf16_dot_products`.
     pub bf16_matrices: bool,
+    /// There are instructions for arithmetic of f16 in vectors and alone (AVX-512 FP16).
+    pub half_arithmetic: bool,
     /// Four warps of a GPU multiply matrices in shared memory together (`wgmma` of `sm_90a`).
     pub warp_group_matrices: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.

@@ -65,6 +65,8 @@ pub struct Elemental<'a, 'c> {
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<Parts>>,
+    /// The reductions that are made together, once they are known.
+    pub(crate) joint_reductions: Option<Rc<Vec<Vec<InstructionId>>>>,
 }
 
 impl<'a, 'c> Elemental<'a, 'c> {
@@ -93,6 +95,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
             concatenates: HashMap::new(),
+            joint_reductions: None,
         }
     }
 
@@ -423,12 +426,12 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
 
     fn combine(
         &mut self,
-        _: InstructionId,
+        id: InstructionId,
         instruction: &'a Instruction,
         index: &[Expr<'c>],
     ) -> Result<Vec<RegisterValue<'c>>> {
         match instruction.kind {
-            OpKind::Reduce => self.reduce(instruction, index),
+            OpKind::Reduce => self.reduce_with_others(id, instruction, index),
             OpKind::ReduceWindow => self.reduce_window(instruction, index),
             _ => Ok(vec![self.contract(instruction, index)?]),
         }

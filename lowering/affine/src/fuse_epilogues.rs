@@ -1,6 +1,6 @@
 //! `hlo-fuse-epilogues`: moves products into the fusions that alone read them and compute each of their elements from one
 //! of the product's: a bias, an activation, a residual. What is added to a sum is then added while the sum is in the cache,
-//! and the product needs no array of its own.
+//! and the product needs no array of its own. A product whose transpose is read is stored transposed.
 //!
 //! Products of matrices whose kernel cannot go on so ([`crate::matmul`], `tiles`) stay where they are.
 
@@ -41,8 +41,10 @@ pub enum ProductKernels {
 
 impl ProductKernels {
     /// Whether a product is one to move.
-    fn want(self, context: &Context, computation: &Computation, product: &Instruction) -> bool {
+    fn want(self, context: &Context, computation: &Computation, product: &Instruction, fusion: &Computation) -> bool {
         match self {
+            // It is as soon stored in another order.
+            ProductKernels::Cpu { .. } if fusion.root().kind == OpKind::Transpose => fusion.instructions.len() == 2,
             ProductKernels::Cpu { .. } => {
                 product.shape.byte_size() >= LEAST_BYTES
                     && contracted_size(context, computation, product) <= MOST_CONTRACTED
@@ -60,7 +62,8 @@ impl ProductKernels {
                     matmul::recognise(context, computation, own, vector_bits, Machine::default()).is_some()
                 };
                 // A product that is computed one element at a time is part of any loop.
-                Finish::of(body).is_some() && (has_kernel(fused) || !has_kernel(product))
+                Finish::of(body)
+                    .is_some_and(|finish| has_kernel(fused) || finish.permutation.is_none() && !has_kernel(product))
             }
             // A team goes on with what it has summed, and so does a thread.
             ProductKernels::Gpu => {
@@ -158,7 +161,7 @@ fn product_of(
         let between = operand.index() + 1..place_of(places, fusion);
         let computed = computation.instructions.get(between).unwrap_or_default().iter();
         let computed: usize = computed.filter(|own| !is_free(own)).map(|own| own.shape.byte_size()).sum();
-        if computed >= product.shape.byte_size() || !kernels.want(context, computation, product) {
+        if computed >= product.shape.byte_size() || !kernels.want(context, computation, product, body) {
             return false;
         }
         let mut fused = Instruction::new(&fusion.name, OpKind::Fusion, fusion.shape.clone(), []);

@@ -23,8 +23,8 @@ type Result<T> = std::result::Result<T, LoweringError>;
 /// Bytes of an operand from which on it is worth it: equal products of others share their kernel.
 const LEAST_BYTES: usize = 1 << 16;
 
-/// Operations on an element that may be repeated altogether, rather than storing it and loading it again.
-const MOST_REPEATED_WORK: i64 = 8;
+/// The same of rows, which are packed then: in a cache, smaller ones are as soon read.
+const LEAST_BYTES_OF_ROWS: usize = 1 << 19;
 
 /// The work of an expensive operation, in simple ones.
 const EXPENSIVE_WORK: i64 = 16;
@@ -47,16 +47,18 @@ pub(crate) fn in_block(rewriter: &Rewriter<'_, '_>, block: BlockRef<'_, '_>, vec
     let mut count = 0;
     for number in 0..computation.instructions.len() {
         let id = InstructionId(number as u32);
-        while let Some((position, fused)) = with_prologue(rewriter.context(), &computation, &users, id, vector_bits) {
-            let producer = computation.get(id).operands[position];
-            let (Some(consumer), Some(producer_operation)) = (operations[number], operations[producer.index()]) else {
-                return Err(LoweringError::bug("a product or its operand is a parameter"));
-            };
-            let attributes = match computation.get(id).kind {
-                OpKind::Fusion => &computation.get(id).attributes,
-                _ => &computation.get(producer).attributes,
-            };
-            let merged = merge(rewriter, [consumer, producer_operation], position, consumer, attributes)?;
+        while let Some(found) = with_prologue(rewriter.context(), &computation, &users, id, vector_bits) {
+            let Prologue { position, path, fused } = found;
+            let bug = || LoweringError::bug("a product or its operand is a parameter");
+            let Some((&fusion, reshapes)) = path.split_first() else { return Err(bug()) };
+            let attributes = &computation.get(fusion).attributes;
+            let mut producer = operations[fusion.index()].ok_or_else(bug)?;
+            for reshape in reshapes {
+                let reshape = operations[reshape.index()].ok_or_else(bug)?;
+                producer = merge(rewriter, [reshape, producer], 0, reshape, attributes)?;
+            }
+            let consumer = operations[number].ok_or_else(bug)?;
+            let merged = merge(rewriter, [consumer, producer], position, consumer, &fused.attributes)?;
             operations[number] = Some(merged);
             computation.instructions[number] = fused;
             count += 1;
@@ -65,26 +67,50 @@ pub(crate) fn in_block(rewriter: &Rewriter<'_, '_>, block: BlockRef<'_, '_>, vec
     Ok(count)
 }
 
-/// The position of the operand of a product, or of a fusion with one, that is computed by a fusion to move into it; and what
-/// it becomes.
+/// What moves into a product, or a fusion with one.
+struct Prologue {
+    /// The position of the operand that it computes.
+    position: usize,
+    /// A fusion, and the reshapes between it and the operand.
+    path: Vec<InstructionId>,
+    /// What the product becomes.
+    fused: Instruction,
+}
+
+/// The fusion that computes a value for one reader, and the reshapes behind it.
+fn path_to(computation: &Computation, users: &[u32], mut value: InstructionId) -> Option<Vec<InstructionId>> {
+    let mut path = Vec::new();
+    loop {
+        let instruction = computation.get(value);
+        if users[value.index()] != 1 || value == computation.root {
+            return None;
+        }
+        path.push(value);
+        match instruction.kind {
+            OpKind::Fusion => break,
+            OpKind::Reshape => value = instruction.operands[0],
+            _ => return None,
+        }
+    }
+    path.reverse();
+    Some(path)
+}
+
+/// What can move into a product, or a fusion with one.
 fn with_prologue(
     context: &Context,
     computation: &Computation,
     users: &[u32],
     id: InstructionId,
     vector_bits: u32,
-) -> Option<(usize, Instruction)> {
+) -> Option<Prologue> {
     let consumer = computation.get(id);
     let has_product = |kind| matches!(kind, OpKind::Dot | OpKind::Convolution);
     let may_have = match &consumer.computations[..] {
         [body] if consumer.kind == OpKind::Fusion => body.instructions.iter().any(|own| has_product(own.kind)),
         _ => has_product(consumer.kind),
     };
-    let is_read_here = |operand: &&InstructionId| {
-        let producer = computation.get(**operand);
-        producer.kind == OpKind::Fusion && users[operand.index()] == 1 && **operand != computation.root
-    };
-    if !may_have || consumer.operands.iter().find(is_read_here).is_none() {
+    if !may_have || consumer.operands.iter().all(|&operand| path_to(computation, users, operand).is_none()) {
         return None;
     }
     let body = kernel_body(computation, consumer);
@@ -92,10 +118,14 @@ fn with_prologue(
     let uses = body.use_counts();
     product.operands.iter().find_map(|operand| {
         let position = body.get(*operand).parameter_number().filter(|_| uses[operand.index()] == 1)?;
-        let source = consumer.operands.get(position).filter(is_read_here)?;
-        let producer = computation.get(*source);
+        let path = path_to(computation, users, *consumer.operands.get(position)?)?;
+        let (&fusion, reshapes) = path.split_first()?;
+        let producer = computation.get(fusion);
         let work = work(computation, producer)?;
-        let own = producer.computations.first()?;
+        let mut own = producer.computations.first()?.clone();
+        for &reshape in reshapes {
+            own = merged_bodies(&kernel_body(computation, computation.get(reshape)), 0, &own);
+        }
         let attributes = if consumer.kind == OpKind::Fusion { &consumer.attributes } else { &producer.attributes };
         let others = consumer.operands.iter().enumerate().filter(|(number, _)| *number != position);
         let fused = Instruction {
@@ -103,12 +133,13 @@ fn with_prologue(
             kind: OpKind::Fusion,
             operands: others.map(|(_, &id)| id).chain(producer.operands.iter().copied()).collect(),
             attributes: attributes.clone(),
-            computations: vec![merged_bodies(&body, position, own)],
+            computations: vec![merged_bodies(&body, position, &own)],
             ..consumer.clone()
         };
         let kernel = matmul::recognise(context, computation, &fused, vector_bits, Machine::default())?;
-        let is_worth_it = (kernel.times_computed()? - 1) * work <= MOST_REPEATED_WORK;
-        is_worth_it.then_some((position, fused))
+        let least = if kernel.computes_rows() { LEAST_BYTES_OF_ROWS } else { LEAST_BYTES };
+        let is_worth_it = producer.shape.byte_size() >= least && kernel.repeats_little(work);
+        is_worth_it.then_some(Prologue { position, path, fused })
     })
 }
 

@@ -47,6 +47,7 @@ pub mod parts;
 pub mod profile;
 pub mod program;
 pub mod reduction;
+mod reduction_in_order;
 pub mod registry;
 mod rows;
 pub mod scalar;

@@ -4,7 +4,7 @@
 //! accumulators that are combined after the loop. Other reductions take one element (or, where the result is a
 //! vector, one element a lane) a step, in order.
 
-use hlo::graph::{Computation, Instruction};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
@@ -17,6 +17,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::has_functions;
 use crate::operand_maps::{OperandMap, instruction_maps, no_map, operand_shape};
+use crate::reduction_in_order::{PartialSums, Reduced};
 use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
@@ -29,12 +30,6 @@ type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Vector accumulators of one reduction: enough to hide the latency of an addition.
 const ACCUMULATORS: i64 = 4;
-
-/// Terms of a sum of floats that are added one after another, as a block.
-const BLOCK_OF_SUM: i64 = 32;
-
-/// Sums of blocks that are added one after another, as a larger block.
-const BLOCKS_OF_SUM: i64 = 8;
 
 /// The map from the result of a reduce or reduce-window to its inputs; range variables run over what is combined.
 pub fn input_map<'c>(
@@ -71,8 +66,8 @@ fn reduced_dimension(reduce: &Instruction) -> Option<usize> {
 
 /// One loop over values that are combined.
 #[derive(Clone)]
-struct CombineLoop<'c> {
-    extent: i64,
+pub(crate) struct CombineLoop<'c> {
+    pub(crate) extent: i64,
     /// The first of the range variables that it stands for.
     first: usize,
     /// Their sizes.
@@ -88,7 +83,7 @@ impl<'c> CombineLoop<'c> {
     }
 
     /// The range variables in an iteration.
-    fn ranges(&self, iteration: Expr<'c>) -> Vec<Expr<'c>> {
+    pub(crate) fn ranges(&self, iteration: Expr<'c>) -> Vec<Expr<'c>> {
         let position = match self.part {
             Some((step, first)) => iteration * step + first,
             None => iteration,
@@ -98,22 +93,24 @@ impl<'c> CombineLoop<'c> {
 }
 
 /// The range variables in order, of which those of one loop after the other are given.
-fn in_order<'c>(loops: &[CombineLoop<'c>], ranges: &[Expr<'c>]) -> Vec<Expr<'c>> {
+pub(crate) fn in_order<'c>(loops: &[CombineLoop<'c>], ranges: &[Expr<'c>]) -> Vec<Expr<'c>> {
     let numbers = loops.iter().flat_map(|own| own.first..own.first + own.sizes.len());
     let mut numbered: Vec<(usize, Expr<'c>)> = numbers.zip(ranges.iter().copied()).collect();
     numbered.sort_unstable_by_key(|&(number, _)| number);
     numbered.into_iter().map(|(_, range)| range).collect()
 }
 
-/// The loops over the range variables of a reduce whose result is asked for within bounds, neighbours merged where addresses
-/// allow, and whether each walks elements that are next to each other, or nearly.
-fn combine_loops<'c>(
+/// The loops over the range variables of reduces that combine elements at the same indices, and whose results are asked for
+/// within bounds: neighbours are merged where addresses allow; and whether each walks elements that are next to each other, or
+/// nearly.
+pub(crate) fn combine_loops<'c>(
     context: &'c Context,
     computation: &Computation,
-    instruction: &Instruction,
+    reductions: &[&Instruction],
     bounds: &[Interval],
 ) -> Result<(Vec<CombineLoop<'c>>, Vec<bool>)> {
-    let map = input_map(context, computation, instruction)?.map;
+    let first = reductions.first().ok_or_else(|| LoweringError::bug("loops of no reduction"))?;
+    let map = input_map(context, computation, first)?.map;
     let sizes = range_sizes(&map);
     let mut scope = Scope::new(context);
     // Result indices become plain symbols: only their place in addresses matters.
@@ -121,8 +118,8 @@ fn combine_loops<'c>(
     let symbols: Vec<Expr<'c>> = sizes.iter().map(|&size| scope.add_traced(Interval::of_size(size))).collect();
     let operand_index: Vec<Expr<'c>> =
         map.results().iter().map(|&result| scope.simplify(substitute(result, &outer, &symbols, &[]))).collect();
-    let inputs = instruction.operands.len() / 2;
-    let found = trace(computation, &instruction.operands[..inputs], &operand_index, &mut scope)?;
+    let inputs = reductions.iter().flat_map(|own| &own.operands[..own.operands.len() / 2]).copied();
+    let found = trace(computation, &inputs.collect::<Vec<_>>(), &operand_index, &mut scope)?;
     let groups = merged_dimensions(&found, &scope, &symbols, &sizes);
     let loops = groups.iter().map(|&(first, last)| CombineLoop::new(first, &sizes[first..last])).collect();
     let is_near = |&(_, last): &(usize, usize)| {
@@ -162,31 +159,8 @@ pub(crate) fn divisible_reduction(
     if bounds.iter().any(|bounds| bounds.is_empty()) {
         return Ok(None);
     }
-    let (loops, is_near) = combine_loops(context, computation, reduce, &bounds)?;
+    let (loops, is_near) = combine_loops(context, computation, &[reduce], &bounds)?;
     Ok(Some(DivisibleReduction { terms: iterations(&loops), is_near: is_near.last() == Some(&true) }))
-}
-
-/// Sums of floats that are made side by side, and can each be split into parts.
-struct PartialSums<'c> {
-    combiner: Combiner,
-    zeros: Vec<RegisterValue<'c>>,
-}
-
-impl<'c> PartialSums<'c> {
-    /// So many sums of `lanes`; `None` for a combiner that is no rounded sum.
-    fn of(emitter: &Elemental<'_, 'c>, combiner: &Combiner, lanes: Option<u32>, count: usize) -> Option<Self> {
-        let zeros = || vec![combiner.identity(emitter.builder, lanes); count];
-        combiner.sums_floats().then(|| PartialSums { combiner: *combiner, zeros: zeros() })
-    }
-
-    fn zero(&self) -> Vec<Value<'c>> {
-        self.zeros.iter().flat_map(RegisterValue::values).collect()
-    }
-
-    fn plus(&self, emitter: &Elemental<'_, 'c>, total: &[Value<'c>], partial: &[Value<'c>]) -> Vec<Value<'c>> {
-        let pairs = unpack(&self.zeros, total).into_iter().zip(unpack(&self.zeros, partial));
-        pairs.flat_map(|(total, partial)| self.combiner.combine(emitter.builder, &total, &partial).values()).collect()
-    }
 }
 
 impl<'a, 'c> Elemental<'a, 'c> {
@@ -208,18 +182,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
             _ => None,
         };
         let bounds: Vec<Interval> = index.iter().map(|&expr| self.scope.range(expr)).collect();
-        let (mut loops, is_near) = combine_loops(self.scope.context(), self.computation, instruction, &bounds)?;
+        let (mut loops, is_near) = combine_loops(self.scope.context(), self.computation, &[instruction], &bounds)?;
         let lanes = self.vector_lanes;
-        let is_worth_gathering = has_functions(self.computation);
-        let takes_vectors =
-            |number: &usize| (is_near[*number] || is_worth_gathering) && loops[*number].extent >= i64::from(lanes);
-        let may_vectorise = self.scope.lanes().is_none() && lanes > 1;
-        let vector_loop = (0..loops.len()).rev().find(takes_vectors).filter(|_| may_vectorise);
+        let vector_loop = self.vector_loop(&loops, &is_near);
         if let (Some(combiner), Some(vector_loop)) = (combiner, vector_loop) {
             // The one that takes vectors is the innermost.
             loops[vector_loop..].rotate_left(1);
-            let value = self.vector_reduce(instruction, index, &loops, &combiner, lanes)?;
-            let value = combiner.combine(self.builder, &value, &initial[0]);
+            let reduced = Reduced { instruction, combiner: Some(&combiner) };
+            let values = self.vector_reduce(&[reduced], index, &loops, lanes)?;
+            let value = combiner.combine(self.builder, &values[0], &initial[0]);
             return Ok(vec![combiner.finish(self.builder, &value)]);
         }
         if let ([row], Some(_)) = (&loops[..], vector_loop)
@@ -249,11 +220,19 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Some(combiner) => (vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))], Some(combiner)),
             None => (initial.iter().map(|value| self.in_lanes(value)).collect(), None),
         };
-        let result = self.ordered_reduce(instruction, index, &loops, start, combiner)?;
+        let result = self.ordered_reduce(&[Reduced { instruction, combiner }], index, &loops, start)?;
         Ok(match combiner {
             Some(combiner) => result.iter().map(|value| combiner.finish(self.builder, value)).collect(),
             None => result,
         })
+    }
+
+    /// The loop that takes vectors, where lanes are not taken yet.
+    pub(crate) fn vector_loop(&self, loops: &[CombineLoop<'c>], is_near: &[bool]) -> Option<usize> {
+        let lanes = i64::from(self.vector_lanes);
+        let is_worth_gathering = has_functions(self.computation);
+        let takes_vectors = |number: &usize| (is_near[*number] || is_worth_gathering) && loops[*number].extent >= lanes;
+        (0..loops.len()).rev().find(takes_vectors).filter(|_| self.scope.lanes().is_none() && lanes > 1)
     }
 
     pub(crate) fn initial_values(
@@ -269,7 +248,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     }
 
     /// Nested loops over all but the last combine loop; `innermost` gets the values of the outer ones.
-    fn outer_combine_loops(
+    pub(crate) fn outer_combine_loops(
         &mut self,
         loops: &[CombineLoop<'c>],
         ranges: Vec<Expr<'c>>,
@@ -369,7 +348,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         };
         if rounds > 0 {
             let loops = part(rounds, team.part);
-            own = self.ordered_reduce(instruction, index, &loops, vec![own], Some(combiner))?[0];
+            let reduced = Reduced { instruction, combiner: Some(combiner) };
+            own = self.ordered_reduce(&[reduced], index, &loops, vec![own])?[0];
         }
         if rest > 0 {
             let first = team.part + rounds * size;
@@ -380,7 +360,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let with_rest = self.choose(
                 &choice,
                 &mut |emitter, index| {
-                    emitter.ordered_reduce(instruction, index, &loops, accumulators.to_vec(), Some(combiner))
+                    let reduced = Reduced { instruction, combiner: Some(combiner) };
+                    emitter.ordered_reduce(&[reduced], index, &loops, accumulators.to_vec())
                 },
                 &mut |_| Ok(accumulators.to_vec()),
             )?;
@@ -400,105 +381,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
     ) -> Result<RegisterValue<'c>> {
         let sizes = range_sizes(&input_map(self.scope.context(), self.computation, instruction)?.map);
         let loops = [CombineLoop { extent, first: 0, sizes, part: Some(part) }];
-        Ok(self.ordered_reduce(instruction, index, &loops, vec![start], Some(combiner))?[0])
-    }
-
-    /// Elements in order, one a step.
-    fn ordered_reduce(
-        &mut self,
-        instruction: &'a Instruction,
-        index: &[Expr<'c>],
-        loops: &[CombineLoop<'c>],
-        start: Vec<RegisterValue<'c>>,
-        combiner: Option<&Combiner>,
-    ) -> Result<Vec<RegisterValue<'c>>> {
-        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
-        let inputs = instruction.operands.len() / 2;
-        let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
-        let mut step = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
-            let ranges = in_order(loops, &ranges);
-            let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
-            let accumulators = unpack(&start, &state);
-            let mut elements = Vec::with_capacity(inputs);
-            for &operand in &instruction.operands[..inputs] {
-                let element = emitter.evaluate(operand, &operand_index)?;
-                elements.push(emitter.in_lanes(&element));
-            }
-            let next = emitter.combine_step(&instruction.computations[0], combiner, &accumulators, &elements)?;
-            Ok(next.iter().flat_map(RegisterValue::values).collect())
-        };
-        let result = match combiner.and_then(|combiner| PartialSums::of(self, combiner, self.scope.lanes(), 1)) {
-            Some(sums) => self.sum_over(loops, Vec::new(), state, &sums, &mut step),
-            None => self.outer_combine_loops(loops, Vec::new(), state, &mut step),
-        }?;
-        Ok(unpack(&start, &result))
-    }
-
-    /// As [`Self::outer_combine_loops`], of sums: every loop sums from zero, and a long one in blocks.
-    fn sum_over(
-        &mut self,
-        loops: &[CombineLoop<'c>],
-        ranges: Vec<Expr<'c>>,
-        state: Vec<Value<'c>>,
-        sums: &PartialSums<'c>,
-        innermost: &mut dyn FnMut(&mut Self, Vec<Expr<'c>>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
-    ) -> Result<Vec<Value<'c>>> {
-        let Some((first, rest)) = loops.split_first() else { return innermost(self, ranges, state) };
-        let with = |variable: Expr<'c>| [&ranges[..], &first.ranges(variable)].concat();
-        if rest.is_empty() {
-            return self.sum_in_blocks(first.extent, state, sums, &mut |emitter, variable, state| {
-                innermost(emitter, with(variable), state)
-            });
-        }
-        self.loop_over(Interval::new(0, first.extent - 1), iterations(rest), state, &mut |emitter, variable, state| {
-            let partial = emitter.sum_over(rest, with(variable), sums.zero(), sums, innermost)?;
-            Ok(sums.plus(emitter, &state, &partial))
-        })
-    }
-
-    /// A loop of `extent` iterations that add to sums. The error of a sum grows with the number of its terms, so those
-    /// of a long loop are summed in blocks, whose sums are summed in blocks.
-    fn sum_in_blocks(
-        &mut self,
-        extent: i64,
-        state: Vec<Value<'c>>,
-        sums: &PartialSums<'c>,
-        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
-    ) -> Result<Vec<Value<'c>>> {
-        if extent <= 2 * BLOCK_OF_SUM {
-            return self.loop_over(Interval::new(0, extent - 1), 1, state, body);
-        }
-        let mut block = BLOCK_OF_SUM;
-        while extent > 2 * BLOCKS_OF_SUM * block {
-            block *= BLOCKS_OF_SUM;
-        }
-        self.sum_between(self.scope.constant(0), &[self.scope.constant(extent)], (extent, block), state, sums, body)
-    }
-
-    /// Blocks of `block` iterations from one position to behind the smallest of others, of a loop of `extent`
-    /// iterations.
-    fn sum_between(
-        &mut self,
-        lower: Expr<'c>,
-        upper: &[Expr<'c>],
-        (extent, block): (i64, i64),
-        state: Vec<Value<'c>>,
-        sums: &PartialSums<'c>,
-        body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
-    ) -> Result<Vec<Value<'c>>> {
-        let range = Interval::new(0, extent - 1);
-        if block == 1 {
-            return self.loop_between(&[lower], upper, 1, range, state, body);
-        }
-        self.loop_between(&[lower], upper, block, range, state, &mut |emitter, start, state| {
-            let inner = (extent, if block == BLOCK_OF_SUM { 1 } else { block / BLOCKS_OF_SUM });
-            let mut end = vec![start + block];
-            if extent % block != 0 {
-                end.push(emitter.scope.constant(extent));
-            }
-            let partial = emitter.sum_between(start, &end, inner, sums.zero(), sums, body)?;
-            Ok(sums.plus(emitter, &state, &partial))
-        })
+        let reduced = Reduced { instruction, combiner: Some(combiner) };
+        Ok(self.ordered_reduce(&[reduced], index, &loops, vec![start])?[0])
     }
 
     /// One more element of each input combined with the accumulators.
@@ -517,60 +401,67 @@ impl<'a, 'c> Elemental<'a, 'c> {
         Ok(next.iter().map(|value| self.in_lanes(value)).collect())
     }
 
-    /// Several vector accumulators over the last loop, then their combination to one element.
-    fn vector_reduce(
+    /// Several vector accumulators of each reduction over the last loop, then their combination to one element. The
+    /// reductions beside the first one reduce the same elements.
+    pub(crate) fn vector_reduce(
         &mut self,
-        instruction: &'a Instruction,
+        reductions: &[Reduced<'a, '_>],
         index: &[Expr<'c>],
         loops: &[CombineLoop<'c>],
-        combiner: &Combiner,
         lanes: u32,
-    ) -> Result<RegisterValue<'c>> {
-        let map = input_map(self.scope.context(), self.computation, instruction)?.map;
-        let (Some(last), outer) = (loops.last(), &loops[..loops.len().saturating_sub(1)]) else {
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let found: Option<Vec<(InstructionId, Combiner)>> =
+            reductions.iter().map(|own| Some((own.instruction.operands[0], *own.combiner?))).collect();
+        let (Some(found), Some(first), Some((last, outer))) = (found, reductions.first(), loops.split_last()) else {
             return Err(LoweringError::bug("vector reduction without loops"));
         };
-        let operand = instruction.operands[0];
+        let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
         let width = i64::from(lanes);
         let (vectors, parts) = (last.extent / width, (last.extent + width - 1) / width);
         let accumulators = if vectors >= ACCUMULATORS { ACCUMULATORS } else { 1 };
-        let identity = combiner.identity(self.builder, Some(lanes));
-        let start = vec![identity; accumulators as usize];
+        let identities: Vec<RegisterValue<'c>> =
+            found.iter().map(|(_, combiner)| combiner.identity(self.builder, Some(lanes))).collect();
+        // Those of each vector of elements together.
+        let start = identities.repeat(accumulators as usize);
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
 
-        // One vector of elements, the first at `position`, into an accumulator; without the first `skipped` elements.
+        // One vector of elements, the first at `position`, into the accumulators; without the first `skipped` elements.
         let step = |emitter: &mut Self,
                     ranges: &[Expr<'c>],
                     (position, skipped): (Expr<'c>, i64),
-                    accumulator: &RegisterValue<'c>|
-         -> Result<RegisterValue<'c>> {
+                    accumulators: &[RegisterValue<'c>]|
+         -> Result<Vec<RegisterValue<'c>>> {
             emitter.nested(|emitter| {
                 let lane = emitter.scope.add_lanes(lanes);
                 let mut ranges = ranges.to_vec();
                 ranges.extend(split_merged(position + lane, &last.sizes));
                 let ranges = in_order(loops, &ranges);
                 let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
-                let element = emitter.evaluate(operand, &operand_index)?;
-                let element = combiner.widen(emitter.builder, &emitter.in_lanes(&element));
-                let element = if skipped == 0 {
-                    element
-                } else {
-                    let mask = emitter.builder.constant_mask(lanes, skipped);
-                    let parts = identity.values().into_iter().zip(element.values());
-                    let parts: Vec<Value<'c>> = parts.map(|(a, b)| emitter.builder.select(mask, a, b)).collect();
-                    element.with_values(&parts)
-                };
-                Ok(combiner.combine(emitter.builder, accumulator, &element))
+                let mut next = Vec::with_capacity(found.len());
+                for (((operand, combiner), identity), accumulator) in found.iter().zip(&identities).zip(accumulators) {
+                    let element = emitter.evaluate(*operand, &operand_index)?;
+                    let mut element = combiner.widen(emitter.builder, &emitter.in_lanes(&element));
+                    if skipped > 0 {
+                        let mask = emitter.builder.constant_mask(lanes, skipped);
+                        let parts = identity.values().into_iter().zip(element.values());
+                        let parts: Vec<Value<'c>> = parts.map(|(a, b)| emitter.builder.select(mask, a, b)).collect();
+                        element = element.with_values(&parts);
+                    }
+                    next.push(combiner.combine(emitter.builder, accumulator, &element));
+                }
+                Ok(next)
             })
         };
-        let sums = PartialSums::of(self, combiner, Some(lanes), accumulators as usize);
+        let combiners: Vec<Combiner> = found.iter().map(|(_, combiner)| *combiner).collect();
+        let sums = PartialSums::of(self, &combiners.repeat(accumulators as usize), Some(lanes));
         let mut innermost = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
             let blocks = vectors / accumulators;
             let mut body = |emitter: &mut Self, block: Expr<'c>, state: Vec<Value<'c>>| {
                 let mut next = Vec::new();
-                for (number, accumulator) in unpack(&start, &state).iter().enumerate() {
-                    let position = block * (width * accumulators) + number as i64 * width;
-                    next.extend(step(emitter, &ranges, (position, 0), accumulator)?.values());
+                for (number, accumulators_here) in (0..).zip(unpack(&start, &state).chunks(found.len())) {
+                    let position = block * (width * accumulators) + number * width;
+                    let values = step(emitter, &ranges, (position, 0), accumulators_here)?;
+                    next.extend(values.iter().flat_map(RegisterValue::values));
                 }
                 Ok(next)
             };
@@ -581,10 +472,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let mut accumulator = unpack(&start, &state);
             // What is left are whole vectors, and one that ends with the row and overlaps the one before it.
             for vector in blocks * accumulators..parts {
-                let own = &mut accumulator[(vector % accumulators) as usize];
+                let first = (vector % accumulators) as usize * found.len();
+                let own = &mut accumulator[first..first + found.len()];
                 let begin = (vector * width).min(last.extent - width);
                 let position = emitter.scope.constant(begin);
-                *own = step(emitter, &ranges, (position, vector * width - begin), own)?;
+                let values = step(emitter, &ranges, (position, vector * width - begin), own)?;
+                own.copy_from_slice(&values);
             }
             Ok(accumulator.iter().flat_map(RegisterValue::values).collect())
         };
@@ -592,16 +485,19 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Some(sums) => self.sum_over(outer, Vec::new(), state, sums, &mut innermost),
             None => self.outer_combine_loops(outer, Vec::new(), state, &mut innermost),
         }?;
-        let mut vectors_left = unpack(&start, &results);
-        while vectors_left.len() > 1 {
-            let half = vectors_left.len().div_ceil(2);
-            for number in half..vectors_left.len() {
-                vectors_left[number - half] =
-                    combiner.combine(self.builder, &vectors_left[number - half], &vectors_left[number]);
+        let results = unpack(&start, &results);
+        let one_of = |(number, combiner): (usize, &Combiner)| {
+            let mut left: Vec<RegisterValue<'c>> = results.iter().skip(number).step_by(found.len()).copied().collect();
+            while left.len() > 1 {
+                let half = left.len().div_ceil(2);
+                for number in half..left.len() {
+                    left[number - half] = combiner.combine(self.builder, &left[number - half], &left[number]);
+                }
+                left.truncate(half);
             }
-            vectors_left.truncate(half);
-        }
-        Ok(combiner.horizontal(self.builder, &vectors_left[0]))
+            combiner.horizontal(self.builder, &left[0])
+        };
+        Ok(combiners.iter().enumerate().map(one_of).collect())
     }
 
     /// reduce-window at one index of its result: positions outside the operand are left out.
@@ -655,7 +551,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
 }
 
 /// Iterations of loops in one another.
-fn iterations(loops: &[CombineLoop<'_>]) -> i64 {
+pub(crate) fn iterations(loops: &[CombineLoop<'_>]) -> i64 {
     loops.iter().fold(1, |product: i64, inner| product.saturating_mul(inner.extent))
 }
 

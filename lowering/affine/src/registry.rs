@@ -48,6 +48,12 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
     },
     EXCESS_PRECISION,
     OptionDefinition {
+        name: "half-arithmetic",
+        description: "whether there are instructions for arithmetic of f16",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
         name: "profile",
         description: "whether the steps of the program note when they begin and end",
         kind: OptionKind::Boolean,
@@ -129,12 +135,13 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         bf16_dot_products,
         byte_matrices,
         bf16_matrices,
+        half_arithmetic,
         allow_fma,
         warp_group_matrices: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
-         byte-matrices={byte_matrices} excess-precision={allow_fma} profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+         byte-matrices={byte_matrices} excess-precision={allow_fma} half-arithmetic={half_arithmetic} profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
     )
 }
 
@@ -223,6 +230,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         bf16_dot_products: options.boolean("bf16-dot-products")?,
         byte_matrices: options.boolean("byte-matrices")?,
         bf16_matrices: options.boolean("bf16-matrices")?,
+        half_arithmetic: options.boolean("half-arithmetic")?,
         warp_group_matrices: false,
         allow_fma: options.boolean("excess-precision")?,
     };

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use indexing::{Constraint, Expr, Interval, Linear, Var};
+use indexing::{Constraint, Expr, ExprKind, Interval, Linear, Operator, Var};
 
 use crate::contraction::contraction_maps;
 use crate::error::LoweringError;
@@ -262,11 +262,26 @@ impl<'c> Trace<'c> {
             match coefficient(scope, address, variable) {
                 Some(1) => counts.consecutive += 1,
                 Some(2..NEAR) => counts.near += 1,
+                None if changes_slowly(address, variable) => counts.near += 1,
                 _ => counts.other += 1,
             }
         }
         counts
     }
+}
+
+/// Whether an address changes with a variable only where that reaches the next group of several values, to one nearby: what
+/// belongs to groups of channels, for instance.
+fn changes_slowly(address: Expr<'_>, variable: Var) -> bool {
+    let Some(sum) = Linear::from_expr(address) else { return false };
+    let mut own = sum.terms.iter().filter(|(atom, _)| atom.uses(variable));
+    own.all(|(atom, factor)| match atom.kind() {
+        ExprKind::Binary(Operator::FloorDiv, left, right) => {
+            let group = right.as_constant().filter(|_| left.as_variable() == Some(variable));
+            group.is_some_and(|group| (1..group).contains(factor))
+        }
+        _ => false,
+    })
 }
 
 /// By how much an address changes with a variable, if always by as much.

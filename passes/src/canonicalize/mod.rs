@@ -12,6 +12,7 @@ mod algebra;
 mod constants;
 mod movement;
 mod reductions;
+mod scatters;
 mod site;
 mod structure;
 
@@ -38,7 +39,8 @@ struct Rule {
 
 /// The rules, those that look only at the operation first.
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    [structure::RULES, algebra::RULES, movement::RULES, reductions::RULES, constants::RULES].into_iter().flatten()
+    let all = [structure::RULES, algebra::RULES, movement::RULES, reductions::RULES, scatters::RULES, constants::RULES];
+    all.into_iter().flatten()
 }
 
 /// The options of the pass.

@@ -30,11 +30,7 @@ fn reduce_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     if !sizes().all(|(d, size)| !is_reduced(d) || size == 1) {
         return None;
     }
-    let reduce = dialect::operation_to_instruction(site.operation()).ok()?;
-    let [combination] = &reduce.computations[..] else { return None };
-    if combination.instructions.len() > MOST_INSTRUCTIONS || !combination.instructions.iter().all(is_elementwise) {
-        return None;
-    }
+    let combination = combination(site)?;
     let kept: Vec<i64> = sizes().filter(|&(d, _)| !is_reduced(d)).map(|(_, size)| size).collect();
     let mut arguments = Vec::with_capacity(2 * inputs);
     for place in (inputs..2 * inputs).chain(0..inputs) {
@@ -47,7 +43,14 @@ fn reduce_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
             false => site.create(OpKind::Broadcast, &[value], BroadcastAttributes { dimensions: &[] }, r#type)?,
         });
     }
-    written_out(site, combination, &arguments, &kept).filter(|value| value.r#type() == site.r#type)
+    written_out(site, &combination, &arguments, &kept).filter(|value| value.r#type() == site.r#type)
+}
+
+/// The computation of an operation, if its operations can compute elements of arrays.
+pub(super) fn combination(site: &Site<'_, '_, '_>) -> Option<Computation> {
+    let mut computations = dialect::operation_to_instruction(site.operation()).ok()?.computations;
+    let own = computations.pop().filter(|_| computations.is_empty())?;
+    (own.instructions.len() <= MOST_INSTRUCTIONS && own.instructions.iter().all(is_elementwise)).then_some(own)
 }
 
 /// Whether an instruction of a computation on scalars can compute elements of arrays.
@@ -59,7 +62,7 @@ fn is_elementwise(instruction: &Instruction) -> bool {
 }
 
 /// The operations of a computation on scalars, of arrays of some sizes.
-fn written_out<'c, 'r>(
+pub(super) fn written_out<'c, 'r>(
     site: &Site<'_, 'c, 'r>,
     computation: &Computation,
     arguments: &[Value<'c, 'r>],

@@ -58,22 +58,22 @@ pub(super) struct Group {
     /// Those whose values it writes to memory; the first one it had comes first.
     pub(super) outputs: Vec<InstructionId>,
     /// The dimensions of the loops.
-    dimensions: Vec<i64>,
+    pub(super) dimensions: Vec<i64>,
     pub(super) has_reduction: bool,
-    has_update: bool,
+    pub(super) has_update: bool,
     /// Whether it is an attention, whose kernel computes elements of the scores beside those of its loops.
-    is_attention: bool,
+    pub(super) is_attention: bool,
     /// Its rows, if it computes values once for each of them.
-    rows: Option<GroupRows>,
+    pub(super) rows: Option<GroupRows>,
     /// Members that other groups compute too, where a load would do.
     computed_again: usize,
     /// Operands of members that no group computes.
-    opaque_inputs: HashSet<InstructionId>,
+    pub(super) opaque_inputs: HashSet<InstructionId>,
 }
 
 /// The rows of a group's loops.
 #[derive(Debug)]
-struct GroupRows {
+pub(super) struct GroupRows {
     /// Leading dimensions of the loops that go from row to row.
     rank: usize,
     /// By member: how many leading indices are those of the loops wherever it is read.
@@ -88,7 +88,7 @@ pub(super) struct Member {
     /// How often it is evaluated in all.
     total: i64,
     /// Whether it is evaluated at the loop index itself: it reaches an output through same-index users only.
-    is_at_loop_index: bool,
+    pub(super) is_at_loop_index: bool,
 }
 
 /// The indexing map from an instruction to the operand of a number.
@@ -98,7 +98,7 @@ pub(super) type OperandMap<'a> = dyn Fn(InstructionId, usize) -> Option<Indexing
 pub(super) struct Grouping<'a> {
     computation: &'a Computation,
     /// The map from an instruction to an operand.
-    map: &'a OperandMap<'a>,
+    pub(super) map: &'a OperandMap<'a>,
     /// Whether a reduction reads contiguous rows.
     reduces_rows: &'a dyn Fn(InstructionId) -> bool,
     /// By instruction: the length of the rows that it is reduced from, element by element; 0 for others.
@@ -189,6 +189,7 @@ impl<'a> Grouping<'a> {
                 grouping.place(id, &mut order);
             }
         }
+        grouping.merge_siblings(&mut order);
         grouping
     }
 

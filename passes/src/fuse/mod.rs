@@ -13,6 +13,8 @@
 //!
 //! So is an attention (`attention`): two products with a softmax between them.
 //!
+//! Reductions of the same array, which no value connects, are computed together (`siblings`).
+//!
 //! Deliberately absent: profitability models beyond recomputation cost. Other contractions stand alone here; on CPUs
 //! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.
 
@@ -22,6 +24,7 @@ mod grouping;
 mod order;
 mod roles;
 mod rows;
+mod siblings;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};

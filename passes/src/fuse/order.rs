@@ -3,7 +3,7 @@
 //! A node is a group, named by the instruction that it was made for, or an instruction that stands by itself. Nodes are
 //! made from the end of the computation to its beginning, so a new one comes before all others by its place in the text.
 //! Only a further output of a group adds a reader to a node that is there already; if the reader comes before the
-//! group, nodes in between change places, or there is a cycle. (D. J. Pearce and P. H. J. Kelly, "A dynamic
+//! group, nodes in between change places, or there is a cycle. In the end, groups may become one. (D. J. Pearce and P. H. J. Kelly, "A dynamic
 //! topological sort algorithm for directed acyclic graphs", 2007.)
 
 use std::collections::HashSet;
@@ -50,22 +50,43 @@ impl Order {
             return false;
         }
         let Some(before) = self.closure(vec![node], |reached| {
-            predecessors(grouping, reached, value).filter(|&next| self.place(next) >= first).collect()
+            predecessors(grouping, reached, Some(value)).filter(|&next| self.place(next) >= first).collect()
         }) else {
             return false;
         };
-        let sorted = |nodes: HashSet<InstructionId>| {
+        self.put_in_order([before, after]);
+        true
+    }
+
+    /// Lets two nodes become one, if neither needs what the other one writes. Whether they can.
+    pub(super) fn merge(&mut self, grouping: &Grouping<'_>, mut nodes: [InstructionId; 2]) -> bool {
+        nodes.sort_unstable_by_key(|&node| self.place(node));
+        let [first, last] = nodes;
+        let places = self.place(first)..=self.place(last);
+        let is_between = |node: &InstructionId| places.contains(&self.place(*node));
+        let after = self.closure(vec![first], |node| successors(grouping, node).filter(is_between).collect());
+        let Some(mut after) = after.filter(|after| !after.contains(&last)) else { return false };
+        let before = self.closure(vec![last], |node| predecessors(grouping, node, None).filter(is_between).collect());
+        let Some(mut before) = before else { return false };
+        after.remove(&first);
+        before.remove(&last);
+        self.put_in_order([before, nodes.into(), after]);
+        true
+    }
+
+    /// Puts nodes into each other's places: sets one after the other, each in the order that it has.
+    fn put_in_order<const N: usize>(&mut self, sets: [HashSet<InstructionId>; N]) {
+        let sorted = sets.map(|nodes| {
             let mut nodes: Vec<InstructionId> = nodes.into_iter().collect();
             nodes.sort_unstable_by_key(|&node| self.place(node));
             nodes
-        };
-        let nodes = [sorted(before), sorted(after)].concat();
+        });
+        let nodes = sorted.concat();
         let mut places: Vec<u32> = nodes.iter().map(|&node| self.place(node)).collect();
         places.sort_unstable();
         for (node, place) in nodes.into_iter().zip(places) {
             self.place[node.index()] = place;
         }
-        true
     }
 
     /// All nodes that are reached from some; `None` if there are too many.
@@ -104,11 +125,11 @@ fn successors(grouping: &Grouping<'_>, node: InstructionId) -> impl Iterator<Ite
     outputs.into_iter().flat_map(|output| readers_of(grouping, output)).filter(move |&reader| reader != node)
 }
 
-/// The nodes behind `first` in the text that write what a node reads.
+/// The nodes, where asked for only those behind `first` in the text, that write what a node reads.
 fn predecessors(
     grouping: &Grouping<'_>,
     node: InstructionId,
-    first: InstructionId,
+    first: Option<InstructionId>,
 ) -> impl Iterator<Item = InstructionId> {
     let group = grouping.written_by[node.index()];
     let members: Vec<InstructionId> = match group {
@@ -117,7 +138,8 @@ fn predecessors(
     };
     let is_read = move |user: InstructionId, operand: InstructionId| {
         let is_computed = group.is_some_and(|group| grouping.groups[group].members.contains_key(&operand));
-        operand > first && (!is_computed || reads_from_memory(grouping.instruction(user), operand))
+        first.is_none_or(|first| operand > first)
+            && (!is_computed || reads_from_memory(grouping.instruction(user), operand))
     };
     members.into_iter().flat_map(move |member| {
         let operands = grouping.instruction(member).operands.iter().copied();

@@ -11,7 +11,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
 use super::epilogue::Epilogue;
-use super::prologue::Source;
+use super::prologue::{Position, Source};
 use super::{Axis, Form, MatMul};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -223,13 +223,13 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// One element of an operand, or as many as a step takes, in a lane of the product's type.
-    pub(super) fn load_element(&mut self, operand: Operand, position: Expr<'c>) -> Result<Value<'c>> {
+    pub(super) fn load_element(&mut self, operand: Operand, position: Position<'c>) -> Result<Value<'c>> {
         let (builder, product) = (self.builder, self.product);
         if let Source::Computed { value, run } = product.operands[operand as usize] {
             return self.compute((value, run), position, None);
         }
         let element_type = product.operand_types[operand as usize];
-        let place = self.scope.place(builder, &[position])?;
+        let place = self.scope.place(builder, &[position.first])?;
         if product.depth > 1 {
             let group = scalar::load_type(builder, element_type, Some(product.depth as u32));
             let loaded = place.load(builder, self.operand(operand)?, group);
@@ -243,12 +243,12 @@ impl<'c> Emitter<'_, 'c> {
 
     /// `count` elements of an operand (or groups of elements, where a step takes several) in the first lanes of a vector
     /// of the product's type, the others zero.
-    pub(super) fn load_elements(&mut self, operand: Operand, position: Expr<'c>, count: i64) -> Result<Value<'c>> {
+    pub(super) fn load_elements(&mut self, operand: Operand, position: Position<'c>, count: i64) -> Result<Value<'c>> {
         if let Source::Computed { value, run } = self.product.operands[operand as usize] {
             return self.compute_elements((value, run), position, count);
         }
         let (depth, lanes) = (self.product.depth, self.product.lanes);
-        let loaded = self.load_memory(operand, position, count * depth, lanes * depth as u32)?;
+        let loaded = self.load_memory(operand, position.first, count * depth, lanes * depth as u32)?;
         self.in_register(operand, loaded)
     }
 
@@ -285,11 +285,11 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// Some elements of an operand, all there are in a vector of the product's type.
-    pub(super) fn load_all(&mut self, operand: Operand, position: Expr<'c>, lanes: u32) -> Result<Value<'c>> {
+    pub(super) fn load_all(&mut self, operand: Operand, position: Position<'c>, lanes: u32) -> Result<Value<'c>> {
         if let Source::Computed { value, run } = self.product.operands[operand as usize] {
             return self.compute((value, run), position, Some(lanes));
         }
-        let loaded = self.load_memory(operand, position, i64::from(lanes), lanes)?;
+        let loaded = self.load_memory(operand, position.first, i64::from(lanes), lanes)?;
         self.in_product_type(self.product.operand_types[operand as usize], Some(lanes), loaded)
     }
 

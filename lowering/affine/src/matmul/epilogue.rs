@@ -6,7 +6,9 @@ use hlo::attributes::PaddingDimension;
 use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::pad::PadAttributes;
+use hlo::ops::transpose::TransposeAttributes;
 use hlo::ops::{FusionRole, definition};
+use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval};
 use mlir_ext::builder::Value;
 
@@ -28,6 +30,8 @@ pub(crate) struct Finish {
     pub(crate) values: Vec<InstructionId>,
     /// The result of the computation, where its one value is padded: what it is padded with, and where.
     pub(crate) pad: Option<(InstructionId, Vec<PaddingDimension>)>,
+    /// For each dimension of the result the one of the contraction, where the contraction alone is transposed.
+    pub(crate) permutation: Option<Vec<i64>>,
 }
 
 impl Finish {
@@ -47,7 +51,14 @@ impl Finish {
             }
             _ => None,
         };
-        let values = if pad.is_some() { vec![root.operands[0]] } else { computation.roots() };
+        let permutation = match root.kind {
+            OpKind::Transpose if root.operands[0] == contraction => {
+                Some(root.attributes::<TransposeAttributes>().ok()?.dimensions.to_vec())
+            }
+            _ => None,
+        };
+        let is_part = pad.is_some() || permutation.is_some();
+        let values = if is_part { vec![root.operands[0]] } else { computation.roots() };
         let dimensions = &product.shape.as_array()?.dimensions;
         let is_computed = |id: &InstructionId| {
             computation.get(*id).shape.as_array().is_some_and(|shape| shape.dimensions == *dimensions)
@@ -62,6 +73,7 @@ impl Finish {
             let is_simple = match instruction.kind {
                 OpKind::Parameter | OpKind::Constant | OpKind::Iota | OpKind::Broadcast | OpKind::Reshape => true,
                 OpKind::Pad | OpKind::Tuple => id == computation.root,
+                OpKind::Transpose => id == computation.root && permutation.is_some(),
                 kind => is_contraction(kind) || is_elementwise,
             };
             let reads_product = id != computation.root && instruction.operands.contains(&contraction);
@@ -72,8 +84,41 @@ impl Finish {
                 here.extend(&instruction.operands);
             }
         }
-        here.contains(&contraction).then_some(Finish { contraction, values, pad })
+        here.contains(&contraction).then_some(Finish { contraction, values, pad, permutation })
     }
+
+    /// Whether nothing is computed from the elements of the contraction.
+    pub(crate) fn is_contraction(&self, computation: &Computation) -> bool {
+        self.permutation.is_some() || self.contraction == computation.root
+    }
+
+    /// Where the elements of a contraction of some shape are stored.
+    pub(crate) fn stored(&self, shape: &ArrayShape) -> Stored {
+        let mut whole = shape.clone();
+        let padding = self.pad.as_ref().map_or(&[][..], |(_, padding)| padding);
+        for (size, padding) in whole.dimensions.iter_mut().zip(padding) {
+            *size += padding.low + padding.high;
+        }
+        let Some(permutation) = &self.permutation else {
+            let strides = whole.strides();
+            let first = padding.iter().zip(&strides).map(|(padding, stride)| padding.low * stride).sum();
+            return Stored { strides, first };
+        };
+        whole.dimensions = permutation.iter().filter_map(|&d| shape.dimensions.get(d as usize).copied()).collect();
+        let mut strides = vec![0; shape.rank()];
+        for (&dimension, stride) in permutation.iter().zip(whole.strides()) {
+            strides[dimension as usize] = stride;
+        }
+        Stored { strides, first: 0 }
+    }
+}
+
+/// Where the elements of a contraction are stored.
+pub(crate) struct Stored {
+    /// How far apart neighbours are, by dimension of the contraction.
+    pub(crate) strides: Vec<i64>,
+    /// Where the first one is.
+    pub(crate) first: i64,
 }
 
 /// What is computed from the elements of a product.
@@ -87,7 +132,7 @@ impl<'e, 'c> Epilogue<'e, 'c> {
     /// Of the computation of a kernel; none where that is the product alone.
     pub(super) fn of(elements: Elemental<'e, 'c>, outputs: &'e [ArrayRef<'c>]) -> Option<Self> {
         let finish = Finish::of(elements.computation)?;
-        (finish.contraction != elements.computation.root).then_some(Epilogue { elements, outputs, finish })
+        (!finish.is_contraction(elements.computation)).then_some(Epilogue { elements, outputs, finish })
     }
 
     /// Sizes of the arrays that are written, and where the elements that are computed begin in them.

@@ -22,7 +22,6 @@ mod prologue;
 mod streamed;
 mod tiled;
 
-use hlo::attributes::PaddingDimension;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -38,6 +37,7 @@ pub(crate) use attention::AttentionKernel;
 use emit::Operand;
 pub(crate) use emit::emit_matmul;
 pub(crate) use epilogue::Finish;
+use epilogue::Stored;
 use prologue::Source;
 
 /// Longest block of contracted positions.
@@ -136,7 +136,7 @@ pub fn recognise(
     match instruction.kind {
         OpKind::Dot | OpKind::Convolution => {
             let sources = [Source::Input(0), Source::Input(1)];
-            recognise_contraction(context, computation, instruction, (sources, &[]), vector_bits, machine)
+            recognise_contraction(context, computation, instruction, (sources, None), vector_bits, machine)
         }
         OpKind::Fusion => {
             let body = instruction.computations.first()?;
@@ -144,7 +144,7 @@ pub fn recognise(
             let contraction = body.get(finish.contraction);
             let source = |operand: usize| Source::of(body, contraction.operands[operand]);
             let sources = [source(0)?, source(1)?];
-            let padding = finish.pad.map_or_else(Vec::new, |(_, padding)| padding);
+            let padding = finish.pad.as_ref().map_or(&[][..], |(_, padding)| padding);
             let is_inside =
                 padding.iter().all(|padding| padding.low >= 0 && padding.high >= 0 && padding.interior == 0);
             let shape = contraction.shape.as_array()?;
@@ -153,10 +153,10 @@ pub fn recognise(
             };
             let output = finish.values.iter().position(is_result)?;
             let keeps_rows = padding.last().is_none_or(|padding| padding.low == 0 && padding.high == 0);
-            let (sources, padding) = (sources, &padding[..]);
-            let product = recognise_contraction(context, body, contraction, (sources, padding), vector_bits, machine)?;
+            let places = (sources, Some(finish.stored(shape)));
+            let product = recognise_contraction(context, body, contraction, places, vector_bits, machine)?;
             let is_finished_by_row = product.form == Form::Tiled && shape.dimensions.last() == Some(&product.n.size);
-            let can_finish = is_finished_by_row || body.root == finish.contraction;
+            let can_finish = is_finished_by_row || finish.is_contraction(body);
             (is_inside && keeps_rows && can_finish).then_some(MatMul { output, ..product })
         }
         _ => None,
@@ -172,12 +172,13 @@ pub(crate) fn product_type(instruction: &Instruction) -> Option<ElementType> {
     Some(shape.as_array()?.element_type)
 }
 
-/// The kernel form of a contraction whose operands come from somewhere and whose result is stored with padding around it.
+/// The kernel form of a contraction whose operands come from somewhere, and whose result is stored one element after the other
+/// unless said otherwise.
 fn recognise_contraction(
     context: &Context,
     computation: &Computation,
     instruction: &Instruction,
-    (sources, padding): ([Source; 2], &[PaddingDimension]),
+    (sources, stored): ([Source; 2], Option<Stored>),
     vector_bits: u32,
     machine: Machine,
 ) -> Option<MatMul> {
@@ -204,12 +205,8 @@ fn recognise_contraction(
         operand_types.reverse();
     }
     let [a, b] = if swapped { [&addresses[1], &addresses[0]] } else { [&addresses[0], &addresses[1]] };
-    let mut stored = output.clone();
-    for (size, padding) in stored.dimensions.iter_mut().zip(padding) {
-        *size += padding.low + padding.high;
-    }
-    let strides = stored.strides();
-    let first_of_c = padding.iter().zip(&strides).map(|(padding, stride)| padding.low * stride).sum();
+    let Stored { strides, first: first_of_c } =
+        stored.unwrap_or_else(|| Stored { strides: output.strides(), first: 0 });
     let axis = |size: i64, variable: Var, c: i64| Axis { size, a: a.of(variable), b: b.of(variable), c };
     let (mut batch, mut rows, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for (d, &size) in output.dimensions.iter().enumerate() {

@@ -76,9 +76,10 @@ impl<'c> Emitter<'_, 'c> {
         let (builder, product) = (self.builder, self.product);
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
             let column = emitter.named(a_offset + k * product.k.a)?;
+            let column = emitter.position(Operand::A, column)?;
             emitter.in_groups(rows, product.m.size, product.vector_rows, |emitter, row, count| {
                 let tile = (row - rows.begin) * packed.room(product);
-                let value = emitter.load_all(Operand::A, column + row, count as u32)?;
+                let value = emitter.load_all(Operand::A, column.plus(row), count as u32)?;
                 let place = emitter.scope.place(builder, &[tile + k * product.vector_rows])?;
                 place.store(builder, value, panels);
                 Ok(())
@@ -96,12 +97,13 @@ impl<'c> Emitter<'_, 'c> {
     ) -> Result<()> {
         let width = i64::from(self.product.lanes);
         let whole = whole_vectors(block, width);
+        let source = self.position(Operand::A, source)?;
         self.loop_over(&[self.scope.constant(0)], &whole, width, |emitter, k| {
-            let value = emitter.load_elements(Operand::A, source + k, width)?;
+            let value = emitter.load_elements(Operand::A, source.plus(k), width)?;
             emitter.store_vector(value, panels, target + k, width)
         })?;
         self.loop_over(&[whole[0]], &block.length, 1, |emitter, k| {
-            let value = emitter.load_element(Operand::A, source + k)?;
+            let value = emitter.load_element(Operand::A, source.plus(k))?;
             emitter.scope.place(emitter.builder, &[target + k])?.store(emitter.builder, value, panels);
             Ok(())
         })
@@ -120,14 +122,22 @@ impl<'c> Emitter<'_, 'c> {
         let element_bytes = product.operand_types[Operand::B as usize].byte_width() as i64;
         self.loop_over(&[self.scope.constant(0)], &block.length, 1, |emitter, k| {
             let row = emitter.named(b_offset + k * product.k.b)?;
+            let computed = emitter.position(Operand::B, row)?;
             emitter.panels(columns, |emitter, column| {
                 let from = emitter.named(row + column)?;
+                let position = match product.computes(Operand::B) {
+                    true => computed.plus(column),
+                    false => emitter.position(Operand::B, from)?,
+                };
                 let to = emitter.named((column - columns.begin) * product.panel_rows() + k * product.panel())?;
                 emitter.by_width(column, |emitter, columns| {
                     for part in 0..product.tile_vectors {
                         let here = (columns - part * width).clamp(0, width);
                         let value = match product.depth {
-                            1 => emitter.load_elements(Operand::B, from + part * width, here)?,
+                            1 => {
+                                let part = emitter.scope.constant(part * width);
+                                emitter.load_elements(Operand::B, position.plus(part), here)?
+                            }
                             _ => emitter.load_interleaved(from + part * width, here)?,
                         };
                         let begins_line = part * width * element_bytes % LINE_BYTES == 0;
@@ -221,7 +231,8 @@ impl<'c> Emitter<'_, 'c> {
                 emitter.store_vector(missing, panels, to + part * width, width)?;
             }
             let copy = |emitter: &mut Self, n: Expr<'c>, part: i64| {
-                let value = emitter.load_element(Operand::B, from + (n + part) * product.n.b)?;
+                let position = emitter.position(Operand::B, from + (n + part) * product.n.b)?;
+                let value = emitter.load_element(Operand::B, position)?;
                 // In the order in which a sum is read back from its text.
                 emitter.scope.place(builder, &[to + n + part])?.store(builder, value, panels);
                 Ok(())

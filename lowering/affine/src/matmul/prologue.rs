@@ -19,6 +19,12 @@ use crate::trace::split_merged;
 use crate::transposed::Vectors;
 use crate::walk::Visitor;
 
+/// Operations on an element that may be repeated altogether, rather than storing it and loading it again.
+const MOST_REPEATED_WORK: i64 = 8;
+
+/// What is so many times less than something else is little beside it.
+const SMALL_PART: i64 = 64;
+
 /// Where the elements of an operand come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -84,12 +90,22 @@ impl MatMul {
             && has_runs(Operand::B, [(self.n.b, self.n), (self.k.b, self.k)])
     }
 
-    /// How often the elements of operands are computed, at most; `None` where processors have instructions for products of
-    /// such elements, which take them as they are in memory.
-    pub(crate) fn times_computed(&self) -> Option<i64> {
-        let times = [Operand::A, Operand::B].into_iter().zip(self.times_read());
-        let times = times.filter(|(operand, _)| self.computes(*operand)).map(|(_, times)| times);
-        times.max().filter(|_| self.dot_length().is_none())
+    /// Whether rows are computed, which a product of few columns would otherwise read where they are.
+    pub(crate) fn computes_rows(&self) -> bool {
+        self.computes(Operand::A)
+    }
+
+    /// Whether operands whose elements take so much work each are as well computed as often as they are read: the work that is
+    /// repeated is little, or little beside the product. Not where processors have instructions for products of such elements in
+    /// tiles, which take them as they are in memory.
+    pub(crate) fn repeats_little(&self, work: i64) -> bool {
+        let uses = [self.n.size, self.row_count()];
+        let is_little = |(operand, times, uses): (Operand, i64, i64)| {
+            !self.computes(operand) || (times - 1) * work <= MOST_REPEATED_WORK.max(uses / SMALL_PART)
+        };
+        let [a, b] = self.times_read();
+        (self.form == Form::Streamed || self.dot_length().is_none())
+            && [(Operand::A, a, uses[0]), (Operand::B, b, uses[1])].into_iter().all(is_little)
     }
 
     /// How often the elements of A and B are read.
@@ -106,13 +122,39 @@ impl MatMul {
     }
 }
 
+/// Where elements of an operand are.
+#[derive(Clone, Copy)]
+pub(super) struct Position<'c> {
+    /// The first of them.
+    pub(super) first: Expr<'c>,
+    /// Of an operand that is computed, the number of its run, and their place in that.
+    in_run: Option<[Expr<'c>; 2]>,
+}
+
+impl<'c> Position<'c> {
+    /// The position so many elements further in the run.
+    pub(super) fn plus(self, elements: Expr<'c>) -> Self {
+        let in_run = self.in_run.map(|[run, place]| [run, place + elements]);
+        Position { first: self.first + elements, in_run }
+    }
+}
+
 impl<'c> Emitter<'_, 'c> {
+    /// A position in an operand. Of one that is computed it is divided, which loops over a run need not do again.
+    pub(super) fn position(&mut self, operand: Operand, first: Expr<'c>) -> Result<Position<'c>> {
+        let Source::Computed { run, .. } = self.product.operands[operand as usize] else {
+            return Ok(Position { first, in_run: None });
+        };
+        let [number, place] = [first.floordiv(run), first.modulo(run)].map(|expr| self.scope.simplify(expr));
+        Ok(Position { first, in_run: Some([self.named(number)?, self.named(place)?]) })
+    }
+
     /// `count` computed elements of an operand from a position, in the first lanes of a vector of the product's type, the
     /// others zero.
     pub(super) fn compute_elements(
         &mut self,
         source: (InstructionId, i64),
-        position: Expr<'c>,
+        position: Position<'c>,
         count: i64,
     ) -> Result<Value<'c>> {
         let (builder, lanes) = (self.builder, self.product.lanes);
@@ -132,12 +174,12 @@ impl<'c> Emitter<'_, 'c> {
     pub(super) fn compute(
         &mut self,
         (value, run): (InstructionId, i64),
-        position: Expr<'c>,
+        position: Position<'c>,
         lanes: Option<u32>,
     ) -> Result<Value<'c>> {
         let (builder, element_type) = (self.builder, self.product.element_type);
-        let [outer, along] = [position.floordiv(run), position.modulo(run)];
-        let [outer, along] = [outer, along].map(|expr| self.scope.emit(builder, self.scope.simplify(expr)));
+        let in_run = position.in_run.ok_or_else(|| LoweringError::bug("a position without its run"))?;
+        let [outer, along] = in_run.map(|expr| self.scope.emit(builder, expr));
         let (outer, along) = (outer?, along?);
         let elements = self.prologue.as_mut().ok_or_else(|| LoweringError::bug("an operand that nothing computes"))?;
         let sizes = &result_shape(elements.computation.get(value))?.dimensions;
@@ -170,7 +212,8 @@ impl<'c> Emitter<'_, 'c> {
         let memref = builder.in_prologue(|builder| builder.stack_buffer(r#type, 64));
         let bounds = [0, lanes].map(|bound| self.scope.constant(bound));
         self.loop_over(&bounds[..1], &bounds[1..], 1, |emitter, column| {
-            let value = emitter.load_elements(Operand::B, from + column * product.n.b, lanes)?;
+            let position = emitter.position(Operand::B, from + column * product.n.b)?;
+            let value = emitter.load_elements(Operand::B, position, lanes)?;
             emitter.store_vector(value, memref, column * lanes, lanes)
         })?;
         let element_bytes = product.element_type.byte_width() as i64;

@@ -93,17 +93,29 @@ impl<'c> Emitter<'_, 'c> {
         let b = self.named(offsets.b + k * product.k.b)?;
         let mut factors = Vec::with_capacity(rows.len());
         for [row, _] in &rows {
-            let elements = (0..count).map(|step| self.load_element(Operand::A, a + (step * product.k.a + row)));
+            let elements = (0..count).map(|step| {
+                let position = self.position(Operand::A, a + (step * product.k.a + row))?;
+                self.load_element(Operand::A, position)
+            });
             let elements = elements.collect::<Result<Vec<_>>>()?;
             factors.push(
                 elements.iter().map(|&element| builder.broadcast(element, Some(product.lanes))).collect::<Vec<_>>(),
             );
         }
+        let computed = (0..count).map(|step| self.position(Operand::B, b + step * product.k.b));
+        let computed = computed.collect::<Result<Vec<_>>>()?;
         self.in_groups(columns, product.n.size, i64::from(product.lanes), |emitter, column, lanes| {
             let from = emitter.named(b + column)?;
             let to = emitter.named(offsets.c + column)?;
             let vectors = (0..count)
-                .map(|step| emitter.load_elements(Operand::B, from + step * product.k.b, lanes))
+                .zip(&computed)
+                .map(|(step, row)| {
+                    let position = match product.computes(Operand::B) {
+                        true => row.plus(column),
+                        false => emitter.position(Operand::B, from + step * product.k.b)?,
+                    };
+                    emitter.load_elements(Operand::B, position, lanes)
+                })
                 .collect::<Result<Vec<_>>>()?;
             for ([_, row], factors) in rows.iter().zip(&factors) {
                 let mut sum = match begin {
@@ -143,7 +155,8 @@ impl<'c> Emitter<'_, 'c> {
         self.loop_over(&bounds[..1], &bounds[1..], 1, |emitter, k| {
             let a = emitter.named(offsets.a + k * product.k.a)?;
             for (number, [row, _]) in rows.iter().enumerate() {
-                let value = emitter.load_element(Operand::A, a + *row)?;
+                let position = emitter.position(Operand::A, a + *row)?;
+                let value = emitter.load_element(Operand::A, position)?;
                 let place = emitter.scope.place(builder, &[k + number as i64 * product.k.size])?;
                 place.store(builder, value, copied);
             }
@@ -193,13 +206,22 @@ impl<'c> Emitter<'_, 'c> {
         let product = self.product;
         let (a, b) = (self.named(offsets.a + k)?, self.named(offsets.b + k)?);
         let columns = (0..count)
-            .map(|column| self.load_elements(Operand::B, b + column * product.n.b, lanes))
+            .map(|column| {
+                let position = match product.computes(Operand::B) {
+                    true => self.position(Operand::B, offsets.b + column * product.n.b)?.plus(k),
+                    false => self.position(Operand::B, b + column * product.n.b)?,
+                };
+                self.load_elements(Operand::B, position, lanes)
+            })
             .collect::<Result<Vec<_>>>()?;
         let mut next = Vec::with_capacity(sums.len());
         for ((number, [row, _]), sums) in product.row_offsets().iter().enumerate().zip(sums.chunks(columns.len())) {
             let factor = match copied {
                 Some(copied) => self.load_vector(copied, k + number as i64 * product.k.size, lanes)?,
-                None => self.load_elements(Operand::A, a + *row, lanes)?,
+                None => {
+                    let position = self.position(Operand::A, a + *row)?;
+                    self.load_elements(Operand::A, position, lanes)?
+                }
             };
             next.extend(columns.iter().zip(sums).map(|(&column, &sum)| self.multiply_add(factor, column, sum)));
         }

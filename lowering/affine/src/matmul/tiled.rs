@@ -290,7 +290,10 @@ impl<'c> Emitter<'_, 'c> {
             let b = (0..vectors)
                 .map(|part| match block.panels.b {
                     Some(panels) => emitter.load_vector(panels, from + part * width, width),
-                    None => emitter.load_elements(Operand::B, from + part * width, (columns - part * width).min(width)),
+                    None => {
+                        let position = emitter.position(Operand::B, from + part * width)?;
+                        emitter.load_elements(Operand::B, position, (columns - part * width).min(width))
+                    }
                 })
                 .collect::<Result<Vec<_>>>()?;
             let a_first = emitter.named(a_begin + k * a_column)?;
@@ -301,7 +304,10 @@ impl<'c> Emitter<'_, 'c> {
                     Some((_, panels)) => {
                         emitter.scope.place(builder, &[position])?.load(builder, panels, emitter.element)
                     }
-                    None => emitter.load_element(Operand::A, position)?,
+                    None => {
+                        let position = emitter.position(Operand::A, position)?;
+                        emitter.load_element(Operand::A, position)?
+                    }
                 };
                 let mut a = builder.broadcast(a, Some(product.lanes));
                 if product.is_moved() {

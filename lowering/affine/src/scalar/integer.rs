@@ -9,6 +9,8 @@ use melior::ir::{Type, TypeLike};
 use mlir_ext::arith::CmpiPredicate::{Eq, Sgt, Slt, Ult};
 use mlir_ext::builder::{OpBuilder, Value};
 
+use super::constant_divisor;
+
 /// Brings a 2- or 4-bit integer into range by dropping the bits above its width.
 pub(super) fn wrap<'c>(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Value<'c> {
     if element_type.bit_width() >= 8 || !element_type.is_integer() {
@@ -122,6 +124,9 @@ fn is_in_width<'c>(builder: &OpBuilder<'c>, element_type: ElementType, amount: V
 /// Truncated quotient; x / 0 = -1 (all ones), MIN / -1 = MIN.
 pub(super) fn divide<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (dividend, divisor) = (operands[0], operands[1]);
+    if let Some(quotient) = constant_quotient(builder, element_type, dividend, divisor) {
+        return quotient;
+    }
     let safe = safe_divisor(builder, element_type, dividend, divisor);
     let quotient = quotient(builder, element_type, dividend, safe.divisor);
     builder.select(safe.is_zero, builder.integer_like(dividend, -1), quotient)
@@ -130,10 +135,38 @@ pub(super) fn divide<'c>(builder: &OpBuilder<'c>, element_type: ElementType, ope
 /// Remainder with the sign of the dividend; x % 0 = x, MIN % -1 = 0.
 pub(super) fn remainder<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (dividend, divisor) = (operands[0], operands[1]);
+    let remainder = |quotient, divisor| builder.subi(dividend, builder.muli(quotient, divisor));
+    if let Some(quotient) = constant_quotient(builder, element_type, dividend, divisor) {
+        return remainder(quotient, divisor);
+    }
     let safe = safe_divisor(builder, element_type, dividend, divisor);
     let quotient = quotient(builder, element_type, dividend, safe.divisor);
-    let remainder = builder.subi(dividend, builder.muli(quotient, safe.divisor));
-    builder.select(safe.is_zero, dividend, remainder)
+    builder.select(safe.is_zero, dividend, remainder(quotient, safe.divisor))
+}
+
+/// Truncated quotient by a constant with which every division is defined. LLVM multiplies instead, but for vectors of 64-bit
+/// integers.
+fn constant_quotient<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    dividend: Value<'c>,
+    divisor: Value<'c>,
+) -> Option<Value<'c>> {
+    let is_signed = element_type.is_signed_integer();
+    let number = divisor.made_by("vector.broadcast").unwrap_or(divisor).constant()?;
+    let is_defined = number != 0 && !(is_signed && number == -1);
+    let is_vector = dividend.r#type().is_vector();
+    is_defined.then(|| match (element_type.bit_width(), is_signed) {
+        (64, true) if is_vector => constant_divisor::signed_quotient(builder, dividend, number),
+        (64, false) if is_vector => constant_divisor::unsigned_quotient(builder, dividend, number as u64),
+        _ => whole_quotient(builder, is_signed, dividend, divisor),
+    })
+}
+
+/// The quotient as one operation.
+fn whole_quotient<'c>(builder: &OpBuilder<'c>, is_signed: bool, dividend: Value<'c>, divisor: Value<'c>) -> Value<'c> {
+    let name = if is_signed { "arith.divsi" } else { "arith.divui" };
+    builder.value(name, &[dividend, divisor], dividend.r#type(), &[])
 }
 
 struct SafeDivisor<'c> {
@@ -162,8 +195,7 @@ fn safe_divisor<'c>(
 /// Truncated quotient where it is defined.
 ///
 /// CPUs divide vectors of floats but not of integers. The truncated float quotient is exact when the float has more
-/// bits than dividend and divisor: the true quotient is no nearer than 1/divisor to the next integer. Constants are
-/// left to LLVM, which multiplies instead.
+/// bits than dividend and divisor: the true quotient is no nearer than 1/divisor to the next integer.
 fn quotient<'c>(
     builder: &OpBuilder<'c>,
     element_type: ElementType,
@@ -177,9 +209,8 @@ fn quotient<'c>(
         17..=32 => Type::float64(builder.context()),
         _ => Type::none(builder.context()),
     };
-    if !dividend.r#type().is_vector() || divisor.is_constant() || width > 32 {
-        let name = if is_signed { "arith.divsi" } else { "arith.divui" };
-        return builder.value(name, &[dividend, divisor], dividend.r#type(), &[]);
+    if !dividend.r#type().is_vector() || width > 32 {
+        return whole_quotient(builder, is_signed, dividend, divisor);
     }
     let to_float = |value| if is_signed { builder.sitofp(value, float) } else { builder.uitofp(value, float) };
     let quotient = builder.divf(to_float(dividend), to_float(divisor));

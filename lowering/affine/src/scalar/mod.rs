@@ -26,6 +26,7 @@ pub mod combiner;
 pub mod compare;
 mod complex;
 mod complex_functions;
+mod constant_divisor;
 pub mod convert;
 mod float;
 mod integer;

@@ -233,10 +233,7 @@ pub(super) fn encode<'c>(builder: &OpBuilder<'c>, format: Format, value: Value<'
     let shifted = |bits, amount| builder.shrui(bits, builder.integer_like(bits, amount));
     match format {
         Format::BrainFloat => builder.trunci(shifted(bits(value), 16), builder.integer_type(16)),
-        Format::Half => {
-            let half = builder.truncf(value, Type::float16(builder.context()));
-            builder.bitcast(half, builder.integer_type(16))
-        }
+        Format::Half => builder.bitcast(halves(builder, value), builder.integer_type(16)),
         Format::PowerOfTwo => builder.trunci(shifted(bits(value), 23), builder.integer_type(8)),
         Format::Small(format) => {
             builder.trunci(encode_small(builder, format, value, bits(value)), builder.integer_type(8))
@@ -277,11 +274,20 @@ fn encode_small<'c>(builder: &OpBuilder<'c>, format: &SmallFormat, value: Value<
     }
 }
 
+/// The nearest `f16`; the one that a register was made of, if it was.
+pub(super) fn halves<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Value<'c> {
+    let half = Type::float16(builder.context());
+    value
+        .made_by("arith.extf")
+        .filter(|source| builder.element_type_of(source.r#type()) == half)
+        .unwrap_or_else(|| builder.truncf(value, half))
+}
+
 /// The nearest value of the format, as an `f32`.
 pub(super) fn round<'c>(builder: &OpBuilder<'c>, format: Format, value: Value<'c>) -> Value<'c> {
     let float = Type::float32(builder.context());
     match format {
-        Format::Half => builder.extf(builder.truncf(value, Type::float16(builder.context())), float),
+        Format::Half => builder.extf(halves(builder, value), float),
         Format::BrainFloat => {
             let bits = builder.bitcast(value, builder.integer_type(32));
             let rounded = round_bits(builder, bits, 16);

@@ -9,6 +9,7 @@ mod attention;
 mod boxes;
 mod chunks;
 mod doubles;
+mod fragments;
 mod multiply_add;
 mod pipeline;
 mod tensor_cores;

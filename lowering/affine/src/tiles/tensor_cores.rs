@@ -7,10 +7,10 @@
 use indexing::{Expr, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::DenseI64ArrayAttribute;
-use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
 use super::chunks::{CHUNK, Chunks};
+use super::fragments::FragmentRows;
 use super::pipeline::{Product, emit_steps, stages_of};
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile};
@@ -18,7 +18,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::scalar;
-use crate::team::{SHARED_SPACE, SharedValues, WARP, exchange};
+use crate::team::{SHARED_SPACE, SharedValues, WARP};
 
 /// Rows and columns of the smallest tile.
 pub(super) const SMALLEST_TILE: i64 = 64;
@@ -124,29 +124,12 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         let sums = vec![tile.zero.value; (rows * columns * 4) as usize];
         let sums = emit_steps(self, tile, emitter, (steps, stages), sums)?;
         // Of a fragment, a lane has two neighbours in a row, and two in that eight rows on.
-        let row = self.firsts[0] + self.lane.floordiv(4);
-        let are_vectors = matches!(columns, 2 | 4) && tile.has_vectors(emitter.computation, 2 * columns)?;
-        let mut bits = Vec::new();
-        for distance in if are_vectors { &[2, 1][..] } else { &[] } {
-            let bit = emitter.scope.simplify(self.lane.floordiv(*distance).modulo(2));
-            let bit = emitter.scope.emit(emitter.builder, bit)?;
-            bits.push((*distance, emitter.builder.cmpi(CmpiPredicate::Ne, bit, emitter.builder.constant_index(0))));
-        }
+        let stored = FragmentRows::new(tile, emitter, self.lane, columns)?;
         for (number, sums) in (0..).zip(sums.chunks((columns * 4) as usize)) {
             for half in 0..2 {
-                let row = row + (number * SIXTEEN + half * EIGHT);
-                let pairs: Vec<[Value<'c>; 2]> =
-                    sums.chunks(4).map(|sums| [0, 1].map(|place| sums[2 * half as usize + place])).collect();
-                if are_vectors {
-                    let sums = neighbours(emitter.builder, &bits, pairs).concat();
-                    let column = self.firsts[1] + self.lane.modulo(4) * (2 * columns);
-                    tile.finish_row(emitter, outputs, (row, column), (&sums, true))?;
-                    continue;
-                }
-                for (fragment, pair) in (0..).zip(pairs) {
-                    let column = self.firsts[1] + self.lane.modulo(4) * 2 + fragment * EIGHT;
-                    tile.finish_row(emitter, outputs, (row, column), (&pair, false))?;
-                }
+                let row = self.firsts[0] + self.lane.floordiv(4) + (number * SIXTEEN + half * EIGHT);
+                let pairs = sums.chunks(4).map(|sums| [0, 1].map(|place| sums[2 * half as usize + place]));
+                stored.finish(tile, emitter, outputs, (row, self.firsts[1]), pairs.collect())?;
             }
         }
         Ok(())
@@ -237,28 +220,6 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
         }
         Ok(sums)
     }
-}
-
-/// Of a row of two or four fragments, of which each of four lanes has two neighbours, as many neighbours for each lane: lanes
-/// exchange half of what they have with the lane whose number differs in a bit, and then in the other. With each bit comes
-/// whether the lane has it.
-fn neighbours<'c>(
-    builder: &OpBuilder<'c>,
-    bits: &[(i64, Value<'c>)],
-    mut pairs: Vec<[Value<'c>; 2]>,
-) -> Vec<[Value<'c>; 2]> {
-    for &(distance, has_bit) in bits {
-        let apart = (distance as usize).min(pairs.len() / 2);
-        for first in (0..pairs.len()).filter(|first| first & apart == 0) {
-            for place in 0..2 {
-                let [low, high] = [first, first + apart].map(|pair| pairs[pair][place]);
-                let other = exchange(builder, builder.select(has_bit, low, high), distance);
-                pairs[first][place] = builder.select(has_bit, other, low);
-                pairs[first + apart][place] = builder.select(has_bit, high, other);
-            }
-        }
-    }
-    pairs
 }
 
 /// The instruction: a fragment of sums with products more.

@@ -10,6 +10,7 @@ use mlir_ext::builder::{Body, Machine, Value};
 use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
 
 use super::chunks::{CHUNK, Chunks};
+use super::fragments::FragmentRows;
 use super::pipeline::{Product, emit_steps, stages_of};
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, Tile};
@@ -32,6 +33,9 @@ pub(super) const STEP: i64 = 128;
 
 /// Rows in shared memory whose chunks are in orders of their own.
 const EIGHT: i64 = 8;
+
+/// Eights of columns of which a row is stored at once.
+const STORED: i64 = 4;
 
 /// Bytes that a stage in shared memory has of each operand.
 const BYTES: i64 = SIDE * STEP;
@@ -225,10 +229,15 @@ impl<'c> Member<'c> {
     ) -> Result<()> {
         // Of eight columns, a lane has two neighbours in a row, and two in that eight rows on.
         let row = self.warp * (ROWS * WARP / GROUP) + self.lane.floordiv(4);
-        let column = self.lane.modulo(4) * 2;
-        for (number, sum) in (0..).zip(sums) {
-            let place = (row + number / 2 % 2 * EIGHT, column + (number / 4 * EIGHT + number % 2));
-            tile.finish(emitter, outputs, place, tile.zero.with_values(&[sum]))?;
+        let first = emitter.scope.constant(0);
+        let stored = FragmentRows::new(tile, emitter, self.lane, STORED)?;
+        for half in 0..2 {
+            let pairs = sums.chunks(4).map(|sums| [0, 1].map(|place| sums[2 * half as usize + place]));
+            let pairs: Vec<[Value<'c>; 2]> = pairs.collect();
+            for (number, pairs) in (0..).zip(pairs.chunks(STORED as usize)) {
+                let place = (row + half * EIGHT, first + number * (STORED * EIGHT));
+                stored.finish(tile, emitter, outputs, place, pairs.to_vec())?;
+            }
         }
         Ok(())
     }

@@ -163,11 +163,7 @@ pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: imp
             });
             sum.to_bits()
         }
-        Element::Tf32 => {
-            // Of what is no such number, the lower bits are left out.
-            let float = |bits: u32| f32::from_bits(bits & !0x1fff);
-            pairs.fold(f32::from_bits(sum), |sum, (a, b)| sum + float(a) * float(b)).to_bits()
-        }
+        Element::Tf32 => pairs.fold(f32::from_bits(sum), |sum, (a, b)| sum + from_tf32(a) * from_tf32(b)).to_bits(),
         Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
             let parts = integers(a, left).into_iter().zip(integers(b, right));
             parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b) as u32))
@@ -186,7 +182,7 @@ impl Numbers {
     pub fn of(words: impl Iterator<Item = u32>, element: Element) -> Self {
         match element {
             Element::Bf16 | Element::F16 => Numbers::Floats(words.flat_map(|word| floats(word, element)).collect()),
-            Element::Tf32 => Numbers::Floats(words.map(|word| f32::from_bits(word & !0x1fff)).collect()),
+            Element::Tf32 => Numbers::Floats(words.map(from_tf32).collect()),
             Element::S8 | Element::U8 => Numbers::Integers(words.flat_map(|word| integers(word, element)).collect()),
         }
     }
@@ -205,6 +201,11 @@ impl Numbers {
             _ => sum,
         }
     }
+}
+
+/// The float of a word, without the lower bits that such a number does not have.
+fn from_tf32(bits: u32) -> f32 {
+    f32::from_bits(bits & !0x1fff)
 }
 
 /// The two floats of a word.
