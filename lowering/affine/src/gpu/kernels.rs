@@ -268,7 +268,7 @@ impl<'c> GpuProgram<'_, 'c> {
             ("workgroup_attributions", shared_arrays),
             ("workgroup_attrib_attrs", aligned),
         ];
-        if let Some(blocks) = blocks {
+        if let Some([_, blocks]) = limits {
             all.push(("nvvm.minctasm", builder.integer_attribute(builder.integer_type(32), blocks)));
         }
         builder.operation("gpu.func", &[], &[], &all, vec![region]);

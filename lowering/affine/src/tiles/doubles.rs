@@ -63,7 +63,7 @@ pub(super) fn emit<'a, 'c>(
     let sizes = WARPS.map(|warps| tile.side() / warps);
     let firsts = [warp.floordiv(WARPS[1]) * sizes[0], warp.modulo(WARPS[1]) * sizes[1]];
     let chunks = Chunks::of_operands(tile, emitter, OPERANDS, STEP)?;
-    let stages = stages_of(chunks.each_ref());
+    let stages = stages_of(&chunks);
     let mut slabs = Vec::with_capacity(2);
     for (chunks, first) in chunks.into_iter().zip(firsts) {
         let row = chunks.row + PADDING;
