@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn upper_half(a: u64, b: u64) -> u64 {
-        (u128::from(a) * u128::from(b) >> 64) as u64
+        ((u128::from(a) * u128::from(b)) >> 64) as u64
     }
 
     #[test]
@@ -94,7 +94,7 @@ mod tests {
         for divisor in NUMBERS.into_iter().filter(|divisor| (2..=1 << 63).contains(divisor)) {
             let (reciprocal, shift) = signed_reciprocal(divisor);
             for dividend in dividends(divisor).map(|dividend| dividend as i64) {
-                let product = (i128::from(dividend) * i128::from(reciprocal) >> 64) as i64;
+                let product = ((i128::from(dividend) * i128::from(reciprocal)) >> 64) as i64;
                 let quotient = (product >> shift) + i64::from(dividend < 0);
                 assert_eq!(i128::from(quotient), i128::from(dividend) / i128::from(divisor), "{dividend} / {divisor}");
             }

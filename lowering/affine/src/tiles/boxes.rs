@@ -105,7 +105,7 @@ impl<'c> BoxKernel<'c> {
         let (Some(left), Some(right)) = (boxes(0)?, boxes(1)?) else { return Ok(None) };
         let is_aligned = |own: &ParameterBoxes| (alignment(own.parameter) | own.first as i64) % CHUNK == 0;
         let are_aligned = is_aligned(&left) && is_aligned(&right);
-        Ok(are_aligned.then(|| BoxKernel { mapping, boxes: [left, right] }))
+        Ok(are_aligned.then_some(BoxKernel { mapping, boxes: [left, right] }))
     }
 }
 

@@ -67,8 +67,8 @@ impl<'c> FragmentRows<'c> {
         for &(distance, has_bit) in &self.bits {
             let apart = (distance as usize).min(pairs.len() / 2);
             for first in (0..pairs.len()).filter(|first| first & apart == 0) {
-                for place in 0..2 {
-                    let [low, high] = [first, first + apart].map(|pair| pairs[pair][place]);
+                let both = pairs[first].into_iter().zip(pairs[first + apart]);
+                for (place, (low, high)) in both.enumerate() {
                     let other = exchange(builder, builder.select(has_bit, low, high), distance);
                     pairs[first][place] = builder.select(has_bit, other, low);
                     pairs[first + apart][place] = builder.select(has_bit, high, other);
