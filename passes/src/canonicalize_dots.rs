@@ -288,7 +288,7 @@ impl VectorDot {
         let shapes = [lhs, rhs].map(|operand| builder.array(operand));
         let is_plain = |r#type: ElementType| {
             matches!(r#type, ElementType::F32 | ElementType::F64)
-                || matches!(r#type.class(), ElementClass::Signed | ElementClass::Unsigned) && r#type.bit_width() >= 32
+                || matches!(r#type.class(), ElementClass::Signed | ElementClass::Unsigned) && r#type.bit_width() >= 8
         };
         if !is_plain(result.element_type)
             || shapes.iter().any(|shape| shape.element_type != result.element_type || shape.is_dynamic())
