@@ -26,6 +26,9 @@ const LEAST_BYTES: usize = 1 << 16;
 /// The same of rows, which are packed then: in a cache, smaller ones are as soon read.
 const LEAST_BYTES_OF_ROWS: usize = 1 << 19;
 
+/// Products of a block from which on equal ones are many, which constants of their own in what computes an operand would tell apart.
+const MANY_PRODUCTS: usize = 16;
+
 /// The work of an expensive operation, in simple ones.
 const EXPENSIVE_WORK: i64 = 16;
 
@@ -44,10 +47,12 @@ pub(crate) fn in_block(rewriter: &Rewriter<'_, '_>, block: BlockRef<'_, '_>, vec
     let dialect::Snapshot { mut computation, values, .. } = dialect::snapshot(block, reads)?;
     let mut operations: Vec<Option<OperationRef>> = values.iter().map(|&value| operations::definition(value)).collect();
     let users = computation.use_counts();
+    let products = computation.instructions.iter().filter(|own| matches!(own.kind, OpKind::Dot | OpKind::Convolution));
+    let are_many = products.count() >= MANY_PRODUCTS;
     let mut count = 0;
     for number in 0..computation.instructions.len() {
         let id = InstructionId(number as u32);
-        while let Some(found) = with_prologue(rewriter.context(), &computation, &users, id, vector_bits) {
+        while let Some(found) = with_prologue(rewriter.context(), &computation, (&users, are_many), id, vector_bits) {
             let Prologue { position, path, fused } = found;
             let bug = || LoweringError::bug("a product or its operand is a parameter");
             let Some((&fusion, reshapes)) = path.split_first() else { return Err(bug()) };
@@ -100,7 +105,7 @@ fn path_to(computation: &Computation, users: &[u32], mut value: InstructionId) -
 fn with_prologue(
     context: &Context,
     computation: &Computation,
-    users: &[u32],
+    (users, are_many): (&[u32], bool),
     id: InstructionId,
     vector_bits: u32,
 ) -> Option<Prologue> {
@@ -123,6 +128,9 @@ fn with_prologue(
         let producer = computation.get(fusion);
         let work = work(computation, producer)?;
         let mut own = producer.computations.first()?.clone();
+        if are_many && own.instructions.iter().any(|own| own.kind == OpKind::Constant) {
+            return None;
+        }
         for &reshape in reshapes {
             own = merged_bodies(&kernel_body(computation, computation.get(reshape)), 0, &own);
         }

@@ -280,7 +280,8 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
     /// dynamic-slice and gather: the operand's element at a start read from memory plus an offset.
     fn lookup(&mut self, id: InstructionId, instruction: &'a Instruction, index: &[Expr<'c>]) -> Result<Self::Value> {
         let map = operand_map(self.scope().context(), self.computation(), instruction, 0)?.map;
-        if operand_shape(self.computation(), instruction, 0)?.dimensions.contains(&0) {
+        // Nothing is read for a result without elements either, and its map knows no starts.
+        if map.is_known_empty() || operand_shape(self.computation(), instruction, 0)?.dimensions.contains(&0) {
             return Ok(self.zero(result_shape(instruction)?.element_type));
         }
         let mut starts = Vec::new();

@@ -143,6 +143,9 @@ impl Target {
         if !knows(&self.cpu, true) {
             return failed("LLVM knows no such processor".into());
         }
+        if self.cpu.strip_prefix("sm_").and_then(capability).is_some_and(|number| number < OLDEST_GPU) {
+            return failed(format!("kernels are for sm_{OLDEST_GPU} and newer GPUs"));
+        }
         for entry in self.features.split(',').filter(|entry| !entry.is_empty()) {
             match entry.strip_prefix(['+', '-']) {
                 Some(name) if knows(name, false) => {}
@@ -195,6 +198,14 @@ impl Target {
             )
             .ok_or_else(|| failed("LLVM refused it".into()))
     }
+}
+
+/// The oldest GPU that has what kernels use: copies into shared memory behind a thread's back, and products of matrices.
+const OLDEST_GPU: u32 = 80;
+
+/// The number of a GPU in its name behind `sm_`, which may end with a letter.
+fn capability(name: &str) -> Option<u32> {
+    name.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).parse().ok()
 }
 
 /// The first version of PTX that knows a GPU.
@@ -325,6 +336,7 @@ mod tests {
             (Target::cpu(triple, "z80", ""), "z80"),
             (Target::nvptx("sm_999", "+ptx80"), "sm_999"),
             (Target::nvptx("sm_100a", "+ptx80"), "ptx86"),
+            (Target::nvptx("sm_75", "+ptx70"), "sm_80"),
             (Target::cpu(triple, "x86-64-v3", "+avx3"), "+avx3"),
             (Target::cpu(triple, "x86-64-v3", "avx2"), "`avx2`"),
         ] {

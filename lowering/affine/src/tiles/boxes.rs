@@ -48,8 +48,8 @@ const STAGES: [i64; 2] = [4, 3];
 /// Bytes of a barrier.
 const BARRIER: i64 = 8;
 
-/// What sizes and strides of descriptions are less than.
-const MOST_ELEMENTS: i64 = 1 << 32;
+/// What sizes of descriptions are less than: places in them are signed numbers of 32 bits.
+const MOST_ELEMENTS: i64 = 1 << 31;
 const MOST_BYTES: i64 = 1 << 40;
 
 /// Boxes of an array among a fusion's parameters.

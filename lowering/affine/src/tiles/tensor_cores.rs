@@ -7,6 +7,7 @@
 use indexing::{Expr, ceil_div};
 use melior::ir::Type;
 use melior::ir::attribute::DenseI64ArrayAttribute;
+use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
 use super::chunks::{CHUNK, Chunks};
@@ -135,21 +136,32 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
         Ok(())
     }
 
-    /// What instructions multiply of some words: these, or numbers of 32 bits rounded, and what is left of them.
+    /// What instructions multiply of some words: these, or numbers of 32 bits rounded, what is left of them, and the first of these
+    /// with nothing for infinities, which have no rest.
     fn parts(&self, builder: &OpBuilder<'c>, words: [Value<'c>; 4]) -> Vec<[Value<'c>; 4]> {
         let (word, float) = (builder.integer_type(32), Type::float32(builder.context()));
         let rounded = |value: Value<'c>| builder.intrinsic("llvm.nvvm.f2tf32.rna", &[value], word);
-        let numbers = || words.map(|word| builder.bitcast(word, float));
         match self.operands.0[0] {
-            TensorType::Tf32 => vec![numbers().map(rounded)],
+            TensorType::Tf32 => vec![words.map(|word| rounded(builder.bitcast(word, float)))],
             TensorType::TwoTf32 => {
-                let numbers = numbers();
-                let large = numbers.map(rounded);
-                let mut small = large;
-                for (small, number) in small.iter_mut().zip(numbers) {
-                    *small = rounded(builder.subf(number, builder.bitcast(*small, float)));
+                let is_infinite = |bits: Value<'c>| {
+                    let magnitude = builder.andi(bits, builder.integer_like(bits, 0x7fff_ffff));
+                    builder.cmpi(CmpiPredicate::Eq, magnitude, builder.integer_like(bits, 0x7f80_0000))
+                };
+                let mut parts = [words; 3];
+                for (place, bits) in words.into_iter().enumerate() {
+                    let number = builder.bitcast(bits, float);
+                    let nearest = rounded(number);
+                    // What would be rounded to infinity is cut off instead.
+                    let cut = builder.andi(bits, builder.integer_like(bits, !0x1fff));
+                    let large = builder.select(is_infinite(nearest), cut, nearest);
+                    let rest = rounded(builder.subf(number, builder.bitcast(large, float)));
+                    let (has_no_rest, zero) = (is_infinite(bits), builder.integer_like(bits, 0));
+                    parts[0][place] = large;
+                    parts[1][place] = builder.select(has_no_rest, zero, rest);
+                    parts[2][place] = builder.select(has_no_rest, zero, large);
                 }
-                vec![large, small]
+                parts.to_vec()
             }
             _ => vec![words],
         }
@@ -207,13 +219,13 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
                 for column in 0..columns {
                     let first = ((row * columns + column) * 4) as usize;
                     let (right, half) = (&right[column as usize / 2], column as usize % 2 * 2);
+                    let left = &left[row as usize];
                     // The small parts first; the product of both is too small.
-                    for (number, left) in left[row as usize].iter().enumerate().rev() {
-                        for right in right[..right.len() - number].iter().rev() {
-                            let (right, sums) = (&right[half..half + 2], &mut sums[first..first + 4]);
-                            let product = multiply(builder, self.operands, left, right, sums);
-                            sums.copy_from_slice(&product);
-                        }
+                    let products: &[[usize; 2]] = if left.len() > 1 { &[[1, 2], [2, 1], [0, 0]] } else { &[[0, 0]] };
+                    for &[own, other] in products {
+                        let (right, sums) = (&right[other][half..half + 2], &mut sums[first..first + 4]);
+                        let product = multiply(builder, self.operands, &left[own], right, sums);
+                        sums.copy_from_slice(&product);
                     }
                 }
             }
