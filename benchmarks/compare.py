@@ -144,6 +144,8 @@ def main():
     parser.add_argument("--micro", action="store_true", help="programs of one operation each, instead of models")
     parser.add_argument("--programs", action="store_true",
                         help="small programs of many kinds, which JAX writes on the first call, instead of models")
+    parser.add_argument("--random", type=int, nargs=2, metavar=("SEED", "COUNT"),
+                        help="random programs of two or three operations, which JAX writes, instead of models")
     parser.add_argument("--growth", action="store_true",
                         help="compile times of programs of 1,000 to 64,000 instructions of one kind, and their exponents")
     parser.add_argument("--limit", type=float, default=30, metavar="S",
@@ -182,6 +184,10 @@ def main():
             micro.write_programs(options.models)
         if options.programs:
             options.models = written_programs()
+        if options.random:
+            options.models = pathlib.Path(folder)
+            script = [sys.executable, str(HERE / "random_programs.py"), folder, *map(str, options.random)]
+            subprocess.run(script, env=os.environ | {"JAX_PLATFORMS": "cpu"}, check=True)
         table = measure_all(parser, options)
     finish(options, table, options.threads, processor())
 
