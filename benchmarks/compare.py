@@ -77,6 +77,12 @@ def find_programs(folder, patterns):
             yield name, path, spec
 
 
+def write_by_jax(script, *arguments):
+    """Runs a script beside this one that writes programs, in a process of its own: JAX stays out of this one."""
+    command = [sys.executable, str(HERE / script), *map(str, arguments)]
+    subprocess.run(command, env=os.environ | {"JAX_PLATFORMS": "cpu"}, check=True)
+
+
 def written_programs():
     """The folder of the programs of `programs/`, which are written once for each state of that folder."""
     sources = sorted((HERE / "programs").glob("*.py"))
@@ -85,8 +91,7 @@ def written_programs():
     folder = cache / "halo" / f"programs-{state}"
     if not (folder / "complete").exists():
         print(f"writing programs into {folder}", file=sys.stderr, flush=True)
-        environment = os.environ | {"JAX_PLATFORMS": "cpu"}
-        subprocess.run([sys.executable, str(HERE / "programs"), str(folder)], env=environment, check=True)
+        write_by_jax("programs", folder)
         (folder / "complete").touch()
     return folder
 
@@ -186,8 +191,7 @@ def main():
             options.models = written_programs()
         if options.random:
             options.models = pathlib.Path(folder)
-            script = [sys.executable, str(HERE / "random_programs.py"), folder, *map(str, options.random)]
-            subprocess.run(script, env=os.environ | {"JAX_PLATFORMS": "cpu"}, check=True)
+            write_by_jax("random_programs.py", folder, *options.random)
         table = measure_all(parser, options)
     finish(options, table, options.threads, processor())
 

@@ -131,7 +131,10 @@ def write_program(folder, seed):
     path.with_suffix(".json").write_text(json.dumps({"parameters": [parameter]}))
 
 
+def main(folder, first, count):
+    for seed in range(int(first), int(first) + int(count)):
+        write_program(pathlib.Path(folder), seed)
+
+
 if __name__ == "__main__":
-    FOLDER, SEED, COUNT = pathlib.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    for SEED in range(SEED, SEED + COUNT):
-        write_program(FOLDER, SEED)
+    main(*sys.argv[1:])

@@ -21,6 +21,11 @@ use crate::walk::{Choice, Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
+/// Whether an operation is a dot or convolution.
+pub(crate) fn is_product(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Dot | OpKind::Convolution)
+}
+
 /// Maps from the result of a dot or convolution to its two operands, over common range variables.
 pub struct ContractionMaps<'c> {
     /// To the left operand (the input), with the conditions under which there is an element.

@@ -15,6 +15,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
 
+use crate::contraction::is_product;
 use crate::cost::contracted_size;
 use crate::error::LoweringError;
 use crate::fuse_prologues;
@@ -95,7 +96,7 @@ pub fn run(module: OperationRef<'_, '_>, kernels: ProductKernels) -> Result<u64>
     let (mut blocks, mut fused_blocks) = (vec![dialect::single_block(function, 0)?], Vec::new());
     while let Some(block) = blocks.pop() {
         fused_blocks.push(block);
-        let reads = |_, kind| matches!(kind, OpKind::Dot | OpKind::Convolution | OpKind::Fusion);
+        let reads = |_, kind| is_product(kind) || kind == OpKind::Fusion;
         let dialect::Snapshot { computation, values, .. } = dialect::snapshot(block, reads)?;
         let users = computation.use_counts();
         // Where an instruction's value is there: before the instruction of this number.
@@ -154,7 +155,7 @@ fn product_of(
     (0..fusion.operands.len()).find(|&position| {
         let operand = fusion.operands[position];
         let product = computation.get(operand);
-        let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
+        let is_product = is_product(product.kind);
         if !is_product || users[operand.index()] != 1 || operand == computation.root {
             return false;
         }

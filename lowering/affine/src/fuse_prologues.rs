@@ -13,6 +13,7 @@ use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
 use passes::fuse::is_expensive;
 
+use crate::contraction::is_product;
 use crate::error::LoweringError;
 use crate::matmul::{self, Finish};
 use crate::merge::{merge, merged_bodies};
@@ -43,12 +44,11 @@ const SMALL_PART: usize = 8;
 /// # Errors
 /// Internal ones.
 pub(crate) fn in_block(rewriter: &Rewriter<'_, '_>, block: BlockRef<'_, '_>, vector_bits: u32) -> Result<u64> {
-    let reads = |_, kind| matches!(kind, OpKind::Dot | OpKind::Convolution | OpKind::Fusion);
+    let reads = |_, kind| is_product(kind) || kind == OpKind::Fusion;
     let dialect::Snapshot { mut computation, values, .. } = dialect::snapshot(block, reads)?;
     let mut operations: Vec<Option<OperationRef>> = values.iter().map(|&value| operations::definition(value)).collect();
     let users = computation.use_counts();
-    let products = computation.instructions.iter().filter(|own| matches!(own.kind, OpKind::Dot | OpKind::Convolution));
-    let are_many = products.count() >= MANY_PRODUCTS;
+    let are_many = computation.instructions.iter().filter(|own| is_product(own.kind)).count() >= MANY_PRODUCTS;
     let mut count = 0;
     for number in 0..computation.instructions.len() {
         let id = InstructionId(number as u32);
@@ -110,10 +110,9 @@ fn with_prologue(
     vector_bits: u32,
 ) -> Option<Prologue> {
     let consumer = computation.get(id);
-    let has_product = |kind| matches!(kind, OpKind::Dot | OpKind::Convolution);
     let may_have = match &consumer.computations[..] {
-        [body] if consumer.kind == OpKind::Fusion => body.instructions.iter().any(|own| has_product(own.kind)),
-        _ => has_product(consumer.kind),
+        [body] if consumer.kind == OpKind::Fusion => body.instructions.iter().any(|own| is_product(own.kind)),
+        _ => is_product(consumer.kind),
     };
     if !may_have || consumer.operands.iter().all(|&operand| path_to(computation, users, operand).is_none()) {
         return None;
@@ -127,10 +126,11 @@ fn with_prologue(
         let (&fusion, reshapes) = path.split_first()?;
         let producer = computation.get(fusion);
         let work = work(computation, producer)?;
-        let mut own = producer.computations.first()?.clone();
+        let own = producer.computations.first()?;
         if are_many && own.instructions.iter().any(|own| own.kind == OpKind::Constant) {
             return None;
         }
+        let mut own = own.clone();
         for &reshape in reshapes {
             own = merged_bodies(&kernel_body(computation, computation.get(reshape)), 0, &own);
         }

@@ -500,8 +500,10 @@ fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].into_iter().map(|vectors| lanes * vectors);
-    let several = several.filter(|_| reduces_columns && reads_neighbours && is_simple);
+    if !(reduces_columns && reads_neighbours && is_simple) {
+        return lanes;
+    }
+    let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].map(|vectors| lanes * vectors);
     several.into_iter().find(|&wide| fits(wide)).unwrap_or(lanes)
 }
 
@@ -537,12 +539,13 @@ fn vector_loop(
     });
     // Vectors of these are worth it, wherever the lanes find their elements.
     let has_functions = has_functions(computation);
+    let chooses_in_short_rows = has_reduction && chooses_in_short_rows(computation, lanes);
     if loops[last].is_as_long_as(lanes) {
         let Some(variable) = innermost_variable(last) else { return Some(last) };
         let along = found.accesses_along(scope, variable);
         // A reduction of long rows reads consecutive elements itself; other reductions read them along the result.
         let is_taken = if has_reduction {
-            along.is_near() || chooses_in_short_rows(computation, lanes)
+            along.is_near() || chooses_in_short_rows
         } else {
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
             has_functions || !looks_up_by_lane || along.consecutive > 0
@@ -578,8 +581,7 @@ fn vector_loop(
     }
     let around = (row_loops..last).rev().find(|&number| {
         let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
-        let is_chosen = || has_reduction && chooses_in_short_rows(computation, lanes);
-        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || has_functions || is_chosen())
+        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || has_functions || chooses_in_short_rows)
     });
     around.or(Some(last).filter(|_| takes_few))
 }

@@ -18,7 +18,7 @@ use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 use passes::fuse::first_result;
 
-use crate::contraction::contraction_maps;
+use crate::contraction::{contraction_maps, is_product};
 use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{is_in_place, scan_of, whole};
@@ -235,7 +235,7 @@ fn team_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Optio
 fn divisible_product(context: &Context, body: &Computation, elements: i64) -> Result<Option<DivisibleReduction>> {
     let mut found = body.instructions.iter().filter(|own| combines(own));
     let (Some(product), None) = (found.next(), found.next()) else { return Ok(None) };
-    let is_product = matches!(product.kind, OpKind::Dot | OpKind::Convolution);
+    let is_product = is_product(product.kind);
     let is_number = |shape: &ArrayShape| shape.element_type != ElementType::Pred;
     let result = product.shape.as_array().filter(|shape| shape.element_count() == elements && is_number(shape));
     let Some(_) = result.filter(|_| is_product) else { return Ok(None) };

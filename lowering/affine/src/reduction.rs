@@ -230,9 +230,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
     /// The loop that takes vectors, where lanes are not taken yet.
     pub(crate) fn vector_loop(&self, loops: &[CombineLoop<'c>], is_near: &[bool]) -> Option<usize> {
         let lanes = i64::from(self.vector_lanes);
-        let is_worth_gathering = has_functions(self.computation);
-        let takes_vectors = |number: &usize| (is_near[*number] || is_worth_gathering) && loops[*number].extent >= lanes;
-        (0..loops.len()).rev().find(takes_vectors).filter(|_| self.scope.lanes().is_none() && lanes > 1)
+        if self.scope.lanes().is_some() || lanes < 2 {
+            return None;
+        }
+        let takes_vectors =
+            |number: &usize| loops[*number].extent >= lanes && (is_near[*number] || has_functions(self.computation));
+        (0..loops.len()).rev().find(takes_vectors)
     }
 
     pub(crate) fn initial_values(

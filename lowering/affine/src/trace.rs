@@ -12,7 +12,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use indexing::{Constraint, Expr, ExprKind, Interval, Linear, Operator, Var};
 
-use crate::contraction::contraction_maps;
+use crate::contraction::{contraction_maps, is_product};
 use crate::error::LoweringError;
 use crate::reduction::input_map;
 use crate::scope::{Binding, Scope};
@@ -155,7 +155,7 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
 
     fn combine(&mut self, id: InstructionId, instruction: &'t Instruction, index: &[Expr<'c>]) -> Result<Vec<()>> {
         let (context, computation) = (self.scope.context(), self.computation);
-        if matches!(instruction.kind, OpKind::Dot | OpKind::Convolution) {
+        if is_product(instruction.kind) {
             let maps = contraction_maps(context, computation, instruction)?;
             let ranges = self.variables(maps.ranges.iter().map(|&size| Interval::of_size(size)));
             let lhs_ranges = maps.lhs_ranges(index, &ranges);

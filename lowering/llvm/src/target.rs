@@ -143,7 +143,8 @@ impl Target {
         if !knows(&self.cpu, true) {
             return failed("LLVM knows no such processor".into());
         }
-        if self.cpu.strip_prefix("sm_").and_then(capability).is_some_and(|number| number < OLDEST_GPU) {
+        let capability = gpu_number(&self.cpu).and_then(|(_, number)| number.parse::<u32>().ok());
+        if capability.is_some_and(|capability| capability < OLDEST_GPU) {
             return failed(format!("kernels are for sm_{OLDEST_GPU} and newer GPUs"));
         }
         for entry in self.features.split(',').filter(|entry| !entry.is_empty()) {
@@ -203,26 +204,25 @@ impl Target {
 /// The oldest GPU that has what kernels use: copies into shared memory behind a thread's back, and products of matrices.
 const OLDEST_GPU: u32 = 80;
 
-/// The number of a GPU in its name behind `sm_`, which may end with a letter.
-fn capability(name: &str) -> Option<u32> {
-    name.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).parse().ok()
+/// The name of a GPU behind `sm_`, and the number in it, which a letter may follow.
+fn gpu_number(chip: &str) -> Option<(&str, &str)> {
+    let name = chip.strip_prefix("sm_")?;
+    Some((name, name.trim_end_matches(|letter: char| letter.is_ascii_alphabetic())))
 }
 
 /// The first version of PTX that knows a GPU.
 fn least_ptx(chip: &str) -> Option<u32> {
-    let name = chip.strip_prefix("sm_")?;
-    let number = name.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let (name, number) = gpu_number(chip)?;
     let (_, version) = LEAST_PTX.iter().find(|(chip, _)| *chip == name || *chip == number)?;
     Some(*version)
 }
 
 /// GPUs with the first versions of PTX that know them; those of a name with a letter, where that is another one, come first.
-const LEAST_PTX: [(&str, u32); 17] = [
+const LEAST_PTX: [(&str, u32); 16] = [
     ("90a", 80),
     ("100f", 88),
     ("101f", 88),
     ("120f", 88),
-    ("75", 63),
     ("80", 70),
     ("86", 71),
     ("87", 74),

@@ -43,8 +43,7 @@ pub(super) static RULES: &[Rule] = &[
             let inner = site.operand_definition(0, OpKind::Broadcast)?;
             let (BroadcastAttributes { dimensions: first }, BroadcastAttributes { dimensions: second }) =
                 (inner.attributes()?, site.attributes()?);
-            let attributes = BroadcastAttributes { dimensions: &compose(second, first)? };
-            site.create(OpKind::Broadcast, &[inner.operand(0)?], attributes, site.r#type)
+            site.create_broadcast(inner.operand(0)?, &compose(second, first)?, site.r#type)
         },
     },
     // slice(slice(x)) => slice(x)
@@ -74,7 +73,7 @@ pub(super) static RULES: &[Rule] = &[
             if inner.operand_array(0)?.rank() > 0 || site.array()?.rank() == 0 {
                 return None;
             }
-            site.create(OpKind::Broadcast, &[inner.operand(0)?], BroadcastAttributes { dimensions: &[] }, site.r#type)
+            site.create_broadcast(inner.operand(0)?, &[], site.r#type)
         },
     },
     // reshape(broadcast(x, p)) => x  where p keeps the order of the dimensions and the result has x's type

@@ -3,11 +3,12 @@
 use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction};
+use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
-use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::constant::ConstantAttributes;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::{FusionRole, definition};
-use hlo::shape::{ArrayShape, Shape};
+use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
 
 use super::Rule;
@@ -40,7 +41,7 @@ fn reduce_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
         arguments.push(match place < inputs {
             _ if value.r#type() == r#type => value,
             true => site.create(OpKind::Reshape, &[value], Attributes::new(), r#type)?,
-            false => site.create(OpKind::Broadcast, &[value], BroadcastAttributes { dimensions: &[] }, r#type)?,
+            false => site.create_broadcast(value, &[], r#type)?,
         });
     }
     written_out(site, &combination, &arguments, &kept).filter(|value| value.r#type() == site.r#type)
@@ -72,30 +73,20 @@ pub(super) fn written_out<'c, 'r>(
     for instruction in &computation.instructions {
         let operands: Vec<Value> =
             instruction.operands.iter().map(|id| values.get(id.index()).copied()).collect::<Option<_>>()?;
-        let scalar = || instruction.shape.as_array().filter(|array| array.rank() == 0);
+        let r#type = || {
+            let scalar = instruction.shape.as_array().filter(|array| array.rank() == 0)?;
+            site.type_of(&ArrayShape::new(scalar.element_type, sizes).into())
+        };
         values.push(match instruction.kind {
             OpKind::Parameter => *arguments.get(instruction.parameter_number()?)?,
             OpKind::Tuple => site.create(OpKind::Tuple, &operands, Attributes::new(), site.r#type)?,
-            kind => {
-                let element_type = scalar()?.element_type;
-                let attributes = instruction.attributes.clone();
-                if kind == OpKind::Constant {
-                    let constant = site.create(kind, &[], attributes, site.type_of(&Shape::scalar(element_type))?)?;
-                    let r#type = site.type_of(&ArrayShape::new(element_type, sizes).into())?;
-                    match sizes {
-                        [] => constant,
-                        _ => site.create(
-                            OpKind::Broadcast,
-                            &[constant],
-                            BroadcastAttributes { dimensions: &[] },
-                            r#type,
-                        )?,
-                    }
-                } else {
-                    let r#type = site.type_of(&ArrayShape::new(element_type, sizes).into())?;
-                    site.create(kind, &operands, attributes, r#type)?
-                }
+            OpKind::Constant => {
+                let ConstantAttributes { value: Literal::Array(scalar) } = instruction.attributes().ok()? else {
+                    return None;
+                };
+                site.create_splat(scalar.clone(), r#type()?)?
             }
+            kind => site.create(kind, &operands, instruction.attributes.clone(), r#type()?)?,
         });
     }
     values.get(computation.root.index()).copied()

@@ -3,13 +3,12 @@
 use hlo::attributes::Attributes;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::op_kind::OpKind;
-use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::compare::CompareAttributes;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::iota::IotaAttributes;
 use hlo::ops::scatter::ScatterAttributes;
 use hlo::shape::{ArrayShape, Shape};
-use melior::ir::{Type, Value};
+use melior::ir::Value;
 
 use super::Rule;
 use super::reductions::{combination, written_out};
@@ -67,23 +66,14 @@ fn scatter_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let positions_type = array(position_type, &result.dimensions)?;
     let iota = IotaAttributes { iota_dimension: dimension };
     let positions = site.create(OpKind::Iota, &[], iota, positions_type)?;
-    let index = broadcast(site, row_index, batch, positions_type)?;
+    let index = site.create_broadcast(row_index, batch, positions_type)?;
     let is_updated = CompareAttributes { direction: ComparisonDirection::Eq, r#type: None };
     let types = array(ElementType::Pred, &result.dimensions)?;
     let is_updated = site.create(OpKind::Compare, &[positions, index], is_updated, types)?;
     let there = site.operand(0)?;
-    let update = broadcast(site, row_update, batch, site.r#type)?;
+    let update = site.create_broadcast(row_update, batch, site.r#type)?;
     let updated = written_out(site, &combination, &[there, update], &result.dimensions)?;
     site.create(OpKind::Select, &[is_updated, updated, there], Attributes::new(), site.r#type)
-}
-
-fn broadcast<'c, 'r>(
-    site: &Site<'_, 'c, 'r>,
-    value: Value<'c, 'r>,
-    dimensions: &[i64],
-    r#type: Type<'c>,
-) -> Option<Value<'c, 'r>> {
-    site.create(OpKind::Broadcast, &[value], BroadcastAttributes { dimensions }, r#type)
 }
 
 fn has_default_layouts(arrays: &[&ArrayShape]) -> bool {

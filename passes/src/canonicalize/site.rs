@@ -166,7 +166,17 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         }
         let scalar_type = self.type_of(&Shape::scalar(scalar.element_type()))?;
         let scalar = self.create_constant(scalar.into(), scalar_type)?;
-        self.create(OpKind::Broadcast, &[scalar], BroadcastAttributes { dimensions: &[] }, r#type)
+        self.create_broadcast(scalar, &[], r#type)
+    }
+
+    /// Creates a broadcast, in which the value's dimensions are these of an array type.
+    pub(super) fn create_broadcast(
+        &self,
+        value: Value<'c, 'r>,
+        dimensions: &[i64],
+        r#type: Type<'c>,
+    ) -> Option<Value<'c, 'r>> {
+        self.create(OpKind::Broadcast, &[value], BroadcastAttributes { dimensions }, r#type)
     }
 
     /// Type of a shape.

@@ -360,12 +360,17 @@ impl<'a> Grouping<'a> {
     fn is_read_in_part(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
         let instruction = self.instruction(id);
         let elements = instruction.shape.as_array().map_or(0, ArrayShape::element_count);
-        let total = readers
-            .iter()
-            .fold(0i64, |total, (group, users)| total.saturating_add(self.counts_in(id, *group, users).1));
+        let total = || {
+            readers.iter().fold(0i64, |total, (group, users)| total.saturating_add(self.counts_in(id, *group, users).1))
+        };
         self.role(id) == FusionRole::Elementwise
             && (2..=MAX_READERS_COMPUTING_AGAIN).contains(&readers.len())
-            && total.saturating_mul(LARGE_REST) <= elements
+            && total().saturating_mul(LARGE_REST) <= elements
+    }
+
+    /// Whether a member goes through windows.
+    fn has_window(&self, group: &Group) -> bool {
+        group.members.keys().any(|&member| self.instruction(member).kind == OpKind::ReduceWindow)
     }
 
     /// Whether a member gathers elements of the instruction.
@@ -490,7 +495,7 @@ impl<'a> Grouping<'a> {
             && rows::is_worth_it(shape.element_count(), length)
             && !group.has_update
             && self.instruction(group.outputs[0]).kind != OpKind::Concatenate
-            && group.members.keys().all(|&member| self.instruction(member).kind != OpKind::ReduceWindow);
+            && !self.has_window(group);
         (may_start && self.prefix_in(id, &self.prefixes_of(group), users) >= rank).then_some(rank)
     }
 
@@ -571,7 +576,7 @@ impl<'a> Grouping<'a> {
         };
         // What is broadcast along rows is computed once for each of them.
         let goes_along_rows = |user: &InstructionId| {
-            let number = self.users_operand(*user, id);
+            let number = self.instruction(*user).operands.iter().position(|&operand| operand == id);
             let map = number.and_then(|number| (self.map)(*user, number));
             let last = self.instruction(*user).shape.as_array().map_or(0, ArrayShape::rank).checked_sub(1);
             map.zip(last).is_some_and(|(map, last)| {
@@ -582,11 +587,6 @@ impl<'a> Grouping<'a> {
             && self.work[id.index()] >= SOME_WORK
             && shape.byte_size() <= MOST_CACHED_BYTES
             && users.iter().any(|user| repeats_it(user) && goes_along_rows(user))
-    }
-
-    /// The number of the operand of an instruction that another one is.
-    fn users_operand(&self, user: InstructionId, id: InstructionId) -> Option<usize> {
-        self.instruction(user).operands.iter().position(|&operand| operand == id)
     }
 
     /// Why a group may not compute the instruction where these members read it.
@@ -637,7 +637,7 @@ impl<'a> Grouping<'a> {
                     && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
                     // Windows compute what they read several times.
-                    && group_data.members.keys().all(|&member| self.instruction(member).kind != OpKind::ReduceWindow)
+                    && !self.has_window(group_data)
                     && instruction.kind == OpKind::Reduce
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)

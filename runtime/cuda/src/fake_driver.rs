@@ -371,15 +371,18 @@ unsafe extern "C" fn allocate(address: *mut DevicePointer, bytes: usize) -> c_in
     if bytes > DEVICE_BYTES {
         return OUT_OF_MEMORY;
     }
+    with_state(|state| state.counts.allocations += 1);
+    // SAFETY: a live variable.
+    unsafe { *address = new_memory(bytes) };
+    0
+}
+
+/// Memory that is there until it is freed.
+fn new_memory(bytes: usize) -> DevicePointer {
     let memory = vec![0u128; bytes.div_ceil(16)];
     let start = memory.as_ptr() as u64;
-    with_state(|state| {
-        state.counts.allocations += 1;
-        state.allocations.insert(start, memory);
-    });
-    // SAFETY: a live variable.
-    unsafe { *address = start };
-    0
+    with_state(|state| state.allocations.insert(start, memory));
+    start
 }
 
 unsafe extern "C" fn free(address: DevicePointer) -> c_int {
@@ -413,14 +416,9 @@ unsafe extern "C" fn allocate_pinned(address: *mut *mut c_void, bytes: usize, _:
     if with_state(|state| state.lacks.pinned_memory) {
         return OUT_OF_MEMORY;
     }
-    let memory = vec![0u128; bytes.div_ceil(16)];
-    let start = memory.as_ptr() as u64;
-    with_state(|state| {
-        state.counts.pinned += 1;
-        state.allocations.insert(start, memory);
-    });
+    with_state(|state| state.counts.pinned += 1);
     // SAFETY: a live variable.
-    unsafe { *address = start as *mut c_void };
+    unsafe { *address = new_memory(bytes) as *mut c_void };
     0
 }
 
