@@ -22,4 +22,5 @@ mod rewrite;
 mod scatter_places;
 mod split_products;
 pub mod split_reductions;
+mod split_scans;
 mod widen_contractions;
