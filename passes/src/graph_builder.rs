@@ -323,6 +323,16 @@ impl GraphBuilder {
         self.infer(OpKind::Gather, &[operand, places], attributes)
     }
 
+    /// The parts of an array at given places of its first dimension, which are a vector.
+    pub fn take_rows(&mut self, operand: InstructionId, places: InstructionId) -> InstructionId {
+        let mut sizes = self.dimensions(operand);
+        let inner: Vec<i64> = (1..sizes.len() as i64).collect();
+        if let Some(first) = sizes.first_mut() {
+            *first = 1;
+        }
+        self.infer(OpKind::Gather, &[operand, places], GatherAttributes::new(&inner, &[0], &[0], 1, &sizes))
+    }
+
     /// Elements of another type; the operand itself if it has that type.
     pub fn convert(&mut self, operand: InstructionId, element_type: ElementType) -> InstructionId {
         let shape = self.array(operand);

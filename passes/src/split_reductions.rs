@@ -18,7 +18,7 @@ use crate::fuse;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
-use crate::{split_products, split_scans};
+use crate::{split_products, split_scans, split_scatters};
 
 /// Results from which on a reduction has enough to do side by side.
 const MANY_RESULTS: i64 = 256;
@@ -49,7 +49,7 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
-    let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::ReduceWindow | OpKind::Dot);
+    let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::ReduceWindow | OpKind::Scatter | OpKind::Dot);
     for block in blocks_with(&rewriter, is_divided) {
         let is_whole = match attention_rows {
             0 => HashSet::new(),
@@ -60,6 +60,7 @@ pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut Pas
             let (split, what) = match instruction.kind {
                 OpKind::Reduce => (split(builder, instruction)?, "reductions"),
                 OpKind::ReduceWindow => (split_scans::split(builder, instruction)?, "scans"),
+                OpKind::Scatter => (split_scatters::split(builder, instruction)?, "scatters"),
                 OpKind::Dot if is_whole.contains(&id) => return None,
                 OpKind::Dot => (split_products::split(builder, instruction)?, "products"),
                 _ => return None,

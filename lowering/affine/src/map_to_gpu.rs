@@ -26,7 +26,7 @@ use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::reduction::{DivisibleReduction, divisible_reduction};
 use crate::scan::Scan;
-use crate::scatter::separate_dimensions;
+use crate::scatter::{ScatterOrder, scatter_order};
 use crate::scope::Scope;
 use crate::team::{TeamShape, WARP, combined_first};
 use crate::team_rows;
@@ -155,14 +155,18 @@ pub(crate) fn widest_lanes(body: &Computation) -> u32 {
     (WIDEST_ACCESS / narrowest.max(1)).min(MOST_LANES)
 }
 
-/// A thread for each index of the updates of a scatter in the dimensions along which windows cannot meet.
+/// A thread for each element of the updates of a scatter whose order does not matter, or is that of runs; else one for each index in
+/// the dimensions along which windows cannot meet.
 fn scattered<'c>(
     context: &'c Context,
     computation: &Computation,
     instruction: &Instruction,
     sizes: &[i64],
 ) -> Result<WorkMapping<'c>> {
-    let separate = separate_dimensions(context, computation, instruction)?;
+    let separate = match scatter_order(context, computation, instruction)? {
+        ScatterOrder::Sequential(separate) => separate,
+        ScatterOrder::Any | ScatterOrder::Runs(_) => return Ok(elements(context, sizes, None)),
+    };
     if separate.is_empty() {
         return Ok(whole(context, &[], sizes, 1));
     }
