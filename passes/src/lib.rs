@@ -23,5 +23,5 @@ mod scatter_places;
 mod split_products;
 pub mod split_reductions;
 mod split_scans;
-mod split_scatters;
+pub mod split_scatters;
 mod widen_contractions;

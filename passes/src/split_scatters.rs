@@ -4,7 +4,7 @@
 //! Sorting keeps the order of what goes to the same place, so whatever the computation is, results are those of windows taken
 //! one after another.
 
-use hlo::element_type::ElementType;
+use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::ComparisonDirection;
@@ -13,13 +13,25 @@ use hlo::ops::sort::SortAttributes;
 use hlo::ops::typed_attributes::Dimension;
 use hlo::shape::{ArrayShape, Shape};
 
-use crate::graph_builder::{ConstantNumber, GraphBuilder, total_order};
+use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_operation, total_order};
 
 /// Windows from which on sorting takes less time than one after another.
 const LEAST_WINDOWS: i64 = 256;
 
 /// Elements of a window from which on these alone keep the machine busy.
 const LARGE_WINDOW: i64 = 1 << 14;
+
+/// The operation of a scatter that memory can do by itself, on numbers of so many bits, in any order.
+pub fn atomic_operation(scatter: &Instruction) -> Option<OpKind> {
+    let ([combination], 3) = (&scatter.computations[..], scatter.operands.len()) else { return None };
+    let element_type = scatter.shape.as_array()?.element_type;
+    let is_word = matches!(element_type.class(), ElementClass::Signed | ElementClass::Unsigned)
+        && matches!(element_type.bit_width(), 32 | 64);
+    binary_operation(combination).filter(|kind| is_word && ATOMIC_OPERATIONS.contains(kind))
+}
+
+const ATOMIC_OPERATIONS: [OpKind; 6] =
+    [OpKind::Add, OpKind::And, OpKind::Maximum, OpKind::Minimum, OpKind::Or, OpKind::Xor];
 
 // scatter(x, i, y) => scatter(x, sort(i), gather(y, order))
 pub(super) fn split(builder: &mut GraphBuilder, scatter: &Instruction) -> Option<InstructionId> {
@@ -31,7 +43,7 @@ pub(super) fn split(builder: &mut GraphBuilder, scatter: &Instruction) -> Option
     let [input, update] = [*inputs.first()?, *updates.first()?].map(|id| builder.array(id));
     let is_dynamic = scatter.operands.iter().any(|&id| builder.array(id).is_dynamic());
     let are_whole = scatter_dims_to_operand_dims.iter().all(|target| inserted_window_dims.contains(target));
-    let is_known = attributes.unique_indices || attributes.indices_are_sorted;
+    let is_known = attributes.unique_indices || attributes.indices_are_sorted || atomic_operation(scatter).is_some();
     if is_dynamic
         || is_known
         || !are_whole
@@ -120,9 +132,14 @@ fn vectors_of(builder: &mut GraphBuilder, key: InstructionId, targets: &[i64]) -
     let mut components = Vec::with_capacity(targets.len());
     for (number, &target) in targets.iter().enumerate() {
         let behind: i64 = targets[number + 1..].iter().product();
-        let [behind, size] = [behind, target].map(|own| builder.filled(&shape, ConstantNumber::Integer(own)));
-        let mut component = builder.binary(OpKind::Divide, key, behind);
+        let of_all = |builder: &mut GraphBuilder, own| builder.filled(&shape, ConstantNumber::Integer(own));
+        let mut component = key;
+        if behind > 1 {
+            let behind = of_all(builder, behind);
+            component = builder.binary(OpKind::Divide, component, behind);
+        }
         if number > 0 {
+            let size = of_all(builder, target);
             component = builder.binary(OpKind::Remainder, component, size);
         }
         components.push(builder.reshape(component, &[shape.element_count(), 1]));

@@ -155,7 +155,7 @@ pub(crate) fn widest_lanes(body: &Computation) -> u32 {
     (WIDEST_ACCESS / narrowest.max(1)).min(MOST_LANES)
 }
 
-/// A thread for each element of the updates of a scatter whose order does not matter, or is that of runs; else one for each index in
+/// A thread for each element of the updates of a scatter whose order does not matter, or that are runs of neighbours; else one for each index in
 /// the dimensions along which windows cannot meet.
 fn scattered<'c>(
     context: &'c Context,
@@ -165,7 +165,9 @@ fn scattered<'c>(
 ) -> Result<WorkMapping<'c>> {
     let separate = match scatter_order(context, computation, instruction)? {
         ScatterOrder::Sequential(separate) => separate,
-        ScatterOrder::Any | ScatterOrder::Runs(_) => return Ok(elements(context, sizes, None)),
+        ScatterOrder::Any | ScatterOrder::Atomic(_) | ScatterOrder::Runs(_) => {
+            return Ok(elements(context, sizes, None));
+        }
     };
     if separate.is_empty() {
         return Ok(whole(context, &[], sizes, 1));

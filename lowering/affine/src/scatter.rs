@@ -7,11 +7,13 @@
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
+use hlo::op_kind::OpKind;
 use hlo::ops::scatter::ScatterAttributes;
 use indexing::{Expr, IndexingMap, Interval, Var, Variable};
 use melior::Context;
 use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
+use passes::split_scatters::atomic_operation;
 
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
@@ -75,6 +77,7 @@ pub fn emit_scatter<'c>(
             ScatterOrder::Runs(dimensions) if dimensions.iter().all(|d| of_thread.contains(d)) => {
                 scatter.run(emitter, dimensions, &index)
             }
+            ScatterOrder::Atomic(operation) => scatter.atomic(emitter, *operation, &index),
             _ => scatter.over_vectors(emitter, 0, &mut index),
         }
     })
@@ -86,6 +89,8 @@ pub(crate) enum ScatterOrder {
     Sequential(Vec<usize>),
     /// In any: no two meet.
     Any,
+    /// In any: memory combines them by one operation.
+    Atomic(OpKind),
     /// Those of the same place are neighbours along these dimensions of the updates, and others do not meet.
     Runs(Vec<usize>),
 }
@@ -103,6 +108,9 @@ pub(crate) fn scatter_order(
     let ScatterAttributes { update_window_dims, indices_are_sorted, unique_indices, .. } = instruction.attributes()?;
     if unique_indices {
         return Ok(ScatterOrder::Any);
+    }
+    if let Some(operation) = atomic_operation(instruction) {
+        return Ok(ScatterOrder::Atomic(operation));
     }
     let updates = &operand_shape(computation, instruction, scatter_inputs(instruction) + 1)?.dimensions;
     let meets = |d: &usize| !separate.contains(d) && updates[*d] > 1;
@@ -158,6 +166,15 @@ impl<'s, 'c> Scatter<'s, 'c> {
             self.over_vectors(emitter, depth + 1, index).map(|()| Vec::new())
         })?;
         Ok(())
+    }
+
+    /// One element of the updates, which memory combines with what is there.
+    fn atomic(&self, emitter: &mut Elemental<'_, 'c>, operation: OpKind, index: &[Expr<'c>]) -> Result<()> {
+        self.inside(emitter, index, &mut |emitter, starts| {
+            let target = emitter.apply(self.map.results(), index, starts)?;
+            let update = emitter.evaluate(InstructionId(self.count as u32 + 1), index)?;
+            self.outputs.iter().try_for_each(|output| emitter.combine_atomically(operation, output, &target, &update))
+        })
     }
 
     /// The windows of one place, of which the thread has the first, along some dimensions of the updates. Of other threads,
