@@ -2,9 +2,9 @@
 
 use hlo::element_type::ElementClass;
 use hlo::op_kind::OpKind;
-use indexing::Expr;
+use indexing::{Expr, Interval};
 
-use crate::elemental::Elemental;
+use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, address_of, global_pointer};
 use crate::scalar::RegisterValue;
@@ -42,9 +42,9 @@ impl<'c> Elemental<'_, 'c> {
             .find(|(own, _)| *own == operation)
             .ok_or_else(|| LoweringError::bug(format!("memory has no {operation}")))?;
         let number = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
-        let number = self.scope.emit(builder, number)?;
-        let width = builder.constant_index(array.element_type.byte_width() as i64);
-        let address = builder.addi(address_of(builder, array.flat(builder)), builder.muli(number, width));
+        let first = index_binding(builder, address_of(builder, array.flat(builder)));
+        let first = self.scope.add_variable(Interval::new(0, i64::MAX), first);
+        let address = self.scope.emit(builder, first + number * array.element_type.byte_width() as i64)?;
         let pointer = global_pointer(builder, address);
         let integer = |number: i64| builder.integer_attribute(builder.integer_type(64), number);
         let attributes = [

@@ -185,8 +185,7 @@ impl<'s, 'c> Scatter<'s, 'c> {
         let bounds = Interval::of_size(sizes.iter().product());
         let own =
             dimensions.iter().zip(&sizes).fold(emitter.scope.constant(0), |own, (&d, &size)| own * size + index[d]);
-        let (zero, one) = (builder.constant_index(0), builder.constant_index(1));
-        let last = builder.constant_index(bounds.upper);
+        let [zero, last] = [0, bounds.upper].map(|place| emitter.scope.constant(place));
         let place = emitter.scope.emit(builder, own)?;
         let index_at = |emitter: &mut Elemental<'a, 'c>, place: Value<'c>| {
             let place = emitter.scope.add_variable(bounds, index_binding(builder, place));
@@ -204,8 +203,8 @@ impl<'s, 'c> Scatter<'s, 'c> {
             let same = pairs.map(|(own, other)| builder.cmpi(CmpiPredicate::Eq, own.value, other.value));
             Ok::<_, LoweringError>(same.reduce(|all, own| builder.andi(all, own)))
         };
-        let before = builder.subi(builder.maxsi(place, one), one);
-        let is_inner = builder.cmpi(CmpiPredicate::Ne, place, zero);
+        let before = emitter.scope.emit_max(builder, &[own - 1, zero])?;
+        let is_inner = builder.cmpi(CmpiPredicate::Ne, place, builder.constant_index(0));
         let is_inner = is_same(emitter, before)?.map_or(is_inner, |same| builder.andi(same, is_inner));
         let truth = builder.constant_integer(builder.integer_type(1), 1);
         let is_first = builder.xori(is_inner, truth);
@@ -224,9 +223,11 @@ impl<'s, 'c> Scatter<'s, 'c> {
                             emitter.nested(|emitter| {
                                 let index = index_at(emitter, state[0]);
                                 let values = self.combine(emitter, &index, &unpack(&loaded, &state[2..]))?;
-                                let next = builder.addi(state[0], one);
-                                let is_inside = builder.cmpi(CmpiPredicate::Ule, next, last);
-                                let same = is_same(emitter, builder.minsi(next, last))?;
+                                let own = emitter.scope.add_variable(bounds, index_binding(builder, state[0]));
+                                let next = emitter.scope.emit(builder, own + 1)?;
+                                let kept = emitter.scope.emit_min(builder, &[own + 1, last])?;
+                                let same = is_same(emitter, kept)?;
+                                let is_inside = builder.cmpi(CmpiPredicate::Eq, next, kept);
                                 let goes_on = same.map_or(is_inside, |same| builder.andi(same, is_inside));
                                 let values = values.iter().flat_map(RegisterValue::values);
                                 Ok::<_, LoweringError>([next, goes_on].into_iter().chain(values).collect())

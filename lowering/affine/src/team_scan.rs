@@ -29,7 +29,7 @@ const MOST_ELEMENTS: i64 = 4;
 
 /// Elements that a thread of a team takes in a round, for rows of a length.
 pub(crate) fn elements_of_round(length: i64, team: i64) -> i64 {
-    (1..=MOST_ELEMENTS).rev().find(|elements| elements * team <= length).unwrap_or(1)
+    (length / team).clamp(1, MOST_ELEMENTS)
 }
 
 /// Whether a mapping has teams for the rows of a scan.
@@ -48,6 +48,8 @@ struct TeamScan<'s, 'c> {
     elements: i64,
     /// The thread in its warp, its warp in the team, the team in the block.
     lane: Value<'c>,
+    /// Whether it is the first one there.
+    is_first: AffineConditions<'c>,
     warp: Value<'c>,
     member: Value<'c>,
     /// The thread's first position in a round.
@@ -86,6 +88,7 @@ pub(crate) fn emit<'a, 'c>(
         length: mapping.bounds(2).upper + 1,
         elements,
         lane: emitter.scope.emit(builder, lane)?,
+        is_first: AffineConditions { values: emitter.scope.affine_bounds(&[-lane])?, equalities: vec![false] },
         warp: emitter.scope.emit(builder, warp)?,
         member: emitter.scope.emit(builder, team.member)?,
         first,
@@ -134,8 +137,7 @@ impl<'c> TeamScan<'_, 'c> {
                 let totals = own.iter().map(|[_, total]| *total);
                 let total = totals.reduce(|total, own| self.combiner.combine(builder, &total, &own)).unwrap_or(carried);
                 let turn = emitter.scope.emit(builder, round.modulo(2))?;
-                let is_first = builder.cmpi(Eq, self.lane, builder.constant_index(0));
-                builder.if_then(is_first, |builder| {
+                builder.affine_if_then(&self.is_first, |builder| {
                     memory.store(builder, &total, &[turn, self.member, self.warp]);
                     Ok::<_, LoweringError>(())
                 })?;
