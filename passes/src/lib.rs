@@ -24,4 +24,6 @@ mod scatter_places;
 pub mod simplify_loops;
 mod split_products;
 pub mod split_reductions;
+mod split_scans;
+pub mod split_scatters;
 mod widen_contractions;

@@ -22,7 +22,7 @@ use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping::{self, invalid};
 use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, overlap, structure};
-use crate::scalar::RegisterValue;
+use crate::scalar::{RegisterValue, select};
 use crate::scope::Binding;
 use crate::trace::split_merged;
 use crate::walk::Visitor;
@@ -175,16 +175,4 @@ impl Merge<'_> {
             element.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, &target, value))
         })
     }
-}
-
-/// One of two elements.
-fn select<'c>(
-    builder: &OpBuilder<'c>,
-    condition: Value<'c>,
-    if_true: &RegisterValue<'c>,
-    if_false: &RegisterValue<'c>,
-) -> RegisterValue<'c> {
-    let parts = if_true.values().into_iter().zip(if_false.values());
-    let parts: Vec<Value<'c>> = parts.map(|(a, b)| builder.select(condition, a, b)).collect();
-    if_true.with_values(&parts)
 }
