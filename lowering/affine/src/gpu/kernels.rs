@@ -112,9 +112,8 @@ impl<'c> GpuProgram<'_, 'c> {
                 self.kernel(computation, id, &arrays, (&key, &addresses), &|builder, inputs, outputs, function| {
                     match tile_grid(mapping) {
                         Some(_) => {
-                            let descriptions =
-                                <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
-                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
+                            let descriptions = &function.parameters()[arrays.all().count()..];
+                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions))
                         }
                         None => {
                             emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)
