@@ -11,6 +11,13 @@ pub const FENCE_FOR_UNITS: &str = "halo.instruction.fence.proxy.async.shared::ct
 /// What a thread made of barriers becomes visible to the units that use them by themselves.
 pub const FENCE_FOR_BARRIERS: &str = "halo.instruction.fence.mbarrier_init.release.cluster";
 
+/// Four warps that multiply have so many registers from here on, which others have given back: all of a block with two such groups
+/// and a third one.
+pub const MORE_REGISTERS: &str = "halo.instruction.setmaxnreg.inc.sync.aligned.u32 240";
+
+/// Four warps that only ask for copies give registers back.
+pub const FEWER_REGISTERS: &str = "halo.instruction.setmaxnreg.dec.sync.aligned.u32 24";
+
 /// Makes a barrier at an address in shared memory, at which so many arrive in each phase.
 pub const MAKE_BARRIER: &str = "halo.instruction.make_barrier";
 

@@ -27,11 +27,13 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 18] = [
+const ANSWERS: [(&str, &str); 20] = [
     (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
     (gpu::ARRIVE, "halo_emulator_arrive"),
     (gpu::COPY_BOX, "halo_emulator_copy_box"),
     (gpu::EXPECT_BYTES, "halo_emulator_expect_bytes"),
+    (gpu::FEWER_REGISTERS, "halo_emulator_set_registers"),
+    (gpu::MORE_REGISTERS, "halo_emulator_set_registers"),
     (gpu::FENCE_FOR_BARRIERS, "halo_emulator_fence_barriers"),
     (gpu::FENCE_FOR_UNITS, "halo_emulator_fence"),
     (gpu::MAKE_BARRIER, "halo_emulator_make_barrier"),
@@ -89,7 +91,10 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
     libdevice::bind_instructions(&llvm)?;
     for (intrinsic, function) in ANSWERS {
         if let Some(declared) = llvm.module.get_function(intrinsic) {
-            declared.replace_all_uses_with(llvm.module.add_function(function, declared.get_type(), None));
+            // One may answer for several.
+            let answers = llvm.module.get_function(function);
+            let answers = answers.unwrap_or_else(|| llvm.module.add_function(function, declared.get_type(), None));
+            declared.replace_all_uses_with(answers);
             // SAFETY: nothing refers to the function any more.
             unsafe { declared.delete() };
         }

@@ -99,8 +99,8 @@ impl<'c> GpuProgram<'_, 'c> {
             let mapping = boxes.as_ref().map_or(mapping, |own| &own.mapping);
             let (blocks, threads) = match &boxes {
                 Some(own) => {
-                    arrays.limits = Some(own.limits());
-                    (grid(mapping).0, own.limits()[0] as u32)
+                    arrays.limits = Some(own.limits);
+                    (grid(mapping).0, own.limits[0] as u32)
                 }
                 None => (blocks, threads),
             };

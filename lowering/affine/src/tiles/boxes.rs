@@ -68,16 +68,11 @@ pub(crate) struct BoxKernel<'c> {
     /// That of the fusion, with tiles of as many columns as such a kernel has.
     pub mapping: WorkMapping<'c>,
     pub boxes: Vec<ParameterBoxes>,
-    /// Blocks of a multiprocessor that registers must suffice for.
-    pub(super) blocks: i64,
+    /// Threads of a block, and blocks of a multiprocessor that registers must suffice for.
+    pub limits: [i64; 2],
 }
 
 impl<'c> BoxKernel<'c> {
-    /// Threads of a block, and blocks of a multiprocessor that registers must suffice for.
-    pub fn limits(&self) -> [i64; 2] {
-        [BOX_THREADS, self.blocks]
-    }
-
     /// That of a fusion with tiles, where four warps multiply together and neither operand is computed on the way. `alignment` is
     /// that of the parameters.
     pub fn of(
@@ -117,7 +112,7 @@ impl<'c> BoxKernel<'c> {
         let boxes = vec![left, right];
         let blocks = if is_wide { 1 } else { 2 };
         let are_aligned = boxes.iter().all(|own| own.is_aligned(alignment));
-        Ok(are_aligned.then_some(BoxKernel { mapping, boxes, blocks }))
+        Ok(are_aligned.then_some(BoxKernel { mapping, boxes, limits: [BOX_THREADS, blocks] }))
     }
 }
 

@@ -70,7 +70,7 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 29] = [
+        let functions: [Symbol; 30] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
@@ -92,6 +92,7 @@ impl Emulator {
             ("halo_emulator_power_of_two", halo_emulator_power_of_two as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
             ("halo_emulator_round_to_tf32", halo_emulator_round_to_tf32 as *const ()),
+            ("halo_emulator_set_registers", halo_emulator_set_registers as *const ()),
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
             ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
@@ -398,6 +399,8 @@ extern "C" fn halo_emulator_fence() {
 }
 
 extern "C" fn halo_emulator_fence_barriers() {}
+
+extern "C" fn halo_emulator_set_registers() {}
 
 extern "C" fn halo_emulator_acquire_boxes(_: u64) {}
 

@@ -1,5 +1,7 @@
 //! What becomes of scores: logits, and weights by an online softmax; and of the sums of values, which are divided and stored.
 
+use hlo::element_type::ElementType;
+use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Interval};
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
@@ -14,6 +16,17 @@ use crate::memory::ArrayRef;
 use crate::scalar::{self, RegisterValue};
 use crate::team::exchange;
 use crate::walk::Visitor;
+
+/// Factors of scores with which exponents of near logits are finite.
+const MULTIPLES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+/// Largest logits from which on others are the same, or have no weight: their distances are multiplied by less, so that no product
+/// is infinite, and by a power of two, so that those of the largest are 0.
+const FAR: f64 = (1u128 << 100) as f64;
+const FAR_FACTOR: f64 = 1.0 / 1024.0;
+
+/// Values that are combined one after another, side by side with others.
+const CHAINS: usize = 4;
 
 /// The code of a block.
 pub(super) struct Kernel<'k, 'c> {
@@ -133,6 +146,7 @@ impl<'c> Kernel<'_, 'c> {
         let [most_before, totals_before] = before;
         let builder = emitter.builder;
         let count = self.form.keys();
+        let multiple = self.multiple(emitter.computation);
         let mut keys = Vec::new();
         for key in shares.keys() {
             let place = emitter.scope.simplify(first + key);
@@ -151,11 +165,11 @@ impl<'c> Kernel<'_, 'c> {
         for (row, (&query, scores)) in queries.iter().zip(scores.chunks(keys.len())).enumerate() {
             let mut logits = Vec::with_capacity(keys.len());
             for (&(key, is_there), &score) in keys.iter().zip(scores) {
-                let logit = self.logit(emitter, (query, key), score)?;
+                let logit = if multiple.is_some() { score } else { self.logit(emitter, (query, key), score)? };
                 let nothing = builder.float_like(logit, f64::NEG_INFINITY);
                 logits.push(is_there.map_or(logit, |is_there| builder.select(is_there, logit, nothing)));
             }
-            let largest = logits.iter().copied().reduce(|a, b| larger(builder, a, b)).unwrap_or(most_before[row]);
+            let largest = side_by_side(&logits, |a, b| larger(builder, a, b)).unwrap_or(most_before[row]);
             let largest = shares
                 .distances()
                 .iter()
@@ -164,13 +178,14 @@ impl<'c> Kernel<'_, 'c> {
             // A row of nothing but -inf so far has weights of 0: if that is all, 0 is divided by 0 in the end.
             let is_any = builder.cmpf(CmpfPredicate::Une, largest, builder.float_like(largest, f64::NEG_INFINITY));
             let kept = builder.select(is_any, largest, builder.float_like(largest, 0.0));
-            let scale = self.power(emitter, builder.subf(most_before[row], kept))?;
-            let mut total = builder.mulf(totals_before[row], scale);
-            for logit in logits {
-                let weight = self.power(emitter, builder.subf(logit, kept))?;
-                total = builder.addf(total, weight);
-                weights.push(weight);
-            }
+            let powers = self.powers(builder, kept, multiple);
+            let scale = powers.scale(emitter, most_before[row])?;
+            let own: Vec<Value<'c>> =
+                logits.into_iter().map(|logit| powers.of(emitter, logit)).collect::<Result<_>>()?;
+            let before = builder.mulf(totals_before[row], scale);
+            let total = side_by_side(&own, |a, b| builder.addf(a, b));
+            let total = total.map_or(before, |total| builder.addf(before, total));
+            weights.extend(own);
             most.push(largest);
             totals.push(total);
             scales.push(scale);
@@ -178,17 +193,35 @@ impl<'c> Kernel<'_, 'c> {
         Ok(Weights { weights, most, totals, scales })
     }
 
-    /// The exponential of a number. Weights that are rounded to 16 bits are no better for more than the instruction for
-    /// powers of two gives them, 22 bits.
-    fn power(&self, emitter: &Elemental<'_, 'c>, value: Value<'c>) -> Result<Value<'c>> {
-        let builder = emitter.builder;
-        if self.blocks.tensors.is_some() {
-            let exponent = builder.mulf(value, builder.float_like(value, std::f64::consts::LOG2_E));
-            return Ok(builder.intrinsic("llvm.nvvm.ex2.approx.ftz.f32", &[exponent], value.r#type()));
+    /// What all scores are multiplied by to be logits, where there is nothing else: then the largest score is that of the largest
+    /// logit, and the scores are as good as the logits until their exponentials are computed.
+    fn multiple(&self, computation: &Computation) -> Option<f64> {
+        let attention = &self.form.attention;
+        let logits = computation.get(attention.logits);
+        let is_float = self.form.element_type == ElementType::F32 && self.blocks.tensors.is_some();
+        let type_of = |id| computation.get(id).shape.as_array().map(|shape| shape.element_type);
+        if !is_float || type_of(attention.logits) != Some(ElementType::F32) {
+            return None;
         }
-        let value = RegisterValue::real(builder, self.form.element_type, value);
-        let attributes = &emitter.computation.get(self.form.attention.exponential).attributes;
-        Ok(scalar::elementwise(builder, OpKind::Exponential, attributes, &[value], value.element_type)?.value)
+        if attention.logits == attention.scores {
+            return Some(1.0);
+        }
+        let &[a, b] = &logits.operands[..] else { return None };
+        let factor = if a == attention.scores { b } else { a };
+        let is_multiple = logits.kind == OpKind::Multiply && (a == attention.scores) != (b == attention.scores);
+        constant(computation, factor).filter(|factor| is_multiple && MULTIPLES.contains(factor))
+    }
+
+    /// The exponentials of a row whose largest logit is one, or whose largest score is.
+    fn powers<'k>(&'k self, builder: &OpBuilder<'c>, most: Value<'c>, multiple: Option<f64>) -> Powers<'k, 'c> {
+        let factor = self.blocks.tensors.map(|_| {
+            let is_far = builder.cmpf(CmpfPredicate::Ogt, builder.absf(most), builder.float_like(most, FAR));
+            let [near, far] = [multiple.unwrap_or(1.0) * std::f64::consts::LOG2_E, FAR_FACTOR]
+                .map(|factor| builder.float_like(most, factor));
+            let factor = builder.select(is_far, far, near);
+            (factor, builder.mulf(most, factor))
+        });
+        Powers { form: self.form, most, factor }
     }
 
     /// Divides the sums and stores them.
@@ -258,6 +291,70 @@ impl<'c> Kernel<'_, 'c> {
             emitter.store(output, &index, &value)
         })
     }
+}
+
+/// The exponentials of a row's logits, less the largest.
+struct Powers<'k, 'c> {
+    form: &'k AttentionForm,
+    most: Value<'c>,
+    /// What logits are multiplied by to be exponents of two, and what the largest is then; none of weights with more than 16 bits.
+    factor: Option<(Value<'c>, Value<'c>)>,
+}
+
+impl<'c> Powers<'_, 'c> {
+    /// The exponential of a logit.
+    fn of(&self, emitter: &Elemental<'_, 'c>, logit: Value<'c>) -> Result<Value<'c>> {
+        let builder = emitter.builder;
+        match self.factor {
+            Some((factor, most)) => Ok(power_of_two(builder, builder.fma(logit, factor, builder.negf(most)))),
+            None => self.exponential(emitter, logit),
+        }
+    }
+
+    /// What sums are to be multiplied by that had another largest logit.
+    fn scale(&self, emitter: &Elemental<'_, 'c>, before: Value<'c>) -> Result<Value<'c>> {
+        let builder = emitter.builder;
+        match self.factor {
+            // Rounded as that of these sums was.
+            Some((factor, most)) => Ok(power_of_two(builder, builder.subf(builder.mulf(before, factor), most))),
+            None => self.exponential(emitter, before),
+        }
+    }
+
+    fn exponential(&self, emitter: &Elemental<'_, 'c>, logit: Value<'c>) -> Result<Value<'c>> {
+        let builder = emitter.builder;
+        let difference = RegisterValue::real(builder, self.form.element_type, builder.subf(logit, self.most));
+        let attributes = &emitter.computation.get(self.form.attention.exponential).attributes;
+        Ok(scalar::elementwise(builder, OpKind::Exponential, attributes, &[difference], difference.element_type)?.value)
+    }
+}
+
+/// A power of two with 22 bits: weights that are rounded to 16 bits are no better for more.
+fn power_of_two<'c>(builder: &OpBuilder<'c>, exponent: Value<'c>) -> Value<'c> {
+    builder.intrinsic("llvm.nvvm.ex2.approx.ftz.f32", &[exponent], exponent.r#type())
+}
+
+/// The number that every element of a value is, where that is a constant.
+fn constant(computation: &Computation, id: InstructionId) -> Option<f64> {
+    let instruction = computation.get(id);
+    match instruction.kind {
+        OpKind::Broadcast | OpKind::Reshape => constant(computation, *instruction.operands.first()?),
+        OpKind::Constant => {
+            let array = instruction.literal()?.as_array()?;
+            let is_one = array.shape().element_count() == 1;
+            is_one.then(|| hlo::scalar::load(array.element_type(), array.bytes(), 0).to_float())
+        }
+        _ => None,
+    }
+}
+
+/// Values combined, of which some are next to each other: no instruction waits for the one before.
+fn side_by_side<'c>(values: &[Value<'c>], combine: impl Fn(Value<'c>, Value<'c>) -> Value<'c>) -> Option<Value<'c>> {
+    let mut parts = values[..CHAINS.min(values.len())].to_vec();
+    for values in values.chunks(CHAINS).skip(1) {
+        parts.iter_mut().zip(values).for_each(|(part, &value)| *part = combine(*part, value));
+    }
+    parts.into_iter().reduce(combine)
 }
 
 /// The larger of two numbers; the other one of something that is none.

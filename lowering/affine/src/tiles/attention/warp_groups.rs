@@ -26,11 +26,11 @@ use melior::Context;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::gpu::{self, WarpGroupProduct, WarpGroupWait};
 
-use super::super::boxes::{BOX_THREADS, BoxKernel, ParameterBoxes, asking, have_boxes};
+use super::super::boxes::{BoxKernel, ParameterBoxes, asking, have_boxes};
 use super::super::chunks::CHUNK;
 use super::super::rings::{BoxPlace, Ring, call as call_unit, where_not_negative};
 use super::super::tensor_cores::EIGHT;
-use super::super::warp_groups::{self, DEPTH, ROWS, STEP, chunk_at, descriptor};
+use super::super::warp_groups::{self, DEPTH, GROUP, ROWS, STEP, chunk_at, descriptor};
 use super::super::{BUSY_BLOCKS, Result, THREADS};
 use super::matrices::{Fragments, WIDTH, places};
 use super::softmax::{Kernel, Rows, Weights};
@@ -41,6 +41,10 @@ use crate::error::LoweringError;
 use crate::memory::ArrayRef;
 use crate::scalar;
 use crate::team::{SharedValues, WARP, barrier};
+
+/// Threads of a block: two groups that multiply, and a third one, of which a thread asks for boxes, and whose registers the others have
+/// then.
+const ALL_THREADS: i64 = THREADS + GROUP;
 
 /// Queries of a block: those of both groups.
 const QUERIES: i64 = 2 * ROWS;
@@ -85,7 +89,7 @@ pub(in super::super) fn box_kernel<'c>(
     let are_aligned = boxes.iter().all(|own| own.is_aligned(alignment));
     let mut mapping = mapping.clone();
     mapping.dimensions.clone_from(&blocks.mapping(context, &form).dimensions);
-    are_aligned.then_some(BoxKernel { mapping, boxes, blocks: 1 })
+    are_aligned.then_some(BoxKernel { mapping, boxes, limits: [ALL_THREADS, 1] })
 }
 
 /// Queries, keys or values: how they lie in memory, and in a stage.
@@ -183,7 +187,7 @@ pub(in super::super) fn emit_boxes<'c>(
     let (Some(form), Some(blocks), [output]) = (form, blocks, outputs) else {
         return Err(LoweringError::bug("boxes of another fusion than an attention"));
     };
-    let Place { places, tile, thread } = Place::of(emitter, &form, &blocks, BOX_THREADS)?;
+    let Place { places, tile, thread } = Place::of(emitter, &form, &blocks, ALL_THREADS)?;
     let zero = scalar::constant(builder, ElementType::U16, &[], None);
     let stages = [0, 1, 2].map(Operand::stages);
     let mut slabs = Vec::with_capacity(3);
@@ -219,10 +223,10 @@ pub(in super::super) fn emit_boxes<'c>(
         rows: 1,
         keys: blocks.keys / EIGHT,
         features: ceil_div(form.features, PANEL) * (PANEL / EIGHT),
-        first: warp * (ROWS * WARP / warp_groups::GROUP),
+        first: warp * (ROWS * WARP / GROUP),
         lane,
     };
-    let group = emitter.emit_symbol(warp.floordiv(warp_groups::GROUP / WARP), 2)?;
+    let group = emitter.emit_symbol(warp.floordiv(GROUP / WARP), 2)?;
     let groups = WarpGroups { kernel: &kernel, slabs: &slabs, steps, group, fragments };
     let of_asking = asking(thread);
     where_not_negative(emitter, &of_asking, |emitter| {
@@ -231,8 +235,14 @@ pub(in super::super) fn emit_boxes<'c>(
         Ok(())
     })?;
     barrier(builder);
-    where_not_negative(emitter, &of_asking, |emitter| groups.ask(emitter))?;
-    where_not_negative(emitter, &[-thread + (THREADS - 1)], |emitter| groups.multiply(emitter, output))
+    where_not_negative(emitter, &[thread - THREADS], |emitter| {
+        call_unit(builder, gpu::FEWER_REGISTERS, &[]);
+        where_not_negative(emitter, &of_asking, |emitter| groups.ask(emitter))
+    })?;
+    where_not_negative(emitter, &[-thread + (THREADS - 1)], |emitter| {
+        call_unit(builder, gpu::MORE_REGISTERS, &[]);
+        groups.multiply(emitter, output)
+    })
 }
 
 /// Queries, keys or values in shared memory.
@@ -325,11 +335,11 @@ impl<'c> WarpGroups<'_, 'c> {
             let scores = wait(builder, 1, scores, &[]);
             keys.ring.release(emitter, next, self.fragments.lane)?;
             let own = self.weigh(emitter, (&queries, next), (scores, [&most, &totals]))?;
+            let next_words = self.words(builder, &own);
             let sums = wait(builder, 0, sums, &words);
             values.ring.release(emitter, step, self.fragments.lane)?;
             let sums = own.scaled(builder, &self.by_rows(sums));
-            let words = self.words(builder, &own);
-            Ok([Rows { most: own.most, totals: own.totals, sums }.values(), words].concat())
+            Ok([Rows { most: own.most, totals: own.totals, sums }.values(), next_words].concat())
         })?;
         let words = state.split_off(count);
         let Rows { most, totals, sums } = Rows::of(state, rows);
