@@ -59,8 +59,8 @@ const MOST_INSTRUCTIONS: usize = 128;
 /// Lanes of vectors for rows that are shorter than registers.
 const FEWEST_LANES: u32 = 4;
 
-/// Elementwise operations up to which the registers hold these vectors.
-const FEW_OPERATIONS: usize = 3;
+/// Elementwise operations up to which these vectors are worth their code, although registers may not hold all that they need.
+const FEW_OPERATIONS: usize = 16;
 
 /// Elements of rows that are computed together, at most.
 const ELEMENTS_OF_BLOCK: i64 = 2048;
