@@ -11,6 +11,13 @@ pub const FENCE_FOR_UNITS: &str = "halo.instruction.fence.proxy.async.shared::ct
 /// What a thread made of barriers becomes visible to the units that use them by themselves.
 pub const FENCE_FOR_BARRIERS: &str = "halo.instruction.fence.mbarrier_init.release.cluster";
 
+/// Four warps that multiply have so many registers from here on, which others have given back: all of a block with two such groups
+/// and a third one.
+pub const MORE_REGISTERS: &str = "halo.instruction.setmaxnreg.inc.sync.aligned.u32 240";
+
+/// Four warps that only ask for copies give registers back.
+pub const FEWER_REGISTERS: &str = "halo.instruction.setmaxnreg.dec.sync.aligned.u32 24";
+
 /// Makes a barrier at an address in shared memory, at which so many arrive in each phase.
 pub const MAKE_BARRIER: &str = "halo.instruction.make_barrier";
 
@@ -48,30 +55,88 @@ pub const TEXTS: [(&str, &str); 6] = [
 /// What the name of a [`WarpGroupProduct`] begins with.
 pub const WARP_GROUP_PRODUCT: &str = "halo.instruction.wgmma.";
 
-/// The instruction by which four warps multiply matrices in shared memory (`wgmma`), several times, until the sums are there.
+/// The instruction by which four warps multiply matrices in shared memory (`wgmma`), several times.
 ///
-/// Its function takes the descriptors of a left and a right matrix in turns, then the thread's sums, and gives these.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Its function takes the left and the right operand of each product in turns, then the thread's sums, and gives these. An operand
+/// is the descriptor of a matrix; a left one in registers is four words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarpGroupProduct {
     /// Shape and types, as in `m64n128k16.f32.bf16.bf16`.
     pub variant: String,
+    /// How many products there are.
+    pub parts: usize,
     /// Whether each operand lies across the contracted positions; none for types that cannot.
     pub across: Option<[bool; 2]>,
+    /// Whether left operands are in registers.
+    pub is_left_in_registers: bool,
+    /// Whether there are no sums before: the function takes none.
+    pub is_first: bool,
+    /// Whether the sums are there only when a [`WarpGroupWait`] has given them.
+    pub is_pending: bool,
 }
+
+/// What is behind the variant in names of [`WarpGroupProduct`]s with a left operand in registers, without sums, and pending.
+const FLAGS: [&str; 3] = ["registers", "first", "pending"];
 
 impl WarpGroupProduct {
     /// The name of its function.
     pub fn symbol(&self) -> String {
-        let across = self.across.map(|across| across.map(|own| format!("/{}", u8::from(own))).concat());
-        format!("{WARP_GROUP_PRODUCT}{}{}", self.variant, across.unwrap_or_default())
+        let across = self.across.iter().flatten().map(|&own| if own { "1" } else { "0" });
+        let flags = [self.is_left_in_registers, self.is_first, self.is_pending];
+        let flags = FLAGS.into_iter().zip(flags).filter(|(_, is_set)| *is_set).map(|(name, _)| name);
+        let rest: String = across.chain(flags).map(|part| format!("/{part}")).collect();
+        format!("{WARP_GROUP_PRODUCT}{}/{}{rest}", self.variant, self.parts)
     }
 
     /// That of a function's name.
     pub fn of(symbol: &str) -> Option<Self> {
-        let mut parts = symbol.strip_prefix(WARP_GROUP_PRODUCT)?.split('/');
-        let variant = parts.next()?.to_string();
-        let across = parts.map(|part| part == "1").collect::<Vec<_>>();
-        Some(WarpGroupProduct { variant, across: <[bool; 2]>::try_from(across).ok() })
+        let mut names = symbol.strip_prefix(WARP_GROUP_PRODUCT)?.split('/');
+        let variant = names.next()?.to_string();
+        let parts = names.next()?.parse().ok()?;
+        let rest: Vec<&str> = names.collect();
+        let across: Vec<bool> = rest.iter().filter(|part| !FLAGS.contains(part)).map(|&part| part == "1").collect();
+        let [is_left_in_registers, is_first, is_pending] = FLAGS.map(|flag| rest.contains(&flag));
+        let across = <[bool; 2]>::try_from(across).ok();
+        Some(WarpGroupProduct { variant, parts, across, is_left_in_registers, is_first, is_pending })
+    }
+
+    /// Parameters for each product.
+    pub fn parameters(&self) -> usize {
+        if self.is_left_in_registers { LEFT_WORDS + 1 } else { 2 }
+    }
+}
+
+/// Words of a left operand in registers.
+pub const LEFT_WORDS: usize = 4;
+
+/// What the name of a [`WarpGroupWait`] begins with.
+const WARP_GROUP_WAIT: &str = "halo.instruction.wgmma_wait.";
+
+/// Four warps wait until no more than some of their last [`WarpGroupProduct`]s are pending.
+///
+/// Its function takes sums that are there then, and gives them, and words that must be kept until then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpGroupWait {
+    /// Those that may still be pending.
+    pub pending: u32,
+    /// How many sums there are.
+    pub sums: usize,
+    /// How many words.
+    pub words: usize,
+}
+
+impl WarpGroupWait {
+    /// The name of its function.
+    pub fn symbol(&self) -> String {
+        format!("{WARP_GROUP_WAIT}{}/{}/{}", self.pending, self.sums, self.words)
+    }
+
+    /// That of a function's name.
+    pub fn of(symbol: &str) -> Option<Self> {
+        let mut numbers = symbol.strip_prefix(WARP_GROUP_WAIT)?.split('/').map(str::parse);
+        let mut next = || numbers.next()?.ok();
+        let (pending, sums, words) = (next()?, next()?, next()?);
+        Some(WarpGroupWait { pending: pending as u32, sums, words })
     }
 }
 
@@ -105,9 +170,16 @@ mod tests {
     fn products_have_names() {
         let variant = "m64n128k16.f32.bf16.bf16".to_string();
         for across in [None, Some([true, false]), Some([false, true])] {
-            let product = WarpGroupProduct { variant: variant.clone(), across };
-            assert_eq!(WarpGroupProduct::of(&product.symbol()), Some(product));
+            for number in 0..8 {
+                let [is_left_in_registers, is_first, is_pending] = [1, 2, 4].map(|flag| number & flag != 0);
+                let (variant, parts) = (variant.clone(), number + 1);
+                let product = WarpGroupProduct { variant, parts, across, is_left_in_registers, is_first, is_pending };
+                assert_eq!(WarpGroupProduct::of(&product.symbol()), Some(product));
+            }
         }
+        let wait = WarpGroupWait { pending: 1, sums: 64, words: 32 };
+        assert_eq!(WarpGroupWait::of(&wait.symbol()), Some(wait));
+        assert_eq!(WarpGroupProduct::of(&wait.symbol()), None);
     }
 
     #[test]

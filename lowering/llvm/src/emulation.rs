@@ -14,11 +14,11 @@ use inkwell::values::{
     InstructionOpcode, InstructionValue, Operand, PointerValue,
 };
 use melior::ir::Module;
-use mlir_ext::gpu::{self, WarpGroupProduct};
+use mlir_ext::gpu;
 
 use crate::code::translate;
 use crate::gpu_instructions::{PTX_KERNEL, SHARED, is_shared, is_shared_by};
-use crate::{Emit, Error, LlvmModule, Target, libdevice, nvptx, timing::Timings};
+use crate::{Emit, Error, LlvmModule, Target, emulated_warp_groups, libdevice, nvptx, timing::Timings};
 
 /// What the function of a kernel that takes a table is called behind the kernel's name.
 pub const BY_TABLE: &str = ".by_table";
@@ -27,11 +27,13 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 18] = [
+const ANSWERS: [(&str, &str); 20] = [
     (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
     (gpu::ARRIVE, "halo_emulator_arrive"),
     (gpu::COPY_BOX, "halo_emulator_copy_box"),
     (gpu::EXPECT_BYTES, "halo_emulator_expect_bytes"),
+    (gpu::FEWER_REGISTERS, "halo_emulator_set_registers"),
+    (gpu::MORE_REGISTERS, "halo_emulator_set_registers"),
     (gpu::FENCE_FOR_BARRIERS, "halo_emulator_fence_barriers"),
     (gpu::FENCE_FOR_UNITS, "halo_emulator_fence"),
     (gpu::MAKE_BARRIER, "halo_emulator_make_barrier"),
@@ -66,10 +68,6 @@ const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 10] = [
 const LOAD_MATRICES: &str = "halo_emulator_load_matrices";
 const MULTIPLY_MATRICES: &str = "halo_emulator_multiply_matrices";
 
-/// The function that plays the matrix instructions of four warps, and the types of their operands by its numbers.
-const MULTIPLY_WARP_GROUP: &str = "halo_emulator_multiply_warp_group";
-const WARP_GROUP_TYPES: [&str; 6] = [".bf16.bf16", ".f16.f16", ".s8.s8", ".s8.u8", ".u8.s8", ".u8.u8"];
-
 /// Words of the memory for operands and results.
 const MATRIX_WORDS: u32 = 10;
 
@@ -93,7 +91,10 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
     libdevice::bind_instructions(&llvm)?;
     for (intrinsic, function) in ANSWERS {
         if let Some(declared) = llvm.module.get_function(intrinsic) {
-            declared.replace_all_uses_with(llvm.module.add_function(function, declared.get_type(), None));
+            // One may answer for several.
+            let answers = llvm.module.get_function(function);
+            let answers = answers.unwrap_or_else(|| llvm.module.add_function(function, declared.get_type(), None));
+            declared.replace_all_uses_with(answers);
             // SAFETY: nothing refers to the function any more.
             unsafe { declared.delete() };
         }
@@ -110,7 +111,7 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
     number_barriers(&llvm);
     let failed = |error: BuilderError| Error::Emit(error.to_string());
     redirect_matrix_instructions(&llvm).map_err(failed)?;
-    redirect_warp_group_products(&llvm).map_err(failed)?;
+    emulated_warp_groups::redirect(&llvm).map_err(failed)?;
     llvm.optimize(PASSES)?;
     let defined: Vec<FunctionValue> =
         llvm.module.get_functions().filter(|function| function.count_basic_blocks() > 0).collect();
@@ -244,52 +245,6 @@ fn redirect_matrix_instructions(llvm: &LlvmModule) -> Result<(), BuilderError> {
                 call.replace_all_uses_with(&all);
             }
             call.erase_from_basic_block();
-        }
-    }
-    Ok(())
-}
-
-/// Has a function multiply the matrices of four warps.
-fn redirect_warp_group_products(llvm: &LlvmModule) -> Result<(), BuilderError> {
-    let context = llvm.module.get_context();
-    let builder = context.create_builder();
-    let (pointer, word, double) = (context.ptr_type(AddressSpace::default()), context.i32_type(), context.i64_type());
-    for function in llvm.module.get_functions().collect::<Vec<_>>() {
-        let Some(product) = WarpGroupProduct::of(&function.get_name().to_string_lossy()) else { continue };
-        let is_descriptor = |parameter: &BasicValueEnum<'_>| parameter.get_type() == double.into();
-        let descriptors = function.get_param_iter().filter(is_descriptor).count() as u32;
-        let sums = function.count_params() - descriptors;
-        builder.position_at_end(context.append_basic_block(function, "entry"));
-        // Descriptors of eight bytes, then sums of four.
-        let count = descriptors * 2 + sums;
-        let words = builder.build_array_alloca(double, word.const_int(u64::from(count.div_ceil(2)), false), "")?;
-        let place = |number: u32| {
-            let number = word.const_int(u64::from(number), false);
-            // SAFETY: an address is computed, within the words.
-            unsafe { builder.build_gep(word, words, &[number], "") }
-        };
-        for (number, parameter) in (0..).zip(function.get_param_iter()) {
-            let number = if number < descriptors { number * 2 } else { number + descriptors };
-            builder.build_store(place(number)?, parameter)?;
-        }
-        let redirect = llvm.module.get_function(MULTIPLY_WARP_GROUP).unwrap_or_else(|| {
-            let r#type = context.void_type().fn_type(&[pointer.into(), word.into(), word.into(), word.into()], false);
-            llvm.module.add_function(MULTIPLY_WARP_GROUP, r#type, None)
-        });
-        let variants = WARP_GROUP_TYPES.iter().position(|types| product.variant.ends_with(types));
-        let across = product.across.unwrap_or_default();
-        let code =
-            variants.unwrap_or(WARP_GROUP_TYPES.len()) << 2 | usize::from(across[0]) << 1 | usize::from(across[1]);
-        let numbers = [code as u64, u64::from(descriptors / 2), u64::from(sums)];
-        let [code, parts, sums_count] = numbers.map(|number| word.const_int(number, false));
-        builder.build_call(redirect, &[words.into(), code.into(), parts.into(), sums_count.into()], "")?;
-        if let Some(BasicTypeEnum::StructType(results)) = function.get_type().get_return_type() {
-            let mut all = results.get_undef().as_aggregate_value_enum();
-            for (number, r#type) in (0..).zip(results.get_field_types_iter()) {
-                let result = builder.build_load(r#type, place(descriptors * 2 + number)?, "")?;
-                all = builder.build_insert_value(all, result, number, "")?;
-            }
-            builder.build_return(Some(&all.into_struct_value()))?;
         }
     }
     Ok(())

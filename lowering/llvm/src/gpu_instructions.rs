@@ -7,7 +7,7 @@ use inkwell::builder::BuilderError;
 use inkwell::module::Linkage;
 use inkwell::types::BasicTypeEnum;
 use inkwell::values::{AnyValue, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue};
-use mlir_ext::gpu::{self, WarpGroupProduct};
+use mlir_ext::gpu::{self, WarpGroupProduct, WarpGroupWait};
 
 use crate::{Error, LlvmModule, Target};
 
@@ -42,9 +42,10 @@ pub(crate) fn define(kernels: &LlvmModule, target: &Target) -> Result<(), Error>
     for function in kernels.module.get_functions() {
         let name = function.get_name().to_string_lossy().into_owned();
         let Some(instruction) = name.strip_prefix(gpu::INSTRUCTION) else { continue };
-        let assembly = match WarpGroupProduct::of(&name) {
-            Some(product) => warp_group_product(function, &product),
-            None => match gpu::TEXTS.iter().find(|(own, _)| *own == name) {
+        let assembly = match (WarpGroupProduct::of(&name), WarpGroupWait::of(&name)) {
+            (Some(product), _) => warp_group_product(function, &product),
+            (_, Some(wait)) => warp_group_wait(&wait),
+            _ => match gpu::TEXTS.iter().find(|(own, _)| *own == name) {
                 Some((_, text)) => with_operands(function, text),
                 None => Assembly { text: format!("{instruction};"), constraints: "~{memory}".into() },
             },
@@ -104,38 +105,66 @@ fn with_operands(function: FunctionValue<'_>, text: &str) -> Assembly {
     Assembly { text: text.to_string(), constraints }
 }
 
-/// The products of several pairs of matrices, one after another, and the wait for the last.
+/// The products of several pairs of matrices, one after another, and the wait for the last unless they are pending.
 fn warp_group_product(function: FunctionValue<'_>, product: &WarpGroupProduct) -> Assembly {
-    let is_sum = |parameter: &BasicValueEnum<'_>| matches!(parameter, BasicValueEnum::FloatValue(_));
-    let is_of_floats = function.get_param_iter().any(|parameter| is_sum(&parameter));
-    let descriptors = function.get_param_iter().take_while(
-        |parameter| matches!(parameter, BasicValueEnum::IntValue(value) if value.get_type().get_bit_width() == 64),
-    );
-    let descriptors = descriptors.count();
-    let sums = function.count_params() as usize - descriptors;
-    let all_sums = (0..sums).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ");
-    // Both operands as they are; whether they lie across.
+    let results = match function.get_type().get_return_type() {
+        Some(BasicTypeEnum::StructType(results)) => results.get_field_types(),
+        _ => Vec::new(),
+    };
+    let sums = results.len();
+    let is_of_floats = matches!(results.first(), Some(BasicTypeEnum::FloatType(_)));
+    let operands = function.count_params() as usize - if product.is_first { 0 } else { sums };
+    let names = |numbers: std::ops::Range<usize>| {
+        let names: Vec<String> = numbers.map(|number| format!("${number}")).collect();
+        names.join(", ")
+    };
+    let all_sums = names(0..sums);
+    // Operands as they are; whether they lie across, which is said of matrices in memory.
     let scales = if is_of_floats { ", 1, 1" } else { "" };
-    let across = product.across.map(|across| across.map(|own| format!(", {}", u8::from(own))).concat());
-    let across = across.unwrap_or_default();
-    let mut text = String::from("{\n.reg .pred adds;\nsetp.ne.b32 adds, 1, 0;\nwgmma.fence.sync.aligned;\n");
-    for first in (sums..sums + descriptors).step_by(2) {
+    let across = product.across.iter().flatten().skip(usize::from(product.is_left_in_registers));
+    let across: String = across.map(|&own| format!(", {}", u8::from(own))).collect();
+    let mut text = String::from("{\n.reg .pred adds, begins;\nsetp.ne.b32 adds, 1, 0;\n");
+    if product.is_first {
+        text.push_str("setp.ne.b32 begins, 0, 0;\n");
+    }
+    text.push_str("wgmma.fence.sync.aligned;\n");
+    for first in (sums..sums + operands).step_by(product.parameters()) {
+        let right = first + product.parameters() - 1;
+        let left = match product.is_left_in_registers {
+            true => format!("{{{}}}", names(first..right)),
+            false => names(first..right),
+        };
+        let is_added = if product.is_first && first == sums { "begins" } else { "adds" };
         text.push_str(&format!(
-            "wgmma.mma_async.sync.aligned.{} {{{all_sums}}}, ${first}, ${}, adds{scales}{across};\n",
+            "wgmma.mma_async.sync.aligned.{} {{{all_sums}}}, {left}, ${right}, {is_added}{scales}{across};\n",
             product.variant,
-            first + 1,
         ));
     }
-    text.push_str("wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 0;\n}");
-    let results = vec![if is_of_floats { "=f" } else { "=r" }; sums];
-    let constraints: Vec<String> = results
+    text.push_str("wgmma.commit_group.sync.aligned;\n");
+    text.push_str(if product.is_pending { "}" } else { "wgmma.wait_group.sync.aligned 0;\n}" });
+    let constraint = |parameter: BasicValueEnum<'_>| match parameter {
+        BasicValueEnum::IntValue(value) if value.get_type().get_bit_width() == 64 => "l",
+        _ => "r",
+    };
+    let constraints: Vec<String> = vec![if is_of_floats { "=f" } else { "=r" }; sums]
         .into_iter()
+        .chain(function.get_param_iter().take(operands).map(constraint))
         .map(str::to_string)
-        .chain(vec!["l".to_string(); descriptors])
-        .chain((0..sums).map(|number| number.to_string()))
+        .chain((0..if product.is_first { 0 } else { sums }).map(|number| number.to_string()))
         .chain(["~{memory}".to_string()])
         .collect();
     Assembly { text, constraints: constraints.join(",") }
+}
+
+/// The wait for pending products.
+fn warp_group_wait(wait: &WarpGroupWait) -> Assembly {
+    let constraints: Vec<String> = vec!["=f".to_string(); wait.sums]
+        .into_iter()
+        .chain((0..wait.sums).map(|number| number.to_string()))
+        .chain(vec!["r".to_string(); wait.words])
+        .chain(["~{memory}".to_string()])
+        .collect();
+    Assembly { text: format!("wgmma.wait_group.sync.aligned {};", wait.pending), constraints: constraints.join(",") }
 }
 
 /// Gives a function a body of PTX.

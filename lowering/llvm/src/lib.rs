@@ -23,6 +23,7 @@ pub mod code;
 pub mod code_generation;
 pub mod cpu;
 pub mod debug_info;
+mod emulated_warp_groups;
 pub mod emulation;
 mod error;
 mod gpu_instructions;

@@ -7,10 +7,9 @@ use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
-use super::RowsOf;
 use super::arena::{Demand, Region, place};
 use super::control::{NextState, result_sources};
-use super::in_place::{Overwrite, overwrites};
+use super::in_place::{Overwrite, Overwrites};
 use super::reads::{TupleElements, forwards, last_leaf_reads};
 use super::{Buffer, BufferAssignment, ComputationBuffers, Slice};
 use crate::fuse::is_alias;
@@ -67,10 +66,8 @@ struct Scope {
 }
 
 pub(super) struct Planner<'a> {
-    /// What fusions compute once for each row.
-    pub rows: &'a RowsOf<'a>,
-    /// Whether several threads may compute an element.
-    pub by_team: bool,
+    /// What instructions may write over.
+    overwrites: &'a Overwrites<'a>,
     pub leaves: Vec<Leaf>,
     pub loops: Vec<Loop>,
     pub current_loop: usize,
@@ -83,10 +80,9 @@ pub(super) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// A planner of nothing yet.
-    pub(super) fn new(rows: &'a RowsOf<'a>, by_team: bool) -> Self {
+    pub(super) fn new(overwrites: &'a Overwrites<'a>) -> Self {
         Planner {
-            rows,
-            by_team,
+            overwrites,
             leaves: Vec::new(),
             loops: Vec::new(),
             current_loop: 0,
@@ -303,7 +299,7 @@ impl<'a> Planner<'a> {
         operands: &[Vec<LeafId>],
         results: &[LeafId],
     ) {
-        let all = overwrites(instruction, self.rows, self.by_team);
+        let all = self.overwrites.of(instruction);
         // The next state goes where the state is, before others may.
         let is_next =
             |planner: &mut Self, it: &Overwrite| planner.is_next_of(id, it.output, operands[it.operand].first());

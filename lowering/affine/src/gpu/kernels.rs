@@ -99,8 +99,8 @@ impl<'c> GpuProgram<'_, 'c> {
             let mapping = boxes.as_ref().map_or(mapping, |own| &own.mapping);
             let (blocks, threads) = match &boxes {
                 Some(own) => {
-                    arrays.limits = Some(own.limits());
-                    (grid(mapping).0, own.limits()[0] as u32)
+                    arrays.limits = Some(own.limits);
+                    (grid(mapping).0, own.limits[0] as u32)
                 }
                 None => (blocks, threads),
             };
@@ -112,9 +112,8 @@ impl<'c> GpuProgram<'_, 'c> {
                 self.kernel(computation, id, &arrays, (&key, &addresses), &|builder, inputs, outputs, function| {
                     match tile_grid(mapping) {
                         Some(_) => {
-                            let descriptions =
-                                <[Value<'c>; 2]>::try_from(&function.parameters()[arrays.all().count()..]);
-                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions.ok()))
+                            let descriptions = &function.parameters()[arrays.all().count()..];
+                            emit_tiles(builder, body, mapping, (inputs, outputs), (function, descriptions))
                         }
                         None => {
                             emit_loops(builder, instruction.kind, (body, mapping), inputs.into(), outputs, function)

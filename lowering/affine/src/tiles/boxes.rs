@@ -1,8 +1,7 @@
 //! Tiles by the matrix instructions of four warps together, whose operands a unit copies by itself (`cp.async.bulk.tensor`), box by
 //! box: which boxes there are a description says, which the host makes of the array.
 //!
-//! Two groups of warps multiply, and a warp of its own asks for what they need, as many steps ahead as there are stages. Of each
-//! stage, two barriers in shared memory (`mbarrier`) say when its bytes have come, and when both groups have multiplied them.
+//! Two groups of warps multiply, and a warp of its own asks for what they need, as many steps ahead as there are stages (`rings`).
 //!
 //! ```text
 //!  a thread behind the groups, for each step          two groups, for each step
@@ -17,12 +16,12 @@ use hlo::launch_plan::Boxes;
 use hlo::mapping::WorkMapping;
 use indexing::{Expr, Interval, Linear, ceil_div};
 use melior::Context;
-use melior::ir::Type;
-use mlir_ext::builder::{Body, Machine, OpBuilder, Value};
-use mlir_ext::control::AffineConditions;
+use mlir_ext::builder::{Body, Machine, Value};
 use mlir_ext::gpu;
 
+use super::attention::{self, attention_grid};
 use super::chunks::{CHUNK, is_only_moved};
+use super::rings::{BoxPlace, Ring, call, where_not_negative};
 use super::tensor_types::{TensorOperands, TensorType};
 use super::warp_groups::{Matrix, Member, STEP, Stages};
 use super::{BUSY_BLOCKS, MOST_REPEATED, Product, Result, THREADS, Tile, is_near_along_depth, tile_grid};
@@ -45,9 +44,6 @@ const COLUMNS: [i64; 2] = [256, 128];
 /// Stages of tiles of more columns, and of fewer.
 const STAGES: [i64; 2] = [4, 3];
 
-/// Bytes of a barrier.
-const BARRIER: i64 = 8;
-
 /// What sizes of descriptions are less than: places in them are signed numbers of 32 bits.
 const MOST_ELEMENTS: i64 = 1 << 31;
 const MOST_BYTES: i64 = 1 << 40;
@@ -60,19 +56,23 @@ pub(crate) struct ParameterBoxes {
     pub boxes: Boxes,
 }
 
-/// A product whose operands are copied in boxes.
+impl ParameterBoxes {
+    /// Whether they begin where a unit can copy them from, of parameters with some alignment.
+    pub(super) fn is_aligned(&self, alignment: &dyn Fn(usize) -> i64) -> bool {
+        (alignment(self.parameter) | self.first as i64) % CHUNK == 0
+    }
+}
+
+/// A product, or an attention, whose operands are copied in boxes.
 pub(crate) struct BoxKernel<'c> {
     /// That of the fusion, with tiles of as many columns as such a kernel has.
     pub mapping: WorkMapping<'c>,
-    pub boxes: [ParameterBoxes; 2],
+    pub boxes: Vec<ParameterBoxes>,
+    /// Threads of a block, and blocks of a multiprocessor that registers must suffice for.
+    pub limits: [i64; 2],
 }
 
 impl<'c> BoxKernel<'c> {
-    /// Threads of a block, and blocks of a multiprocessor that registers must suffice for.
-    pub fn limits(&self) -> [i64; 2] {
-        [BOX_THREADS, if self.mapping.dimensions[2].tile == COLUMNS[0] { 1 } else { 2 }]
-    }
-
     /// That of a fusion with tiles, where four warps multiply together and neither operand is computed on the way. `alignment` is
     /// that of the parameters.
     pub fn of(
@@ -82,7 +82,13 @@ impl<'c> BoxKernel<'c> {
         machine: Machine,
         alignment: &dyn Fn(usize) -> i64,
     ) -> Result<Option<Self>> {
-        if !machine.warp_group_matrices || mapping.dimensions.get(1).is_none_or(|rows| rows.tile != ROWS) {
+        if !machine.warp_group_matrices {
+            return Ok(None);
+        }
+        if attention_grid(mapping).is_some() {
+            return Ok(attention::box_kernel(context, computation, mapping, alignment));
+        }
+        if mapping.dimensions.get(1).is_none_or(|rows| rows.tile != ROWS) {
             return Ok(None);
         }
         let Some(product) = Product::of(context, computation)? else { return Ok(None) };
@@ -103,10 +109,19 @@ impl<'c> BoxKernel<'c> {
         let mapping = if is_wide { wide } else { with_columns(COLUMNS[1]) };
         let boxes = |operand| boxes_of_operand(context, computation, (&product, &mapping), (operand, left));
         let (Some(left), Some(right)) = (boxes(0)?, boxes(1)?) else { return Ok(None) };
-        let is_aligned = |own: &ParameterBoxes| (alignment(own.parameter) | own.first as i64) % CHUNK == 0;
-        let are_aligned = is_aligned(&left) && is_aligned(&right);
-        Ok(are_aligned.then_some(BoxKernel { mapping, boxes: [left, right] }))
+        let boxes = vec![left, right];
+        let blocks = if is_wide { 1 } else { 2 };
+        let are_aligned = boxes.iter().all(|own| own.is_aligned(alignment));
+        Ok(are_aligned.then_some(BoxKernel { mapping, boxes, limits: [BOX_THREADS, blocks] }))
     }
+}
+
+/// Whether an array of some sizes, and distances in bytes, can be described.
+pub(super) fn have_boxes(sizes: [i64; 3], strides: [i64; 2]) -> bool {
+    let is_stride = |&stride: &i64| stride > 0 && stride % CHUNK == 0 && stride < MOST_BYTES;
+    // The driver asks that a stride be a multiple of the one before.
+    let are_strides = strides.iter().all(is_stride) && strides[1] % strides[0] == 0;
+    are_strides && sizes.iter().all(|&size| size < MOST_ELEMENTS)
 }
 
 fn boxes_of_operand<'c>(
@@ -151,14 +166,7 @@ fn boxes_of_operand<'c>(
     let stride = distance(places[outer]) * width;
     let strides =
         [stride, if sizes[0] == 1 { stride.saturating_mul(sizes[outer]) } else { distance(places[0]) * width }];
-    let is_stride = |&stride: &i64| stride > 0 && stride % CHUNK == 0 && stride < MOST_BYTES;
-    // The driver asks that a stride be a multiple of the one before.
-    let is_plain = is_plain && strides[0] != 0 && strides[1] % strides[0] == 0;
-    let are_described = is_plain
-        && constant >= 0
-        && distance(places[inner]) == 1
-        && strides.iter().all(is_stride)
-        && sizes.iter().all(|&size| size < MOST_ELEMENTS);
+    let are_described = is_plain && constant >= 0 && distance(places[inner]) == 1 && have_boxes(sizes, strides);
     // Boxes across the contracted positions are as wide as their rows.
     let most = mapping.dimensions[1 + operand].tile;
     let rows = if is_along_depth { most } else { STEP / width };
@@ -197,14 +205,19 @@ pub(super) fn emit<'a, 'c>(
     let elements = count * (ROWS + columns) * STEP / r#type.width();
     let address = SharedValues::new(builder, function, &zero, &[elements]).address(builder);
     let zero = scalar::constant(builder, ElementType::S64, &[], None);
-    let barriers = SharedValues::new(builder, function, &zero, &[2 * count]).address(builder);
+    let barriers = SharedValues::new(builder, function, &zero, &[Ring::barriers_of(count)]).address(builder);
     let thread = emitter.emit_symbol(tile.thread, THREADS)?;
     let member = Member::new(emitter, thread)?;
     let stages = Stages { matrices, address, group: member.group };
     let steps = ceil_div(tile.depth * r#type.width(), STEP);
-    let kernel = Kernel { tile, stages, descriptions, barriers, count, steps };
-    let of_asking = [tile.thread - THREADS, -tile.thread + THREADS];
-    where_not_negative(emitter, &of_asking, |emitter| kernel.prepare(emitter))?;
+    let ring = Ring { barriers, first: 0, stages: count, bytes: stages.bytes(), warps: THREADS / WARP };
+    let kernel = Kernel { tile, stages, descriptions, ring, steps };
+    let of_asking = asking(tile.thread);
+    where_not_negative(emitter, &of_asking, |emitter| {
+        kernel.ring.prepare(emitter)?;
+        call(emitter.builder, gpu::FENCE_FOR_BARRIERS, &[]);
+        Ok(())
+    })?;
     barrier(builder);
     where_not_negative(emitter, &of_asking, |emitter| kernel.ask(emitter))?;
     where_not_negative(emitter, &[-tile.thread + (THREADS - 1)], |emitter| {
@@ -213,43 +226,29 @@ pub(super) fn emit<'a, 'c>(
     })
 }
 
+/// What is not negative in the thread that asks for boxes.
+pub(super) fn asking(thread: Expr<'_>) -> [Expr<'_>; 2] {
+    [thread - THREADS, -thread + THREADS]
+}
+
 /// A kernel under construction.
 struct Kernel<'t, 'm, 'a, 'c> {
     tile: &'t Tile<'m, 'a, 'c>,
     stages: Stages<'c>,
-    /// Where the descriptions are, and the barriers: those of full stages, then those of free ones.
+    /// Where the descriptions are.
     descriptions: [Value<'c>; 2],
-    barriers: Value<'c>,
-    /// How many stages there are, and how many steps.
-    count: i64,
+    ring: Ring<'c>,
+    /// How many steps there are.
     steps: i64,
 }
 
 impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
-    /// Makes the barriers.
-    fn prepare(&self, emitter: &Elemental<'a, 'c>) -> Result<()> {
-        let builder = emitter.builder;
-        for stage in (0..self.count).map(|stage| emitter.scope.constant(stage)) {
-            for (barrier, arrivals) in [(self.full(emitter, stage)?, 1), (self.free(emitter, stage)?, THREADS / WARP)] {
-                let arrivals = builder.constant_integer(builder.integer_type(32), arrivals);
-                call(builder, gpu::MAKE_BARRIER, &[barrier, arrivals]);
-            }
-        }
-        call(builder, gpu::FENCE_FOR_BARRIERS, &[]);
-        Ok(())
-    }
-
     /// What the thread does that asks for boxes.
     fn ask(&self, emitter: &mut Elemental<'a, 'c>) -> Result<()> {
         self.descriptions.iter().for_each(|&own| call(emitter.builder, gpu::ACQUIRE_BOXES, &[own]));
         emitter.loop_in(Interval::of_size(self.steps), None, Vec::new(), &mut |emitter, step, _| {
-            let (builder, word) = (emitter.builder, emitter.builder.integer_type(32));
-            let stage = emitter.scope.simplify(step.modulo(self.count));
-            // The phase before the first has ended.
-            let free = self.free(emitter, stage)?;
-            self.wait(emitter, free, (step + self.count).floordiv(self.count))?;
-            let full = self.full(emitter, stage)?;
-            call(builder, gpu::EXPECT_BYTES, &[full, builder.constant_integer(word, self.stages.bytes())]);
+            let stage = self.ring.stage(emitter, step);
+            let full = self.ring.begin(emitter, step)?;
             for (operand, matrix) in self.stages.matrices.into_iter().enumerate() {
                 let of_row = STEP / matrix.r#type.width();
                 let (first, position) = (self.tile.firsts[operand], step * of_row);
@@ -259,13 +258,13 @@ impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
                         true => [position, first],
                         false => [first + number * of_row, position],
                     };
-                    let to = self.stages.place(stage, operand) + number * (matrix.bytes() / boxes);
-                    let mut operands = vec![address_at(emitter, self.stages.address, to)?, self.descriptions[operand]];
-                    for place in [x, y, self.tile.batch] {
-                        operands.push(emit_number(emitter, emitter.scope.simplify(place), word)?);
-                    }
-                    operands.push(full);
-                    call(builder, gpu::COPY_BOX, &operands);
+                    let place = BoxPlace {
+                        description: self.descriptions[operand],
+                        address: self.stages.address,
+                        to: self.stages.place(stage, operand) + number * (matrix.bytes() / boxes),
+                        first: [x, y, self.tile.batch],
+                    };
+                    place.copy(emitter, full)?;
                 }
             }
             Ok(Vec::new())
@@ -277,67 +276,11 @@ impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
     fn multiply(&self, emitter: &mut Elemental<'a, 'c>, lane: Expr<'c>) -> Result<Vec<Value<'c>>> {
         let zeros = self.stages.zeros(self.tile);
         emitter.loop_in(Interval::of_size(self.steps), None, zeros, &mut |emitter, step, sums| {
-            let stage = emitter.scope.simplify(step.modulo(self.count));
-            let full = self.full(emitter, stage)?;
-            self.wait(emitter, full, step.floordiv(self.count))?;
+            self.ring.wait(emitter, step)?;
+            let stage = self.ring.stage(emitter, step);
             let sums = self.stages.multiply(emitter, stage, (&sums, self.tile.zero.element_type))?;
-            let free = self.free(emitter, stage)?;
-            where_not_negative(emitter, &[-lane], |emitter| {
-                call(emitter.builder, gpu::ARRIVE, &[free]);
-                Ok(())
-            })?;
+            self.ring.release(emitter, step, lane)?;
             Ok(sums)
         })
     }
-
-    /// The addresses of a stage's barriers.
-    fn full(&self, emitter: &Elemental<'a, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
-        address_at(emitter, self.barriers, stage * BARRIER)
-    }
-
-    fn free(&self, emitter: &Elemental<'a, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
-        address_at(emitter, self.barriers, (stage + self.count) * BARRIER)
-    }
-
-    /// Waits until a phase of a barrier has ended.
-    fn wait(&self, emitter: &Elemental<'a, 'c>, barrier: Value<'c>, phase: Expr<'c>) -> Result<()> {
-        let builder = emitter.builder;
-        let parity = emit_number(emitter, emitter.scope.simplify(phase.modulo(2)), builder.integer_type(32))?;
-        call(builder, gpu::WAIT_FOR_PHASE, &[barrier, parity]);
-        Ok(())
-    }
-}
-
-/// Runs `body` in threads where values are not negative.
-fn where_not_negative<'a, 'c>(
-    emitter: &mut Elemental<'a, 'c>,
-    values: &[Expr<'c>],
-    body: impl FnOnce(&mut Elemental<'a, 'c>) -> Result<()>,
-) -> Result<()> {
-    let holds =
-        AffineConditions { values: emitter.scope.affine_bounds(values)?, equalities: vec![false; values.len()] };
-    emitter.builder.affine_if_then(&holds, |_| emitter.nested(body))
-}
-
-/// A number as an integer of a type.
-fn emit_number<'c>(emitter: &Elemental<'_, 'c>, number: Expr<'c>, r#type: Type<'c>) -> Result<Value<'c>> {
-    let number = emitter.scope.emit(emitter.builder, number)?;
-    Ok(emitter.builder.value("arith.index_cast", &[number], r#type, &[]))
-}
-
-/// An address so many bytes behind another.
-fn address_at<'c>(emitter: &Elemental<'_, 'c>, base: Value<'c>, bytes: Expr<'c>) -> Result<Value<'c>> {
-    let builder = emitter.builder;
-    let bytes = emitter.scope.emit(builder, emitter.scope.simplify(bytes))?;
-    let address = builder.addi(base, bytes);
-    Ok(builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]))
-}
-
-/// Calls a function that stands for an instruction without results.
-fn call<'c>(builder: &OpBuilder<'c>, symbol: &str, operands: &[Value<'c>]) {
-    builder.define_once(symbol, |builder| {
-        let types: Vec<Type<'c>> = operands.iter().map(|operand| operand.r#type()).collect();
-        builder.declare_function(symbol, &types, &[]);
-    });
-    builder.call(symbol, operands, &[]);
 }

@@ -12,6 +12,7 @@ mod doubles;
 mod fragments;
 mod multiply_add;
 mod pipeline;
+mod rings;
 mod tensor_cores;
 mod tensor_types;
 mod transposes;
@@ -212,22 +213,26 @@ struct Tile<'m, 'a, 'c> {
 }
 
 /// Emits a fusion with one product, or one that reads transposed, tile by tile. `descriptions` are those of the operands' boxes, of
-/// a [`BoxKernel`].
+/// a [`BoxKernel`]; others have none.
 pub(crate) fn emit_tiles<'a, 'c>(
     builder: &'a OpBuilder<'c>,
     computation: &'a Computation,
     mapping: &WorkMapping<'c>,
     (inputs, outputs): (&'a [ArrayRef<'c>], &[ArrayRef<'c>]),
-    (function, descriptions): (&Body<'c>, Option<[Value<'c>; 2]>),
+    (function, descriptions): (&Body<'c>, &[Value<'c>]),
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     if attention::attention_grid(mapping).is_some() {
-        return attention::emit(emitter, mapping, outputs, function);
+        return match <[Value<'c>; 3]>::try_from(descriptions) {
+            Ok(descriptions) => attention::emit_boxes(emitter, outputs, (function, descriptions)),
+            Err(_) => attention::emit(emitter, mapping, outputs, function),
+        };
     }
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {
         return transposes::emit(&mut emitter, mapping, outputs, function);
     };
     let operands = TensorOperands::of(computation, &product)?;
+    let descriptions = <[Value<'c>; 2]>::try_from(descriptions).ok();
     let threads = if descriptions.is_some() { BOX_THREADS } else { THREADS };
     let tile = Tile::new(&mut emitter, product, mapping, threads)?;
     match (operands, descriptions) {

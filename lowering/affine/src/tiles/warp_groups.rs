@@ -6,12 +6,13 @@
 
 use hlo::element_type::ElementType;
 use indexing::{Expr, Interval, ceil_div};
-use mlir_ext::builder::{Body, Machine, Value};
+use mlir_ext::builder::{Body, Machine, OpBuilder, Value};
 use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
 
 use super::chunks::{CHUNK, Chunks};
 use super::fragments::FragmentRows;
 use super::pipeline::{Product, emit_steps, stages_of};
+use super::rings::address_at;
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, Tile};
 use crate::elemental::Elemental;
@@ -24,15 +25,15 @@ use crate::team::{SharedValues, WARP};
 const SIDE: i64 = 128;
 
 /// Threads that multiply together, and the rows that they compute, of all columns.
-const GROUP: i64 = 128;
-const ROWS: i64 = 64;
+pub(super) const GROUP: i64 = 128;
+pub(super) const ROWS: i64 = 64;
 
 /// Bytes of contracted positions of an instruction, and of a step: a row in shared memory.
-const DEPTH: i64 = 32;
+pub(super) const DEPTH: i64 = 32;
 pub(super) const STEP: i64 = 128;
 
 /// Rows in shared memory whose chunks are in orders of their own.
-const EIGHT: i64 = 8;
+pub(super) const EIGHT: i64 = 8;
 
 /// Eights of columns of which a row is stored at once.
 const STORED: i64 = 4;
@@ -117,11 +118,9 @@ impl Matrix {
         self.side * STEP
     }
 
-    /// What a descriptor says beside the address: that chunks are swizzled by 128 bytes, and in units of 16 bytes how far
-    /// eight rows are from the next eight, and 64 neighbours across the contracted positions from the next.
-    fn layout(self) -> i64 {
-        let of_neighbours = if self.is_along_depth { 1 } else { self.rows() * EIGHT };
-        1 << 62 | (EIGHT * EIGHT) << 32 | of_neighbours << 16
+    /// How far 64 neighbours across the contracted positions are from the next, in units of 16 bytes.
+    fn distance_of_neighbours(self) -> i64 {
+        if self.is_along_depth { 1 } else { self.rows() * EIGHT }
     }
 
     /// How far the positions of an instruction are from those of the next one, in units of 16 bytes.
@@ -162,23 +161,16 @@ impl<'c> Stages<'c> {
         (sums, sum_type): (&[Value<'c>], ElementType),
     ) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
-        let word = builder.integer_type(64);
-        let number = |value: i64| builder.constant_integer(word, value);
         let mut firsts = Vec::with_capacity(2);
         for operand in 0..2 {
             // A group has rows of its own, and all columns.
             let own = if operand == 0 { self.group * (ROWS * STEP) } else { emitter.scope.constant(0) };
-            let byte = emitter.scope.emit(builder, emitter.scope.simplify(self.place(stage, operand) + own))?;
-            let address = builder.addi(self.address, byte);
-            let address = builder.value("arith.index_cast", &[address], word, &[]);
-            firsts.push(builder.shrui(address, number(CHUNK.ilog2().into())));
+            firsts.push(chunk_at(emitter, self.address, self.place(stage, operand) + own)?);
         }
         let mut operands = Vec::new();
         for part in 0..STEP / DEPTH {
             for (matrix, &first) in self.matrices.iter().zip(&firsts) {
-                let address = builder.addi(first, number(part * matrix.distance()));
-                let address = builder.value("arith.andi", &[address, number(ADDRESSES)], word, &[]);
-                operands.push(builder.ori(address, number(matrix.layout())));
+                operands.push(descriptor(builder, first, part * matrix.distance(), matrix.distance_of_neighbours()));
             }
         }
         operands.extend(sums);
@@ -189,16 +181,47 @@ impl<'c> Stages<'c> {
         let (columns, names) = (right.side, [left.r#type.name(), right.r#type.name()]);
         let product = WarpGroupProduct {
             variant: format!("m{ROWS}n{columns}k{positions}.{result}.{}.{}", names[0], names[1]),
+            parts: (STEP / DEPTH) as usize,
             across: (left.r#type.width() == 2).then_some(across),
+            ..WarpGroupProduct::default()
         };
-        let symbol = product.symbol();
-        let results = vec![register_type(builder, sum_type, None); sums.len()];
-        builder.define_once(&symbol, |builder| {
-            let types: Vec<_> = operands.iter().map(|operand| operand.r#type()).collect();
-            builder.declare_function(&symbol, &types, &results);
-        });
-        Ok(builder.call(&symbol, &operands, &results).results())
+        Ok(call(builder, &product.symbol(), &operands, (sum_type, sums.len())))
     }
+}
+
+/// Where a byte of shared memory is, in units of chunks.
+pub(super) fn chunk_at<'c>(emitter: &Elemental<'_, 'c>, address: Value<'c>, byte: Expr<'c>) -> Result<Value<'c>> {
+    let builder = emitter.builder;
+    let address = address_at(emitter, address, byte)?;
+    Ok(builder.shrui(address, builder.integer_like(address, CHUNK.ilog2().into())))
+}
+
+/// What says where a matrix begins, so many chunks behind another, and how it lies: that chunks are swizzled by 128 bytes, and in
+/// units of 16 bytes how far eight rows are from the next eight, and 64 neighbours across the contracted positions from the next.
+pub(super) fn descriptor<'c>(
+    builder: &OpBuilder<'c>,
+    first: Value<'c>,
+    distance: i64,
+    of_neighbours: i64,
+) -> Value<'c> {
+    let address = builder.addi(first, builder.integer_like(first, distance));
+    let address = builder.andi(address, builder.integer_like(first, ADDRESSES));
+    builder.ori(address, builder.integer_like(first, 1 << 62 | (EIGHT * EIGHT) << 32 | of_neighbours << 16))
+}
+
+/// Calls a function that stands for an instruction, and gives so many numbers of a type.
+pub(super) fn call<'c>(
+    builder: &OpBuilder<'c>,
+    symbol: &str,
+    operands: &[Value<'c>],
+    (r#type, count): (ElementType, usize),
+) -> Vec<Value<'c>> {
+    let results = vec![register_type(builder, r#type, None); count];
+    builder.define_once(symbol, |builder| {
+        let types: Vec<_> = operands.iter().map(|operand| operand.r#type()).collect();
+        builder.declare_function(symbol, &types, &results);
+    });
+    builder.call(symbol, operands, &results).results()
 }
 
 /// Where a thread is among those that multiply.

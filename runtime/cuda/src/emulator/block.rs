@@ -9,6 +9,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::KernelFunction;
 use super::matrices::{self, WarpOperation};
+use super::pending::WarpGroupWait;
 use super::warp_groups::{WARP_GROUP, WarpGroupOperation};
 
 /// Threads that exchange values.
@@ -28,6 +29,8 @@ pub(super) enum Wait {
     Warp(WarpOperation),
     /// The threads of four warps, with which it does something.
     WarpGroup(WarpGroupOperation),
+    /// The same, until products that they have begun are there.
+    Products(WarpGroupWait),
     /// That the phase of a barrier has ended.
     Phase { barrier: u64, is_odd: bool },
 }
@@ -116,7 +119,7 @@ pub(super) unsafe fn run(
                 (0..groups).try_fold(false, |done, number| {
                     let first = (turn + number) % groups * WARP_GROUP;
                     let end = (first + WARP_GROUP).min(threads);
-                    if done { Ok(true) } else { multiply(&mut states[first..end]) }
+                    if done { Ok(true) } else { multiply(first as u32, &mut states[first..end]) }
                 })
             }
             (exchanged, passed) => exchanged.and(passed).map(|_| true),
@@ -176,16 +179,25 @@ fn exchange(warp: &mut [State]) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Lets four warps do what their threads do together, once all of them have come.
-fn multiply(group: &mut [State]) -> Result<bool, String> {
-    let operation = |state: &State| match state {
-        State::Waits(Wait::WarpGroup(operation)) => Some(*operation),
-        _ => None,
-    };
-    let operations: Option<Vec<WarpGroupOperation>> = group.iter().map(operation).collect();
-    let Some(operations) = operations.filter(|operations| operations.len() == WARP_GROUP) else { return Ok(false) };
+/// Lets four warps, whose threads begin at one, do what these do together, once all of them have come.
+fn multiply(first: u32, group: &mut [State]) -> Result<bool, String> {
+    let mut operations = Vec::with_capacity(WARP_GROUP);
+    let mut waits = Vec::with_capacity(WARP_GROUP);
+    for state in group.iter() {
+        match state {
+            State::Waits(Wait::WarpGroup(operation)) => operations.push(*operation),
+            State::Waits(Wait::Products(wait)) => waits.push(*wait),
+            _ => return Ok(false),
+        }
+    }
     // SAFETY: the words are on the stacks of threads that wait, as many as the code generator makes.
-    unsafe { super::multiply_warp_group(&operations)? };
+    unsafe {
+        match (operations.len(), waits.len()) {
+            (WARP_GROUP, 0) => super::multiply_warp_group(&operations)?,
+            (0, WARP_GROUP) => super::end_products(first, &waits)?,
+            _ => return Ok(false),
+        }
+    }
     group.iter_mut().for_each(|state| *state = State::Ready(0));
     Ok(true)
 }

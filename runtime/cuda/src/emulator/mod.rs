@@ -10,6 +10,7 @@ mod block;
 mod checks;
 mod copies;
 mod matrices;
+mod pending;
 mod phases;
 mod warp_groups;
 
@@ -31,6 +32,7 @@ use block::Wait;
 use checks::{Access, Checks, Moment};
 use copies::{COPY_BYTES, Copies, Copy};
 use matrices::{WarpKind, WarpOperation};
+use pending::{Pending, WarpGroupWait};
 use phases::{BOX_ALIGNMENT, BoxCopy, Phases};
 use warp_groups::WarpGroupOperation;
 
@@ -68,7 +70,7 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 29] = [
+        let functions: [Symbol; 31] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
@@ -91,12 +93,14 @@ impl Emulator {
             ("halo_emulator_power_of_two", halo_emulator_power_of_two as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
             ("halo_emulator_round_to_tf32", halo_emulator_round_to_tf32 as *const ()),
+            ("halo_emulator_set_registers", halo_emulator_set_registers as *const ()),
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
             ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
             ("halo_emulator_thread", halo_emulator_thread as *const ()),
             ("halo_emulator_wait_for_copies", halo_emulator_wait_for_copies as *const ()),
             ("halo_emulator_wait_for_phase", halo_emulator_wait_for_phase as *const ()),
+            ("halo_emulator_wait_for_warp_group", halo_emulator_wait_for_warp_group as *const ()),
             // What processors without such an instruction call.
             ("__truncsfbf2", halo_emulator_round_to_bf16 as *const ()),
         ];
@@ -221,6 +225,7 @@ impl EmulatedDevice<'_> {
             CHECKS.with_borrow_mut(Checks::begin_block);
             COPIES.with_borrow_mut(Copies::clear);
             PHASES.with_borrow_mut(Phases::clear);
+            PENDING.with_borrow_mut(Pending::clear);
             let mut last = 0;
             let mut enter = |thread: usize, epoch: u32| {
                 if launch.blocks == 1 && epoch != last {
@@ -266,6 +271,7 @@ thread_local! {
     static CHECKS: RefCell<Checks> = RefCell::default();
     static COPIES: RefCell<Copies> = RefCell::default();
     static PHASES: RefCell<Phases> = RefCell::default();
+    static PENDING: RefCell<Pending> = RefCell::default();
     /// The arrays of which kernels copy boxes, with their addresses.
     static BOXES: RefCell<Vec<(u64, Boxes)>> = RefCell::default();
     /// Where accesses out of bounds go.
@@ -357,7 +363,20 @@ extern "C" fn halo_emulator_multiply_matrices(words: *mut u32, types: u32) {
 }
 
 extern "C" fn halo_emulator_multiply_warp_group(words: *mut u32, code: u32, parts: u32, sums: u32) {
-    block::wait(Wait::WarpGroup(WarpGroupOperation { words, code, parts, sums }));
+    let operation = WarpGroupOperation { words, code, parts, sums };
+    let thread = THREAD.get();
+    if warp_groups::is_pending(code) {
+        // SAFETY: the code generator passes as many words.
+        return PENDING.with_borrow_mut(|pending| unsafe { pending.begin(thread, operation) });
+    }
+    if PENDING.with_borrow(|pending| pending.has(thread)) {
+        report_error(Err("a product that is waited for behind others that are not".into()));
+    }
+    block::wait(Wait::WarpGroup(operation));
+}
+
+extern "C" fn halo_emulator_wait_for_warp_group(words: *mut u32, pending: u32, sums: u32) {
+    block::wait(Wait::Products(WarpGroupWait { words, sums, pending }));
 }
 
 extern "C" fn halo_emulator_copy(to: u64, from: u64, bytes: u32) {
@@ -385,6 +404,8 @@ extern "C" fn halo_emulator_fence() {
 }
 
 extern "C" fn halo_emulator_fence_barriers() {}
+
+extern "C" fn halo_emulator_set_registers() {}
 
 extern "C" fn halo_emulator_acquire_boxes(_: u64) {}
 
@@ -471,6 +492,17 @@ unsafe fn multiply_warp_group(operations: &[WarpGroupOperation]) -> Result<(), S
         };
         // SAFETY: the caller's promise.
         unsafe { warp_groups::run(operations, &mut read) }
+    })
+}
+
+/// Ends products of the four warps whose threads begin at one, which wait for them.
+///
+/// # Safety
+/// As for [`Pending::end`].
+unsafe fn end_products(first: u32, waits: &[WarpGroupWait]) -> Result<(), String> {
+    // SAFETY: the words of products are theirs; those of waits the caller answers for.
+    PENDING.with_borrow_mut(|pending| unsafe {
+        pending.end(first, waits, &mut |operations| multiply_warp_group(operations))
     })
 }
 

@@ -3,7 +3,7 @@
 //! A descriptor says where a matrix begins and how far its parts of eight rows are from each other; all matrices are swizzled
 //! by 128 bytes: the number of a chunk of 16 bytes is exclusively or'ed with that of its row of 128, modulo eight.
 
-use super::matrices::{Numbers, TYPES};
+use super::matrices::{Element, Numbers, TYPES};
 
 /// Threads that do it.
 pub(super) const WARP_GROUP: usize = 128;
@@ -21,17 +21,64 @@ const ADDRESS_BITS: u64 = 14;
 /// The swizzling by 128 bytes, in the descriptor's last bits.
 const SWIZZLED: u64 = 1;
 
+/// What is multiplied, and how: the last bits of a number that begins with which types.
+#[derive(Clone, Copy)]
+struct Code(u32);
+
+impl Code {
+    const BITS: u32 = 5;
+
+    fn types(self) -> Option<[Element; 2]> {
+        TYPES.get(self.0 as usize >> Self::BITS).copied()
+    }
+
+    /// Whether left operands are words of the threads.
+    fn is_left_in_registers(self) -> bool {
+        self.0 >> 4 & 1 == 1
+    }
+
+    /// Whether there are no sums before.
+    fn is_first(self) -> bool {
+        self.0 >> 3 & 1 == 1
+    }
+
+    /// Whether each operand lies across the contracted positions.
+    fn across(self) -> [bool; 2] {
+        [self.0 >> 1 & 1 == 1, self.0 & 1 == 1]
+    }
+
+    /// Words of the operands of a product.
+    fn words(self) -> usize {
+        if self.is_left_in_registers() { LEFT_WORDS + 2 } else { 4 }
+    }
+}
+
+/// Whether sums are there only when they are waited for.
+pub(super) fn is_pending(code: u32) -> bool {
+    code >> 2 & 1 == 1
+}
+
+/// Words of a left operand in registers.
+const LEFT_WORDS: usize = 4;
+
 /// A thread's part in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WarpGroupOperation {
-    /// Descriptors of both operands in turns, then sums, in whose place the results go.
+    /// Both operands in turns, then sums, in whose place the results go.
     pub words: *mut u32,
-    /// Which types, and whether each operand lies across the contracted positions.
+    /// Which types, and how operands lie.
     pub code: u32,
     /// Products, one after another.
     pub parts: u32,
     /// Sums of a thread.
     pub sums: u32,
+}
+
+impl WarpGroupOperation {
+    /// Where the sums are among the words.
+    pub fn first_sum(&self) -> usize {
+        self.parts as usize * Code(self.code).words()
+    }
 }
 
 /// A chunk of shared memory at an address of which a descriptor has the last bits.
@@ -50,34 +97,55 @@ pub(super) unsafe fn run(operations: &[WarpGroupOperation], read: &mut ReadChunk
     if operations.iter().any(|own| like(own) != first) {
         return Err("threads of four warps do different things with matrices".into());
     }
-    let types = TYPES.get(first.code as usize >> 2).ok_or("a product of types that there is not")?;
-    let across = [first.code >> 1 & 1 == 1, first.code & 1 == 1];
+    let code = Code(first.code);
+    let types = code.types().ok_or("a product of types that there is not")?;
+    let across = code.across();
     let columns = first.sums as usize * 2;
     // SAFETY: the caller's promise.
     let word = |thread: usize, number: usize| unsafe { operations[thread].words.add(number) };
     for part in 0..first.parts as usize {
-        let mut operands = [Vec::new(), Vec::new()];
-        for (number, operand) in operands.iter_mut().enumerate() {
-            let place = (part * 2 + number) * 2;
+        let place = part * code.words();
+        let mut described = |place: usize, (count, across): (usize, bool)| {
             // SAFETY: as above.
             let of = |thread: usize| unsafe { word(thread, place).cast::<u64>().read_unaligned() };
             let descriptor = of(0);
             if (0..WARP_GROUP).any(|thread| of(thread) != descriptor) {
-                return Err("threads of four warps describe different matrices".into());
+                return Err("threads of four warps describe different matrices".to_string());
             }
-            *operand = rows(descriptor, [ROWS, columns][number], across[number], read)?;
-        }
-        let numbers = |number: usize| -> Vec<Numbers> {
-            operands[number].iter().map(|row| Numbers::of(words(row), types[number])).collect()
+            let rows = rows(descriptor, count, across, read)?;
+            Ok(rows.iter().map(|row| words(row).collect()).collect::<Vec<Vec<u32>>>())
         };
-        let (left, right) = (numbers(0), numbers(1));
+        let left = match code.is_left_in_registers() {
+            // The words of a row's 32 bytes: of each half, a thread of four has one; of sixteen rows the second eight have words
+            // of their own.
+            true => (0..ROWS)
+                .map(|row| {
+                    let of = |place: usize| {
+                        let thread = row / 16 * 32 + row % 8 * 4 + place % 4;
+                        (thread, part * code.words() + row / 8 % 2 + place / 4 * 2)
+                    };
+                    // SAFETY: as above.
+                    (0..8).map(of).map(|(thread, number)| unsafe { word(thread, number).read_unaligned() }).collect()
+                })
+                .collect(),
+            false => described(place, (ROWS, across[0]))?,
+        };
+        let right = described(place + code.words() - 2, (columns, across[1]))?;
+        let numbers = |rows: Vec<Vec<u32>>, number: usize| -> Vec<Numbers> {
+            rows.into_iter().map(|row| Numbers::of(row.into_iter(), types[number])).collect()
+        };
+        let (left, right) = (numbers(left, 0), numbers(right, 1));
+        let begins = code.is_first() && part == 0;
         for (thread, _) in operations.iter().enumerate() {
             for number in 0..first.sums as usize {
                 let row = thread / 32 * 16 + thread % 32 / 4 + number / 2 % 2 * 8;
                 let column = number / 4 * 8 + thread % 4 * 2 + number % 2;
-                let sum = word(thread, first.parts as usize * 4 + number);
+                let sum = word(thread, first.first_sum() + number);
                 // SAFETY: as above.
-                unsafe { sum.write_unaligned(left[row].product(&right[column], sum.read_unaligned())) };
+                unsafe {
+                    let before = if begins { 0 } else { sum.read_unaligned() };
+                    sum.write_unaligned(left[row].product(&right[column], before));
+                }
             }
         }
     }

@@ -8,13 +8,13 @@ use mlir_ext::builder::{OpBuilder, Value};
 use super::super::tensor_cores::{EIGHT, SIXTEEN, load_matrices, multiply};
 use super::super::tensor_types::{TensorOperands, TensorType};
 use super::slabs::{Layout, Slab, multiple_of};
-use super::{Blocks, Products, Result};
+use super::{Blocks, Products, Result, Shares};
 use crate::attention::AttentionForm;
 use crate::elemental::Elemental;
 use crate::team::WARP;
 
 /// Bytes of an element.
-const WIDTH: i64 = 2;
+pub(super) const WIDTH: i64 = 2;
 
 /// How rows are kept: of as many positions as instructions take, and as `ldmatrix` loads for.
 pub(super) fn layout(tensors: TensorType) -> Layout {
@@ -25,14 +25,9 @@ pub(super) fn layout(tensors: TensorType) -> Layout {
 pub(super) struct Matrices<'s, 'c> {
     operands: TensorOperands,
     slabs: &'s [Slab<'c>; 3],
-    /// Fragments of 16 rows of a warp, of 8 keys, and of 8 features; steps of 16 contracted features.
-    rows: i64,
-    keys: i64,
-    features: i64,
+    fragments: Fragments<'c>,
+    /// Steps of 16 contracted features.
     depth: i64,
-    /// The warp's first row, and the number of the thread in its warp.
-    first: Expr<'c>,
-    lane: Expr<'c>,
     /// Where the thread has `ldmatrix` load of queries, keys and values.
     addresses: [Value<'c>; 3],
     zero: Value<'c>,
@@ -67,12 +62,14 @@ impl<'s, 'c> Matrices<'s, 'c> {
         Ok(Matrices {
             operands,
             slabs,
-            rows,
-            keys: blocks.keys / EIGHT,
-            features: ceil_div(form.features, EIGHT),
+            fragments: Fragments {
+                rows,
+                keys: blocks.keys / EIGHT,
+                features: ceil_div(form.features, EIGHT),
+                first,
+                lane,
+            },
             depth: ceil_div(form.depth, SIXTEEN),
-            first,
-            lane,
             addresses: [addresses[0], addresses[1], addresses[2]],
             zero: builder.constant_float(Type::float32(builder.context()), 0.0),
         })
@@ -83,23 +80,49 @@ impl<'s, 'c> Matrices<'s, 'c> {
         let offset = (row * self.slabs[operand].row + place) * WIDTH;
         load_matrices(builder, self.addresses[operand], offset, operand == 2)
     }
+}
 
+/// What the lanes of a warp have of fragments of scores and sums.
+pub(super) struct Fragments<'c> {
+    /// Fragments of 16 rows of a warp, of 8 keys, and of 8 features.
+    pub rows: i64,
+    pub keys: i64,
+    pub features: i64,
+    /// The warp's first row, and the number of the thread in its warp.
+    pub first: Expr<'c>,
+    pub lane: Expr<'c>,
+}
+
+impl<'c> Fragments<'c> {
     /// Places of what a lane has of neighbouring fragments: two neighbours of each eight.
     fn pairs(&self, fragments: i64) -> impl Iterator<Item = Expr<'c>> {
         let first = self.lane.modulo(4) * 2;
         (0..fragments).map(move |fragment| first + fragment * EIGHT)
     }
+
+    /// What is a result of the first product, in two fragments of a row, as an operand of the second one: the words of 16 keys.
+    pub fn weights(
+        &self,
+        builder: &OpBuilder<'c>,
+        tensors: TensorType,
+        weights: &[Value<'c>],
+        (row, step): (i64, i64),
+    ) -> [Value<'c>; 4] {
+        let [a, b] = [0, 1].map(|half| places(self.keys, row, 2 * step + half));
+        [[a[0], a[1]], [a[2], a[3]], [b[0], b[1]], [b[2], b[3]]]
+            .map(|pair| rounded_pair(builder, tensors, pair.map(|place| weights[place])))
+    }
 }
 
 /// Where, among the values of rows of `fragments`, the four are that a lane has of a fragment: two in a row, and two in that
 /// eight rows on.
-fn places(fragments: i64, row: i64, fragment: i64) -> [usize; 4] {
+pub(super) fn places(fragments: i64, row: i64, fragment: i64) -> [usize; 4] {
     let first = |row: i64| ((row * fragments + fragment) * 2) as usize;
     let [upper, lower] = [first(2 * row), first(2 * row + 1)];
     [upper, upper + 1, lower, lower + 1]
 }
 
-impl<'c> Products<'c> for Matrices<'_, 'c> {
+impl<'c> Shares<'c> for Fragments<'c> {
     fn rows(&self) -> Vec<Expr<'c>> {
         let first = self.first + self.lane.floordiv(4);
         (0..2 * self.rows).map(|row| first + (row / 2 * SIXTEEN + row % 2 * EIGHT)).collect()
@@ -116,17 +139,24 @@ impl<'c> Products<'c> for Matrices<'_, 'c> {
     fn distances(&self) -> &'static [i64] {
         &[1, 2]
     }
+}
+
+impl<'c> Products<'c> for Matrices<'_, 'c> {
+    fn shares(&self) -> &dyn Shares<'c> {
+        &self.fragments
+    }
 
     fn scores(&self, emitter: &mut Elemental<'_, 'c>) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
-        let mut scores = vec![self.zero; (self.rows * 2 * self.keys * 2) as usize];
+        let Fragments { rows, keys: count, .. } = self.fragments;
+        let mut scores = vec![self.zero; (rows * 2 * count * 2) as usize];
         for position in (0..self.depth).map(|step| step * SIXTEEN) {
-            let queries: Vec<_> = (0..self.rows).map(|row| self.load(builder, 0, row * SIXTEEN, position)).collect();
-            for pair in 0..self.keys / 2 {
+            let queries: Vec<_> = (0..rows).map(|row| self.load(builder, 0, row * SIXTEEN, position)).collect();
+            for pair in 0..count / 2 {
                 let keys = self.load(builder, 1, pair * SIXTEEN, position);
                 for (row, queries) in (0..).zip(&queries) {
                     for (half, keys) in (0..).zip(keys.chunks(2)) {
-                        let places = places(self.keys, row, 2 * pair + half);
+                        let places = places(count, row, 2 * pair + half);
                         let sums = places.map(|place| scores[place]);
                         let sums = multiply(builder, self.operands, queries, keys, &sums);
                         places.into_iter().zip(sums).for_each(|(place, sum)| scores[place] = sum);
@@ -148,21 +178,17 @@ impl<'c> Products<'c> for Matrices<'_, 'c> {
         mut sums: Vec<Value<'c>>,
     ) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
-        for step in 0..self.keys / 2 {
-            // What is a result of the first product, in two fragments, is an operand of the second one.
-            let left: Vec<[Value<'c>; 4]> = (0..self.rows)
-                .map(|row| {
-                    let [a, b] = [0, 1].map(|half| places(self.keys, row, 2 * step + half));
-                    [[a[0], a[1]], [a[2], a[3]], [b[0], b[1]], [b[2], b[3]]]
-                        .map(|pair| self.pair(builder, pair.map(|place| weights[place])))
-                })
-                .collect();
-            for pair in 0..ceil_div(self.features, 2) {
+        let tensors = self.operands.0[0];
+        let Fragments { rows, keys, features, .. } = self.fragments;
+        for step in 0..keys / 2 {
+            let left: Vec<[Value<'c>; 4]> =
+                (0..rows).map(|row| self.fragments.weights(builder, tensors, weights, (row, step))).collect();
+            for pair in 0..ceil_div(features, 2) {
                 let values = self.load(builder, 2, step * SIXTEEN, pair * SIXTEEN);
                 for (row, left) in (0..).zip(&left) {
                     for (half, values) in (0..).zip(values.chunks(2)) {
-                        if 2 * pair + half < self.features {
-                            let places = places(self.features, row, 2 * pair + half);
+                        if 2 * pair + half < features {
+                            let places = places(features, row, 2 * pair + half);
                             let own = places.map(|place| sums[place]);
                             let own = multiply(builder, self.operands, left, values, &own);
                             places.into_iter().zip(own).for_each(|(place, sum)| sums[place] = sum);
@@ -175,15 +201,13 @@ impl<'c> Products<'c> for Matrices<'_, 'c> {
     }
 }
 
-impl<'c> Matrices<'_, 'c> {
-    /// Two numbers, rounded, in a word.
-    fn pair(&self, builder: &OpBuilder<'c>, values: [Value<'c>; 2]) -> Value<'c> {
-        let rounded = match self.operands.0[0] {
-            TensorType::F16 => Type::float16(builder.context()),
-            _ => Type::bfloat16(builder.context()),
-        };
-        let pair = builder.truncf(builder.from_elements(&values), rounded);
-        let word = builder.value("vector.bitcast", &[pair], builder.vector_type(1, builder.integer_type(32)), &[]);
-        builder.extract_lane(word, 0)
-    }
+/// Two numbers, rounded, in a word.
+fn rounded_pair<'c>(builder: &OpBuilder<'c>, tensors: TensorType, values: [Value<'c>; 2]) -> Value<'c> {
+    let rounded = match tensors {
+        TensorType::F16 => Type::float16(builder.context()),
+        _ => Type::bfloat16(builder.context()),
+    };
+    let pair = builder.truncf(builder.from_elements(&values), rounded);
+    let word = builder.value("vector.bitcast", &[pair], builder.vector_type(1, builder.integer_type(32)), &[]);
+    builder.extract_lane(word, 0)
 }

@@ -7,7 +7,7 @@ use indexing::{Expr, Interval};
 use mlir_ext::builder::{Body, Value};
 
 use super::slabs::{Layout, Slab, multiple_of};
-use super::{Blocks, Products, Result};
+use super::{Blocks, Products, Result, Shares};
 use crate::attention::AttentionForm;
 use crate::elemental::Elemental;
 use crate::scalar::{self, RegisterValue};
@@ -143,7 +143,7 @@ impl<'s, 'c> MultiplyAdds<'s, 'c> {
     }
 }
 
-impl<'c> Products<'c> for MultiplyAdds<'_, 'c> {
+impl<'c> Shares<'c> for MultiplyAdds<'_, 'c> {
     fn rows(&self) -> Vec<Expr<'c>> {
         (0..self.rows).map(|row| self.own_row(row)).collect()
     }
@@ -159,6 +159,12 @@ impl<'c> Products<'c> for MultiplyAdds<'_, 'c> {
 
     fn distances(&self) -> &'static [i64] {
         &[1, 2, 4, 8]
+    }
+}
+
+impl<'c> Products<'c> for MultiplyAdds<'_, 'c> {
+    fn shares(&self) -> &dyn Shares<'c> {
+        self
     }
 
     fn scores(&self, emitter: &mut Elemental<'_, 'c>) -> Result<Vec<Value<'c>>> {
