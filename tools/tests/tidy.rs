@@ -383,7 +383,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 26] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 27] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -400,6 +400,11 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 26] = [
         "library_calls/mod.rs",
         &["llvm.mlir.addressof", "llvm.mlir.global", "llvm.mlir.zero"],
         "descriptors of calls of the runtime are constants at addresses",
+    ),
+    (
+        "gpu/block_sort.rs",
+        &["while_carrying", "addi", "subi", "muli", "divui", "shrui", "minsi"],
+        "places in sorted runs, whose length doubles, and bisection",
     ),
     (
         "gpu/sort.rs",
