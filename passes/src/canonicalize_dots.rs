@@ -11,10 +11,11 @@ use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
 use hlo::ops::transpose::TransposeAttributes;
 use hlo::shape::{ArrayShape, Shape};
-use melior::ir::OperationRef;
+use melior::ir::r#type::RankedTensorType;
+use melior::ir::{OperationRef, ShapedTypeLike, ValueLike};
 use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::{ConstantNumber, GraphBuilder};
+use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::widen_contractions::widen_operands;
@@ -35,15 +36,45 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
     let rewriter = Rewriter::new(root);
     let is_contraction = |kind| matches!(kind, OpKind::Dot | OpKind::Convolution);
     for block in blocks_with(&rewriter, |_, kind| is_contraction(kind)) {
-        // Transposes are read for their permutations.
-        let body = Body::read(&rewriter, block, |_, kind| is_contraction(kind) || kind == OpKind::Transpose)?;
+        // Transposes are read for their permutations, and scalars for whether they are 1.
+        let body = Body::read(&rewriter, block, |operation, kind| {
+            is_contraction(kind) || kind == OpKind::Transpose || (kind == OpKind::Constant && is_scalar(operation))
+        })?;
         let swaps = transposed_dots(body.computation());
         body.rewrite(|builder, id, instruction| match instruction.kind {
             OpKind::Transpose => swaps[id.index()].then(|| swapped(builder, instruction, statistics))?,
+            OpKind::Constant => None,
             _ => canonical(builder, instruction, statistics),
         })?;
     }
     Ok(())
+}
+
+/// Whether an operation's result is an array without dimensions.
+fn is_scalar(operation: OperationRef<'_, '_>) -> bool {
+    let result = operation.result(0).map(|result| RankedTensorType::try_from(result.r#type()));
+    matches!(result, Ok(Ok(r#type)) if r#type.rank() == 0)
+}
+
+/// Whether all elements of a value are 1.
+fn are_ones(builder: &GraphBuilder, id: InstructionId) -> bool {
+    let own = builder.get(id);
+    match (own.kind, &own.operands[..], own.shape.as_array()) {
+        (OpKind::Broadcast | OpKind::Reshape, &[operand], _) => are_ones(builder, operand),
+        (OpKind::Constant, _, Some(shape)) => {
+            own.literal() == Some(&scalar_literal(shape.element_type, ConstantNumber::Integer(1)))
+        }
+        _ => false,
+    }
+}
+
+/// The product of two values, which is one of them where the other is 1.
+fn product_of(builder: &mut GraphBuilder, lhs: InstructionId, rhs: InstructionId) -> InstructionId {
+    match [lhs, rhs].map(|own| are_ones(builder, own)) {
+        [true, _] => rhs,
+        [_, true] => lhs,
+        _ => builder.binary(OpKind::Multiply, lhs, rhs),
+    }
 }
 
 /// Which instructions are the only use of a dot, and transpose it.
@@ -219,7 +250,7 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
             (0..vector_shape.rank() as i64).map(|d| matrix_batch.get(place_among(vector_batch, d)?).copied()).collect();
         let mut operands = [lhs, rhs];
         operands[vector] = builder.broadcast_in_dim(*vector_operand, &matrix_shape.dimensions, &places?);
-        let product = builder.binary(OpKind::Multiply, operands[0], operands[1]);
+        let product = product_of(builder, operands[0], operands[1]);
         return Some(builder.transpose(product, &[&matrix_batch[..], matrix_free].concat()));
     }
     // The result has batch dimensions, those of the left operand, those of the right one.
@@ -231,7 +262,7 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
     };
     let lhs = in_result(lhs, lhs_shape, lhs_batch, lhs_free, batch)?;
     let rhs = in_result(rhs, rhs_shape, rhs_batch, rhs_free, batch + lhs_free.len())?;
-    Some(builder.binary(OpKind::Multiply, lhs, rhs))
+    Some(product_of(builder, lhs, rhs))
 }
 
 /// Folds transposes of the operands; returns how many.
