@@ -147,6 +147,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each compiler (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.3, metavar="S", help="length of a turn (default: 0.3)")
     parser.add_argument("--micro", action="store_true", help="programs of one operation each, instead of models")
+    parser.add_argument("--functions", action="store_true",
+                        help="a call of each of some hundred functions of JAX's libraries, in several sizes, instead of models")
     parser.add_argument("--programs", action="store_true",
                         help="small programs of many kinds, which JAX writes on the first call, instead of models")
     parser.add_argument("--random", type=int, nargs=2, metavar=("SEED", "COUNT"),
@@ -189,6 +191,9 @@ def main():
             micro.write_programs(options.models)
         if options.programs:
             options.models = written_programs()
+        if options.functions:
+            options.models = pathlib.Path(folder)
+            write_by_jax("functions.py", folder, *options.filter)
         if options.random:
             options.models = pathlib.Path(folder)
             write_by_jax("random_programs.py", folder, *options.random)

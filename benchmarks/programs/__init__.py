@@ -83,9 +83,14 @@ def write_program(name, folder):
 
 
 def write_programs(folder, patterns=()):
-    """Writes the programs whose names contain a pattern, or all, that are not in the folder yet; the names that failed."""
+    """As `write_registered`, of the programs of this folder."""
     from . import discrete, learning, matrices, sampling, signals, simulations  # noqa: F401: they register theirs
 
+    return write_registered(folder, patterns)
+
+
+def write_registered(folder, patterns=()):
+    """Writes the programs whose names contain a pattern, or all, that are not in the folder yet; the names that failed."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     failed = []

@@ -421,7 +421,7 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 27] = [
         &["addi", "muli", "llvm.inttoptr", "llvm.nvvm.cp.async.commit.group", "llvm.nvvm.cp.async.wait.group"],
         "copies into shared memory are LLVM's: they take addresses, and are waited for in groups",
     ),
-    ("tiles/boxes.rs", &["addi"], "copies by TMA have addresses in shared memory as operands"),
+    ("tiles/rings.rs", &["addi"], "copies by TMA have addresses in shared memory as operands"),
     ("tiles/attention/slabs.rs", &["addi"], "copies into shared memory are LLVM's: they take addresses"),
     ("tiles/attention/matrices.rs", &["addi"], "matrix instructions are LLVM's: they take addresses in shared memory"),
     ("tiles/warp_groups.rs", &["addi", "shrui"], "descriptors of matrices have addresses in shared memory in them"),
