@@ -24,6 +24,7 @@ use hlo::ops::iota::IotaAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::parameter::ParameterAttributes;
 use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::reduce_window::ReduceWindowAttributes;
 use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::ops::transpose::TransposeAttributes;
@@ -322,6 +323,16 @@ impl GraphBuilder {
         self.infer(OpKind::Gather, &[operand, places], attributes)
     }
 
+    /// The parts of an array at given places of its first dimension, which are a vector.
+    pub fn take_rows(&mut self, operand: InstructionId, places: InstructionId) -> InstructionId {
+        let mut sizes = self.dimensions(operand);
+        let inner: Vec<i64> = (1..sizes.len() as i64).collect();
+        if let Some(first) = sizes.first_mut() {
+            *first = 1;
+        }
+        self.infer(OpKind::Gather, &[operand, places], GatherAttributes::new(&inner, &[0], &[0], 1, &sizes))
+    }
+
     /// Elements of another type; the operand itself if it has that type.
     pub fn convert(&mut self, operand: InstructionId, element_type: ElementType) -> InstructionId {
         let shape = self.array(operand);
@@ -420,8 +431,19 @@ impl GraphBuilder {
         dimension: usize,
         high: i64,
     ) -> InstructionId {
+        self.pad(operand, value, dimension, [0, high])
+    }
+
+    /// Elements before the first one of a dimension and after the last one; negative numbers take some away.
+    pub fn pad(
+        &mut self,
+        operand: InstructionId,
+        value: InstructionId,
+        dimension: usize,
+        [low, high]: [i64; 2],
+    ) -> InstructionId {
         let mut padding = vec![PaddingDimension { low: 0, high: 0, interior: 0 }; self.array(operand).rank()];
-        padding[dimension].high = high;
+        padding[dimension] = PaddingDimension { low, high, interior: 0 };
         let attributes = PadAttributes { padding: &padding };
         self.infer(OpKind::Pad, &[operand, value], attributes)
     }
@@ -445,6 +467,20 @@ impl GraphBuilder {
         let combiner = binary_computation(&format!("{}.{kind}", self.name), element_type, kind);
         let attributes = ReduceAttributes { dimensions };
         self.infer_with(OpKind::Reduce, &[operand, initial], attributes, vec![combiner])
+    }
+
+    /// What all elements up to each one along a dimension, or from it on, are with one associative operation.
+    pub fn scan(
+        &mut self,
+        operand: InstructionId,
+        initial: InstructionId,
+        (along, is_reversed): (usize, bool),
+        kind: OpKind,
+    ) -> InstructionId {
+        let combiner = binary_computation(&format!("{}.{kind}", self.name), self.element_type(operand), kind);
+        let window = ReduceWindowAttributes::cumulative(along, &self.dimensions(operand), is_reversed);
+        let attributes = ReduceWindowAttributes { window: &window };
+        self.infer_with(OpKind::ReduceWindow, &[operand, initial], attributes, vec![combiner])
     }
 
     /// Values as a tuple.

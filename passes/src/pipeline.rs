@@ -9,7 +9,7 @@ use crate::registry::{self, Anchor};
 
 /// The passes that compilation runs before fusion.
 pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
-     func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-canonicalize,cse),hlo-dce,\
+     func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-simplify-loops,hlo-canonicalize,cse),hlo-dce,\
      func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots)";
 
 /// The passes behind them for a GPU: less to wait for the host for, and more to do side by side.

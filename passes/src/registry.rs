@@ -16,7 +16,7 @@ use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
     assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, expand_host_calls, fuse,
-    inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, split_reductions,
+    inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, simplify_loops, split_reductions,
 };
 
 /// A transformation of HLO programs.
@@ -158,6 +158,13 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Module,
         options: &[],
         body: |root, _, statistics| pad_dynamic_dimensions::run(root, statistics),
+    },
+    Pass {
+        name: "hlo-simplify-loops",
+        description: "computes before a loop what every iteration would compute again",
+        anchor: Anchor::Function,
+        options: &[],
+        body: |root, _, statistics| simplify_loops::run(root, statistics),
     },
     Pass {
         name: "hlo-split-reductions",

@@ -1,5 +1,5 @@
 //! `split-reductions`: a reduction of many elements to few becomes two, for machines that have more to do side by side than
-//! the results are, and so does a product.
+//! the results are, and so do a product and a scan.
 //!
 //! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
 //! depend on anything that runs, so results are the same in every run.
@@ -18,7 +18,7 @@ use crate::fuse;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
-use crate::split_products;
+use crate::{split_products, split_scans, split_scatters};
 
 /// Results from which on a reduction has enough to do side by side.
 const MANY_RESULTS: i64 = 256;
@@ -49,7 +49,7 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
-    let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::Dot);
+    let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::ReduceWindow | OpKind::Scatter | OpKind::Dot);
     for block in blocks_with(&rewriter, is_divided) {
         let is_whole = match attention_rows {
             0 => HashSet::new(),
@@ -59,6 +59,8 @@ pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut Pas
         body.rewrite(|builder, id, instruction| {
             let (split, what) = match instruction.kind {
                 OpKind::Reduce => (split(builder, instruction)?, "reductions"),
+                OpKind::ReduceWindow => (split_scans::split(builder, instruction)?, "scans"),
+                OpKind::Scatter => (split_scatters::split(builder, instruction)?, "scatters"),
                 OpKind::Dot if is_whole.contains(&id) => return None,
                 OpKind::Dot => (split_products::split(builder, instruction)?, "products"),
                 _ => return None,
@@ -98,11 +100,8 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<Instruction
     let inner: Vec<i64> = dimensions.iter().map(|&d| behind(d)).collect();
     // The dimension of the parts, among those that the first reduction leaves.
     let left = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
-    // Sums of small floats are rounded once, at their end.
-    let is_rounded = matches!(kind, OpKind::Add | OpKind::Multiply)
-        && shape.element_type.class() == ElementClass::Float
-        && shape.element_type.bit_width() < 32;
-    let wide = if is_rounded { ElementType::F32 } else { shape.element_type };
+    let wide = wide_type(kind, shape.element_type);
+    let is_rounded = wide != shape.element_type;
     let (operand, initial) = (builder.convert(operand, wide), builder.convert(initial, wide));
     let divided = builder.reshape(operand, &sizes);
     let partial = builder.reduce(divided, identity, &inner, kind);
@@ -121,8 +120,16 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<Instruction
     Some(builder.convert(total, shape.element_type))
 }
 
+/// The type that elements are combined in: sums of small floats are rounded once, at their end.
+pub(super) fn wide_type(kind: OpKind, element_type: ElementType) -> ElementType {
+    let is_rounded = matches!(kind, OpKind::Add | OpKind::Multiply)
+        && element_type.class() == ElementClass::Float
+        && element_type.bit_width() < 32;
+    if is_rounded { ElementType::F32 } else { element_type }
+}
+
 /// What changes nothing, if the operation is associative and has such a number.
-fn identity(kind: OpKind, element_type: ElementType) -> Option<ConstantNumber> {
+pub(super) fn identity(kind: OpKind, element_type: ElementType) -> Option<ConstantNumber> {
     use ConstantNumber::{Float, Integer};
     use ElementClass::{Complex, Predicate, Signed, Unsigned};
     let (class, width) = (element_type.class(), element_type.bit_width());
@@ -136,7 +143,7 @@ fn identity(kind: OpKind, element_type: ElementType) -> Option<ConstantNumber> {
         (OpKind::Multiply, Complex) => Float(1.0),
         (OpKind::And, Predicate) => Integer(1),
         (OpKind::And, Signed | Unsigned) => Integer(-1),
-        (OpKind::Or, Predicate | Signed | Unsigned) => Integer(0),
+        (OpKind::Or | OpKind::Xor, Predicate | Signed | Unsigned) => Integer(0),
         (OpKind::Maximum, Signed) => Integer(i64::MIN >> (64 - width)),
         (OpKind::Minimum, Signed) => Integer(i64::MAX >> (64 - width)),
         (OpKind::Maximum, Unsigned) => Integer(0),

@@ -504,7 +504,7 @@ fn fusions(module: &graph::Module, platform: CodePlatform) -> String {
     let context = dialect::context();
     let by_row = platform != CodePlatform::Cuda;
     let rows = |body: &graph::Computation| if by_row { Rows::of(&context, body) } else { None };
-    let arena = passes::assign_buffers::assign_buffers(module.entry(), &[], &rows, !by_row).arena_size;
+    let arena = passes::assign_buffers::smallest_arena(module.entry().clone(), &[], &rows, !by_row);
     format!("// {arena} bytes of temporary memory\n{}", hlo::text::print(module))
 }
 

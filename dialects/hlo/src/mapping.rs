@@ -11,7 +11,7 @@ pub struct WorkDimension {
     /// Who goes through its positions.
     pub kind: WorkKind,
     /// Of [`WorkKind::Parallel`] the iterations that a thread takes at once, of [`WorkKind::Threads`] the threads of a
-    /// block, or the teams.
+    /// block, or the teams, of [`WorkKind::Scan`] the elements that each thread of a team takes at once.
     pub tile: i64,
     /// Positions that are taken at once, as the lanes of a vector; around such a dimension, as the rows of a square, of which
     /// memory has the columns together.

@@ -21,6 +21,7 @@ use crate::scan::Scan;
 use crate::scope::Binding;
 use crate::team::{TeamShape, combined_first, over_teams};
 use crate::team_rows;
+use crate::team_scan;
 use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -61,7 +62,8 @@ pub fn emit_fusion<'a, 'c>(
     };
     let mut work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
     work.copied_to = outputs.first().copied().filter(|_| only_moves(computation));
-    let first = if TeamShape::of(mapping).is_some() { combined_first(computation) } else { Vec::new() };
+    let goes_on_alone = TeamShape::of(mapping).is_some() && !team_scan::is_of_teams(mapping);
+    let first = if goes_on_alone { combined_first(computation) } else { Vec::new() };
     work.each_item(&mut emitter, &[], &mut |emitter, indices| {
         // All values first: outputs may lie over inputs.
         let evaluate = |emitter: &mut Elemental<'a, 'c>| -> Result<Vec<Vec<RegisterValue<'c>>>> {
@@ -241,6 +243,9 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
             });
         };
         let bounds = self.mapping.bounds(outer.len());
+        if let (true, Some(function)) = (team_scan::is_of_teams(self.mapping), self.function) {
+            return team_scan::emit(emitter, self.mapping, function, body);
+        }
         if let (Some(shape), Some(function)) = (TeamShape::of(self.mapping), self.function) {
             // The whole team computes an element: which of its threads, does not matter to the index.
             let elements = self.mapping.bounds(shape.elements());

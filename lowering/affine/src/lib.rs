@@ -7,7 +7,7 @@
 //!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
 //!     └─ kernel ── loop nest of one fusion, as its mapping     map_to_cpu, map_to_gpu: the mappings, chosen before, from the
 //!          │       divides the work                           trace: what a fusion reads
-//!          │       scan: results that accumulate along a dimension
+//!          │       scan, team_scan: results that accumulate along a dimension
 //!          └─ walk ── from an instruction at an index to what    scope: index variables and their ranges
 //!               │     it reads; elemental: as code
 //!               ├─ operand_maps: indexing maps of shape      index: index expressions as affine maps or vectors
@@ -20,6 +20,7 @@
 #![allow(clippy::type_complexity)]
 
 pub mod access;
+mod atomics;
 mod attention;
 pub mod contraction;
 mod copies;
@@ -57,6 +58,7 @@ pub mod scope;
 pub mod selection;
 mod team;
 mod team_rows;
+mod team_scan;
 mod tiles;
 pub mod to_affine;
 pub mod to_gpu;

@@ -59,8 +59,8 @@ const MOST_INSTRUCTIONS: usize = 128;
 /// Lanes of vectors for rows that are shorter than registers.
 const FEWEST_LANES: u32 = 4;
 
-/// Elementwise operations up to which the registers hold these vectors.
-const FEW_OPERATIONS: usize = 3;
+/// Elementwise operations up to which these vectors are worth their code, although registers may not hold all that they need.
+const FEW_OPERATIONS: usize = 16;
 
 /// Elements of rows that are computed together, at most.
 const ELEMENTS_OF_BLOCK: i64 = 2048;
@@ -474,8 +474,8 @@ fn register_bits(computation: &Computation) -> u32 {
 }
 
 /// Lanes of a loop that takes vectors, which may end with one that overlaps the one before it. Small integers fill
-/// registers with more lanes. A reduction along columns takes several vectors at once, so that it reads whole pieces of
-/// rows and does not wait for one sum; not where lanes read elements apart from each other.
+/// registers with more lanes. A reduction along columns, or of windows, takes several vectors at once, so that it reads whole
+/// pieces of rows and does not wait for one sum; not where lanes read elements apart from each other.
 fn lanes_of_loop(
     computation: &Computation,
     vector_loop: &Loop,
@@ -493,7 +493,10 @@ fn lanes_of_loop(
         let operand = instruction.operands.first().map(|&operand| computation.get(operand));
         let elements = operand.and_then(|operand| Some(operand.shape.as_array()?.element_count()));
         let columns: i64 = sizes.iter().product();
-        instruction.kind == OpKind::Reduce && elements >= Some(columns * MANY_ROWS)
+        match instruction.kind {
+            OpKind::Reduce => elements >= Some(columns * MANY_ROWS),
+            kind => kind == OpKind::ReduceWindow,
+        }
     });
     let is_simple = computation.instructions.iter().filter(elementwise).count() <= FEW_OPERATIONS;
     let narrow = lanes * (32 / register_bits(computation).min(32));
@@ -511,7 +514,9 @@ fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>)
     let mut boxes = 1usize;
     for (l, &(first, last)) in loops.iter_mut().zip(groups) {
         let (true, Some(variable)) = (last == first + 1, traced.variables[first].as_variable()) else { continue };
-        let cuts = traced.found.cuts(variable, l.bounds);
+        // Lanes find the terms of whole windows next to each other.
+        let is_innermost = last == traced.variables.len();
+        let cuts = traced.found.cuts(&traced.scope, variable, l.bounds, is_innermost);
         if boxes * (cuts.len() + 1) <= MAX_BOXES {
             boxes *= cuts.len() + 1;
             l.cuts = cuts;

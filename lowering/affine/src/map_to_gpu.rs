@@ -1,8 +1,8 @@
 //! `hlo-map-to-gpu`: a thread, or a team of threads, for each element.
 //!
 //! Where an element is a reduction of many others, a team of threads computes it, if it is not written over what they
-//! all read; large products are computed by tiles. What has an order of its own runs inside of a thread: the steps of a
-//! scan, and the windows of a scatter, which may meet in an element.
+//! all read; large products are computed by tiles. What has an order of its own runs inside of a thread: the windows of a
+//! scatter, which may meet in an element, and the steps of a scan, unless these are one associative operation.
 
 use hlo::devices::DeviceCount;
 use hlo::dialect;
@@ -12,7 +12,7 @@ use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
 use hlo::shape::ArrayShape;
-use indexing::{Expr, IndexingMap, Interval, Variable};
+use indexing::{Expr, IndexingMap, Interval};
 use melior::Context;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
@@ -25,10 +25,12 @@ use crate::map_to_cpu::{is_in_place, scan_of, whole};
 use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::reduction::{DivisibleReduction, divisible_reduction};
-use crate::scatter::separate_dimensions;
+use crate::scan::Scan;
+use crate::scatter::{ScatterOrder, scatter_order};
 use crate::scope::Scope;
 use crate::team::{TeamShape, WARP, combined_first};
 use crate::team_rows;
+use crate::team_scan;
 use crate::tiles::{attention_of, is_near_along_depth, tiles_of, transposes_of};
 use crate::trace::{split_merged, trace};
 use crate::wide_concatenate::WideConcatenate;
@@ -74,7 +76,7 @@ fn choose<'c>(
     let body = kernel_body(computation, instruction);
     let body = &*body;
     if let Some(scan) = scan_of(context, body, sizes)? {
-        return Ok(vec![rows(context, sizes, scan.dimension, |step| scan.position(step, sizes[scan.dimension]))]);
+        return Ok(vec![scanned(context, body, sizes, &scan)]);
     }
     if let Some(attention) = attention_of(context, body) {
         return Ok(vec![attention]);
@@ -153,14 +155,20 @@ pub(crate) fn widest_lanes(body: &Computation) -> u32 {
     (WIDEST_ACCESS / narrowest.max(1)).min(MOST_LANES)
 }
 
-/// A thread for each index of the updates of a scatter in the dimensions along which windows cannot meet.
+/// A thread for each element of the updates of a scatter whose order does not matter, or that are runs of neighbours; else one for each index in
+/// the dimensions along which windows cannot meet.
 fn scattered<'c>(
     context: &'c Context,
     computation: &Computation,
     instruction: &Instruction,
     sizes: &[i64],
 ) -> Result<WorkMapping<'c>> {
-    let separate = separate_dimensions(context, computation, instruction)?;
+    let separate = match scatter_order(context, computation, instruction)? {
+        ScatterOrder::Sequential(separate) => separate,
+        ScatterOrder::Any | ScatterOrder::Atomic(_) | ScatterOrder::Runs(_) => {
+            return Ok(elements(context, sizes, None));
+        }
+    };
     if separate.is_empty() {
         return Ok(whole(context, &[], sizes, 1));
     }
@@ -273,25 +281,37 @@ fn in_teams<'c>(context: &'c Context, sizes: &[i64], team: TeamShape) -> WorkMap
     WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }
 
-/// A thread for each row along a dimension, in which it goes from element to element.
-fn rows<'c>(
-    context: &'c Context,
-    sizes: &[i64],
-    dimension: usize,
-    position: impl Fn(Expr<'c>) -> Expr<'c>,
-) -> WorkMapping<'c> {
+/// A team of threads for each row of a scan whose elements are near each other, if it is of one associative operation; else a thread,
+/// which goes from element to element.
+fn scanned<'c>(context: &'c Context, body: &Computation, sizes: &[i64], scan: &Scan) -> WorkMapping<'c> {
     let mut others = sizes.to_vec();
-    let length = others.remove(dimension);
-    let mut bounds = Vec::new();
-    let mut dimensions = Vec::new();
-    let mut index = split_merged(Expr::dim(context, 0), &others);
-    if !others.is_empty() {
-        bounds.push(Variable::of_size(others.iter().product()));
-        dimensions.push(threads());
-    }
-    index.insert(dimension, position(Expr::dim(context, bounds.len())));
-    bounds.push(Variable::of_size(length));
-    dimensions.push(WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() });
-    let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
+    let length = others.remove(scan.dimension);
+    let inside: i64 = others[scan.dimension..].iter().product();
+    let rows: i64 = others.iter().product();
+    let is_divisible = inside < FEW_ROWS_ABREAST && scan.combiner(body).is_some();
+    let step = WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() };
+    let (bounds, dimensions) = if is_divisible {
+        // A warp has as much to do between two barriers as a block has, but a block goes along a row faster.
+        let is_of_block = length >= LEAST_TERMS_OF_SCAN_BLOCK && rows < BUSY_THREADS / WARP;
+        let size = if is_of_block { BLOCK_SIZE } else { WARP };
+        let teams = WorkDimension { tile: BLOCK_SIZE / size, ..threads() };
+        let of_team = WorkDimension { kind: WorkKind::Team, ..WorkDimension::sequential() };
+        let step = WorkDimension { tile: team_scan::elements_of_round(length, size), ..step };
+        (vec![rows, size, length], vec![teams, of_team, step])
+    } else if others.is_empty() {
+        (vec![length], vec![step])
+    } else {
+        (vec![rows, length], vec![threads(), step])
+    };
+    let last = bounds.len() - 1;
+    let mut index = if others.is_empty() { Vec::new() } else { split_merged(Expr::dim(context, 0), &others) };
+    index.insert(scan.dimension, scan.position(Expr::dim(context, last), length));
+    let map = IndexingMap::from_sizes(context, &bounds, &[], index);
     WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }
+
+/// Rows that lie abreast from which on threads along them read what is near.
+const FEW_ROWS_ABREAST: i64 = 16;
+
+/// Elements of a row that are worth a block.
+const LEAST_TERMS_OF_SCAN_BLOCK: i64 = 512;

@@ -384,6 +384,16 @@ pub fn pointer_to<'c>(builder: &OpBuilder<'c>, address: Value<'c>) -> Value<'c> 
     builder.value("llvm.inttoptr", &[address], pointer_type(builder), &[])
 }
 
+/// The same, into the memory of a GPU that all of its threads have.
+pub(crate) fn global_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>) -> Value<'c> {
+    let address = builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]);
+    let pointer = melior::dialect::llvm::r#type::pointer(builder.context(), GLOBAL_SPACE);
+    builder.value("llvm.inttoptr", &[address], pointer, &[])
+}
+
+/// Number of the address space of that memory.
+pub(crate) const GLOBAL_SPACE: u32 = 1;
+
 /// Address number `position` of a table, as a pointer.
 pub fn pointer_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
     let position = builder.constant_index(position);

@@ -3,7 +3,6 @@
 //! Each result is the one before it combined with one more element, so a loop along the dimension carries it: linear
 //! time where windows one by one take quadratic. The other operations of the fusion are evaluated in the same loop.
 
-use hlo::attributes::WindowDimension;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
@@ -13,7 +12,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
 use crate::reduction::unpack;
-use crate::scalar::combiner;
+use crate::scalar::combiner::{self, Combiner};
 use crate::trace::Trace;
 use crate::walk::Visitor;
 
@@ -25,7 +24,8 @@ const SHORTEST: i64 = 16;
 /// A cumulative reduce-window of a fusion.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan {
-    instruction: InstructionId,
+    /// The reduce-window.
+    pub(crate) instruction: InstructionId,
     /// The dimension along which results accumulate.
     pub dimension: usize,
     /// Whether the first result is that of the last element.
@@ -52,6 +52,13 @@ impl Scan {
         Scan::of(computation).filter(is_alike)
     }
 
+    /// The associative operation that it is of, if it is of one.
+    pub(crate) fn combiner(&self, computation: &Computation) -> Option<Combiner> {
+        let instruction = computation.get(self.instruction);
+        let [combination] = &instruction.computations[..] else { return None };
+        if instruction.operands.len() == 2 { combiner::recognise(combination) } else { None }
+    }
+
     /// The position along the dimension of a step of the loop over `size` elements.
     pub fn position<'c>(&self, step: Expr<'c>, size: i64) -> Expr<'c> {
         if self.is_reversed { -step + (size - 1) } else { step }
@@ -69,10 +76,7 @@ impl Scan {
         let instruction = computation.get(self.instruction);
         let inputs = instruction.operands.len() / 2;
         // Many terms are summed one after another: wider sums keep their digits.
-        let combiner = match inputs {
-            1 => combiner::recognise(&instruction.computations[0]).map(|combiner| combiner.in_double()),
-            _ => None,
-        };
+        let combiner = self.combiner(computation).map(Combiner::in_double);
         let mut start = Vec::with_capacity(inputs);
         for &operand in &instruction.operands[inputs..] {
             let initial = emitter.evaluate(operand, &[])?;
@@ -108,17 +112,6 @@ fn cumulative_dimension(computation: &Computation, instruction: &Instruction) ->
         return None;
     }
     let sizes = &operand_shape(computation, instruction, 0).ok()?.dimensions;
-    let ReduceWindowAttributes { window } = instruction.attributes().ok()?;
-    let is_single = |dimension: &WindowDimension| *dimension == WindowDimension::new(1);
-    let mut long = window.iter().enumerate().filter(|(_, dimension)| !is_single(dimension));
-    let (dimension, whole) = long.next()?;
-    let size = *sizes.get(dimension)?;
-    let plain = WindowDimension { padding_low: 0, padding_high: 0, ..*whole } == WindowDimension::new(size);
-    let is_reversed = match (whole.padding_low, whole.padding_high) {
-        (low, 0) if low == size - 1 => false,
-        (0, high) if high == size - 1 => true,
-        _ => return None,
-    };
-    (long.next().is_none() && plain && size >= SHORTEST && window.len() == sizes.len())
-        .then_some((dimension, is_reversed))
+    let attributes: ReduceWindowAttributes<'_> = instruction.attributes().ok()?;
+    attributes.accumulates(sizes).filter(|&(dimension, _)| sizes[dimension] >= SHORTEST)
 }

@@ -236,7 +236,12 @@ impl<'c> SharedValues<'c> {
 
     /// Memory for each of several values that a team combines: what others were combined in, which all threads have read, and
     /// new memory where that is not enough.
-    fn of_all(builder: &OpBuilder<'c>, function: &Body<'c>, like: &[RegisterValue<'c>], sizes: &[i64]) -> Vec<Self> {
+    pub(crate) fn of_all(
+        builder: &OpBuilder<'c>,
+        function: &Body<'c>,
+        like: &[RegisterValue<'c>],
+        sizes: &[i64],
+    ) -> Vec<Self> {
         let mut unused = function.parameters();
         let mut array = |value: Value<'c>| {
             let wanted = shared_type(builder, memory_type(builder, value), sizes);

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use indexing::{Constraint, Expr, ExprKind, Interval, Linear, Operator, Var};
+use indexing::{Constraint, Expr, ExprKind, Interval, Linear, Operator, Var, ceil_div};
 
 use crate::contraction::{contraction_maps, is_product};
 use crate::error::LoweringError;
@@ -31,6 +31,8 @@ pub struct Trace<'c> {
     pub conditions: Vec<Constraint<'c>>,
     /// Addresses of start indices that a lookup would read.
     pub lookups: Vec<Expr<'c>>,
+    /// Conditions under which the windows of reduce-windows have a term.
+    pub window_conditions: Vec<Constraint<'c>>,
     /// Indices of the results of reduce-windows.
     pub windows: Vec<(InstructionId, Vec<Expr<'c>>)>,
 }
@@ -56,6 +58,9 @@ impl AccessesAlong {
         self.other == 0 && self.consecutive + self.near > 0
     }
 }
+
+/// Elements of a row from which on vectors that do not go across rows are better, where windows lack terms at its ends.
+const LONG_ROW: i64 = 32;
 
 /// Collects the trace of several instructions, all at the same index.
 pub fn trace<'c>(
@@ -166,11 +171,14 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
             self.evaluate(instruction.operands[0], &lhs_index)?;
             return self.evaluate_all(instruction.operands[1], &rhs_index);
         }
+        let input = input_map(context, computation, instruction)?;
+        let map = input.map;
+        let ranges = self.variables(map.ranges().iter().map(|range| range.bounds));
         if instruction.kind == OpKind::ReduceWindow {
             self.trace.windows.push((id, index.to_vec()));
+            let conditions = self.conditions(&input.conditions, index, &ranges);
+            self.trace.window_conditions.extend(conditions);
         }
-        let map = input_map(context, computation, instruction)?.map;
-        let ranges = self.variables(map.ranges().iter().map(|range| range.bounds));
         let operand_index = self.apply_with_ranges(map.results(), index, &ranges, &[])?;
         let (inputs, initial) = instruction.operands.split_at(instruction.operands.len() / 2);
         inputs.iter().try_for_each(|&operand| self.evaluate(operand, &operand_index))?;
@@ -223,16 +231,17 @@ impl<'c> Trace<'c> {
                 .all(|(atom, _)| *atom == major_expr || *atom == minor_expr || !atom.uses(major) && !atom.uses(minor));
             is_linear && sum.coefficient(major_expr) == sum.coefficient(minor_expr).saturating_mul(minor_size)
         };
+        let windows = if minor_size < LONG_ROW { &[] } else { &self.window_conditions[..] };
+        let is_free =
+            |condition: &Constraint<'c>| !scope.depends(condition.expr, major) && !scope.depends(condition.expr, minor);
         self.addresses.iter().chain(&self.lookups).all(|&expr| merges(expr))
-            && self
-                .conditions
-                .iter()
-                .all(|condition| !scope.depends(condition.expr, major) && !scope.depends(condition.expr, minor))
+            && self.conditions.iter().chain(windows).all(is_free)
     }
 
-    /// Values of `variable` at which a condition on it alone changes between true and false, within its bounds.
-    pub fn cuts(&self, variable: Var, bounds: Interval) -> Vec<i64> {
-        let mut cuts = Vec::new();
+    /// Values of `variable` at which a condition on it alone changes between true and false, within its bounds; `with_windows`
+    /// also those between which windows have all of their terms, if that is most values.
+    pub fn cuts(&self, scope: &Scope<'c>, variable: Var, bounds: Interval, with_windows: bool) -> Vec<i64> {
+        let mut cuts = if with_windows { self.whole_windows(scope, variable, bounds) } else { Vec::new() };
         for condition in &self.conditions {
             let Some(sum) = Linear::from_expr(condition.expr) else { continue };
             let [(atom, 1)] = sum.terms[..] else { continue };
@@ -241,11 +250,30 @@ impl<'c> Trace<'c> {
             }
             let first = condition.interval.lower.saturating_sub(sum.constant);
             let after = condition.interval.upper.saturating_sub(sum.constant).saturating_add(1);
-            cuts.extend([first, after].into_iter().filter(|&cut| cut > bounds.lower && cut <= bounds.upper));
+            cuts.extend(inner_cuts(bounds, [first, after]));
         }
         cuts.sort_unstable();
         cuts.dedup();
         cuts
+    }
+
+    /// The first value of `variable` at which windows have all of their terms, and the one behind the last.
+    fn whole_windows(&self, scope: &Scope<'c>, variable: Var, bounds: Interval) -> Vec<i64> {
+        let variable = Expr::variable(scope.context(), variable);
+        let mut whole = bounds;
+        for condition in &self.window_conditions {
+            let Some(mut sum) = Linear::from_expr(condition.expr) else { continue };
+            let step = sum.coefficient(variable);
+            if step <= 0 || sum.add_atom(variable, -step).is_none() {
+                continue;
+            }
+            let rest = scope.range(sum.to_expr(scope.context()));
+            let lower = ceil_div(condition.interval.lower.saturating_sub(rest.lower), step);
+            let upper = condition.interval.upper.saturating_sub(rest.upper).div_euclid(step);
+            whole = whole.intersect(Interval::new(lower, upper));
+        }
+        let is_most = !whole.is_empty() && (whole.upper - whole.lower) > (bounds.upper - bounds.lower) / 2;
+        if is_most { inner_cuts(bounds, [whole.lower, whole.upper + 1]) } else { Vec::new() }
     }
 
     /// How the addresses change with `variable`.
@@ -268,6 +296,11 @@ impl<'c> Trace<'c> {
         }
         counts
     }
+}
+
+/// The cuts that are within bounds, and not at their beginning.
+fn inner_cuts(bounds: Interval, cuts: [i64; 2]) -> Vec<i64> {
+    cuts.into_iter().filter(|&cut| cut > bounds.lower && cut <= bounds.upper).collect()
 }
 
 /// Whether an address changes with a variable only where that reaches the next group of several values, to one nearby: what

@@ -22,6 +22,9 @@ type Result<T> = std::result::Result<T, LoweringError>;
 /// Alignment of the memory of a square.
 const ALIGNMENT: i64 = 64;
 
+/// Bytes within which processors move elements most easily.
+const REGISTER_BYTES: usize = 16;
+
 /// Rows of a square whose code stands side by side, if it is little, so that the processor computes them at once. A divisor of all
 /// numbers of lanes that have squares.
 const ROWS_TOGETHER: i64 = 2;
@@ -57,7 +60,8 @@ pub(crate) fn transpose_square<'c>(
 ) -> Result<()> {
     let arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
     let symbol = format!("transpose_{name}_v{lanes}");
-    let alignment = ("alignment", builder.integer_attribute(builder.integer_type(64), to.element_bytes));
+    let element_bytes = to.element_bytes;
+    let alignment = ("alignment", builder.integer_attribute(builder.integer_type(64), element_bytes));
     let mut defined = Ok(());
     builder.define_once(&symbol, |builder| {
         let parameters = [builder.index_type; 4];
@@ -70,7 +74,7 @@ pub(crate) fn transpose_square<'c>(
                 addresses.take(lanes as usize).map(|address| pointer_to(builder, address))
             };
             let rows = pointers(from, from_distance).map(load).collect::<Result<Vec<_>>>()?;
-            for (column, place) in transpose(builder, rows).into_iter().zip(pointers(to, to_distance)) {
+            for (column, place) in transpose(builder, rows, element_bytes).into_iter().zip(pointers(to, to_distance)) {
                 builder.effect("llvm.store", &[column, place], &[alignment]);
             }
             builder.effect("func.return", &[], &[]);
@@ -238,16 +242,62 @@ fn at_row<'c>(scope: &Scope<'c>, expr: Expr<'c>, row: Var, number: Expr<'c>) -> 
     scope.simplify(expr.substitute(&|variable| (variable == row).then_some(number)))
 }
 
-/// Transposes a square of vectors, whose number is a power of two. Interleaving each vector of the first half with that of
-/// the second half rotates the bits of (vector, lane) by one.
-fn transpose<'c>(builder: &OpBuilder<'c>, mut vectors: Vec<Value<'c>>) -> Vec<Value<'c>> {
-    let count = vectors.len() as u32;
-    let mask = |begin: u32| -> Vec<u32> { (0..count).map(|lane| begin + lane / 2 + lane % 2 * count).collect() };
-    let masks = [mask(0), mask(count / 2)];
-    for _ in 0..count.ilog2() {
-        let (first, second) = vectors.split_at(vectors.len() / 2);
-        let pairs = first.iter().zip(second);
-        vectors = pairs.flat_map(|(&a, &b)| masks.each_ref().map(|mask| builder.shuffle(a, b, mask))).collect();
+/// Transposes a square of vectors, whose number is a power of two, by what processors have instructions for: elements of two
+/// vectors alternating within each 128 bits, then 128 bits from here and there.
+fn transpose<'c>(builder: &OpBuilder<'c>, mut vectors: Vec<Value<'c>>, element_bytes: i64) -> Vec<Value<'c>> {
+    let count = vectors.len();
+    let block = (REGISTER_BYTES / element_bytes.max(1) as usize).clamp(1, count);
+    let mask = |from: &dyn Fn(usize, usize) -> (usize, usize, usize)| -> Vec<u32> {
+        let lane = |lane: usize| {
+            let (vector, number, inside) = from(lane / block, lane % block);
+            (vector * count + number * block + inside) as u32
+        };
+        (0..count).map(lane).collect()
+    };
+    // Each of as many vectors as a block has elements gets one column of them in every block.
+    for step in (0..block.ilog2()).map(|stage| 1 << stage) {
+        let alternating = [0, block / 2].map(|half| {
+            mask(&|number, inside| {
+                let piece = inside / step;
+                (piece % 2, number, half + piece / 2 * step + inside % step)
+            })
+        });
+        for first in (0..count).filter(|first| first & step == 0) {
+            let (a, b) = (vectors[first], vectors[first | step]);
+            [vectors[first], vectors[first | step]] = alternating.each_ref().map(|mask| builder.shuffle(a, b, mask));
+        }
     }
-    vectors
+    let vectors: Vec<Value> =
+        vectors.into_iter().map(|vector| settled(builder, vector, count as i64 * element_bytes)).collect();
+    // Of the vectors that have a column, each gets the same block.
+    let blocks = count / block;
+    let every_second = [0, 1]
+        .map(|odd| mask(&|number, inside| (2 * number / blocks.max(1), 2 * number % blocks.max(1) + odd, inside)));
+    let mut columns = vec![Vec::new(); block];
+    for (column, of_column) in columns.iter_mut().enumerate() {
+        let place = if block == 1 { 0 } else { column.reverse_bits() >> (usize::BITS - block.ilog2()) };
+        *of_column = vectors.iter().skip(place).step_by(block).copied().collect();
+        for _ in 0..blocks.ilog2() {
+            let halves = every_second.each_ref().map(|mask| {
+                of_column.chunks_exact(2).map(|pair| builder.shuffle(pair[0], pair[1], mask)).collect::<Vec<_>>()
+            });
+            *of_column = halves.concat();
+        }
+    }
+    (0..count).map(|row| columns[row % block][row / block]).collect()
+}
+
+/// A vector of so many bytes as it is. LLVM looks for one shuffle that does what several do, through all of them: for a long
+/// time, and in vain. What is settled it does not look into.
+fn settled<'c>(builder: &OpBuilder<'c>, vector: Value<'c>, bytes: i64) -> Value<'c> {
+    let lanes = (bytes / 4) as u32;
+    if lanes < 2 || bytes % 4 != 0 {
+        return vector;
+    }
+    let r#type = vector.r#type();
+    let floats = builder.vector_type(lanes, Type::float32(builder.context()));
+    let is_floats = r#type == floats;
+    let bits = if is_floats { vector } else { builder.value("vector.bitcast", &[vector], floats, &[]) };
+    let fenced = builder.intrinsic(&format!("llvm.arithmetic.fence.v{lanes}f32"), &[bits], floats);
+    if is_floats { fenced } else { builder.value("vector.bitcast", &[fenced], r#type, &[]) }
 }

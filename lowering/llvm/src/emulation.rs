@@ -142,6 +142,7 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
             let (number, r#type) = match opcode {
                 InstructionOpcode::Load => (0, BasicTypeEnum::try_from(access.get_type()).ok()),
                 InstructionOpcode::Store => (1, operand(0).map(|value| value.get_type())),
+                InstructionOpcode::AtomicRMW => (0, operand(1).map(|value| value.get_type())),
                 _ => continue,
             };
             let address = operand(number);
@@ -150,11 +151,13 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
                 continue;
             };
             let is_load = opcode == InstructionOpcode::Load;
+            let is_atomic = opcode == InstructionOpcode::AtomicRMW;
             let is_shared = address.get_type().get_address_space() == AddressSpace::from(SHARED as u16);
             let name = match (is_shared, base_of(function, address)) {
                 (true, _) if is_load => "halo_emulator_load_shared",
                 (true, _) => "halo_emulator_store_shared",
                 (false, Base::Own) => continue,
+                (false, _) if is_atomic => "halo_emulator_combine",
                 (false, Base::Parameter(number)) if is_load && is_read_only(function, number) => "halo_emulator_read",
                 (false, _) if is_load => "halo_emulator_load",
                 (false, _) => "halo_emulator_store",
@@ -164,16 +167,20 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
                 llvm.module.add_function(name, pointer.fn_type(&parameters, false), None)
             });
             builder.position_before(&access);
-            let address = match is_shared {
-                true => builder.build_address_space_cast(address, pointer, "")?,
-                false => address,
+            let address = match address.get_type().get_address_space() == AddressSpace::default() {
+                true => address,
+                false => builder.build_address_space_cast(address, pointer, "")?,
             };
-            let bytes = size.const_int(layout.get_store_size(&r#type), false);
-            let Ok(alignment) = access.get_alignment() else { continue };
-            let wanted = size.const_int(alignment.into(), false);
+            let bytes = layout.get_store_size(&r#type);
+            let alignment = if is_atomic { Ok(bytes) } else { access.get_alignment().map(u64::from) };
+            let Ok(alignment) = alignment else { continue };
+            let [bytes, wanted] = [bytes, alignment].map(|number| size.const_int(number, false));
             let address = builder.build_call(redirect, &[address.into(), bytes.into(), wanted.into()], "")?;
             if let Ok(address) = BasicValueEnum::try_from(address.as_any_value_enum()) {
                 access.set_operand(number, address);
+                if is_atomic {
+                    continue;
+                }
                 // Where it is not as aligned as it says, the emulator says so.
                 access.set_alignment(1).ok();
             }

@@ -5,7 +5,8 @@
 //! not with hidden visibility, which promises that the symbol is near, while a loader puts objects anywhere.
 //! LLVM inlines nothing (see [`KERNEL_PASSES`](crate::KERNEL_PASSES)), so code does not get slower by being apart.
 //!
-//! Functions that only call others are shards of their own, generated with [`Effort::Quick`].
+//! Functions that only call others, or load from thousands of places at their start, are shards of their own, generated with
+//! [`Effort::Quick`].
 
 use crate::{
     Effort, Error,
@@ -73,14 +74,14 @@ impl Assignment {
             return Ok(None);
         }
         // Fewer operations are not worth a shard of their own: then they are compiled like all others.
-        let has_quick = operations(|symbol| symbol.only_calls) >= limit / QUICK_FACTOR;
+        let has_quick = operations(|symbol| symbol.is_quick) >= limit / QUICK_FACTOR;
         let mut assignment = Self {
             efforts: Vec::new(),
             shards: vec![None; symbols.len()],
             references: references(symbols)?,
             is_shared: vec![false; symbols.len()],
         };
-        let is_quick = |symbol: &SymbolScan<'_, '_>| has_quick && symbol.only_calls;
+        let is_quick = |symbol: &SymbolScan<'_, '_>| has_quick && symbol.is_quick;
         assignment.add_shards(symbols, Effort::Full, limit, |symbol| !is_quick(symbol));
         assignment.add_shards(symbols, Effort::Quick, limit * QUICK_FACTOR, is_quick);
         assignment.place_variables(symbols);

@@ -7,6 +7,9 @@ use mlir_ext::attributes::{identifier_text, string, symbol};
 use mlir_ext::operations::context_of;
 use std::collections::HashMap;
 
+/// Loads in a function's first block for which time is spent on their order, at most: that grows with their square.
+const MAX_FIRST_LOADS: usize = 2048;
+
 /// A function or global variable of the llvm dialect.
 pub(crate) struct SymbolScan<'c, 'm> {
     pub operation: OperationRef<'c, 'm>,
@@ -17,8 +20,9 @@ pub(crate) struct SymbolScan<'c, 'm> {
     pub operations: usize,
     /// Names of the symbols that it refers to, each as often as it does.
     pub references: Vec<&'c str>,
-    /// Whether it is a function that prepares arguments and calls other functions, which do the work.
-    pub only_calls: bool,
+    /// Whether it is a function that prepares arguments and calls other functions, which do the work, or one that begins with so
+    /// many loads that full instruction selection would look for neighbours among them for too long.
+    pub is_quick: bool,
 }
 
 /// Scans the symbols of a module, in order; `None` if it holds anything besides functions and global variables, or
@@ -53,9 +57,10 @@ fn scan_symbol<'c, 'm>(operation: OperationRef<'c, 'm>, pointer: Type<'c>) -> Op
         is_definition,
         operations: 0,
         references: Vec::new(),
-        only_calls: false,
+        is_quick: false,
     };
     let mut calls = CallStructure::new(pointer, &blocks);
+    let mut first_loads = 0;
     for (index, block) in blocks.iter().enumerate() {
         let mut next = block.first_operation();
         while let Some(operation) = next {
@@ -69,10 +74,11 @@ fn scan_symbol<'c, 'm>(operation: OperationRef<'c, 'm>, pointer: Type<'c>) -> Op
             };
             scan.references.extend(target.and_then(symbol));
             calls.add(index, operation, name);
+            first_loads += usize::from(index == 0 && name == "llvm.load");
             next = operation.next_in_block();
         }
     }
-    scan.only_calls = is_function && calls.leaves_work_to_others();
+    scan.is_quick = is_function && (first_loads > MAX_FIRST_LOADS || calls.leaves_work_to_others());
     Some(scan)
 }
 

@@ -126,7 +126,7 @@ fn place_by_size(demands: &[Demand], regions: &[Region]) -> (Vec<Place>, usize) 
         // The last gap of the arena has no end.
         let offset = free.or_else(|| in_arena.gap(demand, usize::MAX)).unwrap_or(arena_size);
         in_arena.add(demand, offset);
-        arena_size = arena_size.max(offset + demand.size.next_multiple_of(ALIGNMENT));
+        arena_size = arena_size.max(offset + demand.size);
         places[number] = Place { region: None, offset };
     }
     (places, arena_size)

@@ -1,11 +1,12 @@
 //! Storage of control flow: the state of loops and the results of branches.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
+use hlo::fast_hash::{FastMap, FastSet};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::shape::Shape;
 
-use super::planner::{LeafId, Loop, Planner, Tree};
+use super::planner::{LeafId, Loop, NextOf, Planner, Tree};
 use super::reads::{TupleElements, source_of};
 
 /// Bytes of state from which a loop is unrolled rather than copying them.
@@ -68,7 +69,7 @@ impl Planner<'_> {
             .collect();
 
         let condition = self.scoped(|planner| {
-            let condition = planner.computation(condition_computation, std::slice::from_ref(&state), HashMap::new());
+            let condition = planner.computation(condition_computation, std::slice::from_ref(&state), NextOf::default());
             planner.position += 1;
             for &leaf in &condition.values[condition_computation.root.index()] {
                 planner.read(leaf);
@@ -133,7 +134,7 @@ impl Planner<'_> {
     ) -> NextState {
         let mut next = NextState::default();
         let state_classes: Vec<LeafId> = state.iter().map(|&leaf| self.find(leaf)).collect();
-        let all_state: HashSet<LeafId> = state_classes.iter().copied().collect();
+        let all_state: FastSet<LeafId> = state_classes.iter().copied().collect();
         // The copies at the end read every result that is not already in place.
         for (number, &result) in results.iter().enumerate() {
             let class = self.find(result);
@@ -150,7 +151,7 @@ impl Planner<'_> {
                 next.exchange.insert(number, temporary);
             }
         }
-        let mut last_state_read: HashMap<LeafId, u32> = HashMap::new();
+        let mut last_state_read: FastMap<LeafId, u32> = FastMap::default();
         for index in reads_before_body..self.reads.len() {
             let (leaf, position, _) = self.reads[index];
             let class = self.find(leaf);
@@ -197,7 +198,7 @@ impl Planner<'_> {
             let parameters: Vec<Vec<LeafId>> =
                 if branch.parameters.is_empty() { Vec::new() } else { vec![argument.clone()] };
             let branch_tree = self.scoped(|planner| {
-                let branch_tree = planner.computation(branch, &parameters, HashMap::new());
+                let branch_tree = planner.computation(branch, &parameters, NextOf::default());
                 planner.position += 1;
                 planner.unite_branch(&results, &branch_tree.values[branch.root.index()], start);
                 branch_tree

@@ -1,6 +1,7 @@
 //! Which results may be written over which operands while these are read.
 
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
@@ -32,26 +33,55 @@ pub(super) struct Overwrite {
     pub is_update: bool,
 }
 
-/// What an instruction may write over. Where threads compute an element `by_team`, one of them may write it while others still
-/// read for it.
-pub(super) fn overwrites(instruction: &Instruction, rows: &RowsOf<'_>, by_team: bool) -> Vec<Overwrite> {
-    let update = |operand| vec![Overwrite { output: 0, operand, is_update: true }];
-    match instruction.kind {
-        OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => update(0),
-        OpKind::Fusion => {
-            let body = &instruction.computations[0];
-            let root = body.root();
-            if root.kind != OpKind::DynamicUpdateSlice {
-                return elementwise(instruction, body, rows(body).as_ref(), by_team);
-            }
-            let base = root.operands[0];
-            match body.get(base).parameter_number() {
-                Some(number) if !Reads::of_update(body, root).elsewhere.contains(&base) => update(number),
-                _ => Vec::new(),
-            }
-        }
-        _ => Vec::new(),
+/// What the instructions of a program may write over, found once for each fusion.
+pub(super) struct Overwrites<'a> {
+    /// What fusions compute once for each row.
+    rows: &'a RowsOf<'a>,
+    /// Whether several threads may compute an element.
+    by_team: bool,
+    /// Of fusions, by the computation, which stays where it is when instructions change places.
+    known: RefCell<HashMap<*const Computation, Vec<Overwrite>>>,
+}
+
+impl<'a> Overwrites<'a> {
+    /// Those of a program that lives as long as they do.
+    pub(super) fn new(rows: &'a RowsOf<'a>, by_team: bool) -> Self {
+        Overwrites { rows, by_team, known: RefCell::default() }
     }
+
+    /// What an instruction may write over. Where threads compute an element by team, one of them may write it while others
+    /// still read for it.
+    pub(super) fn of(&self, instruction: &Instruction) -> Vec<Overwrite> {
+        match instruction.kind {
+            OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => update(0),
+            OpKind::Fusion => {
+                let key = instruction.computations.as_ptr();
+                if let Some(known) = self.known.borrow().get(&key) {
+                    return known.clone();
+                }
+                let found = self.of_fusion(instruction, &instruction.computations[0]);
+                self.known.borrow_mut().insert(key, found.clone());
+                found
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn of_fusion(&self, instruction: &Instruction, body: &Computation) -> Vec<Overwrite> {
+        let root = body.root();
+        if root.kind != OpKind::DynamicUpdateSlice {
+            return elementwise(instruction, body, (self.rows)(body).as_ref(), self.by_team);
+        }
+        let base = root.operands[0];
+        match body.get(base).parameter_number() {
+            Some(number) if !Reads::of_update(body, root).elsewhere.contains(&base) => update(number),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn update(operand: usize) -> Vec<Overwrite> {
+    vec![Overwrite { output: 0, operand, is_update: true }]
 }
 
 /// Operands of a fusion of which each element is read for the same element of the results alone, or before the row in which

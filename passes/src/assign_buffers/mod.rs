@@ -8,6 +8,8 @@
 //! in every iteration is rather held by two places in turns. Then the leaves that are neither parameters, constants nor
 //! results are placed where memory is free while they live: in results that are not written yet, and in the arena.
 //!
+//! The instructions of the entry computation are put in another order first where the arena gets smaller by that.
+//!
 //! Positions number the instructions in execution order, bodies inside their `while`. A value from outside a
 //! loop that is read in it stays live to the loop's end.
 
@@ -17,15 +19,17 @@ mod control;
 mod in_place;
 mod planner;
 mod reads;
+mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hlo::aliases::aliased_parameters;
-use hlo::dialect::{self, DialectError};
+use hlo::dialect::{self, DialectError, Snapshot};
+use hlo::fast_hash::FastMap;
 use hlo::graph::{Computation, InstructionId};
 use hlo::literal::Literal;
 use hlo::shape::ArrayShape;
-use melior::ir::OperationRef;
+use melior::ir::{BlockLike, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes as builtin, operations};
 
@@ -34,6 +38,7 @@ pub use hlo::buffers::{Buffer, Slice};
 pub use self::attributes::{
     ALTERNATING, ARENA_SIZE, EXCHANGE, PARAMETER_SLICES, RESULT_SLICES, SLICES, read_assignment,
 };
+use self::in_place::Overwrites;
 use self::planner::Planner;
 use crate::fuse::Rows;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
@@ -130,9 +135,20 @@ pub fn assign_buffers(
     rows: &RowsOf<'_>,
     by_team: bool,
 ) -> BufferAssignment {
-    let mut planner = Planner::new(rows, by_team);
+    assign(entry, aliases, &Overwrites::new(rows, by_team))
+}
+
+fn assign(entry: &Computation, aliases: &[Option<usize>], overwrites: &Overwrites<'_>) -> BufferAssignment {
+    let mut planner = Planner::new(overwrites);
     let (tree, exchange) = planner.entry(entry, aliases);
     planner.finish(&tree, entry, aliases, &exchange)
+}
+
+/// The bytes of the arena of an entry computation whose instructions may be put in another order, with what else
+/// [`assign_buffers`] is given.
+pub fn smallest_arena(mut entry: Computation, aliases: &[Option<usize>], rows: &RowsOf<'_>, by_team: bool) -> usize {
+    let overwrites = Overwrites::new(rows, by_team);
+    schedule::with_less_memory(&mut entry, aliases, |entry| assign(entry, aliases, &overwrites)).0.arena_size
 }
 
 /// `hlo-assign-buffers`: notes on every operation of a module's entry function where its leaves live. With `by_row`, fusions
@@ -142,7 +158,8 @@ pub fn assign_buffers(
 /// [`PassError::Dialect`] for what is not an HLO program.
 pub fn run(module: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let function = dialect::entry_function(module)?;
-    let computation = dialect::snapshot(dialect::single_block(function, 0)?, |_, _| true)?.computation;
+    let block = dialect::single_block(function, 0)?;
+    let Snapshot { mut computation, values, .. } = dialect::snapshot(block, |_, _| true)?;
     let declared = match operations::attribute(&module, dialect::PROGRAM_SHAPE).and_then(builtin::r#type) {
         Some(signature) => dialect::signature_of(signature)?,
         None => computation.program_shape(),
@@ -151,8 +168,27 @@ pub fn run(module: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStat
         .map_err(|error| DialectError::Invalid { location: None, message: error.to_string() })?;
     let context = operations::context_of(&module);
     let rows = |body: &Computation| if by_row { Rows::of(context, body) } else { None };
-    let assignment = assign_buffers(&computation, &aliases, &rows, !by_row);
+    let overwrites = Overwrites::new(&rows, !by_row);
+    let assign = |computation: &Computation| assign(computation, &aliases, &overwrites);
+    let rewriter = Rewriter::new(function);
+    let (mut assignment, order) = schedule::with_less_memory(&mut computation, &aliases, assign);
+    if let Some(order) = order {
+        let last = block.terminator().ok_or_else(|| PassError::bug("a block has no terminator"))?;
+        for &id in &order {
+            if let Some(operation) = operations::definition(values[id.index()]) {
+                rewriter.move_before(operation, last)?;
+            }
+        }
+        // Parameters have places of their own when the function is read again.
+        let numbers: FastMap<usize, InstructionId> =
+            values.iter().zip(0..).map(|(value, number)| (builtin::value_key(value), InstructionId(number))).collect();
+        let moved = dialect::snapshot(block, |_, _| false)?.values;
+        let order: Vec<InstructionId> =
+            moved.iter().filter_map(|value| numbers.get(&builtin::value_key(value)).copied()).collect();
+        schedule::rearrange(&mut computation, &order);
+        assignment = assign(&computation);
+    }
     statistics.add("arena bytes", assignment.arena_size as u64);
-    attributes::write_assignment(&Rewriter::new(function), function, &computation, &assignment)?;
+    attributes::write_assignment(&rewriter, function, &computation, &assignment)?;
     Ok(())
 }

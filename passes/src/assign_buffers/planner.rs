@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use hlo::fast_hash::{FastMap, FastSet};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
 
-use super::RowsOf;
 use super::arena::{Demand, Region, place};
 use super::control::{NextState, result_sources};
-use super::in_place::{Overwrite, overwrites};
+use super::in_place::{Overwrite, Overwrites};
 use super::reads::{TupleElements, forwards, last_leaf_reads};
 use super::{Buffer, BufferAssignment, ComputationBuffers, Slice};
 use crate::fuse::is_alias;
@@ -54,23 +54,21 @@ pub(super) struct Tree {
 }
 
 /// The state of a loop by the leaves of the body's instructions that are its next value.
-pub(super) type NextOf = HashMap<(InstructionId, usize), LeafId>;
+pub(super) type NextOf = FastMap<(InstructionId, usize), LeafId>;
 
 /// What is known of the computation that is planned.
 #[derive(Default)]
 struct Scope {
     /// Last instruction that reads a leaf, through whatever aliases.
-    last_reads: HashMap<LeafId, u32>,
+    last_reads: FastMap<LeafId, u32>,
     next_of: NextOf,
     /// The storage of that state.
-    state: HashSet<LeafId>,
+    state: FastSet<LeafId>,
 }
 
 pub(super) struct Planner<'a> {
-    /// What fusions compute once for each row.
-    pub rows: &'a RowsOf<'a>,
-    /// Whether several threads may compute an element.
-    pub by_team: bool,
+    /// What instructions may write over.
+    overwrites: &'a Overwrites<'a>,
     pub leaves: Vec<Leaf>,
     pub loops: Vec<Loop>,
     pub current_loop: usize,
@@ -83,10 +81,9 @@ pub(super) struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     /// A planner of nothing yet.
-    pub(super) fn new(rows: &'a RowsOf<'a>, by_team: bool) -> Self {
+    pub(super) fn new(overwrites: &'a Overwrites<'a>) -> Self {
         Planner {
-            rows,
-            by_team,
+            overwrites,
             leaves: Vec::new(),
             loops: Vec::new(),
             current_loop: 0,
@@ -234,7 +231,7 @@ impl<'a> Planner<'a> {
         let last_reads = last_leaf_reads(computation, &elements);
         let state = next_of.values().map(|&leaf| self.find(leaf)).collect();
         // Positions count within a computation: those of the caller hold again after this one.
-        let outer = std::mem::replace(&mut self.scope, Scope { last_reads: HashMap::new(), next_of, state });
+        let outer = std::mem::replace(&mut self.scope, Scope { last_reads: FastMap::default(), next_of, state });
         let mut tree = Tree { values: Vec::with_capacity(computation.instructions.len()), ..Tree::default() };
         for (id, instruction) in computation.iter() {
             self.position += 1;
@@ -303,7 +300,7 @@ impl<'a> Planner<'a> {
         operands: &[Vec<LeafId>],
         results: &[LeafId],
     ) {
-        let all = overwrites(instruction, self.rows, self.by_team);
+        let all = self.overwrites.of(instruction);
         // The next state goes where the state is, before others may.
         let is_next =
             |planner: &mut Self, it: &Overwrite| planner.is_next_of(id, it.output, operands[it.operand].first());

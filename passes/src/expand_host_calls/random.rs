@@ -30,12 +30,12 @@ pub(super) fn bits(builder: &mut GraphBuilder, instruction: &Instruction) -> Opt
     let mut state = builder.elements_of(state);
     let values = match (algorithm, &mut state[..]) {
         (RngAlgorithm::Default | RngAlgorithm::Philox, [key, low]) => {
-            let (values, next) = philox(builder, *key, [*low, *key], bits, word);
+            let (values, next) = philox(builder, Key::Of(*key), [*low, *key], bits, word);
             *low = next[0];
             values
         }
         (RngAlgorithm::Default | RngAlgorithm::Philox, [key, low, high]) => {
-            let (values, next) = philox(builder, *key, [*low, *high], bits, word);
+            let (values, next) = philox(builder, Key::Of(*key), [*low, *high], bits, word);
             [*low, *high] = next;
             values
         }
@@ -74,16 +74,21 @@ pub(super) fn numbers(builder: &mut GraphBuilder, instruction: &Instruction) -> 
     let counter = ArrayShape::new(ElementType::U64, [2]);
     let counter = builder.add_with(OpKind::RngGetAndUpdateState, counter, &[], state, vec![]);
     let [low, high] = builder.elements_of(counter)[..] else { return None };
-    let key = builder.scalar(ElementType::U64, ConstantNumber::Integer(GENERATOR_KEY as i64));
-    let words = ArrayShape::new(ElementType::U64, [count]);
-    let (bits, _) = philox(builder, key, [low, high], &words, ElementType::U64);
+    let key = Key::Known(GENERATOR_KEY);
     let [a, b] = instruction.operands[..] else { return None };
-    let mut lanes = Lanes { builder, sizes: vec![count] };
-    let numbers = match class {
-        ElementClass::Float if is_normal => lanes.normal(bits, [a, b]),
-        ElementClass::Float => lanes.uniform(bits, [a, b]),
-        ElementClass::Predicate => lanes.predicates(bits, [a, b]),
-        _ => lanes.integers(bits, [a, b]),
+    let numbers = if is_normal && class == ElementClass::Float {
+        let (blocks, _) = philox_blocks(builder, key, [low, high], count, ElementType::U64);
+        let &[first, second] = &blocks[..] else { return None };
+        Lanes { builder, sizes: vec![count] }.normal([first, second], [a, b])
+    } else {
+        let words = ArrayShape::new(ElementType::U64, [count]);
+        let (bits, _) = philox(builder, key, [low, high], &words, ElementType::U64);
+        let mut lanes = Lanes { builder, sizes: vec![count] };
+        match class {
+            ElementClass::Float => lanes.uniform(bits, [a, b]),
+            ElementClass::Predicate => lanes.predicates(bits, [a, b]),
+            _ => lanes.integers(bits, [a, b]),
+        }
     };
     let numbers = builder.slice(numbers, 0, 0, result.element_count());
     Some(builder.reshape(numbers, &result.dimensions))
@@ -94,6 +99,17 @@ fn unsigned_type(width: u32) -> Option<ElementType> {
     use ElementType::{U2, U4, U8, U16, U32, U64};
     [U2, U4, U8, U16, U32, U64].into_iter().find(|element_type| element_type.bit_width() == width)
 }
+
+/// A key of Philox.
+#[derive(Clone, Copy)]
+enum Key {
+    /// A number: those of all rounds are constants.
+    Known(u64),
+    Of(InstructionId),
+}
+
+/// By which the halves of a key grow from round to round of Philox.
+const KEY_STEPS: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
 
 /// Arithmetic on arrays of one size.
 struct Lanes<'b> {
@@ -137,6 +153,38 @@ impl Lanes<'_> {
         let [low, high] = [low, high].map(|half| self.builder.convert(half, ElementType::U64));
         let high = self.shifted(OpKind::ShiftLeft, high, 32);
         self.builder.binary(OpKind::Or, low, high)
+    }
+
+    /// Which element of its block each one is.
+    fn place_in_block(&mut self, values_of_block: i64) -> InstructionId {
+        let number = self.builder.iota(ElementType::U64, &self.sizes, 0);
+        let last = self.constant(ElementType::U64, values_of_block - 1);
+        self.builder.binary(OpKind::And, number, last)
+    }
+
+    /// The keys of Philox's rounds.
+    fn round_keys(&mut self, key: Key) -> Vec<[InstructionId; 2]> {
+        let rounds = 0..10u32;
+        let key = match key {
+            Key::Known(key) => {
+                let halves = [key as u32, (key >> 32) as u32];
+                let of_round = |round: u32| {
+                    [0, 1].map(|number| halves[number].wrapping_add(KEY_STEPS[number].wrapping_mul(round)))
+                };
+                return rounds
+                    .map(|round| of_round(round).map(|half| self.constant(ElementType::U32, half.into())))
+                    .collect();
+            }
+            Key::Of(key) => key,
+        };
+        let steps = KEY_STEPS.map(|step| self.constant(ElementType::U32, step.into()));
+        let mut last = scalars(self.builder).halves(key).map(|half| self.all(half));
+        let mut keys = vec![last];
+        for _ in rounds.skip(1) {
+            last = [0, 1].map(|number| self.add(last[number], steps[number]));
+            keys.push(last);
+        }
+        keys
     }
 
     /// A counter of 128 bits, and as many more as 64 bits say.
@@ -199,14 +247,10 @@ impl Lanes<'_> {
         self.builder.select(is_outside, first, value)
     }
 
-    /// Box-Muller: two numbers of two.
-    fn normal(&mut self, bits: InstructionId, bounds: [InstructionId; 2]) -> InstructionId {
+    /// Box-Muller: two numbers of two. Each element computes what both have in common, so that nothing goes through memory.
+    fn normal(&mut self, words: [InstructionId; 2], bounds: [InstructionId; 2]) -> InstructionId {
         let element_type = self.builder.element_type(bounds[0]);
-        let (count, pairs) = (self.sizes[0], self.sizes[0] / 2);
-        let unit = self.unit(bits);
-        let unit = self.builder.reshape(unit, &[pairs, 2]);
-        let [first, second] = [0, 1].map(|number| self.builder.slice(unit, 1, number, number + 1));
-        self.sizes = vec![pairs, 1];
+        let [first, second] = words.map(|bits| self.unit(bits));
         let [one, minus_two, turn] = [1.0, -2.0, TAU].map(|number| self.float(number));
         // 1 - u is never 0.
         let rest = self.builder.binary(OpKind::Subtract, one, first);
@@ -214,15 +258,14 @@ impl Lanes<'_> {
         let square = self.builder.binary(OpKind::Multiply, minus_two, logarithm);
         let radius = self.builder.unary(OpKind::Sqrt, square);
         let angle = self.builder.binary(OpKind::Multiply, turn, second);
-        let parts = [OpKind::Cosine, OpKind::Sine].map(|kind| {
-            let part = self.builder.unary(kind, angle);
-            self.builder.binary(OpKind::Multiply, radius, part)
-        });
-        let both = self.builder.concatenate(&parts, 1);
-        let both = self.builder.reshape(both, &[count]);
-        self.sizes = vec![count];
+        let [cosine, sine] = [OpKind::Cosine, OpKind::Sine].map(|kind| self.builder.unary(kind, angle));
+        let place = self.place_in_block(2);
+        let zero = self.constant(ElementType::U64, 0);
+        let is_first = self.builder.compare(ComparisonDirection::Eq, place, zero);
+        let part = self.builder.select(is_first, cosine, sine);
+        let own = self.builder.binary(OpKind::Multiply, radius, part);
         let [mean, deviation] = self.wide(bounds);
-        let scaled = self.builder.binary(OpKind::Multiply, deviation, both);
+        let scaled = self.builder.binary(OpKind::Multiply, deviation, own);
         let value = self.add(mean, scaled);
         self.builder.convert(value, element_type)
     }
@@ -259,18 +302,38 @@ fn scalars(builder: &mut GraphBuilder) -> Lanes<'_> {
 /// The bits that follow from a key and a counter, and the next counter.
 fn philox(
     builder: &mut GraphBuilder,
-    key: InstructionId,
+    key: Key,
     counter: [InstructionId; 2],
     bits: &ArrayShape,
     word: ElementType,
 ) -> (InstructionId, [InstructionId; 2]) {
-    let values_of_block = if word == ElementType::U64 { 2 } else { 4 };
     let count = bits.element_count();
+    let (parts, next) = philox_blocks(builder, key, counter, count, word);
+    let mut lanes = Lanes { builder, sizes: vec![count] };
+    let place = lanes.place_in_block(parts.len() as i64);
+    let mut values = parts[0];
+    for (&part, own) in parts[1..].iter().zip(1..) {
+        let own = lanes.constant(ElementType::U64, own);
+        let is_own = lanes.builder.compare(ComparisonDirection::Eq, place, own);
+        values = lanes.builder.select(is_own, part, values);
+    }
+    let values = lanes.narrowed(values, word);
+    (builder.reshape(values, &bits.dimensions), next)
+}
+
+/// All words of the block that each of so many elements has one of, and the next counter.
+fn philox_blocks(
+    builder: &mut GraphBuilder,
+    key: Key,
+    counter: [InstructionId; 2],
+    count: i64,
+    word: ElementType,
+) -> (Vec<InstructionId>, [InstructionId; 2]) {
+    let values_of_block = if word == ElementType::U64 { 2 } else { 4 };
     let blocks = ceil_div(count, values_of_block);
     let mut own = scalars(builder);
     let used = own.constant(ElementType::U64, blocks);
     let next = own.advanced(counter, used);
-    let keys = own.halves(key);
     // Every element computes its whole block, and takes what is its own: nothing goes through memory.
     let number = own.builder.iota(ElementType::U64, &[count], 0);
     let mut lanes = Lanes { builder, sizes: vec![count] };
@@ -279,10 +342,8 @@ fn philox(
     let [low, high] = lanes.advanced(counter, block);
     let ([a, b], [c, d]) = (lanes.halves(low), lanes.halves(high));
     let mut words = [a, b, c, d];
-    let mut keys = keys.map(|key| lanes.all(key));
     let factors = [0xD251_1F53, 0xCD9E_8D57].map(|factor| lanes.constant(ElementType::U64, factor));
-    let steps = [0x9E37_79B9, 0xBB67_AE85].map(|step| lanes.constant(ElementType::U32, step));
-    for _ in 0..10 {
+    for keys in lanes.round_keys(key) {
         let [first, second] = [0, 1].map(|number| {
             let wide = lanes.builder.convert(words[2 * number], ElementType::U64);
             let product = lanes.builder.binary(OpKind::Multiply, wide, factors[number]);
@@ -293,22 +354,12 @@ fn philox(
             lanes.xor(mixed, key)
         });
         words = [a, second[0], c, first[0]];
-        keys = [0, 1].map(|number| lanes.add(keys[number], steps[number]));
     }
-    let parts: Vec<InstructionId> = match word {
+    let parts = match word {
         ElementType::U64 => words.chunks(2).map(|pair| lanes.joined([pair[0], pair[1]])).collect(),
         _ => words.to_vec(),
     };
-    let last = lanes.constant(ElementType::U64, values_of_block - 1);
-    let place = lanes.builder.binary(OpKind::And, number, last);
-    let mut values = parts[0];
-    for (&part, own) in parts[1..].iter().zip(1..) {
-        let own = lanes.constant(ElementType::U64, own);
-        let is_own = lanes.builder.compare(ComparisonDirection::Eq, place, own);
-        values = lanes.builder.select(is_own, part, values);
-    }
-    let values = lanes.narrowed(values, word);
-    (builder.reshape(values, &bits.dimensions), next)
+    (parts, next)
 }
 
 /// As [`philox`], with a counter of 64 bits. Elements of 64 bits take a block each; of smaller ones, neighbours along the first even

@@ -8,10 +8,12 @@ mod lu;
 mod panel;
 mod pivoted_qr;
 mod reflections;
+mod together;
 
 pub use lu::lu;
 pub use pivoted_qr::pivoted_qr;
 pub use reflections::{multiply_out, qr, reduce};
+pub use together::{TOGETHER, Together};
 
 use std::ops::{Div, Mul, Sub};
 

@@ -110,6 +110,12 @@ const MOST_LANES: u32 = 1 << 10;
 /// Rows that no block has more of.
 const MOST_ROWS: i64 = 1 << 10;
 
+/// Elements that no thread of a team scans more of at once.
+const MOST_SCANNED: i64 = 1 << 4;
+
+/// Threads that teams which scan together are multiples of.
+const WARP: i64 = 32;
+
 /// What a mapping must be for loops to be made of it.
 fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
     let mut lanes = mapping.dimensions.iter().map(|dimension| dimension.lanes).filter(|&lanes| lanes > 1);
@@ -150,7 +156,11 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
                     _ => number == 1 && outer == Some(WorkKind::Threads),
                 };
                 // What a team goes through together are the elements of a row.
-                let goes_along = kind_of(2) == Some(WorkKind::Sequential) && number == 1 && mapping.rows.is_some();
+                let goes_along = match kind_of(2) {
+                    Some(WorkKind::Sequential) => number == 1 && mapping.rows.is_some(),
+                    Some(WorkKind::Scan) => number == 1 && mapping.rows.is_none() && size % WARP == 0,
+                    _ => false,
+                };
                 let is_last = mapping.dimensions.len() == 2 || mapping.dimensions.len() == 3 && goes_along;
                 if !has_elements || !is_last || size.count_ones() != 1 || dimension.lanes > 1 {
                     return Err("has a team that is no power of two beside threads");
@@ -163,6 +173,7 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
                 return Err("scans outside of another dimension");
             }
             WorkKind::Scan if dimension.lanes > 1 => return Err("has vectors along a scan"),
+            WorkKind::Scan if dimension.tile > MOST_SCANNED => return Err("scans too many elements at once"),
             WorkKind::Threads
                 if dimension.lanes > 1
                     && (mapping.dimensions.len() > 1 || (bounds.upper + 1) % i64::from(dimension.lanes) != 0) =>

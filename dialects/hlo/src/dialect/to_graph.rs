@@ -17,6 +17,7 @@ use super::locations::origin_of;
 use super::types::{self, DefaultLayout};
 use super::{ENTRY_SYMBOL, INPUT_OUTPUT_ALIASES, NESTING_LIMIT};
 use crate::attributes::Attributes;
+use crate::fast_hash::FastMap;
 use crate::graph::{
     self, Computation, FileLocation, FunctionId, InputOutputAlias, Instruction, InstructionId, SourceTables, StackFrame,
 };
@@ -263,7 +264,7 @@ struct Draft<'c, 'a> {
     instructions: Vec<Instruction>,
     values: Vec<Value<'c, 'a>>,
     is_read: Vec<bool>,
-    ids: HashMap<usize, InstructionId>,
+    ids: FastMap<usize, InstructionId>,
     parameters: Vec<Option<Instruction>>,
     parameter_ids: Vec<Option<InstructionId>>,
     names: HashSet<String>,
@@ -333,14 +334,16 @@ impl Reader<'_> {
         let values: Vec<Value> = arguments.iter().map(|&argument| argument.into()).collect();
         let annotations = operations::attribute(&last, "hlo.parameter_annotations").and_then(attributes::elements);
         let annotations = annotations.unwrap_or_default();
+        let operations = std::iter::successors(block.first_operation(), |operation| operation.next_in_block());
+        let count = arguments.len() + operations.count();
         let mut draft = Draft {
-            instructions: Vec::new(),
-            values: Vec::new(),
-            is_read: Vec::new(),
-            ids: HashMap::new(),
+            instructions: Vec::with_capacity(count),
+            values: Vec::with_capacity(count),
+            is_read: Vec::with_capacity(count),
+            ids: FastMap::with_capacity_and_hasher(count, Default::default()),
             parameters: Vec::with_capacity(arguments.len()),
             parameter_ids: vec![None; arguments.len()],
-            names: HashSet::new(),
+            names: HashSet::with_capacity(count),
         };
         for (number, argument) in arguments.iter().enumerate() {
             let parameter =
@@ -349,7 +352,7 @@ impl Reader<'_> {
         }
         let positions = operations::attribute(&last, "hlo.parameter_positions").and_then(attributes::integers);
         let places = parameter_places(positions.as_deref(), arguments.len());
-        let numbers: HashMap<usize, usize> =
+        let numbers: FastMap<usize, usize> =
             values.iter().enumerate().map(|(number, value)| (attributes::value_key(value), number)).collect();
         let mut waiting = places.into_iter().peekable();
         let mut next = block.first_operation();

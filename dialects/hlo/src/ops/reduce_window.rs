@@ -20,6 +20,25 @@ attributes! {
     }
 }
 
+impl ReduceWindowAttributes<'_> {
+    /// A window as long as the array along one dimension, padded on one side.
+    pub fn cumulative(along: usize, sizes: &[i64], is_reversed: bool) -> Vec<WindowDimension> {
+        let mut window = vec![WindowDimension::new(1); sizes.len()];
+        if let (Some(own), Some(&size)) = (window.get_mut(along), sizes.get(along)) {
+            let (low, high) = if is_reversed { (0, size - 1) } else { (size - 1, 0) };
+            *own = WindowDimension { padding_low: low, padding_high: high, ..WindowDimension::new(size) };
+        }
+        window
+    }
+
+    /// The dimension along which results over an array of some sizes accumulate, and whether they do so from the end.
+    pub fn accumulates(&self, sizes: &[i64]) -> Option<(usize, bool)> {
+        let along = self.window.iter().position(|own| *own != WindowDimension::new(1))?;
+        let is_alike = |is_reversed: &bool| self.window == Self::cumulative(along, sizes, *is_reversed);
+        [false, true].into_iter().find(is_alike).map(|is_reversed| (along, is_reversed))
+    }
+}
+
 /// Definition of `reduce-window`.
 pub static DEFINITION: OpDefinition = OpDefinition::new(
     OpKind::ReduceWindow,

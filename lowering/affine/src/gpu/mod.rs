@@ -4,6 +4,7 @@
 //! Values live where the buffer assignment puts them, as on a CPU. What is a call of the runtime there is a call on the host;
 //! but sorting, and what there is for small triangular matrices, are kernels.
 
+mod block_sort;
 mod control;
 mod factors;
 mod kernels;

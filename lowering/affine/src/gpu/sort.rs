@@ -1,4 +1,5 @@
-//! Sorting by merging: sorted runs become runs of twice the length, in as many kernels as doublings.
+//! Sorting by merging: sorted runs become runs of twice the length. What a block can hold is one kernel (`block_sort`), and each
+//! further doubling is another.
 //!
 //! A thread takes one element to its place in the merged run: as far as it is in its own run, and behind the elements of the
 //! other run that come before it, which it finds by bisection. So any comparator will do, equal elements keep their order,
@@ -13,6 +14,7 @@ use mlir_ext::arith::CmpiPredicate::{Eq, Ult};
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{Buffer, ComputationBuffers, Slice};
 
+use super::block_sort::BlockSort;
 use super::kernels::{KernelArrays, grid};
 use super::plan::copy;
 use super::{GpuProgram, Result, SCRATCH_ALIGNMENT, over_threads};
@@ -22,7 +24,7 @@ use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping::{self, invalid};
 use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, overlap, structure};
-use crate::scalar::RegisterValue;
+use crate::scalar::{RegisterValue, select};
 use crate::scope::Binding;
 use crate::trace::split_merged;
 use crate::walk::Visitor;
@@ -53,28 +55,52 @@ impl<'c> GpuProgram<'_, 'c> {
         let [mapping] = mapping::of(&self.mappings, instruction)? else {
             return Err(invalid(format!("`{}`: a sort has one mapping", instruction.name)));
         };
-        let scratch = self.scratch(&to);
         let single = kernel_body(computation, instruction);
         let merge = Merge { sort: &single, sizes: &sizes, along, doublings };
+        let block_sort = BlockSort::of(&single, &sizes, along);
+        let of_blocks = block_sort.as_ref().map_or(0, BlockSort::doublings).min(doublings);
+        let is_whole = of_blocks == doublings && (from == to || !are_overlapping(&from, &to));
+        let scratch = if is_whole { Vec::new() } else { self.scratch(&to) };
         let structure = self.kernel_names.number_of(structure(&single));
         let (blocks, threads) = grid(mapping);
         let mut steps = Vec::new();
         let mut source = from;
-        for doubling in 0..doublings {
-            let target = if (doublings - doubling) % 2 == 1 { &to } else { &scratch };
-            if source.iter().any(|source| target.iter().any(|target| overlap(*source, *target))) {
+        let placed = |arrays: &[(_, Slice)], slices: &[Slice]| {
+            arrays.iter().zip(slices).map(|((shape, _), slice)| (*shape, *slice)).collect::<Vec<(&ArrayShape, _)>>()
+        };
+        let arrays = |source: &[Slice], target: &[Slice]| KernelArrays {
+            inputs: placed(&inputs, source),
+            outputs: placed(&outputs, target),
+            are_exchanged: false,
+            limits: None,
+        };
+        // The last kernel writes the results, and each of the others reads what the one before it has written.
+        let target_of = |doubling: u32| if (doublings - doubling) % 2 == 1 { &to } else { &scratch };
+        if let Some(block_sort) = &block_sort {
+            let target = if of_blocks == doublings { &to } else { target_of(of_blocks + 1) };
+            // Each thread writes where it has read.
+            if source != *target && are_overlapping(&source, target) {
                 steps.extend(copy(&instruction.shape, &[source.clone(), scratch.clone()]));
                 source.clone_from(&scratch);
             }
-            let placed = |arrays: &[(_, Slice)], slices: &[Slice]| {
-                arrays.iter().zip(slices).map(|((shape, _), slice)| (*shape, *slice)).collect::<Vec<(&ArrayShape, _)>>()
-            };
-            let arrays = KernelArrays {
-                inputs: placed(&inputs, &source),
-                outputs: placed(&outputs, target),
-                are_exchanged: false,
-                limits: None,
-            };
+            let own = arrays(&source, target);
+            let key = format!("sort in blocks {structure}");
+            let kernel = self.kernel(computation, id, &own, (&key, &[]), &|builder, inputs, outputs, function| {
+                let mut emitter = Elemental::new(builder, &single, inputs, 1);
+                block_sort.emit(&mut emitter, inputs.len(), outputs, function)
+            })?;
+            let (blocks, threads) = block_sort.grid();
+            let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice)).collect();
+            steps.push(kernel.launch(blocks, threads, arguments));
+            source.clone_from(target);
+        }
+        for doubling in of_blocks..doublings {
+            let target = target_of(doubling);
+            if are_overlapping(&source, target) {
+                steps.extend(copy(&instruction.shape, &[source.clone(), scratch.clone()]));
+                source.clone_from(&scratch);
+            }
+            let arrays = arrays(&source, target);
             let key = (&*format!("merge {structure}"), &[self.builder.index_type][..]);
             let kernel = self.kernel(computation, id, &arrays, key, &|builder, inputs, outputs, function| {
                 let parameters = function.parameters();
@@ -154,17 +180,8 @@ impl Merge<'_> {
                 let half = builder.shrui(builder.addi(lower, upper), one);
                 let last = builder.constant_index(length - 1);
                 let (other, _) = elements(emitter, Some(builder.minsi(half, last)))?;
-                // Of equal elements those of the left run come first.
-                let arguments: Vec<RegisterValue<'c>> = element
-                    .iter()
-                    .zip(&other)
-                    .flat_map(|(own, other)| {
-                        [select(builder, is_left, other, own), select(builder, is_left, own, other)]
-                    })
-                    .collect();
-                let holds = emitter.scalar_computation(comparator, &arguments)?;
-                let holds = holds.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
-                let comes_before = builder.andi(goes_on, builder.cmpi(Eq, holds.value, is_left));
+                let comes_before = comes_before(emitter, comparator, is_left, &element, &other)?;
+                let comes_before = builder.andi(goes_on, comes_before);
                 let behind = builder.select(comes_before, builder.addi(half, one), lower);
                 let goes_on_before = builder.select(comes_before, upper, builder.select(goes_on, half, upper));
                 Ok(vec![behind, goes_on_before])
@@ -177,14 +194,27 @@ impl Merge<'_> {
     }
 }
 
-/// One of two elements.
-fn select<'c>(
-    builder: &OpBuilder<'c>,
-    condition: Value<'c>,
-    if_true: &RegisterValue<'c>,
-    if_false: &RegisterValue<'c>,
-) -> RegisterValue<'c> {
-    let parts = if_true.values().into_iter().zip(if_false.values());
-    let parts: Vec<Value<'c>> = parts.map(|(a, b)| builder.select(condition, a, b)).collect();
-    if_true.with_values(&parts)
+/// Whether an element of the other run comes before one of the left run, or of the right one: of equal elements those of the left
+/// run come first.
+pub(super) fn comes_before<'c>(
+    emitter: &mut Elemental<'_, 'c>,
+    comparator: &Computation,
+    is_left: Value<'c>,
+    own: &[RegisterValue<'c>],
+    other: &[RegisterValue<'c>],
+) -> Result<Value<'c>> {
+    let builder = emitter.builder;
+    let arguments: Vec<RegisterValue<'c>> = own
+        .iter()
+        .zip(other)
+        .flat_map(|(own, other)| [select(builder, is_left, other, own), select(builder, is_left, own, other)])
+        .collect();
+    let holds = emitter.scalar_computation(comparator, &arguments)?;
+    let holds = holds.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
+    Ok(builder.cmpi(Eq, holds.value, is_left))
+}
+
+/// Whether some of the arrays at some places lie over some at others.
+fn are_overlapping(places: &[Slice], others: &[Slice]) -> bool {
+    places.iter().any(|place| others.iter().any(|other| overlap(*place, *other)))
 }

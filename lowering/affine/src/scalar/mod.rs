@@ -38,7 +38,9 @@ mod stochastic;
 mod table;
 mod transcendental;
 
-pub use registers::{constant, from_elements, from_memory, load_type, memory_type, register_type, splat, to_memory};
+pub use registers::{
+    constant, from_elements, from_memory, load_type, memory_type, register_type, select, splat, to_memory,
+};
 
 /// One element or a vector of elements in registers.
 #[derive(Clone, Copy, Debug)]

@@ -144,6 +144,18 @@ fn float_constant<'c>(builder: &OpBuilder<'c>, r#type: Type<'c>, bits: u64) -> V
     builder.bitcast(bits, builder.element_type_of(r#type))
 }
 
+/// One of two values of a type.
+pub fn select<'c>(
+    builder: &OpBuilder<'c>,
+    condition: Value<'c>,
+    if_true: &RegisterValue<'c>,
+    if_false: &RegisterValue<'c>,
+) -> RegisterValue<'c> {
+    let parts = if_true.values().into_iter().zip(if_false.values());
+    let parts: Vec<Value<'c>> = parts.map(|(a, b)| builder.select(condition, a, b)).collect();
+    if_true.with_values(&parts)
+}
+
 /// The single element in `lanes` lanes; the value itself when it is a vector or `lanes` is `None`.
 pub fn splat<'c>(builder: &OpBuilder<'c>, value: &RegisterValue<'c>, lanes: Option<u32>) -> RegisterValue<'c> {
     if value.lanes.is_some() {

@@ -12,13 +12,10 @@ use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::address_of;
+use crate::memory::{GLOBAL_SPACE, address_of};
 use crate::scalar::{self, RegisterValue};
 use crate::trace::trace;
 use crate::walk::Visitor;
-
-/// Number of the address space of arrays.
-const GLOBAL_SPACE: u32 = 1;
 
 /// Bytes of a chunk.
 pub(super) const CHUNK: i64 = 16;

@@ -6,6 +6,9 @@ use std::collections::HashMap;
 const SEVERAL: u32 = u32::MAX;
 const UNIT: u32 = u32::MAX - 1;
 
+/// In the place of a writer: threads that have combined something with what is there, in any order.
+const COMBINED: u32 = u32::MAX - 2;
+
 /// Addresses in shared memory that units know have so many bits.
 const ADDRESS_BITS: u32 = 18;
 
@@ -16,6 +19,8 @@ pub(super) enum Access {
     Read,
     Load,
     Store,
+    /// At once with what is there: among each other, such accesses have no order.
+    Combine,
 }
 
 /// A thread at a moment: its number in the launch, from 1, and how many barriers it has passed.
@@ -113,19 +118,20 @@ impl Checks {
         if array.users.is_empty() {
             array.users = vec![[0; 2]; (array.end - array.first) as usize];
         }
-        let is_store = access == Access::Store;
+        let (is_store, combines) = (access == Access::Store, access == Access::Combine);
         let first = (address - array.first) as usize;
         let mut met = None;
         for [writer, reader] in &mut array.users[first..first + bytes as usize] {
             let is_other = |user: u32| user != 0 && user != thread;
-            if is_other(*writer) {
+            if is_other(*writer) && !(combines && *writer == COMBINED) {
                 met = Some(*writer);
-            } else if is_store && is_other(*reader) {
+            } else if (is_store || combines) && is_other(*reader) {
                 met = Some(*reader);
             }
-            match is_store {
-                true => *writer = thread,
-                false => *reader = if *reader == 0 || *reader == thread { thread } else { SEVERAL },
+            match (is_store, combines) {
+                (true, _) => *writer = thread,
+                (_, true) => *writer = COMBINED,
+                _ => *reader = if *reader == 0 || *reader == thread { thread } else { SEVERAL },
             }
         }
         if let Some(other) = met {
@@ -237,6 +243,7 @@ fn verb(access: Access) -> &'static str {
     match access {
         Access::Read | Access::Load => "reads",
         Access::Store => "writes",
+        Access::Combine => "combines something with",
     }
 }
 
@@ -250,6 +257,7 @@ fn name(thread: u32) -> String {
 fn in_no_order(thread: u32, other: u32, access: Access) -> String {
     let other = match other {
         SEVERAL => "others use".to_string(),
+        COMBINED => "others combine something with".to_string(),
         other => format!("{} uses", name(other)),
     };
     format!("{} {} what {other}, in no order", name(thread), verb(access))
@@ -257,8 +265,22 @@ fn in_no_order(thread: u32, other: u32, access: Access) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Access::{Load, Read, Store};
+    use super::Access::{Combine, Load, Read, Store};
     use super::*;
+
+    #[test]
+    fn what_is_combined_has_no_order() {
+        let fault = |accesses: &[(u32, Access)]| {
+            let mut checks = Checks::of([(64, 4)].into_iter());
+            accesses.iter().for_each(|&(thread, access)| assert!(checks.access(64, 4, thread, access)));
+            checks.fault
+        };
+        assert_eq!(fault(&[(1, Combine), (2, Combine), (1, Combine)]), None);
+        assert!(fault(&[(1, Combine), (2, Load)]).is_some());
+        assert!(fault(&[(1, Load), (2, Combine)]).is_some());
+        assert!(fault(&[(1, Store), (2, Combine)]).is_some());
+        assert!(fault(&[(2, Combine), (1, Store)]).is_some());
+    }
 
     #[test]
     fn faults_are_found() {

@@ -70,11 +70,12 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 30] = [
+        let functions: [Symbol; 31] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
             ("halo_emulator_block", halo_emulator_block as *const ()),
+            ("halo_emulator_combine", halo_emulator_combine as *const ()),
             ("halo_emulator_commit_copies", halo_emulator_commit_copies as *const ()),
             ("halo_emulator_copy", halo_emulator_copy as *const ()),
             ("halo_emulator_copy_box", halo_emulator_copy_box as *const ()),
@@ -332,6 +333,10 @@ extern "C" fn halo_emulator_load(address: u64, bytes: u64, alignment: u64) -> u6
 
 extern "C" fn halo_emulator_store(address: u64, bytes: u64, alignment: u64) -> u64 {
     checked(address, bytes, alignment, Access::Store)
+}
+
+extern "C" fn halo_emulator_combine(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked(address, bytes, alignment, Access::Combine)
 }
 
 extern "C" fn halo_emulator_load_shared(address: u64, bytes: u64, alignment: u64) -> u64 {

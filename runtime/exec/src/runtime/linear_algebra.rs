@@ -5,9 +5,9 @@
 
 use super::{RunContext, context::context_at, primitive_type};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
-use faer::{MatMut, MatRef};
-use linear_algebra::{Element, TriangularSystem};
-use std::sync::Mutex;
+use faer::{MatMut, MatRef, traits::math_utils::zero};
+use linear_algebra::{Element, TOGETHER, Together, TriangularSystem};
+use std::{ops::Range, sync::Mutex};
 
 /// What to factorise.
 #[repr(C)]
@@ -104,6 +104,24 @@ fn dimension(value: i64) -> Result<usize, String> {
 fn cholesky<T: Element>(context: &RunContext, batch: usize, size: usize, lower: bool, input: *const T, output: *mut T) {
     let (input, output) =
         (Batch { start: input.cast_mut(), size: size * size }, Batch { start: output, size: size * size });
+    if Together::<T>::suits(batch, size, size) {
+        return for_each_group(context, batch, size * size * size / 6, move |group| {
+            let strides = if lower { (size as isize, 1) } else { (1, size as isize) };
+            // SAFETY: this thread alone uses these matrices; what is written was read before.
+            let read = |index: usize| unsafe {
+                MatRef::from_raw_parts(input.at(index).cast_const(), size, size, strides.0, strides.1)
+            };
+            let mut together = Together::read(&group.clone().map(read).collect::<Vec<_>>());
+            let failed = together.cholesky();
+            for (lane, index) in group.enumerate() {
+                // SAFETY: as above.
+                let mut matrix =
+                    unsafe { MatMut::from_raw_parts_mut(output.at(index), size, size, strides.0, strides.1) };
+                matrix.fill(if failed[lane] > 0 { T::NAN } else { zero() });
+                together.write(lane, matrix, |row, column| column <= row);
+            }
+        });
+    }
     for_each_matrix(context, batch, size * size * size / 6, move |index| {
         if input.at(index) != output.at(index) {
             // SAFETY: both hold a matrix, and do not overlap as they are not equal.
@@ -168,6 +186,25 @@ fn triangular_solve<T: Element>(
     let a = Batch { start: a.cast_mut(), size: size * size };
     let (b, output) =
         (Batch { start: b.cast_mut(), size: rows * columns }, Batch { start: output, size: rows * columns });
+    if Together::<T>::suits(batch, rows.max(size), columns) {
+        return for_each_group(context, batch, size * rows * columns / 4, move |group| {
+            // SAFETY: `a` is only read, and this thread alone uses its part of the others; what is written was read before.
+            let read = |from: Batch<T>, rows: usize, columns: usize| {
+                let matrix = |index: usize| unsafe {
+                    MatRef::from_raw_parts(from.at(index).cast_const(), rows, columns, columns as isize, 1)
+                };
+                Together::read(&group.clone().map(matrix).collect::<Vec<_>>())
+            };
+            let (a, mut x) = (read(a, size, size), read(b, rows, columns));
+            x.solve(&a, system);
+            for (lane, index) in group.clone().enumerate() {
+                // SAFETY: as above.
+                let matrix =
+                    unsafe { MatMut::from_raw_parts_mut(output.at(index), rows, columns, columns as isize, 1) };
+                x.write(lane, matrix, |_, _| true);
+            }
+        });
+    }
     for_each_matrix(context, batch, size * rows * columns / 4, move |index| {
         if b.at(index) != output.at(index) {
             // SAFETY: both hold a matrix, and do not overlap as they are not equal.
@@ -181,6 +218,14 @@ fn triangular_solve<T: Element>(
             )
         };
         T::solve_triangular(a, x, system);
+    });
+}
+
+/// As [`for_each_matrix`], of as many matrices at once as are computed together.
+pub(super) fn for_each_group(context: &RunContext, count: usize, cost: usize, body: impl Fn(Range<usize>) + Sync) {
+    for_each_matrix(context, count.div_ceil(TOGETHER), cost * TOGETHER, |group| {
+        let first = group * TOGETHER;
+        body(first..count.min(first + TOGETHER));
     });
 }
 

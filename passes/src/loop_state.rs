@@ -1,0 +1,258 @@
+//! The state of a `while`: the elements of the tuple that goes from iteration to iteration.
+
+use std::collections::HashSet;
+
+use hlo::attributes::Attributes;
+use hlo::dialect;
+use hlo::op_kind::OpKind;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use melior::ir::operation::OperationLike;
+use melior::ir::r#type::TupleType;
+use melior::ir::{BlockLike, BlockRef, Location, OperationRef, Type, Value, ValueLike};
+use mlir_ext::attributes::{self, value_key};
+use mlir_ext::operations;
+use mlir_ext::rewrite::Rewriter;
+
+use crate::registry::PassError;
+
+/// A loop whose state is a tuple, and whose body makes a new tuple in each iteration.
+pub(crate) struct LoopState<'c, 'r> {
+    rewriter: &'r Rewriter<'c, 'r>,
+    operation: OperationRef<'c, 'r>,
+    condition: BlockRef<'c, 'r>,
+    body: BlockRef<'c, 'r>,
+    /// The tuple that the body makes.
+    next: OperationRef<'c, 'r>,
+    /// The elements of the state that the body hands on as they are.
+    handed_on: HashSet<usize>,
+}
+
+/// The operation before which a new one goes, and where that was in the user's program.
+type Place<'c, 'r> = (OperationRef<'c, 'r>, Location<'c>);
+
+impl<'c, 'r> LoopState<'c, 'r> {
+    /// The state of a `while`, if it is one that can be changed.
+    ///
+    /// # Errors
+    /// Internal ones.
+    pub(crate) fn of(
+        rewriter: &'r Rewriter<'c, 'r>,
+        operation: OperationRef<'c, 'r>,
+    ) -> Result<Option<Self>, PassError> {
+        let [condition, body] = [dialect::single_block(operation, 0)?, dialect::single_block(operation, 1)?];
+        let next = body.terminator().and_then(|last| last.operands().next()).and_then(|root| rewriter.definition(root));
+        let Some((next, _)) = next.filter(|(root, _)| dialect::kind_of(*root) == Some(OpKind::Tuple)) else {
+            return Ok(None);
+        };
+        let mut state = LoopState { rewriter, operation, condition, body, next, handed_on: HashSet::new() };
+        let is_handed_on = |(position, value): &(usize, Value<'c, 'r>)| state.position_of(*value) == Some(*position);
+        state.handed_on = next.operands().enumerate().filter(is_handed_on).map(|(position, _)| position).collect();
+        Ok(Some(state))
+    }
+
+    /// The `while`.
+    pub(crate) fn operation(&self) -> OperationRef<'c, 'r> {
+        self.operation
+    }
+
+    /// The block of its body.
+    pub(crate) fn body(&self) -> BlockRef<'c, 'r> {
+        self.body
+    }
+
+    /// The values in the body that are elements of the state which the body hands on as they are.
+    pub(crate) fn handed_on(&self) -> Vec<Value<'c, 'r>> {
+        let elements = self.elements(self.body).into_iter();
+        elements.filter(|(_, position)| self.handed_on.contains(position)).map(|(element, _)| element).collect()
+    }
+
+    /// The value before the loop of an element of the state, made where there is none yet.
+    ///
+    /// # Errors
+    /// Internal ones.
+    pub(crate) fn before_the_loop(&self, element: Value<'c, 'r>) -> Result<Value<'c, 'r>, PassError> {
+        let position = self.position_of(element).ok_or_else(|| PassError::bug("no element of the state"))?;
+        match self.initial(position) {
+            Some(value) => Ok(value),
+            None => {
+                self.element_of(self.operation.operand(0).map_err(bug)?, position, element.r#type(), self.operation)
+            }
+        }
+    }
+
+    /// Puts scalar constants in the place of elements that are these in each iteration; how many.
+    ///
+    /// # Errors
+    /// Internal ones.
+    pub(crate) fn replace_constants(&self) -> Result<u64, PassError> {
+        let mut count = 0;
+        for block in [self.condition, self.body] {
+            for (element, position) in self.elements(block) {
+                let Some(constant) = self.initial_constant(position) else { continue };
+                // The body goes on handing it on.
+                let is_handed_on = |user: OperationRef<'c, 'r>, operand| user == self.next && operand == position;
+                let uses = self.rewriter.uses(element).into_iter();
+                let uses: Vec<_> = uses.filter(|r#use| !is_handed_on(r#use.user, r#use.operand)).collect();
+                let Some((definition, _)) = self.rewriter.definition(element).filter(|_| !uses.is_empty()) else {
+                    continue;
+                };
+                let copy = self.rewriter.clone_before(constant, definition, |_| None)?;
+                for r#use in uses {
+                    self.rewriter.set_operand(r#use.user, r#use.operand, copy.result(0).map_err(bug)?.into())?;
+                }
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Makes values elements of the state, which the body hands on: each a value in the body, and what it is before the loop.
+    ///
+    /// # Errors
+    /// Internal ones.
+    pub(crate) fn extend(&mut self, values: &[(Value<'c, 'r>, Value<'c, 'r>)]) -> Result<(), PassError> {
+        let rewriter = self.rewriter;
+        let before = self.operation.operand(0).map_err(bug)?;
+        let old = before.r#type();
+        let types = element_types(old)?;
+        let mut initial = Vec::with_capacity(types.len() + values.len());
+        for (position, &r#type) in types.iter().enumerate() {
+            initial.push(match self.initial(position) {
+                Some(value) => value,
+                None => self.element_of(before, position, r#type, self.operation)?,
+            });
+        }
+        initial.extend(values.iter().map(|(_, before)| *before));
+        let first = |block: BlockRef<'c, 'r>| block.first_operation().ok_or_else(|| PassError::bug("an empty block"));
+        let behind = self.operation.next_in_block().ok_or_else(|| PassError::bug("nothing is behind a loop"))?;
+        let result: Value = self.operation.result(0).map_err(bug)?.into();
+        let places = [
+            (self.condition.argument(0).map_err(bug)?.into(), first(self.condition)?),
+            (self.body.argument(0).map_err(bug)?.into(), first(self.body)?),
+            (result, behind),
+        ];
+        let state = self.tuple(&initial, (self.operation, self.location_of(before)))?;
+        rewriter.redirect_operand(self.operation, 0, state)?;
+        for (value, anchor) in places {
+            let whole: Vec<_> = rewriter.uses(value).into_iter().filter(|r#use| !is_element(r#use.user)).collect();
+            rewriter.set_type(value, state.r#type());
+            if whole.is_empty() {
+                continue;
+            }
+            let elements = types.iter().enumerate();
+            let elements: Result<Vec<_>, _> =
+                elements.map(|(position, &r#type)| self.element_of(value, position, r#type, anchor)).collect();
+            let narrow = self.tuple(&elements?, (anchor, self.operation.location()))?;
+            for r#use in whole {
+                rewriter.redirect_operand(r#use.user, r#use.operand, narrow)?;
+            }
+        }
+        let argument: Value = self.body.argument(0).map_err(bug)?.into();
+        let mut added = Vec::with_capacity(values.len());
+        for (number, (value, _)) in values.iter().enumerate() {
+            let position = types.len() + number;
+            let element = self.element_of(argument, position, value.r#type(), first(self.body)?)?;
+            if let Some((made, _)) = rewriter.definition(element) {
+                rewriter.set_location(made, self.location_of(*value));
+            }
+            rewriter.replace_all_uses(*value, element)?;
+            added.push(element);
+            self.handed_on.insert(position);
+        }
+        let next: Vec<Value> = self.next.operands().chain(added).collect();
+        let last = self.body.terminator().ok_or_else(|| PassError::bug("a body without an end"))?;
+        let root = self.tuple(&next, (last, self.next.location()))?;
+        rewriter.redirect_operand(last, 0, root)?;
+        if let Some((root, _)) = rewriter.definition(root) {
+            self.next = root;
+        }
+        Ok(())
+    }
+
+    /// The values in a block of the loop that are elements of the state, with their positions.
+    fn elements(&self, block: BlockRef<'c, 'r>) -> Vec<(Value<'c, 'r>, usize)> {
+        let Ok(argument) = block.argument(0) else { return Vec::new() };
+        let users = self.rewriter.uses(argument.into()).into_iter().filter(|r#use| is_element(r#use.user));
+        let elements = users.filter_map(|r#use| Some((Value::from(r#use.user.result(0).ok()?), position(r#use.user)?)));
+        elements.collect()
+    }
+
+    /// The position of a value in the body that is an element of the state.
+    fn position_of(&self, value: Value<'c, '_>) -> Option<usize> {
+        let (element, _) = self.rewriter.definition(value)?;
+        let argument = self.body.argument(0).ok()?;
+        let is_of_state = element.operands().any(|tuple| value_key(&tuple) == value_key(&argument));
+        position(element).filter(|_| is_of_state)
+    }
+
+    /// An element of the tuple before the loop, if an operation makes that.
+    fn initial(&self, position: usize) -> Option<Value<'c, 'r>> {
+        let (tuple, _) = self.rewriter.definition(self.operation.operand(0).ok()?)?;
+        (dialect::kind_of(tuple) == Some(OpKind::Tuple)).then(|| tuple.operand(position).ok())?
+    }
+
+    /// The constant that an element is in each iteration.
+    fn initial_constant(&self, position: usize) -> Option<OperationRef<'c, 'r>> {
+        let value = self.initial(position).filter(|_| self.handed_on.contains(&position))?;
+        let (constant, _) = self.rewriter.definition(value)?;
+        let is_scalar = dialect::shape_of(value.r#type()).ok()?.as_array().is_some_and(|array| array.rank() == 0);
+        (dialect::kind_of(constant) == Some(OpKind::Constant) && is_scalar).then_some(constant)
+    }
+
+    /// Makes an element of a tuple.
+    fn element_of(
+        &self,
+        tuple: Value<'c, 'r>,
+        position: usize,
+        r#type: Type<'c>,
+        anchor: OperationRef<'c, 'r>,
+    ) -> Result<Value<'c, 'r>, PassError> {
+        let attributes = GetTupleElementAttributes { index: position as i64 }.into();
+        self.create(OpKind::GetTupleElement, &[tuple], attributes, r#type, (anchor, self.operation.location()))
+    }
+
+    fn tuple(&self, elements: &[Value<'c, 'r>], place: Place<'c, 'r>) -> Result<Value<'c, 'r>, PassError> {
+        let types: Vec<Type> = elements.iter().map(|element| element.r#type()).collect();
+        let r#type = TupleType::new(self.rewriter.context(), &types).into();
+        self.create(OpKind::Tuple, elements, Attributes::new(), r#type, place)
+    }
+
+    /// Where the value was in the user's program.
+    fn location_of(&self, value: Value<'c, 'r>) -> Location<'c> {
+        self.rewriter.definition(value).map_or(self.operation.location(), |(operation, _)| operation.location())
+    }
+
+    fn create(
+        &self,
+        kind: OpKind,
+        operands: &[Value<'c, 'r>],
+        attributes: Attributes,
+        r#type: Type<'c>,
+        (anchor, location): Place<'c, 'r>,
+    ) -> Result<Value<'c, 'r>, PassError> {
+        let context = self.rewriter.context();
+        let operation = dialect::new_operation(context, kind, operands, &attributes, r#type, location)?;
+        Ok(self.rewriter.insert_before(operation, anchor)?.result(0).map_err(bug)?.into())
+    }
+}
+
+/// Whether the operation is an element of a tuple.
+fn is_element(operation: OperationRef<'_, '_>) -> bool {
+    dialect::kind_of(operation) == Some(OpKind::GetTupleElement)
+}
+
+/// The position that the operation takes an element of a tuple from.
+fn position(operation: OperationRef<'_, '_>) -> Option<usize> {
+    let index = operations::attribute(&operation, "index").filter(|_| is_element(operation))?;
+    usize::try_from(attributes::integer(index)?).ok()
+}
+
+/// The types of a tuple's elements.
+fn element_types(tuple: Type<'_>) -> Result<Vec<Type<'_>>, PassError> {
+    let tuple = TupleType::try_from(tuple).map_err(bug)?;
+    (0..tuple.type_count()).map(|position| tuple.r#type(position).map_err(bug)).collect()
+}
+
+fn bug(error: impl std::fmt::Display) -> PassError {
+    PassError::bug(error.to_string())
+}

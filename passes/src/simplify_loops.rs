@@ -1,0 +1,182 @@
+//! `simplify-loops`: what every iteration of a `while` would compute again is computed once, before it.
+//!
+//! An element of the state that the body hands on as it is has one value in all iterations: it is *invariant*, and so is what is
+//! computed from such elements alone. Invariant values that are dear enough become elements of the state. Nothing
+//! within branches is taken out of a loop, as it might never be computed, and nothing goes across an `opt-barrier`. A scalar
+//! constant in the state is that constant within the loop.
+
+use std::collections::{HashMap, HashSet};
+
+use hlo::dialect;
+use hlo::op_kind::OpKind;
+use hlo::ops::{ElementCost, OpClass, definition};
+use hlo::shape::Shape;
+use melior::ir::operation::OperationLike;
+use melior::ir::{BlockLike, OperationRef, TypeLike, Value, ValueLike};
+use mlir_ext::attributes::value_key;
+use mlir_ext::rewrite::Rewriter;
+
+use crate::effects::has_effect;
+use crate::loop_state::LoopState;
+use crate::registry::{PassError, PassStatistics};
+
+/// Elements from which on it is worth an array in memory not to compute divisions and functions of them again.
+const MANY_ELEMENTS: i64 = 16;
+
+/// Runs the pass. Calls must have been inlined.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    // Inner loops first: what leaves one may leave the loop around it too.
+    for operation in rewriter.operations() {
+        if dialect::kind_of(operation) != Some(OpKind::While) {
+            continue;
+        }
+        let Some(mut state) = LoopState::of(&rewriter, operation)? else { continue };
+        statistics.add("constants", state.replace_constants()?);
+        let invariants = Invariants::of(&rewriter, &state);
+        let values = invariants.worth_hoisting();
+        if !values.is_empty() {
+            statistics.add("hoisted", values.len() as u64);
+            invariants.hoist(&mut state, &values)?;
+        }
+    }
+    Ok(())
+}
+
+/// The values in a body that are the same in each iteration.
+struct Invariants<'c, 'r> {
+    rewriter: &'r Rewriter<'c, 'r>,
+    body: Vec<OperationRef<'c, 'r>>,
+    /// The results of operations, by their keys, and whether computing them again is dear.
+    is_dear: HashMap<usize, bool>,
+}
+
+impl<'c, 'r> Invariants<'c, 'r> {
+    fn of(rewriter: &'r Rewriter<'c, 'r>, state: &LoopState<'c, 'r>) -> Self {
+        let handed_on: HashSet<usize> = state.handed_on().iter().map(value_key).collect();
+        let mut body = Vec::new();
+        let mut next = state.body().first_operation();
+        while let Some(operation) = next {
+            body.push(operation);
+            next = operation.next_in_block();
+        }
+        let mut invariants = Invariants { rewriter, body, is_dear: HashMap::new() };
+        for position in 0..invariants.body.len() {
+            let operation = invariants.body[position];
+            for result in operation.results().map(Value::from) {
+                let is_dear = match handed_on.contains(&value_key(&result)) {
+                    true => Some(false),
+                    false => invariants.is_dear_if_invariant(operation),
+                };
+                if let Some(is_dear) = is_dear {
+                    invariants.is_dear.insert(value_key(&result), is_dear);
+                }
+            }
+        }
+        invariants
+    }
+
+    /// Whether the result of an operation on invariant values is dear; `None` for any other operation.
+    fn is_dear_if_invariant(&self, operation: OperationRef<'c, 'r>) -> Option<bool> {
+        let kind = dialect::kind_of(operation).filter(|kind| may_be_invariant(*kind))?;
+        let mut is_dear = false;
+        for operand in operation.operands() {
+            is_dear |= self.is_dear.get(&value_key(&operand))?;
+        }
+        if has_effect(self.rewriter, operation) {
+            return None;
+        }
+        Some(is_dear || is_dear_operation(operation, kind))
+    }
+
+    /// The arrays to compute before the loop: dear ones that something variable reads, in order. A value that is cheap to
+    /// compute from smaller ones stays, and these leave.
+    fn worth_hoisting(&self) -> Vec<Value<'c, 'r>> {
+        let mut seen = HashSet::new();
+        let mut values = Vec::new();
+        for operation in &self.body {
+            let is_variable = operation.results().all(|result| !self.is_dear.contains_key(&value_key(&result)));
+            if !is_variable {
+                continue;
+            }
+            let mut wanted: Vec<Value> = operation.operands().collect();
+            while let Some(value) = wanted.pop() {
+                if self.is_dear.get(&value_key(&value)) != Some(&true) || !seen.insert(value_key(&value)) {
+                    continue;
+                }
+                let Some((definition, _)) = self.rewriter.definition(value) else { continue };
+                let dear = definition.operands().filter(|operand| self.is_dear.get(&value_key(operand)) == Some(&true));
+                let dear: Vec<Value> = dear.collect();
+                let is_array = !value.r#type().is_tuple();
+                let is_dear = dear.is_empty()
+                    || dialect::kind_of(definition).is_some_and(|kind| is_dear_operation(definition, kind));
+                let is_larger = || byte_size(value) > dear.iter().copied().map(byte_size).sum();
+                if is_array && (is_dear || !is_larger()) {
+                    values.push(value);
+                } else {
+                    wanted.extend(dear);
+                }
+            }
+        }
+        values
+    }
+
+    /// Computes values before the loop.
+    fn hoist(&self, state: &mut LoopState<'c, 'r>, values: &[Value<'c, 'r>]) -> Result<(), PassError> {
+        let mut needed: HashSet<usize> = values.iter().map(value_key).collect();
+        for operation in self.body.iter().rev() {
+            if operation.results().any(|result| needed.contains(&value_key(&result))) {
+                needed.extend(operation.operands().map(|operand| value_key(&operand)));
+            }
+        }
+        let mut before: HashMap<usize, Value> = HashMap::new();
+        for element in state.handed_on() {
+            before.insert(value_key(&element), state.before_the_loop(element)?);
+        }
+        for operation in &self.body {
+            let is_needed = operation.results().any(|result| {
+                let key = value_key(&result);
+                needed.contains(&key) && !before.contains_key(&key)
+            });
+            if !is_needed {
+                continue;
+            }
+            let value_of = |value: Value<'c, '_>| before.get(&value_key(&value)).copied();
+            let copy = self.rewriter.clone_before(*operation, state.operation(), value_of)?;
+            for (result, copied) in operation.results().zip(copy.results()) {
+                before.insert(value_key(&result), Value::from(copied));
+            }
+        }
+        let hoisted: Vec<(Value, Value)> =
+            values.iter().filter_map(|value| Some((*value, *before.get(&value_key(value))?))).collect();
+        state.extend(&hoisted)
+    }
+}
+
+/// Whether an operation computes the same from the same operands, wherever it stands.
+fn may_be_invariant(kind: OpKind) -> bool {
+    !matches!(kind, OpKind::OptimizationBarrier | OpKind::AfterAll) && definition(kind).class != OpClass::Collective
+}
+
+/// Whether an operation is dear to repeat, whatever its operands cost.
+fn is_dear_operation(operation: OperationRef<'_, '_>, kind: OpKind) -> bool {
+    let is_of_many_floats = || {
+        let result = operation.results().next().map(|result| result.r#type()).filter(|result| !result.is_tuple());
+        let shape = result.and_then(|result| dialect::shape_of(result).ok()).and_then(Shape::into_array);
+        shape.is_some_and(|shape| !shape.element_type.is_integer() && shape.element_count() >= MANY_ELEMENTS)
+    };
+    match definition(kind).cost {
+        ElementCost::Whole | ElementCost::Applied | ElementCost::Lookup => true,
+        ElementCost::Division | ElementCost::Transcendental => is_of_many_floats(),
+        ElementCost::Free => kind == OpKind::Concatenate,
+        ElementCost::Simple => false,
+    }
+}
+
+/// Bytes of an array; 0 for tuples, which are not looked into.
+fn byte_size(value: Value<'_, '_>) -> usize {
+    if value.r#type().is_tuple() { 0 } else { dialect::shape_of(value.r#type()).map_or(0, |shape| shape.byte_size()) }
+}
