@@ -12,7 +12,19 @@ use crate::LlvmModule;
 
 /// The function that plays products, and the types of their operands by its numbers.
 const MULTIPLY: &str = "halo_emulator_multiply_warp_group";
-const TYPES: [&str; 6] = [".bf16.bf16", ".f16.f16", ".s8.s8", ".s8.u8", ".u8.s8", ".u8.u8"];
+const TYPES: [&str; 11] = [
+    ".bf16.bf16",
+    ".f16.f16",
+    ".s8.s8",
+    ".s8.u8",
+    ".u8.s8",
+    ".u8.u8",
+    ".tf32.tf32",
+    ".e4m3.e4m3",
+    ".e4m3.e5m2",
+    ".e5m2.e4m3",
+    ".e5m2.e5m2",
+];
 
 /// The function that plays waits for them.
 const WAIT: &str = "halo_emulator_wait_for_warp_group";

@@ -92,8 +92,9 @@ impl<'c> BoxKernel<'c> {
             return Ok(None);
         }
         let Some(product) = Product::of(context, computation)? else { return Ok(None) };
-        let Some(TensorOperands([left, right])) = TensorOperands::of(computation, &product)? else { return Ok(None) };
-        if left != right || left.width() > 2 {
+        let Some(TensorOperands([left, right])) = operands_of(computation, &product)? else { return Ok(None) };
+        // Of bytes of two types, only newer versions of PTX make products.
+        if (left != right && left.sums() == ElementType::S32) || left.width() > 2 {
             return Ok(None);
         }
         let with_columns = |tile: i64| {
@@ -107,13 +108,20 @@ impl<'c> BoxKernel<'c> {
             && blocks >= BUSY_BLOCKS
             && computation.instructions.len() <= MOST_REPEATED / 2;
         let mapping = if is_wide { wide } else { with_columns(COLUMNS[1]) };
-        let boxes = |operand| boxes_of_operand(context, computation, (&product, &mapping), (operand, left));
+        let boxes =
+            |operand| boxes_of_operand(context, computation, (&product, &mapping), (operand, [left, right][operand]));
         let (Some(left), Some(right)) = (boxes(0)?, boxes(1)?) else { return Ok(None) };
         let boxes = vec![left, right];
         let blocks = if is_wide { 1 } else { 2 };
         let are_aligned = boxes.iter().all(|own| own.is_aligned(alignment));
         Ok(are_aligned.then_some(BoxKernel { mapping, boxes, limits: [BOX_THREADS, blocks] }))
     }
+}
+
+/// What is multiplied of a product whose operands are copied as they are.
+pub(super) fn operands_of(computation: &Computation, product: &Product<'_, '_>) -> Result<Option<TensorOperands>> {
+    let fast = TensorOperands::of_fast_sums(computation, product)?;
+    if fast.is_some() { Ok(fast) } else { TensorOperands::of(computation, product) }
 }
 
 /// Whether an array of some sizes, and distances in bytes, can be described.
@@ -198,7 +206,7 @@ pub(super) fn emit<'a, 'c>(
     let product = &tile.product;
     let matrix = |operand: usize, side: i64| {
         let is_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
-        Ok::<_, LoweringError>(Matrix { r#type, is_along_depth, side })
+        Ok::<_, LoweringError>(Matrix { r#type: operands.0[operand], is_along_depth, side })
     };
     let matrices = [matrix(0, ROWS)?, matrix(1, columns)?];
     let zero = scalar::constant(builder, r#type.bits(), &[], None);

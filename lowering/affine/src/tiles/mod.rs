@@ -231,8 +231,11 @@ pub(crate) fn emit_tiles<'a, 'c>(
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {
         return transposes::emit(&mut emitter, mapping, outputs, function);
     };
-    let operands = TensorOperands::of(computation, &product)?;
     let descriptions = <[Value<'c>; 2]>::try_from(descriptions).ok();
+    let operands = match descriptions {
+        Some(_) => boxes::operands_of(computation, &product)?,
+        None => TensorOperands::of(computation, &product)?,
+    };
     let threads = if descriptions.is_some() { BOX_THREADS } else { THREADS };
     let tile = Tile::new(&mut emitter, product, mapping, threads)?;
     match (operands, descriptions) {

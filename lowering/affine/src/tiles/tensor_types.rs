@@ -14,6 +14,9 @@ use crate::operand_maps::operand_shape;
 pub(super) enum TensorType {
     Bf16,
     F16,
+    /// f8 whose products are summed with about 14 bits.
+    E4m3,
+    E5m2,
     S8,
     U8,
     /// `f32` of which the upper 19 bits are multiplied.
@@ -46,6 +49,8 @@ impl TensorType {
         match self {
             TensorType::Bf16 => ElementType::BF16,
             TensorType::F16 => ElementType::F16,
+            TensorType::E4m3 => ElementType::F8E4M3FN,
+            TensorType::E5m2 => ElementType::F8E5M2,
             TensorType::S8 => ElementType::S8,
             TensorType::U8 => ElementType::U8,
             TensorType::Tf32 | TensorType::TwoTf32 => ElementType::F32,
@@ -58,10 +63,21 @@ impl TensorType {
         match self {
             TensorType::Bf16 => "bf16",
             TensorType::F16 => "f16",
+            TensorType::E4m3 => "e4m3",
+            TensorType::E5m2 => "e5m2",
             TensorType::S8 => "s8",
             TensorType::U8 => "u8",
             TensorType::Tf32 | TensorType::TwoTf32 => "tf32",
             TensorType::F64 => "f64",
+        }
+    }
+
+    /// Type of the sums of its products.
+    pub fn sums(self) -> ElementType {
+        match self {
+            TensorType::S8 | TensorType::U8 => ElementType::S32,
+            TensorType::F64 => ElementType::F64,
+            _ => ElementType::F32,
         }
     }
 
@@ -110,11 +126,32 @@ impl TensorOperands {
         Ok(sums.then_some(TensorOperands([left, right])))
     }
 
+    /// Those of a product of f8 for whose sums a program wants no more bits than four warps give them that multiply together.
+    pub fn of_fast_sums(computation: &Computation, product: &Product<'_, '_>) -> Result<Option<Self>> {
+        let is_fast = matches!(
+            algorithm_of(product)?,
+            Some(DotAlgorithm::AnyF8AnyF8F32FastAccum | DotAlgorithm::AnyF8AnyF8AnyFastAccum)
+        );
+        if !is_fast || product.accumulator(computation)? != ElementType::F32 {
+            return Ok(None);
+        }
+        let mut types = [TensorType::E4m3; 2];
+        for (number, own) in types.iter_mut().enumerate() {
+            *own = match operand_shape(computation, product.instruction, number)?.element_type {
+                ElementType::F8E4M3FN => TensorType::E4m3,
+                ElementType::F8E5M2 => TensorType::E5m2,
+                _ => return Ok(None),
+            };
+        }
+        Ok(Some(TensorOperands(types)))
+    }
+
     /// The instruction's name in LLVM, of a warp.
     pub fn intrinsic(self) -> &'static str {
         match self.0 {
             [TensorType::Bf16, _] => "llvm.nvvm.mma.m16n8k16.row.col.bf16",
-            [TensorType::F16, _] => "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+            // A warp alone multiplies f8 as f16.
+            [TensorType::F16 | TensorType::E4m3 | TensorType::E5m2, _] => "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
             [TensorType::S8, TensorType::U8] => "llvm.nvvm.mma.m16n8k32.row.col.s8.u8",
             [TensorType::U8, TensorType::S8] => "llvm.nvvm.mma.m16n8k32.row.col.u8.s8",
             [TensorType::S8, _] => "llvm.nvvm.mma.m16n8k32.row.col.s8",
@@ -127,13 +164,18 @@ impl TensorOperands {
 
 /// As what a product allows numbers of 32 bits to be multiplied: a program must ask for that.
 fn tf32_of(product: &Product<'_, '_>) -> Result<Option<TensorType>> {
-    if product.instruction.kind != OpKind::Dot {
-        return Ok(None);
-    }
-    let attributes: DotAttributes<'_> = product.instruction.attributes()?;
-    Ok(match attributes.algorithm {
+    Ok(match algorithm_of(product)? {
         Some(DotAlgorithm::Tf32Tf32F32) => Some(TensorType::Tf32),
         Some(DotAlgorithm::Tf32Tf32F32X3) => Some(TensorType::TwoTf32),
         _ => None,
     })
+}
+
+/// How a program wants a product to be made.
+fn algorithm_of(product: &Product<'_, '_>) -> Result<Option<DotAlgorithm>> {
+    if product.instruction.kind != OpKind::Dot {
+        return Ok(None);
+    }
+    let attributes: DotAttributes<'_> = product.instruction.attributes()?;
+    Ok(attributes.algorithm)
 }

@@ -175,7 +175,7 @@ impl<'c> Stages<'c> {
         }
         operands.extend(sums);
         let [left, right] = self.matrices;
-        let result = if left.r#type.width() == 2 { "f32" } else { "s32" };
+        let result = if left.r#type.sums() == ElementType::F32 { "f32" } else { "s32" };
         let positions = DEPTH / left.r#type.width();
         let across = [left, right].map(|matrix| !matrix.is_along_depth);
         let (columns, names) = (right.side, [left.r#type.name(), right.r#type.name()]);

@@ -39,10 +39,12 @@ pub(super) enum Element {
     S8,
     U8,
     Tf32,
+    E4m3,
+    E5m2,
 }
 
-/// Those of both operands, by the numbers that the code generator gives them.
-pub(super) const TYPES: [[Element; 2]; 7] = [
+/// Those of both operands, by the numbers that the code generator gives them; the last ones only four warps multiply.
+pub(super) const TYPES: [[Element; 2]; 11] = [
     [Element::Bf16; 2],
     [Element::F16; 2],
     [Element::S8; 2],
@@ -50,10 +52,14 @@ pub(super) const TYPES: [[Element; 2]; 7] = [
     [Element::U8, Element::S8],
     [Element::U8; 2],
     [Element::Tf32; 2],
+    [Element::E4m3; 2],
+    [Element::E4m3, Element::E5m2],
+    [Element::E5m2, Element::E4m3],
+    [Element::E5m2; 2],
 ];
 
 /// The number of products of `f64`.
-const DOUBLES: u32 = TYPES.len() as u32;
+const DOUBLES: u32 = 7;
 
 /// Words of the operands of an `mma`: of the left one, of the right one, and sums.
 const OPERANDS: [usize; 3] = [4, 2, 4];
@@ -164,6 +170,8 @@ pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: imp
             sum.to_bits()
         }
         Element::Tf32 => pairs.fold(f32::from_bits(sum), |sum, (a, b)| sum + from_tf32(a) * from_tf32(b)).to_bits(),
+        // What a warp alone does not multiply.
+        Element::E4m3 | Element::E5m2 => f32::NAN.to_bits(),
         Element::S8 | Element::U8 => pairs.fold(sum, |sum, (a, b)| {
             let parts = integers(a, left).into_iter().zip(integers(b, right));
             parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(b) as u32))
@@ -174,6 +182,8 @@ pub(super) fn product_of_words([left, right]: [Element; 2], sum: u32, pairs: imp
 /// The elements of a row, or of a column, of which many products are made.
 pub(super) enum Numbers {
     Floats(Vec<f32>),
+    /// Those of whose products only so many bits are summed as [`sum_of_few_bits`] says.
+    SmallFloats(Vec<f32>),
     Integers(Vec<i32>),
 }
 
@@ -183,6 +193,11 @@ impl Numbers {
         match element {
             Element::Bf16 | Element::F16 => Numbers::Floats(words.flat_map(|word| floats(word, element)).collect()),
             Element::Tf32 => Numbers::Floats(words.map(from_tf32).collect()),
+            Element::E4m3 | Element::E5m2 => {
+                let small =
+                    |byte: u8| if element == Element::E4m3 { e4m3_to_single(byte) } else { e5m2_to_single(byte) };
+                Numbers::SmallFloats(words.flat_map(u32::to_le_bytes).map(small).collect())
+            }
             Element::S8 | Element::U8 => Numbers::Integers(words.flat_map(|word| integers(word, element)).collect()),
         }
     }
@@ -194,6 +209,10 @@ impl Numbers {
                 let parts = left.iter().zip(right);
                 parts.fold(f32::from_bits(sum), |sum, (a, b)| sum + a * b).to_bits()
             }
+            (Numbers::SmallFloats(left), Numbers::SmallFloats(right)) => {
+                let products: Vec<f32> = left.iter().zip(right).map(|(a, b)| a * b).collect();
+                sum_of_few_bits(f32::from_bits(sum), &products).to_bits()
+            }
             (Numbers::Integers(left), Numbers::Integers(right)) => {
                 let parts = left.iter().zip(right);
                 parts.fold(sum, |sum, (a, b)| sum.wrapping_add(a.wrapping_mul(*b) as u32))
@@ -201,6 +220,20 @@ impl Numbers {
             _ => sum,
         }
     }
+}
+
+/// Bits behind the first one of the largest number of a sum that are summed of all of them.
+const SUMMED_BITS: i32 = 13;
+
+/// The sum of numbers whose bits below those of the largest are cut off, as tensor cores are said to sum products of f8.
+fn sum_of_few_bits(sum: f32, products: &[f32]) -> f32 {
+    let all = || products.iter().copied().chain([sum]);
+    let largest = all().map(f32::abs).fold(0.0, f32::max);
+    if !all().all(f32::is_finite) || largest == 0.0 {
+        return all().sum();
+    }
+    let unit = 2f64.powi(f64::from(largest).log2().floor() as i32 - SUMMED_BITS);
+    all().map(|number| (f64::from(number) / unit).trunc() * unit).sum::<f64>() as f32
 }
 
 /// The float of a word, without the lower bits that such a number does not have.
@@ -228,6 +261,22 @@ fn half_to_single(bits: u16) -> f32 {
     if bits >> 15 == 1 { -magnitude } else { magnitude }
 }
 
+/// A number of 8 bits, five of them an exponent: the upper half of one of 16.
+fn e5m2_to_single(bits: u8) -> f32 {
+    half_to_single(u16::from(bits) << 8)
+}
+
+/// A number of 8 bits, four of them an exponent, none of them infinite.
+fn e4m3_to_single(bits: u8) -> f32 {
+    let (exponent, fraction) = (i32::from(bits >> 3 & 15), f32::from(bits & 7));
+    let magnitude = match (exponent, bits & 7) {
+        (15, 7) => f32::NAN,
+        (0, _) => fraction * 2f32.powi(-9),
+        _ => (8.0 + fraction) * 2f32.powi(exponent - 10),
+    };
+    if bits >> 7 == 1 { -magnitude } else { magnitude }
+}
+
 /// The four integers of a word.
 fn integers(word: u32, element: Element) -> [i32; 4] {
     word.to_le_bytes().map(|byte| match element {
@@ -245,6 +294,15 @@ mod tests {
         let values = [0x3c00, 0xc000, 0x7bff, 0x0001, 0x0400, 0x7c00].map(half_to_single);
         assert_eq!(values, [1.0, -2.0, 65504.0, 2f32.powi(-24), 2f32.powi(-14), f32::INFINITY]);
         assert!(half_to_single(0x7e00).is_nan());
+    }
+
+    #[test]
+    fn small_floats_are_what_they_say() {
+        let values = [0x38, 0xb8, 0x7e, 0x01, 0x08].map(e4m3_to_single);
+        assert_eq!(values, [1.0, -1.0, 448.0, 2f32.powi(-9), 2f32.powi(-6)]);
+        assert!(e4m3_to_single(0xff).is_nan());
+        assert_eq!([0x3c, 0x7b, 0x7c].map(e5m2_to_single), [1.0, 57344.0, f32::INFINITY]);
+        assert_eq!(sum_of_few_bits(1.0, &[2f32.powi(-13), 2f32.powi(-14), -2f32.powi(-14)]), 1.0 + 2f32.powi(-13));
     }
 
     /// Rows of 8 numbers in memory, loaded as they are and transposed.
