@@ -2,18 +2,21 @@
 //! that those of one place are neighbours, and each place can be left to somebody else.
 //!
 //! Sorting keeps the order of what goes to the same place, so whatever the computation is, results are those of windows taken
-//! one after another.
+//! one after another. Where many windows go to each of few places, by one associative operation, parts of them go to copies of
+//! these places instead, which are combined in the end.
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::scatter::ScatterAttributes;
 use hlo::ops::sort::SortAttributes;
 use hlo::ops::typed_attributes::Dimension;
 use hlo::shape::{ArrayShape, Shape};
+use indexing::ceil_div;
 
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_operation, total_order};
+use crate::split_reductions::{identity, wide_type};
 
 /// Windows from which on sorting takes less time than one after another.
 const LEAST_WINDOWS: i64 = 256;
@@ -68,6 +71,14 @@ pub(super) fn split(builder: &mut GraphBuilder, scatter: &Instruction) -> Option
     let key_type = if i32::try_from(places).is_ok() { ElementType::S32 } else { ElementType::S64 };
     let key = key_of(builder, indices, attributes.index_vector_dim as usize, &targets, windows)?;
     let key = builder.convert(key, key_type);
+    let permutation = [&scatter_dims[..], &window_dims].concat();
+    let copies = Copies { windows, targets: &targets, permutation: &permutation, window: &window };
+    if let ([input], [updates], [combination]) = (inputs, updates, &scatter.computations[..])
+        && let Some(kind) = binary_operation(combination)
+        && let Some(scattered) = copies.emit(builder, (key, *input, *updates), (kind, combination), attributes)
+    {
+        return Some(scattered);
+    }
     let order = builder.iota(ElementType::S32, &[windows], 0);
     let comparator = total_order(&scatter.name, key_type, false);
     let shapes = [key_type, ElementType::S32].map(|own| ArrayShape::new(own, [windows]).into());
@@ -75,7 +86,6 @@ pub(super) fn split(builder: &mut GraphBuilder, scatter: &Instruction) -> Option
     let sorted = builder.add_with(OpKind::Sort, Shape::Tuple(shapes.to_vec()), &[key, order], sort, vec![comparator]);
     let [key, order] = [0, 1].map(|number| builder.element(sorted, number));
     let vectors = vectors_of(builder, key, &targets);
-    let permutation = [&scatter_dims[..], &window_dims].concat();
     let updates = updates.iter().map(|&update| {
         let update = builder.transpose(update, &permutation);
         let update = builder.reshape(update, &[&[windows], &window[..]].concat());
@@ -91,6 +101,77 @@ pub(super) fn split(builder: &mut GraphBuilder, scatter: &Instruction) -> Option
     };
     let operands = [inputs, &[vectors], &updates].concat();
     Some(builder.push(Instruction { operands, attributes: attributes.into(), ..scatter.clone() }))
+}
+
+/// Parts of the windows that have a copy of what they go to, each, at most.
+const MOST_COPIES: i64 = 1 << 12;
+
+/// The same at least.
+const LEAST_COPIES: i64 = 1 << 8;
+
+/// Windows of the same place, on the average, from which on parts of them are added side by side.
+const MANY_WINDOWS_OF_PLACE: i64 = 1 << 8;
+
+/// Elements of all copies for each element of the updates, at most.
+const MOST_ELEMENTS_OF_COPIES: i64 = 4;
+
+/// A scatter of so many windows, whose updates have their dimensions first in an order, to few places.
+struct Copies<'s> {
+    windows: i64,
+    targets: &'s [i64],
+    permutation: &'s [i64],
+    window: &'s [i64],
+}
+
+impl Copies<'_> {
+    // scatter(x, i, y) => f(x, reduce(scatter(broadcast(nothing), i, y)))
+    fn emit(
+        &self,
+        builder: &mut GraphBuilder,
+        (key, input, updates): (InstructionId, InstructionId, InstructionId),
+        (kind, combination): (OpKind, &Computation),
+        attributes: ScatterAttributes<'_>,
+    ) -> Option<InstructionId> {
+        let shape = builder.array(input);
+        let nothing = identity(kind, shape.element_type)?;
+        let places: i64 = self.targets.iter().product();
+        let elements = shape.element_count();
+        let of_updates = builder.array(updates).element_count();
+        let copies = MOST_COPIES.min(of_updates.saturating_mul(MOST_ELEMENTS_OF_COPIES) / elements);
+        let is_rounded = wide_type(kind, shape.element_type) != shape.element_type;
+        if is_rounded || self.windows / places < MANY_WINDOWS_OF_PLACE || copies < LEAST_COPIES {
+            return None;
+        }
+        let own = ceil_div(self.windows, copies);
+        let rest = copies * own - self.windows;
+        let none = builder.scalar(builder.element_type(key), ConstantNumber::Integer(places));
+        let key = builder.pad_high(key, none, 0, rest);
+        let vectors = vectors_of(builder, key, self.targets);
+        let vectors = builder.reshape(vectors, &[copies, own, self.targets.len() as i64]);
+        let updates = builder.transpose(updates, self.permutation);
+        let updates = builder.reshape(updates, &[&[self.windows], self.window].concat());
+        let nothing_scalar = builder.scalar(shape.element_type, nothing);
+        let updates = builder.pad_high(updates, nothing_scalar, 0, rest);
+        let updates = builder.reshape(updates, &[&[copies, own], self.window].concat());
+        let sizes = [&[copies], &shape.dimensions[..]].concat();
+        let empty = builder.filled(&ArrayShape::new(shape.element_type, sizes), nothing);
+        let behind = |dimensions: &[i64], by: i64| -> Vec<i64> { dimensions.iter().map(|d| d + by).collect() };
+        let window: Vec<i64> = (0..self.window.len() as i64).collect();
+        let attributes = ScatterAttributes {
+            update_window_dims: &behind(&window, 2),
+            inserted_window_dims: &behind(attributes.inserted_window_dims, 1),
+            scatter_dims_to_operand_dims: &behind(attributes.scatter_dims_to_operand_dims, 1),
+            input_batching_dims: &[0],
+            scatter_indices_batching_dims: &[0],
+            index_vector_dim: 2,
+            ..attributes
+        };
+        let shape = builder.array(empty);
+        let operands = [empty, vectors, updates];
+        let parts = builder.add_with(OpKind::Scatter, shape, &operands, attributes, vec![combination.clone()]);
+        let total = builder.reduce(parts, nothing, &[0], kind);
+        Some(builder.binary(kind, input, total))
+    }
 }
 
 /// The place that each index vector is of, counted row by row, or their number where it is of none.
