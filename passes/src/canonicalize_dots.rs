@@ -58,14 +58,12 @@ fn is_scalar(operation: OperationRef<'_, '_>) -> bool {
 
 /// Whether all elements of a value are 1.
 fn are_ones(builder: &GraphBuilder, id: InstructionId) -> bool {
-    let own = builder.get(id);
-    match (own.kind, &own.operands[..], own.shape.as_array()) {
-        (OpKind::Broadcast | OpKind::Reshape, &[operand], _) => are_ones(builder, operand),
-        (OpKind::Constant, _, Some(shape)) => {
-            own.literal() == Some(&scalar_literal(shape.element_type, ConstantNumber::Integer(1)))
-        }
-        _ => false,
+    let mut own = builder.get(id);
+    while let (OpKind::Broadcast | OpKind::Reshape, &[operand]) = (own.kind, &own.operands[..]) {
+        own = builder.get(operand);
     }
+    let one = |shape: &ArrayShape| scalar_literal(shape.element_type, ConstantNumber::Integer(1));
+    own.kind == OpKind::Constant && own.literal() == own.shape.as_array().map(one).as_ref()
 }
 
 /// The product of two values, which is one of them where the other is 1.

@@ -22,7 +22,6 @@ pub mod devices;
 pub mod dialect;
 pub mod element_type;
 pub mod escapes;
-pub mod fast_hash;
 pub mod float_format;
 pub mod graph;
 #[cfg(feature = "mlir")]

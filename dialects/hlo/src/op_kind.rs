@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-use crate::fast_hash::FastMap;
+use rustc_hash::FxHashMap;
 
 macro_rules! op_kinds {
     ($($variant:ident = $text:literal),* $(,)?) => {
@@ -184,7 +184,7 @@ impl OpKind {
 
     /// The operation of a name in MLIR.
     pub fn from_mlir_name(name: &str) -> Result<Self, UnknownOp> {
-        static KINDS: LazyLock<FastMap<&'static str, OpKind>> =
+        static KINDS: LazyLock<FxHashMap<&'static str, OpKind>> =
             LazyLock::new(|| OpKind::ALL.iter().map(|&kind| (kind.mlir_name(), kind)).collect());
         KINDS.get(name).copied().ok_or_else(|| UnknownOp(name.to_string()))
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hlo::fast_hash::{FastMap, FastSet};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::shape::Shape;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::planner::{LeafId, Loop, NextOf, Planner, Tree};
 use super::reads::{TupleElements, source_of};
@@ -134,7 +134,7 @@ impl Planner<'_> {
     ) -> NextState {
         let mut next = NextState::default();
         let state_classes: Vec<LeafId> = state.iter().map(|&leaf| self.find(leaf)).collect();
-        let all_state: FastSet<LeafId> = state_classes.iter().copied().collect();
+        let all_state: FxHashSet<LeafId> = state_classes.iter().copied().collect();
         // The copies at the end read every result that is not already in place.
         for (number, &result) in results.iter().enumerate() {
             let class = self.find(result);
@@ -151,7 +151,7 @@ impl Planner<'_> {
                 next.exchange.insert(number, temporary);
             }
         }
-        let mut last_state_read: FastMap<LeafId, u32> = FastMap::default();
+        let mut last_state_read: FxHashMap<LeafId, u32> = FxHashMap::default();
         for index in reads_before_body..self.reads.len() {
             let (leaf, position, _) = self.reads[index];
             let class = self.find(leaf);

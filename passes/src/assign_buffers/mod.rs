@@ -25,13 +25,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hlo::aliases::aliased_parameters;
 use hlo::dialect::{self, DialectError, Snapshot};
-use hlo::fast_hash::FastMap;
 use hlo::graph::{Computation, InstructionId};
 use hlo::literal::Literal;
 use hlo::shape::ArrayShape;
 use melior::ir::{BlockLike, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes as builtin, operations};
+use rustc_hash::FxHashMap;
 
 pub use hlo::buffers::{Buffer, Slice};
 
@@ -180,7 +180,7 @@ pub fn run(module: OperationRef<'_, '_>, by_row: bool, statistics: &mut PassStat
             }
         }
         // Parameters have places of their own when the function is read again.
-        let numbers: FastMap<usize, InstructionId> =
+        let numbers: FxHashMap<usize, InstructionId> =
             values.iter().zip(0..).map(|(value, number)| (builtin::value_key(value), InstructionId(number))).collect();
         let moved = dialect::snapshot(block, |_, _| false)?.values;
         let order: Vec<InstructionId> =

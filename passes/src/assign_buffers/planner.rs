@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use hlo::fast_hash::{FastMap, FastSet};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::shape::{ArrayShape, Shape};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arena::{Demand, Region, place};
 use super::control::{NextState, result_sources};
@@ -54,16 +54,16 @@ pub(super) struct Tree {
 }
 
 /// The state of a loop by the leaves of the body's instructions that are its next value.
-pub(super) type NextOf = FastMap<(InstructionId, usize), LeafId>;
+pub(super) type NextOf = FxHashMap<(InstructionId, usize), LeafId>;
 
 /// What is known of the computation that is planned.
 #[derive(Default)]
 struct Scope {
     /// Last instruction that reads a leaf, through whatever aliases.
-    last_reads: FastMap<LeafId, u32>,
+    last_reads: FxHashMap<LeafId, u32>,
     next_of: NextOf,
     /// The storage of that state.
-    state: FastSet<LeafId>,
+    state: FxHashSet<LeafId>,
 }
 
 pub(super) struct Planner<'a> {
@@ -231,7 +231,7 @@ impl<'a> Planner<'a> {
         let last_reads = last_leaf_reads(computation, &elements);
         let state = next_of.values().map(|&leaf| self.find(leaf)).collect();
         // Positions count within a computation: those of the caller hold again after this one.
-        let outer = std::mem::replace(&mut self.scope, Scope { last_reads: FastMap::default(), next_of, state });
+        let outer = std::mem::replace(&mut self.scope, Scope { last_reads: FxHashMap::default(), next_of, state });
         let mut tree = Tree { values: Vec::with_capacity(computation.instructions.len()), ..Tree::default() };
         for (id, instruction) in computation.iter() {
             self.position += 1;

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, BlockLike, BlockRef, Location, Module, OperationRef, RegionLike, Type, Value, ValueLike};
 use mlir_ext::{attributes, operations};
+use rustc_hash::FxHashMap;
 
 use super::annotations::annotations_of;
 use super::attributes::{entry, value_of};
@@ -17,7 +18,6 @@ use super::locations::origin_of;
 use super::types::{self, DefaultLayout};
 use super::{ENTRY_SYMBOL, INPUT_OUTPUT_ALIASES, NESTING_LIMIT};
 use crate::attributes::Attributes;
-use crate::fast_hash::FastMap;
 use crate::graph::{
     self, Computation, FileLocation, FunctionId, InputOutputAlias, Instruction, InstructionId, SourceTables, StackFrame,
 };
@@ -264,7 +264,7 @@ struct Draft<'c, 'a> {
     instructions: Vec<Instruction>,
     values: Vec<Value<'c, 'a>>,
     is_read: Vec<bool>,
-    ids: FastMap<usize, InstructionId>,
+    ids: FxHashMap<usize, InstructionId>,
     parameters: Vec<Option<Instruction>>,
     parameter_ids: Vec<Option<InstructionId>>,
     names: HashSet<String>,
@@ -340,7 +340,7 @@ impl Reader<'_> {
             instructions: Vec::with_capacity(count),
             values: Vec::with_capacity(count),
             is_read: Vec::with_capacity(count),
-            ids: FastMap::with_capacity_and_hasher(count, Default::default()),
+            ids: FxHashMap::with_capacity_and_hasher(count, Default::default()),
             parameters: Vec::with_capacity(arguments.len()),
             parameter_ids: vec![None; arguments.len()],
             names: HashSet::with_capacity(count),
@@ -352,7 +352,7 @@ impl Reader<'_> {
         }
         let positions = operations::attribute(&last, "hlo.parameter_positions").and_then(attributes::integers);
         let places = parameter_places(positions.as_deref(), arguments.len());
-        let numbers: FastMap<usize, usize> =
+        let numbers: FxHashMap<usize, usize> =
             values.iter().enumerate().map(|(number, value)| (attributes::value_key(value), number)).collect();
         let mut waiting = places.into_iter().peekable();
         let mut next = block.first_operation();
