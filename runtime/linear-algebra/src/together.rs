@@ -1,5 +1,7 @@
 //! Batches of small matrices: each step of a factorisation is done for as many of them at once as vectors have lanes.
 
+#![allow(clippy::needless_range_loop, reason = "steps are written as formulas of matrices are, by row and column")]
+
 use std::array::from_fn;
 
 use faer::{

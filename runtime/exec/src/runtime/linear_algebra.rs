@@ -188,8 +188,8 @@ fn triangular_solve<T: Element>(
         (Batch { start: b.cast_mut(), size: rows * columns }, Batch { start: output, size: rows * columns });
     if Together::<T>::suits(batch, rows.max(size), columns) {
         return for_each_group(context, batch, size * rows * columns / 4, move |group| {
-            // SAFETY: `a` is only read, and this thread alone uses its part of the others; what is written was read before.
             let read = |from: Batch<T>, rows: usize, columns: usize| {
+                // SAFETY: `a` is only read, and this thread alone uses its part of the others; what is written was read before.
                 let matrix = |index: usize| unsafe {
                     MatRef::from_raw_parts(from.at(index).cast_const(), rows, columns, columns as isize, 1)
                 };
