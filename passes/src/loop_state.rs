@@ -5,7 +5,11 @@ use std::collections::HashSet;
 use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::op_kind::OpKind;
+use hlo::ops::compare::CompareAttributes;
+use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::get_tuple_element::GetTupleElementAttributes;
+use hlo::ops::typed_attributes::typed;
+use hlo::scalar::load;
 use melior::ir::operation::OperationLike;
 use melior::ir::r#type::TupleType;
 use melior::ir::{BlockLike, BlockRef, Location, OperationRef, Type, Value, ValueLike};
@@ -64,6 +68,48 @@ impl<'c, 'r> LoopState<'c, 'r> {
     pub(crate) fn handed_on(&self) -> Vec<Value<'c, 'r>> {
         let elements = self.elements(self.body).into_iter();
         elements.filter(|(_, position)| self.handed_on.contains(position)).map(|(element, _)| element).collect()
+    }
+
+    /// Whether the loop is known to run at least once: its condition compares whole numbers that are constants before it.
+    pub(crate) fn runs(&self) -> bool {
+        let first_test = || {
+            let root = self.condition.terminator()?.operand(0).ok()?;
+            let (test, _) = self.rewriter.definition(root)?;
+            if dialect::kind_of(test) != Some(OpKind::Compare) {
+                return None;
+            }
+            let attributes = dialect::attributes_of(test, OpKind::Compare).ok()?;
+            let CompareAttributes { direction, .. } = typed(OpKind::Compare, &attributes).ok()?;
+            let [left, right] = [0, 1].map(|number| self.at_first(test.operand(number).ok()?));
+            let (left, right) = (left?, right?);
+            Some(match direction {
+                ComparisonDirection::Eq => left == right,
+                ComparisonDirection::Ne => left != right,
+                ComparisonDirection::Lt => left < right,
+                ComparisonDirection::Le => left <= right,
+                ComparisonDirection::Gt => left > right,
+                ComparisonDirection::Ge => left >= right,
+            })
+        };
+        first_test() == Some(true)
+    }
+
+    /// The whole number that a value in the condition is before the first iteration, if that is known.
+    fn at_first(&self, value: Value<'c, 'r>) -> Option<i64> {
+        let (mut definition, _) = self.rewriter.definition(value)?;
+        if let Some(position) = position(definition) {
+            let argument = self.condition.argument(0).ok()?;
+            if value_key(&definition.operand(0).ok()?) != value_key(&argument) {
+                return None;
+            }
+            (definition, _) = self.rewriter.definition(self.initial(position)?)?;
+        }
+        if dialect::kind_of(definition) != Some(OpKind::Constant) {
+            return None;
+        }
+        let number = dialect::splat_of(definition)?;
+        let is_whole = number.element_type().is_integer() && number.element_type().bit_width() <= 32;
+        is_whole.then(|| load(number.element_type(), number.bytes(), 0).to_index())
     }
 
     /// The value before the loop of an element of the state, made where there is none yet.

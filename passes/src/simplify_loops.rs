@@ -1,9 +1,10 @@
 //! `simplify-loops`: what every iteration of a `while` would compute again is computed once, before it.
 //!
 //! An element of the state that the body hands on as it is has one value in all iterations: it is *invariant*, and so is what is
-//! computed from such elements alone. Invariant values that are dear enough become elements of the state. Nothing
-//! within branches is taken out of a loop, as it might never be computed, and nothing goes across an `opt-barrier`. A scalar
-//! constant in the state is that constant within the loop.
+//! computed from such elements alone. Invariant values that are dear enough become elements of the state, unless they would fill
+//! memory that a fusion does without. Nothing within branches is taken out of a loop, as it might never be computed, and nothing
+//! goes across an `opt-barrier`; loops and custom calls, which may never end or fail, leave only what runs at least once. A
+//! scalar constant in the state is that constant within the loop.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,6 +23,9 @@ use crate::registry::{PassError, PassStatistics};
 
 /// Elements from which on it is worth an array in memory not to compute divisions and functions of them again.
 const MANY_ELEMENTS: i64 = 16;
+
+/// Bytes up to which an array in memory is better than computing functions of broadcasts again; a part of the second cache.
+const FEW_BYTES: usize = 1 << 20;
 
 /// Runs the pass. Calls must have been inlined.
 ///
@@ -50,8 +54,19 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
 struct Invariants<'c, 'r> {
     rewriter: &'r Rewriter<'c, 'r>,
     body: Vec<OperationRef<'c, 'r>>,
-    /// The results of operations, by their keys, and whether computing them again is dear.
-    is_dear: HashMap<usize, bool>,
+    /// Whether the loop runs at least once.
+    runs: bool,
+    /// The results of operations, by their keys.
+    values: HashMap<usize, Invariant>,
+}
+
+/// A value that is the same in each iteration.
+#[derive(Clone, Copy, Debug, Default)]
+struct Invariant {
+    /// Whether computing it again is dear.
+    is_dear: bool,
+    /// Bytes of the arrays in memory that it is computed from.
+    read: usize,
 }
 
 impl<'c, 'r> Invariants<'c, 'r> {
@@ -63,33 +78,49 @@ impl<'c, 'r> Invariants<'c, 'r> {
             body.push(operation);
             next = operation.next_in_block();
         }
-        let mut invariants = Invariants { rewriter, body, is_dear: HashMap::new() };
+        let mut invariants = Invariants { rewriter, body, runs: state.runs(), values: HashMap::new() };
         for position in 0..invariants.body.len() {
             let operation = invariants.body[position];
             for result in operation.results().map(Value::from) {
-                let is_dear = match handed_on.contains(&value_key(&result)) {
-                    true => Some(false),
-                    false => invariants.is_dear_if_invariant(operation),
+                let invariant = match handed_on.contains(&value_key(&result)) {
+                    true => Some(Invariant { is_dear: false, read: byte_size(result) }),
+                    false => invariants.invariant_of(operation, result),
                 };
-                if let Some(is_dear) = is_dear {
-                    invariants.is_dear.insert(value_key(&result), is_dear);
+                if let Some(invariant) = invariant {
+                    invariants.values.insert(value_key(&result), invariant);
                 }
             }
         }
         invariants
     }
 
-    /// Whether the result of an operation on invariant values is dear; `None` for any other operation.
-    fn is_dear_if_invariant(&self, operation: OperationRef<'c, 'r>) -> Option<bool> {
+    /// What is known of a result of an operation on invariant values; `None` for any other operation.
+    fn invariant_of(&self, operation: OperationRef<'c, 'r>, result: Value<'c, 'r>) -> Option<Invariant> {
         let kind = dialect::kind_of(operation).filter(|kind| may_be_invariant(*kind))?;
-        let mut is_dear = false;
+        let mut invariant = Invariant::default();
         for operand in operation.operands() {
-            is_dear |= self.is_dear.get(&value_key(&operand))?;
+            let operand = self.values.get(&value_key(&operand))?;
+            invariant.is_dear |= operand.is_dear;
+            invariant.read = invariant.read.saturating_add(operand.read);
         }
-        if has_effect(self.rewriter, operation) {
+        if has_effect(self.rewriter, operation) || !self.runs && may_not_end(self.rewriter, operation) {
             return None;
         }
-        Some(is_dear || is_dear_operation(operation, kind))
+        invariant.is_dear |= is_dear_operation(operation, kind);
+        if is_in_memory(operation, kind) {
+            invariant.read = byte_size(result);
+        }
+        Some(invariant)
+    }
+
+    fn is_dear(&self, value: &Value<'c, 'r>) -> bool {
+        self.values.get(&value_key(value)).is_some_and(|own| own.is_dear)
+    }
+
+    /// Whether an array fills no more memory than it saves reading, or little.
+    fn is_small(&self, value: Value<'c, 'r>) -> bool {
+        let read = self.values.get(&value_key(&value)).map_or(0, |own| own.read);
+        byte_size(value) <= read.max(FEW_BYTES)
     }
 
     /// The arrays to compute before the loop: dear ones that something variable reads, in order. A value that is cheap to
@@ -98,23 +129,22 @@ impl<'c, 'r> Invariants<'c, 'r> {
         let mut seen = HashSet::new();
         let mut values = Vec::new();
         for operation in &self.body {
-            let is_variable = operation.results().all(|result| !self.is_dear.contains_key(&value_key(&result)));
+            let is_variable = operation.results().all(|result| !self.values.contains_key(&value_key(&result)));
             if !is_variable {
                 continue;
             }
             let mut wanted: Vec<Value> = operation.operands().collect();
             while let Some(value) = wanted.pop() {
-                if self.is_dear.get(&value_key(&value)) != Some(&true) || !seen.insert(value_key(&value)) {
+                if !self.is_dear(&value) || !seen.insert(value_key(&value)) {
                     continue;
                 }
                 let Some((definition, _)) = self.rewriter.definition(value) else { continue };
-                let dear = definition.operands().filter(|operand| self.is_dear.get(&value_key(operand)) == Some(&true));
-                let dear: Vec<Value> = dear.collect();
+                let dear: Vec<Value> = definition.operands().filter(|operand| self.is_dear(operand)).collect();
                 let is_array = !value.r#type().is_tuple();
                 let is_dear = dear.is_empty()
                     || dialect::kind_of(definition).is_some_and(|kind| is_dear_operation(definition, kind));
                 let is_larger = || byte_size(value) > dear.iter().copied().map(byte_size).sum();
-                if is_array && (is_dear || !is_larger()) {
+                if is_array && self.is_small(value) && (is_dear || !is_larger()) {
                     values.push(value);
                 } else {
                     wanted.extend(dear);
@@ -173,6 +203,29 @@ fn is_dear_operation(operation: OperationRef<'_, '_>, kind: OpKind) -> bool {
         ElementCost::Division | ElementCost::Transcendental => is_of_many_floats(),
         ElementCost::Free => kind == OpKind::Concatenate,
         ElementCost::Simple => false,
+    }
+}
+
+/// Whether an operation may never end, or fail, by itself or by what it holds.
+fn may_not_end<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRef<'c, 'r>) -> bool {
+    let mut inner = rewriter.operations_in(operation).into_iter();
+    inner.any(|own| matches!(dialect::kind_of(own), Some(OpKind::While | OpKind::CustomCall)))
+}
+
+/// Whether an operation's result is in memory in any case. That of a product whose every element is one multiplication is not.
+fn is_in_memory(operation: OperationRef<'_, '_>, kind: OpKind) -> bool {
+    let elements = |value: Value| {
+        let shape = dialect::shape_of(value.r#type()).ok().and_then(Shape::into_array);
+        shape.map_or(0, |shape| shape.element_count())
+    };
+    let is_outer_product = || {
+        let read = operation.operands().map(elements).fold(1, i64::saturating_mul);
+        operation.results().all(|result| elements(result.into()) == read)
+    };
+    match definition(kind).cost {
+        ElementCost::Whole => kind != OpKind::Dot || !is_outer_product(),
+        ElementCost::Applied => definition(kind).class == OpClass::Reduction,
+        _ => false,
     }
 }
 

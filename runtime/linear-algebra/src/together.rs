@@ -6,7 +6,7 @@ use std::array::from_fn;
 
 use faer::{
     MatMut, MatRef,
-    traits::math_utils::{abs1, conj, from_real, is_nan, mul, real, recip, sqrt, sub, zero},
+    traits::math_utils::{abs1, conj, from_real, is_finite, is_nan, mul, real, recip, sqrt, sub, zero},
 };
 
 use crate::{Element, TriangularSystem, panel::in_vectors};
@@ -144,7 +144,7 @@ impl<T: Element> Together<T> {
                     rest = from_fn(|lane| sub(&rest[lane], &mul(&coefficient(row, column, lane), &found[lane])));
                 }
                 if !system.unit_diagonal {
-                    rest = from_fn(|lane| rest[lane] / coefficient(row, row, lane));
+                    rest = from_fn(|lane| quotient(rest[lane], coefficient(row, row, lane)));
                 }
                 self.elements[own.0][own.1] = rest;
             }
@@ -200,6 +200,16 @@ impl<T: Element> Together<T> {
         }
         failed
     }
+}
+
+/// A quotient. Squares of parts of complex numbers may be too large or small, those of a reciprocal are not.
+#[inline(always)]
+fn quotient<T: Element>(dividend: T, divisor: T) -> T {
+    if T::IS_REAL {
+        return dividend / divisor;
+    }
+    let factor = recip(&divisor);
+    if is_finite(&factor) { mul(&dividend, &factor) } else { dividend / divisor }
 }
 
 #[cfg(test)]
@@ -265,6 +275,28 @@ mod tests {
                 assert_eq!(failed[lane] > 0, order > 0, "matrix {lane} of size {size}");
                 assert_same(&together, lane, &expected, |row, column| column <= row);
             }
+        }
+    }
+
+    #[test]
+    fn complex_diagonals_may_be_as_large_or_small_as_numbers_are() {
+        for size in [1e-200, 1e200] {
+            let value = faer::c64 { re: size, im: size };
+            let matrix = Mat::from_fn(1, 1, |_, _| value);
+            let mut x = Together::read(&[matrix.as_ref(), matrix.as_ref()]);
+            let system = TriangularSystem {
+                left_side: true,
+                lower: true,
+                unit_diagonal: false,
+                transposed: false,
+                conjugated: false,
+            };
+            let a = Together::read(&[matrix.as_ref(), matrix.as_ref()]);
+            x.solve(&a, system);
+            let mut found = Mat::<faer::c64>::zeros(1, 1);
+            x.write(1, found.as_mut(), |_, _| true);
+            let found = found[(0, 0)];
+            assert!((found.re - 1.0).abs() < 1e-12 && found.im.abs() < 1e-12, "{found:?}");
         }
     }
 

@@ -20,11 +20,6 @@ use crate::walk::Visitor;
 /// Factors of scores with which exponents of near logits are finite.
 const MULTIPLES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 
-/// Largest logits from which on others are the same, or have no weight: their distances are multiplied by less, so that no product
-/// is infinite, and by a power of two, so that those of the largest are 0.
-const FAR: f64 = (1u128 << 100) as f64;
-const FAR_FACTOR: f64 = 1.0 / 1024.0;
-
 /// Values that are combined one after another, side by side with others.
 const CHAINS: usize = 4;
 
@@ -179,7 +174,7 @@ impl<'c> Kernel<'_, 'c> {
             let is_any = builder.cmpf(CmpfPredicate::Une, largest, builder.float_like(largest, f64::NEG_INFINITY));
             let kept = builder.select(is_any, largest, builder.float_like(largest, 0.0));
             let powers = self.powers(builder, kept, multiple);
-            let scale = powers.scale(emitter, most_before[row])?;
+            let scale = powers.of(emitter, most_before[row])?;
             let own: Vec<Value<'c>> =
                 logits.into_iter().map(|logit| powers.of(emitter, logit)).collect::<Result<_>>()?;
             let before = builder.mulf(totals_before[row], scale);
@@ -214,13 +209,8 @@ impl<'c> Kernel<'_, 'c> {
 
     /// The exponentials of a row whose largest logit is one, or whose largest score is.
     fn powers<'k>(&'k self, builder: &OpBuilder<'c>, most: Value<'c>, multiple: Option<f64>) -> Powers<'k, 'c> {
-        let factor = self.blocks.tensors.map(|_| {
-            let is_far = builder.cmpf(CmpfPredicate::Ogt, builder.absf(most), builder.float_like(most, FAR));
-            let [near, far] = [multiple.unwrap_or(1.0) * std::f64::consts::LOG2_E, FAR_FACTOR]
-                .map(|factor| builder.float_like(most, factor));
-            let factor = builder.select(is_far, far, near);
-            (factor, builder.mulf(most, factor))
-        });
+        let factor = multiple.unwrap_or(1.0) * std::f64::consts::LOG2_E;
+        let factor = self.blocks.tensors.map(|_| builder.float_like(most, factor));
         Powers { form: self.form, most, factor }
     }
 
@@ -297,27 +287,18 @@ impl<'c> Kernel<'_, 'c> {
 struct Powers<'k, 'c> {
     form: &'k AttentionForm,
     most: Value<'c>,
-    /// What logits are multiplied by to be exponents of two, and what the largest is then; none of weights with more than 16 bits.
-    factor: Option<(Value<'c>, Value<'c>)>,
+    /// What distances of logits are multiplied by to be exponents of two; none of weights with more than 16 bits.
+    factor: Option<Value<'c>>,
 }
 
 impl<'c> Powers<'_, 'c> {
-    /// The exponential of a logit.
+    /// The exponential of a logit, or what sums are to be multiplied by that had that as their largest. Of the largest it is
+    /// exactly 1, however large: a product with it that is rounded by itself would be off by as much as its last digit.
     fn of(&self, emitter: &Elemental<'_, 'c>, logit: Value<'c>) -> Result<Value<'c>> {
         let builder = emitter.builder;
         match self.factor {
-            Some((factor, most)) => Ok(power_of_two(builder, builder.fma(logit, factor, builder.negf(most)))),
+            Some(factor) => Ok(power_of_two(builder, builder.mulf(builder.subf(logit, self.most), factor))),
             None => self.exponential(emitter, logit),
-        }
-    }
-
-    /// What sums are to be multiplied by that had another largest logit.
-    fn scale(&self, emitter: &Elemental<'_, 'c>, before: Value<'c>) -> Result<Value<'c>> {
-        let builder = emitter.builder;
-        match self.factor {
-            // Rounded as that of these sums was.
-            Some((factor, most)) => Ok(power_of_two(builder, builder.subf(builder.mulf(before, factor), most))),
-            None => self.exponential(emitter, before),
         }
     }
 
