@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use hlo::dialect;
 use hlo::op_kind::OpKind;
 use hlo::ops::{ElementCost, OpClass, definition};
-use hlo::shape::Shape;
+use hlo::shape::ArrayShape;
 use melior::ir::operation::OperationLike;
 use melior::ir::{BlockLike, OperationRef, TypeLike, Value, ValueLike};
 use mlir_ext::attributes::value_key;
@@ -194,8 +194,7 @@ fn may_be_invariant(kind: OpKind) -> bool {
 /// Whether an operation is dear to repeat, whatever its operands cost.
 fn is_dear_operation(operation: OperationRef<'_, '_>, kind: OpKind) -> bool {
     let is_of_many_floats = || {
-        let result = operation.results().next().map(|result| result.r#type()).filter(|result| !result.is_tuple());
-        let shape = result.and_then(|result| dialect::shape_of(result).ok()).and_then(Shape::into_array);
+        let shape = operation.results().next().and_then(|result| array_of(result.into()));
         shape.is_some_and(|shape| !shape.element_type.is_integer() && shape.element_count() >= MANY_ELEMENTS)
     };
     match definition(kind).cost {
@@ -214,10 +213,7 @@ fn may_not_end<'c, 'r>(rewriter: &'r Rewriter<'c, '_>, operation: OperationRef<'
 
 /// Whether an operation's result is in memory in any case. That of a product whose every element is one multiplication is not.
 fn is_in_memory(operation: OperationRef<'_, '_>, kind: OpKind) -> bool {
-    let elements = |value: Value| {
-        let shape = dialect::shape_of(value.r#type()).ok().and_then(Shape::into_array);
-        shape.map_or(0, |shape| shape.element_count())
-    };
+    let elements = |value: Value| array_of(value).map_or(0, |shape| shape.element_count());
     let is_outer_product = || {
         let read = operation.operands().map(elements).fold(1, i64::saturating_mul);
         operation.results().all(|result| elements(result.into()) == read)
@@ -229,7 +225,13 @@ fn is_in_memory(operation: OperationRef<'_, '_>, kind: OpKind) -> bool {
     }
 }
 
-/// Bytes of an array; 0 for tuples, which are not looked into.
+/// Bytes of an array; 0 for tuples.
 fn byte_size(value: Value<'_, '_>) -> usize {
-    if value.r#type().is_tuple() { 0 } else { dialect::shape_of(value.r#type()).map_or(0, |shape| shape.byte_size()) }
+    array_of(value).map_or(0, |shape| shape.byte_size())
+}
+
+/// The shape of an array. Tuples, which may be wide, are not looked into.
+fn array_of(value: Value<'_, '_>) -> Option<ArrayShape> {
+    let r#type = value.r#type();
+    if r#type.is_tuple() { None } else { dialect::shape_of(r#type).ok()?.into_array() }
 }

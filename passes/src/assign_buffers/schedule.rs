@@ -195,8 +195,10 @@ impl Constraints {
                 for &array in &self.reads[id as usize] {
                     readers[array as usize] -= 1;
                     let (size, all) = &self.arrays[array as usize];
-                    let last = all.iter().find(|&&reader| !is_done[reader as usize]);
-                    if let Some(&last) = last.filter(|_| readers[array as usize] == 1) {
+                    if readers[array as usize] != 1 {
+                        continue;
+                    }
+                    if let Some(&last) = all.iter().find(|&&reader| !is_done[reader as usize]) {
                         growth[last as usize] -= size;
                         changed.push(last);
                     }
