@@ -571,7 +571,8 @@ impl<'c> OpBuilder<'c> {
             .unwrap_or_else(|| Attribute::unit(self.context))
     }
 
-    fn function_operation(
+    /// `func.func` with a region that is there already, and further attributes.
+    pub fn function_operation(
         &self,
         name: &str,
         parameters: &[Type<'c>],

@@ -22,6 +22,7 @@
 pub mod access;
 mod atomics;
 mod attention;
+mod branches;
 pub mod contraction;
 mod copies;
 pub mod cost;
