@@ -8,7 +8,7 @@ use hlo::graph::InstructionId;
 use hlo::mapping::{WorkKind, WorkMapping};
 use indexing::{Expr, Interval, ceil_div};
 use mlir_ext::arith::CmpiPredicate::{Eq, Ne};
-use mlir_ext::builder::{Body, Value};
+use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
 use crate::elemental::{Elemental, index_binding};
@@ -127,8 +127,11 @@ impl<'c> TeamScan<'_, 'c> {
                 place.guarded(emitter, &index, instruction.operands[0])
             });
             let elements: Vec<RegisterValue<'c>> = elements.collect::<Result<_>>()?;
-            let scanned =
-                elements.iter().map(|element| self.scan_warp(emitter, &self.combiner.widen(builder, element)));
+            let combine =
+                |left: &RegisterValue<'c>, right: &RegisterValue<'c>| self.combiner.combine(builder, left, right);
+            let scanned = elements
+                .iter()
+                .map(|element| scan_warp(builder, self.lane, &self.combiner.widen(builder, element), &combine));
             let own: Vec<[RegisterValue<'c>; 2]> = scanned.collect();
             let carried = initial.with_values(&state);
             let mut before = carried;
@@ -186,25 +189,29 @@ impl<'c> TeamScan<'_, 'c> {
         let position = emitter.scope.add_variable(bounds, index_binding(builder, number));
         Ok(Place { position, wanted: Some(wanted), length: self.length })
     }
+}
 
-    /// What the lanes of a warp up to the own one have, combined, and what all of them have.
-    fn scan_warp(&self, emitter: &Elemental<'_, 'c>, own: &RegisterValue<'c>) -> [RegisterValue<'c>; 2] {
-        let builder = emitter.builder;
-        let (mut scanned, mut total) = (*own, *own);
-        let mut distance = 1;
-        while distance < WARP {
-            let parts: Vec<Value<'c>> =
-                total.values().into_iter().map(|value| exchange(builder, value, distance)).collect();
-            let other = total.with_values(&parts);
-            let bit = builder.andi(self.lane, builder.constant_index(distance));
-            let is_behind = builder.cmpi(Ne, bit, builder.constant_index(0));
-            let with_other = self.combiner.combine(builder, &other, &scanned);
-            scanned = select(builder, is_behind, &with_other, &scanned);
-            total = self.combiner.combine(builder, &total, &other);
-            distance *= 2;
-        }
-        [scanned, total]
+/// What the lanes of a warp up to one have, combined, and what all of them have.
+pub(crate) fn scan_warp<'c>(
+    builder: &OpBuilder<'c>,
+    lane: Value<'c>,
+    own: &RegisterValue<'c>,
+    combine: &dyn Fn(&RegisterValue<'c>, &RegisterValue<'c>) -> RegisterValue<'c>,
+) -> [RegisterValue<'c>; 2] {
+    let (mut scanned, mut total) = (*own, *own);
+    let mut distance = 1;
+    while distance < WARP {
+        let parts: Vec<Value<'c>> =
+            total.values().into_iter().map(|value| exchange(builder, value, distance)).collect();
+        let other = total.with_values(&parts);
+        let bit = builder.andi(lane, builder.constant_index(distance));
+        let is_behind = builder.cmpi(Ne, bit, builder.constant_index(0));
+        let with_other = combine(&other, &scanned);
+        scanned = select(builder, is_behind, &with_other, &scanned);
+        total = combine(&total, &other);
+        distance *= 2;
     }
+    [scanned, total]
 }
 
 /// A place of a round.

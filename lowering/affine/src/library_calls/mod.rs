@@ -31,6 +31,8 @@ use crate::error::LoweringError;
 use crate::memory::{FunctionMemory, MAX_ARGUMENTS, address_of, pointer_offset, pointer_to, pointer_type};
 use crate::program::{CallOptions, Program, kernel_slices};
 
+pub(crate) use sort::{KeyOrder, Order, key_order};
+
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// A call of a runtime function.
