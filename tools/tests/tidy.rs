@@ -393,7 +393,7 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 29] = [
     ),
     ("index.rs", &["if_else"], "conditions on loaded indices, which affine.if cannot test"),
     ("scatter.rs", &["if_then", "while_carrying"], "windows that lie inside, by loaded starts, and runs of equal ones"),
-    ("program.rs", &["while_loop", "if_else", "index_switch"], "while and conditional of HLO"),
+    ("branches.rs", &["while_loop", "if_else", "index_switch"], "while and conditional of HLO"),
     ("kernel_function.rs", &["llvm.call"], "functions of memrefs are given the addresses of the runtime's tables"),
     (
         "memory.rs",

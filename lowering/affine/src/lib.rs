@@ -23,6 +23,7 @@ pub mod access;
 mod associative;
 mod atomics;
 mod attention;
+mod branches;
 pub mod contraction;
 mod copies;
 pub mod cost;

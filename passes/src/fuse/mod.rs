@@ -21,6 +21,7 @@
 mod attention;
 mod decisions;
 mod grouping;
+mod indices;
 mod order;
 mod roles;
 mod rows;
