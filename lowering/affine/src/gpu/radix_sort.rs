@@ -29,7 +29,7 @@ use crate::memory::ArrayRef;
 use crate::program::structure;
 use crate::scalar::{self, RegisterValue};
 use crate::team::{SharedValues, WARP, barrier};
-use crate::team_scan::scan_warp;
+use crate::team_scan::scan_lanes;
 
 /// Elements of all rows from which on digits take less time than merging, if there are several mergings.
 const LEAST_ELEMENTS: i64 = 1 << 16;
@@ -42,6 +42,9 @@ const LEAST_ELEMENTS_OF_THREAD: i64 = 4;
 
 /// Blocks that keep a GPU busy.
 const BUSY_BLOCKS: i64 = 1 << 9;
+
+/// Blocks that a multiprocessor has registers for while elements are moved.
+const BLOCKS_OF_MULTIPROCESSOR: i64 = 2;
 
 /// Bits of a pass, and the values that these have.
 const DIGIT_BITS: u32 = 8;
@@ -149,7 +152,8 @@ impl GpuProgram<'_, '_> {
             let warps = radix.rows * DIGITS / (BLOCK_SIZE / WARP);
             steps.push(kernel.launch(warps as u64, threads, launched(&[of_counts])));
 
-            let own = arrays([placed(&source), vec![(&counts, of_counts)]].concat(), placed(target));
+            let mut own = arrays([placed(&source), vec![(&counts, of_counts)]].concat(), placed(target));
+            own.limits = Some([BLOCK_SIZE, BLOCKS_OF_MULTIPROCESSOR]);
             let key = (&*format!("by digits {structure}"), &[builder.index_type][..]);
             let kernel = self.kernel(computation, id, &own, key, &|builder, inputs, outputs, function| {
                 radix.emit_moves(builder, inputs, outputs, function)
@@ -269,7 +273,7 @@ impl RadixSort {
             let count = builder.if_else(is_inside, &[zero.r#type()], |builder, holds| {
                 Ok::<_, LoweringError>(vec![if holds { load(builder, counts, place) } else { zero }])
             })?[0];
-            let [scanned, total] = sums_of_warp(builder, lane, count);
+            let [scanned, total] = sums_of_warp(builder, lane, count)?;
             let own = builder.addi(before[0], builder.subi(scanned, count));
             builder.if_then(is_inside, |builder| {
                 builder.plain_store(own, counts.memref, &[place]);
@@ -428,7 +432,7 @@ impl<'c> BlockMemory<'c> {
     fn sums_before(&self, builder: &OpBuilder<'c>, thread: Value<'c>, own: Value<'c>) -> Result<Value<'c>> {
         let width = builder.constant_index(WARP);
         let (lane, warp) = (builder.remui(thread, width), builder.divui(thread, width));
-        let [scanned, total] = sums_of_warp(builder, lane, own);
+        let [scanned, total] = sums_of_warp(builder, lane, own)?;
         // What was there before, all have read.
         barrier(builder);
         builder.if_then(builder.cmpi(Eq, lane, builder.constant_index(0)), |builder| {
@@ -448,10 +452,11 @@ impl<'c> BlockMemory<'c> {
 }
 
 /// The sum of what the lanes of a warp up to one have, and of all.
-fn sums_of_warp<'c>(builder: &OpBuilder<'c>, lane: Value<'c>, own: Value<'c>) -> [Value<'c>; 2] {
-    let add =
-        |left: &RegisterValue<'c>, right: &RegisterValue<'c>| as_word(builder, builder.addi(left.value, right.value));
-    scan_warp(builder, lane, &as_word(builder, own), &add).map(|sum| sum.value)
+fn sums_of_warp<'c>(builder: &OpBuilder<'c>, lane: Value<'c>, own: Value<'c>) -> Result<[Value<'c>; 2]> {
+    let sums = scan_lanes(builder, (lane, true), &[as_word(builder, own)], &mut |left, right| {
+        Ok(vec![as_word(builder, builder.addi(left[0].value, right[0].value))])
+    })?;
+    Ok(sums.map(|sum| sum[0].value))
 }
 
 fn words<'c>(builder: &OpBuilder<'c>, function: &Body<'c>, count: i64) -> SharedValues<'c> {
