@@ -222,6 +222,7 @@ impl CompilePipeline {
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
             allow_fma: options.excess_precision,
             warp_group_matrices: false,
+            float_extrema: false,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
         // Sums that are scaled down are rounded otherwise than the program says.

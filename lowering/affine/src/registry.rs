@@ -138,6 +138,7 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         half_arithmetic,
         allow_fma,
         warp_group_matrices: _,
+        float_extrema: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
@@ -213,6 +214,7 @@ pub fn register(custom_calls: CustomCallNames) {
                     let machine = Machine {
                         allow_fma: options.boolean("excess-precision")?,
                         warp_group_matrices: options.boolean("warp-group-matrices")?,
+                        float_extrema: true,
                         ..Machine::default()
                     };
                     Ok(to_gpu::run(root, machine, custom_calls, statistics)?)
@@ -232,6 +234,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         bf16_matrices: options.boolean("bf16-matrices")?,
         half_arithmetic: options.boolean("half-arithmetic")?,
         warp_group_matrices: false,
+        float_extrema: false,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions {
