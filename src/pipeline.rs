@@ -223,6 +223,7 @@ impl CompilePipeline {
             product_tile_bits: product_tiles::widest_vector_bits(|feature| target.has_feature(feature)),
             allow_fma: options.excess_precision,
             warp_group_matrices: false,
+            float_extrema: false,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
         // Sums that are scaled down are rounded otherwise than the program says.

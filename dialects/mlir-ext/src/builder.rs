@@ -206,6 +206,8 @@ pub struct Machine {
     pub half_arithmetic: bool,
     /// Four warps of a GPU multiply matrices in shared memory together (`wgmma` of `sm_90a`).
     pub warp_group_matrices: bool,
+    /// There are instructions for the larger and the smaller of two floats that keep NaN and the order of zeros (GPUs).
+    pub float_extrema: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }

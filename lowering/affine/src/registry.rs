@@ -145,6 +145,7 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         product_tile_bits,
         allow_fma,
         warp_group_matrices: _,
+        float_extrema: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
@@ -221,6 +222,7 @@ pub fn register(custom_calls: CustomCallNames) {
                     let machine = Machine {
                         allow_fma: options.boolean("excess-precision")?,
                         warp_group_matrices: options.boolean("warp-group-matrices")?,
+                        float_extrema: true,
                         ..Machine::default()
                     };
                     Ok(to_gpu::run(root, machine, custom_calls, statistics)?)
@@ -241,6 +243,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         half_arithmetic: options.boolean("half-arithmetic")?,
         product_tile_bits: bits(options, "product-tile-bits")?,
         warp_group_matrices: false,
+        float_extrema: false,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions {
