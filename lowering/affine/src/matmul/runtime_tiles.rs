@@ -24,14 +24,14 @@ impl MatMul {
         self.form == Form::Tiled
             && self.depth == 1
             && matches!(self.element_type, ElementType::F32 | ElementType::F64)
-            && (256..=machine.product_tile_bits).contains(&bits)
+            && (256..=machine.runtime_tile_bits).contains(&bits)
             && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
             && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
     }
 
     /// The name of the function.
     fn runtime_tiles(&self) -> String {
-        format!("halo_tiles_{}x{}", self.element_type, self.lanes)
+        format!("halo_product_{}x{}", self.element_type, self.lanes)
     }
 }
 

@@ -19,10 +19,10 @@ mod lapack;
 pub mod linear_algebra;
 pub mod parallel;
 pub mod primitive_type;
-pub mod product_tiles;
 pub mod profile;
 pub mod random;
 pub mod sort;
+pub mod tiles;
 pub mod top_k;
 pub mod vector_math;
 
@@ -89,7 +89,7 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ]);
-        symbols.extend(product_tiles::symbols());
+        symbols.extend(tiles::symbols());
         symbols.extend(vector_math::symbols());
         Table(symbols)
     });

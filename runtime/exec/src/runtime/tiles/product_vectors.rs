@@ -1,8 +1,8 @@
-//! The tiles in vectors of AVX-512 (`wide`) and AVX2 (`narrow`).
+//! The register tiles of products in vectors of AVX-512 (`wide`) and AVX2 (`narrow`).
 
 use std::arch::{asm, x86_64::*};
 
-use super::Block;
+use super::products::Block;
 
 /// A vector. Its functions become instructions only where they are inlined into one that has the processor's features.
 pub(super) trait Vector: Copy {

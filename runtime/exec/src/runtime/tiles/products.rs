@@ -1,45 +1,10 @@
-//! Register tiles of products of matrices, compiled beforehand: they would be most of what is emitted for a product.
+//! Register tiles of products of matrices.
 //!
 //! Compiled code packs its operands and goes through blocks and panels; what it calls is the innermost part, a block of rows
-//! of A times one panel of B. There is a function for each element type and vector width, `halo_tiles_f32x16` and so on.
+//! of A times one panel of B. There is a function for each element type and vector width, `halo_product_f32x16` and so on.
 
-#[cfg(target_arch = "x86_64")]
-mod vectors;
-
-use crate::jit::Symbol;
-#[cfg(target_arch = "x86_64")]
+use super::product_vectors::{narrow, wide};
 use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
-
-/// Bits of the widest vectors that there are tiles for on a processor, of whose features, by LLVM's names, is told which it has; 0
-/// if there are none.
-pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
-    if has_feature("avx512f") {
-        512
-    } else if has_feature("avx2") && has_feature("fma") {
-        256
-    } else {
-        0
-    }
-}
-
-/// The functions of this processor.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let wide: &[Symbol<'static>] =
-        &[("halo_tiles_f32x16", halo_tiles_f32x16 as *const ()), ("halo_tiles_f64x8", halo_tiles_f64x8 as *const ())];
-    let narrow: &[Symbol<'static>] =
-        &[("halo_tiles_f32x8", halo_tiles_f32x8 as *const ()), ("halo_tiles_f64x4", halo_tiles_f64x4 as *const ())];
-    let has_wide = is_x86_feature_detected!("avx512f");
-    let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    let of = |symbols: &'static [Symbol<'static>], are_there| symbols.iter().copied().filter(move |_| are_there);
-    of(wide, has_wide).chain(of(narrow, has_narrow))
-}
-
-/// The functions of this processor: none.
-#[cfg(not(target_arch = "x86_64"))]
-pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    std::iter::empty()
-}
 
 /// How a block of rows lies in memory. Distances are in bytes.
 #[derive(Clone, Copy)]
@@ -60,22 +25,20 @@ pub struct Distances {
 }
 
 /// A block of rows of A, a panel of B and where their product goes.
-#[cfg(target_arch = "x86_64")]
-struct Block<'d, T> {
-    distances: &'d Distances,
-    a: *const T,
-    b: *const T,
-    c: *mut T,
-    rows: usize,
+pub(super) struct Block<'d, T> {
+    pub(super) distances: &'d Distances,
+    pub(super) a: *const T,
+    pub(super) b: *const T,
+    pub(super) c: *mut T,
+    pub(super) rows: usize,
     /// Columns of the panel, at most two vectors.
-    columns: usize,
+    pub(super) columns: usize,
     /// Terms of each sum.
-    steps: usize,
+    pub(super) steps: usize,
     /// Whether the sums are added to what C holds.
-    adds: bool,
+    pub(super) adds: bool,
 }
 
-#[cfg(target_arch = "x86_64")]
 macro_rules! tile_function {
     ($symbol:ident, $element:ty, $multiply:expr) => {
         /// Multiplies `rows` rows of A by a panel of B of `columns` columns: `steps` terms of each sum, which are added to what C
@@ -101,16 +64,12 @@ macro_rules! tile_function {
     };
 }
 
-#[cfg(target_arch = "x86_64")]
-tile_function!(halo_tiles_f32x16, f32, vectors::wide::multiply::<__m512>);
-#[cfg(target_arch = "x86_64")]
-tile_function!(halo_tiles_f64x8, f64, vectors::wide::multiply::<__m512d>);
-#[cfg(target_arch = "x86_64")]
-tile_function!(halo_tiles_f32x8, f32, vectors::narrow::multiply::<__m256>);
-#[cfg(target_arch = "x86_64")]
-tile_function!(halo_tiles_f64x4, f64, vectors::narrow::multiply::<__m256d>);
+tile_function!(halo_product_f32x16, f32, wide::multiply::<__m512>);
+tile_function!(halo_product_f64x8, f64, wide::multiply::<__m512d>);
+tile_function!(halo_product_f32x8, f32, narrow::multiply::<__m256>);
+tile_function!(halo_product_f64x4, f64, narrow::multiply::<__m256d>);
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -166,12 +125,12 @@ mod tests {
     #[test]
     fn tiles_are_products() {
         if is_x86_feature_detected!("avx512f") {
-            check::<f32>(halo_tiles_f32x16, 16, 14);
-            check::<f64>(halo_tiles_f64x8, 8, 14);
+            check::<f32>(halo_product_f32x16, 16, 14);
+            check::<f64>(halo_product_f64x8, 8, 14);
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
-            check::<f32>(halo_tiles_f32x8, 8, 6);
-            check::<f64>(halo_tiles_f64x4, 4, 6);
+            check::<f32>(halo_product_f32x8, 8, 6);
+            check::<f64>(halo_product_f64x4, 4, 6);
         }
     }
 }
