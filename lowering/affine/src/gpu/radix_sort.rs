@@ -40,6 +40,9 @@ const MOST_ELEMENTS: i64 = 16;
 /// The same at least.
 const LEAST_ELEMENTS_OF_THREAD: i64 = 4;
 
+/// Parts of a row up to which a thread sums what these have of a digit.
+const MOST_PARTS_OF_THREAD: i64 = 16;
+
 /// Blocks that keep a GPU busy.
 const BUSY_BLOCKS: i64 = 1 << 9;
 
@@ -84,10 +87,20 @@ impl RadixSort {
         if elements < LEAST_ELEMENTS || mergings == 0 || mergings + 1 < key.passes() {
             return None;
         }
-        let wanted = elements / (BUSY_BLOCKS * BLOCK_SIZE);
+        let wanted = (elements / (BUSY_BLOCKS * BLOCK_SIZE)).min(ceil_div(length, BLOCK_SIZE));
         let of_thread = wanted.clamp(LEAST_ELEMENTS_OF_THREAD, MOST_ELEMENTS);
         let parts = ceil_div(length, of_thread * BLOCK_SIZE);
         Some(RadixSort { key, rows: elements / length, length, inside, of_thread, parts })
+    }
+
+    /// Threads that sum what the parts of a row have of a digit.
+    fn lanes(&self) -> i64 {
+        if self.parts <= MOST_PARTS_OF_THREAD { 1 } else { WARP }
+    }
+
+    /// Blocks of such threads.
+    fn blocks_of_sums(&self) -> i64 {
+        self.rows * DIGITS * self.lanes() / BLOCK_SIZE
     }
 
     /// Numbers that tell how often each part has each digit, and how many elements a digit has in all: one behind the parts.
@@ -149,8 +162,7 @@ impl GpuProgram<'_, '_> {
             let kernel = self.kernel(computation, id, &own, (&key, &[]), &|builder, _, outputs, _| {
                 radix.emit_sums(builder, &outputs[0])
             })?;
-            let warps = radix.rows * DIGITS / (BLOCK_SIZE / WARP);
-            steps.push(kernel.launch(warps as u64, threads, launched(&[of_counts])));
+            steps.push(kernel.launch(radix.blocks_of_sums() as u64, threads, launched(&[of_counts])));
 
             let mut own = arrays([placed(&source), vec![(&counts, of_counts)]].concat(), placed(target));
             own.limits = Some([BLOCK_SIZE, BLOCKS_OF_MULTIPROCESSOR]);
@@ -255,16 +267,28 @@ impl RadixSort {
         Ok(())
     }
 
-    /// How many elements of a row have a digit before each part, and behind all of them: a warp for each digit.
+    /// How many elements of a row have a digit before each part, and behind all of them: a thread for each digit, or a warp where
+    /// parts are many.
     fn emit_sums<'c>(&self, builder: &OpBuilder<'c>, counts: &ArrayRef<'c>) -> Result<()> {
         let number = |number: i64| builder.constant_index(number);
-        let warps = BLOCK_SIZE / WARP;
         let thread = thread_id(builder, BLOCK_SIZE)?;
-        let block = block_id(builder, self.rows * DIGITS / warps)?;
-        let (lane, warp) = (builder.remui(thread, number(WARP)), builder.divui(thread, number(WARP)));
-        let digit = builder.addi(builder.muli(block, number(warps)), warp);
+        let block = block_id(builder, self.blocks_of_sums())?;
+        let digits = number(BLOCK_SIZE / self.lanes());
+        let (lane, member) = (builder.remui(thread, number(self.lanes())), builder.divui(thread, number(self.lanes())));
+        let digit = builder.addi(builder.muli(block, digits), member);
         let first = builder.muli(digit, number(self.parts + 1));
         let zero = word(builder, 0).value;
+        if self.lanes() == 1 {
+            let total =
+                builder.for_loop(number(0), number(self.parts), number(1), &[zero], |builder, own, before| {
+                    let place = builder.addi(first, own);
+                    let count = load(builder, counts, place);
+                    builder.plain_store(before[0], counts.memref, &[place]);
+                    Ok::<_, LoweringError>(vec![builder.addi(before[0], count)])
+                })?[0];
+            builder.plain_store(total, counts.memref, &[builder.addi(first, number(self.parts))]);
+            return Ok(());
+        }
         let behind = number(ceil_div(self.parts, WARP) * WARP);
         let total = builder.for_loop(number(0), behind, number(WARP), &[zero], |builder, start, before| {
             let own = builder.addi(start, lane);
