@@ -4,17 +4,22 @@
 //! once, that conversion takes the result before it was rounded; other users get the rounded one. XLA:CPU does the same
 //! where it allows excess precision, which is its default: for these operations, this type and direct conversions only
 //! (measured with jaxlib 0.10.2; f16, sums of a `reduce`, and an explicit pair of conversions keep their roundings).
+//!
+//! Zeros that are updated at a place and then added become negative ones, which leave every number as it is, -0 too. So XLA
+//! adds them, and the sum is an update of that place alone: the gradient of a loop that takes a slice in each iteration.
 
 use std::collections::{HashMap, HashSet};
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::{self, OpClass};
+use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
-use crate::graph_builder::GraphBuilder;
+use crate::graph_builder::{ConstantNumber, GraphBuilder};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 
@@ -24,8 +29,10 @@ use crate::rewrite::{Body, blocks_with};
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
-    for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Convert) {
-        let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Convert || rounds_result(kind))?;
+    let starts = |kind| matches!(kind, OpKind::Convert | OpKind::DynamicUpdateSlice);
+    for block in blocks_with(&rewriter, |_, kind| starts(kind)) {
+        let reads = |kind| starts(kind) || matches!(kind, OpKind::Constant | OpKind::Broadcast) || rounds_result(kind);
+        let body = Body::read(&rewriter, block, |_, kind| reads(kind))?;
         let computation = body.computation();
         let kept: HashSet<InstructionId> = computation
             .instructions
@@ -34,7 +41,12 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
             .collect();
         let mut unrounded: HashMap<InstructionId, InstructionId> = HashMap::new();
         statistics.add("roundings", kept.len() as u64);
+        let mut sums = 0;
         body.rewrite(|builder, id, instruction| {
+            if let Some(sum) = sum_with_update(builder, instruction) {
+                sums += 1;
+                return Some(sum);
+            }
             if kept.contains(&id) {
                 let wide = in_f32(builder, instruction.clone());
                 let rounded = builder.convert(wide, ElementType::BF16);
@@ -43,6 +55,7 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
             }
             is_to_f32(instruction).then(|| unrounded.get(instruction.operands.first()?).copied())?
         })?;
+        statistics.add("updates", sums);
     }
     Ok(())
 }
@@ -92,4 +105,25 @@ fn in_f32(builder: &mut GraphBuilder, mut instruction: Instruction) -> Instructi
         instruction.shape = shape.with_element_type(ElementType::F32).into();
     }
     builder.push(instruction)
+}
+
+/// A sum with zeros that are updated at a place, with negative zeros instead.
+fn sum_with_update(builder: &mut GraphBuilder, instruction: &Instruction) -> Option<InstructionId> {
+    use ElementType::{BF16, F16, F32, F64};
+    let has_sign = |shape: &ArrayShape| matches!(shape.element_type, BF16 | F16 | F32 | F64) && shape.rank() > 0;
+    let shape = instruction.shape.as_array().filter(|shape| instruction.kind == OpKind::Add && has_sign(shape))?;
+    let number = instruction.operands.iter().position(|&operand| is_update_of_zeros(builder, operand))?;
+    let mut update = builder.get(instruction.operands[number]).clone();
+    update.operands[0] = builder.filled(shape, ConstantNumber::Float(-0.0));
+    let mut sum = instruction.clone();
+    sum.operands[number] = builder.push(update);
+    Some(builder.push(sum))
+}
+
+fn is_update_of_zeros(builder: &GraphBuilder, id: InstructionId) -> bool {
+    let update = builder.get(id);
+    let base = update.operands.first().filter(|_| update.kind == OpKind::DynamicUpdateSlice);
+    let zeros = base.map(|&base| builder.get(base)).filter(|base| base.kind == OpKind::Broadcast);
+    let zero = zeros.and_then(|zeros| builder.get(*zeros.operands.first()?).literal());
+    matches!(zero, Some(Literal::Array(array)) if array.shape().rank() == 0 && array.bytes().iter().all(|&byte| byte == 0))
 }

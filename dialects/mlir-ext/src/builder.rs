@@ -191,6 +191,8 @@ pub struct Machine {
     pub scales_vectors: bool,
     /// The widest vector of the vector math library, in bits: 512, 256 or 128; 0 without such a library.
     pub vector_library_bits: u32,
+    /// The widest vectors of the register tiles that the runtime has for products of matrices, in bits: 512 or 256; 0 without.
+    pub product_tile_bits: u32,
     /// There are instructions for dot products of four bytes in each lane of a vector (AVX-512 VNNI).
     pub byte_dot_products: bool,
     /// There are instructions for dot products of two bf16 in each lane (AVX-512 BF16), whose rounding may be used: they

@@ -20,6 +20,7 @@
 #![allow(clippy::type_complexity)]
 
 pub mod access;
+mod associative;
 mod atomics;
 mod attention;
 mod branches;

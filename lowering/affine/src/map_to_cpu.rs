@@ -180,7 +180,11 @@ fn choose<'c>(
     let rows = Rows::of(context, body);
     let Some(wide) = WideConcatenate::of(body)? else {
         let choice = Choice { in_place, part: None, target };
-        return Ok(vec![parallel(loops_over_elements(context, body, (sizes, rows), &choice)?, cost(context, body))]);
+        let mut mapping = loops_over_elements(context, body, (sizes, rows), &choice)?;
+        if mapping.rows.is_none() && !mapping.dimensions.iter().any(|own| own.lanes > 1 || own.kind == WorkKind::Scan) {
+            mapping.rows = functions_of_rows(context, body, &mapping);
+        }
+        return Ok(vec![parallel(mapping, cost(context, body))]);
     };
     let pieces = wide.pieces();
     let cost = cost(context, body) / pieces.len() as i64;
@@ -309,6 +313,18 @@ fn loops_over_elements<'c>(
     });
     let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes)), &vectors, (lanes, overlap));
     Ok(WorkMapping { rows: row_work, ..mapping })
+}
+
+/// What vectors compute for several elements at once, of which each is made of a reduction along rows of its own.
+fn functions_of_rows(context: &Context, body: &Computation, mapping: &WorkMapping<'_>) -> Option<RowWork> {
+    let Rows { rank, steps, .. } = Rows::with_functions(context, body)?;
+    let (_, sizes) = passes::fuse::written(body);
+    let is_small = |&step: &InstructionId| first_result(body.get(step)).is_some_and(|shape| shape.rank() <= rank);
+    let is_enough = sizes.iter().product::<i64>() >= i64::from(mapping.inner_lanes);
+    if !is_enough || rank < sizes.len() || !steps.iter().all(is_small) {
+        return None;
+    }
+    Some(RowWork { dimensions: mapping.dimensions.len(), rank, block: ROWS_OF_BLOCK, steps })
 }
 
 /// Rows that are computed together: as many as the first cache holds.

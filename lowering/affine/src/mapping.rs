@@ -10,7 +10,7 @@ use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
-use hlo::ops::{ElementCost, Lowering, OpClass, definition};
+use hlo::ops::{Lowering, OpClass, definition};
 use hlo::shape::ArrayShape;
 use melior::Context;
 use melior::ir::attribute::ArrayAttribute;
@@ -18,7 +18,7 @@ use melior::ir::operation::OperationLike;
 use melior::ir::{Attribute, BlockRef, OperationRef};
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
-use passes::fuse::{first_result, is_expensive};
+use passes::fuse::{first_result, is_function};
 
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
@@ -163,10 +163,6 @@ pub(crate) fn combines(instruction: &Instruction) -> bool {
 
 /// Whether a computation has functions of many operations each, such as exponentials of floats.
 pub(crate) fn has_functions(computation: &Computation) -> bool {
-    let is_function = |own: &Instruction| {
-        let is_array = own.shape.as_array().is_some_and(|shape| shape.rank() > 0);
-        is_array && definition(own.kind).cost == ElementCost::Transcendental && is_expensive(own)
-    };
     computation.instructions.iter().any(is_function)
 }
 

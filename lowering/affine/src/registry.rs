@@ -54,6 +54,12 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
         default: "false",
     },
     OptionDefinition {
+        name: "product-tile-bits",
+        description: "bits of the widest vector of the runtime's register tiles of products; 0 without such tiles",
+        kind: OptionKind::Integer,
+        default: "0",
+    },
+    OptionDefinition {
         name: "profile",
         description: "whether the steps of the program note when they begin and end",
         kind: OptionKind::Boolean,
@@ -136,13 +142,15 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         byte_matrices,
         bf16_matrices,
         half_arithmetic,
+        product_tile_bits,
         allow_fma,
         warp_group_matrices: _,
         float_extrema: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
-         byte-matrices={byte_matrices} excess-precision={allow_fma} half-arithmetic={half_arithmetic} profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+         byte-matrices={byte_matrices} excess-precision={allow_fma} half-arithmetic={half_arithmetic} product-tile-bits={product_tile_bits} profile={profile} \
+         scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
     )
 }
 
@@ -233,6 +241,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         byte_matrices: options.boolean("byte-matrices")?,
         bf16_matrices: options.boolean("bf16-matrices")?,
         half_arithmetic: options.boolean("half-arithmetic")?,
+        product_tile_bits: bits(options, "product-tile-bits")?,
         warp_group_matrices: false,
         float_extrema: false,
         allow_fma: options.boolean("excess-precision")?,

@@ -1,11 +1,16 @@
 //! What a kernel computes once for each row: reductions that are read all along the row, what is made of them, and values
 //! along the row that several loops over it read.
 
-use hlo::graph::{Computation, InstructionId};
+use std::collections::HashSet;
+
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkMapping};
+use hlo::op_kind::OpKind;
+use hlo::ops::{OpClass, definition};
 use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval};
 use mlir_ext::builder::OpBuilder;
+use passes::fuse::{first_result, is_function};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -55,6 +60,8 @@ pub(crate) struct Rows<'m, 'c> {
     work: &'m RowWork,
     /// Where the values of the steps are.
     values: Vec<RowValue<'c>>,
+    /// Those of them that vectors compute for several rows at once.
+    by_lanes: HashSet<InstructionId>,
     /// The results with an element for each row.
     written: Vec<(InstructionId, ArrayRef<'c>)>,
 }
@@ -76,9 +83,19 @@ impl<'m, 'c> Rows<'m, 'c> {
             results.extend(outputs.get(first).map(|output| (root, output.clone())));
             first += computation.get(root).shape.leaves().len();
         }
+        let by_lanes = if work.block >= i64::from(mapping.inner_lanes) && mapping.inner_lanes > 1 {
+            functions_of_steps(computation, work)
+        } else {
+            HashSet::new()
+        };
+        // Vectors go beyond the last row, where a result may end.
+        let is_result = |step: &InstructionId| {
+            let is_of_row = first_result(computation.get(*step)).is_some_and(|shape| shape.rank() <= work.rank);
+            by_lanes.is_empty() || !is_of_row
+        };
         let value_of = |&step: &InstructionId| -> Result<RowValue<'c>> {
             let shape = result_shape(computation.get(step))?;
-            if let Some((_, output)) = results.iter().find(|(root, _)| *root == step) {
+            if let Some((_, output)) = results.iter().find(|(root, _)| *root == step && is_result(root)) {
                 return Ok(RowValue { array: output.clone(), left_out: None });
             }
             let along = shape.dimensions.get(work.rank..).unwrap_or(&[]);
@@ -89,9 +106,12 @@ impl<'m, 'c> Rows<'m, 'c> {
         };
         let values = work.steps.iter().map(value_of).collect::<Result<_>>()?;
         let is_step = |root: &InstructionId| work.steps.contains(root);
-        let written = results.into_iter().filter(|(root, output)| !is_step(root) && output.dimensions != largest);
-        let written = written.collect();
-        Ok(Some(Rows { mapping, work, values, written }))
+        let is_written = |root: &InstructionId, output: &ArrayRef<'c>| match is_step(root) {
+            true => !is_result(root),
+            false => output.dimensions != largest,
+        };
+        let written = results.into_iter().filter(|(root, output)| is_written(root, output)).collect();
+        Ok(Some(Rows { mapping, work, values, by_lanes, written }))
     }
 
     /// The last dimension of the work that goes from row to row.
@@ -118,6 +138,11 @@ impl<'m, 'c> Rows<'m, 'c> {
     pub(crate) fn emit(&self, emitter: &mut Elemental<'_, 'c>, block: &Block<'_, 'c>) -> Result<()> {
         emitter.row_values.clear();
         for (&step, value) in self.work.steps.iter().zip(&self.values) {
+            if self.by_lanes.contains(&step) {
+                self.emit_by_lanes(emitter, block, (step, value))?;
+                emitter.row_values.insert(step, value.clone());
+                continue;
+            }
             let sizes = &result_shape(emitter.computation.get(step))?.dimensions[self.work.rank..];
             self.each_row(emitter, block, &mut |emitter, place| {
                 let row = emitter.apply(&self.mapping.map.results()[..self.work.rank], place, &[])?;
@@ -133,6 +158,30 @@ impl<'m, 'c> Rows<'m, 'c> {
                 emitter.store(output, &index, &value)
             })?;
         }
+        Ok(())
+    }
+
+    /// Computes a step for as many rows at once as vectors have lanes, those beyond the last row of a block too: what is read
+    /// is on the stack, and so is the result.
+    fn emit_by_lanes<'a>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        block: &Block<'_, 'c>,
+        (step, value): (InstructionId, &RowValue<'c>),
+    ) -> Result<()> {
+        let lanes = self.mapping.inner_lanes;
+        let vectors = Interval::of_size(self.work.block / i64::from(lanes));
+        emitter.loop_in(vectors, None, Vec::new(), &mut |emitter, number, _| {
+            emitter.nested(|emitter| {
+                let row = number * i64::from(lanes) + emitter.scope.add_lanes(lanes);
+                emitter.row_in_block = Some(row);
+                let place = [block.outer, &[block.start + row]].concat();
+                let index = emitter.apply(&self.mapping.map.results()[..self.work.rank], &place, &[])?;
+                let result = compute(emitter, (step, value), &index, &[]);
+                emitter.row_in_block = None;
+                result.map(|()| Vec::new())
+            })
+        })?;
         Ok(())
     }
 
@@ -159,6 +208,36 @@ impl<'m, 'c> Rows<'m, 'c> {
         })?;
         Ok(())
     }
+}
+
+/// The steps that are functions of many operations of nothing but steps before them.
+fn functions_of_steps(computation: &Computation, work: &RowWork) -> HashSet<InstructionId> {
+    let mut found = HashSet::new();
+    let is_of_row = |own: &Instruction| own.shape.as_array().is_some_and(|shape| shape.rank() <= work.rank);
+    for (position, &step) in work.steps.iter().enumerate() {
+        let before = &work.steps[..position];
+        let (mut open, mut is_known, mut has_function) = (vec![step], true, false);
+        while let Some(id) = open.pop() {
+            let own = computation.get(id);
+            if id != step && before.contains(&id) {
+                is_known &= is_of_row(own);
+                continue;
+            }
+            has_function |= is_function(own);
+            match own.kind {
+                OpKind::Broadcast => {
+                    let operand = own.operands.first().map(|&operand| computation.get(operand));
+                    is_known &= operand.is_some_and(|operand| operand.kind == OpKind::Constant);
+                }
+                kind if definition(kind).class == OpClass::Elementwise => open.extend(&own.operands),
+                _ => is_known = false,
+            }
+        }
+        if is_known && has_function {
+            found.insert(step);
+        }
+    }
+    found
 }
 
 /// Computes the elements of a value for a row, or for a place in it, whose other dimensions have these sizes.

@@ -43,10 +43,21 @@ pub(crate) struct Vectors<'c> {
 impl<'c> Vectors<'c> {
     /// The address of the first one, and the distance of their addresses.
     pub(crate) fn addresses(&self, builder: &OpBuilder<'c>, scope: &Scope<'c>) -> Result<[Value<'c>; 2]> {
-        let memory = builder.in_prologue(|builder| address_of(builder, self.memref));
-        let offset = scope.emit(builder, scope.simplify(self.first * self.element_bytes))?;
-        Ok([builder.addi(memory, offset), builder.constant_index(self.distance * self.element_bytes)])
+        let first = address_in(builder, scope, self.memref, self.first * self.element_bytes)?;
+        Ok([first, builder.constant_index(self.distance * self.element_bytes)])
     }
+}
+
+/// The address of what lies some bytes from where an array begins.
+pub(crate) fn address_in<'c>(
+    builder: &OpBuilder<'c>,
+    scope: &Scope<'c>,
+    memref: Value<'c>,
+    bytes: Expr<'c>,
+) -> Result<Value<'c>> {
+    let memory = builder.in_prologue(|builder| address_of(builder, memref));
+    let offset = scope.emit(builder, scope.simplify(bytes))?;
+    Ok(builder.addi(memory, offset))
 }
 
 /// Transposes a square of vectors from one place to another. `load` takes a vector from a pointer; for equal names it

@@ -4,6 +4,7 @@ use hlo::attributes::{Attributes, SliceDimension};
 use hlo::op_kind::OpKind;
 use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::concatenate::ConcatenateAttributes;
+use hlo::ops::dynamic_slice::DynamicSliceAttributes;
 use hlo::ops::iota::IotaAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::slice::SliceAttributes;
@@ -11,7 +12,7 @@ use hlo::ops::transpose::TransposeAttributes;
 use melior::ir::{Value, ValueLike};
 
 use super::Rule;
-use super::site::Site;
+use super::site::{Number, Site};
 
 pub(super) static RULES: &[Rule] = &[
     // reshape(reshape(x)) => reshape(x)
@@ -46,6 +47,8 @@ pub(super) static RULES: &[Rule] = &[
             site.create_broadcast(inner.operand(0)?, &compose(second, first)?, site.r#type)
         },
     },
+    // x + dynamic-update-slice(0, y, i) => dynamic-update-slice(x, dynamic-slice(x, i) + y, i)  where x + 0 is x
+    Rule { name: "add-of-updated-zeros", kinds: &[OpKind::Add], apply: add_of_updated_zeros },
     // slice(slice(x)) => slice(x)
     Rule { name: "slice-of-slice", kinds: &[OpKind::Slice], apply: slice_of_slice },
     // slice(concatenate(x, y …)) => slice(y)  where it lies in y
@@ -113,6 +116,27 @@ pub(super) static RULES: &[Rule] = &[
         },
     },
 ];
+
+/// A loop whose iterations add to a slice each so updates its state in place.
+fn add_of_updated_zeros<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let is_float = site.array()?.element_type.is_float();
+    let zero = if is_float { Number::NegativeZero } else { Number::Zero };
+    let update_of = |number: usize| {
+        let update = site.operand_definition(number, OpKind::DynamicUpdateSlice)?;
+        update.is_number(0, zero).then_some((update, site.operand(1 - number)?))
+    };
+    let (update, target) = update_of(0).or_else(|| update_of(1))?;
+    if target.r#type() != site.r#type {
+        return None;
+    }
+    let part = update.operand(1)?;
+    let sizes = update.operand_array(1)?.dimensions;
+    let starts: Vec<Value<'c, 'r>> = update.operands().skip(2).collect();
+    let attributes = DynamicSliceAttributes { dynamic_slice_sizes: &sizes };
+    let own = site.create(OpKind::DynamicSlice, &[&[target], &starts[..]].concat(), attributes, part.r#type())?;
+    let sum = site.create(OpKind::Add, &[own, part], Attributes::new(), part.r#type())?;
+    site.create(OpKind::DynamicUpdateSlice, &[&[target, sum], &starts[..]].concat(), Attributes::new(), site.r#type)
+}
 
 fn reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     site.create(OpKind::Reshape, &[site.operand(0)?], Attributes::new(), site.r#type)

@@ -15,6 +15,7 @@ use indexing::{Expr, IndexingMap};
 use super::FuseOptions;
 use super::attention::{self, Attention, Read};
 use super::decisions::Refusal;
+use super::indices::Indices;
 use super::order::Order;
 use super::roles::{is_alias, is_expensive, reads_at_same_index, role};
 use super::rows;
@@ -81,10 +82,10 @@ pub(super) struct GroupRows {
 }
 
 /// A member of a group.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Member {
-    /// Distinct indices at which it is evaluated per output element.
-    evaluations: u32,
+    /// Where it is evaluated for an element of the loops.
+    indices: Indices,
     /// How often it is evaluated in all.
     total: i64,
     /// Whether it is evaluated at the loop index itself: it reaches an output through same-index users only.
@@ -202,7 +203,7 @@ impl<'a> Grouping<'a> {
         let Some(group) = self.written_by[result.index()] else { return };
         let total = self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count);
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
-        self.groups[group].members.insert(id, Member { evaluations: 1, total, is_at_loop_index: false });
+        self.groups[group].members.insert(id, Member { indices: Indices::of_loops(), total, is_at_loop_index: false });
         self.groups[group].opaque_inputs.extend(inputs);
         self.member_of[id.index()].push(group);
     }
@@ -399,7 +400,7 @@ impl<'a> Grouping<'a> {
         self.groups.push(Group {
             members: HashMap::from([(
                 id,
-                Member { evaluations: 1, total: shape.element_count(), is_at_loop_index: true },
+                Member { indices: Indices::of_loops(), total: shape.element_count(), is_at_loop_index: true },
             )]),
             outputs: vec![id],
             dimensions: shape.dimensions.clone(),
@@ -423,8 +424,8 @@ impl<'a> Grouping<'a> {
         let has_loop_dimensions = |shape: &ArrayShape| shape.dimensions == self.groups[group].dimensions;
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
-        let (evaluations, total) = self.counts_in(id, group, users);
-        let member = Member { evaluations, total, is_at_loop_index };
+        let (indices, total) = self.evaluated_in(id, group, users);
+        let member = Member { indices, total, is_at_loop_index };
         let own_rank = self.row_rank_in(id, group, users);
         if self.groups[group].rows.is_none()
             && let Some(rank) = own_rank
@@ -499,9 +500,15 @@ impl<'a> Grouping<'a> {
         (may_start && self.prefix_in(id, &self.prefixes_of(group), users) >= rank).then_some(rank)
     }
 
-    /// How often a group evaluates the instruction for these members, per element of its loops and in all: once where it
-    /// is a value of a row, or kept along one.
+    /// How often a group evaluates the instruction for these members, per element of its loops and in all.
     fn counts_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> (u32, i64) {
+        let (indices, total) = self.evaluated_in(id, group, users);
+        (indices.count(), total)
+    }
+
+    /// Where a group evaluates the instruction for these members, and how often in all: once where it is a value of a
+    /// row, or kept along one.
+    fn evaluated_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> (Indices, i64) {
         let data = &self.groups[group];
         if let Some(shape) = self.instruction(id).shape.as_array() {
             let is_kept = data.rows.as_ref().is_some_and(|rows| {
@@ -509,10 +516,10 @@ impl<'a> Grouping<'a> {
                     && self.prefix_in(id, &rows.prefixes, users) >= rows.rank
             });
             if is_kept || self.row_rank_in(id, group, users).is_some() {
-                return (1, shape.element_count());
+                return (Indices::of_loops(), shape.element_count());
             }
         }
-        (self.evaluations_in(group, users), self.total_in(id, group, users))
+        (self.indices_in(group, users), self.total_in(id, group, users))
     }
 
     /// Whether a member reads its operands at the loop index.
@@ -521,18 +528,18 @@ impl<'a> Grouping<'a> {
         reads_at_same_index(self.instruction(user)) && member.is_some_and(|member| member.is_at_loop_index)
     }
 
-    /// How many distinct indices a group would evaluate an operand of these members at, per element of its loops.
-    fn evaluations_in(&self, group: GroupId, users: &[InstructionId]) -> u32 {
-        let (mut same_index, mut moved) = (0, 0u32);
-        for user in users {
-            let Some(member) = self.groups[group].members.get(user) else { continue };
-            if reads_at_same_index(self.instruction(*user)) {
-                same_index = same_index.max(member.evaluations);
+    /// The distinct indices at which a group would evaluate an operand of these members, per element of its loops.
+    fn indices_in(&self, group: GroupId, users: &[InstructionId]) -> Indices {
+        let mut indices = Indices::default();
+        for (turn, &user) in users.iter().enumerate() {
+            let Some(member) = self.groups[group].members.get(&user) else { continue };
+            if reads_at_same_index(self.instruction(user)) {
+                indices.extend(&member.indices);
             } else {
-                moved = moved.saturating_add(member.evaluations);
+                indices.extend_moved(&member.indices, user, turn);
             }
         }
-        moved.saturating_add(same_index)
+        indices
     }
 
     /// How often a group would evaluate an operand of these members in all: of a reduction once for each element that
@@ -673,7 +680,7 @@ impl<'a> Grouping<'a> {
             return Some(Refusal::OneOutput);
         }
         let visits_once = shape.is_some_and(|shape| shape.dimensions == group_data.dimensions)
-            && self.evaluations_in(group, users) == 1
+            && self.indices_in(group, users).count() == 1
             && users.iter().all(|&user| self.reads_at_loop_index(user, group));
         (!visits_once).then_some(Refusal::OtherLoops)
     }

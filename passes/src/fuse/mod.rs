@@ -21,6 +21,7 @@
 mod attention;
 mod decisions;
 mod grouping;
+mod indices;
 mod order;
 mod roles;
 mod rows;
@@ -48,7 +49,7 @@ use mlir_ext::{attributes, operations};
 pub use self::attention::Attention;
 pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
-pub use self::roles::{is_alias, is_expensive};
+pub use self::roles::{is_alias, is_expensive, is_function};
 pub use self::rows::{Rows, first_result, written};
 use crate::effects::has_effect;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};

@@ -42,6 +42,12 @@ pub fn is_expensive(instruction: &Instruction) -> bool {
     }
 }
 
+/// Whether it is a function of many operations for each element, such as an exponential of floats.
+pub fn is_function(instruction: &Instruction) -> bool {
+    let is_array = instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0);
+    is_array && definition(instruction.kind).cost == ElementCost::Transcendental && is_expensive(instruction)
+}
+
 /// Whether user and operand are read at the same index: the operand's evaluation is shared, not repeated.
 pub(super) fn reads_at_same_index(user: &Instruction) -> bool {
     role(user) == FusionRole::Elementwise || user.kind == OpKind::Copy

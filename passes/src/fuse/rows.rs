@@ -15,7 +15,7 @@ use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap};
 use melior::Context;
 
-use super::roles::{is_expensive, reads_at_same_index, role};
+use super::roles::{is_expensive, is_function, reads_at_same_index, role};
 
 /// Bytes of one row of a value that is kept, at most: a part of the first cache.
 const MOST_ROW_BYTES: i64 = 1 << 15;
@@ -145,6 +145,15 @@ pub fn written(computation: &Computation) -> (Vec<InstructionId>, &[i64]) {
 impl Rows {
     /// The rows of a fused computation, if it has any.
     pub fn of(context: &Context, body: &Computation) -> Option<Rows> {
+        Self::found(context, body).filter(|(_, worth)| worth.for_loops).map(|(rows, _)| rows)
+    }
+
+    /// The elements of a fused computation as rows, where it computes functions of reductions: vectors take those of several.
+    pub fn with_functions(context: &Context, body: &Computation) -> Option<Rows> {
+        Self::found(context, body).filter(|(_, worth)| worth.for_functions).map(|(rows, _)| rows)
+    }
+
+    fn found(context: &Context, body: &Computation) -> Option<(Rows, Worth)> {
         let may_have = |instruction: &Instruction| instruction.kind == OpKind::Reduce || is_expensive(instruction);
         let (roots, loops) = written(body);
         // Their loops are not over rows of the results.
@@ -179,7 +188,8 @@ impl Rows {
             reads[root.index()].by_loops |= u64::from(is_item(root));
             reads[root.index()].is_read = true;
         }
-        let (mut steps, mut kept_bytes, mut next_loop, mut is_by_row) = (Vec::new(), 0, 1, false);
+        let follows = follow_reductions(body);
+        let (mut steps, mut kept_bytes, mut next_loop, mut worth) = (Vec::new(), 0, 1, Worth::default());
         for position in (0..body.instructions.len()).rev() {
             let id = InstructionId(position as u32);
             let (instruction, own) = (body.get(id), reads[position]);
@@ -206,7 +216,8 @@ impl Rows {
             // What one other value of the row is simply made of is computed with it.
             let is_part = own.by_loops == 0 && own.by_values == 1 && !own.by_expensive && !roots.contains(&id);
             if is_value {
-                is_by_row |= may_have(instruction) && (rank < whole || is_read_along);
+                worth.for_loops |= may_have(instruction) && (rank < whole || is_read_along);
+                worth.for_functions |= is_function(instruction) && follows[position] && rank == whole;
                 by_loops = if instruction.kind == OpKind::Reduce { 1 << next_loop } else { 0 };
             } else if is_kept() {
                 kept_bytes += shape.filter(|_| !roots.contains(&id)).map_or(0, |shape| row_bytes(shape, rank));
@@ -227,9 +238,6 @@ impl Rows {
                 read.is_read = true;
             }
         }
-        if !is_by_row {
-            return None;
-        }
         steps.reverse();
         let is_read_in_row = |id: InstructionId| {
             let shape = body.get(id).shape.as_array()?;
@@ -238,8 +246,27 @@ impl Rows {
         let read_in_row = body.iter().map(|(id, _)| id).filter(|&id| is_read_in_row(id) == Some(true)).collect();
         let is_of_row = |id: &InstructionId| reads[id.index()].is_read && rank_of(*id) == Some(rank);
         let reductions = body.iter().filter(|(_, own)| is_reduction(own)).map(|(id, _)| id).filter(is_of_row).collect();
-        Some(Rows { rank, steps, reductions, read_in_row })
+        Some((Rows { rank, steps, reductions, read_in_row }, worth))
     }
+}
+
+/// What it is worth to go row by row for.
+#[derive(Clone, Copy, Default)]
+struct Worth {
+    /// Values that are read by loops along the row.
+    for_loops: bool,
+    /// Functions of what rows are reduced to.
+    for_functions: bool,
+}
+
+/// For each instruction whether it is a reduction or computed from one.
+fn follow_reductions(body: &Computation) -> Vec<bool> {
+    let mut follows: Vec<bool> = Vec::with_capacity(body.instructions.len());
+    for (_, instruction) in body.iter() {
+        let follows_operand = instruction.operands.iter().any(|operand| follows[operand.index()]);
+        follows.push(instruction.kind == OpKind::Reduce || follows_operand);
+    }
+    follows
 }
 
 /// The rank of the rows of loops that have nothing along them.

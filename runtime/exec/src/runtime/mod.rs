@@ -19,6 +19,7 @@ mod lapack;
 pub mod linear_algebra;
 pub mod parallel;
 pub mod primitive_type;
+pub mod product_tiles;
 pub mod profile;
 pub mod random;
 pub mod sort;
@@ -88,6 +89,7 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ]);
+        symbols.extend(product_tiles::symbols());
         symbols.extend(vector_math::symbols());
         Table(symbols)
     });
