@@ -43,12 +43,17 @@ impl<'c> Elemental<'_, 'c> {
                 Ok(self.reversed(&value, count))
             }
             (LaneAccess::Strided(stride), Some(count))
-                if (2..=MAX_SHUFFLED_STRIDE).contains(&stride)
-                    && stride < i64::from(count)
+                if (2..=MAX_SHUFFLED_STRIDE).contains(&stride.saturating_abs())
+                    && stride.saturating_abs() < i64::from(count)
                     && array.parts() == 1
                     && array.element_type.bit_width() >= 32 =>
             {
-                self.load_strided(array, address, stride, count)
+                if stride > 0 {
+                    return self.load_strided(array, self.scope.at_lane(address, 0), stride, count);
+                }
+                let last = self.scope.at_lane(address, count - 1);
+                let value = self.load_strided(array, last, -stride, count)?;
+                Ok(self.reversed(&value, count))
             }
             (_, Some(_)) => match self.scope.lane_offsets(address) {
                 Some(offsets) if let Some(span) = span_of(&offsets, array.element_type) => {
@@ -64,16 +69,17 @@ impl<'c> Elemental<'_, 'c> {
         }
     }
 
-    /// Loads elements at a small distance from each other: all vectors in which they are, from which they are shuffled.
+    /// Loads elements at a small distance from each other, the first of them at an address: all vectors in which they are, from
+    /// which they are shuffled.
     fn load_strided(
         &mut self,
         array: &ArrayRef<'c>,
-        address: Expr<'c>,
+        first: Expr<'c>,
         stride: i64,
         lanes: u32,
     ) -> Result<RegisterValue<'c>> {
         let width = i64::from(lanes);
-        let first = self.named_if_divided(self.scope.at_lane(address, 0))?;
+        let first = self.named_if_divided(first)?;
         // The last vector ends with the last element: nothing behind it is read.
         let last_start = (width - 1) * (stride - 1);
         let mut chosen: Option<RegisterValue<'c>> = None;

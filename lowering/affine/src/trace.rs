@@ -312,7 +312,7 @@ impl<'c> Trace<'c> {
             }
             match coefficient(scope, address, variable) {
                 Some(1) => counts.consecutive += 1,
-                Some(2..NEAR) => counts.near += 1,
+                Some(step) if (1 - NEAR..NEAR).contains(&step) => counts.near += 1,
                 None if changes_slowly(address, variable) => counts.near += 1,
                 _ => counts.other += 1,
             }

@@ -7,8 +7,10 @@ mod cholesky;
 mod lu;
 mod panel;
 mod pivoted_qr;
+mod range;
 mod reflections;
 mod together;
+mod values;
 
 pub use lu::lu;
 pub use pivoted_qr::pivoted_qr;
@@ -69,6 +71,15 @@ pub trait Element:
     /// Not a number.
     const NAN: Self;
 
+    /// Whether `f64` has twice as many digits.
+    const IS_SINGLE: bool;
+
+    /// A real number of the type's precision.
+    fn widen(real: Self::Real) -> f64;
+
+    /// The nearest number of the type's precision.
+    fn narrow(real: f64) -> Self::Real;
+
     /// Replaces a Hermitian matrix, of which the lower triangle is read, by its Cholesky factor, the other triangle by
     /// zeros; if the matrix is not positive definite, everything by NaN, and the error is the order of its first leading
     /// minor that is not.
@@ -100,9 +111,18 @@ pub struct Singular<T: ComplexField> {
 }
 
 macro_rules! element {
-    ($element:ty, $nan:expr) => {
+    ($element:ty, $real:ident, $nan:expr) => {
         impl Element for $element {
             const NAN: Self = $nan;
+            const IS_SINGLE: bool = $real::MANTISSA_DIGITS < f64::MANTISSA_DIGITS;
+
+            fn widen(real: Self::Real) -> f64 {
+                real.into()
+            }
+
+            fn narrow(real: f64) -> Self::Real {
+                real as $real
+            }
 
             fn cholesky(matrix: MatMut<'_, Self>) -> Result<(), usize> {
                 cholesky(matrix)
@@ -117,20 +137,29 @@ macro_rules! element {
             }
 
             fn hermitian_eigen(matrix: MatRef<'_, Self>, vectors: Option<MatMut<'_, Self>>) -> Option<Vec<Self::Real>> {
-                hermitian_eigen(matrix, vectors)
+                match range::scaled(matrix, |row, column| row >= column) {
+                    Some((scaled, factor)) => {
+                        hermitian_eigen(scaled.as_ref(), vectors).map(|values| range::unscaled::<Self>(values, factor))
+                    }
+                    None => hermitian_eigen(matrix, vectors),
+                }
             }
 
             fn singular(matrix: MatRef<'_, Self>, vectors: SingularVectors) -> Option<Singular<Self>> {
-                singular(matrix, vectors)
+                let Some((scaled, factor)) = range::scaled(matrix, |_, _| true) else {
+                    return singular(matrix, vectors);
+                };
+                let found = singular(scaled.as_ref(), vectors)?;
+                Some(Singular { values: range::unscaled::<Self>(found.values, factor), ..found })
             }
         }
     };
 }
 
-element!(f32, f32::NAN);
-element!(f64, f64::NAN);
-element!(faer::c32, faer::c32 { re: f32::NAN, im: f32::NAN });
-element!(faer::c64, faer::c64 { re: f64::NAN, im: f64::NAN });
+element!(f32, f32, f32::NAN);
+element!(f64, f64, f64::NAN);
+element!(faer::c32, f32, faer::c32 { re: f32::NAN, im: f32::NAN });
+element!(faer::c64, f64, faer::c64 { re: f64::NAN, im: f64::NAN });
 
 fn cholesky<T: Element>(mut matrix: MatMut<'_, T>) -> Result<(), usize> {
     let size = matrix.nrows();
@@ -199,6 +228,12 @@ fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_,
     if !is_readable {
         return None;
     }
+    if vectors.is_none()
+        && T::IS_SINGLE
+        && let Some(values) = values::eigenvalues(matrix)
+    {
+        return Some(values);
+    }
     let compute = if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
     let mut parameters = <SelfAdjointEvdParams as Auto<T>>::auto();
     parameters.recursion_threshold = ITERATED;
@@ -223,6 +258,12 @@ fn singular<T: Element>(matrix: MatRef<'_, T>, vectors: SingularVectors) -> Opti
     let is_readable = (0..columns).all(|column| (0..rows).all(|row| is_finite(&matrix[(row, column)])));
     if !is_readable {
         return None;
+    }
+    if vectors == SingularVectors::None
+        && T::IS_SINGLE
+        && let Some(values) = values::singular_values(matrix)
+    {
+        return Some(Singular { values, left: Mat::zeros(rows, 0), right: Mat::zeros(columns, 0) });
     }
     let (compute, left, right) = match vectors {
         SingularVectors::None => (ComputeSvdVectors::No, 0, 0),
