@@ -56,6 +56,7 @@ pub mod scan;
 pub mod scatter;
 pub mod scope;
 pub mod selection;
+mod short_rows;
 mod team;
 mod team_rows;
 mod team_scan;
