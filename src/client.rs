@@ -37,8 +37,8 @@ pub struct ClientOptions {
     /// Where compiled programs are kept on disk; nowhere by default.
     #[cfg(feature = "compiler")]
     pub cache: Option<CompilationCache>,
-    /// LLVM's name of the GPU that kernels are for, such as `sm_90a`, whose matrix instructions no other GPU has: what the
-    /// platform's GPU has by default, as far as all newer ones have it too. The CPU ignores it.
+    /// LLVM's name of the GPU that kernels are for, such as `sm_90a`, whose matrix instructions no other GPU has: by default the
+    /// newest one that the platform's GPU and its driver know. The CPU ignores it.
     #[cfg(feature = "compiler")]
     pub gpu_processor: Option<String>,
     /// Devices that a program may be for; 0 for one. Each runs a program on a thread of its own.

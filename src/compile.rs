@@ -65,7 +65,7 @@ impl Client {
         let target = match &self.inner.gpu {
             Some(gpu) => match &self.inner.gpu_processor {
                 Some(name) => &Target::nvptx(name, ""),
-                None => &nvptx::target_for(gpu.compute_capability()),
+                None => &nvptx::target_for(gpu.compute_capability(), gpu.driver_version()),
             },
             None => &self.inner.target,
         };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use exec::runtime::vector_math;
+use exec::runtime::{tiles, vector_math};
 use hlo::devices;
 use hlo::dialect;
 use hlo::graph;
@@ -220,8 +220,10 @@ impl CompilePipeline {
             bf16_matrices: options.excess_precision && target.has_feature("amx-bf16"),
             half_arithmetic: target.has_feature("avx512fp16") && target.has_feature("avx512vl"),
             vector_library_bits: vector_math::widest_vector_bits().min(target.vector_bits()),
+            runtime_tile_bits: tiles::widest_vector_bits(|feature| target.has_feature(feature)),
             allow_fma: options.excess_precision,
             warp_group_matrices: false,
+            float_extrema: false,
         };
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
         // Sums that are scaled down are rounded otherwise than the program says.

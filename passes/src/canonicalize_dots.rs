@@ -317,6 +317,7 @@ impl VectorDot {
         let shapes = [lhs, rhs].map(|operand| builder.array(operand));
         let is_plain = |r#type: ElementType| {
             matches!(r#type, ElementType::F32 | ElementType::F64)
+                || r#type.is_complex()
                 || matches!(r#type.class(), ElementClass::Signed | ElementClass::Unsigned) && r#type.bit_width() >= 8
         };
         if !is_plain(result.element_type)
@@ -341,10 +342,6 @@ impl VectorDot {
         let vector_dimensions: Vec<i64> = (0..shapes[1 - matrix].rank() as i64)
             .map(|d| vector_used.iter().position(|&v| v == d).and_then(|place| matrix_used.get(place).copied()))
             .collect::<Option<_>>()?;
-        // A broadcast lists its dimensions in increasing order.
-        if !vector_dimensions.is_sorted() {
-            return None;
-        }
         let mut contracted = contracting.to_vec();
         contracted.sort_unstable();
         let dimensions = shapes[matrix].dimensions.clone();
@@ -362,10 +359,10 @@ impl VectorDot {
         })
     }
 
-    // dot(x, v) => reduce(multiply(x, broadcast(v)), 0), add
+    // dot(x, v) => reduce(multiply(x, broadcast(transpose(v))), 0), add
     fn expand(&self, builder: &mut GraphBuilder, dot: &Instruction) -> InstructionId {
         let vector = dot.operands[1 - self.matrix];
-        let vector = builder.broadcast(vector, &self.dimensions, &self.vector_dimensions);
+        let vector = builder.broadcast_in_dim(vector, &self.dimensions, &self.vector_dimensions);
         let product = builder.binary(OpKind::Multiply, dot.operands[self.matrix], vector);
         builder.reduce(product, ConstantNumber::Integer(0), &self.contracted, OpKind::Add)
     }

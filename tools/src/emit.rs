@@ -247,7 +247,7 @@ fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, To
             let target = match platform {
                 RunPlatform::Cpu => named(CodePlatform::Cpu).unwrap_or_else(Target::host),
                 // What the oldest one runs, all of them run.
-                RunPlatform::Cuda => named(CodePlatform::Cuda).unwrap_or_else(|| nvptx::target_for((8, 0))),
+                RunPlatform::Cuda => named(CodePlatform::Cuda).unwrap_or_else(|| nvptx::target_for((8, 0), (0, 0))),
                 RunPlatform::CudaEmulator => Target::host(),
             };
             (platform.into(), target)

@@ -191,6 +191,9 @@ pub struct Machine {
     pub scales_vectors: bool,
     /// The widest vector of the vector math library, in bits: 512, 256 or 128; 0 without such a library.
     pub vector_library_bits: u32,
+    /// The widest vectors of the tiles that the runtime has for products of matrices and transpositions, in bits: 512 or
+    /// 256; 0 without.
+    pub runtime_tile_bits: u32,
     /// There are instructions for dot products of four bytes in each lane of a vector (AVX-512 VNNI).
     pub byte_dot_products: bool,
     /// There are instructions for dot products of two bf16 in each lane (AVX-512 BF16), whose rounding may be used: they
@@ -204,6 +207,8 @@ pub struct Machine {
     pub half_arithmetic: bool,
     /// Four warps of a GPU multiply matrices in shared memory together (`wgmma` of `sm_90a`).
     pub warp_group_matrices: bool,
+    /// There are instructions for the larger and the smaller of two floats that keep NaN and the order of zeros (GPUs).
+    pub float_extrema: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }
@@ -569,7 +574,8 @@ impl<'c> OpBuilder<'c> {
             .unwrap_or_else(|| Attribute::unit(self.context))
     }
 
-    fn function_operation(
+    /// `func.func` with a region that is there already, and further attributes.
+    pub fn function_operation(
         &self,
         name: &str,
         parameters: &[Type<'c>],

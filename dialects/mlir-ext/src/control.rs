@@ -259,7 +259,8 @@ impl<'c> OpBuilder<'c> {
         Ok(self.operation("scf.while", initial, &types, &[], vec![before, after]).results())
     }
 
-    /// `scf.while` that carries its condition: `body` runs while it is true and returns the next one.
+    /// `body` runs while a condition is true, and returns the next one: an `scf.while` that tests behind its body, so that what
+    /// the body does, it does in every iteration. LLVM keeps the state of such loops in registers.
     ///
     /// # Errors
     /// Those of `body`.
@@ -268,13 +269,11 @@ impl<'c> OpBuilder<'c> {
         condition: Value<'c>,
         body: impl FnOnce(&Self) -> Result<Value<'c>, E>,
     ) -> Result<(), E> {
-        let r#type = self.integer_type(1);
-        let before = self.region(&[r#type], |builder, arguments| {
-            builder.effect("scf.condition", &[arguments[0]], &[]);
+        self.if_then(condition, |builder| {
+            let before = builder.branch("scf.condition", |builder| Ok(vec![body(builder)?]))?;
+            let after = builder.branch("scf.yield", |_| Ok(Vec::new()))?;
+            builder.operation("scf.while", &[], &[], &[], vec![before, after]);
             Ok(())
-        })?;
-        let after = self.branch("scf.yield", |builder| Ok(vec![body(builder)?]))?;
-        self.operation("scf.while", &[condition], &[], &[], vec![before, after]);
-        Ok(())
+        })
     }
 }

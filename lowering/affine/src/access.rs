@@ -4,7 +4,7 @@
 //! needed), at constant distances from each other, or anywhere: a gather.
 
 use hlo::element_type::ElementType;
-use indexing::{Expr, ExprKind, Linear, Operator};
+use indexing::{Expr, ExprKind, Interval, Linear, Operator};
 use melior::ir::Attribute;
 use mlir_ext::builder::Value;
 
@@ -20,6 +20,14 @@ type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Distances between the elements of a vector up to which vectors are loaded and shuffled, rather than elements.
 const MAX_SHUFFLED_STRIDE: i64 = 8;
+
+/// The distances from the element of lane 0 of the first and the last element of the lanes, if a register reaches from one to the
+/// other: of elements of less than 32 bits it holds more than lanes.
+fn span_of(offsets: &[i64], element_type: ElementType) -> Option<Interval> {
+    let (lower, upper) = (*offsets.iter().min()?, *offsets.iter().max()?);
+    let most = offsets.len() as i64 * (32 / element_type.bit_width().clamp(8, 32) as i64);
+    (1..most).contains(&(upper - lower)).then(|| Interval::new(lower, upper))
+}
 
 impl<'c> Elemental<'_, 'c> {
     /// Loads the element of an array at an index.
@@ -43,6 +51,9 @@ impl<'c> Elemental<'_, 'c> {
                 self.load_strided(array, address, stride, count)
             }
             (_, Some(_)) => match self.scope.lane_offsets(address) {
+                Some(offsets) if let Some(span) = span_of(&offsets, array.element_type) => {
+                    self.load_near(array, address, &offsets, span)
+                }
                 Some(offsets) => {
                     let elements = self.load_lanes(array, index, address, &offsets)?;
                     scalar::from_elements(self.builder, &elements)
@@ -90,6 +101,22 @@ impl<'c> Elemental<'_, 'c> {
             known = end;
         }
         chosen.ok_or_else(|| LoweringError::bug("a vector of no elements"))
+    }
+
+    /// Loads all elements between the first and the last of the lanes, from which those of the lanes are shuffled.
+    fn load_near(
+        &mut self,
+        array: &ArrayRef<'c>,
+        address: Expr<'c>,
+        offsets: &[i64],
+        span: Interval,
+    ) -> Result<RegisterValue<'c>> {
+        let first = self.named_if_divided(self.scope.at_lane(address, 0))? + span.lower;
+        let loaded = self.load_flat(array, first, Some((span.upper - span.lower + 1) as u32))?;
+        let mask: Vec<u32> = offsets.iter().map(|offset| (offset - span.lower) as u32).collect();
+        let parts: Vec<Value<'c>> =
+            loaded.values().iter().map(|&part| self.builder.shuffle(part, part, &mask)).collect();
+        Ok(RegisterValue { lanes: Some(offsets.len() as u32), ..loaded.with_values(&parts) })
     }
 
     /// Loads the elements of the lanes one by one, where they are at constant distances from that of lane 0.

@@ -3,11 +3,13 @@
 use hlo::element_type::ElementClass;
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Interval};
+use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
-use crate::memory::{ArrayRef, address_of, global_pointer};
+use crate::memory::{ArrayRef, address_of, global_pointer, shared_pointer};
 use crate::scalar::RegisterValue;
+use crate::team::SharedValues;
 use crate::walk::linear_address;
 
 /// (operation, its number among those of `llvm.atomicrmw`, for signed and for unsigned numbers)
@@ -46,13 +48,29 @@ impl<'c> Elemental<'_, 'c> {
         let first = self.scope.add_variable(Interval::new(0, i64::MAX), first);
         let address = self.scope.emit(builder, first + number * array.element_type.byte_width() as i64)?;
         let pointer = global_pointer(builder, address);
-        let integer = |number: i64| builder.integer_attribute(builder.integer_type(64), number);
-        let attributes = [
-            ("bin_op", integer(numbers[usize::from(is_unsigned)])),
-            ("ordering", integer(MONOTONIC)),
-            ("syncscope", builder.string_attribute("device")),
-        ];
-        builder.value("llvm.atomicrmw", &[pointer, value.value], value.value.r#type(), &attributes);
+        combine(builder, (numbers[usize::from(is_unsigned)], "device"), pointer, value.value);
         Ok(())
     }
+}
+
+/// Adds a word to one of those that the threads of a block share.
+pub(crate) fn add_in_shared_memory<'c>(
+    builder: &OpBuilder<'c>,
+    memory: &SharedValues<'c>,
+    place: Value<'c>,
+    word: Value<'c>,
+) {
+    let distance = builder.muli(place, builder.constant_index(4));
+    combine(builder, (1, "block"), shared_pointer(builder, memory.address(builder), distance), word);
+}
+
+/// An operation by its number, whose result all threads within a scope agree about.
+fn combine<'c>(builder: &OpBuilder<'c>, (operation, scope): (i64, &str), pointer: Value<'c>, value: Value<'c>) {
+    let integer = |number: i64| builder.integer_attribute(builder.integer_type(64), number);
+    let attributes = [
+        ("bin_op", integer(operation)),
+        ("ordering", integer(MONOTONIC)),
+        ("syncscope", builder.string_attribute(scope)),
+    ];
+    builder.value("llvm.atomicrmw", &[pointer, value], value.r#type(), &attributes);
 }

@@ -6,7 +6,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
-use indexing::{Expr, Interval};
+use indexing::{Constraint, Expr, Interval};
 use mlir_ext::builder::{self, OpBuilder, Value};
 
 use crate::elemental::{Elemental, index_binding};
@@ -14,7 +14,7 @@ use crate::error::LoweringError;
 use crate::gpu::over_threads;
 use crate::mapping::combines;
 use crate::memory::{ArrayRef, Inputs};
-use crate::operand_maps::{instruction_maps, no_map};
+use crate::operand_maps::{instruction_maps, no_map, operand_map};
 use crate::rows::{Block, Rows};
 use crate::scalar::RegisterValue;
 use crate::scan::Scan;
@@ -258,7 +258,11 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         match dimension.kind {
             WorkKind::Sequential | WorkKind::Parallel => {
                 let range = if outer.is_empty() { self.range } else { None };
-                for piece in dimension.pieces(bounds) {
+                let pieces: Vec<Interval> = match self.is_padding(emitter, outer)? {
+                    true => vec![bounds],
+                    false => dimension.pieces(bounds).collect(),
+                };
+                for piece in pieces {
                     if dimension.lanes > 1 && piece.upper - piece.lower + 1 >= i64::from(dimension.lanes) {
                         self.vectors(emitter, outer, piece, range, body)?;
                         continue;
@@ -301,6 +305,26 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 self.each_item(emitter, &with(position), body)
             }),
         }
+    }
+
+    /// Whether the items with the given place in the outer dimensions are padding, wherever they are in the others.
+    fn is_padding(&self, emitter: &mut Elemental<'a, 'c>, outer: &[Expr<'c>]) -> Result<bool> {
+        let root = emitter.computation.root();
+        if root.kind != OpKind::Pad || outer.is_empty() {
+            return Ok(false);
+        }
+        let operand = operand_map(emitter.scope.context(), emitter.computation, root, 0)?;
+        emitter.nested(|emitter| {
+            let inner = outer.len()..self.mapping.dimensions.len();
+            let inner: Vec<Expr<'c>> =
+                inner.map(|number| emitter.scope.add_traced(self.mapping.bounds(number))).collect();
+            let index = item_index(emitter, self.mapping, &[outer, &inner].concat());
+            let conditions = emitter.conditions(&operand.conditions, &index, &[]);
+            let fails = |condition: &Constraint<'c>| {
+                emitter.scope.range(condition.expr).intersect(condition.interval).is_empty()
+            };
+            Ok(conditions.iter().any(fails))
+        })
     }
 
     /// All items with the given place in the outer dimensions, where they are few.

@@ -123,6 +123,16 @@ impl<'k, 'c> KernelArrays<'k, 'c> {
     }
 }
 
+/// The attribute that says which arguments of a function are the only way to their memory.
+pub(crate) fn argument_attributes<'c>(
+    builder: &OpBuilder<'c>,
+    are_alone: &[bool],
+) -> Result<(&'static str, Attribute<'c>)> {
+    let each: Vec<&str> = are_alone.iter().map(|&is_alone| if is_alone { "{llvm.noalias}" } else { "{}" }).collect();
+    let all = Attribute::parse(builder.context(), &format!("[{}]", each.join(", ")));
+    Ok(("arg_attrs", all.ok_or_else(|| LoweringError::bug("attributes of arguments"))?))
+}
+
 impl<'c> Program<'_, 'c> {
     /// Runs a kernel: its code here if it is small, else a call of its function.
     pub(crate) fn call_kernel(
@@ -159,16 +169,12 @@ impl<'c> Program<'_, 'c> {
         let is_parallel = kernel.mapping.is_parallel();
         let shapes: Vec<&ArrayShape> = kernel.arrays.placed().map(|(shape, _)| *shape).collect();
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
-        let mut argument_attributes: Vec<&str> =
-            kernel.shared.iter().map(|&is_shared| if is_shared { "{}" } else { "{llvm.noalias}" }).collect();
+        let mut are_alone: Vec<bool> = kernel.shared.iter().map(|is_shared| !is_shared).collect();
         if is_parallel {
             types.extend([builder.index_type; 2]);
-            argument_attributes.extend(["{}"; 2]);
+            are_alone.extend([false; 2]);
         }
-        let argument_attributes = format!("[{}]", argument_attributes.join(", "));
-        let argument_attributes = Attribute::parse(builder.context(), &argument_attributes)
-            .ok_or_else(|| LoweringError::bug("attributes of arguments"))?;
-        let attributes = [builder.private(), ("arg_attrs", argument_attributes)];
+        let attributes = [builder.private(), argument_attributes(builder, &are_alone)?];
         builder.function(name, &types, &[], &attributes, |builder, function| {
             let parameters = function.parameters();
             let arrays: Vec<ArrayRef<'c>> =

@@ -20,8 +20,10 @@
 #![allow(clippy::type_complexity)]
 
 pub mod access;
+mod associative;
 mod atomics;
 mod attention;
+mod branches;
 pub mod contraction;
 mod copies;
 pub mod cost;

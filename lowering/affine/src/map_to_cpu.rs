@@ -273,7 +273,10 @@ fn loops_over_elements<'c>(
         None => {
             let traced = Traced::new(context, computation, &written, sizes, choice.part)?;
             let by_row = rows.as_ref().map(|rows| rows.rank);
-            let groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
+            let mut groups = groups_of(&traced, sizes, [choice.part.map(|(own, _)| own), by_row]);
+            if choice.part.is_none() && rows.is_none() && !is_update && lanes >= 2 {
+                join_short_rows(&mut groups, &traced, computation, sizes, lanes);
+            }
             let (mut loops, mut vector_loop) =
                 plan_loops(&traced, computation, sizes, lanes, (&groups, choice.part, by_row));
             let variable = vector_loop.and_then(|number| traced.variables[groups[number].1 - 1].as_variable());
@@ -444,6 +447,33 @@ fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: [Option<usize>; 2]) -> 
         };
         groups.into_iter().flat_map(split).collect()
     })
+}
+
+/// Makes one loop of rows that divide a vector and of what is around them, if vectors can go from row to row.
+fn join_short_rows(
+    groups: &mut Vec<(usize, usize)>,
+    traced: &Traced<'_>,
+    computation: &Computation,
+    sizes: &[i64],
+    lanes: u32,
+) {
+    let &[.., (first, end), (last, _)] = &groups[..] else { return };
+    let (row_size, count) = (sizes[last], sizes[first..].iter().product::<i64>());
+    // As small integers may take more lanes, which must not end within a row either.
+    let widest = i64::from(lanes * (32 / register_bits(computation).min(32)));
+    let divides = row_size >= 2 && row_size < i64::from(lanes) && i64::from(lanes) % row_size == 0;
+    let variable = |dimension: usize| traced.variables[dimension].as_variable();
+    if last + 1 != sizes.len() || !divides || count % widest != 0 || computation.instructions.iter().any(combines) {
+        return;
+    }
+    if let (Some(row), Some(along)) = (variable(end - 1), variable(last))
+        && traced.found.crosses_rows(&traced.scope, row, along, row_size)
+    {
+        groups.pop();
+        if let Some(group) = groups.last_mut() {
+            group.1 = sizes.len();
+        }
+    }
 }
 
 /// The loops over all dimensions, and which one takes vectors.

@@ -281,14 +281,14 @@ fn in_teams<'c>(context: &'c Context, sizes: &[i64], team: TeamShape) -> WorkMap
     WorkMapping { map, dimensions, inner_lanes: 1, overlap: false, rows: None }
 }
 
-/// A team of threads for each row of a scan whose elements are near each other, if it is of one associative operation; else a thread,
+/// A team of threads for each row of a scan whose elements are near each other, if what it combines is associative; else a thread,
 /// which goes from element to element.
 fn scanned<'c>(context: &'c Context, body: &Computation, sizes: &[i64], scan: &Scan) -> WorkMapping<'c> {
     let mut others = sizes.to_vec();
     let length = others.remove(scan.dimension);
     let inside: i64 = others[scan.dimension..].iter().product();
     let rows: i64 = others.iter().product();
-    let is_divisible = inside < FEW_ROWS_ABREAST && scan.combiner(body).is_some();
+    let is_divisible = inside < FEW_ROWS_ABREAST && scan.combination(body).is_some();
     let step = WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() };
     let (bounds, dimensions) = if is_divisible {
         // A warp has as much to do between two barriers as a block has, but a block goes along a row faster.

@@ -17,6 +17,7 @@ use mlir_ext::builder::{Body, OpBuilder, Value};
 use passes::assign_buffers::{Buffer, BufferAssignment, Slice};
 
 use crate::scalar;
+use crate::team::SHARED_SPACE;
 
 /// An array in memory: a row-major memref with the array's dimensions and the element type's memory type.
 ///
@@ -391,7 +392,14 @@ pub(crate) fn global_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>) ->
     builder.value("llvm.inttoptr", &[address], pointer, &[])
 }
 
-/// Number of the address space of that memory.
+/// The place of a byte in the memory that the threads of a block share.
+pub(crate) fn shared_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>, byte: Value<'c>) -> Value<'c> {
+    let shared = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
+    let address = builder.value("arith.index_cast", &[builder.addi(address, byte)], builder.integer_type(64), &[]);
+    builder.value("llvm.inttoptr", &[address], shared, &[])
+}
+
+/// Number of the address space of the memory that all threads have.
 pub(crate) const GLOBAL_SPACE: u32 = 1;
 
 /// Address number `position` of a table, as a pointer.

@@ -4,10 +4,12 @@
 //! than so many steps: kernels, calls, branches, copies, or the loop nests of one kernel. They meet in memory only, so
 //! steps can stand in any function.
 
+use std::collections::HashMap;
+
 use mlir_ext::builder::Value;
 
 use crate::error::LoweringError;
-use crate::kernel_function::call_with_pointers;
+use crate::kernel_function::{argument_attributes, call_with_pointers};
 use crate::memory::{FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
 use crate::program::{ENTRY, PROGRAM, Program};
 
@@ -25,13 +27,15 @@ impl<'c> Program<'_, 'c> {
     ) -> Result<Vec<Parameter<'c>>> {
         self.builder.at_module_level(|builder| {
             let mut parameters = Vec::new();
-            builder.function(name, &[], &[], &[builder.private()], |builder, function| {
+            let (region, types) = builder.function_region(&[], |builder, function| {
                 let memory = FunctionMemory::new(builder, function, &self.table);
                 body(&memory)?;
                 builder.effect("func.return", &[], &[]);
                 parameters = memory.parameters();
                 Ok::<_, LoweringError>(())
             })?;
+            let attributes = [builder.private(), argument_attributes(builder, &are_alone(&parameters))?];
+            builder.function_operation(name, &types, &[], &attributes, region);
             Ok(parameters)
         })
     }
@@ -89,6 +93,21 @@ impl<'c> Program<'_, 'c> {
         }
         groups.into_iter().try_for_each(|group| self.part(memory, |memory| emit(group, memory)))
     }
+}
+
+/// Which parameters are the only way of a function to their memory: buffers do not overlap, but one may come as several types.
+fn are_alone(parameters: &[Parameter<'_>]) -> Vec<bool> {
+    let mut times = HashMap::new();
+    for parameter in parameters {
+        if let Parameter::Buffer(buffer, _) = parameter {
+            *times.entry(buffer).or_insert(0) += 1;
+        }
+    }
+    let is_alone = |parameter: &Parameter<'_>| match parameter {
+        Parameter::Buffer(buffer, _) => times.get(buffer) == Some(&1),
+        Parameter::Table(_) | Parameter::Context => false,
+    };
+    parameters.iter().map(is_alone).collect()
 }
 
 /// Items that follow each other, in groups of so many steps as share a function, or of one item that has more.

@@ -20,13 +20,12 @@ use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
 use melior::ir::{Location, Module};
-use mlir_ext::arith::CmpiPredicate;
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
 use passes::fuse::{Attention, is_alias};
 
-use crate::copies::{Copies, Round, WhileMemory, base_copies, result_copies};
+use crate::copies::{base_copies, result_copies};
 use crate::cost::{cost, steps_of};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
@@ -35,9 +34,9 @@ use crate::kernel_names::KernelNames;
 use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, AttentionKernel, MatMul};
-use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_type};
+use crate::memory::{ArrayRef, BufferTable, FunctionMemory};
 use crate::parts::{STEPS_PER_FUNCTION, groups};
-use crate::scalar;
+use crate::scalar::{self, memory_type};
 use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -263,7 +262,7 @@ impl<'c> Program<'_, 'c> {
     }
 
     /// The instructions of a computation, in order.
-    fn computation(
+    pub(crate) fn computation(
         &self,
         computation: &Computation,
         buffers: &ComputationBuffers,
@@ -313,8 +312,8 @@ impl<'c> Program<'_, 'c> {
         let instruction = computation.get(id);
         let emit = || match (lowering_of(instruction), instruction.kind) {
             (Lowering::Kernel | Lowering::Call, _) => self.kernel(computation, buffers, id, memory),
-            (Lowering::Branches, OpKind::While) => self.while_loop(instruction, id, buffers, memory),
-            (Lowering::Branches, _) => self.conditional(computation, instruction, id, buffers, memory),
+            (Lowering::Branches, OpKind::While) => self.run_while(instruction, id, buffers, memory),
+            (Lowering::Branches, _) => self.run_conditional(computation, instruction, id, buffers, memory),
             _ => Err(LoweringError::bug(format!("`{}` was not refused", instruction.name))),
         };
         self.step(|| step_of(computation, instruction), memory, emit)
@@ -449,16 +448,26 @@ impl<'c> Program<'_, 'c> {
             memory,
             |copies, memory| {
                 for (array, slices) in copies {
-                    let arrays = slices.map(|slice| memory.array(self.builder, &self.table, slice, array).memref);
-                    self.builder.effect("memref.copy", &arrays, &[]);
+                    self.copy_array(&slices.map(|slice| memory.array(self.builder, &self.table, slice, array)));
                 }
                 Ok(())
             },
         )
     }
 
+    /// Copies an array; one of one element in a register, in which LLVM can keep it.
+    fn copy_array(&self, [from, to]: &[ArrayRef<'c>; 2]) {
+        let builder = self.builder;
+        if from.parts() > 1 || from.dimensions.iter().any(|&size| size != 1) {
+            return builder.effect("memref.copy", &[from.memref, to.memref], &[]);
+        }
+        let place: Vec<Value<'c>> = from.dimensions.iter().map(|_| builder.constant_index(0)).collect();
+        let element = builder.plain_load(from.memref, &place, memory_type(builder, from.element_type));
+        builder.plain_store(element, to.memref, &place);
+    }
+
     /// Copies leaves whose slices differ, as a step of its own.
-    fn copy_step(
+    pub(crate) fn copy_step(
         &self,
         name: &str,
         shape: &Shape,
@@ -484,105 +493,6 @@ impl<'c> Program<'_, 'c> {
         result_copies(entry, assignment)
             .iter()
             .try_for_each(|[from, to]| self.copy_step(&root.name, &root.shape, from, to, memory))
-    }
-
-    fn while_loop(
-        &self,
-        instruction: &Instruction,
-        id: InstructionId,
-        buffers: &ComputationBuffers,
-        memory: &FunctionMemory<'_, 'c>,
-    ) -> Result<()> {
-        let [condition, body] = &instruction.computations[..] else {
-            return Err(LoweringError::bug("while without two computations"));
-        };
-        let WhileMemory { enter: [initial, state], rounds } = WhileMemory::new(instruction, id, buffers)?;
-        let copy = |[from, to]: &Copies| self.copy_step(&instruction.name, &instruction.shape, from, to, memory);
-        copy(&[initial, state])?;
-        let holds = |round: &Round<'_>| {
-            self.computation(condition, &round.condition, memory)?;
-            let arrays = self.arrays(condition.root(), &round.condition.values[condition.root.index()], memory);
-            let holds = self.load_pred(arrays.first())?;
-            Ok::<_, LoweringError>(if self.options.calls.devices.total() > 1 {
-                self.unless_failed(holds, memory)
-            } else {
-                holds
-            })
-        };
-        let iteration = |round: &Round<'_>| {
-            self.computation(body, &round.body, memory)?;
-            round.copies.iter().try_for_each(copy)
-        };
-        let [first, second] = &rounds[..] else {
-            return self.builder.while_loop(|_| holds(&rounds[0]), |_| iteration(&rounds[0]));
-        };
-        let builder = self.builder;
-        let goes_on = holds(first)?;
-        builder.while_true(goes_on, |_| {
-            iteration(first)?;
-            let goes_on = holds(second)?;
-            let next =
-                builder.if_else(goes_on, &[builder.integer_type(1)], |_, goes_on| -> Result<Vec<Value<'c>>> {
-                    if goes_on {
-                        iteration(second)?;
-                        return Ok(vec![holds(first)?]);
-                    }
-                    second.leave.iter().try_for_each(copy)?;
-                    Ok(vec![builder.constant_integer(builder.integer_type(1), 0)])
-                })?;
-            next.first().copied().ok_or_else(|| LoweringError::bug("a branch without its value"))
-        })
-    }
-
-    /// The condition of a loop, false in an execution that has failed: what other devices did not send may be what would
-    /// end the loop.
-    fn unless_failed(&self, holds: Value<'c>, memory: &FunctionMemory<'_, 'c>) -> Value<'c> {
-        const GOES_ON: &str = "halo_goes_on";
-        let builder = self.builder;
-        let (pointer, byte) = (pointer_type(builder), builder.integer_type(8));
-        builder.define_once(GOES_ON, |builder| builder.declare_function(GOES_ON, &[pointer], &[byte]));
-        let goes_on = builder.call_value(GOES_ON, &[memory.context(builder)], byte);
-        let goes_on = builder.cmpi(CmpiPredicate::Ne, goes_on, builder.integer_like(goes_on, 0));
-        builder.value("arith.andi", &[holds, goes_on], builder.integer_type(1), &[])
-    }
-
-    /// The value of a scalar `pred` as `i1`.
-    fn load_pred(&self, array: Option<&ArrayRef<'c>>) -> Result<Value<'c>> {
-        let array = array.ok_or_else(|| LoweringError::bug("a condition that is no array"))?;
-        let byte = self.builder.plain_load(array.memref, &[], self.builder.integer_type(8));
-        Ok(self.builder.cmpi(CmpiPredicate::Ne, byte, self.builder.integer_like(byte, 0)))
-    }
-
-    fn conditional(
-        &self,
-        computation: &Computation,
-        instruction: &Instruction,
-        id: InstructionId,
-        buffers: &ComputationBuffers,
-        memory: &FunctionMemory<'_, 'c>,
-    ) -> Result<()> {
-        let builder = self.builder;
-        let selector = instruction.operands[0];
-        let arrays = self.arrays(computation.get(selector), &buffers.values[selector.index()], memory);
-        let array = arrays.first().ok_or_else(|| LoweringError::bug("conditional without selector"))?;
-        let nested = buffers.nested.get(&id).ok_or_else(|| LoweringError::bug("conditional without buffers"))?;
-        let results = &buffers.values[id.index()];
-        let branch = |number: usize| -> Result<()> {
-            let branch = &instruction.computations[number];
-            self.computation(branch, &nested[number], memory)?;
-            let from = &nested[number].values[branch.root.index()];
-            self.copy_step(&instruction.name, &instruction.shape, from, results, memory)
-        };
-        if array.element_type == ElementType::Pred {
-            let holds = self.load_pred(Some(array))?;
-            return builder
-                .if_else(holds, &[], |_, holds| branch(usize::from(!holds)).map(|()| Vec::new()))
-                .map(|_| ());
-        }
-        // Out of range selects the last branch.
-        let index = builder.plain_load(array.memref, &[], builder.integer_type(32));
-        let index = builder.value("arith.index_cast", &[index], builder.index_type, &[]);
-        builder.index_switch(index, instruction.computations.len(), |_, number| branch(number))
     }
 }
 

@@ -60,6 +60,12 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
         default: "false",
     },
     OptionDefinition {
+        name: "runtime-tile-bits",
+        description: "bits of the widest vector of the runtime's tiles of products and transpositions; 0 without such tiles",
+        kind: OptionKind::Integer,
+        default: "0",
+    },
+    OptionDefinition {
         name: "scale-vectors",
         description: "whether scaling vectors of floats by powers of two is one instruction",
         kind: OptionKind::Boolean,
@@ -136,12 +142,15 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         byte_matrices,
         bf16_matrices,
         half_arithmetic,
+        runtime_tile_bits,
         allow_fma,
         warp_group_matrices: _,
+        float_extrema: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
-         byte-matrices={byte_matrices} excess-precision={allow_fma} half-arithmetic={half_arithmetic} profile={profile} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+         byte-matrices={byte_matrices} excess-precision={allow_fma} half-arithmetic={half_arithmetic} profile={profile} \
+         runtime-tile-bits={runtime_tile_bits} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
     )
 }
 
@@ -213,6 +222,7 @@ pub fn register(custom_calls: CustomCallNames) {
                     let machine = Machine {
                         allow_fma: options.boolean("excess-precision")?,
                         warp_group_matrices: options.boolean("warp-group-matrices")?,
+                        float_extrema: true,
                         ..Machine::default()
                     };
                     Ok(to_gpu::run(root, machine, custom_calls, statistics)?)
@@ -231,7 +241,9 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         byte_matrices: options.boolean("byte-matrices")?,
         bf16_matrices: options.boolean("bf16-matrices")?,
         half_arithmetic: options.boolean("half-arithmetic")?,
+        runtime_tile_bits: bits(options, "runtime-tile-bits")?,
         warp_group_matrices: false,
+        float_extrema: false,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions {

@@ -8,6 +8,7 @@ use hlo::op_kind::OpKind;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
 use indexing::{Expr, Interval};
 
+use crate::associative::Combination;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
@@ -59,6 +60,11 @@ impl Scan {
         if instruction.operands.len() == 2 { combiner::recognise(combination) } else { None }
     }
 
+    /// What it combines, if that may be divided.
+    pub(crate) fn combination<'s>(&self, computation: &'s Computation) -> Option<Combination<'s>> {
+        Combination::of(computation.get(self.instruction), self.is_reversed)
+    }
+
     /// The position along the dimension of a step of the loop over `size` elements.
     pub fn position<'c>(&self, step: Expr<'c>, size: i64) -> Expr<'c> {
         if self.is_reversed { -step + (size - 1) } else { step }
@@ -92,8 +98,13 @@ impl Scan {
                 elements.push(emitter.in_lanes(&element));
             }
             let accumulators = unpack(&start, &state);
+            // From the end, what comes first in memory comes last.
+            let operands = match (self.is_reversed, &combiner) {
+                (true, None) => [&elements, &accumulators],
+                _ => [&accumulators, &elements],
+            };
             let next =
-                emitter.combine_step(&instruction.computations[0], combiner.as_ref(), &accumulators, &elements)?;
+                emitter.combine_step(&instruction.computations[0], combiner.as_ref(), operands[0], operands[1])?;
             let results = next
                 .iter()
                 .map(|value| combiner.as_ref().map_or(*value, |combiner| combiner.finish(emitter.builder, value)))

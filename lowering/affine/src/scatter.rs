@@ -116,7 +116,11 @@ pub(crate) fn scatter_order(
     let meets = |d: &usize| !separate.contains(d) && updates[*d] > 1;
     let (of_windows, of_vectors): (Vec<usize>, Vec<usize>) =
         (0..updates.len()).filter(meets).partition(|&d| update_window_dims.contains(&(d as i64)));
-    let are_runs = indices_are_sorted && of_windows.is_empty() && !of_vectors.is_empty();
+    // The elements of one window go to different places.
+    if of_vectors.is_empty() {
+        return Ok(ScatterOrder::Any);
+    }
+    let are_runs = indices_are_sorted && of_windows.is_empty();
     Ok(if are_runs { ScatterOrder::Runs(of_vectors) } else { ScatterOrder::Sequential(separate) })
 }
 

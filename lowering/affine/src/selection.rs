@@ -31,7 +31,7 @@ pub(crate) fn selects_positions(computation: &Computation, reduce: &Instruction,
 }
 
 /// Whether a computation of two pairs has a member of each as a result, as a condition says.
-fn is_choice(computation: &Computation) -> bool {
+pub(crate) fn is_choice(computation: &Computation) -> bool {
     let [a, i, b, j] = computation.parameters[..] else { return false };
     let root = computation.root();
     let chooses = |result: InstructionId, pair: [InstructionId; 2]| {

@@ -8,14 +8,15 @@ use hlo::graph::InstructionId;
 use hlo::mapping::{WorkKind, WorkMapping};
 use indexing::{Expr, Interval, ceil_div};
 use mlir_ext::arith::CmpiPredicate::{Eq, Ne};
-use mlir_ext::builder::{Body, Value};
+use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
+use crate::associative::Combination;
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::kernel::item_index;
 use crate::operand_maps::result_shape;
-use crate::scalar::combiner::Combiner;
+use crate::reduction::unpack;
 use crate::scalar::{RegisterValue, select};
 use crate::scan::Scan;
 use crate::scope::Binding;
@@ -40,7 +41,7 @@ pub(crate) fn is_of_teams(mapping: &WorkMapping<'_>) -> bool {
 /// A row of a scan, and the team that goes along it.
 struct TeamScan<'s, 'c> {
     scan: &'s Scan,
-    combiner: Combiner,
+    combination: Combination<'s>,
     shape: TeamShape,
     /// Elements of the row.
     length: i64,
@@ -66,8 +67,8 @@ pub(crate) fn emit<'a, 'c>(
     body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> Result<()>,
 ) -> Result<()> {
     let scan = Scan::of(emitter.computation);
-    let found = scan.as_ref().and_then(|scan| Some((scan, scan.combiner(emitter.computation)?)));
-    let (Some((scan, combiner)), Some(shape)) = (found, TeamShape::of(mapping)) else {
+    let found = scan.as_ref().and_then(|scan| Some((scan, scan.combination(emitter.computation)?)));
+    let (Some((scan, combination)), Some(shape)) = (found, TeamShape::of(mapping)) else {
         return Err(LoweringError::bug("nothing is scanned by teams"));
     };
     let builder = emitter.builder;
@@ -83,7 +84,7 @@ pub(crate) fn emit<'a, 'c>(
     let first = emitter.emit_symbol(warp * (WARP * elements) + lane, last_first)?;
     let row_scan = TeamScan {
         scan,
-        combiner,
+        combination,
         shape,
         length: mapping.bounds(2).upper + 1,
         elements,
@@ -110,54 +111,63 @@ impl<'c> TeamScan<'_, 'c> {
     ) -> Result<()> {
         let builder = emitter.builder;
         let instruction = emitter.computation.get(self.scan.instruction);
-        let initial = emitter.evaluate(instruction.operands[1], &[])?;
-        let initial = self.combiner.widen(builder, &initial);
+        let (inputs, starts) = instruction.operands.split_at(instruction.operands.len() / 2);
+        let initial = starts.iter().map(|&start| emitter.evaluate(start, &[])).collect::<Result<Vec<_>>>()?;
+        let initial = self.combination.widen(emitter, initial);
         let warps = self.shape.size / WARP;
         // In turns, so that nobody waits until all have read.
         let sizes = [2, self.shape.count, warps];
-        let memory = (warps > 1).then(|| SharedValues::of_all(builder, function, &[initial], &sizes).swap_remove(0));
+        let memory = (warps > 1).then(|| SharedValues::of_all(builder, function, &initial, &sizes));
         let rounds = Interval::of_size(ceil_div(self.length, self.shape.size * self.elements));
-        emitter.loop_in(rounds, None, initial.values(), &mut |emitter, round, state| {
+        let start = initial.iter().flat_map(RegisterValue::values).collect();
+        emitter.loop_in(rounds, None, start, &mut |emitter, round, state| {
             let places: Vec<Expr<'c>> = (0..self.elements)
                 .map(|number| round * (self.shape.size * self.elements) + self.first + number * WARP)
                 .collect();
             let places = places.into_iter().map(|place| self.place(emitter, place)).collect::<Result<Vec<_>>>()?;
-            let elements = places.iter().map(|place| {
+            // All are loaded before any is waited for.
+            let mut elements = Vec::with_capacity(places.len());
+            for place in &places {
                 let index = index(emitter, place.position);
-                place.guarded(emitter, &index, instruction.operands[0])
-            });
-            let elements: Vec<RegisterValue<'c>> = elements.collect::<Result<_>>()?;
-            let scanned =
-                elements.iter().map(|element| self.scan_warp(emitter, &self.combiner.widen(builder, element)));
-            let own: Vec<[RegisterValue<'c>; 2]> = scanned.collect();
-            let carried = initial.with_values(&state);
-            let mut before = carried;
+                let own = inputs.iter().map(|&operand| place.guarded(emitter, &index, operand));
+                elements.push(own.collect::<Result<Vec<_>>>()?);
+            }
+            let mut own = Vec::with_capacity(elements.len());
+            for element in elements {
+                let element = self.combination.widen(emitter, element);
+                own.push(self.scan_warp(emitter, &element)?);
+            }
+            let carried = unpack(&initial, &state);
+            let mut before = carried.clone();
             let mut behind = carried;
             if let Some(memory) = &memory {
-                let totals = own.iter().map(|[_, total]| *total);
-                let total = totals.reduce(|total, own| self.combiner.combine(builder, &total, &own)).unwrap_or(carried);
+                let mut totals = own.iter().map(|[_, total]| total.clone());
+                let first = totals.next().unwrap_or_else(|| behind.clone());
+                let total = totals.try_fold(first, |total, own| self.combination.combine(emitter, &total, &own))?;
                 let turn = emitter.scope.emit(builder, round.modulo(2))?;
                 builder.affine_if_then(&self.is_first, |builder| {
-                    memory.store(builder, &total, &[turn, self.member, self.warp]);
+                    let place = [turn, self.member, self.warp];
+                    memory.iter().zip(&total).for_each(|(memory, total)| memory.store(builder, total, &place));
                     Ok::<_, LoweringError>(())
                 })?;
                 barrier(builder);
                 for warp in 0..warps {
                     let warp = builder.constant_index(warp);
                     let is_own = builder.cmpi(Eq, self.warp, warp);
-                    before = select(builder, is_own, &behind, &before);
-                    let total = memory.load(builder, &[turn, self.member, warp]);
-                    behind = self.combiner.combine(builder, &behind, &total);
+                    before = chosen(builder, is_own, &behind, &before);
+                    let place = [turn, self.member, warp];
+                    let total: Vec<RegisterValue<'c>> = memory.iter().map(|own| own.load(builder, &place)).collect();
+                    behind = self.combination.combine(emitter, &behind, &total)?;
                 }
             }
             for (place, [value, total]) in places.iter().zip(&own) {
-                let scanned = self.combiner.combine(builder, &before, value);
-                before = self.combiner.combine(builder, &before, total);
-                let result = self.combiner.finish(builder, &scanned);
+                let scanned = self.combination.combine(emitter, &before, value)?;
+                before = self.combination.combine(emitter, &before, total)?;
+                let results = self.combination.finish(emitter, scanned);
                 let index = index(emitter, place.position);
                 let mut at_index = |emitter: &mut Elemental<'a, 'c>| {
                     emitter.nested(|emitter| {
-                        emitter.remember(self.scan.instruction, &index, vec![result]);
+                        emitter.remember(self.scan.instruction, &index, results.clone());
                         body(emitter, std::slice::from_ref(&index))
                     })
                 };
@@ -170,9 +180,21 @@ impl<'c> TeamScan<'_, 'c> {
                 let conditions = AffineConditions { values, equalities: vec![false; guards.len()] };
                 builder.affine_if_then(&conditions, |_| at_index(emitter))?;
             }
-            Ok(if memory.is_some() { behind } else { before }.values())
+            let carried = if memory.is_some() { behind } else { before };
+            Ok(carried.iter().flat_map(RegisterValue::values).collect())
         })?;
         Ok(())
+    }
+
+    /// What the lanes of the warp up to the own one have, combined, and what all of them have.
+    fn scan_warp(
+        &self,
+        emitter: &mut Elemental<'_, 'c>,
+        own: &[RegisterValue<'c>],
+    ) -> Result<[Vec<RegisterValue<'c>>; 2]> {
+        let builder = emitter.builder;
+        let lanes = (self.lane, self.combination.commutes());
+        scan_lanes(builder, lanes, own, &mut |left, right| self.combination.combine(emitter, left, right))
     }
 
     /// A place in the row, or behind it.
@@ -186,25 +208,50 @@ impl<'c> TeamScan<'_, 'c> {
         let position = emitter.scope.add_variable(bounds, index_binding(builder, number));
         Ok(Place { position, wanted: Some(wanted), length: self.length })
     }
+}
 
-    /// What the lanes of a warp up to the own one have, combined, and what all of them have.
-    fn scan_warp(&self, emitter: &Elemental<'_, 'c>, own: &RegisterValue<'c>) -> [RegisterValue<'c>; 2] {
-        let builder = emitter.builder;
-        let (mut scanned, mut total) = (*own, *own);
-        let mut distance = 1;
-        while distance < WARP {
-            let parts: Vec<Value<'c>> =
-                total.values().into_iter().map(|value| exchange(builder, value, distance)).collect();
-            let other = total.with_values(&parts);
-            let bit = builder.andi(self.lane, builder.constant_index(distance));
-            let is_behind = builder.cmpi(Ne, bit, builder.constant_index(0));
-            let with_other = self.combiner.combine(builder, &other, &scanned);
-            scanned = select(builder, is_behind, &with_other, &scanned);
-            total = self.combiner.combine(builder, &total, &other);
-            distance *= 2;
-        }
-        [scanned, total]
+/// What the lanes of a warp up to one have, combined, and what all of them have; `commutes` says whether lanes may be exchanged.
+pub(crate) fn scan_lanes<'c>(
+    builder: &OpBuilder<'c>,
+    (lane, commutes): (Value<'c>, bool),
+    own: &[RegisterValue<'c>],
+    combine: &mut CombineLanes<'_, 'c>,
+) -> Result<[Vec<RegisterValue<'c>>; 2]> {
+    let (mut scanned, mut total) = (own.to_vec(), own.to_vec());
+    let mut distance = 1;
+    while distance < WARP {
+        let of_other = |own: &RegisterValue<'c>| {
+            let parts = own.values().into_iter().map(|value| exchange(builder, value, distance));
+            own.with_values(&parts.collect::<Vec<_>>())
+        };
+        let other: Vec<RegisterValue<'c>> = total.iter().map(of_other).collect();
+        let bit = builder.andi(lane, builder.constant_index(distance));
+        let is_behind = builder.cmpi(Ne, bit, builder.constant_index(0));
+        let with_other = combine(&other, &scanned)?;
+        scanned = chosen(builder, is_behind, &with_other, &scanned);
+        total = match commutes {
+            true => combine(&total, &other)?,
+            false => {
+                let first = chosen(builder, is_behind, &other, &total);
+                combine(&first, &chosen(builder, is_behind, &total, &other))?
+            }
+        };
+        distance *= 2;
     }
+    Ok([scanned, total])
+}
+
+/// Combines what comes first with what comes behind it.
+type CombineLanes<'f, 'c> =
+    dyn FnMut(&[RegisterValue<'c>], &[RegisterValue<'c>]) -> Result<Vec<RegisterValue<'c>>> + 'f;
+
+fn chosen<'c>(
+    builder: &OpBuilder<'c>,
+    condition: Value<'c>,
+    if_true: &[RegisterValue<'c>],
+    if_false: &[RegisterValue<'c>],
+) -> Vec<RegisterValue<'c>> {
+    if_true.iter().zip(if_false).map(|(own, other)| select(builder, condition, own, other)).collect()
 }
 
 /// A place of a round.

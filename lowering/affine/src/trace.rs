@@ -14,6 +14,7 @@ use indexing::{Constraint, Expr, ExprKind, Interval, Linear, Operator, Var, ceil
 
 use crate::contraction::{contraction_maps, is_product};
 use crate::error::LoweringError;
+use crate::kernel::MOST_NEIGHBOURS;
 use crate::reduction::input_map;
 use crate::scope::{Binding, Scope};
 use crate::walk::{Choice, Inside, Outside, Visitor, linear_address};
@@ -231,11 +232,33 @@ impl<'c> Trace<'c> {
                 .all(|(atom, _)| *atom == major_expr || *atom == minor_expr || !atom.uses(major) && !atom.uses(minor));
             is_linear && sum.coefficient(major_expr) == sum.coefficient(minor_expr).saturating_mul(minor_size)
         };
-        let windows = if minor_size < LONG_ROW { &[] } else { &self.window_conditions[..] };
-        let is_free =
-            |condition: &Constraint<'c>| !scope.depends(condition.expr, major) && !scope.depends(condition.expr, minor);
+        let is_free_of = |condition: &Constraint<'c>, variable| !scope.depends(condition.expr, variable);
+        let is_free = |condition: &Constraint<'c>| is_free_of(condition, major) && is_free_of(condition, minor);
+        // Which terms windows have along few neighbours is known where these are computed together.
+        let is_window_free = |condition: &Constraint<'c>| match minor_size {
+            ..=MOST_NEIGHBOURS => is_free_of(condition, minor),
+            LONG_ROW.. => is_free(condition),
+            _ => true,
+        };
         self.addresses.iter().chain(&self.lookups).all(|&expr| merges(expr))
-            && self.conditions.iter().chain(windows).all(is_free)
+            && self.conditions.iter().all(is_free)
+            && self.window_conditions.iter().all(is_window_free)
+    }
+
+    /// Whether the lanes of vectors can go through rows of `row_size` elements and on into the next ones, although some addresses do
+    /// not change along a row, or are the same in each: elements that are near each other, and nothing that depends on values.
+    pub fn crosses_rows(&self, scope: &Scope<'c>, row: Var, along: Var, row_size: i64) -> bool {
+        let is_near = |&address: &Expr<'c>| {
+            let (by_row, within) = (coefficient(scope, address, row), coefficient(scope, address, along));
+            match (by_row, within) {
+                (Some(by_row), Some(0)) => by_row.abs() <= row_size,
+                (Some(0), Some(within)) => within.abs() <= 1,
+                (Some(by_row), Some(within)) => by_row == within.saturating_mul(row_size),
+                _ => false,
+            }
+        };
+        let has_conditions = !self.conditions.is_empty() || !self.window_conditions.is_empty();
+        !has_conditions && self.lookups.is_empty() && self.addresses.iter().all(is_near)
     }
 
     /// Values of `variable` at which a condition on it alone changes between true and false, within its bounds; `with_windows`

@@ -43,24 +43,57 @@ pub(crate) struct Vectors<'c> {
 impl<'c> Vectors<'c> {
     /// The address of the first one, and the distance of their addresses.
     pub(crate) fn addresses(&self, builder: &OpBuilder<'c>, scope: &Scope<'c>) -> Result<[Value<'c>; 2]> {
-        let memory = builder.in_prologue(|builder| address_of(builder, self.memref));
-        let offset = scope.emit(builder, scope.simplify(self.first * self.element_bytes))?;
-        Ok([builder.addi(memory, offset), builder.constant_index(self.distance * self.element_bytes)])
+        let first = address_in(builder, scope, self.memref, self.first * self.element_bytes)?;
+        Ok([first, builder.constant_index(self.distance * self.element_bytes)])
     }
 }
 
-/// Transposes a square of vectors from one place to another. `load` takes a vector from a pointer; for equal names it
-/// does the same.
+/// The address of what lies some bytes from where an array begins.
+pub(crate) fn address_in<'c>(
+    builder: &OpBuilder<'c>,
+    scope: &Scope<'c>,
+    memref: Value<'c>,
+    bytes: Expr<'c>,
+) -> Result<Value<'c>> {
+    let memory = builder.in_prologue(|builder| address_of(builder, memref));
+    let offset = scope.emit(builder, scope.simplify(bytes))?;
+    Ok(builder.addi(memory, offset))
+}
+
+/// How the rows of a square are loaded.
+#[derive(Clone, Copy)]
+pub(crate) enum RowLoad<'l, 'c> {
+    /// As vectors of this type, which are what is stored.
+    AsStored(Type<'c>),
+    /// From a pointer; for equal names the same is done.
+    By(&'l str, &'l dyn Fn(Value<'c>) -> Result<Value<'c>>),
+}
+
+/// Transposes a square of so many vectors from one place to another.
 pub(crate) fn transpose_square<'c>(
     builder: &OpBuilder<'c>,
     scope: &Scope<'c>,
-    (name, lanes): (&str, u32),
-    load: &dyn Fn(Value<'c>) -> Result<Value<'c>>,
+    (load, lanes): (RowLoad<'_, 'c>, u32),
     [from, to]: [Vectors<'c>; 2],
 ) -> Result<()> {
     let arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
-    let symbol = format!("transpose_{name}_v{lanes}");
     let element_bytes = to.element_bytes;
+    let bits = 8 * element_bytes as u32;
+    let is_in_runtime = (256..=builder.machine().runtime_tile_bits).contains(&(bits * lanes));
+    if let (RowLoad::AsStored(_), 32 | 64, true) = (load, bits, is_in_runtime) {
+        let symbol = format!("halo_transpose_{bits}x{lanes}");
+        builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 4], &[]));
+        builder.call(&symbol, &arguments, &[]);
+        return Ok(());
+    }
+    let load_row = |pointer| match load {
+        RowLoad::AsStored(r#type) => Ok(load_from(builder, pointer, r#type, element_bytes)),
+        RowLoad::By(_, load) => load(pointer),
+    };
+    let symbol = match load {
+        RowLoad::AsStored(r#type) => format!("transpose_{}_v{lanes}", builder.element_type_of(r#type)),
+        RowLoad::By(name, _) => format!("transpose_{name}_v{lanes}"),
+    };
     let alignment = ("alignment", builder.integer_attribute(builder.integer_type(64), element_bytes));
     let mut defined = Ok(());
     builder.define_once(&symbol, |builder| {
@@ -73,7 +106,7 @@ pub(crate) fn transpose_square<'c>(
                 let addresses = std::iter::successors(Some(first), move |&own| Some(builder.addi(own, distance)));
                 addresses.take(lanes as usize).map(|address| pointer_to(builder, address))
             };
-            let rows = pointers(from, from_distance).map(load).collect::<Result<Vec<_>>>()?;
+            let rows = pointers(from, from_distance).map(load_row).collect::<Result<Vec<_>>>()?;
             for (column, place) in transpose(builder, rows, element_bytes).into_iter().zip(pointers(to, to_distance)) {
                 builder.effect("llvm.store", &[column, place], &[alignment]);
             }
@@ -232,8 +265,7 @@ impl<'c> Elemental<'_, 'c> {
         let from = Vectors { memref: array.flat(builder), element_bytes, first: own, distance };
         let to = Vectors { memref, element_bytes, first, distance: row_distance };
         let r#type = builder.vector_type(count, memory);
-        let load = |pointer| Ok(load_from(builder, pointer, r#type, element_bytes));
-        transpose_square(builder, &self.scope, (&memory.to_string(), count), &load, [from, to])
+        transpose_square(builder, &self.scope, (RowLoad::AsStored(r#type), count), [from, to])
     }
 }
 

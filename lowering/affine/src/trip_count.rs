@@ -55,7 +55,7 @@ pub(crate) fn trip_count(computation: &Computation, instruction: &Instruction) -
 }
 
 /// Whether leaving out an instruction changes nothing but its value.
-fn has_no_effect(instruction: &Instruction) -> bool {
+pub(crate) fn has_no_effect(instruction: &Instruction) -> bool {
     matches!(definition(instruction.kind).lowering, Lowering::None | Lowering::Kernel)
 }
 

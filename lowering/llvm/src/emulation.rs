@@ -155,6 +155,7 @@ fn redirect_accesses(llvm: &LlvmModule, function: FunctionValue<'_>, host: &Targ
             let is_shared = address.get_type().get_address_space() == AddressSpace::from(SHARED as u16);
             let name = match (is_shared, base_of(function, address)) {
                 (true, _) if is_load => "halo_emulator_load_shared",
+                (true, _) if is_atomic => "halo_emulator_combine_shared",
                 (true, _) => "halo_emulator_store_shared",
                 (false, Base::Own) => continue,
                 (false, _) if is_atomic => "halo_emulator_combine",

@@ -13,7 +13,7 @@ use crate::{
 use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
 use mlir_ext::gpu;
 use mlir_ext::pass_pipeline::run_pipeline;
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// The conversion's pass pipeline.
 pub const PIPELINE: &str = "hlo-unsigned-divisions,gpu.module(lower-affine,convert-scf-to-cf,convert-vector-to-llvm,\
@@ -33,10 +33,25 @@ const BOXES_PTX: u32 = 83;
 /// The GPUs whose warps multiply matrices in shared memory in groups.
 pub const WARP_GROUP_GPU: &str = "sm_90a";
 
-/// What code for a GPU of a compute capability is made for: the newest processor that it is no older than, and the oldest
-/// version of PTX that knows that.
-pub fn target_for(capability: (u32, u32)) -> Target {
-    if capability >= (9, 0) { Target::nvptx("sm_90", "+ptx78") } else { Target::nvptx("sm_80", "+ptx70") }
+/// What code may be made for, the newest first: (compute capabilities from and to; the version of CUDA whose drivers know it;
+/// the processor, and the version of PTX). Code for `sm_90a` has instructions that no newer GPU has.
+const PROCESSORS: [(Capabilities, (u32, u32), &str, &str); 4] = [
+    ((10, 0)..=(u32::MAX, 0), (12, 8), "sm_100", "+ptx86"),
+    ((9, 0)..=(9, 0), (12, 3), WARP_GROUP_GPU, "+ptx83"),
+    ((9, 0)..=(u32::MAX, 0), (11, 8), "sm_90", "+ptx78"),
+    ((0, 0)..=(u32::MAX, 0), (0, 0), "sm_80", "+ptx70"),
+];
+
+type Capabilities = RangeInclusive<(u32, u32)>;
+
+/// What code for a GPU of a compute capability is made for, where the driver is of a version of CUDA: the newest processor that
+/// both know.
+pub fn target_for(capability: (u32, u32), driver: (u32, u32)) -> Target {
+    let is_known = |(capabilities, oldest, ..): &&(Capabilities, (u32, u32), &str, &str)| {
+        capabilities.contains(&capability) && driver >= *oldest
+    };
+    let known = PROCESSORS.iter().find(is_known).unwrap_or(&PROCESSORS[PROCESSORS.len() - 1]);
+    Target::nvptx(known.2, known.3)
 }
 
 /// What a GPU module became.
@@ -100,4 +115,22 @@ pub fn gpu_module<'c, 'a>(module: &'a Module<'c>) -> Option<OperationRef<'c, 'a>
         next = operation.next_in_block();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_for_the_newest_processor_that_gpu_and_driver_know() {
+        let chip = |capability, driver| target_for(capability, driver).cpu_name().to_string();
+        assert_eq!(chip((8, 0), (12, 8)), "sm_80");
+        assert_eq!(chip((8, 9), (11, 4)), "sm_80");
+        assert_eq!(chip((9, 0), (12, 4)), "sm_90a");
+        assert_eq!(chip((9, 0), (12, 3)), "sm_90a");
+        assert_eq!(chip((9, 0), (12, 2)), "sm_90");
+        assert_eq!(chip((10, 0), (12, 8)), "sm_100");
+        assert_eq!(chip((12, 0), (13, 0)), "sm_100");
+        assert_eq!(chip((7, 5), (12, 0)), "sm_80", "which the device refuses, with a reason");
+    }
 }

@@ -84,6 +84,15 @@ impl Gpu {
         self.capability
     }
 
+    /// The version of CUDA that its driver is of, as in 12.4; 0.0 where that does not say.
+    pub fn driver_version(&self) -> (u32, u32) {
+        let mut version = 0;
+        // SAFETY: the version is written to a live variable.
+        let known = unsafe { (self.driver.version)(&raw mut version) } == SUCCESS;
+        let number = if known { version as u32 } else { 0 };
+        (number / 1000, number % 1000 / 10)
+    }
+
     /// Why kernels in this PTX cannot run on it: `None` if they can.
     pub fn obstacle(&self, ptx: &[u8]) -> Option<String> {
         obstacle(&String::from_utf8_lossy(ptx), self.capability)

@@ -18,13 +18,13 @@ pub use together::{TOGETHER, Together};
 use std::ops::{Div, Mul, Sub};
 
 use faer::{
-    Accum, Conj, Mat, MatMut, MatRef, Par, Spec,
+    Accum, Auto, Conj, Mat, MatMut, MatRef, Par, Spec,
     diag::Diag,
     dyn_stack::{MemBuffer, MemStack},
     linalg::{
-        evd::{ComputeEigenvectors, self_adjoint_evd, self_adjoint_evd_scratch},
+        evd::{ComputeEigenvectors, SelfAdjointEvdParams, self_adjoint_evd, self_adjoint_evd_scratch},
         matmul::matmul_with_conj,
-        svd::{ComputeSvdVectors, svd, svd_scratch},
+        svd::{ComputeSvdVectors, SvdParams, svd, svd_scratch},
         triangular_solve::{
             solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
             solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
@@ -189,6 +189,10 @@ fn substitute<T: Element>(a: MatRef<'_, T>, mut b: MatMut<'_, T>, lower: bool, c
     }
 }
 
+/// Size of a matrix from which on eigenvalues or singular values come with their vectors from those of its halves: to rotate all
+/// vectors for each step of an iteration takes longer, twice as long for singular vectors of 100 rows.
+const ITERATED: usize = 64;
+
 fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_, T>>) -> Option<Vec<T::Real>> {
     let size = matrix.nrows();
     let is_readable = (0..size).all(|column| (column..size).all(|row| is_finite(&matrix[(row, column)])));
@@ -196,13 +200,16 @@ fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_,
         return None;
     }
     let compute = if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No };
-    let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<T>(size, compute, Par::Seq, Spec::default()));
+    let mut parameters = <SelfAdjointEvdParams as Auto<T>>::auto();
+    parameters.recursion_threshold = ITERATED;
+    let parameters = Spec::from(parameters);
+    let mut memory = MemBuffer::new(self_adjoint_evd_scratch::<T>(size, compute, Par::Seq, parameters));
     let mut values = Diag::<T>::zeros(size);
     let stack = MemStack::new(&mut memory);
     // Rotations of columns are vectors only where columns are contiguous.
     let mut columns = vectors.as_ref().map(|_| Mat::<T>::zeros(size, size));
     let found = columns.as_mut().map(|columns| columns.as_mut());
-    self_adjoint_evd(matrix, values.as_mut(), found, Par::Seq, stack, Spec::default()).ok()?;
+    self_adjoint_evd(matrix, values.as_mut(), found, Par::Seq, stack, parameters).ok()?;
     if let (Some(mut vectors), Some(columns)) = (vectors, columns) {
         vectors.copy_from(&columns);
     }
@@ -222,7 +229,12 @@ fn singular<T: Element>(matrix: MatRef<'_, T>, vectors: SingularVectors) -> Opti
         SingularVectors::Thin => (ComputeSvdVectors::Thin, size, size),
         SingularVectors::Full => (ComputeSvdVectors::Full, rows, columns),
     };
-    let mut memory = MemBuffer::new(svd_scratch::<T>(rows, columns, compute, compute, Par::Seq, Spec::default()));
+    let mut parameters = <SvdParams as Auto<T>>::auto();
+    if vectors != SingularVectors::None && size >= ITERATED {
+        parameters.recursion_threshold = ITERATED / 2;
+    }
+    let parameters = Spec::from(parameters);
+    let mut memory = MemBuffer::new(svd_scratch::<T>(rows, columns, compute, compute, Par::Seq, parameters));
     let mut values = Diag::<T>::zeros(size);
     let (mut left, mut right) = (Mat::<T>::zeros(rows, left), Mat::<T>::zeros(columns, right));
     let wanted = vectors != SingularVectors::None;
@@ -233,7 +245,7 @@ fn singular<T: Element>(matrix: MatRef<'_, T>, vectors: SingularVectors) -> Opti
         wanted.then(|| right.as_mut()),
         Par::Seq,
         MemStack::new(&mut memory),
-        Spec::default(),
+        parameters,
     )
     .ok()?;
     Some(Singular { values: (0..size).map(|place| real(&values[place])).collect(), left, right })

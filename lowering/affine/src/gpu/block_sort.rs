@@ -6,11 +6,10 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, InstructionId};
 use indexing::{Expr, Interval, ceil_div};
-use mlir_ext::arith::CmpiPredicate::Ult;
 use mlir_ext::builder::{Body, Value};
 use mlir_ext::control::AffineConditions;
 
-use super::sort::comes_before;
+use super::sort_order::{Merged, SortOrder};
 use super::{Result, thread_numbers};
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
@@ -30,8 +29,6 @@ const SHARED_BYTES: i64 = 32 << 10;
 
 /// How a sort is divided between blocks.
 pub(super) struct BlockSort<'s> {
-    /// The sort, of parameters.
-    pub sort: &'s Computation,
     pub sizes: &'s [i64],
     pub along: usize,
     /// Elements of a part of a row: a power of two.
@@ -58,7 +55,7 @@ impl<'s> BlockSort<'s> {
         // Few elements have no more threads than these.
         let all = (sizes.iter().product::<i64>() / length).saturating_mul(part);
         let places = places.min((all as u64).next_power_of_two() as i64);
-        Some(BlockSort { sort, sizes, along, part, parts: ceil_div(length, part), places })
+        Some(BlockSort { sizes, along, part, parts: ceil_div(length, part), places })
     }
 
     /// Doublings of the length of sorted runs that the kernel makes.
@@ -89,12 +86,11 @@ impl<'s> BlockSort<'s> {
     pub fn emit<'a, 'c>(
         &self,
         emitter: &mut Elemental<'a, 'c>,
-        inputs: usize,
-        outputs: &[ArrayRef<'c>],
+        order: &SortOrder<'_>,
+        (inputs, outputs): (usize, &[ArrayRef<'c>]),
         function: &'a Body<'c>,
     ) -> Result<()> {
         let builder = emitter.builder;
-        let comparator = &self.sort.root().computations[0];
         let positions = self.all_parts() * self.part;
         let (block, thread) = thread_numbers(emitter, positions, self.places, self.threads())?;
         let memory: Vec<SharedValues<'c>> = outputs
@@ -135,21 +131,9 @@ impl<'s> BlockSort<'s> {
                 let first = builder.muli(builder.divui(position, both), both);
                 let middle = builder.minsi(builder.addi(first, run), end);
                 let end = builder.minsi(builder.addi(first, both), end);
-                let is_left = builder.cmpi(Ult, position, middle);
-                // Within these bounds the first element of the other run is found that does not come before.
-                let bounds = [builder.select(is_left, middle, first), builder.select(is_left, end, middle)];
-                let found = builder.while_carrying(
-                    &bounds,
-                    |builder, bounds| Ok(builder.cmpi(Ult, bounds[0], bounds[1])),
-                    |_, bounds| {
-                        let half = builder.shrui(builder.addi(bounds[0], bounds[1]), one);
-                        let other = load(turn, builder.addi(base, half));
-                        let before = comes_before(emitter, comparator, is_left, &element, &other)?;
-                        let lower = builder.select(before, builder.addi(half, one), bounds[0]);
-                        Ok::<_, LoweringError>(vec![lower, builder.select(before, bounds[1], half)])
-                    },
-                )?;
-                let place = builder.subi(builder.addi(position, found[0]), middle);
+                let merged = Merged { position, first, middle, end };
+                let place = merged
+                    .place(emitter, order, &element, &mut |_, other| Ok(load(turn, builder.addi(base, other))))?;
                 store(next_turn, builder.addi(base, place), &element);
                 Ok(())
             })?;

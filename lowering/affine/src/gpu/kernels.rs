@@ -414,6 +414,11 @@ pub(super) fn thread_id<'c>(builder: &OpBuilder<'c>, threads: i64) -> Result<Val
     id(builder, "gpu.thread_id", threads)
 }
 
+/// The number of a block in the grid.
+pub(super) fn block_id<'c>(builder: &OpBuilder<'c>, blocks: i64) -> Result<Value<'c>> {
+    id(builder, "gpu.block_id", blocks)
+}
+
 /// The number of a block in the grid, or of a thread in its block.
 fn id<'c>(builder: &OpBuilder<'c>, name: &str, bound: i64) -> Result<Value<'c>> {
     let x = Attribute::parse(builder.context(), "#gpu<dim x>").ok_or_else(|| LoweringError::bug("#gpu<dim x>"))?;

@@ -9,7 +9,9 @@ mod control;
 mod factors;
 mod kernels;
 mod plan;
+mod radix_sort;
 mod sort;
+mod sort_order;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

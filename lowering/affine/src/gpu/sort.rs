@@ -1,4 +1,4 @@
-//! Sorting by merging: sorted runs become runs of twice the length. What a block can hold is one kernel (`block_sort`), and each
+//! Sorting by merging, where digits (`radix_sort`) are not better: sorted runs become runs of twice the length. What a block can hold is one kernel (`block_sort`), and each
 //! further doubling is another.
 //!
 //! A thread takes one element to its place in the merged run: as far as it is in its own run, and behind the elements of the
@@ -10,13 +10,14 @@ use hlo::launch_plan::{LaunchArgument, PlanStep};
 use hlo::ops::sort::SortAttributes;
 use hlo::shape::ArrayShape;
 use indexing::Interval;
-use mlir_ext::arith::CmpiPredicate::{Eq, Ult};
 use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::{Buffer, ComputationBuffers, Slice};
 
 use super::block_sort::BlockSort;
 use super::kernels::{KernelArrays, grid};
 use super::plan::copy;
+use super::radix_sort::RadixSort;
+use super::sort_order::{Merged, SortOrder};
 use super::{GpuProgram, Result, SCRATCH_ALIGNMENT, over_threads};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -24,7 +25,7 @@ use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping::{self, invalid};
 use crate::memory::ArrayRef;
 use crate::program::{kernel_body, kernel_slices, overlap, structure};
-use crate::scalar::{RegisterValue, select};
+use crate::scalar::RegisterValue;
 use crate::scope::Binding;
 use crate::trace::split_merged;
 use crate::walk::Visitor;
@@ -56,9 +57,13 @@ impl<'c> GpuProgram<'_, 'c> {
             return Err(invalid(format!("`{}`: a sort has one mapping", instruction.name)));
         };
         let single = kernel_body(computation, instruction);
-        let merge = Merge { sort: &single, sizes: &sizes, along, doublings };
+        let order = SortOrder::of(&single.root().computations[0], inputs.len());
+        let merge = Merge { sort: &single, order: &order, sizes: &sizes, along };
         let block_sort = BlockSort::of(&single, &sizes, along);
         let of_blocks = block_sort.as_ref().map_or(0, BlockSort::doublings).min(doublings);
+        if let Some(radix) = RadixSort::of(&order, &inputs, along, doublings - of_blocks) {
+            return self.radix_sort((computation, id, &single), &radix, &inputs, &to);
+        }
         let is_whole = of_blocks == doublings && (from == to || !are_overlapping(&from, &to));
         let scratch = if is_whole { Vec::new() } else { self.scratch(&to) };
         let structure = self.kernel_names.number_of(structure(&single));
@@ -87,7 +92,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let key = format!("sort in blocks {structure}");
             let kernel = self.kernel(computation, id, &own, (&key, &[]), &|builder, inputs, outputs, function| {
                 let mut emitter = Elemental::new(builder, &single, inputs, 1);
-                block_sort.emit(&mut emitter, inputs.len(), outputs, function)
+                block_sort.emit(&mut emitter, &order, (inputs.len(), outputs), function)
             })?;
             let (blocks, threads) = block_sort.grid();
             let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice)).collect();
@@ -132,9 +137,9 @@ impl<'c> GpuProgram<'_, 'c> {
 struct Merge<'s> {
     /// The sort, of parameters.
     sort: &'s Computation,
+    order: &'s SortOrder<'s>,
     sizes: &'s [i64],
     along: usize,
-    doublings: u32,
 }
 
 impl Merge<'_> {
@@ -147,7 +152,6 @@ impl Merge<'_> {
         numbers: &[Value<'c>],
     ) -> Result<()> {
         let &[run] = numbers else { return Err(LoweringError::bug("a merge without the length of its runs")) };
-        let comparator = &self.sort.root().computations[0];
         let length = self.sizes[self.along];
         let mut emitter = Elemental::new(builder, self.sort, inputs, 1);
         let positions = Interval::of_size(self.sizes.iter().product());
@@ -160,33 +164,18 @@ impl Merge<'_> {
                     index[self.along] = emitter.scope.add_variable(bounds, Binding::Index(position));
                 }
                 let values = (0..inputs.len()).map(|operand| emitter.evaluate(InstructionId(operand as u32), &index));
-                Ok::<_, LoweringError>((values.collect::<Result<Vec<RegisterValue<'c>>>>()?, index.clone()))
+                values.collect::<Result<Vec<RegisterValue<'c>>>>()
             };
             let own = emitter.scope.emit(builder, index[self.along])?;
-            let (element, _) = elements(emitter, None)?;
-            let (one, size) = (builder.constant_index(1), builder.constant_index(length));
+            let element = elements(emitter, None)?;
+            let size = builder.constant_index(length);
             let both = builder.addi(run, run);
             let first = builder.muli(builder.divui(own, both), both);
             let middle = builder.minsi(builder.addi(first, run), size);
             let end = builder.minsi(builder.addi(first, both), size);
-            let is_left = builder.cmpi(Ult, own, middle);
-            // Within these bounds the first element of the other run is found that does not come before.
-            let lower = builder.select(is_left, middle, first);
-            let upper = builder.select(is_left, end, middle);
-            let steps = Interval::of_size(i64::from(self.doublings) + 1);
-            let found = emitter.loop_in(steps, None, vec![lower, upper], &mut |emitter, _, state| {
-                let [lower, upper] = state[..] else { return Err(LoweringError::bug("a bisection without bounds")) };
-                let goes_on = builder.cmpi(Ult, lower, upper);
-                let half = builder.shrui(builder.addi(lower, upper), one);
-                let last = builder.constant_index(length - 1);
-                let (other, _) = elements(emitter, Some(builder.minsi(half, last)))?;
-                let comes_before = comes_before(emitter, comparator, is_left, &element, &other)?;
-                let comes_before = builder.andi(goes_on, comes_before);
-                let behind = builder.select(comes_before, builder.addi(half, one), lower);
-                let goes_on_before = builder.select(comes_before, upper, builder.select(goes_on, half, upper));
-                Ok(vec![behind, goes_on_before])
-            })?;
-            let place = builder.subi(builder.addi(own, found[0]), middle);
+            let merged = Merged { position: own, first, middle, end };
+            let place =
+                merged.place(emitter, self.order, &element, &mut |emitter, other| elements(emitter, Some(other)))?;
             let mut target = index.clone();
             target[self.along] = emitter.scope.add_variable(Interval::of_size(length), Binding::Index(place));
             element.iter().zip(outputs).try_for_each(|(value, output)| emitter.store(output, &target, value))
@@ -194,27 +183,7 @@ impl Merge<'_> {
     }
 }
 
-/// Whether an element of the other run comes before one of the left run, or of the right one: of equal elements those of the left
-/// run come first.
-pub(super) fn comes_before<'c>(
-    emitter: &mut Elemental<'_, 'c>,
-    comparator: &Computation,
-    is_left: Value<'c>,
-    own: &[RegisterValue<'c>],
-    other: &[RegisterValue<'c>],
-) -> Result<Value<'c>> {
-    let builder = emitter.builder;
-    let arguments: Vec<RegisterValue<'c>> = own
-        .iter()
-        .zip(other)
-        .flat_map(|(own, other)| [select(builder, is_left, other, own), select(builder, is_left, own, other)])
-        .collect();
-    let holds = emitter.scalar_computation(comparator, &arguments)?;
-    let holds = holds.first().ok_or_else(|| LoweringError::bug("comparator without a result"))?;
-    Ok(builder.cmpi(Eq, holds.value, is_left))
-}
-
 /// Whether some of the arrays at some places lie over some at others.
-fn are_overlapping(places: &[Slice], others: &[Slice]) -> bool {
+pub(super) fn are_overlapping(places: &[Slice], others: &[Slice]) -> bool {
     places.iter().any(|place| others.iter().any(|other| overlap(*place, *other)))
 }

@@ -24,12 +24,14 @@ use hlo::ops::typed_attributes::OperationAttributes;
 use hlo::shape::{ArrayShape, Shape};
 use melior::ir::Attribute;
 use melior::ir::attribute::{FlatSymbolRefAttribute, TypeAttribute};
-use mlir_ext::builder::Value;
+use mlir_ext::builder::{OpBuilder, Value};
 use passes::assign_buffers::ComputationBuffers;
 
 use crate::error::LoweringError;
 use crate::memory::{FunctionMemory, MAX_ARGUMENTS, address_of, pointer_offset, pointer_to, pointer_type};
 use crate::program::{CallOptions, Program, kernel_slices};
+
+pub(crate) use sort::{KeyOrder, Order, key_order};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -229,24 +231,39 @@ impl<'c> Program<'_, 'c> {
     /// The address of a constant array of integers, made once for equal ones.
     fn constant_global(&self, value: &str, count: usize, width: u32) -> Result<Value<'c>> {
         let builder = self.builder;
-        let context = builder.context();
-        let name = self.named_once(value, "constant", |name| {
-            let parsed = |text: &str| {
-                Attribute::parse(context, text).ok_or_else(|| LoweringError::bug(format!("the attribute `{text}`")))
-            };
-            let r#type = melior::dialect::llvm::r#type::array(builder.integer_type(width), count as u32);
-            let attributes = [
-                ("global_type", TypeAttribute::new(r#type).into()),
-                ("sym_name", builder.string_attribute(name)),
-                ("linkage", parsed("#llvm.linkage<internal>")?),
-                ("constant", Attribute::unit(context)),
-                ("value", parsed(value)?),
-                ("addr_space", builder.integer_attribute(builder.integer_type(32), 0)),
-            ];
-            builder.operation("llvm.mlir.global", &[], &[], &attributes, vec![builder.empty_region()]);
-            Ok(())
-        })?;
-        let symbol = FlatSymbolRefAttribute::new(context, &name).into();
-        Ok(builder.value("llvm.mlir.addressof", &[], pointer_type(builder), &[("global_name", symbol)]))
+        let name =
+            self.named_once(value, "constant", |name| define_constant_integers(builder, name, value, count, width))?;
+        Ok(address_of_global(builder, &name))
     }
+}
+
+/// Defines a constant array of integers of some width.
+pub(crate) fn define_constant_integers(
+    builder: &OpBuilder<'_>,
+    name: &str,
+    value: &str,
+    count: usize,
+    width: u32,
+) -> Result<()> {
+    let context = builder.context();
+    let parsed = |text: &str| {
+        Attribute::parse(context, text).ok_or_else(|| LoweringError::bug(format!("the attribute `{text}`")))
+    };
+    let r#type = melior::dialect::llvm::r#type::array(builder.integer_type(width), count as u32);
+    let attributes = [
+        ("global_type", TypeAttribute::new(r#type).into()),
+        ("sym_name", builder.string_attribute(name)),
+        ("linkage", parsed("#llvm.linkage<internal>")?),
+        ("constant", Attribute::unit(context)),
+        ("value", parsed(value)?),
+        ("addr_space", builder.integer_attribute(builder.integer_type(32), 0)),
+    ];
+    builder.operation("llvm.mlir.global", &[], &[], &attributes, vec![builder.empty_region()]);
+    Ok(())
+}
+
+/// The address of what [`define_constant_integers`] defined.
+pub(crate) fn address_of_global<'c>(builder: &OpBuilder<'c>, name: &str) -> Value<'c> {
+    let symbol = FlatSymbolRefAttribute::new(builder.context(), name).into();
+    builder.value("llvm.mlir.addressof", &[], pointer_type(builder), &[("global_name", symbol)])
 }

@@ -17,7 +17,7 @@ use crate::scalar::{self, compare::Comparison};
 
 /// Which elements come first: the runtime's orders, with their numbers in descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+pub(crate) enum Order {
     /// As the comparator says.
     Comparator = 0,
     /// `<` on floats; rows with NaN go to the comparator.
@@ -30,10 +30,10 @@ enum Order {
 
 /// An order of one operand's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct KeyOrder {
-    order: Order,
-    descending: bool,
-    operand: usize,
+pub(crate) struct KeyOrder {
+    pub order: Order,
+    pub descending: bool,
+    pub operand: usize,
 }
 
 /// Descriptor: operands, outer, length, inner, order, descending, key operand, key type, element sizes.
@@ -90,7 +90,7 @@ pub(super) fn top_k(computation: &Computation, instruction: &Instruction, larges
 }
 
 /// The order that a comparator is, if it compares the elements of one operand and nothing else.
-fn key_order(comparator: &Computation) -> Option<KeyOrder> {
+pub(crate) fn key_order(comparator: &Computation) -> Option<KeyOrder> {
     let root = comparator.root();
     if root.kind != OpKind::Compare {
         return None;

@@ -19,6 +19,7 @@ mod epilogue;
 mod matrices;
 mod packing;
 mod prologue;
+mod runtime_tiles;
 mod streamed;
 mod tiled;
 
@@ -119,6 +120,8 @@ pub struct MatMul {
     longest_k: i64,
     /// Whether tiles are in the registers of a matrix unit.
     in_matrices: bool,
+    /// Whether the runtime has the tiles.
+    in_runtime: bool,
     /// Sizes of the register tile: rows, where it is of vectors, and columns as vectors.
     vector_rows: i64,
     tile_vectors: i64,
@@ -250,6 +253,7 @@ fn recognise_contraction(
         depth: 1,
         longest_k: BLOCK_K,
         in_matrices: false,
+        in_runtime: false,
         vector_rows: tile_rows(m.size, if width * bits >= 512 { 14 } else { 6 }),
         tile_vectors: if n.size > width { 2 } else { 1 },
         lanes: width as u32,
@@ -399,9 +403,10 @@ impl MatMul {
         self.tile_vectors * i64::from(self.lanes)
     }
 
-    /// Takes steps of several elements, where an instruction does and they are in memory.
+    /// Takes the runtime's tiles, or steps of several elements, where an instruction does and they are in memory.
     fn choose_instruction(&mut self, machine: Machine) {
-        if self.computes(Operand::A) || self.computes(Operand::B) {
+        self.in_runtime = self.finds_runtime_tiles(machine);
+        if self.in_runtime || self.computes(Operand::A) || self.computes(Operand::B) {
             return;
         }
         let Some((depth, in_matrices)) = self.dot_products(machine) else { return };

@@ -7,7 +7,7 @@ use super::PackedA;
 use super::emit::{Emitter, Operand, Result, Span};
 use super::tiled::Block;
 use crate::scalar;
-use crate::transposed::{Vectors, load_from, transpose_square};
+use crate::transposed::{RowLoad, Vectors, load_from, transpose_square};
 
 /// How many rows of B are asked for before they are packed.
 const ROWS_AHEAD: i64 = 16;
@@ -260,9 +260,8 @@ impl<'c> Emitter<'_, 'c> {
         let to = Vectors { memref: panels, element_bytes, first: to, distance: product.panel() };
         if product.computes(Operand::B) {
             let from = self.compute_square(from)?;
-            let load = |pointer| Ok(load_from(builder, pointer, self.vector, element_bytes));
-            let name = (&*product.element_type.to_string(), product.lanes);
-            return transpose_square(builder, &self.scope, name, &load, [from, to]);
+            let load = RowLoad::AsStored(self.vector);
+            return transpose_square(builder, &self.scope, (load, product.lanes), [from, to]);
         }
         let element_type = product.operand_types[Operand::B as usize];
         let lanes = product.lanes * product.depth as u32;
@@ -270,12 +269,13 @@ impl<'c> Emitter<'_, 'c> {
             let r#type = scalar::load_type(builder, element_type, Some(lanes));
             self.in_register(Operand::B, load_from(builder, pointer, r#type, element_type.byte_width() as i64))
         };
-        let name = match (product.depth, element_type == product.element_type) {
-            (1, true) => element_type.to_string(),
-            (depth, _) => format!("{element_type}x{depth}_{}", product.element_type),
+        let name = format!("{element_type}x{}_{}", product.depth, product.element_type);
+        let load = match product.depth == 1 && element_type == product.element_type {
+            true => RowLoad::AsStored(self.vector),
+            false => RowLoad::By(&name, &load),
         };
         let from = self.operand_vectors(Operand::B, from, product.n.b)?;
-        transpose_square(builder, &self.scope, (&name, product.lanes), &load, [from, to])
+        transpose_square(builder, &self.scope, (load, product.lanes), [from, to])
     }
 }
 

@@ -174,6 +174,9 @@ impl<'c> Emitter<'_, 'c> {
         column: Expr<'c>,
     ) -> Result<()> {
         let product = self.product;
+        if product.in_runtime {
+            return self.call_runtime_tiles(block, panel_offset, offsets, rows, column);
+        }
         let tile = product.tile_rows();
         let rest = product.m.size % tile;
         let place = |row: Expr<'c>, count: i64| Tile {

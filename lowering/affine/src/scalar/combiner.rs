@@ -44,6 +44,11 @@ pub fn recognise(computation: &Computation) -> Option<Combiner> {
     (is_scalar(first) && is_scalar(second)).then_some(combiner)
 }
 
+/// Whether an operation on elements of a type is associative, as far as rounding lets it.
+pub(crate) fn is_associative(kind: OpKind, element_type: ElementType) -> bool {
+    reduction(kind, element_type).is_some()
+}
+
 /// Name of an operation on elements of a type among `vector.reduction`'s kinds.
 fn reduction(kind: OpKind, element_type: ElementType) -> Option<&'static str> {
     let (_, names) = REDUCTIONS.iter().find(|(own, _)| *own == kind)?;

@@ -1,8 +1,11 @@
 //! Operations on real floating-point registers that take more than one MLIR operation.
 
 use hlo::element_type::ElementType;
-use mlir_ext::arith::CmpfPredicate::{Oeq, Olt, Uno};
+use melior::ir::OperationRef;
+use melior::ir::operation::OperationLike;
+use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt, Uno};
 use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::operations;
 
 /// -1, -0, 0 or 1; NaN of NaN.
 pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Value<'c>]) -> Value<'c> {
@@ -11,6 +14,45 @@ pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Valu
     let is_zero = builder.cmpf(Oeq, value, builder.float_like(value, 0.0));
     let is_nan = builder.cmpf(Uno, value, value);
     builder.select(builder.ori(is_zero, is_nan), value, one)
+}
+
+/// The larger of two numbers, NaN if one is; 0 of zeros of both signs.
+pub(super) fn maximum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    let (a, b) = (operands[0], operands[1]);
+    if builder.machine().float_extrema || is_literal(a) || is_literal(b) {
+        return builder.value("arith.maximumf", &[a, b], a.r#type(), &[]);
+    }
+    let larger = |a, b| builder.select(builder.cmpf(Ogt, a, b), a, b);
+    let number = of_bits(builder, element_type, [larger(a, b), larger(b, a)], "arith.andi");
+    builder.select(builder.cmpf(Uno, a, b), builder.addf(a, b), number)
+}
+
+/// The smaller of two numbers, NaN if one is; -0 of zeros of both signs.
+pub(super) fn minimum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
+    let (a, b) = (operands[0], operands[1]);
+    if builder.machine().float_extrema || is_literal(a) || is_literal(b) {
+        return builder.value("arith.minimumf", &[a, b], a.r#type(), &[]);
+    }
+    let smaller = |a, b| builder.select(builder.cmpf(Olt, a, b), a, b);
+    // The bits of NaN and of anything else together are NaN.
+    of_bits(builder, element_type, [smaller(a, b), smaller(b, a)], "arith.ori")
+}
+
+/// What a processor's comparison gives in either order of its operands differs where it gives the second one, of zeros and of NaN:
+/// the number whose bits are those of both together.
+fn of_bits<'c>(builder: &OpBuilder<'c>, element_type: ElementType, both: [Value<'c>; 2], together: &str) -> Value<'c> {
+    let integer = builder.integer_type(if element_type == ElementType::F64 { 64 } else { 32 });
+    let [a, b] = both.map(|number| builder.bitcast(number, integer));
+    let bits = builder.value(together, &[a, b], a.r#type(), &[]);
+    builder.bitcast(bits, builder.element_type_of(both[0].r#type()))
+}
+
+/// Whether a value is a constant in each lane, of which LLVM knows that it is no NaN, and mostly no zero.
+fn is_literal(value: Value<'_>) -> bool {
+    let is_broadcast = |own: &OperationRef<'_, '_>| own.name().as_string_ref().as_str() == Ok("vector.broadcast");
+    let broadcast = operations::definition(value.into()).filter(is_broadcast);
+    let scalar = broadcast.and_then(|own| own.operand(0).ok()).map_or(value, Value::from);
+    scalar.is_constant()
 }
 
 /// Whether the value is neither infinite nor NaN, as `i1`.

@@ -28,6 +28,8 @@ enum Rule {
     Closed(&'static str),
     /// A function of this crate.
     Several(RealEmission),
+    /// A function of this crate whose result is one of the operands.
+    Choice(RealEmission),
     /// A transcendental function.
     Transcendental(Function),
     /// A function of complex numbers.
@@ -36,7 +38,7 @@ enum Rule {
     Magnitude(MagnitudeEmission),
 }
 
-use Rule::{Closed, Contractible, Magnitude, Several, Single, Transcendental, Undefined};
+use Rule::{Choice, Closed, Contractible, Magnitude, Several, Single, Transcendental, Undefined};
 
 struct Row {
     kind: OpKind,
@@ -79,8 +81,8 @@ static TABLE: &[Row] = &[
     row(OpKind::Multiply,      2, Closed("arith.andi"),  Single("arith.muli"),        Single("arith.muli"),        Contractible("arith.mulf"),      Rule::Complex(complex::multiply)),
     row(OpKind::Divide,        2, Undefined,             Several(integer::divide),    Several(integer::divide),    Single("arith.divf"),            Rule::Complex(complex::divide)),
     row(OpKind::Remainder,     2, Undefined,             Several(integer::remainder), Several(integer::remainder), Transcendental(Function::Binary(Binary::Remainder)), Undefined),
-    row(OpKind::Maximum,       2, Closed("arith.ori"),   Closed("arith.maxsi"),       Closed("arith.maxui"),       Closed("arith.maximumf"),        Rule::Complex(complex::maximum)),
-    row(OpKind::Minimum,       2, Closed("arith.andi"),  Closed("arith.minsi"),       Closed("arith.minui"),       Closed("arith.minimumf"),        Rule::Complex(complex::minimum)),
+    row(OpKind::Maximum,       2, Closed("arith.ori"),   Closed("arith.maxsi"),       Closed("arith.maxui"),       Choice(float::maximum),          Rule::Complex(complex::maximum)),
+    row(OpKind::Minimum,       2, Closed("arith.andi"),  Closed("arith.minsi"),       Closed("arith.minui"),       Choice(float::minimum),          Rule::Complex(complex::minimum)),
     row(OpKind::Power,         2, Undefined,             Several(integer::power),     Several(integer::power),     Transcendental(Function::Binary(Binary::Pow)),   Rule::Complex(complex_functions::power)),
     row(OpKind::And,           2, Closed("arith.andi"),  Closed("arith.andi"),        Closed("arith.andi"),        Undefined,                       Undefined),
     row(OpKind::Or,            2, Closed("arith.ori"),   Closed("arith.ori"),         Closed("arith.ori"),         Undefined,                       Undefined),
@@ -151,6 +153,10 @@ pub(super) fn emit<'c>(
     let values: Vec<Value> = operands.iter().map(|operand| operand.value).collect();
     let finish =
         |value| Some(RegisterValue::real(builder, element_type, bring_into_type(builder, element_type, value)));
+    let finish_closed = |value| match Format::of(element_type) {
+        Some(format) if !format.is_closed() => finish(value),
+        _ => Some(RegisterValue::real(builder, element_type, value)),
+    };
     match rule {
         Undefined => None,
         Contractible(name) if element_type == ElementType::F16 && builder.machine().half_arithmetic => {
@@ -167,13 +173,8 @@ pub(super) fn emit<'c>(
             let attributes: &[_] = if builder.machine().allow_fma { &contract } else { &[] };
             finish(builder.value(name, &values, values[0].r#type(), attributes))
         }
-        Closed(name) => {
-            let value = builder.value(name, &values, values[0].r#type(), &[]);
-            match Format::of(element_type) {
-                Some(format) if !format.is_closed() => finish(value),
-                _ => Some(RegisterValue::real(builder, element_type, value)),
-            }
-        }
+        Closed(name) => finish_closed(builder.value(name, &values, values[0].r#type(), &[])),
+        Choice(emit) => finish_closed(emit(builder, element_type, &values)),
         Several(emit) => finish(emit(builder, element_type, &values)),
         Transcendental(function) => finish(transcendental::emit(builder, function, &values)),
         Rule::Complex(emit) => {

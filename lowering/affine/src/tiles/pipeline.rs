@@ -10,9 +10,10 @@ use mlir_ext::builder::{OpBuilder, Value};
 use super::chunks::Chunks;
 use super::{Result, Tile};
 use crate::elemental::Elemental;
+use crate::memory::shared_pointer;
 use crate::scalar::RegisterValue;
 use crate::scope::Binding;
-use crate::team::{SHARED_SPACE, SharedValues, barrier};
+use crate::team::{SharedValues, barrier};
 
 /// The stages of operands of which some are copied, and of others.
 const STAGES_OF_COPIES: i64 = 3;
@@ -81,13 +82,6 @@ pub(super) fn emit_steps<'a, 'c>(
         wait_for_copies(emitter.builder, 0);
     }
     Ok(sums)
-}
-
-/// The place of a byte in shared memory.
-pub(super) fn shared_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>, byte: Value<'c>) -> Value<'c> {
-    let shared = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
-    let address = builder.value("arith.index_cast", &[builder.addi(address, byte)], builder.integer_type(64), &[]);
-    builder.value("llvm.inttoptr", &[address], shared, &[])
 }
 
 /// What the thread has begun to copy since its last group is a group.

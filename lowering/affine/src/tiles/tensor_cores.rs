@@ -17,9 +17,9 @@ use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::ArrayRef;
+use crate::memory::{ArrayRef, shared_pointer};
 use crate::scalar;
-use crate::team::{SHARED_SPACE, SharedValues, WARP};
+use crate::team::{SharedValues, WARP};
 
 /// Rows and columns of the smallest tile.
 pub(super) const SMALLEST_TILE: i64 = 64;
@@ -260,10 +260,7 @@ pub(super) fn load_matrices<'c>(
     offset: i64,
     transposed: bool,
 ) -> [Value<'c>; 4] {
-    let address = builder.addi(address, builder.constant_index(offset));
-    let address = builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]);
-    let pointer = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);
-    let address = builder.value("llvm.inttoptr", &[address], pointer, &[]);
+    let address = shared_pointer(builder, address, builder.constant_index(offset));
     let name = match transposed {
         true => "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3",
         false => "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3",

@@ -209,24 +209,24 @@ impl Checks {
             self.report(fault);
             return false;
         };
-        let is_store = access == Access::Store;
-        if is_store {
+        let (is_store, combines) = (access == Access::Store, access == Access::Combine);
+        if is_store || combines {
             self.unfenced.entry(now.thread).or_default().push((address, address + bytes));
         }
         let first = (address - shared.first) as usize;
         let (mut met, mut is_unwritten) = (None, false);
         for [writer, reader] in &mut shared.users[first..first + bytes as usize] {
             let meets = |user: &Moment| user.thread != 0 && user.thread != now.thread && user.epoch == now.epoch;
-            if meets(writer) {
+            if meets(writer) && !(combines && writer.thread == COMBINED) {
                 met = Some(writer.thread);
-            } else if is_store && meets(reader) {
+            } else if (is_store || combines) && meets(reader) {
                 met = Some(reader.thread);
             }
-            if is_store {
-                *writer = now;
+            is_unwritten |= !is_store && writer.thread == 0;
+            if is_store || combines {
+                *writer = if combines { Moment { thread: COMBINED, ..now } } else { now };
                 continue;
             }
-            is_unwritten |= writer.thread == 0;
             *reader = if meets(reader) { Moment { thread: SEVERAL, ..now } } else { now };
         }
         if let Some(other) = met {
@@ -280,6 +280,25 @@ mod tests {
         assert!(fault(&[(1, Load), (2, Combine)]).is_some());
         assert!(fault(&[(1, Store), (2, Combine)]).is_some());
         assert!(fault(&[(2, Combine), (1, Store)]).is_some());
+    }
+
+    #[test]
+    fn what_is_combined_in_shared_memory_has_an_order_behind_a_barrier() {
+        let fault = |accesses: &[(u32, u32, Access)]| {
+            let mut checks = Checks::of(std::iter::empty());
+            checks.share(1 << 20, 64);
+            for &(thread, epoch, access) in accesses {
+                assert!(checks.access_shared(1 << 20, 4, Moment { thread, epoch }, access));
+            }
+            checks.fault
+        };
+        let first = (1, 0, Store);
+        assert_eq!(fault(&[first, (1, 1, Combine), (2, 1, Combine), (1, 1, Combine), (2, 2, Load)]), None);
+        assert!(fault(&[first, (2, 0, Combine)]).is_some());
+        assert!(fault(&[first, (1, 1, Combine), (2, 1, Load)]).is_some());
+        assert!(fault(&[first, (1, 1, Load), (2, 1, Combine)]).is_some());
+        assert!(fault(&[first, (1, 1, Combine), (2, 1, Store)]).is_some());
+        assert!(fault(&[(1, 1, Combine)]).is_some());
     }
 
     #[test]

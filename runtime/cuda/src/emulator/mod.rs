@@ -70,7 +70,7 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 31] = [
+        let functions: [Symbol; 32] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
@@ -97,6 +97,7 @@ impl Emulator {
             ("halo_emulator_share", halo_emulator_share as *const ()),
             ("halo_emulator_store", halo_emulator_store as *const ()),
             ("halo_emulator_store_shared", halo_emulator_store_shared as *const ()),
+            ("halo_emulator_combine_shared", halo_emulator_combine_shared as *const ()),
             ("halo_emulator_thread", halo_emulator_thread as *const ()),
             ("halo_emulator_wait_for_copies", halo_emulator_wait_for_copies as *const ()),
             ("halo_emulator_wait_for_phase", halo_emulator_wait_for_phase as *const ()),
@@ -345,6 +346,10 @@ extern "C" fn halo_emulator_load_shared(address: u64, bytes: u64, alignment: u64
 
 extern "C" fn halo_emulator_store_shared(address: u64, bytes: u64, alignment: u64) -> u64 {
     checked_shared(address, bytes, alignment, Access::Store)
+}
+
+extern "C" fn halo_emulator_combine_shared(address: u64, bytes: u64, alignment: u64) -> u64 {
+    checked_shared(address, bytes, alignment, Access::Combine)
 }
 
 extern "C" fn halo_emulator_load_matrices(words: *mut u32, transposed: u32) {

@@ -22,6 +22,7 @@ pub mod primitive_type;
 pub mod profile;
 pub mod random;
 pub mod sort;
+pub mod tiles;
 pub mod top_k;
 pub mod vector_math;
 
@@ -88,6 +89,7 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ]);
+        symbols.extend(tiles::symbols());
         symbols.extend(vector_math::symbols());
         Table(symbols)
     });

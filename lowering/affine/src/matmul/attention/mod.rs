@@ -77,6 +77,7 @@ impl AttentionKernel {
             depth: 1,
             longest_k,
             in_matrices: false,
+            in_runtime: false,
             vector_rows,
             tile_vectors: tile_vectors(features),
             lanes: lanes as u32,

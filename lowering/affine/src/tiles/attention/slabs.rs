@@ -6,13 +6,13 @@ use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 
 use super::super::chunks::{CHUNK, copy_chunk};
-use super::super::pipeline::{commit_copies, shared_pointer, wait_for_copies};
+use super::super::pipeline::{commit_copies, wait_for_copies};
 use super::super::where_inside;
 use super::{Blocks, Result};
 use crate::attention::AttentionForm;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::{ArrayRef, address_of};
+use crate::memory::{ArrayRef, address_of, shared_pointer};
 use crate::scalar::{self, RegisterValue};
 use crate::team::{SharedValues, is_term};
 use crate::walk::{Choice, Visitor};

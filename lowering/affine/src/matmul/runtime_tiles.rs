@@ -1,0 +1,111 @@
+//! Register tiles that the runtime has, compiled beforehand: a call multiplies a block of rows by a panel.
+//!
+//! They are for products of `f32` and `f64` whose operands a tile finds in memory in these types. Tiles of other types, and those
+//! of processors that the runtime has none for, are emitted (`tiled`).
+
+use hlo::element_type::ElementType;
+use indexing::Expr;
+use mlir_ext::builder::{Machine, Value};
+
+use super::emit::{Emitter, Offsets, Operand, Result, Span};
+use super::tiled::Block;
+use super::{Form, MatMul};
+use crate::error::LoweringError;
+use crate::library_calls::{address_of_global, define_constant_integers};
+use crate::transposed::address_in;
+
+impl MatMul {
+    /// Whether the runtime has tiles for the product.
+    pub(super) fn finds_runtime_tiles(&self, machine: Machine) -> bool {
+        let is_packed_or_as_it_is = |operand: Operand, is_packed: bool| {
+            is_packed || !self.computes(operand) && self.operand_types[operand as usize] == self.element_type
+        };
+        let bits = self.lanes * self.element_type.bit_width();
+        self.form == Form::Tiled
+            && self.depth == 1
+            && matches!(self.element_type, ElementType::F32 | ElementType::F64)
+            && (256..=machine.runtime_tile_bits).contains(&bits)
+            && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
+            && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
+    }
+
+    /// The name of the function.
+    fn runtime_tiles(&self) -> String {
+        format!("halo_product_{}x{}", self.element_type, self.lanes)
+    }
+}
+
+impl<'c> Emitter<'_, 'c> {
+    /// Calls the runtime for the tiles of a block of rows in one panel.
+    pub(super) fn call_runtime_tiles(
+        &mut self,
+        block: &Block<'c>,
+        panel_offset: Expr<'c>,
+        offsets: &Offsets<'c>,
+        rows: &Span<'c>,
+        column: Expr<'c>,
+    ) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let operand = |operand: Operand| {
+            let array = self.operands[operand as usize];
+            array.ok_or_else(|| LoweringError::bug("a tile whose operand is neither packed nor in memory"))
+        };
+        let tile_rows = product.tile_rows();
+        let zero = self.scope.constant(0);
+        // Where they begin, and the distances of rows, steps and tiles.
+        let (a, a_first, a_row, a_step, a_tile) = match block.panels.a {
+            Some((packed, panels)) => (panels, zero, packed.row, packed.column, tile_rows * packed.room(product)),
+            None => {
+                let first = offsets.a + rows.begin * product.m.a;
+                (operand(Operand::A)?, first, product.m.a, product.k.a, tile_rows * product.m.a)
+            }
+        };
+        let (b, b_first, b_step) = match block.panels.b {
+            Some(panels) => (panels, panel_offset, product.panel()),
+            None => (operand(Operand::B)?, offsets.b + column, product.k.b),
+        };
+        let c_first = offsets.c + rows.begin * product.m.c + column;
+        let element_bytes = product.element_type.byte_width() as i64;
+        let distances = [a_row, a_step, a_tile, b_step, product.m.c].map(|elements| elements * element_bytes);
+        let address = |memref, first| address_in(builder, &self.scope, memref, first * element_bytes);
+        let smallest = |emitter: &Self, counts: &[Expr<'c>]| match counts {
+            [count] => emitter.scope.emit(builder, *count),
+            _ => emitter.scope.emit_min(builder, counts),
+        };
+        let rows: Vec<Expr<'c>> = rows.ends.iter().map(|&end| end - rows.begin).collect();
+        let mut columns = vec![self.scope.constant(product.panel())];
+        if product.n.size % product.panel() != 0 {
+            columns.push(-column + product.n.size);
+        }
+        let number = block.number.unwrap_or(zero);
+        let arguments = [
+            self.constant_words(&[&distances[..], &[tile_rows]].concat())?,
+            address(a, a_first)?,
+            address(b, b_first)?,
+            address(self.c, c_first)?,
+            smallest(self, &rows)?,
+            smallest(self, &columns)?,
+            smallest(self, &block.length)?,
+            self.scope.emit(builder, number)?,
+        ];
+        let symbol = product.runtime_tiles();
+        let types = arguments.map(|argument| argument.r#type());
+        builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &types, &[]));
+        builder.call(&symbol, &arguments, &[]);
+        Ok(())
+    }
+
+    /// The address of constant numbers, which the module has once.
+    fn constant_words(&self, words: &[i64]) -> Result<Value<'c>> {
+        let builder = self.builder;
+        let list: Vec<String> = words.iter().map(i64::to_string).collect();
+        let name = format!("tiles_{}", list.join("_"));
+        let value = format!("dense<[{}]> : tensor<{}xi64>", list.join(", "), words.len());
+        let mut defined = Ok(());
+        builder.define_once(&name, |builder| {
+            defined = define_constant_integers(builder, &name, &value, words.len(), u64::BITS);
+        });
+        defined?;
+        Ok(address_of_global(builder, &name))
+    }
+}

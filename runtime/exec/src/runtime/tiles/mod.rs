@@ -1,0 +1,52 @@
+//! Tiles of work that compiled code calls, compiled beforehand: emitted anew they would be most of the code of many programs.
+//!
+//! They work on registers of vectors, so there is a function for each width of these, and a processor has those of the
+//! features that it has.
+
+#[cfg(target_arch = "x86_64")]
+mod product_vectors;
+#[cfg(target_arch = "x86_64")]
+mod products;
+#[cfg(target_arch = "x86_64")]
+mod transposes;
+
+use crate::jit::Symbol;
+
+/// Bits of the widest vectors that there are tiles for on a processor, of whose features, by LLVM's names, is told which it has; 0
+/// if there are none.
+pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
+    if has_feature("avx512f") {
+        512
+    } else if has_feature("avx2") && has_feature("fma") {
+        256
+    } else {
+        0
+    }
+}
+
+/// The functions of this processor.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
+    let wide: [Symbol<'static>; 4] = [
+        ("halo_product_f32x16", products::halo_product_f32x16 as *const ()),
+        ("halo_product_f64x8", products::halo_product_f64x8 as *const ()),
+        ("halo_transpose_32x16", transposes::halo_transpose_32x16 as *const ()),
+        ("halo_transpose_64x8", transposes::halo_transpose_64x8 as *const ()),
+    ];
+    let narrow: [Symbol<'static>; 4] = [
+        ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
+        ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
+        ("halo_transpose_32x8", transposes::halo_transpose_32x8 as *const ()),
+        ("halo_transpose_64x4", transposes::halo_transpose_64x4 as *const ()),
+    ];
+    let has_wide = is_x86_feature_detected!("avx512f");
+    let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    let of = |symbols: [Symbol<'static>; 4], are_there| symbols.into_iter().filter(move |_| are_there);
+    of(wide, has_wide).chain(of(narrow, has_narrow))
+}
+
+/// The functions of this processor: none.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
+    std::iter::empty()
+}

@@ -1,0 +1,272 @@
+//! The register tiles of products in vectors of AVX-512 (`wide`) and AVX2 (`narrow`).
+
+use std::arch::{asm, x86_64::*};
+
+use super::products::Block;
+
+/// A vector. Its functions become instructions only where they are inlined into one that has the processor's features.
+pub(super) trait Vector: Copy {
+    type Element: 'static;
+    /// Which lanes are there.
+    type Lanes: Copy;
+
+    const LANES: usize;
+
+    unsafe fn zero() -> Self;
+    unsafe fn broadcast(element: *const Self::Element) -> Self;
+    unsafe fn load(from: *const Self::Element) -> Self;
+    unsafe fn store(self, to: *mut Self::Element);
+    unsafe fn multiply_add(self, other: Self, sum: Self) -> Self;
+    /// The first `count` lanes.
+    unsafe fn first(count: usize) -> Self::Lanes;
+    unsafe fn load_part(from: *const Self::Element, lanes: Self::Lanes) -> Self;
+    unsafe fn store_part(self, to: *mut Self::Element, lanes: Self::Lanes);
+}
+
+macro_rules! vector {
+    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:ident, $broadcast:expr, $load:ident, $store:ident, $multiply_add:ident,
+     $first:expr, $load_part:expr, $store_part:expr) => {
+        impl Vector for $vector {
+            type Element = $element;
+            type Lanes = $lanes;
+
+            const LANES: usize = $count;
+
+            #[inline(always)]
+            unsafe fn zero() -> Self {
+                // SAFETY: the caller has the feature, here and below.
+                unsafe { $zero() }
+            }
+
+            #[inline(always)]
+            unsafe fn broadcast(element: *const $element) -> Self {
+                // SAFETY: the element can be read, says the caller.
+                unsafe { $broadcast(*element) }
+            }
+
+            #[inline(always)]
+            unsafe fn load(from: *const $element) -> Self {
+                // SAFETY: all lanes can be read, says the caller.
+                unsafe { $load(from) }
+            }
+
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $element) {
+                // SAFETY: all lanes can be written, says the caller.
+                unsafe { $store(to, self) }
+            }
+
+            #[inline(always)]
+            unsafe fn multiply_add(self, other: Self, sum: Self) -> Self {
+                // SAFETY: arithmetic.
+                unsafe { $multiply_add(self, other, sum) }
+            }
+
+            #[inline(always)]
+            unsafe fn first(count: usize) -> $lanes {
+                // SAFETY: arithmetic.
+                unsafe { $first(count) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_part(from: *const $element, lanes: $lanes) -> Self {
+                // SAFETY: these lanes can be read, says the caller.
+                unsafe { $load_part(from, lanes) }
+            }
+
+            #[inline(always)]
+            unsafe fn store_part(self, to: *mut $element, lanes: $lanes) {
+                // SAFETY: these lanes can be written, says the caller.
+                unsafe { $store_part(to, self, lanes) }
+            }
+        }
+    };
+}
+
+vector!(
+    __m512,
+    f32,
+    __mmask16,
+    16,
+    _mm512_setzero_ps,
+    _mm512_set1_ps,
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    _mm512_fmadd_ps,
+    |count: usize| _cvtu32_mask16((1 << count) - 1),
+    |from, lanes| _mm512_maskz_loadu_ps(lanes, from),
+    |to, vector, lanes| _mm512_mask_storeu_ps(to, lanes, vector)
+);
+vector!(
+    __m512d,
+    f64,
+    __mmask8,
+    8,
+    _mm512_setzero_pd,
+    _mm512_set1_pd,
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    _mm512_fmadd_pd,
+    |count: usize| _cvtu32_mask16((1 << count) - 1) as __mmask8,
+    |from, lanes| _mm512_maskz_loadu_pd(lanes, from),
+    |to, vector, lanes| _mm512_mask_storeu_pd(to, lanes, vector)
+);
+vector!(
+    __m256,
+    f32,
+    __m256i,
+    8,
+    _mm256_setzero_ps,
+    _mm256_set1_ps,
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    _mm256_fmadd_ps,
+    |count: usize| { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) },
+    |from, lanes| _mm256_maskload_ps(from, lanes),
+    |to, vector, lanes| _mm256_maskstore_ps(to, lanes, vector)
+);
+vector!(
+    __m256d,
+    f64,
+    __m256i,
+    4,
+    _mm256_setzero_pd,
+    _mm256_set1_pd,
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    _mm256_fmadd_pd,
+    |count: usize| _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
+    |from, lanes| _mm256_maskload_pd(from, lanes),
+    |to, vector, lanes| _mm256_maskstore_pd(to, lanes, vector)
+);
+
+/// Does something for each row of a tile; loops over this many are not always unrolled.
+macro_rules! for_each_row {
+    ($row:ident < $rows:ident, $body:block) => {
+        for_each_row!($row < $rows, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13)
+    };
+    ($row:ident < $rows:ident, $body:block, $($number:literal)*) => {
+        $(if $number < $rows {
+            let $row = $number;
+            $body
+        })*
+    };
+}
+
+/// Rows of a tile that one pointer reaches: an address may add a distance once or twice.
+const ROWS_OF_POINTER: usize = 3;
+
+/// A pointer of which the compiler does not see where it comes from: it would compute the rows' addresses from each other, one
+/// after the other, which takes longer than the multiplications.
+#[inline(always)]
+fn apart<T>(mut pointer: *const T) -> *const T {
+    // SAFETY: there is no instruction.
+    unsafe { asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };
+    pointer
+}
+
+/// One tile, whose last vector has only some columns if it is a `PART`.
+#[inline(always)]
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
+    block: &Block<V::Element>,
+    a: *const V::Element,
+    c: *mut V::Element,
+) {
+    // SAFETY: all elements are of the block, in which the caller says where the tile begins.
+    unsafe {
+        let distances = *block.distances;
+        let lanes = V::first(block.columns - (VECTORS - 1) * V::LANES);
+        let is_part = |vector: usize| PART && vector + 1 == VECTORS;
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        if block.adds {
+            for_each_row!(row < ROWS, {
+                let c = c.byte_offset(row as isize * distances.c_row);
+                for (vector, sum) in sums[row].iter_mut().enumerate() {
+                    let c = c.add(vector * V::LANES);
+                    *sum = if is_part(vector) { V::load_part(c, lanes) } else { V::load(c) };
+                }
+            });
+        }
+        let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
+            apart(a.wrapping_byte_offset((ROWS_OF_POINTER * group) as isize * distances.a_row))
+        });
+        let mut b = block.b;
+        for _ in 0..block.steps {
+            let columns: [V; VECTORS] = std::array::from_fn(|vector| {
+                let b = b.wrapping_add(vector * V::LANES);
+                if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
+            });
+            for_each_row!(row < ROWS, {
+                let distance = (row % ROWS_OF_POINTER) as isize * distances.a_row;
+                let factor = V::broadcast(rows[row / ROWS_OF_POINTER].wrapping_byte_offset(distance));
+                for (sum, column) in sums[row].iter_mut().zip(columns) {
+                    *sum = factor.multiply_add(column, *sum);
+                }
+            });
+            rows = rows.map(|row| apart(row.wrapping_byte_offset(distances.a_step)));
+            b = b.wrapping_byte_offset(distances.b_step);
+        }
+        for_each_row!(row < ROWS, {
+            let c = c.byte_offset(row as isize * distances.c_row);
+            for (vector, sum) in sums[row].iter().enumerate() {
+                let c = c.add(vector * V::LANES);
+                if is_part(vector) { sum.store_part(c, lanes) } else { sum.store(c) }
+            }
+        });
+    }
+}
+
+/// The functions for vectors with some features of the processor.
+macro_rules! in_vectors {
+    ($module:ident, $feature:literal, [$($rows:literal)*]) => {
+        pub(super) mod $module {
+            use super::{Block, Vector, tile};
+
+            type Tile<E> = unsafe fn(&Block<E>, *const E, *mut E);
+
+            #[target_feature(enable = $feature)]
+            unsafe fn one<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
+                block: &Block<V::Element>,
+                a: *const V::Element,
+                c: *mut V::Element,
+            ) {
+                // SAFETY: as the caller says.
+                unsafe { tile::<V, ROWS, VECTORS, PART>(block, a, c) }
+            }
+
+            /// The tiles of one row and more.
+            const fn by_rows<V: Vector, const VECTORS: usize, const PART: bool>() -> &'static [Tile<V::Element>] {
+                &[$(one::<V, $rows, VECTORS, PART>),*]
+            }
+
+            /// Multiplies a block of rows of A by a panel of B.
+            ///
+            /// # Safety
+            /// The processor has the features, and the elements of the block are there.
+            pub(in super::super) unsafe fn multiply<V: Vector>(block: &Block<V::Element>) {
+                let vectors = block.columns.div_ceil(V::LANES);
+                let tiles = match (vectors, block.columns % V::LANES) {
+                    (1, 0) => by_rows::<V, 1, false>(),
+                    (1, _) => by_rows::<V, 1, true>(),
+                    (_, 0) => by_rows::<V, 2, false>(),
+                    _ => by_rows::<V, 2, true>(),
+                };
+                let distances = block.distances;
+                let (mut a, mut c) = (block.a, block.c);
+                let mut rows = block.rows;
+                while rows > 0 {
+                    let count = rows.min(distances.tile_rows);
+                    let Some(tile) = tiles.get(count.wrapping_sub(1)) else { return };
+                    // SAFETY: the tile is of the block.
+                    unsafe { tile(block, a, c) };
+                    a = a.wrapping_byte_offset(distances.a_tile);
+                    c = c.wrapping_byte_offset(count as isize * distances.c_row);
+                    rows -= count;
+                }
+            }
+        }
+    };
+}
+
+in_vectors!(wide, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+in_vectors!(narrow, "avx2,fma", [1 2 3 4 5 6]);

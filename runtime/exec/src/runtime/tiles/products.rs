@@ -1,0 +1,136 @@
+//! Register tiles of products of matrices.
+//!
+//! Compiled code packs its operands and goes through blocks and panels; what it calls is the innermost part, a block of rows
+//! of A times one panel of B. There is a function for each element type and vector width, `halo_product_f32x16` and so on.
+
+use super::product_vectors::{narrow, wide};
+use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
+
+/// How a block of rows lies in memory. Distances are in bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Distances {
+    /// In A from one row of a tile to the next.
+    pub a_row: isize,
+    /// In A from one step to the next.
+    pub a_step: isize,
+    /// In A from the first row of a tile to that of the next.
+    pub a_tile: isize,
+    /// In B from one step to the next; columns are neighbours.
+    pub b_step: isize,
+    /// In C from one row to the next; columns are neighbours.
+    pub c_row: isize,
+    /// Rows of a tile; the last one may have fewer.
+    pub tile_rows: usize,
+}
+
+/// A block of rows of A, a panel of B and where their product goes.
+pub(super) struct Block<'d, T> {
+    pub(super) distances: &'d Distances,
+    pub(super) a: *const T,
+    pub(super) b: *const T,
+    pub(super) c: *mut T,
+    pub(super) rows: usize,
+    /// Columns of the panel, at most two vectors.
+    pub(super) columns: usize,
+    /// Terms of each sum.
+    pub(super) steps: usize,
+    /// Whether the sums are added to what C holds.
+    pub(super) adds: bool,
+}
+
+macro_rules! tile_function {
+    ($symbol:ident, $element:ty, $multiply:expr) => {
+        /// Multiplies `rows` rows of A by a panel of B of `columns` columns: `steps` terms of each sum, which are added to what C
+        /// holds if this is not the first of several blocks of terms.
+        ///
+        /// # Safety
+        /// The processor has the function's instructions. As many elements of A and B can be read, and of C read and written,
+        /// and nobody else writes them.
+        #[allow(clippy::too_many_arguments, reason = "what compiled code knows when it runs")]
+        pub unsafe extern "C" fn $symbol(
+            distances: *const Distances,
+            a: *const $element,
+            b: *const $element,
+            c: *mut $element,
+            rows: usize,
+            columns: usize,
+            steps: usize,
+            block: usize,
+        ) {
+            // SAFETY: compiled code has the distances as a constant; the rest is as the caller promises.
+            unsafe { $multiply(&Block { distances: &*distances, a, b, c, rows, columns, steps, adds: block > 0 }) }
+        }
+    };
+}
+
+tile_function!(halo_product_f32x16, f32, wide::multiply::<__m512>);
+tile_function!(halo_product_f64x8, f64, wide::multiply::<__m512d>);
+tile_function!(halo_product_f32x8, f32, narrow::multiply::<__m256>);
+tile_function!(halo_product_f64x4, f64, narrow::multiply::<__m256d>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Function<T> = unsafe extern "C" fn(*const Distances, *const T, *const T, *mut T, usize, usize, usize, usize);
+
+    /// Compares a function with sums of whole numbers, which are exact, for all sizes of tiles.
+    fn check<T: Copy + PartialEq + std::fmt::Debug + From<i8>>(function: Function<T>, lanes: usize, most_rows: usize) {
+        let value = |index: usize| ((index * 7 + index / 5) % 11) as i8 - 5;
+        let (steps, distance) = (7, 2 * lanes + 3);
+        for tile_rows in 1..=most_rows {
+            for rows in [tile_rows, 2 * tile_rows - 1] {
+                for columns in 1..=2 * lanes {
+                    let numbers = |count: usize| (0..count).map(value).collect::<Vec<i8>>();
+                    let (a, b, c) = (numbers(rows * steps), numbers(steps * distance), numbers(rows * distance));
+                    let typed = |numbers: &[i8]| numbers.iter().map(|&number| T::from(number)).collect::<Vec<T>>();
+                    let a_row = (steps * size_of::<T>()) as isize;
+                    let [b_step, c_row] = [(distance * size_of::<T>()) as isize; 2];
+                    let (a_step, a_tile) = (size_of::<T>() as isize, a_row * tile_rows as isize);
+                    let distances = Distances { a_row, a_step, a_tile, b_step, c_row, tile_rows };
+                    for adds in [false, true] {
+                        let [of_a, of_b, mut result] = [&a, &b, &c].map(|numbers| typed(numbers));
+                        // SAFETY: the arrays have these sizes, and the processor the instructions.
+                        unsafe {
+                            function(
+                                &distances,
+                                of_a.as_ptr(),
+                                of_b.as_ptr(),
+                                result.as_mut_ptr(),
+                                rows,
+                                columns,
+                                steps,
+                                usize::from(adds),
+                            );
+                        }
+                        let expected: Vec<i8> = (0..rows * distance)
+                            .map(|index| match (index / distance, index % distance) {
+                                (_, column) if column >= columns => c[index],
+                                (row, column) => {
+                                    let terms = (0..steps).map(|k| a[row * steps + k] * b[k * distance + column]);
+                                    let sum: i32 = terms.map(i32::from).sum();
+                                    // Sums of these few small terms need not be bytes; they are compared as such.
+                                    (sum + if adds { i32::from(c[index]) } else { 0 }) as i8
+                                }
+                            })
+                            .collect();
+                        assert_eq!(result, typed(&expected), "{rows} rows by {tile_rows}, {columns} columns");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn tiles_are_products() {
+        if is_x86_feature_detected!("avx512f") {
+            check::<f32>(halo_product_f32x16, 16, 14);
+            check::<f64>(halo_product_f64x8, 8, 14);
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            check::<f32>(halo_product_f32x8, 8, 6);
+            check::<f64>(halo_product_f64x4, 4, 6);
+        }
+    }
+}
