@@ -58,6 +58,7 @@ pub mod scan;
 pub mod scatter;
 pub mod scope;
 pub mod selection;
+mod short_rows;
 mod team;
 mod team_rows;
 mod team_scan;

@@ -215,6 +215,12 @@ impl<'a, 'c> Elemental<'a, 'c> {
             self.team = Some(team);
             return chosen;
         }
+        if let Some(combiner) = &combiner
+            && let Some(rows) = self.reduce_short_rows(instruction, index, &loops, combiner)?
+        {
+            let total = combiner.combine(self.builder, &rows, &self.in_lanes(&initial[0]));
+            return Ok(vec![combiner.finish(self.builder, &total)]);
+        }
         let (start, combiner) = match &combiner {
             // Wider accumulators than the element type, where the combiner has them.
             Some(combiner) => (vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))], Some(combiner)),

@@ -135,6 +135,16 @@ impl<'c> Scope<'c> {
         expr
     }
 
+    /// The lane variable, and the number of lanes.
+    pub fn lane_variable(&self) -> Option<(Var, u32)> {
+        self.lane
+    }
+
+    /// Goes back to a lane variable, after others inside of its scope.
+    pub fn resume_lanes(&mut self, lane: (Var, u32)) {
+        self.lane = Some(lane);
+    }
+
     /// Number of variables, to return to with [`Self::truncate`].
     pub fn len(&self) -> usize {
         self.variables.len()
