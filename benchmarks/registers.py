@@ -21,6 +21,7 @@ FAMILIES = [
     ("attention", r"(?s)(?:ldmatrix|ld\.shared\.v).*max\.f\d\d.*shfl\.sync"),
     ("tiles by groups of warps", r"wgmma\."),
     ("tiles on tensor cores", r"mma\.sync"),
+    ("sorts by digits", r"(?s)atom\S*shared|shfl\.sync.*bar\.sync.*, 65535;"),
     ("tiles of multiply-adds", r"(?s)bar\.sync.*fma\.rn.*ld\.shared\.v|ld\.shared\.v.*fma\.rn|ld\.shared\.v.*mad\.lo"),
     ("teams in a warp, or several", r"shfl\.sync"),
     ("teams along elements, transposes", r"bar\.sync"),
