@@ -77,11 +77,10 @@ fn of_tridiagonal(mut diagonal: Vec<f64>, mut squares: Vec<f64>) -> Option<Vec<f
         }
         // The last square is zero.
         let last = (first..size).find(|&place| squares[place] <= negligible).unwrap_or(size - 1);
-        let mut steps = 0;
-        while last > first {
-            steps += 1;
-            if steps > MOST_STEPS {
-                return None;
+        let mut is_found = last == first;
+        for _ in 0..MOST_STEPS {
+            if is_found {
+                break;
             }
             let beside = squares[first].sqrt();
             let old = diagonal[first];
@@ -105,13 +104,14 @@ fn of_tridiagonal(mut diagonal: Vec<f64>, mut squares: Vec<f64>) -> Option<Vec<f
             squares[first] = sine * here;
             diagonal[first] = above;
             // A quotient does not vanish where the product would.
-            if above == 0.0 || f64::abs(squares[first]) <= f64::abs(negligible / above) {
-                break;
+            is_found = above == 0.0 || f64::abs(squares[first]) <= f64::abs(negligible / above);
+            if !is_found {
+                squares[first] *= above;
+                is_found = squares[first] == 0.0;
             }
-            squares[first] *= above;
-            if squares[first] == 0.0 {
-                break;
-            }
+        }
+        if !is_found {
+            return None;
         }
         diagonal[first] += shifts;
     }

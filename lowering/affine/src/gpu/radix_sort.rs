@@ -154,7 +154,7 @@ impl GpuProgram<'_, '_> {
             let kernel = self.kernel(computation, id, &own, key, &|builder, inputs, outputs, function| {
                 radix.emit_counts(builder, [&inputs[0], &outputs[0]], function)
             })?;
-            let arguments = [launched(&[source[key_operand], of_counts]), vec![shift.clone()]].concat();
+            let arguments = [launched(&[source[key_operand], of_counts]), vec![shift]].concat();
             steps.push(kernel.launch(blocks, threads, arguments));
 
             let own = arrays(Vec::new(), vec![(&counts, of_counts)]);

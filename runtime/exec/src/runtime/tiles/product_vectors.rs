@@ -159,6 +159,7 @@ const ROWS_OF_POINTER: usize = 3;
 /// A pointer of which the compiler does not see where it comes from: it would compute the rows' addresses from each other, one
 /// after the other, which takes longer than the multiplications.
 #[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written")]
 fn apart<T>(mut pointer: *const T) -> *const T {
     // SAFETY: there is no instruction.
     unsafe { asm!("/* {0} */", inout(reg) pointer, options(pure, nomem, nostack, preserves_flags)) };
