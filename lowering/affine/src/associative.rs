@@ -1,8 +1,12 @@
 //! What scans combine where it is associative, so that parts of it may be combined first: one operation, one for each of several
 //! operands, or a pair as a whole: choices of an element, affine maps one after the other, sums that begin anew where a flag says.
 
+use std::collections::HashMap;
+
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::compare::CompareAttributes;
+use hlo::ops::enumerations::{ComparisonDirection, ComparisonType};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -30,10 +34,11 @@ impl<'s> Combination<'s> {
         if instruction.operands.len() == 2 {
             return combiner::recognise(computation).map(Combination::Operation);
         }
+        // From the end a row's elements come last to first, and what it begins with stays on the left: only what may be exchanged
+        // can be combined in parts then.
         let is_known = is_separate(computation)
-            || is_choice(computation)
-            || is_affine_map(computation)
-            || is_segmented(computation);
+            || !is_reversed
+                && (is_ordered_choice(computation) || is_affine_map(computation) || is_segmented(computation));
         is_known.then_some(Combination::Computation { computation, is_reversed })
     }
 
@@ -100,6 +105,30 @@ fn is_of(computation: &Computation, id: InstructionId, kind: OpKind, [one, other
     instruction.kind == kind && (operands == [one, other] || operands == [other, one])
 }
 
+/// Whether a member of each pair is chosen by a comparison of the first ones that is an order: one of floats is none where there are
+/// NaN.
+fn is_ordered_choice(computation: &Computation) -> bool {
+    use ComparisonDirection::{Ge, Gt, Le, Lt};
+    let (true, [a, _, b, _]) = (is_choice(computation), &computation.parameters[..]) else { return false };
+    let conditions = computation.root().operands.iter().map(|&result| computation.get(result).operands[0]);
+    conditions.map(|condition| computation.get(condition)).all(|condition| {
+        let Ok(attributes) = condition.attributes::<CompareAttributes>() else { return false };
+        let element_type = computation.get(*a).shape.as_array().map(|shape| shape.element_type);
+        condition.kind == OpKind::Compare
+            && (condition.operands == [*a, *b] || condition.operands == [*b, *a])
+            && matches!(attributes.direction, Ge | Gt | Le | Lt)
+            && element_type.is_some_and(|own| attributes.order(own) != ComparisonType::Float)
+    }) && is_same_condition(computation)
+}
+
+/// Whether both members are chosen by the same condition, in the same way round.
+fn is_same_condition(computation: &Computation) -> bool {
+    let [first, second] = computation.root().operands[..] else { return false };
+    let [first, second] = [first, second].map(|result| &computation.get(result).operands);
+    let place = |id: InstructionId| computation.parameters.iter().position(|&own| own == id);
+    first[0] == second[0] && place(first[1]).map(|place| place + 1) == place(second[1])
+}
+
 /// Whether each result is one operation of the elements in its place.
 fn is_separate(computation: &Computation) -> bool {
     let Some((results, left, right)) = results_of(computation) else { return false };
@@ -140,4 +169,33 @@ fn is_segmented(computation: &Computation) -> bool {
         && is_of(computation, flag, OpKind::Or, [left_flag, right_flag])
         && is_of(computation, combined, kind, [left, right])
         && element_type.is_some_and(|own| is_associative(kind, own))
+}
+
+/// Whether elements may be combined in any order, one after the other: each accumulator is only changed, by one operation that allows
+/// it, with what the elements alone give (`sum + x * x`). Accumulators are on the computation's left.
+pub(crate) fn takes_any_order(computation: &Computation) -> bool {
+    let root = computation.root();
+    let results = match root.kind {
+        OpKind::Tuple => root.operands.clone(),
+        _ => vec![computation.root],
+    };
+    let Some((accumulators, _)) = computation.parameters.split_at_checked(results.len()) else { return false };
+    let mut is_of_elements = HashMap::new();
+    for (id, instruction) in computation.iter() {
+        let of_elements = |operand: &InstructionId| is_of_elements.get(operand) == Some(&true);
+        let is_own = !accumulators.contains(&id) && instruction.operands.iter().all(of_elements);
+        is_of_elements.insert(id, is_own);
+    }
+    results.iter().zip(accumulators).all(|(&result, &accumulator)| {
+        let instruction = computation.get(result);
+        let element_type = instruction.shape.as_array().map(|shape| shape.element_type);
+        let commutes = element_type.is_some_and(|own| is_associative(instruction.kind, own));
+        let changes =
+            |own: InstructionId, by: InstructionId| own == accumulator && is_of_elements.get(&by) == Some(&true);
+        match instruction.operands[..] {
+            [one, other] if commutes => changes(one, other) || changes(other, one),
+            [one, other] => instruction.kind == OpKind::Subtract && changes(one, other),
+            _ => false,
+        }
+    })
 }

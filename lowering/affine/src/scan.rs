@@ -8,11 +8,12 @@ use hlo::op_kind::OpKind;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
 use indexing::{Expr, Interval};
 
-use crate::associative::Combination;
+use crate::associative::{Combination, takes_any_order};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::operand_maps::operand_shape;
 use crate::reduction::unpack;
+use crate::scalar::RegisterValue;
 use crate::scalar::combiner::{self, Combiner};
 use crate::trace::Trace;
 use crate::walk::Visitor;
@@ -89,22 +90,17 @@ impl Scan {
             let initial = emitter.in_lanes(&initial);
             start.push(combiner.as_ref().map_or(initial, |combiner| combiner.widen(emitter.builder, &initial)));
         }
+        let combination = &instruction.computations[0];
+        // From the end, what comes first in memory comes last; only what it begins with stays on the left.
+        if self.is_reversed && combiner.is_none() && !takes_any_order(combination) {
+            return self.emit_from_end(emitter, (steps, &start), index, body);
+        }
         let state = start.iter().flat_map(|value| value.values()).collect();
         emitter.loop_over(steps, 1, state, &mut |emitter, step, state| {
             let index = index(emitter, step);
-            let mut elements = Vec::with_capacity(inputs);
-            for &operand in &instruction.operands[..inputs] {
-                let element = emitter.evaluate(operand, &index)?;
-                elements.push(emitter.in_lanes(&element));
-            }
+            let elements = self.elements(emitter, &index)?;
             let accumulators = unpack(&start, &state);
-            // From the end, what comes first in memory comes last.
-            let operands = match (self.is_reversed, &combiner) {
-                (true, None) => [&elements, &accumulators],
-                _ => [&accumulators, &elements],
-            };
-            let next =
-                emitter.combine_step(&instruction.computations[0], combiner.as_ref(), operands[0], operands[1])?;
+            let next = emitter.combine_step(combination, combiner.as_ref(), &accumulators, &elements)?;
             let results = next
                 .iter()
                 .map(|value| combiner.as_ref().map_or(*value, |combiner| combiner.finish(emitter.builder, value)))
@@ -114,6 +110,54 @@ impl Scan {
             Ok(next.iter().flat_map(|value| value.values()).collect())
         })?;
         Ok(())
+    }
+
+    /// As [`Scan::emit`], for what must be combined in order: elements are put before what was combined of those behind them, and the
+    /// values to begin with before that, for each result anew.
+    fn emit_from_end<'a, 'c>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        (steps, start): (Interval, &[RegisterValue<'c>]),
+        index: &dyn Fn(&Elemental<'a, 'c>, Expr<'c>) -> Vec<Expr<'c>>,
+        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()>,
+    ) -> Result<()> {
+        let combination = &emitter.computation.get(self.instruction).computations[0];
+        let mut finish = |emitter: &mut Elemental<'a, 'c>, index: &[Expr<'c>], values: &[RegisterValue<'c>]| {
+            let results = emitter.combine_step(combination, None, start, values)?;
+            emitter.remember(self.instruction, index, results);
+            body(emitter, index)
+        };
+        let first = emitter.scope.constant(steps.lower);
+        let last = emitter.nested(|emitter| {
+            let index = index(emitter, first);
+            let elements = self.elements(emitter, &index)?;
+            finish(emitter, &index, &elements)?;
+            Ok::<_, LoweringError>(elements)
+        })?;
+        if steps.lower == steps.upper {
+            return Ok(());
+        }
+        let state = last.iter().flat_map(|value| value.values()).collect();
+        emitter.loop_over(Interval::new(steps.lower + 1, steps.upper), 1, state, &mut |emitter, step, state| {
+            let index = index(emitter, step);
+            let elements = self.elements(emitter, &index)?;
+            let next = emitter.combine_step(combination, None, &elements, &unpack(&last, &state))?;
+            finish(emitter, &index, &next)?;
+            Ok(next.iter().flat_map(|value| value.values()).collect())
+        })?;
+        Ok(())
+    }
+
+    /// What is combined at an index.
+    fn elements<'a, 'c>(&self, emitter: &mut Elemental<'a, 'c>, index: &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>> {
+        let operands = &emitter.computation.get(self.instruction).operands;
+        let operands = operands[..operands.len() / 2].iter();
+        operands
+            .map(|&operand| {
+                let element = emitter.evaluate(operand, index)?;
+                Ok(emitter.in_lanes(&element))
+            })
+            .collect()
     }
 }
 

@@ -218,8 +218,8 @@ fn substitute<T: Element>(a: MatRef<'_, T>, mut b: MatMut<'_, T>, lower: bool, c
     }
 }
 
-/// Size of a matrix from which on eigenvalues or singular values come with their vectors from those of its halves: to rotate all
-/// vectors for each step of an iteration takes longer, twice as long for singular vectors of 100 rows.
+/// Size of a matrix from which on eigenvalues come with their vectors from those of its halves: to rotate all vectors for each step of an
+/// iteration takes longer. Singular values do not: where halves of less than 128 rows are nearly singular, faer loses digits of them.
 const ITERATED: usize = 64;
 
 fn hermitian_eigen<T: Element>(matrix: MatRef<'_, T>, vectors: Option<MatMut<'_, T>>) -> Option<Vec<T::Real>> {
@@ -270,11 +270,7 @@ fn singular<T: Element>(matrix: MatRef<'_, T>, vectors: SingularVectors) -> Opti
         SingularVectors::Thin => (ComputeSvdVectors::Thin, size, size),
         SingularVectors::Full => (ComputeSvdVectors::Full, rows, columns),
     };
-    let mut parameters = <SvdParams as Auto<T>>::auto();
-    if vectors != SingularVectors::None && size >= ITERATED {
-        parameters.recursion_threshold = ITERATED / 2;
-    }
-    let parameters = Spec::from(parameters);
+    let parameters = Spec::from(<SvdParams as Auto<T>>::auto());
     let mut memory = MemBuffer::new(svd_scratch::<T>(rows, columns, compute, compute, Par::Seq, parameters));
     let mut values = Diag::<T>::zeros(size);
     let (mut left, mut right) = (Mat::<T>::zeros(rows, left), Mat::<T>::zeros(columns, right));

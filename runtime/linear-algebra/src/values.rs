@@ -176,6 +176,26 @@ mod tests {
     }
 
     #[test]
+    fn singular_vectors_make_their_matrix() {
+        for (rows, columns) in [(64, 64), (65, 65), (66, 70), (100, 100), (128, 65), (130, 130)] {
+            let mut next = random((rows + columns) as u64);
+            let rank = rows.min(columns) / 2;
+            let (left, right) = (Mat::from_fn(rows, rank, |_, _| next()), Mat::from_fn(rank, columns, |_, _| next()));
+            let any = Mat::from_fn(rows, columns, |_, _| next());
+            let repeated = Mat::from_fn(rows, columns, |row, column| any[(row, column % (columns / 2))]);
+            for matrix in [left * right, repeated, any, Mat::full(rows, columns, 1.0)] {
+                let found = Element::singular(matrix.as_ref(), SingularVectors::Thin).expect("values");
+                assert!(found.values.is_sorted_by(|a, b| a >= b), "{rows} x {columns}");
+                let scaled =
+                    Mat::from_fn(rows, found.values.len(), |row, place| found.left[(row, place)] * found.values[place]);
+                let difference = &scaled * found.right.transpose() - &matrix;
+                let error = difference.norm_max() / found.values[0] / f32::EPSILON;
+                assert!(error < 64.0, "{rows} x {columns}: {error}");
+            }
+        }
+    }
+
+    #[test]
     fn eigenvalues_are_those_of_double_precision() {
         for size in [1, 2, 3, 7, 16, 33, 64, 100] {
             for (number, matrix) in matrices(size, size).iter().enumerate() {

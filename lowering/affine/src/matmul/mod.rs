@@ -403,13 +403,13 @@ impl MatMul {
         self.tile_vectors * i64::from(self.lanes)
     }
 
-    /// Takes the runtime's tiles, or steps of several elements, where an instruction does and they are in memory.
+    /// Takes steps of several elements, where an instruction does and they are in memory, or else the runtime's tiles.
     fn choose_instruction(&mut self, machine: Machine) {
-        self.in_runtime = self.finds_runtime_tiles(machine);
-        if self.in_runtime || self.computes(Operand::A) || self.computes(Operand::B) {
+        let is_in_memory = !self.computes(Operand::A) && !self.computes(Operand::B);
+        let Some((depth, in_matrices)) = self.dot_products(machine).filter(|_| is_in_memory) else {
+            self.in_runtime = self.finds_runtime_tiles(machine);
             return;
-        }
-        let Some((depth, in_matrices)) = self.dot_products(machine) else { return };
+        };
         let Axis { size, a, b, .. } = self.k;
         self.k = Axis { size: size / depth, a: a * depth, b: b * depth, c: 0 };
         self.depth = depth;
