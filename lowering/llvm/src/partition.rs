@@ -27,7 +27,7 @@ use std::{
 };
 
 /// Operations for which the generation of code takes much longer than what a shard costs by itself.
-pub const OPERATIONS_PER_SHARD: usize = 2500;
+pub const OPERATIONS_PER_SHARD: usize = 1000;
 
 /// How many times faster quick code is generated than the other.
 const QUICK_FACTOR: usize = 4;
