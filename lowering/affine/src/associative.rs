@@ -18,13 +18,8 @@ use crate::selection::is_choice;
 pub(crate) enum Combination<'s> {
     /// Of one operand, by one operation, in any order.
     Operation(Combiner),
-    /// By a computation.
-    Computation {
-        /// The computation, on whose left is what comes first in memory.
-        computation: &'s Computation,
-        /// Whether elements come in the other order.
-        is_reversed: bool,
-    },
+    /// By a computation, on whose left is what comes first.
+    Computation(&'s Computation),
 }
 
 impl<'s> Combination<'s> {
@@ -39,7 +34,7 @@ impl<'s> Combination<'s> {
         let is_known = is_separate(computation)
             || !is_reversed
                 && (is_ordered_choice(computation) || is_affine_map(computation) || is_segmented(computation));
-        is_known.then_some(Combination::Computation { computation, is_reversed })
+        is_known.then_some(Combination::Computation(computation))
     }
 
     /// Whether left and right may be exchanged.
@@ -79,10 +74,7 @@ impl<'s> Combination<'s> {
                 let pairs = first.iter().zip(next);
                 Ok(pairs.map(|(first, next)| combiner.combine(emitter.builder, first, next)).collect())
             }
-            Combination::Computation { computation, is_reversed } => {
-                let arguments = if *is_reversed { [next, first] } else { [first, next] };
-                emitter.scalar_computation(computation, &arguments.concat())
-            }
+            Combination::Computation(computation) => emitter.scalar_computation(computation, &[first, next].concat()),
         }
     }
 }
@@ -105,28 +97,24 @@ fn is_of(computation: &Computation, id: InstructionId, kind: OpKind, [one, other
     instruction.kind == kind && (operands == [one, other] || operands == [other, one])
 }
 
-/// Whether a member of each pair is chosen by a comparison of the first ones that is an order: one of floats is none where there are
+/// Whether one of two pairs is chosen by a comparison of their first members that is an order: one of floats is none where there are
 /// NaN.
 fn is_ordered_choice(computation: &Computation) -> bool {
     use ComparisonDirection::{Ge, Gt, Le, Lt};
-    let (true, [a, _, b, _]) = (is_choice(computation), &computation.parameters[..]) else { return false };
-    let conditions = computation.root().operands.iter().map(|&result| computation.get(result).operands[0]);
-    conditions.map(|condition| computation.get(condition)).all(|condition| {
-        let Ok(attributes) = condition.attributes::<CompareAttributes>() else { return false };
-        let element_type = computation.get(*a).shape.as_array().map(|shape| shape.element_type);
-        condition.kind == OpKind::Compare
-            && (condition.operands == [*a, *b] || condition.operands == [*b, *a])
-            && matches!(attributes.direction, Ge | Gt | Le | Lt)
-            && element_type.is_some_and(|own| attributes.order(own) != ComparisonType::Float)
-    }) && is_same_condition(computation)
-}
-
-/// Whether both members are chosen by the same condition, in the same way round.
-fn is_same_condition(computation: &Computation) -> bool {
+    let (true, [a, i, b, j]) = (is_choice(computation), &computation.parameters[..]) else { return false };
     let [first, second] = computation.root().operands[..] else { return false };
-    let [first, second] = [first, second].map(|result| &computation.get(result).operands);
-    let place = |id: InstructionId| computation.parameters.iter().position(|&own| own == id);
-    first[0] == second[0] && place(first[1]).map(|place| place + 1) == place(second[1])
+    let [first, second] = [first, second].map(|result| &computation.get(result).operands[..]);
+    let ([condition, value, _], [same, other, _]) = (first, second) else { return false };
+    let comparison = computation.get(*condition);
+    let element_type = computation.get(*a).shape.as_array().map(|shape| shape.element_type);
+    let is_order = |attributes: CompareAttributes| {
+        matches!(attributes.direction, Ge | Gt | Le | Lt)
+            && element_type.is_some_and(|own| attributes.order(own) != ComparisonType::Float)
+    };
+    condition == same
+        && ([value, other] == [a, i] || [value, other] == [b, j])
+        && is_of(computation, *condition, OpKind::Compare, [*a, *b])
+        && comparison.attributes().is_ok_and(is_order)
 }
 
 /// Whether each result is one operation of the elements in its place.
