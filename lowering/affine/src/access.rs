@@ -118,10 +118,19 @@ impl<'c> Elemental<'_, 'c> {
         span: Interval,
     ) -> Result<RegisterValue<'c>> {
         let first = self.named_if_divided(self.scope.at_lane(address, 0))? + span.lower;
-        let loaded = self.load_flat(array, first, Some((span.upper - span.lower + 1) as u32))?;
-        let mask: Vec<u32> = offsets.iter().map(|offset| (offset - span.lower) as u32).collect();
-        let parts: Vec<Value<'c>> =
-            loaded.values().iter().map(|&part| self.builder.shuffle(part, part, &mask)).collect();
+        let count = (span.upper - span.lower + 1) as u32;
+        // What no register holds would be loaded in many parts: two overlap instead.
+        let width = 1 << count.ilog2();
+        let rest = count - width;
+        let loaded = self.load_flat(array, first, Some(width))?;
+        let last = if rest > 0 { self.load_flat(array, first + i64::from(rest), Some(width))? } else { loaded };
+        let place = |offset: &i64| match (offset - span.lower) as u32 {
+            place if place < width => place,
+            place => width + place - rest,
+        };
+        let mask: Vec<u32> = offsets.iter().map(place).collect();
+        let parts = loaded.values().into_iter().zip(last.values());
+        let parts: Vec<Value<'c>> = parts.map(|(a, b)| self.builder.shuffle(a, b, &mask)).collect();
         Ok(RegisterValue { lanes: Some(offsets.len() as u32), ..loaded.with_values(&parts) })
     }
 

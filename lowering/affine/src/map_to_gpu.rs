@@ -75,7 +75,7 @@ fn choose<'c>(
     }
     let body = kernel_body(computation, instruction);
     let body = &*body;
-    if let Some(scan) = scan_of(context, body, sizes)? {
+    if let Some(scan) = scan_of(context, body, sizes)?.filter(|scan| sizes[scan.dimension] >= SHORTEST_SCAN) {
         return Ok(vec![scanned(context, body, sizes, &scan)]);
     }
     if let Some(attention) = attention_of(context, body) {
@@ -106,6 +106,9 @@ fn choose<'c>(
     }
     Ok(vec![whole])
 }
+
+/// Windows shorter than this are combined one by one, each element by a thread of its own.
+const SHORTEST_SCAN: i64 = 16;
 
 /// Bytes of the widest access of a thread.
 const WIDEST_ACCESS: u32 = 16;

@@ -53,7 +53,7 @@ pub fn input_map<'c>(
 const UNROLLED_ITERATIONS: i64 = 8;
 
 /// Instructions that the iterations of such a loop have together, at most.
-const UNROLLED_INSTRUCTIONS: i64 = 64;
+pub(crate) const UNROLLED_INSTRUCTIONS: i64 = 64;
 
 /// The dimension that a reduce goes along, if it is one.
 fn reduced_dimension(reduce: &Instruction) -> Option<usize> {

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use hlo::element_type::ElementClass;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
@@ -14,7 +15,9 @@ use mlir_ext::builder::Value;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::combines;
-use crate::reduction::{CombineLoop, combine_loops, in_order, input_map, iterations, range_sizes, unpack};
+use crate::reduction::{
+    CombineLoop, UNROLLED_INSTRUCTIONS, combine_loops, in_order, input_map, iterations, range_sizes, unpack,
+};
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::{self, Combiner};
 use crate::walk::Visitor;
@@ -200,9 +203,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Ok(next)
         };
         let combiners = reductions.iter().map(|own| own.combiner.copied()).collect::<Option<Vec<Combiner>>>();
-        let result = match combiners.and_then(|combiners| PartialSums::of(self, &combiners, self.scope.lanes())) {
-            Some(sums) => self.sum_over(loops, Vec::new(), state, &sums, &mut step),
-            None => self.outer_combine_loops(loops, Vec::new(), state, &mut step),
+        let work: i64 = reductions.iter().map(|own| work_of_step(&own.instruction.computations[0])).sum();
+        let sums = combiners.and_then(|combiners| PartialSums::of(self, &combiners, self.scope.lanes()));
+        let result = match (sums, loops) {
+            (Some(sums), _) => self.sum_over(loops, Vec::new(), state, &sums, &mut step),
+            (None, [row]) if row.extent.saturating_mul(work) > UNROLLED_INSTRUCTIONS => {
+                let mut term = |emitter: &mut Self, place, state| step(emitter, row.ranges(place), state);
+                self.loop_in(Interval::of_size(row.extent), None, state, &mut term)
+            }
+            (None, _) => self.outer_combine_loops(loops, Vec::new(), state, &mut step),
         }?;
         Ok(unpack(&start, &result))
     }
@@ -273,4 +282,20 @@ impl<'a, 'c> Elemental<'a, 'c> {
             Ok(sums.plus(emitter, &state, &partial))
         })
     }
+}
+
+/// What the larger one of two floats takes, which keeps NaN and orders zeros.
+const INSTRUCTIONS_OF_EXTREMUM: i64 = 12;
+
+/// Instructions that combining two elements takes, roughly.
+fn work_of_step(computation: &Computation) -> i64 {
+    let work = |own: &Instruction| match own.kind {
+        OpKind::Parameter => 0,
+        OpKind::Maximum | OpKind::Minimum => {
+            let is_float = own.shape.as_array().is_some_and(|shape| shape.element_type.class() == ElementClass::Float);
+            if is_float { INSTRUCTIONS_OF_EXTREMUM } else { 1 }
+        }
+        _ => 1,
+    };
+    computation.instructions.iter().map(work).sum()
 }

@@ -217,6 +217,7 @@ fn functions_of_steps(computation: &Computation, work: &RowWork) -> HashSet<Inst
     for (position, &step) in work.steps.iter().enumerate() {
         let before = &work.steps[..position];
         let (mut open, mut is_known, mut has_function) = (vec![step], true, false);
+        let mut seen = HashSet::from([step]);
         while let Some(id) = open.pop() {
             let own = computation.get(id);
             if id != step && before.contains(&id) {
@@ -229,7 +230,9 @@ fn functions_of_steps(computation: &Computation, work: &RowWork) -> HashSet<Inst
                     let operand = own.operands.first().map(|&operand| computation.get(operand));
                     is_known &= operand.is_some_and(|operand| operand.kind == OpKind::Constant);
                 }
-                kind if definition(kind).class == OpClass::Elementwise => open.extend(&own.operands),
+                kind if definition(kind).class == OpClass::Elementwise => {
+                    open.extend(own.operands.iter().copied().filter(|&next| seen.insert(next)));
+                }
                 _ => is_known = false,
             }
         }

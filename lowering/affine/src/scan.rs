@@ -20,8 +20,8 @@ use crate::walk::Visitor;
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
-/// Windows shorter than this are combined one by one.
-const SHORTEST: i64 = 16;
+/// Windows shorter than this are combined one by one: lanes go across rows of two and four.
+const SHORTEST: i64 = 5;
 
 /// A cumulative reduce-window of a fusion.
 #[derive(Clone, Copy, Debug)]
