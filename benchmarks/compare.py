@@ -1,4 +1,4 @@
-"""Times halo and XLA:CPU on the same programs and inputs, interleaved, and prints their ratios.
+"""Times halo and XLA on the same programs and inputs, interleaved, and prints their ratios.
 
 Every program gets two fresh processes, one for each compiler. After both have compiled it they take turns at running it,
 so that a slow spell of the machine meets both. The run time is the median of all runs. A ratio is XLA's time over
@@ -109,7 +109,7 @@ def print_row(name, results):
     halo, xla = results.get("halo", {}), results.get("xla", {})
 
     def cell(result, key):
-        return number(result[key]) if key in result else "failed"
+        return number(result[key]) if key in result else "failed" if result else ""
 
     def ratio(key):
         return f"{xla[key] / halo[key]:.2f}" if key in halo and key in xla else ""
@@ -144,6 +144,8 @@ def main():
                         help="only programs whose name contains TEXT; may be given several times")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
                         help="processors that each compiler may use (default: all)")
+    parser.add_argument("--platform", default="cpu", metavar="NAME",
+                        help="what runs the programs: cpu, cuda (cuda:sm_90a) or cuda-emulator (default: cpu)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each compiler (default: 5)")
     parser.add_argument("--seconds", type=float, default=0.3, metavar="S", help="length of a turn (default: 0.3)")
     parser.add_argument("--micro", action="store_true", help="programs of one operation each, instead of models")
@@ -202,11 +204,14 @@ def main():
 
 
 def compilers(options):
-    """The commands of the workers."""
-    return {
-        "halo": [options.halo, "--threads", str(options.threads)],
-        "xla": [sys.executable, str(HERE / "xla.py"), "--threads", str(options.threads)],
-    }
+    """The commands of the workers: XLA's only where JAX has the platform."""
+    threads = ["--threads", str(options.threads)]
+    halo = [options.halo, *threads, "--platform", options.platform]
+    xla = [sys.executable, str(HERE / "xla.py"), *threads, "--platform", options.platform.split(":")[0]]
+    if options.platform != "cpu" and subprocess.run(xla, stdin=subprocess.DEVNULL, capture_output=True).returncode:
+        print(f"JAX has no platform {options.platform}: halo alone is timed", file=sys.stderr)
+        return {"halo": halo}
+    return {"halo": halo, "xla": xla}
 
 
 def measure_all(parser, options):

@@ -5,10 +5,11 @@ set -u
 
 usage() {
     cat <<'END'
-usage: ./x cuda [--emulator] [--report FILE] [--models DIR] [--limit SECONDS]
+usage: ./x cuda [--emulator] [--values] [--report FILE] [--models DIR] [--limit SECONDS]
        ./x cuda --registers [--into FILE] CHIP[,CHIP...] [PROGRAM...]
 
   --emulator   on the GPU that the host plays: no rates, and only a sample of the cases
+  --values     only whether values are right (./x test --cuda)
   --report     where the report goes (default: target/cuda-report.md)
   --models     programs with descriptions to run (default: test-files/models)
   --limit      seconds for each model (default: 120)
@@ -24,9 +25,11 @@ platform=cuda
 report=$root/target/cuda-report.md
 models=$root/test-files/models
 limit=120
+values_only=
 while [ $# -gt 0 ]; do
     case $1 in
         --emulator) platform=cuda-emulator ;;
+        --values) values_only=1 ;;
         --report) report=$2; shift ;;
         --models) models=$2; shift ;;
         --limit) limit=$2; shift ;;
@@ -87,6 +90,15 @@ else
     tests emulated HALO_RANDOM_GPU_PROGRAMS=50
 fi
 
+# A file for machines without a compiler.
+if "$bin/hlo-opt" "$work/first.hlo" --emit=bundle --bundle-for=$platform -o "$work/first.halo" >"$work/out" 2>&1 &&
+    "$bin/hlo-run" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1; then
+    say "- a bundle runs"
+else
+    failed=1
+    say "- a bundle FAILS: $(head -n 3 "$work/out")"
+fi
+
 say ""
 say "| model | result | run, ms | device, ms |"
 say "|---|---|--:|--:|"
@@ -125,7 +137,7 @@ rate() {
         printf "| %s | %s | %.0f | %.2f |", name, ms, bytes / ms / 1e6, 2 * products / ms / 1e9 }')"
 }
 
-if [ $platform = cuda ]; then
+if [ $platform = cuda ] && [ -z "$values_only" ]; then
     say ""
     say "## Rates"
     say ""
@@ -165,6 +177,15 @@ ENTRY main {
 }
 END
     done
+    say ""
+    say "## Models, beside XLA where JAX has the platform"
+    say ""
+    say '```text'
+    python=${XDG_CACHE_HOME:-$HOME/.cache}/halo/bench-venv/bin/python
+    [ -x "$python" ] || python=python3
+    "$python" "$root/benchmarks/compare.py" --halo "$bin/hlo-bench" --models "$models" --platform=cuda >"$work/out" 2>&1
+    say "$(cat "$work/out")"
+    say '```'
 fi
 
 say ""

@@ -66,7 +66,7 @@ def table(hlo_opt, chip, programs):
     """The lines of a chip's table."""
     families, refused, instances = defaultdict(list), 0, 0
     for program in programs:
-        command = [hlo_opt, program, "--platform=cuda", f"--target-cpu={chip}", "--emit=ptx"]
+        command = [hlo_opt, program, f"--platform=cuda:{chip}", "--emit=ptx"]
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode == 2:
             refused += 1

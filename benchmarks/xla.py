@@ -1,4 +1,4 @@
-"""Times XLA:CPU on HLO text: one process, one JSON request a line, one JSON answer a line.
+"""Times XLA on HLO text: one process, one JSON request a line, one JSON answer a line.
 
   {"command": "load", "module": PATH, "spec": PATH}   compiles, fills the inputs, runs once -> {"compile_ms": T}
   {"command": "run", "seconds": S}                    runs for about S seconds              -> {"runs_ms": [T, ...]}
@@ -88,8 +88,8 @@ class Program:
                 array.block_until_ready()
 
 
-def serve():
-    client = jax.devices("cpu")[0].client
+def serve(platform):
+    client = jax.devices(platform)[0].client
     # The first compilation sets up LLVM; it must not count for the program that happens to be first.
     compile_text(client, "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }")
     program = None
@@ -115,10 +115,11 @@ def serve():
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--platform", default="cpu", help="as JAX names it")
     options = parser.parse_args()
     # XLA sizes its thread pool by the processors that it may use, so this comes before it is loaded.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["JAX_PLATFORMS"] = options.platform
     import jax
     from jaxlib import lapack
     jax.config.update("jax_enable_x64", True)
@@ -126,4 +127,4 @@ if __name__ == "__main__":
 
     # Scipy's LAPACK, which programs of older JAX call by name.
     lapack._lapack.initialize()
-    serve()
+    serve(options.platform)

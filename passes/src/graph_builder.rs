@@ -194,8 +194,8 @@ impl GraphBuilder {
         self.infer_with(kind, operands, attributes, Vec::new())
     }
 
-    /// [`Self::infer`], with nested computations.
-    fn infer_with(
+    /// As [`Self::add_with`], with the shape that operands and attributes give.
+    pub(crate) fn infer_with(
         &mut self,
         kind: OpKind,
         operands: &[InstructionId],

@@ -7,8 +7,9 @@
 use std::collections::HashSet;
 
 use hlo::element_type::{ElementClass, ElementType};
-use hlo::graph::{Instruction, InstructionId};
+use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::get_tuple_element::GetTupleElementAttributes;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
@@ -17,6 +18,7 @@ use mlir_ext::rewrite::Rewriter;
 use crate::fuse;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
+use crate::regrouping::{self, Initial, Regrouping};
 use crate::rewrite::{Body, blocks_with};
 use crate::{split_products, split_scans, split_scatters};
 
@@ -31,6 +33,9 @@ const LEAST_TERMS_OF_PART: i64 = 1 << 11;
 
 /// Parts of all results, at most.
 const MOST_PARTS: i64 = 1 << 10;
+
+/// Parts of all results whose order matters, at most: a thread combines those of each.
+const MOST_PARTS_IN_ORDER: i64 = 1 << 6;
 
 /// Parts for which a second reduction is worth it.
 const LEAST_PARTS: i64 = 4;
@@ -50,14 +55,23 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
 pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     let is_divided = |_, kind| matches!(kind, OpKind::Reduce | OpKind::ReduceWindow | OpKind::Scatter | OpKind::Dot);
+    // What several operands are combined to is looked into, and what they begin with.
+    let is_read =
+        |operation, kind| is_divided(operation, kind) || matches!(kind, OpKind::GetTupleElement | OpKind::Constant);
     for block in blocks_with(&rewriter, is_divided) {
         let is_whole = match attention_rows {
             0 => HashSet::new(),
             rows => fuse::products_of_attentions(&rewriter, block, rows)?,
         };
-        let body = Body::read(&rewriter, block, is_divided)?;
+        let body = Body::read(&rewriter, block, is_read)?;
         body.rewrite(|builder, id, instruction| {
             let (split, what) = match instruction.kind {
+                OpKind::GetTupleElement => {
+                    let GetTupleElementAttributes { index } = instruction.attributes().ok()?;
+                    let tuple = builder.get(*instruction.operands.first()?);
+                    let element = tuple.operands.get(usize::try_from(index).ok()?);
+                    return element.copied().filter(|_| tuple.kind == OpKind::Tuple);
+                }
                 OpKind::Reduce => (split(builder, instruction)?, "reductions"),
                 OpKind::ReduceWindow => (split_scans::split(builder, instruction)?, "scans"),
                 OpKind::Scatter => (split_scatters::split(builder, instruction)?, "scatters"),
@@ -74,32 +88,13 @@ pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut Pas
 
 // reduce(x, i) => reduce(reduce(reshape(x), identity), i)
 fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<InstructionId> {
-    let (&[operand, initial], [combination]) = (&reduce.operands[..], &reduce.computations[..]) else { return None };
+    let (&[operand, initial], [combination]) = (&reduce.operands[..], &reduce.computations[..]) else {
+        return split_by_computation(builder, reduce);
+    };
     let shape = builder.array(operand);
-    let kind = binary_operation(combination)?;
-    let identity = identity(kind, shape.element_type)?;
-    if shape.is_dynamic() {
-        return None;
-    }
-    let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
-    let reduced = |d: &i64| shape.dimensions.get(*d as usize).copied().unwrap_or(1);
-    let terms: i64 = dimensions.iter().map(reduced).product();
-    let results = reduce.shape.as_array()?.element_count();
-    if results == 0 || results >= MANY_RESULTS || terms < LEAST_TERMS {
-        return None;
-    }
-    // Of the longest reduced dimension, or the first of several.
-    let along = dimensions.iter().copied().max_by_key(|d| (reduced(d), -d))?;
-    let size = reduced(&along);
-    let wanted = (MOST_PARTS / results).min(terms / LEAST_TERMS_OF_PART).min(size);
-    let parts = (LEAST_PARTS..=wanted).rev().find(|parts| size % parts == 0)?;
-    let place = along as usize;
-    let mut sizes = shape.dimensions.clone();
-    sizes.splice(place..=place, [parts, size / parts]);
-    let behind = |d: i64| if d >= along { d + 1 } else { d };
-    let inner: Vec<i64> = dimensions.iter().map(|&d| behind(d)).collect();
-    // The dimension of the parts, among those that the first reduction leaves.
-    let left = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
+    let of_operation = binary_operation(combination).and_then(|kind| Some((kind, identity(kind, shape.element_type)?)));
+    let Some((kind, identity)) = of_operation else { return split_by_computation(builder, reduce) };
+    let Parts { sizes, inner, left } = Parts::of(&shape, reduce, MOST_PARTS)?;
     let wide = wide_type(kind, shape.element_type);
     let is_rounded = wide != shape.element_type;
     let (operand, initial) = (builder.convert(operand, wide), builder.convert(initial, wide));
@@ -118,6 +113,88 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<Instruction
     };
     let total = builder.push(total);
     Some(builder.convert(total, shape.element_type))
+}
+
+// reduce(x …, i …) => reduce(reduce(reshape(x) …, i …) …, i …)  by any computation that lets parts be combined
+fn split_by_computation(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<InstructionId> {
+    let (operands, initial) = reduce.operands.split_at(reduce.operands.len() / 2);
+    let (Some(&first), [combination]) = (operands.first(), &reduce.computations[..]) else { return None };
+    let shape = builder.array(first);
+    Parts::of(&shape, reduce, MOST_PARTS)?;
+    let values = regrouping::constants(initial, |id| builder.get(id))?;
+    let Regrouping { commutes, .. } =
+        Regrouping::of(combination, Some(&values)).filter(|own| own.initial >= Initial::BeforeParts)?;
+    let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+    if !commutes && dimensions.len() > 1 {
+        return None;
+    }
+    let most = if commutes { MOST_PARTS } else { MOST_PARTS_IN_ORDER };
+    let Parts { sizes, inner, left } = Parts::of(&shape, reduce, most)?;
+    let divided: Vec<InstructionId> = operands.iter().map(|&operand| builder.reshape(operand, &sizes)).collect();
+    let partial = reduced(builder, &divided, (initial, &inner, combination));
+    let total = reduced(builder, &partial, (initial, &[left], combination));
+    Some(match total[..] {
+        [total] => total,
+        _ => builder.tuple(&total),
+    })
+}
+
+/// What a computation reduces several operands to.
+fn reduced(
+    builder: &mut GraphBuilder,
+    operands: &[InstructionId],
+    (initial, dimensions, combination): (&[InstructionId], &[i64], &Computation),
+) -> Vec<InstructionId> {
+    let attributes = ReduceAttributes { dimensions };
+    let all = [operands, initial].concat();
+    let reduced = builder.infer_with(OpKind::Reduce, &all, attributes, vec![combination.clone()]);
+    elements(builder, reduced, operands.len())
+}
+
+/// The arrays that an operation with so many operands gives.
+pub(super) fn elements(builder: &mut GraphBuilder, value: InstructionId, count: usize) -> Vec<InstructionId> {
+    match count {
+        1 => vec![value],
+        _ => (0..count).map(|index| builder.element(value, index)).collect(),
+    }
+}
+
+/// How a reduction is divided.
+struct Parts {
+    /// Sizes of what is reduced, with a dimension for the parts.
+    sizes: Vec<i64>,
+    /// What the first reduction reduces.
+    inner: Vec<i64>,
+    /// The dimension of the parts, among those that it leaves.
+    left: i64,
+}
+
+impl Parts {
+    /// The parts of a reduction of many elements to few.
+    fn of(shape: &ArrayShape, reduce: &Instruction, most: i64) -> Option<Self> {
+        if shape.is_dynamic() {
+            return None;
+        }
+        let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+        let reduced = |d: &i64| shape.dimensions.get(*d as usize).copied().unwrap_or(1);
+        let terms: i64 = dimensions.iter().map(reduced).product();
+        let results = shape.element_count() / terms.max(1);
+        if results == 0 || results >= MANY_RESULTS || terms < LEAST_TERMS {
+            return None;
+        }
+        // Of the longest reduced dimension, or the first of several.
+        let along = dimensions.iter().copied().max_by_key(|d| (reduced(d), -d))?;
+        let size = reduced(&along);
+        let wanted = (most / results).min(terms / LEAST_TERMS_OF_PART).min(size);
+        let parts = (LEAST_PARTS..=wanted).rev().find(|parts| size % parts == 0)?;
+        let place = along as usize;
+        let mut sizes = shape.dimensions.clone();
+        sizes.splice(place..=place, [parts, size / parts]);
+        let behind = |d: i64| if d >= along { d + 1 } else { d };
+        let inner: Vec<i64> = dimensions.iter().map(|&d| behind(d)).collect();
+        let left = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
+        Some(Parts { sizes, inner, left })
+    }
 }
 
 /// The type that elements are combined in: sums of small floats are rounded once, at their end.

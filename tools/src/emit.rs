@@ -30,6 +30,7 @@ use crate::kernels;
 use crate::module_file::SourceText;
 use crate::page;
 use crate::pass_run::{PassRunner, PassTrace};
+use crate::platform_name::PlatformName;
 
 /// A stage to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
@@ -164,7 +165,7 @@ pub struct EmitOptions {
     /// Which indexing maps to show.
     pub indexing: ReportOptions,
     /// What a bundle runs on.
-    pub bundle_for: Vec<RunPlatform>,
+    pub bundle_for: Vec<PlatformName<RunPlatform>>,
 }
 
 impl EmitOptions {
@@ -233,6 +234,15 @@ impl Plan {
     }
 }
 
+/// A processor that LLVM knows.
+///
+/// # Errors
+/// That it does not.
+pub fn checked(target: Target) -> Result<Target, ToolError> {
+    target.check().map_err(halo::Error::from)?;
+    Ok(target)
+}
+
 /// The program compiled for each platform asked for.
 fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
     if !options.passes.is_empty() || options.from.is_some() || !options.disabled_passes.is_empty() {
@@ -243,16 +253,23 @@ fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, To
     let platforms: Vec<(halo::Platform, Target)> = options
         .bundle_for
         .iter()
-        .map(|&platform| {
-            let target = match platform {
-                RunPlatform::Cpu => named(CodePlatform::Cpu).unwrap_or_else(Target::host),
+        .map(|PlatformName { platform, processor }| {
+            let target = match (platform, processor) {
+                (RunPlatform::Cpu, _) => named(CodePlatform::Cpu).unwrap_or_else(Target::host),
+                (RunPlatform::Cuda, Some(name)) => checked(Target::nvptx(name, ""))?,
                 // What the oldest one runs, all of them run.
-                RunPlatform::Cuda => named(CodePlatform::Cuda).unwrap_or_else(|| nvptx::target_for((8, 0), (0, 0))),
-                RunPlatform::CudaEmulator => Target::host(),
+                (RunPlatform::Cuda, None) => {
+                    named(CodePlatform::Cuda).unwrap_or_else(|| nvptx::target_for((8, 0), (0, 0)))
+                }
+                (RunPlatform::CudaEmulator, None) => Target::host(),
+                (RunPlatform::CudaEmulator, Some(name)) => {
+                    let message = format!("what is emulated is compiled for the host, not for {name}");
+                    return Err(ToolError::Usage(message));
+                }
             };
-            (platform.into(), target)
+            Ok(((*platform).into(), target))
         })
-        .collect();
+        .collect::<Result<_, _>>()?;
     let debug_info = options.debug_info.then(|| source_text.full_path());
     let compile = CompileOptions {
         excess_precision: options.excess_precision,

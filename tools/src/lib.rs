@@ -28,6 +28,7 @@ pub mod operation_pairs;
 pub mod outer_boundary;
 pub mod page;
 pub mod pass_run;
+pub mod platform_name;
 pub mod profile;
 pub mod program_part;
 pub mod progress;

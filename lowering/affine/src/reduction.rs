@@ -4,6 +4,7 @@
 //! accumulators that are combined after the loop. Other reductions take one element (or, where the result is a
 //! vector, one element a lane) a step, in order.
 
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
@@ -13,6 +14,7 @@ use melior::Context;
 use mlir_ext::builder::Value;
 use passes::fuse::first_result;
 
+use crate::associative::Combination;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::has_functions;
@@ -151,7 +153,10 @@ pub(crate) fn divisible_reduction(
 ) -> Result<Option<DivisibleReduction>> {
     let [combination] = &reduce.computations[..] else { return Ok(None) };
     let is_one_operation = reduce.operands.len() == 2 && combiner::recognise(combination).is_some();
-    if !is_one_operation && !selects_positions(computation, reduce, reduced_dimension(reduce)) {
+    let is_divisible = is_one_operation
+        || selects_positions(computation, reduce, reduced_dimension(reduce))
+        || Combination::of_reduction(computation, reduce).is_some();
+    if !is_divisible {
         return Ok(None);
     }
     let Some(result) = first_result(reduce) else { return Ok(None) };
@@ -201,9 +206,10 @@ impl<'a, 'c> Elemental<'a, 'c> {
         if let Some(combiner) = &combiner
             && let Some(team) = self.team.take()
         {
-            let total = self.reduce_in_team(instruction, index, &loops, combiner, &team);
+            let start = vec![combiner.identity(self.builder, None)];
+            let total = self.reduce_in_team((instruction, Some(combiner)), index, &loops, start, &team);
             self.team = Some(team);
-            let total = combiner.combine(self.builder, &total?, &initial[0]);
+            let total = combiner.combine(self.builder, &total?[0], &initial[0]);
             return Ok(vec![combiner.finish(self.builder, &total)]);
         }
         if let (None, [row]) = (&combiner, &loops[..])
@@ -214,6 +220,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
             let chosen = self.select_in_team(instruction, index, row, &initial, &team);
             self.team = Some(team);
             return chosen;
+        }
+        if combiner.is_none()
+            && self.team.is_some()
+            && Combination::of_reduction(self.computation, instruction).is_some()
+            && let Some(team) = self.team.take()
+        {
+            let total = self.reduce_in_team((instruction, None), index, &loops, initial, &team);
+            self.team = Some(team);
+            return total;
         }
         if let Some(combiner) = &combiner
             && let Some(rows) = self.reduce_short_rows(instruction, index, &loops, combiner)?
@@ -333,22 +348,22 @@ impl<'a, 'c> Elemental<'a, 'c> {
         })
     }
 
-    /// A part of the elements, combined with those of the other threads of the team.
+    /// A part of the elements, combined with those of the other threads of the team, which all begin with the same.
     fn reduce_in_team(
         &mut self,
-        instruction: &'a Instruction,
+        (instruction, combiner): (&'a Instruction, Option<&Combiner>),
         index: &[Expr<'c>],
         loops: &[CombineLoop<'c>],
-        combiner: &Combiner,
+        start: Vec<RegisterValue<'c>>,
         team: &Team<'a, 'c>,
-    ) -> Result<RegisterValue<'c>> {
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let size = team.shape.size;
         // Neighbours take neighbouring elements, or a loop that has enough for all.
         let longest = loops.iter().enumerate().max_by_key(|(_, own)| own.extent).map_or(0, |(number, _)| number);
         let last = loops.len().saturating_sub(1);
         let shared = if loops.get(last).is_some_and(|last| last.extent >= size) { last } else { longest };
-        let mut own = combiner.identity(self.builder, None);
-        let Some(whole) = loops.get(shared) else { return self.combine_team(team, combiner, own) };
+        let mut own = start;
+        let whole = loops.get(shared).ok_or_else(|| LoweringError::bug("a team without terms"))?;
         let (rounds, rest) = (whole.extent / size, whole.extent % size);
         let part = |extent: i64, first: Expr<'c>| {
             let mut loops = loops.to_vec();
@@ -357,26 +372,25 @@ impl<'a, 'c> Elemental<'a, 'c> {
         };
         if rounds > 0 {
             let loops = part(rounds, team.part);
-            let reduced = Reduced { instruction, combiner: Some(combiner) };
-            own = self.ordered_reduce(&[reduced], index, &loops, vec![own])?[0];
+            own = self.ordered_reduce(&[Reduced { instruction, combiner }], index, &loops, own)?;
         }
         if rest > 0 {
             let first = team.part + rounds * size;
             let loops = part(1, first);
             let condition = [is_term(first, whole.extent)];
-            let accumulators = [own];
-            let choice = Choice { conditions: &condition, types: &[own.element_type], index, sizes: &[] };
-            let with_rest = self.choose(
+            let types: Vec<ElementType> = own.iter().map(|value| value.element_type).collect();
+            let choice = Choice { conditions: &condition, types: &types, index, sizes: &[] };
+            own = self.choose(
                 &choice,
                 &mut |emitter, index| {
-                    let reduced = Reduced { instruction, combiner: Some(combiner) };
-                    emitter.ordered_reduce(&[reduced], index, &loops, accumulators.to_vec())
+                    emitter.ordered_reduce(&[Reduced { instruction, combiner }], index, &loops, own.clone())
                 },
-                &mut |_| Ok(accumulators.to_vec()),
+                &mut |_| Ok(own.clone()),
             )?;
-            own = with_rest[0];
         }
-        self.combine_team(team, combiner, own)
+        self.combine_team_by(team, own, &mut |emitter, left, right| {
+            emitter.combine_step(&instruction.computations[0], combiner, left, right)
+        })
     }
 
     /// So many elements of all that a reduce combines, in order: the first of them and how far apart they are is given.

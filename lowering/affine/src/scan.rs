@@ -63,7 +63,7 @@ impl Scan {
 
     /// What it combines, if that may be divided.
     pub(crate) fn combination<'s>(&self, computation: &'s Computation) -> Option<Combination<'s>> {
-        Combination::of(computation.get(self.instruction), self.is_reversed)
+        Combination::of_scan(computation, computation.get(self.instruction), self.is_reversed)
     }
 
     /// The position along the dimension of a step of the loop over `size` elements.

@@ -62,8 +62,23 @@ fn counts_along(computation: &Computation, id: InstructionId, dimension: usize) 
             let own = dimensions.iter().position(|&result| result == dimension);
             own.is_some_and(|own| counts_along(computation, operand, own))
         }
+        OpKind::Reshape => counts_along_part(computation, instruction, dimension),
         _ => false,
     }
+}
+
+/// Whether a dimension is the inner part of one that a reshape divides, along which its operand's elements are their positions: they
+/// still follow each other.
+fn counts_along_part(computation: &Computation, reshape: &Instruction, dimension: usize) -> bool {
+    let operand = reshape.operands[0];
+    let arrays = (reshape.shape.as_array(), computation.get(operand).shape.as_array());
+    let (Some(own), Some(whole)) = arrays else { return false };
+    let behind = |sizes: &[i64], place: usize| -> i64 { sizes[place + 1..].iter().product() };
+    let divided = (0..whole.rank()).find(|&place| {
+        let [part, size] = [own.dimensions[dimension], whole.dimensions[place]];
+        part > 0 && size % part == 0 && behind(&whole.dimensions, place) == behind(&own.dimensions, dimension)
+    });
+    divided.is_some_and(|place| counts_along(computation, operand, place))
 }
 
 fn broadcast_dimensions(instruction: &Instruction) -> Vec<usize> {

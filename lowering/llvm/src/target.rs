@@ -141,7 +141,12 @@ impl Target {
         };
         let failed = |reason: String| Err(Error::Target { triple: self.triple.clone(), cpu: self.cpu.clone(), reason });
         if !knows(&self.cpu, true) {
-            return failed("LLVM knows no such processor".into());
+            let names = if gpu_number(&self.cpu).is_some() || self.triple.starts_with("nvptx") {
+                "; names are as sm_80, sm_90a and sm_100"
+            } else {
+                ""
+            };
+            return failed(format!("LLVM knows no such processor{names}"));
         }
         let capability = gpu_number(&self.cpu).and_then(|(_, number)| number.parse::<u32>().ok());
         if capability.is_some_and(|capability| capability < OLDEST_GPU) {

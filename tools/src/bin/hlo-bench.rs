@@ -8,15 +8,16 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use halo::Client;
+use halo::{Client, ClientOptions};
 use hlo::literal::Literal;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tools::engine::{Engine, LoadOptions, LoadedProgram};
+use tools::engine::{Engine, LoadOptions, LoadedProgram, RunPlatform};
 use tools::error::ToolError;
 use tools::interrupt;
 use tools::module_file::SourceText;
 use tools::outer_boundary;
+use tools::platform_name::PlatformName;
 use tools::run;
 
 /// Times halo on programs named on standard input.
@@ -28,6 +29,9 @@ struct Options {
     /// Threads of compiled code (default: all processors).
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
+    /// What compiled code runs on; a GPU may be named with it, as in cuda:sm_90a.
+    #[arg(long, default_value = "cpu")]
+    platform: PlatformName<RunPlatform>,
 }
 
 #[derive(Deserialize)]
@@ -43,11 +47,16 @@ type Loaded = (LoadedProgram, Vec<Literal>);
 fn main() -> ExitCode {
     let options = Options::parse();
     interrupt::end_with_a_message();
-    outer_boundary::run(|| serve(options.threads))
+    outer_boundary::run(|| serve(options))
 }
 
-fn serve(threads: Option<usize>) -> Result<u8, ToolError> {
-    let client = Client::with_threads(threads.unwrap_or(0)).map_err(ToolError::from)?;
+fn serve(options: Options) -> Result<u8, ToolError> {
+    let client = Client::with_options(ClientOptions {
+        platform: options.platform.platform.into(),
+        gpu_processor: options.platform.processor,
+        threads: options.threads.unwrap_or(0),
+        ..ClientOptions::default()
+    })?;
     let options = LoadOptions { client: Some(client), ..LoadOptions::default() };
     // The first compilation sets up LLVM; it must not count for the program that happens to be first.
     let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";

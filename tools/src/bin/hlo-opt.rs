@@ -14,6 +14,7 @@ use tools::error::ToolError;
 use tools::indexing_report::{self, Direction, ReportOptions};
 use tools::module_file::SourceText;
 use tools::pass_run::PassTrace;
+use tools::platform_name::PlatformName;
 use tools::{interrupt, outer_boundary, reduce, verify_diagnostics};
 
 /// Runs passes on a program and shows it at any stage of compilation.
@@ -87,12 +88,12 @@ struct Options {
     /// Compares errors with the comments `// expected-error {{text}}` and prints nothing else.
     #[arg(long, conflicts_with = "output")]
     verify_diagnostics: bool,
-    /// What code is made for.
-    #[arg(long, value_enum, default_value_t)]
-    platform: CodePlatform,
-    /// With --emit=bundle: what the program is compiled for (default: cpu,cuda).
-    #[arg(long, value_enum, value_name = "PLATFORM,…", value_delimiter = ',')]
-    bundle_for: Vec<RunPlatform>,
+    /// What code is made for; a GPU may be named with it, as in cuda:sm_90a.
+    #[arg(long, default_value = "cpu")]
+    platform: PlatformName<CodePlatform>,
+    /// With --emit=bundle: what the program is compiled for, the first that a machine runs of several for GPUs (default: cpu,cuda).
+    #[arg(long, value_name = "PLATFORM,…", value_delimiter = ',')]
+    bundle_for: Vec<PlatformName<RunPlatform>>,
     /// Processor by LLVM's name instead of the host's or sm_90, e.g. x86-64-v3.
     #[arg(long, value_name = "NAME")]
     target_cpu: Option<String>,
@@ -246,7 +247,7 @@ impl Options {
         let compiles = phase > Phase::Input;
         let of_compilation = [
             ("--strict", self.strict),
-            ("--platform=cuda", self.platform == CodePlatform::Cuda),
+            ("--platform=cuda", self.platform.platform == CodePlatform::Cuda),
             ("--compile-from", self.compile_from.is_some()),
         ];
         if let Some((flag, _)) = of_compilation.into_iter().find(|(_, given)| *given && !compiles) {
@@ -256,14 +257,15 @@ impl Options {
         if self.show_pipeline && !runs_passes {
             return refuse("--show-pipeline", "a stage of compilation or passes");
         }
-        if self.parallel && (phase < Phase::Mapped || self.platform == CodePlatform::Cuda) {
+        if self.parallel && (phase < Phase::Mapped || self.platform.platform == CodePlatform::Cuda) {
             return refuse("--parallel", "a stage of compilation for the platform cpu from mapped on");
         }
         if self.debug_info && phase < Phase::Llvm {
             return refuse("--debug-info", "a stage of compilation from the llvm dialect on");
         }
-        if self.target_cpu.is_some() && phase < Phase::Mapped {
-            return refuse("--target-cpu", "a stage of compilation from mapped on");
+        let processors = [("--target-cpu", &self.target_cpu), ("a GPU in --platform", &self.platform.processor)];
+        if let Some((flag, _)) = processors.iter().find(|(_, name)| name.is_some() && phase < Phase::Mapped) {
+            return refuse(flag, "a stage of compilation from mapped on");
         }
         let prints_mlir = self.compile_to.is_some() || self.emit.is_none_or(Stage::is_mlir) || self.trace().prints();
         if let Some((flag, _)) =
@@ -284,15 +286,14 @@ impl Options {
 
     /// The processor that is named; LLVM must know it.
     fn target(&self) -> Result<Option<Target>, ToolError> {
-        let Some(name) = &self.target_cpu else { return Ok(None) };
+        let Some(name) = &self.platform.processor(self.target_cpu.as_ref())? else { return Ok(None) };
         // Without a version of PTX, it is the first that knows the GPU.
         let features = self.target_features.as_str();
-        let target = match self.platform {
+        let target = match self.platform.platform {
             CodePlatform::Cpu => Target::cpu(Target::host().triple(), name, features),
             CodePlatform::Cuda => Target::nvptx(name, features),
         };
-        target.check().map_err(halo::Error::from)?;
-        Ok(Some(target))
+        emit::checked(target).map(Some)
     }
 
     fn print_options(&self) -> PrintOptions {
@@ -338,7 +339,7 @@ impl Options {
             from: self.compile_from,
             bisect_limit: self.bisect_limit,
             disabled_passes: self.disable_passes.clone(),
-            platform: self.platform,
+            platform: self.platform.platform,
             target,
             parallel: self.parallel,
             excess_precision: !self.strict,
@@ -352,7 +353,7 @@ impl Options {
                 json: self.json,
             },
             bundle_for: match self.bundle_for[..] {
-                [] => vec![RunPlatform::Cpu, RunPlatform::Cuda],
+                [] => [RunPlatform::Cpu, RunPlatform::Cuda].map(PlatformName::from).to_vec(),
                 _ => self.bundle_for.clone(),
             },
         }

@@ -9,6 +9,7 @@ use tools::engine::{Engine, RunPlatform};
 use tools::error::ToolError;
 use tools::interrupt;
 use tools::outer_boundary::{self, DIFFERS};
+use tools::platform_name::PlatformName;
 use tools::run::{self, InputFiles, RunCase, Settings};
 use tools::run_memory::ArgumentMemory;
 use tools::time_limit;
@@ -54,9 +55,9 @@ struct Options {
     /// How to run.
     #[arg(long, value_enum, default_value_t)]
     engine: Engine,
-    /// What compiled code runs on.
-    #[arg(long, value_enum, default_value_t)]
-    platform: RunPlatform,
+    /// What compiled code runs on; a GPU may be named with it, as in cuda:sm_90a.
+    #[arg(long, default_value = "cpu")]
+    platform: PlatformName<RunPlatform>,
     /// GPU that kernels are for, by LLVM's name, e.g. sm_90a for its matrix instructions.
     #[arg(long, value_name = "NAME")]
     target_cpu: Option<String>,
@@ -146,7 +147,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Refuses options that would have no effect.
 fn check(options: &Options) -> Result<(), ToolError> {
-    let on_cpu = options.platform == RunPlatform::Cpu;
+    let on_cpu = options.platform.platform == RunPlatform::Cpu;
     let compiles = options.engine != Engine::Interpreter;
     // The cases of a batch say for themselves what they compare, and answer with times.
     let is_batch = options.batch.is_some() || options.batch_worker;
@@ -175,8 +176,8 @@ fn work(options: Options) -> Result<u8, ToolError> {
     check(&options)?;
     let settings = Settings {
         engine: options.engine,
-        platform: options.platform,
-        target_cpu: options.target_cpu.clone(),
+        platform: options.platform.platform,
+        target_cpu: options.platform.processor(options.target_cpu.as_ref())?,
         threads: options.threads.map(usize::from),
         warm_up: options.warm_up as usize,
         repeat: options.repeat as usize,
@@ -256,9 +257,7 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
     let engine = options.engine.to_possible_value();
     let engine = engine.as_ref().map_or("jit", |value| value.get_name());
     let numbers = [options.repeat, options.warm_up, options.sensitivity].map(|number| number.to_string());
-    let platform = options.platform.to_possible_value();
-    let platform = platform.as_ref().map_or("cpu", |value| value.get_name());
-    command.args(["--batch-worker", "--engine", engine, "--platform", platform]);
+    command.args(["--batch-worker", "--engine", engine, "--platform", &options.platform.to_string()]);
     for (name, number) in ["--repeat", "--warm-up", "--sensitivity"].iter().zip(&numbers) {
         command.args([name, number.as_str()]);
     }

@@ -8,6 +8,7 @@
 //! Both products are made by matrix instructions (`matrices`) or by multiply-adds (`multiply_adds`), and where four warps multiply
 //! together by those (`warp_groups`).
 
+mod causal;
 mod matrices;
 mod multiply_adds;
 mod slabs;
@@ -271,11 +272,13 @@ fn emit_steps<'c>(
     let queries = kernel.queries(emitter, shares)?;
     let rows = queries.len();
     let start = kernel.start(builder, shares);
-    let steps = ceil_div(kernel.form.keys(), kernel.blocks.keys);
+    let count = kernel.slabs(emitter)?;
+    let steps = Interval::of_size(emitter.scope.range(count).upper);
     let nothing = emitter.scope.constant(0);
+    let some = count.as_constant().is_none().then_some((nothing, count));
     of_queries.begin(emitter, kernel.first)?;
     keys.begin(emitter, nothing)?;
-    let state = emitter.loop_in(Interval::of_size(steps), None, start.values(), &mut |emitter, step, state| {
+    let state = emitter.loop_in(steps, some, start.values(), &mut |emitter, step, state| {
         let before = Rows::of(state, rows);
         let first = step * kernel.blocks.keys;
         meet(emitter);
@@ -287,8 +290,8 @@ fn emit_steps<'c>(
         products.keep(emitter, &own.weights)?;
         meet(emitter);
         // In the last step nobody needs what comes: it is the last slab again.
-        let next = emitter.scope.emit_min(builder, &[step + 1, emitter.scope.constant(steps - 1)])?;
-        let next = emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next));
+        let next = emitter.scope.emit_min(builder, &[step + 1, count - 1])?;
+        let next = emitter.scope.add_variable(steps, Binding::Index(next));
         keys.begin(emitter, next * kernel.blocks.keys)?;
         let sums = products.add(emitter, &own.weights, sums)?;
         Ok(Rows { most: own.most, totals: own.totals, sums }.values())

@@ -215,7 +215,7 @@ pub(in super::super) fn emit_boxes<'c>(
     let slabs: Vec<Slab<'c>> = slabs.into_iter().enumerate().map(slab).collect();
     let slabs = slabs.try_into().map_err(|_| LoweringError::bug("an attention has three operands"))?;
     let kernel = Kernel { form: &form, blocks, places: &places, first: tile * QUERIES };
-    let steps = ceil_div(form.keys(), blocks.keys);
+    let steps = kernel.slabs(emitter)?;
     let member = emitter.emit_symbol(thread, THREADS)?;
     let lane = emitter.emit_symbol(member.modulo(WARP), WARP)?;
     let warp = emitter.emit_symbol(member.floordiv(WARP), THREADS / WARP)?;
@@ -279,13 +279,16 @@ impl<'c> Slab<'c> {
     }
 }
 
+/// What is done with a slab of a number, and what loops carry.
+type SlabBody<'f, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>> + 'f;
+
 /// A kernel under construction.
 struct WarpGroups<'k, 'c> {
     kernel: &'k Kernel<'k, 'c>,
     /// Queries, keys and values.
     slabs: &'k [Slab<'c>; 3],
-    /// Slabs of keys that there are.
-    steps: i64,
+    /// Slabs of keys that the block goes through.
+    steps: Expr<'c>,
     /// Which of the groups the thread is of, and what it has of the group's.
     group: Expr<'c>,
     fragments: Fragments<'c>,
@@ -297,7 +300,7 @@ impl<'c> WarpGroups<'_, 'c> {
         let [queries, keys, values] = self.slabs;
         self.slabs.iter().for_each(|own| call_unit(emitter.builder, gpu::ACQUIRE_BOXES, &[own.description]));
         queries.ask(emitter, emitter.scope.constant(0), self.kernel.first)?;
-        emitter.loop_in(Interval::of_size(self.steps), None, Vec::new(), &mut |emitter, step, _| {
+        self.for_slabs(emitter, 0, Vec::new(), &mut |emitter, step, _| {
             let first = step * self.kernel.blocks.keys;
             keys.ask(emitter, step, first)?;
             values.ask(emitter, step, first)?;
@@ -323,9 +326,8 @@ impl<'c> WarpGroups<'_, 'c> {
         let own = self.weigh(emitter, (&queries, zero), (scores, [&most, &totals]))?;
         let words = self.words(builder, &own);
         let state = [Rows { most: own.most, totals: own.totals, sums }.values(), words].concat();
-        let later = Interval::of_size(self.steps - 1);
         let count = state.len() - self.weight_words();
-        let mut state = emitter.loop_in(later, None, state, &mut |emitter, step, mut state| {
+        let mut state = self.for_slabs(emitter, 1, state, &mut |emitter, step, mut state| {
             let words = state.split_off(count);
             let Rows { most, totals, sums } = Rows::of(state, rows);
             let next = step + 1;
@@ -343,9 +345,22 @@ impl<'c> WarpGroups<'_, 'c> {
         })?;
         let words = state.split_off(count);
         let Rows { most, totals, sums } = Rows::of(state, rows);
-        let sums = self.add(emitter, emitter.scope.constant(self.steps - 1), &words, sums)?;
+        let sums = self.add(emitter, self.steps - 1, &words, sums)?;
         let sums = self.by_rows(wait(builder, 0, sums, &words));
         self.kernel.finish(emitter, shares, (Rows { most, totals, sums }, &queries), output)
+    }
+
+    /// A loop over the slabs, of which some are not left to it.
+    fn for_slabs<'a>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        others: i64,
+        state: Vec<Value<'c>>,
+        body: &mut SlabBody<'_, 'a, 'c>,
+    ) -> Result<Vec<Value<'c>>> {
+        let all = Interval::of_size(emitter.scope.range(self.steps).upper - others);
+        let some = self.steps.as_constant().is_none().then(|| (emitter.scope.constant(0), self.steps - others));
+        emitter.loop_in(all, some, state, body)
     }
 
     /// The weights of a slab by its scores.
