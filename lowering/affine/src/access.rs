@@ -21,12 +21,26 @@ type Result<T> = std::result::Result<T, LoweringError>;
 /// Distances between the elements of a vector up to which vectors are loaded and shuffled, rather than elements.
 const MAX_SHUFFLED_STRIDE: i64 = 8;
 
-/// The distances from the element of lane 0 of the first and the last element of the lanes, if a register reaches from one to the
-/// other: of elements of less than 32 bits it holds more than lanes.
-fn span_of(offsets: &[i64], element_type: ElementType) -> Option<Interval> {
+/// Registers that hold what lies between the lanes of a vector of elements of less than 32 bits, at most.
+const MOST_REGISTERS: i64 = 8;
+
+/// Lanes of 32 bits that a register has at most.
+const MOST_LANES: usize = 16;
+
+/// The distances from the element of lane 0 of the first and the last element of the lanes, if so many registers hold all between
+/// them: of elements of less than 32 bits one holds more than lanes.
+fn span_of(offsets: &[i64], element_type: ElementType, registers: i64) -> Option<Interval> {
     let (lower, upper) = (*offsets.iter().min()?, *offsets.iter().max()?);
-    let most = offsets.len() as i64 * (32 / element_type.bit_width().clamp(8, 32) as i64);
+    let most = match element_type.bit_width() {
+        32.. => offsets.len() as i64,
+        _ => registers * elements_of_register(offsets, element_type),
+    };
     (1..most).contains(&(upper - lower)).then(|| Interval::new(lower, upper))
+}
+
+/// Elements of a type in a register that holds elements of 32 bits for all lanes, or for some of many.
+fn elements_of_register(offsets: &[i64], element_type: ElementType) -> i64 {
+    offsets.len().min(MOST_LANES) as i64 * (32 / element_type.bit_width().clamp(8, 32) as i64)
 }
 
 impl<'c> Elemental<'_, 'c> {
@@ -56,7 +70,7 @@ impl<'c> Elemental<'_, 'c> {
                 Ok(self.reversed(&value, count))
             }
             (_, Some(_)) => match self.scope.lane_offsets(address) {
-                Some(offsets) if let Some(span) = span_of(&offsets, array.element_type) => {
+                Some(offsets) if let Some(span) = span_of(&offsets, array.element_type, self.registers_between()) => {
                     self.load_near(array, address, &offsets, span)
                 }
                 Some(offsets) => {
@@ -99,9 +113,7 @@ impl<'c> Elemental<'_, 'c> {
                             _ => 0,
                         })
                         .collect();
-                    let parts = chosen.values().into_iter().zip(vector.values());
-                    let parts: Vec<Value<'c>> = parts.map(|(a, b)| self.builder.shuffle(a, b, &mask)).collect();
-                    chosen.with_values(&parts)
+                    self.shuffled([&chosen, &vector], &mask)
                 }
             });
             known = end;
@@ -118,20 +130,47 @@ impl<'c> Elemental<'_, 'c> {
         span: Interval,
     ) -> Result<RegisterValue<'c>> {
         let first = self.named_if_divided(self.scope.at_lane(address, 0))? + span.lower;
-        let count = (span.upper - span.lower + 1) as u32;
-        // What no register holds would be loaded in many parts: two overlap instead.
-        let width = 1 << count.ilog2();
-        let rest = count - width;
-        let loaded = self.load_flat(array, first, Some(width))?;
-        let last = if rest > 0 { self.load_flat(array, first + i64::from(rest), Some(width))? } else { loaded };
-        let place = |offset: &i64| match (offset - span.lower) as u32 {
-            place if place < width => place,
-            place => width + place - rest,
-        };
-        let mask: Vec<u32> = offsets.iter().map(place).collect();
-        let parts = loaded.values().into_iter().zip(last.values());
-        let parts: Vec<Value<'c>> = parts.map(|(a, b)| self.builder.shuffle(a, b, &mask)).collect();
-        Ok(RegisterValue { lanes: Some(offsets.len() as u32), ..loaded.with_values(&parts) })
+        let count = span.upper - span.lower + 1;
+        // What is no power of two would be loaded in many parts: vectors overlap instead, and lanes are shuffled from two of them.
+        let most = elements_of_register(offsets, array.element_type).max(offsets.len() as i64);
+        let width = (1 << count.ilog2()).min(most);
+        let starts: Vec<i64> = (0..count).step_by(width as usize).map(|start| start.min(count - width)).collect();
+        let lanes = offsets.len() as u32;
+        let mut chosen: Option<RegisterValue<'c>> = None;
+        for pair in starts.chunks(2) {
+            let (begin, end) = (pair[0], pair[pair.len() - 1]);
+            let left = self.load_flat(array, first + begin, Some(width as u32))?;
+            let right = if pair.len() == 1 { left } else { self.load_flat(array, first + end, Some(width as u32))? };
+            let place = |offset: &i64| match offset - span.lower {
+                place if (begin..begin + width).contains(&place) => Some((place - begin) as u32),
+                place if (end..end + width).contains(&place) => Some((width + place - end) as u32),
+                _ => None,
+            };
+            let places: Vec<Option<u32>> = offsets.iter().map(place).collect();
+            let mask: Vec<u32> = places.iter().map(|place| place.unwrap_or_default()).collect();
+            let own = RegisterValue { lanes: Some(lanes), ..self.shuffled([&left, &right], &mask) };
+            let of_pair = |(lane, place): (u32, &Option<u32>)| if place.is_some() { lanes + lane } else { lane };
+            chosen = Some(match chosen {
+                None => own,
+                Some(before) => {
+                    let mask: Vec<u32> = (0..).zip(&places).map(of_pair).collect();
+                    self.shuffled([&before, &own], &mask)
+                }
+            });
+        }
+        chosen.ok_or_else(|| LoweringError::bug("a vector of no elements"))
+    }
+
+    /// Registers that may be loaded for a few elements of each: threads of a GPU have none.
+    fn registers_between(&self) -> i64 {
+        if self.vector_lanes > 1 { MOST_REGISTERS } else { 1 }
+    }
+
+    /// Elements of two vectors.
+    fn shuffled(&self, [a, b]: [&RegisterValue<'c>; 2], mask: &[u32]) -> RegisterValue<'c> {
+        let parts = a.values().into_iter().zip(b.values());
+        let parts: Vec<Value<'c>> = parts.map(|(a, b)| self.builder.shuffle(a, b, mask)).collect();
+        a.with_values(&parts)
     }
 
     /// Loads the elements of the lanes one by one, where they are at constant distances from that of lane 0.
@@ -158,9 +197,7 @@ impl<'c> Elemental<'_, 'c> {
 
     fn reversed(&self, value: &RegisterValue<'c>, lanes: u32) -> RegisterValue<'c> {
         let mask: Vec<u32> = (0..lanes).rev().collect();
-        let parts: Vec<Value<'c>> =
-            value.values().iter().map(|&part| self.builder.shuffle(part, part, &mask)).collect();
-        value.with_values(&parts)
+        self.shuffled([value, value], &mask)
     }
 
     /// An expression with divisions as a variable, so that they are made once.

@@ -3,7 +3,8 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
-use melior::ir::Attribute;
+use melior::ir::{Attribute, Type};
+use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::convert::convert;
@@ -141,15 +142,9 @@ impl Combiner {
         let Some(lanes) = vector.lanes else { return *vector };
         let name = self.reduction;
         let reduce = |value: Value<'c>| {
-            let kind = Attribute::parse(builder.context(), &format!("#vector.kind<{name}>"))
-                .unwrap_or_else(|| Attribute::unit(builder.context()));
-            let mut attributes = vec![("kind", kind)];
-            let reassociates = matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)
-                && matches!(name, "add" | "mul");
-            if reassociates {
-                attributes.push(("fastmath", builder.reassociate()));
-            }
-            builder.value("vector.reduction", &[value], builder.element_type_of(value.r#type()), &attributes)
+            let is_rounded = matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex);
+            self.extremum_of_lanes(builder, value)
+                .unwrap_or_else(|| reduce_lanes(builder, name, value, is_rounded && matches!(name, "add" | "mul")))
         };
         match vector.imaginary {
             None => {
@@ -164,6 +159,48 @@ impl Combiner {
             }),
         }
     }
+
+    /// The largest or the smallest lane of a vector of floats, which takes a comparison that keeps NaN and orders zeros for each
+    /// halving: whole numbers are in the order of the floats whose bits they are, once those of negative ones are turned.
+    fn extremum_of_lanes<'c>(&self, builder: &OpBuilder<'c>, vector: Value<'c>) -> Option<Value<'c>> {
+        let name = match self.kind {
+            OpKind::Maximum => "maxsi",
+            OpKind::Minimum => "minsi",
+            _ => return None,
+        };
+        let element = builder.element_type_of(vector.r#type());
+        let (width, infinity): (u32, i64) = if element == Type::float32(builder.context()) {
+            (32, 0x7f80_0000)
+        } else if element == Type::float64(builder.context()) {
+            (64, 0x7ff0_0000_0000_0000)
+        } else {
+            return None;
+        };
+        let magnitude = i64::MAX >> (64 - width);
+        let nan = infinity | ((1 << infinity.trailing_zeros()) >> 1);
+        let ordered = |bits: Value<'c>| {
+            let sign = builder.shrsi(bits, builder.integer_like(bits, i64::from(width) - 1));
+            builder.xori(bits, builder.andi(sign, builder.integer_like(bits, magnitude)))
+        };
+        let bits = builder.bitcast(vector, builder.integer_type(width));
+        let without_sign = builder.andi(bits, builder.integer_like(bits, magnitude));
+        let is_nan = builder.cmpi(CmpiPredicate::Ugt, without_sign, builder.integer_like(bits, infinity));
+        let has_nan = reduce_lanes(builder, "or", is_nan, false);
+        let extremum = ordered(reduce_lanes(builder, name, ordered(bits), false));
+        let result = builder.select(has_nan, builder.integer_like(extremum, nan), extremum);
+        Some(builder.bitcast(result, element))
+    }
+}
+
+/// Reduces the lanes of a vector by an operation of this name, in any order if that matters to the last digits.
+fn reduce_lanes<'c>(builder: &OpBuilder<'c>, name: &str, vector: Value<'c>, reassociates: bool) -> Value<'c> {
+    let kind = Attribute::parse(builder.context(), &format!("#vector.kind<{name}>"))
+        .unwrap_or_else(|| Attribute::unit(builder.context()));
+    let mut attributes = vec![("kind", kind)];
+    if reassociates {
+        attributes.push(("fastmath", builder.reassociate()));
+    }
+    builder.value("vector.reduction", &[vector], builder.element_type_of(vector.r#type()), &attributes)
 }
 
 /// (operation, names in `vector.reduction` for `pred`, signed, unsigned, float and complex elements)
