@@ -4,7 +4,7 @@
 //! the result exchanges the operands, if its rows are those of the first one: what is left of it moves whole rows. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
 //! nothing, or one element, is a product of elements. Small floats are widened to the type of their sums; a product of complex
-//! matrices becomes one of real ones.
+//! matrices becomes four of real ones.
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -16,7 +16,7 @@ use melior::ir::r#type::RankedTensorType;
 use melior::ir::{OperationRef, ShapedTypeLike, ValueLike};
 use mlir_ext::rewrite::Rewriter;
 
-use crate::complex_products::real_product;
+use crate::complex_products::real_products;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
@@ -166,9 +166,9 @@ fn canonical(
     let mut contraction = instruction.clone();
     let folded = if is_dot { fold_transposes(builder, &mut contraction) } else { 0 };
     statistics.add("fold-transpose", folded);
-    if is_dot && let Some(product) = real_product(builder, &contraction) {
-        statistics.add("real-product", 1);
-        return Some(product);
+    if is_dot && let Some(value) = real_products(builder, &contraction) {
+        statistics.add("real-products", 1);
+        return Some(value);
     }
     let narrow = widen_operands(builder, &mut contraction);
     statistics.add("widen", u64::from(narrow.is_some()));

@@ -30,7 +30,7 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    fn rows(count: usize, length: usize) -> Self {
+    pub(super) fn rows(count: usize, length: usize) -> Self {
         Self { count, length, stride: 1 }
     }
 
@@ -348,6 +348,23 @@ impl<T: Planned> Axis<'_, T> {
             return;
         }
         let source = Shared(source.cast_mut());
+        if let Some(plan) = T::odd_lanes(count, length) {
+            let spectra = Signals::rows(count, half);
+            self.in_groups(count, length, |range, buffers| {
+                let lanes = buffers.data();
+                for (lane, signal) in range.clone().enumerate() {
+                    // SAFETY: the caller's promise; groups are disjoint.
+                    let values = unsafe { source.range(signal * length..(signal + 1) * length) };
+                    for (row, &value) in lanes.chunks_exact_mut(T::LANES).zip(&*values) {
+                        row[lane] = value.into();
+                    }
+                }
+                plan.forward(buffers, T::one());
+                // SAFETY: as above.
+                unsafe { scatter(buffers.data(), |position| position, target, spectra, range) };
+            });
+            return;
+        }
         let plan = T::from_real(length);
         self.in_chunks(count, length, |rows| {
             let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());
@@ -390,6 +407,31 @@ impl<T: Planned> Axis<'_, T> {
             return;
         }
         let target = Shared(target);
+        if let Some(plan) = T::odd_lanes(count, length) {
+            let spectra = Signals::rows(count, half);
+            self.in_groups(count, length, |range, buffers| {
+                let lanes = buffers.data();
+                // SAFETY: the caller's promise; groups are disjoint.
+                unsafe { gather(source, spectra, range.clone(), half, lanes) };
+                lanes[..T::LANES].iter_mut().for_each(|value| value.im = T::zero());
+                // The other half of the spectrum of a real signal is conjugates of the first.
+                let (first, second) = lanes.split_at_mut(half * T::LANES);
+                let mirrored = first[T::LANES..].chunks_exact(T::LANES).rev();
+                for (row, other) in second.chunks_exact_mut(T::LANES).zip(mirrored) {
+                    row.iter_mut().zip(other).for_each(|(value, other)| *value = other.conj());
+                }
+                plan.forward(buffers, self.scale);
+                let (lanes, row_of) = (buffers.data(), self.row_of(length));
+                for (lane, signal) in range.enumerate() {
+                    // SAFETY: as above.
+                    let values = unsafe { target.range(signal * length..(signal + 1) * length) };
+                    for (position, value) in values.iter_mut().enumerate() {
+                        *value = lanes[row_of(position) * T::LANES + lane].re;
+                    }
+                }
+            });
+            return;
+        }
         let plan = T::to_real(length);
         self.in_chunks(count, length, |rows| {
             let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());

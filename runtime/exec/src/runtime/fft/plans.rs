@@ -56,6 +56,11 @@ pub(super) trait Planned: Lane {
         pays::<Self>(signals).then(|| Self::with_plans(plan)).flatten()
     }
 
+    /// The plan for rows of real numbers whose length is odd, so that they are no complex ones of half the length.
+    fn odd_lanes(count: usize, length: usize) -> Option<Arc<LanePlan<Self>>> {
+        (length % 2 == 1).then(|| Self::lanes(Signals::rows(count, length))).flatten()
+    }
+
     /// As [`Planned::lanes`], for real signals.
     fn real_lanes(signals: Signals) -> Option<Arc<RealLanePlan<Self>>> {
         let length = signals.length;
