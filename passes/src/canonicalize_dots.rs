@@ -3,7 +3,8 @@
 //! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order; a transpose of
 //! the result exchanges the operands, if its rows are those of the first one: what is left of it moves whole rows. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
-//! nothing, or one element, is a product of elements. Small floats are widened to the type of their sums.
+//! nothing, or one element, is a product of elements. Small floats are widened to the type of their sums; a product of complex
+//! matrices becomes one of real ones.
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -15,6 +16,7 @@ use melior::ir::r#type::RankedTensorType;
 use melior::ir::{OperationRef, ShapedTypeLike, ValueLike};
 use mlir_ext::rewrite::Rewriter;
 
+use crate::complex_products::real_product;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
@@ -164,6 +166,10 @@ fn canonical(
     let mut contraction = instruction.clone();
     let folded = if is_dot { fold_transposes(builder, &mut contraction) } else { 0 };
     statistics.add("fold-transpose", folded);
+    if is_dot && let Some(product) = real_product(builder, &contraction) {
+        statistics.add("real-product", 1);
+        return Some(product);
+    }
     let narrow = widen_operands(builder, &mut contraction);
     statistics.add("widen", u64::from(narrow.is_some()));
     let vector_dot = if is_dot { VectorDot::of(builder, &contraction) } else { None };
@@ -179,7 +185,7 @@ fn canonical(
 }
 
 // dot(x, y) => reshape(dot(reshape(x), reshape(y))) without contracted dimensions of size 1, if nothing is contracted then,
-// and without free dimensions of size 1, if none is free then
+// and without free dimensions of size 1, if none is free then; of some types, if none of that operand is
 fn without_ones(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instruction> {
     let (&[lhs, rhs], result) = (&dot.operands[..], dot.shape.as_array()?) else { return None };
     let attributes: DotAttributes = dot.attributes().ok()?;
@@ -191,11 +197,13 @@ fn without_ones(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instruc
     let size = |side: usize, d: i64| sides[side].dimensions.get(d as usize).copied();
     let contracts_one = numbers[0][1].iter().all(|&d| size(0, d) == Some(1));
     let is_free = |side: usize, d: &i64| numbers[side].iter().all(|list| !list.contains(d));
-    let free_are_one = [0, 1]
-        .iter()
-        .all(|&side| (0..sides[side].rank() as i64).all(|d| !is_free(side, &d) || size(side, d) == Some(1)));
+    let mut free_are_one =
+        [0, 1].map(|side| (0..sides[side].rank() as i64).all(|d| !is_free(side, &d) || size(side, d) == Some(1)));
+    if !sums_vectors_faster(result.element_type) {
+        free_are_one = [free_are_one[0] && free_are_one[1]; 2];
+    }
     let is_kept = |side: usize, d: &i64| {
-        let is_dropped = contracts_one && numbers[side][1].contains(d) || free_are_one && is_free(side, d);
+        let is_dropped = contracts_one && numbers[side][1].contains(d) || free_are_one[side] && is_free(side, d);
         !is_dropped
     };
     let kept = [0, 1].map(|side| (0..sides[side].rank() as i64).filter(|d| is_kept(side, d)).collect::<Vec<i64>>());
@@ -222,6 +230,11 @@ fn without_ones(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instruc
     let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
     let attributes = numbers.into();
     Some(Instruction { operands, shape, attributes, ..dot.clone() })
+}
+
+/// Whether products with a matrix of one column (or row), which the lowering has no code for, are better with a vector.
+fn sums_vectors_faster(element_type: ElementType) -> bool {
+    element_type.is_complex() || element_type.is_integer() && (8..32).contains(&element_type.bit_width())
 }
 
 // dot(x, y) => multiply(broadcast(transpose(x)), broadcast(transpose(y)));

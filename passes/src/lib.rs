@@ -6,6 +6,7 @@ pub mod assign_buffers;
 pub mod canonicalize;
 pub mod canonicalize_convolutions;
 pub mod canonicalize_dots;
+mod complex_products;
 pub mod dce;
 mod effects;
 pub mod expand;

@@ -140,7 +140,7 @@ static PASSES: &[Pass] = &[
     },
     Pass {
         name: "hlo-keep-precision",
-        description: "leaves out the rounding to bf16 of results that are converted to f32, and adds no zeros around updates",
+        description: "rounds neither to bf16 before f32 nor, but for steps that follow, products before sums; adds no zeros around updates",
         anchor: Anchor::Function,
         options: &[],
         body: |root, _, statistics| keep_precision::run(root, statistics),

@@ -93,9 +93,14 @@ impl Value<'_> {
 impl<'c> Value<'c> {
     /// The first operand of the operation that the value is the result of, if that has this name.
     pub fn made_by(self, operation: &str) -> Option<Value<'c>> {
+        self.operands_if_made_by(operation)?.first().copied()
+    }
+
+    /// The operands of the operation that the value is the result of, if that has this name.
+    pub fn operands_if_made_by(self, operation: &str) -> Option<Vec<Value<'c>>> {
         let definition = operations::definition(self.into())?;
         let is_meant = attributes::identifier_text(definition.name()) == operation;
-        definition.operand(0).ok().filter(|_| is_meant).map(Value::from)
+        is_meant.then(|| definition.operands().map(Value::from).collect())
     }
 }
 

@@ -1,5 +1,7 @@
 //! Hessenberg and tridiagonal forms.
 
+use std::cmp::Ordering;
+
 use num_complex::Complex64;
 
 use super::super::EvalFailure;
@@ -92,7 +94,11 @@ pub(super) fn tridiagonal(
         }
         let mut whole: Vec<Complex64> = (0..n * n)
             .map(|p| (p / n, p % n))
-            .map(|(row, column)| if row >= column { matrix[row * n + column] } else { matrix[column * n + row].conj() })
+            .map(|(row, column)| match row.cmp(&column) {
+                Ordering::Equal => Complex64::new(matrix[row * n + row].re, 0.0),
+                Ordering::Greater => matrix[row * n + column],
+                Ordering::Less => matrix[column * n + row].conj(),
+            })
             .collect();
         let mut found = [
             reduce(&mut whole, n),

@@ -1,4 +1,4 @@
-//! The LAPACK routines that JAX's programs for the CPU call, by their `lapack_*_ffi` targets.
+//! The LAPACK routines that JAX's programs for the CPU call, by their `lapack_*_ffi` targets, and XLA's own factorisations.
 //!
 //! Where LAPACK leaves a choice (signs of eigenvectors and singular vectors, the order of eigenvalues that are not sorted)
 //! the result is one of the right ones, not LAPACK's own.
@@ -40,6 +40,12 @@ pub(super) fn flag(instruction: &Instruction, name: &str) -> Result<bool, EvalFa
     }
 }
 
+/// Whether XLA's `Eigh` reads the lower triangle: the first number of its `backend_config`, which goes on with whether
+/// eigenvalues are sorted, and with two limits of the method.
+fn is_eigh_of_lower(instruction: &Instruction) -> bool {
+    instruction.annotation("backend_config").is_none_or(|config| !config.trim_matches('"').starts_with('0'))
+}
+
 /// What follows the equals sign of an option.
 fn option_text<'a>(instruction: &'a Instruction, name: &str) -> Option<&'a str> {
     let mut rest = instruction.annotation("backend_config")?;
@@ -61,13 +67,19 @@ pub(super) fn call(
     instruction: &Instruction,
     operands: &[&ArrayLiteral],
 ) -> Result<Option<Vec<ArrayLiteral>>, EvalFailure> {
-    if target == "tridiagonal_solve_perturbed_ffi" {
-        return match (operands, &array_shapes(&instruction.shape)?[..]) {
-            ([below, diagonal, above, b], [result]) => {
-                Ok(Some(vec![tridiagonal::solve_perturbed([below, diagonal, above, b], result)?]))
-            }
-            _ => Ok(None),
-        };
+    let shapes = array_shapes(&instruction.shape)?;
+    match (target, operands, &shapes[..]) {
+        ("tridiagonal_solve_perturbed_ffi", [below, diagonal, above, b], [result]) => {
+            return Ok(Some(vec![tridiagonal::solve_perturbed([below, diagonal, above, b], result)?]));
+        }
+        ("Qr", [a], [result, tau]) => return Ok(Some(orthogonal::householder(a, result, tau)?)),
+        ("ProductOfElementaryHouseholderReflectors", [a, tau], [result]) => {
+            return Ok(Some(vec![orthogonal::product(a, tau, result)?]));
+        }
+        ("Eigh", [a], [vectors, values]) => {
+            return Ok(Some(spectral::hermitian_eigenvalues(is_eigh_of_lower(instruction), a, vectors, values)?));
+        }
+        _ => {}
     }
     let Some(routine) = target.strip_prefix("lapack_").and_then(|name| name.strip_suffix("_ffi")) else {
         return Ok(None);
@@ -76,7 +88,6 @@ pub(super) fn call(
     let Some((_, routine)) = routine.split_at_checked(1) else {
         return Ok(None);
     };
-    let shapes = array_shapes(&instruction.shape)?;
     Ok(Some(match (routine, operands, &shapes[..]) {
         ("potrf", [a], [result, info]) => triangular::cholesky(instruction, a, result, info)?,
         ("trsm", [a, b], [result]) => vec![triangular::solve(instruction, a, b, result)?],
@@ -88,7 +99,10 @@ pub(super) fn call(
         ("ormqr" | "unmqr", [a, tau, c], [result]) => vec![orthogonal::apply(instruction, [a, tau, c], result)?],
         ("orgqr" | "ungqr", [a, tau], [result]) => vec![orthogonal::product(a, tau, result)?],
         ("syevd" | "heevd", [a], [vectors, values, info]) => {
-            spectral::hermitian_eigenvalues(instruction, a, vectors, values, info)?
+            let lower = letter(instruction, "uplo")? == b'L';
+            let mut results = spectral::hermitian_eigenvalues(lower, a, vectors, values)?;
+            results.push(integers(Vec::new(), info)?);
+            results
         }
         ("geev", [a], results) => nonsymmetric::eigen(instruction, a, results)?,
         ("gees", [a], results) => nonsymmetric::schur_form(instruction, a, results)?,

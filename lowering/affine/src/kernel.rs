@@ -96,7 +96,7 @@ pub fn emit_fusion<'a, 'c>(
 }
 
 /// Whether each element of a computation's one result is an element of its one parameter.
-fn only_moves(computation: &Computation) -> bool {
+pub(crate) fn only_moves(computation: &Computation) -> bool {
     let is_moved = |instruction: &Instruction| {
         instruction.kind == OpKind::Parameter || definition(instruction.kind).fusion == FusionRole::View
     };
@@ -235,7 +235,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 let index = item_index(emitter, self.mapping, outer);
                 let Some(row) = emitter.row else { return body(emitter, &[index]) };
                 if let Some(output) = self.copied_to
-                    && emitter.copy_square(row, &index, output)?
+                    && emitter.copy_squares(row, &index, output)?
                 {
                     return Ok(());
                 }

@@ -27,7 +27,7 @@ use passes::fuse::{Rows, first_result};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
-use crate::kernel::MOST_NEIGHBOURS;
+use crate::kernel::{MOST_NEIGHBOURS, only_moves};
 use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
@@ -301,7 +301,8 @@ fn loops_over_elements<'c>(
         None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours)),
     };
     let vectors = vector_loop.map(|number| (number, lanes_of(number)));
-    let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(row_loop.map(|number| (number, lanes))).collect();
+    let rows_of_squares = row_loop.map(|number| (number, rows_together(computation, &loops[number], lanes, overlap)));
+    let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(rows_of_squares).collect();
     let row_work = rows.map(|Rows { rank, steps, .. }| {
         let mut covered = 0;
         let dimensions = loops.iter().take_while(|l| {
@@ -554,6 +555,15 @@ fn lanes_of_loop(
     }
     let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].map(|vectors| lanes * vectors);
     several.into_iter().find(|&wide| fits(wide)).unwrap_or(lanes)
+}
+
+/// Rows that squares of so many lanes are taken from at once: of arrays that only move those of two squares, as caches get
+/// the lines that both are read from together.
+fn rows_together(computation: &Computation, rows: &Loop, lanes: u32, overlap: bool) -> u32 {
+    let pair = 2 * i64::from(lanes);
+    let repeated = |length: i64| (pair - length % pair) % pair;
+    let is_cheap = |length: i64| length >= pair && (repeated(length) == 0 || overlap && length >= 8 * repeated(length));
+    if only_moves(computation) && rows.lengths().into_iter().all(is_cheap) { 2 * lanes } else { lanes }
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {

@@ -69,6 +69,34 @@ pub(crate) enum RowLoad<'l, 'c> {
     By(&'l str, &'l dyn Fn(Value<'c>) -> Result<Value<'c>>),
 }
 
+/// Squares of a row of the result from which on what is written next is asked for along the row; of less, rows further.
+const MANY_SQUARES: i64 = 16;
+
+/// Transposes two squares that are neighbours where they are read, with a function of the runtime; says whether it has one.
+fn transpose_pair<'c>(
+    builder: &OpBuilder<'c>,
+    scope: &Scope<'c>,
+    lanes: u32,
+    [from, to]: &[Vectors<'c>; 2],
+) -> Result<bool> {
+    let Some(suffix) = runtime_square(builder, to.element_bytes, lanes) else { return Ok(false) };
+    let symbol = format!("halo_transpose_pair_{suffix}");
+    let lanes = i64::from(lanes);
+    let ahead = if to.distance >= MANY_SQUARES * lanes { 2 * lanes } else { 2 * lanes * to.distance };
+    let mut arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
+    arguments.push(builder.constant_index(ahead * to.element_bytes));
+    builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 5], &[]));
+    builder.call(&symbol, &arguments, &[]);
+    Ok(true)
+}
+
+/// How the runtime names its squares of elements of some bytes, if it has such.
+fn runtime_square(builder: &OpBuilder<'_>, element_bytes: i64, lanes: u32) -> Option<String> {
+    let bits = 8 * element_bytes as u32;
+    let is_in_runtime = (256..=builder.machine().runtime_tile_bits).contains(&(bits * lanes));
+    (matches!(bits, 32 | 64) && is_in_runtime).then(|| format!("{bits}x{lanes}"))
+}
+
 /// Transposes a square of so many vectors from one place to another.
 pub(crate) fn transpose_square<'c>(
     builder: &OpBuilder<'c>,
@@ -78,10 +106,8 @@ pub(crate) fn transpose_square<'c>(
 ) -> Result<()> {
     let arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
     let element_bytes = to.element_bytes;
-    let bits = 8 * element_bytes as u32;
-    let is_in_runtime = (256..=builder.machine().runtime_tile_bits).contains(&(bits * lanes));
-    if let (RowLoad::AsStored(_), 32 | 64, true) = (load, bits, is_in_runtime) {
-        let symbol = format!("halo_transpose_{bits}x{lanes}");
+    if let (RowLoad::AsStored(_), Some(suffix)) = (load, runtime_square(builder, element_bytes, lanes)) {
+        let symbol = format!("halo_transpose_{suffix}");
         builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 4], &[]));
         builder.call(&symbol, &arguments, &[]);
         return Ok(());
@@ -152,7 +178,7 @@ pub(crate) struct Transposed<'c> {
 }
 
 impl<'c> Elemental<'_, 'c> {
-    /// Computes a square: the elements at an index that depends on the lane and the row, row by row.
+    /// Computes squares: the elements at an index that depends on the lane and the row, row by row.
     pub(crate) fn each_row(
         &mut self,
         (row, count): (Var, u32),
@@ -161,14 +187,15 @@ impl<'c> Elemental<'_, 'c> {
     ) -> Result<()> {
         let builder = self.builder;
         let (reads, _) = self.transposed_reads((row, count), index)?;
-        let size = i64::from(count);
+        let lanes = self.scope.lanes().ok_or_else(|| LoweringError::bug("squares of no vectors"))?;
+        let (size, lanes) = (i64::from(count), i64::from(lanes));
         let mut squares = Vec::with_capacity(reads.len());
         for &read in &reads {
             let memory = self.inputs.get(read.parameter).map(|array| scalar::memory_type(builder, array.element_type));
             let memory = memory.ok_or_else(|| LoweringError::bug("missing fusion input"))?;
-            let rows = builder.memref_type(&[size * size], memory);
+            let rows = builder.memref_type(&[size * lanes], memory);
             let rows = builder.in_prologue(|builder| builder.stack_buffer(rows, ALIGNMENT));
-            self.transpose_read((row, count), read, (rows, self.scope.constant(0), size))?;
+            self.transpose_read((row, count), read, (rows, self.scope.constant(0), lanes))?;
             squares.push(rows);
         }
         let together = if self.computation.instructions.len() <= FEW_INSTRUCTIONS { ROWS_TOGETHER } else { 1 };
@@ -181,7 +208,7 @@ impl<'c> Elemental<'_, 'c> {
                     parameter,
                     address: at(address),
                     rows,
-                    place: number * size,
+                    place: number * lanes,
                 };
                 emitter.transposed = reads.iter().zip(&squares).map(here).collect();
                 emitter.nested(|emitter| body(emitter, &index))?;
@@ -192,9 +219,9 @@ impl<'c> Elemental<'_, 'c> {
         Ok(())
     }
 
-    /// Copies a square, whose elements are one parameter's, to where they are in the output, if it reads them along its rows;
+    /// Copies squares, whose elements are one parameter's, to where they are in the output, if it reads them along their rows;
     /// says whether it did.
-    pub(crate) fn copy_square(
+    pub(crate) fn copy_squares(
         &mut self,
         (row, count): (Var, u32),
         index: &[Expr<'c>],
@@ -233,7 +260,7 @@ impl<'c> Elemental<'_, 'c> {
     fn transposed_reads(&mut self, (row, count): (Var, u32), index: &[Expr<'c>]) -> Result<(Vec<Read<'c>>, bool)> {
         let (computation, inputs) = (self.computation, self.inputs);
         let mut reads: Vec<Read<'c>> = Vec::new();
-        if self.scope.lanes() != Some(count) {
+        if self.scope.lanes().is_none_or(|lanes| count % lanes != 0) {
             return Ok((reads, false));
         }
         // What the tracer adds to the scope has no code.
@@ -250,22 +277,31 @@ impl<'c> Elemental<'_, 'c> {
         Ok((reads, found.conditions.is_empty()))
     }
 
-    /// Transposes what a square reads to a place where rows are some distance apart.
+    /// Transposes what squares read, one below the other, to a place where rows are some distance apart.
     fn transpose_read(
         &self,
         (row, count): (Var, u32),
         Read { parameter, address, distance }: Read<'c>,
         (memref, first, row_distance): (Value<'c>, Expr<'c>, i64),
     ) -> Result<()> {
-        let builder = self.builder;
+        let (builder, scope) = (self.builder, &self.scope);
         let array = self.inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
         let memory = scalar::memory_type(builder, array.element_type);
         let element_bytes = array.element_type.byte_width() as i64;
-        let own = self.scope.at_lane(at_row(&self.scope, address, row, self.scope.constant(0)), 0);
-        let from = Vectors { memref: array.flat(builder), element_bytes, first: own, distance };
-        let to = Vectors { memref, element_bytes, first, distance: row_distance };
-        let r#type = builder.vector_type(count, memory);
-        transpose_square(builder, &self.scope, (RowLoad::AsStored(r#type), count), [from, to])
+        let lanes = scope.lanes().unwrap_or(count);
+        let r#type = builder.vector_type(lanes, memory);
+        let square = |number: u32| {
+            let begin = i64::from(number * lanes);
+            let own = scope.at_lane(at_row(scope, address, row, scope.constant(begin)), 0);
+            let from = Vectors { memref: array.flat(builder), element_bytes, first: own, distance };
+            let to = Vectors { memref, element_bytes, first: first + begin * row_distance, distance: row_distance };
+            [from, to]
+        };
+        if count == 2 * lanes && transpose_pair(builder, scope, lanes, &square(0))? {
+            return Ok(());
+        }
+        (0..count / lanes)
+            .try_for_each(|number| transpose_square(builder, scope, (RowLoad::AsStored(r#type), lanes), square(number)))
     }
 }
 

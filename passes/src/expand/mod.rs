@@ -10,6 +10,7 @@ mod bitcast_convert;
 mod channels;
 mod collectives;
 mod exchanges;
+mod first_sorted;
 mod matrices;
 mod power;
 mod ragged_dot;
@@ -91,6 +92,7 @@ fn copy(_: &mut GraphBuilder, instruction: &Instruction, operands: &[Instruction
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
+    first_sorted::run(&rewriter, statistics)?;
     let count = root.parent_operation().map_or(DeviceCount::ONE, dialect::device_count);
     let channels = Channels::of(&rewriter, count)?;
     for block in blocks_with(&rewriter, |_, kind| is_expanded(kind)) {

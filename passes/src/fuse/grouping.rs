@@ -191,6 +191,7 @@ impl<'a> Grouping<'a> {
             }
         }
         grouping.merge_siblings(&mut order);
+        grouping.merge_producers(&mut order);
         grouping
     }
 
@@ -216,6 +217,10 @@ impl<'a> Grouping<'a> {
 
     pub(super) fn instruction(&self, id: InstructionId) -> &'a Instruction {
         self.computation.get(id)
+    }
+
+    pub(super) fn is_root(&self, id: InstructionId) -> bool {
+        self.computation.root == id
     }
 
     pub(super) fn role(&self, id: InstructionId) -> FusionRole {
@@ -523,13 +528,13 @@ impl<'a> Grouping<'a> {
     }
 
     /// Whether a member reads its operands at the loop index.
-    fn reads_at_loop_index(&self, user: InstructionId, group: GroupId) -> bool {
+    pub(super) fn reads_at_loop_index(&self, user: InstructionId, group: GroupId) -> bool {
         let member = self.groups[group].members.get(&user);
         reads_at_same_index(self.instruction(user)) && member.is_some_and(|member| member.is_at_loop_index)
     }
 
     /// The distinct indices at which a group would evaluate an operand of these members, per element of its loops.
-    fn indices_in(&self, group: GroupId, users: &[InstructionId]) -> Indices {
+    pub(super) fn indices_in(&self, group: GroupId, users: &[InstructionId]) -> Indices {
         let mut indices = Indices::default();
         for (turn, &user) in users.iter().enumerate() {
             let Some(member) = self.groups[group].members.get(&user) else { continue };

@@ -58,18 +58,21 @@ impl Order {
         true
     }
 
-    /// Lets two nodes become one, if neither needs what the other one writes. Whether they can.
-    pub(super) fn merge(&mut self, grouping: &Grouping<'_>, mut nodes: [InstructionId; 2]) -> bool {
+    /// Lets two nodes become one, if neither needs what the other one writes, but, if `may_read`, itself. Whether they can.
+    pub(super) fn merge(&mut self, grouping: &Grouping<'_>, mut nodes: [InstructionId; 2], may_read: bool) -> bool {
         nodes.sort_unstable_by_key(|&node| self.place(node));
         let [first, last] = nodes;
         let places = self.place(first)..=self.place(last);
         let is_between = |node: &InstructionId| places.contains(&self.place(*node));
-        let after = self.closure(vec![first], |node| successors(grouping, node).filter(is_between).collect());
+        let needs_not = |node: InstructionId, next: InstructionId| may_read && [node, next] == [first, last];
+        let after = self.closure(vec![first], |node| {
+            successors(grouping, node).filter(|next| is_between(next) && !needs_not(node, *next)).collect()
+        });
         let Some(mut after) = after.filter(|after| !after.contains(&last)) else { return false };
         let before = self.closure(vec![last], |node| predecessors(grouping, node, None).filter(is_between).collect());
         let Some(mut before) = before else { return false };
         after.remove(&first);
-        before.remove(&last);
+        before.retain(|node| !nodes.contains(node));
         self.put_in_order([before, nodes.into(), after]);
         true
     }

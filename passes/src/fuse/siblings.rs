@@ -1,7 +1,8 @@
-//! Fusions of siblings: reductions that read the same array in the same loops, such as the mean and the mean of squares of
-//! columns, become one, which reads it once.
+//! Fusions of groups. Reductions that read the same array in the same loops, such as the mean and the mean of squares of
+//! columns, become one, which reads it once. Groups of which one reads, element by element, what the other one writes for it
+//! alone become one too, and the array goes: two results of the same arithmetic, none of which is computed from the other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
@@ -18,7 +19,7 @@ const LEAST_BYTES: usize = 1 << 14;
 /// Reductions of one group at most: each has its sums in registers.
 const MOST_REDUCTIONS: usize = 4;
 
-/// Groups tried at most for another one to become one with.
+/// Groups tried at most for another one to become one with, and readers of what is written for few.
 const MOST_TRIED: usize = 8;
 
 /// What the reductions of a group reduce.
@@ -54,13 +55,72 @@ impl<'a> Grouping<'a> {
                     let (Some(own), Some(sibling)) = (&reduced[group], &reduced[other]) else { continue };
                     let count = own.count + sibling.count;
                     let fits = own.dimensions == sibling.dimensions && own.map == sibling.map;
-                    if fits && count <= MOST_REDUCTIONS && self.merge(group, other, order) {
+                    if fits && count <= MOST_REDUCTIONS && self.merge([group, other], order, false) {
                         reduced[other] = None;
                         reduced[group].iter_mut().for_each(|own| own.count = count);
                     }
                 }
             }
         }
+    }
+
+    /// Makes one group of two where one writes an array that only the other one reads, in the same loops.
+    pub(super) fn merge_producers(&mut self, order: &mut Order) {
+        for reader in 0..self.groups.len() {
+            let mut tried: HashSet<GroupId> = HashSet::from([reader]);
+            while self.is_plain(reader) {
+                let inputs = self.inputs_of(&self.groups[reader]);
+                let mut writers = inputs.iter().filter_map(|input| self.written_by[input.index()]);
+                let Some(writer) = writers.find(|writer| !tried.contains(writer)) else { break };
+                tried.insert(writer);
+                if self.writes_only_for(writer, (reader, &inputs)) && self.merge([reader, writer], order, true) {
+                    // What the writer read may be written for the reader alone now.
+                    tried = HashSet::from([reader]);
+                }
+            }
+        }
+    }
+
+    /// Whether all that a group writes are the elements of its loops, one after the other.
+    fn is_plain(&self, group: GroupId) -> bool {
+        let data = &self.groups[group];
+        let is_of_loops = |&output: &InstructionId| {
+            self.instruction(output).shape.as_array().is_some_and(|shape| shape.dimensions == data.dimensions)
+        };
+        // Those of joined arrays are divided by their parts.
+        let is_joined = |&id: &InstructionId| matches!(self.instruction(id).kind, OpKind::Concatenate | OpKind::Pad);
+        let stands_out = data.has_reduction || data.has_update || data.is_attention || data.rows.is_some();
+        let stands_out = stands_out || data.members.keys().any(is_joined);
+        !stands_out && !data.members.is_empty() && data.outputs.iter().all(is_of_loops)
+    }
+
+    /// Whether a group reads what another one writes in the same loops at the same place, and nobody else reads some of it.
+    fn writes_only_for(&self, writer: GroupId, (reader, inputs): (GroupId, &[InstructionId])) -> bool {
+        let [from, to] = [writer, reader].map(|group| &self.groups[group]);
+        let is_read_in_place = |output: &InstructionId| {
+            let users = &self.users[output.index()];
+            let here: Vec<InstructionId> = users.iter().copied().filter(|user| to.members.contains_key(user)).collect();
+            users.len() <= MOST_TRIED
+                && here.iter().all(|&user| self.reads_at_loop_index(user, reader))
+                && self.indices_in(reader, &here).count() == 1
+        };
+        let is_large = |output: &InstructionId| {
+            self.instruction(*output).shape.as_array().is_some_and(|s| s.byte_size() >= LEAST_BYTES)
+        };
+        let read = || from.outputs.iter().filter(|output| inputs.binary_search(output).is_ok());
+        self.is_plain(writer)
+            && from.dimensions == to.dimensions
+            && read().all(is_read_in_place)
+            && read().any(|output| is_large(output) && self.is_known_to(*output, [writer, reader]))
+    }
+
+    /// Whether only members of two groups read an instruction.
+    fn is_known_to(&self, id: InstructionId, groups: [GroupId; 2]) -> bool {
+        let is_inside = |user: &InstructionId| {
+            let of = &self.member_of[user.index()];
+            !of.is_empty() && !self.stands_alone[user.index()] && of.iter().all(|group| groups.contains(group))
+        };
+        !self.is_root(id) && self.users[id.index()].iter().all(is_inside)
     }
 
     /// The reductions of a group all of whose results are computed from them element by element.
@@ -102,14 +162,15 @@ impl<'a> Grouping<'a> {
         inputs
     }
 
-    /// Moves the members of a group to another one, if neither needs what the other one writes. Whether they are moved.
-    fn merge(&mut self, group: GroupId, other: GroupId, order: &mut Order) -> bool {
+    /// Moves the members of the second group to the first one, if neither needs what the other one writes, but, if
+    /// `may_read`, itself. Whether they are moved.
+    fn merge(&mut self, [group, other]: [GroupId; 2], order: &mut Order, may_read: bool) -> bool {
         let [own, sibling] = [group, other].map(|group| &self.groups[group]);
         let inputs = [own, sibling].map(|group| self.inputs_of(group).len());
         let is_large = own.members.len() + sibling.members.len() > MAX_GROUP_SIZE;
         if is_large
             || inputs[0] + inputs[1] > MAX_GROUP_INPUTS
-            || !order.merge(self, [own, sibling].map(|group| group.outputs[0]))
+            || !order.merge(self, [own, sibling].map(|group| group.outputs[0]), may_read)
         {
             return false;
         }
@@ -119,14 +180,15 @@ impl<'a> Grouping<'a> {
             groups.retain(|&own| own != other && own != group);
             groups.push(group);
         }
-        for &output in &sibling.outputs {
-            self.written_by[output.index()] = Some(group);
-        }
+        let (inside, outputs): (Vec<InstructionId>, Vec<InstructionId>) =
+            sibling.outputs.iter().partition(|&&output| self.is_known_to(output, [group, group]));
+        inside.iter().for_each(|output| self.written_by[output.index()] = None);
+        outputs.iter().for_each(|output| self.written_by[output.index()] = Some(group));
         let own = &mut self.groups[group];
         for (id, member) in sibling.members {
             own.members.entry(id).or_insert(member);
         }
-        own.outputs.extend(sibling.outputs);
+        own.outputs.extend(outputs);
         own.opaque_inputs.extend(sibling.opaque_inputs);
         true
     }

@@ -121,7 +121,8 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
     let mut lanes = mapping.dimensions.iter().map(|dimension| dimension.lanes).filter(|&lanes| lanes > 1);
     match (lanes.next(), lanes.next(), lanes.next()) {
         (_, None, _) => {}
-        (rows, columns, None) if rows == columns => {}
+        // Squares, or two of them one below the other.
+        (Some(rows), Some(columns), None) if rows == columns || rows == 2 * columns => {}
         _ => return Err("has vectors along several dimensions that are no squares"),
     }
     for (number, dimension) in mapping.dimensions.iter().enumerate() {

@@ -130,13 +130,26 @@ fn lapack_signature(routine: &str, is_complex: bool) -> Option<Signature> {
     }
 }
 
+/// The signature of a function for matrices of any element type: those that XLA's own factorisations are, by its names, and
+/// one of JAX's.
+fn signature_of_any_type(target: &str) -> Option<Signature> {
+    match target {
+        "Qr" => lapack_signature("geqrf", false),
+        "ProductOfElementaryHouseholderReflectors" => lapack_signature("orgqr", false),
+        "Eigh" => Some(Signature { operands: &[SQUARE], results: &[SQUARE, Array(Real, &[N])] }),
+        "tridiagonal_solve_perturbed_ffi" => {
+            Some(Signature { operands: &[BAND, BAND, BAND, MATRIX], results: &[MATRIX] })
+        }
+        _ => None,
+    }
+}
+
 /// The signature of a target and the element type it is for.
 fn signature(target: &str, view: &OpView<'_>) -> Option<(Signature, ElementType)> {
-    if target == "tridiagonal_solve_perturbed_ffi" {
+    if let Some(signature) = signature_of_any_type(target) {
         let own = view.operands.first()?.as_array().map_or(ElementType::F32, |operand| operand.element_type);
         let known = [ElementType::F32, ElementType::F64, ElementType::C64, ElementType::C128];
-        let own = if known.contains(&own) { own } else { ElementType::F32 };
-        return Some((Signature { operands: &[BAND, BAND, BAND, MATRIX], results: &[MATRIX] }, own));
+        return Some((signature, if known.contains(&own) { own } else { ElementType::F32 }));
     }
     let (letter, routine) = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?.split_at_checked(1)?;
     let own = match letter {

@@ -3,16 +3,18 @@
 use hlo::element_type::{ElementClass, ElementType};
 use melior::ir::Type;
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
-use mlir_ext::builder::OpBuilder;
+use mlir_ext::builder::{OpBuilder, Value};
 
 use super::{RegisterValue, registers, table};
+
+const PRODUCT: &str = "arith.mulf";
 
 /// Rounds to nearest, ties to even, with `mantissa_bits`; then values whose exponent does not fit `exponent_bits`
 /// become infinity or zero of their sign. There are no subnormal results unless the type has no more exponent bits
 /// itself, and NaN stays NaN.
 ///
 /// `f16`, `f32` and `f64` are rounded in their own format, floats of 8 bits with five of exponent as `f16`, others as
-/// `f32`. `None` for element types that are not floats and formats without exponent or with negative mantissa bits.
+/// `f32`. A product that is rounded to its own format is not added to something in one operation. `None` for element types that are not floats and formats without exponent or with negative mantissa bits.
 pub fn reduce_precision<'c>(
     builder: &OpBuilder<'c>,
     value: &RegisterValue<'c>,
@@ -27,6 +29,9 @@ pub fn reduce_precision<'c>(
         ElementType::F16 | ElementType::F8E5M2 | ElementType::F8E5M2FNUZ => (16, 5, 10),
         _ => (32, 8, 23),
     };
+    if exponent_bits >= exponent_width && mantissa_bits >= mantissa_width {
+        return Some(RegisterValue { value: rounded_product(builder, value.value), ..*value });
+    }
     let register = registers::scalar_type(builder, value.element_type);
     let half = (width == 16).then(|| Type::float16(builder.context()));
     let narrowed = half.map_or(value.value, |half| builder.truncf(value.value, half));
@@ -57,4 +62,12 @@ pub fn reduce_precision<'c>(
     let result = builder.select(is_nan, value.value, reduced);
     let result = table::bring_into_type(builder, value.element_type, result);
     Some(RegisterValue::real(builder, value.element_type, result))
+}
+
+/// A value that is rounded before something is added to it: a product that no fused multiply-add takes, or the value itself.
+fn rounded_product<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Value<'c> {
+    match value.operands_if_made_by(PRODUCT) {
+        Some(operands) => builder.value(PRODUCT, &operands, value.r#type(), &[]),
+        None => value,
+    }
 }

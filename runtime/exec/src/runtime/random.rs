@@ -13,6 +13,9 @@ const LANES: usize = 16;
 /// Words that one thread makes at a time, at least; a multiple of what [`LANES`] blocks have.
 const CHUNK_WORDS: usize = 1 << 12;
 
+/// Blocks of Threefry that are computed before their words are stored.
+const THREEFRY_BLOCKS: usize = 256;
+
 /// A key and a 128-bit counter: where a sequence of random words starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Philox {
@@ -77,13 +80,13 @@ impl Philox {
     }
 }
 
-/// Twenty rounds of Threefry2x32 on blocks that follow each other; word `w` of block `b` is `[w][b]`.
+/// Twenty rounds of Threefry2x32 on [`LANES`] blocks that follow each other; word `w` of block `b` is `[w][b]`.
 #[inline(always)]
-fn threefry<const BLOCKS: usize>(counter: u64, key: u64) -> [[u32; BLOCKS]; 2] {
+fn threefry(counter: u64, key: u64) -> [[u32; LANES]; 2] {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     let (key_low, key_high) = (key as u32, (key >> 32) as u32);
     let keys = [key_low, key_high, key_low ^ key_high ^ 0x1BD1_1BDA];
-    let (mut x, mut y) = ([0u32; BLOCKS], [0u32; BLOCKS]);
+    let (mut x, mut y) = ([0u32; LANES], [0u32; LANES]);
     for (block, (x, y)) in x.iter_mut().zip(&mut y).enumerate() {
         let counter = counter.wrapping_add(block as u64);
         *x = (counter as u32).wrapping_add(key_low);
@@ -104,19 +107,40 @@ fn threefry<const BLOCKS: usize>(counter: u64, key: u64) -> [[u32; BLOCKS]; 2] {
 }
 
 /// Threefry's first and second words of the blocks from a counter on.
-#[inline(always)]
 fn fill_threefry(counter: u64, key: u64, first: &mut [u32], second: &mut [u32]) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the CPU has what the functions use.
+    unsafe {
+        if is_x86_feature_detected!("avx512f") {
+            return fill_threefry_avx512(counter, key, first, second);
+        }
+        if is_x86_feature_detected!("avx2") {
+            return fill_threefry_avx2(counter, key, first, second);
+        }
+    }
+    fill_threefry_lanes(counter, key, first, second);
+}
+
+#[inline(always)]
+fn fill_threefry_lanes(counter: u64, key: u64, first: &mut [u32], second: &mut [u32]) {
     for (group, (first, second)) in first.chunks_mut(LANES).zip(second.chunks_mut(LANES)).enumerate() {
-        let [x, y] = threefry::<LANES>(counter.wrapping_add((group * LANES) as u64), key);
+        let [x, y] = threefry(counter.wrapping_add((group * LANES) as u64), key);
         first.copy_from_slice(&x[..first.len()]);
         second.copy_from_slice(&y[..second.len()]);
     }
 }
 
+/// There is an instruction that rotates.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+fn fill_threefry_avx512(counter: u64, key: u64, first: &mut [u32], second: &mut [u32]) {
+    fill_threefry_lanes(counter, key, first, second);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn fill_threefry_avx2(counter: u64, key: u64, first: &mut [u32], second: &mut [u32]) {
-    fill_threefry(counter, key, first, second);
+    fill_threefry_lanes(counter, key, first, second);
 }
 
 /// Addresses that threads write disjoint parts of.
@@ -178,6 +202,17 @@ impl Bits<'_> {
         }
     }
 
+    /// Elements from `position` on, each from a word.
+    ///
+    /// # Safety
+    /// As of [`Bits::put`].
+    unsafe fn put_all(&self, position: usize, words: &[u32]) {
+        for (offset, &word) in words.iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { self.put(position + offset, word) };
+        }
+    }
+
     /// Philox: words one after another. Returns how many blocks were used.
     fn philox(&self, generator: Philox) -> u64 {
         let count = self.count();
@@ -196,10 +231,8 @@ impl Bits<'_> {
             for first in (begin..end).step_by(CHUNK_WORDS) {
                 let words = &mut words[..CHUNK_WORDS.min(end - first)];
                 generator.fill((first / 4) as u128, words);
-                for (offset, &word) in words.iter().enumerate() {
-                    // SAFETY: chunks are disjoint.
-                    unsafe { self.put(first + offset, word) };
-                }
+                // SAFETY: chunks are disjoint.
+                unsafe { self.put_all(first, words) };
             }
         });
         count.div_ceil(4) as u64
@@ -208,63 +241,74 @@ impl Bits<'_> {
     /// Threefry: elements of 64 bits take a block each; of smaller ones, neighbours along the first even dimension (or
     /// the first of the largest) share a block. Returns how many blocks were used.
     fn threefry(&self, key: u64, counter: u64) -> u64 {
-        let count = self.count();
-        let block = |number: usize| {
-            let [[x], [y]] = threefry::<1>(counter.wrapping_add(number as u64), key);
-            [x, y]
+        // The words of a block are neighbours.
+        let in_pairs = |blocks| {
+            self.threefry_blocks(key, counter, blocks, |begin, low, high| {
+                // SAFETY: chunks are disjoint.
+                let pairs = unsafe { self.target.elements::<[u32; 2]>(begin, low.len()) };
+                pairs.iter_mut().zip(low.iter().zip(high)).for_each(|(pair, (&low, &high))| *pair = [low, high]);
+            })
         };
         if self.bytes == 8 {
-            in_chunks(self.context, count, 1, 10, |begin, end| {
-                // SAFETY: chunks are disjoint.
-                let words = unsafe { self.target.elements::<[u32; 2]>(begin, end - begin) };
-                words.iter_mut().enumerate().for_each(|(offset, pair)| *pair = block(begin + offset));
-            });
-            return count as u64;
+            return in_pairs(self.count());
         }
         let split = self.dimensions.iter().position(|size| size % 2 == 0).or_else(|| {
             let largest = self.dimensions.iter().max()?;
             self.dimensions.iter().position(|size| size == largest)
         });
-        let Some(split) = split else {
-            // SAFETY: the only element.
-            unsafe { self.put(0, block(0)[0]) };
-            return 1;
+        let (outer, size, inner): (usize, usize, usize) = match split {
+            Some(split) => (
+                self.dimensions[..split].iter().product(),
+                self.dimensions[split],
+                self.dimensions[split + 1..].iter().product(),
+            ),
+            None => (1, 1, 1),
         };
-        let size = self.dimensions[split];
         let half = size.div_ceil(2);
-        let inner: usize = self.dimensions[split + 1..].iter().product();
-        let outer: usize = self.dimensions[..split].iter().product();
-        in_chunks(self.context, outer * half, 1, 10 * inner as u64, |begin, end| {
-            for row in begin..end {
-                let (outside, pair) = (row / half, row % half);
-                let first = (outside * size + 2 * pair) * inner;
-                if self.bytes == 4 && 2 * pair + 1 < size {
-                    let counter = counter.wrapping_add((row * inner) as u64);
-                    // SAFETY: pairs of rows are disjoint.
-                    let words = unsafe { self.target.elements::<u32>(first, 2 * inner) };
-                    let (even, odd) = words.split_at_mut(inner);
-                    #[cfg(target_arch = "x86_64")]
-                    if is_x86_feature_detected!("avx2") {
-                        // SAFETY: the CPU has what the function uses.
-                        unsafe { fill_threefry_avx2(counter, key, even, odd) };
-                        continue;
+        if self.bytes == 4 && inner == 1 && size % 2 == 0 {
+            return in_pairs(outer * half);
+        }
+        self.threefry_blocks(key, counter, outer * half * inner, |begin, even, odd| {
+            let (row, mut place) = (begin / inner, begin % inner);
+            let (mut outside, mut pair) = (row / half, row % half);
+            let mut done = 0;
+            while done < even.len() {
+                let run = (inner - place).min(even.len() - done);
+                let first = (outside * size + 2 * pair) * inner + place;
+                // SAFETY: pairs of rows are disjoint; the last pair of an odd number has one.
+                unsafe {
+                    self.put_all(first, &even[done..done + run]);
+                    if 2 * pair + 1 < size {
+                        self.put_all(first + inner, &odd[done..done + run]);
                     }
-                    fill_threefry(counter, key, even, odd);
-                    continue;
                 }
-                for position in 0..inner {
-                    let [even, odd] = block(row * inner + position);
-                    // SAFETY: pairs of rows are disjoint; the last pair of an odd number has one.
-                    unsafe {
-                        self.put(first + position, even);
-                        if 2 * pair + 1 < size {
-                            self.put(first + inner + position, odd);
-                        }
-                    }
+                (done, place, pair) = (done + run, 0, pair + 1);
+                if pair == half {
+                    (outside, pair) = (outside + 1, 0);
                 }
             }
+        })
+    }
+
+    /// Computes so many blocks of Threefry, some at a time: `body` gets the number of the first of them and their first and
+    /// second words. Returns how many there were.
+    fn threefry_blocks(
+        &self,
+        key: u64,
+        counter: u64,
+        count: usize,
+        body: impl Fn(usize, &[u32], &[u32]) + Sync,
+    ) -> u64 {
+        in_chunks(self.context, count, THREEFRY_BLOCKS, 2, |begin, end| {
+            let (mut first, mut second) = ([0; THREEFRY_BLOCKS], [0; THREEFRY_BLOCKS]);
+            for block in (begin..end).step_by(THREEFRY_BLOCKS) {
+                let words = THREEFRY_BLOCKS.min(end - block);
+                let (first, second) = (&mut first[..words], &mut second[..words]);
+                fill_threefry(counter.wrapping_add(block as u64), key, first, second);
+                body(block, first, second);
+            }
         });
-        (outer * half * inner) as u64
+        count as u64
     }
 }
 

@@ -5,6 +5,7 @@ use super::{
     lanes::{Buffers, Lane, Rows},
     plans::Planned,
 };
+use crate::runtime::tiles::{Square, square_of_eight};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
 use num_complex::Complex;
 use rustfft::FftDirection;
@@ -77,7 +78,18 @@ impl<T: Copy> Shared<T> {
 }
 
 /// Positions whose elements are moved together: a cache line of each signal.
-const BLOCK: usize = 8;
+pub(super) const BLOCK: usize = 8;
+
+/// The bytes between some complex numbers.
+fn bytes<T>(distance: usize) -> isize {
+    distance.wrapping_mul(size_of::<Complex<T>>()) as isize
+}
+
+/// What transposes as many positions of as many rows as there are lanes, if that is what some signals are.
+fn square_of<T: Lane>(signals: Signals, range: &Range<usize>) -> Option<Square> {
+    let is_square = T::LANES == BLOCK && range.len() == BLOCK && signals.stride == 1;
+    square_of_eight().filter(|_| is_square && size_of::<Complex<T>>() == size_of::<f64>())
+}
 
 /// Places the first `positions` elements of some signals side by side.
 ///
@@ -105,8 +117,15 @@ unsafe fn gather<T: Lane>(
         }
         return;
     }
+    let square = square_of::<T>(signals, &range);
     for (block, rows) in lanes[..positions * T::LANES].chunks_mut(BLOCK * T::LANES).enumerate() {
         let offset = block * BLOCK * signals.stride;
+        if let Some(square) = square.filter(|_| rows.len() == BLOCK * T::LANES) {
+            let from = source.0.wrapping_add(start + offset);
+            // SAFETY: the caller's promise; the square has as many signals and positions.
+            unsafe { square(from.cast(), bytes::<T>(signals.length), rows.as_mut_ptr().cast(), bytes::<T>(T::LANES)) };
+            continue;
+        }
         for (lane, signal) in range.clone().enumerate() {
             let start = signals.start(signal) + offset;
             if signals.stride == 1 && rows.len() == BLOCK * T::LANES {
@@ -151,9 +170,18 @@ unsafe fn scatter<T: Lane>(
         }
         return;
     }
+    let square = square_of::<T>(signals, &range);
     for block in (0..signals.length).step_by(BLOCK) {
         let positions = BLOCK.min(signals.length - block);
         let rows: [usize; BLOCK] = from_fn(|position| row_of(block + position.min(positions - 1)) * T::LANES);
+        let distance = rows[1].wrapping_sub(rows[0]);
+        let is_regular = rows.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == distance);
+        if let Some(square) = square.filter(|_| positions == BLOCK && is_regular) {
+            let (from, to) = (lanes.as_ptr().wrapping_add(rows[0]), target.0.wrapping_add(start + block));
+            // SAFETY: the caller's promise; the square has as many signals and positions.
+            unsafe { square(from.cast(), bytes::<T>(distance), to.cast(), bytes::<T>(signals.length)) };
+            continue;
+        }
         for (lane, signal) in range.clone().enumerate() {
             let start = signals.start(signal) + block * signals.stride;
             if signals.stride == 1 && positions == BLOCK {

@@ -1,9 +1,10 @@
 //! Plans of transforms, which are costly and kept for the life of the process.
 
 use super::{
-    axis::Signals,
+    axis::{BLOCK, Signals},
     lanes::{Lane, LanePlan, RealLanePlan},
 };
+use crate::runtime::tiles::square_of_eight;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
 use rustfft::{Fft, FftDirection, FftPlanner};
 use std::{
@@ -68,12 +69,24 @@ pub(super) trait Planned: Lane {
 /// Powers of two up to which columns stand side by side in different sets of a cache.
 const LONGEST_COLUMN: usize = 512;
 
+/// Rows up to which as many as there are lanes stay in a cache near the core.
+const LONGEST_ROW: usize = 1500;
+
 /// Whether to take signals side by side: when they fill half of the lanes. The rustfft crate has vector code of its own for
-/// rows whose lengths have small prime factors, and would copy columns together.
+/// rows whose lengths are powers of 2 and 3, times one other prime factor up to 11, and would copy columns together.
 fn pays<T: Lane>(signals: Signals) -> bool {
     let Signals { count, length, stride } = signals;
     let is_fast_alone = match stride {
-        1 => [13, 17].iter().all(|prime| length % prime != 0),
+        1 => {
+            let has_squares = T::LANES == BLOCK && square_of_eight().is_some();
+            let rest = [2, 3].iter().fold(length.max(1), |rest, &prime| {
+                std::iter::successors(Some(rest), |rest| (rest % prime == 0).then_some(rest / prime))
+                    .last()
+                    .unwrap_or(rest)
+            });
+            let is_fast_side_by_side = has_squares && rest > 11 && length <= LONGEST_ROW;
+            [13, 17].iter().all(|prime| length % prime != 0) && !is_fast_side_by_side
+        }
         _ => length.is_power_of_two() && length > LONGEST_COLUMN,
     };
     2 * count >= T::LANES && !is_fast_alone

@@ -7,9 +7,10 @@ use super::{
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
     MatMut,
-    traits::math_utils::{conj, real, zero},
+    traits::math_utils::{conj, from_real, real, zero},
 };
 use linear_algebra::{Element, reduce};
+use std::cmp::Ordering;
 
 /// (a) -> (packed, taus, info): qᴴ a q is zero below the first subdiagonal, where the reflections that make q stand.
 pub(super) fn gehrd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
@@ -76,8 +77,11 @@ fn tridiagonalise<T: Element>(
     let size = matrix.nrows();
     // The upper triangle is the lower one of the matrix read backwards, and so are the results.
     let mut matrix = if lower { matrix } else { matrix.reverse_rows_and_cols_mut() };
-    let mut whole = faer::Mat::from_fn(size, size, |row, column| {
-        if row >= column { matrix[(row, column)] } else { conj(&matrix[(column, row)]) }
+    // A Hermitian matrix has a real diagonal: what imaginary parts stand there is not read.
+    let mut whole = faer::Mat::from_fn(size, size, |row, column| match row.cmp(&column) {
+        Ordering::Equal => from_real(&real(&matrix[(row, row)])),
+        Ordering::Greater => matrix[(row, column)],
+        Ordering::Less => conj(&matrix[(column, row)]),
     });
     taus.fill(zero());
     reduce(whole.as_mut(), taus);

@@ -1,4 +1,5 @@
-//! The LAPACK custom calls that JAX emits on CPUs (`lapack_spotrf_ffi` and its kin), in part through the faer crate.
+//! The LAPACK custom calls that JAX emits on CPUs (`lapack_spotrf_ffi` and its kin), in part through the faer crate, and XLA's
+//! own factorisations (`Qr`, `Eigh`), which are the same routines without a letter.
 //!
 //! The prefix letter is the element type: `s` f32, `d` f64, `c` c64, `z` c128. Attributes are in the call's configuration, as in
 //! `{uplo = 76 : ui8}`, letters as their character codes. Matrices are the last two dimensions of any layout, batches the
@@ -13,10 +14,24 @@ mod spectral;
 mod triangular;
 mod tridiagonal;
 
-use super::{RunContext, custom_call::CustomCall};
+use super::{RunContext, custom_call::CustomCall, primitive_type};
+use faer::{c32, c64};
 use schur::Widened;
 
 type Handler = fn(&CustomCall, &RunContext) -> Result<(), String>;
+
+/// A routine for the element type of the call's first operand.
+macro_rules! by_element_type {
+    ($($routine:ident)::+) => {
+        |call, context| match call.operands.first().map(|operand| operand.element_type) {
+            Some(primitive_type::F32) => $($routine)::+::<f32>(call, context),
+            Some(primitive_type::F64) => $($routine)::+::<f64>(call, context),
+            Some(primitive_type::C64) => $($routine)::+::<c32>(call, context),
+            Some(primitive_type::C128) => $($routine)::+::<c64>(call, context),
+            other => Err(format!("no matrices of type {other:?}")),
+        }
+    };
+}
 
 /// Every handler with its name.
 pub(super) fn handlers() -> impl Iterator<Item = (String, Handler)> {
@@ -42,11 +57,16 @@ pub(super) fn handlers() -> impl Iterator<Item = (String, Handler)> {
         ];
         handlers.into_iter().map(|(name, handler)| (format!("lapack_{letter}{name}_ffi"), handler)).collect()
     }
-    let perturbed: (String, Handler) = ("tridiagonal_solve_perturbed_ffi".into(), tridiagonal::solve_perturbed);
-    [of_type::<f32>('s'), of_type::<f64>('d'), of_type::<faer::c32>('c'), of_type::<faer::c64>('z')]
+    let of_any_type: [(&str, Handler); 4] = [
+        ("Qr", by_element_type!(orthogonal::geqrf)),
+        ("ProductOfElementaryHouseholderReflectors", by_element_type!(orthogonal::orgqr)),
+        ("Eigh", by_element_type!(spectral::eigh)),
+        ("tridiagonal_solve_perturbed_ffi", by_element_type!(tridiagonal::solve_perturbed)),
+    ];
+    [of_type::<f32>('s'), of_type::<f64>('d'), of_type::<c32>('c'), of_type::<c64>('z')]
         .into_iter()
         .flatten()
-        .chain([perturbed])
+        .chain(of_any_type.map(|(name, handler)| (name.to_string(), handler)))
 }
 
 /// The character that the configuration gives for `name`.

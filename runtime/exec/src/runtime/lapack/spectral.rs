@@ -15,10 +15,31 @@ use linear_algebra::{Element, SingularVectors};
 pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
     let lower = letter(call, "uplo")? == 'L';
     let with_vectors = letter(call, "mode")? == 'V';
+    let count = Matrices::<T>::new(&call.operands, 0)?.count;
+    let info = Vectors::<i32>::new(&call.results, 2, count)?;
+    hermitian::<T>(call, context, lower, with_vectors, |index, converges| {
+        // SAFETY: the thread that has this matrix alone writes its number.
+        unsafe { info.set(index, i32::from(!converges)) }
+    })
+}
+
+/// XLA's `Eigh`: (a) -> (eigenvectors in columns, eigenvalues, ascending). The configuration is `lower,sorted,sweeps,tolerance`,
+/// of which the triangle is heeded: eigenvalues are sorted and exact whatever is asked for.
+pub(super) fn eigh<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+    hermitian::<T>(call, context, !call.configuration.starts_with('0'), true, |_, _| {})
+}
+
+/// Eigenvectors and eigenvalues of matrices of which one triangle is read; `finish` is told of each whether it converged.
+fn hermitian<T: Element>(
+    call: &CustomCall,
+    context: &RunContext,
+    lower: bool,
+    with_vectors: bool,
+    finish: impl Fn(usize, bool) + Sync,
+) -> Result<(), String> {
     let input = Matrices::<T>::new(&call.operands, 0)?;
     let vectors = Matrices::<T>::new(&call.results, 0)?.like(&input)?;
     let values = Vectors::<T::Real>::new(&call.results, 1, input.count)?;
-    let info = Vectors::<i32>::new(&call.results, 2, input.count)?;
     if input.rows != input.columns || (input.count > 0 && values.length != input.rows) {
         return Err("the matrices are not square, or the eigenvalues do not fit".into());
     }
@@ -37,8 +58,8 @@ pub(super) fn syevd<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
                     },
                 );
             let result = T::hermitian_eigen(matrix.as_ref(), with_vectors.then(|| vectors.write(index)));
-            info.set(index, i32::from(result.is_none()));
             values.fill(index, result.as_deref(), real(&T::NAN));
+            finish(index, result.is_some());
         }
     });
     Ok(())

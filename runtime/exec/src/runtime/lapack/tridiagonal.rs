@@ -1,9 +1,9 @@
 //! `gtsv` and `tridiagonal_solve_perturbed`: tridiagonal systems.
 
 use super::matrices::{Matrices, Vectors};
-use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix, primitive_type};
+use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
-    MatMut, c32, c64,
+    MatMut,
     traits::math_utils::{
         abs, abs1, add, eps, from_real, is_nan, max, min_positive, mul, mul_real, neg, one, real, recip, sub, zero,
     },
@@ -91,17 +91,7 @@ fn solve_tridiagonal<T: Element>(
 /// (below, diagonal, above, b) -> x: solves tridiagonal systems, singular ones too. A pivot so small that a quotient would
 /// overflow becomes a little larger, by the precision of the type times the largest element of the upper factor. That gives
 /// eigenvectors by inverse iteration (LAPACK `lagtf` and `lagts`).
-pub(super) fn solve_perturbed(call: &CustomCall, context: &RunContext) -> Result<(), String> {
-    match call.operands.first().map(|operand| operand.element_type) {
-        Some(primitive_type::F32) => solve_perturbed_of_type::<f32>(call, context),
-        Some(primitive_type::F64) => solve_perturbed_of_type::<f64>(call, context),
-        Some(primitive_type::C64) => solve_perturbed_of_type::<c32>(call, context),
-        Some(primitive_type::C128) => solve_perturbed_of_type::<c64>(call, context),
-        other => Err(format!("no systems of type {other:?}")),
-    }
-}
-
-fn solve_perturbed_of_type<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
+pub(super) fn solve_perturbed<T: Element>(call: &CustomCall, context: &RunContext) -> Result<(), String> {
     let b = Matrices::<T>::new(&call.operands, 3)?;
     let x = Matrices::<T>::new(&call.results, 0)?.like(&b)?;
     let band = |number| Vectors::<T>::new(&call.operands, number, b.count);

@@ -27,22 +27,38 @@ pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
 /// The functions of this processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let wide: [Symbol<'static>; 4] = [
+    let wide: [Symbol<'static>; 6] = [
         ("halo_product_f32x16", products::halo_product_f32x16 as *const ()),
         ("halo_product_f64x8", products::halo_product_f64x8 as *const ()),
         ("halo_transpose_32x16", transposes::halo_transpose_32x16 as *const ()),
+        ("halo_transpose_pair_32x16", transposes::halo_transpose_pair_32x16 as *const ()),
         ("halo_transpose_64x8", transposes::halo_transpose_64x8 as *const ()),
+        ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 4] = [
+    let narrow: [Symbol<'static>; 6] = [
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
         ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
         ("halo_transpose_32x8", transposes::halo_transpose_32x8 as *const ()),
+        ("halo_transpose_pair_32x8", transposes::halo_transpose_pair_32x8 as *const ()),
         ("halo_transpose_64x4", transposes::halo_transpose_64x4 as *const ()),
+        ("halo_transpose_pair_64x4", transposes::halo_transpose_pair_64x4 as *const ()),
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
     let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    let of = |symbols: [Symbol<'static>; 4], are_there| symbols.into_iter().filter(move |_| are_there);
+    let of = |symbols: [Symbol<'static>; 6], are_there| symbols.into_iter().filter(move |_| are_there);
     of(wide, has_wide).chain(of(narrow, has_narrow))
+}
+
+/// What transposes a square from one place to another, whose rows are some bytes apart.
+pub(super) type Square = unsafe extern "C" fn(from: *const u8, from_row: isize, to: *mut u8, to_row: isize);
+
+/// Squares of eight by eight elements of 64 bits, if this processor has such.
+pub(super) fn square_of_eight() -> Option<Square> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        return Some(transposes::halo_transpose_64x8);
+    }
+    None
 }
 
 /// The functions of this processor: none.

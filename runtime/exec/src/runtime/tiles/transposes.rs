@@ -2,8 +2,10 @@
 
 use std::arch::x86_64::*;
 
-macro_rules! transpose_function {
-    ($symbol:ident, $feature:literal, [$($row:literal)*], $load:ident, $store:ident, $transposed:ident) => {
+macro_rules! transpose_functions {
+    (
+        $symbol:ident, $pair:ident, $feature:literal, $bytes:literal, [$($row:literal)*], $load:ident, $store:ident, $transposed:ident
+    ) => {
         /// Transposes a square from one place to another, whose rows are some bytes apart.
         ///
         /// # Safety
@@ -16,17 +18,77 @@ macro_rules! transpose_function {
             // SAFETY: as the caller promises.
             unsafe { $($store(to.byte_offset($row * to_row).cast(), columns[$row]);)* }
         }
-    };
+
+        /// Transposes two squares that are neighbours where they are read, to rows one after the other, and asks for what lies some
+        /// bytes further than these rows, where it is written next.
+        ///
+        /// # Safety
+        /// The processor has the function's instructions, the rows can be read there and written here, by nobody else.
+        #[target_feature(enable = $feature)]
+        pub unsafe extern "C" fn $pair(
+            from: *const u8, from_row: isize, to: *mut u8, to_row: isize, ahead: isize,
+        ) {
+            let count = [$($row),*].len() as isize;
+            for row in 0..2 * count {
+                prefetch_to_write(to.wrapping_byte_offset(row * to_row + ahead));
+            }
+            // SAFETY: as the caller promises.
+            unsafe {
+                $symbol(from, from_row, to, to_row);
+                let second = from.byte_add($bytes);
+                $symbol(second, from_row, to.byte_offset(count * to_row), to_row);
+            }
+        }
+    }
 }
 
-transpose_function!(
-    halo_transpose_32x16, "avx512f", [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], _mm512_loadu_ps, _mm512_storeu_ps, words_of_512
+/// Brings a line into the cache as one that is written. Stores that miss wait for each other, a few at a time.
+#[inline]
+fn prefetch_to_write(place: *const u8) {
+    // SAFETY: any address may be asked for, and processors without the instruction do nothing.
+    unsafe { std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags)) };
+}
+
+transpose_functions!(
+    halo_transpose_32x16,
+    halo_transpose_pair_32x16,
+    "avx512f",
+    64,
+    [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15],
+    _mm512_loadu_ps,
+    _mm512_storeu_ps,
+    words_of_512
 );
-transpose_function!(
-    halo_transpose_64x8, "avx512f", [0 1 2 3 4 5 6 7], _mm512_loadu_pd, _mm512_storeu_pd, doubles_of_512
+transpose_functions!(
+    halo_transpose_64x8,
+    halo_transpose_pair_64x8,
+    "avx512f",
+    64,
+    [0 1 2 3 4 5 6 7],
+    _mm512_loadu_pd,
+    _mm512_storeu_pd,
+    doubles_of_512
 );
-transpose_function!(halo_transpose_32x8, "avx2", [0 1 2 3 4 5 6 7], _mm256_loadu_ps, _mm256_storeu_ps, words_of_256);
-transpose_function!(halo_transpose_64x4, "avx2", [0 1 2 3], _mm256_loadu_pd, _mm256_storeu_pd, doubles_of_256);
+transpose_functions!(
+    halo_transpose_32x8,
+    halo_transpose_pair_32x8,
+    "avx2",
+    32,
+    [0 1 2 3 4 5 6 7],
+    _mm256_loadu_ps,
+    _mm256_storeu_ps,
+    words_of_256
+);
+transpose_functions!(
+    halo_transpose_64x4,
+    halo_transpose_pair_64x4,
+    "avx2",
+    32,
+    [0 1 2 3],
+    _mm256_loadu_pd,
+    _mm256_storeu_pd,
+    doubles_of_256
+);
 
 // Vectors stay in registers as long as nothing asks for one by a number that is computed: there are no loops.
 
@@ -138,34 +200,46 @@ fn halves_of_256(a: __m256d, b: __m256d) -> [__m256d; 2] {
 mod tests {
     use super::*;
 
-    type Function = unsafe extern "C" fn(*const u8, isize, *mut u8, isize);
+    type Square = unsafe extern "C" fn(*const u8, isize, *mut u8, isize);
+    type Pair = unsafe extern "C" fn(*const u8, isize, *mut u8, isize, isize);
 
-    fn check(function: Function, count: usize, element_bytes: usize) {
-        // Rows are longer than those of the square, and different.
-        let (from_row, to_row) = ((count + 3) * element_bytes, (count + 1) * element_bytes);
-        let from: Vec<u8> = (0..count * from_row).map(|place| (place * 7 + place / 251) as u8).collect();
-        let mut to = vec![0; count * to_row];
-        // SAFETY: the arrays have these sizes, and the processor the instructions.
-        unsafe { function(from.as_ptr(), from_row as isize, to.as_mut_ptr(), to_row as isize) };
-        for row in 0..count {
-            for column in 0..count {
-                let element = |array: &[u8], begin: usize| array[begin..][..element_bytes].to_vec();
-                let expected = element(&from, column * from_row + row * element_bytes);
-                assert_eq!(element(&to, row * to_row + column * element_bytes), expected, "{row}, {column} of {count}");
+    /// Compares what a square does with rows of so many elements, and what a pair does with twice as many columns.
+    fn check((square, pair): (Square, Pair), count: usize, element_bytes: usize) {
+        for columns in [count, 2 * count] {
+            // Rows are longer than what is transposed, and different.
+            let (from_row, to_row) = ((columns + 3) * element_bytes, (count + 1) * element_bytes);
+            let from: Vec<u8> = (0..count * from_row).map(|place| (place * 7 + place / 251) as u8).collect();
+            let mut to = vec![0; columns * to_row];
+            let (source, target) = (from.as_ptr(), to.as_mut_ptr());
+            // SAFETY: the arrays have these sizes, and the processor the instructions.
+            unsafe {
+                match columns == count {
+                    true => square(source, from_row as isize, target, to_row as isize),
+                    // What is asked for beyond the end is not touched.
+                    false => pair(source, from_row as isize, target, to_row as isize, 4096),
+                }
+            };
+            for row in 0..columns {
+                for column in 0..count {
+                    let element = |array: &[u8], begin: usize| array[begin..][..element_bytes].to_vec();
+                    let expected = element(&from, column * from_row + row * element_bytes);
+                    let found = element(&to, row * to_row + column * element_bytes);
+                    assert_eq!(found, expected, "{row}, {column} of {columns} x {count}");
+                }
+                assert!(to[row * to_row + count * element_bytes..(row + 1) * to_row].iter().all(|&byte| byte == 0));
             }
-            assert!(to[row * to_row + count * element_bytes..(row + 1) * to_row].iter().all(|&byte| byte == 0));
         }
     }
 
     #[test]
     fn squares_are_transposed() {
         if is_x86_feature_detected!("avx512f") {
-            check(halo_transpose_32x16, 16, 4);
-            check(halo_transpose_64x8, 8, 8);
+            check((halo_transpose_32x16, halo_transpose_pair_32x16), 16, 4);
+            check((halo_transpose_64x8, halo_transpose_pair_64x8), 8, 8);
         }
         if is_x86_feature_detected!("avx2") {
-            check(halo_transpose_32x8, 8, 4);
-            check(halo_transpose_64x4, 4, 8);
+            check((halo_transpose_32x8, halo_transpose_pair_32x8), 8, 4);
+            check((halo_transpose_64x4, halo_transpose_pair_64x4), 4, 8);
         }
     }
 }

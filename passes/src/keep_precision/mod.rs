@@ -7,6 +7,10 @@
 //!
 //! Zeros that are updated at a place and then added become negative ones, which leave every number as it is, -0 too. So XLA
 //! adds them, and the sum is an update of that place alone: the gradient of a loop that takes a slice in each iteration.
+//!
+//! Excess precision that would do harm is taken back: see [`steps`].
+
+mod steps;
 
 use std::collections::{HashMap, HashSet};
 
@@ -29,7 +33,7 @@ use crate::rewrite::{Body, blocks_with};
 /// Internal ones.
 pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
-    let starts = |kind| matches!(kind, OpKind::Convert | OpKind::DynamicUpdateSlice);
+    let starts = |kind| kind == OpKind::DynamicUpdateSlice || steps::starts(kind);
     for block in blocks_with(&rewriter, |_, kind| starts(kind)) {
         let reads = |kind| starts(kind) || matches!(kind, OpKind::Constant | OpKind::Broadcast) || rounds_result(kind);
         let body = Body::read(&rewriter, block, |_, kind| reads(kind))?;
@@ -39,13 +43,19 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
             .iter()
             .filter_map(|instruction| widened_operand(computation, instruction))
             .collect();
+        let exact = steps::exact_products(computation);
         let mut unrounded: HashMap<InstructionId, InstructionId> = HashMap::new();
         statistics.add("roundings", kept.len() as u64);
+        statistics.add("products", exact.iter().filter(|&&is_exact| is_exact).count() as u64);
         let mut sums = 0;
         body.rewrite(|builder, id, instruction| {
             if let Some(sum) = sum_with_update(builder, instruction) {
                 sums += 1;
                 return Some(sum);
+            }
+            if exact[id.index()] {
+                let product = builder.push(instruction.clone());
+                return steps::rounded(builder, product);
             }
             if kept.contains(&id) {
                 let wide = in_f32(builder, instruction.clone());
