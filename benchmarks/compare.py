@@ -208,7 +208,13 @@ def compilers(options):
     threads = ["--threads", str(options.threads)]
     halo = [options.halo, *threads, "--platform", options.platform]
     xla = [sys.executable, str(HERE / "xla.py"), *threads, "--platform", options.platform.split(":")[0]]
-    if options.platform != "cpu" and subprocess.run(xla, stdin=subprocess.DEVNULL, capture_output=True).returncode:
+    if options.platform == "cpu":
+        return {"halo": halo, "xla": xla}
+    start = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    started = subprocess.run(halo, **start)
+    if started.returncode:
+        sys.exit(started.stderr.strip())
+    if subprocess.run(xla, **start).returncode:
         print(f"JAX has no platform {options.platform}: halo alone is timed", file=sys.stderr)
         return {"halo": halo}
     return {"halo": halo, "xla": xla}

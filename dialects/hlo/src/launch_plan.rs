@@ -97,6 +97,27 @@ pub struct Launch {
     pub shared: u32,
     /// What the kernel gets.
     pub arguments: Vec<LaunchArgument>,
+    /// The instructions that it computes, where its name does not say so.
+    pub of: Vec<String>,
+}
+
+impl Launch {
+    /// The kernel, with what it computes, for messages.
+    pub fn label(&self) -> String {
+        let mut label = String::new();
+        self.add_label(&mut label);
+        label
+    }
+
+    /// Adds that to a text.
+    pub fn add_label(&self, text: &mut String) {
+        text.push_str(&self.kernel);
+        for (place, name) in self.of.iter().enumerate() {
+            text.push_str(if place == 0 { " (" } else { ", " });
+            text.push_str(name);
+        }
+        text.push_str(if self.of.is_empty() { "" } else { ")" });
+    }
 }
 
 /// What a kernel gets: eight bytes.
@@ -261,6 +282,7 @@ mod tests {
                 LaunchArgument::Number(-2),
                 LaunchArgument::Boxes(slice(Buffer::Arena, 16, 1 << 20), boxes),
             ],
+            of: vec!["sums.1".into(), "a b".into()],
         });
         let copy = PlanStep::Copy { from: slice(Buffer::Constant(0), 0, 4), to: slice(Buffer::Output(1), 0, 4) };
         let call = PlanStep::HostCall(HostCall {

@@ -315,6 +315,10 @@ impl<'a, 'c> Elemental<'a, 'c> {
         state: Vec<Value<'c>>,
         body: &mut dyn FnMut(&mut Self, Expr<'c>, Vec<Value<'c>>) -> Result<Vec<Value<'c>>>,
     ) -> Result<Vec<Value<'c>>> {
+        // A variable without values would make all ranges unknown.
+        if interval.is_empty() {
+            return Ok(state);
+        }
         if interval.lower == interval.upper && range.is_none() {
             return body(self, self.scope.constant(interval.lower), state);
         }

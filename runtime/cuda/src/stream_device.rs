@@ -99,7 +99,7 @@ impl Launched {
     /// Those of steps, in each of their branches.
     fn of(steps: &[PlanStep]) -> Self {
         let launches = launches(steps);
-        let last = launches.last().map_or_else(String::new, |launch| launch.kernel.clone());
+        let last = launches.last().map_or_else(String::new, |launch| launch.label());
         Launched { count: launches.len(), last }
     }
 }
@@ -268,8 +268,10 @@ unsafe impl Device for StreamDevice<'_> {
         let blocks = blocks.map_err(|_| Error::Plan(format!("`{}` has {} blocks", launch.kernel, launch.blocks)))?;
         // SAFETY: kernels of a plan take eight bytes for each argument; the rest is the caller's promise.
         let launched = unsafe { self.launch_function(kernel, [blocks, launch.threads, launch.shared], arguments) };
-        launched.map_err(|error| Error::Kernel { kernel: launch.kernel.clone(), fault: error.to_string() })?;
-        self.launched.add(1, &launch.kernel);
+        launched.map_err(|error| Error::Kernel { kernel: launch.label(), fault: error.to_string() })?;
+        self.launched.count += 1;
+        self.launched.last.clear();
+        launch.add_label(&mut self.launched.last);
         Ok(())
     }
 

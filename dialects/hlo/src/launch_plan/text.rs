@@ -14,10 +14,12 @@ pub(super) fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[PlanStep], depth:
     let indent = "  ".repeat(depth);
     for step in steps {
         match step {
-            PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments }) => {
+            PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments, of }) => {
                 let shared = if *shared > 0 { format!(", {shared}") } else { String::new() };
                 let (kernel, arguments) = (escaped(kernel), list(arguments));
-                writeln!(f, "{indent}launch {kernel} <<<{blocks}, {threads}{shared}>>> ({arguments})")?;
+                let of: Vec<String> = of.iter().map(|name| escaped(name)).collect();
+                let of = if of.is_empty() { String::new() } else { format!(" of [{}]", of.join(", ")) };
+                writeln!(f, "{indent}launch {kernel} <<<{blocks}, {threads}{shared}>>> ({arguments}){of}")?;
             }
             PlanStep::Copy { from, to } => writeln!(f, "{indent}copy {from} -> {to}")?,
             PlanStep::While(rounds) => {
@@ -174,7 +176,14 @@ fn step<'t>(
                 let (sizes, strides, sides) = (line.numbers()?, line.numbers()?, line.numbers()?);
                 Ok(LaunchArgument::Boxes(slice, Boxes { width, sizes, strides, sides }))
             })?;
-            PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments })
+            let of = match line.starts_with("of") {
+                true => {
+                    line.expect("of")?;
+                    line.list("[", "]", |line| unescaped(line.word()))?
+                }
+                false => Vec::new(),
+            };
+            PlanStep::Launch(Launch { kernel, blocks, threads, shared, arguments, of })
         }
         "copy" => {
             let from = line.slice()?;

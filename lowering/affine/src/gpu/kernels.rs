@@ -55,7 +55,8 @@ pub(super) struct Kernel {
 impl Kernel {
     /// A launch of it.
     pub fn launch(self, blocks: u64, threads: u32, arguments: Vec<LaunchArgument>) -> PlanStep {
-        PlanStep::Launch(Launch { kernel: self.name, blocks, threads, shared: self.shared, arguments })
+        let of = Vec::new();
+        PlanStep::Launch(Launch { kernel: self.name, blocks, threads, shared: self.shared, arguments, of })
     }
 }
 

@@ -27,6 +27,7 @@ impl GpuProgram<'_, '_> {
     fn computation(&self, computation: &Computation, buffers: &ComputationBuffers) -> Result<Vec<PlanStep>> {
         let mut steps = Vec::new();
         for (id, instruction) in computation.iter() {
+            let first = steps.len();
             match lowering_of(instruction) {
                 Lowering::None => {}
                 Lowering::Loops | Lowering::Replaced => {
@@ -55,6 +56,11 @@ impl GpuProgram<'_, '_> {
                     }
                     None => steps.push(self.conditional(instruction, id, buffers)?),
                 },
+            }
+            for step in &mut steps[first..] {
+                if let PlanStep::Launch(launch) = step {
+                    launch.of = computed_by(instruction);
+                }
             }
         }
         Ok(steps)
@@ -113,6 +119,19 @@ impl GpuProgram<'_, '_> {
         Ok(PlanStep::Switch { selector: scalar(buffers, instruction.operands[0])?, branches })
     }
 }
+
+/// The results of a fusion, or some of many: its kernel is not named after them.
+fn computed_by(instruction: &Instruction) -> Vec<String> {
+    let body = instruction.computations.first().filter(|_| instruction.kind == OpKind::Fusion);
+    let names = |body: &Computation| {
+        let roots = body.roots().into_iter().take(MOST_NAMES);
+        roots.map(|root| body.get(root).name.clone()).collect()
+    };
+    body.map_or_else(Vec::new, names)
+}
+
+/// Names of results that a plan has of a fusion, at most.
+const MOST_NAMES: usize = 3;
 
 /// The place of a scalar.
 fn scalar(buffers: &ComputationBuffers, id: InstructionId) -> Result<Slice> {

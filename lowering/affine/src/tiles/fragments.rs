@@ -30,16 +30,27 @@ impl<'c> FragmentRows<'c> {
         lane: Expr<'c>,
         fragments: i64,
     ) -> Result<Self> {
+        match tile.has_vectors(emitter.computation, fragments * EIGHT / LANES)? {
+            true => Self::exchanging(emitter, lane),
+            false => Ok(FragmentRows { lane, bits: Vec::new() }),
+        }
+    }
+
+    /// Of lanes that exchange what they have.
+    pub fn exchanging(emitter: &mut Elemental<'_, 'c>, lane: Expr<'c>) -> Result<Self> {
         let builder = emitter.builder;
         let mut bits = Vec::new();
-        if tile.has_vectors(emitter.computation, fragments * EIGHT / LANES)? {
-            for distance in [2, 1] {
-                let bit = emitter.scope.simplify(lane.floordiv(distance).modulo(2));
-                let bit = emitter.scope.emit(builder, bit)?;
-                bits.push((distance, builder.cmpi(CmpiPredicate::Ne, bit, builder.constant_index(0))));
-            }
+        for distance in [2, 1] {
+            let bit = emitter.scope.simplify(lane.floordiv(distance).modulo(2));
+            let bit = emitter.scope.emit(builder, bit)?;
+            bits.push((distance, builder.cmpi(CmpiPredicate::Ne, bit, builder.constant_index(0))));
         }
         Ok(FragmentRows { lane, bits })
+    }
+
+    /// Where the neighbours are that a lane has of so many fragments, once lanes have exchanged theirs.
+    pub fn first_column(&self, fragments: i64) -> Expr<'c> {
+        self.lane.modulo(LANES) * (fragments * EIGHT / LANES)
     }
 
     /// Stores what becomes of a row of fragments, of which the thread has pairs, from a column of the tile on.
@@ -63,7 +74,7 @@ impl<'c> FragmentRows<'c> {
 
     /// Neighbours of the thread's own: lanes exchange half of what they have with the lane whose number differs in a bit, and then
     /// in the other.
-    fn exchanged(&self, builder: &OpBuilder<'c>, mut pairs: Vec<[Value<'c>; 2]>) -> Vec<[Value<'c>; 2]> {
+    pub fn exchanged(&self, builder: &OpBuilder<'c>, mut pairs: Vec<[Value<'c>; 2]>) -> Vec<[Value<'c>; 2]> {
         for &(distance, has_bit) in &self.bits {
             let apart = (distance as usize).min(pairs.len() / 2);
             for first in (0..pairs.len()).filter(|first| first & apart == 0) {

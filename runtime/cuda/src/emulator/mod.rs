@@ -178,7 +178,7 @@ unsafe impl Device for EmulatedDevice<'_> {
         let fault = CHECKS.with_borrow_mut(|checks| std::mem::take(checks).fault);
         match fault {
             None => Ok(()),
-            Some(fault) => Err(Error::Kernel { kernel: launch.kernel.clone(), fault }),
+            Some(fault) => Err(Error::Kernel { kernel: launch.label(), fault }),
         }
     }
 

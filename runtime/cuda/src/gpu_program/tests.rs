@@ -173,15 +173,15 @@ fn the_host_has_its_part_in_loops_of_what_no_graph_takes() {
 fn a_kernel_that_faults_is_named() {
     let (driver, _user) = fake_driver::fresh();
     let gpu = Arc::new(Gpu::of(driver, 0).unwrap());
-    let faulty = "launch faulty <<<1, 1>>> ([parameter 0, 0 : 4], [output 0, 0 : 4])\n";
+    let faulty = "launch faulty <<<1, 1>>> ([parameter 0, 0 : 4], [output 0, 0 : 4]) of [logits, largest.2]\n";
     let error = run(&load(&gpu, faulty).unwrap(), 1).unwrap_err();
     assert!(error.is_bug());
     assert_eq!(
         error.to_string(),
-        "kernel `faulty`: cuStreamSynchronize failed: an illegal memory access was encountered"
+        "kernel `faulty (logits, largest.2)`: cuStreamSynchronize failed: an illegal memory access was encountered"
     );
     let error = run(&load(&gpu, &format!("{PLAN}{faulty}")).unwrap(), 1).unwrap_err().to_string();
-    assert!(error.contains("one of 3 kernels, of which the last is `faulty`"), "{error}");
+    assert!(error.contains("one of 3 kernels, of which the last is `faulty (logits, largest.2)`"), "{error}");
     assert!(error.contains("CUDA_LAUNCH_BLOCKING=1"), "{error}");
     assert_eq!(fake_driver::counts().1, 0, "nothing is left");
 }

@@ -136,6 +136,10 @@ impl<'c> Shares<'c> for Fragments<'c> {
         (self.pairs(self.features).collect(), 2)
     }
 
+    fn lane_of_pairs(&self) -> Option<Expr<'c>> {
+        Some(self.lane)
+    }
+
     fn distances(&self) -> &'static [i64] {
         &[1, 2]
     }

@@ -165,6 +165,11 @@ trait Shares<'c> {
     /// The features of the sums that it has of each row: groups of as many neighbours as a number says.
     fn features(&self) -> (Vec<Expr<'c>>, i64);
 
+    /// The number of the thread in its warp, where groups of features are pairs that each of four threads has of every eight.
+    fn lane_of_pairs(&self) -> Option<Expr<'c>> {
+        None
+    }
+
     /// How far the threads are, in the bits of their numbers, that have other scores of a row.
     fn distances(&self) -> &'static [i64];
 }

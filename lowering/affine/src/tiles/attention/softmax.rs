@@ -7,9 +7,11 @@ use indexing::{Expr, Interval};
 use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
 
+use super::super::fragments::FragmentRows;
+use super::super::tensor_cores::EIGHT;
 use super::super::where_inside;
 use super::{Blocks, Result, Shares};
-use crate::attention::AttentionForm;
+use crate::attention::{AttentionForm, ResultDimension};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
@@ -19,6 +21,9 @@ use crate::walk::Visitor;
 
 /// Factors of scores with which exponents of near logits are finite.
 const MULTIPLES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+
+/// Bytes that a thread stores at once, where it can.
+const STORED_BYTES: i64 = 16;
 
 /// Values that are combined one after another, side by side with others.
 const CHAINS: usize = 4;
@@ -223,9 +228,18 @@ impl<'c> Kernel<'_, 'c> {
         output: &ArrayRef<'c>,
     ) -> Result<()> {
         let builder = emitter.builder;
-        let (features, neighbours) = shares.features();
+        let (mut features, mut neighbours) = shares.features();
         let of_row = features.len() * neighbours as usize;
         let counts = [self.form.queries(), self.form.features];
+        let wide = match (shares.lane_of_pairs(), self.stored_fragments(features.len() as i64, output)) {
+            (Some(lane), Some(fragments)) => Some((FragmentRows::exchanging(emitter, lane)?, fragments)),
+            _ => None,
+        };
+        if let Some((wide, fragments)) = &wide {
+            let groups = 0..features.len() as i64 / fragments;
+            features = groups.map(|group| wide.first_column(*fragments) + group * fragments * EIGHT).collect();
+            neighbours = 2 * fragments;
+        }
         // Neighbours are stored together where no row ends between them.
         let lanes = if self.form.features % neighbours == 0 { neighbours } else { 1 };
         for (number, row) in shares.rows().into_iter().enumerate() {
@@ -234,7 +248,12 @@ impl<'c> Kernel<'_, 'c> {
                 .iter()
                 .fold(rows.totals[number], |total, &distance| builder.addf(total, exchange(builder, total, distance)));
             let share = builder.divf(builder.float_like(total, 1.0), total);
-            let sums = &rows.sums[number * of_row..][..of_row];
+            let mut sums = rows.sums[number * of_row..][..of_row].to_vec();
+            if let Some((wide, fragments)) = &wide {
+                let (pairs, _) = sums.as_chunks::<2>();
+                let groups = pairs.chunks(*fragments as usize);
+                sums = groups.flat_map(|pairs| wide.exchanged(builder, pairs.to_vec())).flatten().collect();
+            }
             let zero = emitter.scope.constant(0);
             let place = emitter.scope.simplify(self.first + row);
             where_inside(emitter, [place, zero], counts, |emitter| {
@@ -254,6 +273,16 @@ impl<'c> Kernel<'_, 'c> {
             })?;
         }
         Ok(())
+    }
+
+    /// Fragments of eight features of which four threads have pairs, and can have as many neighbours as 16 bytes hold, so that they
+    /// store these together.
+    fn stored_fragments(&self, fragments: i64, output: &ArrayRef<'c>) -> Option<i64> {
+        let bytes = output.element_type.byte_width() as i64;
+        let stored = (STORED_BYTES / (2 * bytes)).min(4);
+        let last = self.form.result.iter().rfind(|own| **own != ResultDimension::Single);
+        let is_whole = fragments % stored.max(1) == 0 && self.form.features % (2 * stored).max(1) == 0;
+        (stored > 1 && is_whole && last == Some(&ResultDimension::Feature)).then_some(stored)
     }
 
     /// Stores neighbouring features of a row.
