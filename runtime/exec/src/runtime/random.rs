@@ -603,8 +603,9 @@ mod tests {
         assert_eq!(words, [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
         Philox { key: u64::MAX, counter: u128::MAX }.fill(0, &mut words);
         assert_eq!(words, [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
-        assert_eq!(threefry(0, 0), [[0x6b20_0159], [0x99ba_4efe]]);
-        assert_eq!(threefry(u64::MAX, u64::MAX), [[0x1cb9_96fc], [0xbb00_2be7]]);
+        let first_block = |counter, key| threefry(counter, key).map(|word| word[0]);
+        assert_eq!(first_block(0, 0), [0x6b20_0159, 0x99ba_4efe]);
+        assert_eq!(first_block(u64::MAX, u64::MAX), [0x1cb9_96fc, 0xbb00_2be7]);
     }
 
     fn generate<T: Copy + Default>(
