@@ -8,7 +8,7 @@
 //! Zeros that are updated at a place and then added become negative ones, which leave every number as it is, -0 too. So XLA
 //! adds them, and the sum is an update of that place alone: the gradient of a loop that takes a slice in each iteration.
 //!
-//! Excess precision that would do harm is taken back: see [`steps`].
+//! Excess precision that would do harm is taken back: see `steps`.
 
 mod steps;
 
