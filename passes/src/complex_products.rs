@@ -1,6 +1,7 @@
 //! The part of `canonicalize-dots` for products of complex matrices: each becomes four products of real ones, which are computed
 //! by tiles.
 
+use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::{DotAttributes, DotDimensions};
@@ -11,8 +12,8 @@ use crate::graph_builder::GraphBuilder;
 /// Multiplications of complex numbers from which on the parts are worth their arrays and their code.
 const LEAST_MULTIPLICATIONS: i64 = 1 << 17;
 
-/// Rows, columns and terms from which on a product is one of matrices.
-const LEAST_SIDE: i64 = 8;
+/// Rows, columns and terms from which on a product is one of matrices: of c64, and of c128, whose arrays are twice as large.
+const LEAST_SIDES: [i64; 2] = [8, 32];
 
 // dot(a, b) => complex(re(a) re(b) - im(a) im(b), re(a) im(b) + im(a) re(b)) where these are dots
 pub(crate) fn real_products(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
@@ -31,7 +32,8 @@ pub(crate) fn real_products(builder: &mut GraphBuilder, dot: &Instruction) -> Op
         return None;
     }
     let [rows, columns] = [0, 1].map(|side| shapes[side].element_count() / (batch * terms));
-    if rows.min(columns).min(terms) < LEAST_SIDE || result.element_count().saturating_mul(terms) < LEAST_MULTIPLICATIONS
+    let least_side = LEAST_SIDES[usize::from(result.element_type == ElementType::C128)];
+    if rows.min(columns).min(terms) < least_side || result.element_count().saturating_mul(terms) < LEAST_MULTIPLICATIONS
     {
         return None;
     }

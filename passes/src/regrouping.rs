@@ -16,11 +16,17 @@ use num_complex::Complex64;
 use crate::graph_builder::GraphBuilder;
 use crate::lifted::{Precision, lift};
 
-/// Samples of each element.
-const SAMPLES: usize = 256;
+/// Samples of each element: half of them ordinary numbers, half of them where computations bend.
+const SAMPLES: usize = 512;
 
 /// How far apart results may be, as a part of the larger one: less than what fewer bits than those of `f64` round.
 const TOLERANCE: f64 = 1e-9;
+
+/// How far apart a number may be from what it becomes, if a thousand times changes no more than rounding does.
+const UNCHANGED: f64 = 1e-15;
+
+/// Constants of a computation near which it is tried, at most.
+const MOST_CONSTANTS: usize = 8;
 
 /// Instructions of a computation that is tried, at most.
 const MOST_INSTRUCTIONS: usize = 256;
@@ -48,6 +54,9 @@ const FLOATS: [f64; 16] = [
 /// Whole numbers to try, cut to the bits of their type.
 const INTEGERS: [i64; 16] =
     [0, 1, -1, 2, 3, 5, -7, 12, 100, -100, 1, 77, i64::MAX, i64::MIN, 0x5555_5555_5555_5555, 127];
+
+/// Floats to try beside the constants of a computation: products of three and their sums are exact.
+const FLOATS_TO_BEND: [f64; 6] = [0.0, 1.0, -2.5, 1000.0, -77.0, 16384.0];
 
 /// How elements may be combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +91,8 @@ impl Regrouping {
         }
         let is_coarse = |own: &ElementType| own.class() == ElementClass::Float && own.bit_width() < 32;
         let precision = if types.iter().any(is_coarse) { Precision::Own } else { Precision::Widest };
-        let draw = |number, place, own: ElementType| drawn(precision.of(own), (number, place));
+        let constants = constants_of(computation);
+        let draw = |number, place, own: ElementType| drawn(precision.of(own), own, &constants, (number, place));
         let samples = |number: usize| types.iter().enumerate().map(move |(place, &own)| draw(number, place, own));
         let [a, b, c] = [0, 1, 2].map(|number| samples(number).collect::<Option<Vec<Literal>>>());
         let (a, b, c) = (a?, b?, c?);
@@ -126,19 +136,71 @@ pub fn constants<'a>(
     ids.iter().map(constant).collect()
 }
 
-/// Samples of a type, the same for the same number and place.
-fn drawn(element_type: ElementType, (number, place): (usize, usize)) -> Option<Literal> {
+/// The numbers that constants of a computation are.
+fn constants_of(computation: &Computation) -> Vec<Scalar> {
+    let constants = computation.instructions.iter().filter_map(|instruction| instruction.literal()?.as_array());
+    let numbers =
+        constants.filter(|array| array.shape().rank() == 0).map(|array| load(array.element_type(), array.bytes(), 0));
+    numbers.take(MOST_CONSTANTS).collect()
+}
+
+/// Whole numbers of a type near its ends and near constants: where sums stop, begin anew or are left out.
+fn integers_to_bend(own: ElementType, constants: &[Scalar]) -> Vec<i64> {
+    let largest = i64::MAX >> (64 - own.bit_width().clamp(1, 64));
+    let ends = [0, 1, -1, largest, largest - 1, largest / 2, -largest, -largest - 1];
+    let near = constants.iter().flat_map(|constant| {
+        let constant = match *constant {
+            Scalar::Predicate(value) => value.into(),
+            Scalar::Signed(value) => value,
+            Scalar::Unsigned(value) => value as i64,
+            Scalar::Float(value) => value as i64,
+            Scalar::Complex(value) => value.re as i64,
+        };
+        [0, -1, 1].map(|distance: i64| constant.wrapping_add(distance)).into_iter().chain([
+            constant / 2,
+            constant.wrapping_mul(2),
+            constant.wrapping_neg(),
+        ])
+    });
+    ends.into_iter().chain(near).collect()
+}
+
+/// As [`integers_to_bend`], of floats.
+fn floats_to_bend(constants: &[Scalar]) -> Vec<f64> {
+    let near = constants
+        .iter()
+        .map(|constant| constant.to_complex().re)
+        .flat_map(|constant| [constant, constant - 1.0, constant + 1.0, constant / 2.0, 2.0 * constant, -constant]);
+    FLOATS_TO_BEND.into_iter().chain(near).collect()
+}
+
+/// Samples of a type, the same for the same number and place; `own` is the type before it is widened.
+fn drawn(
+    element_type: ElementType,
+    own: ElementType,
+    constants: &[Scalar],
+    (number, place): (usize, usize),
+) -> Option<Literal> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul((1 + number + 3 * place) as u64);
     let mut next = || {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (state >> 60) as usize
+        (state >> 48) as usize
     };
-    let values = std::iter::repeat_with(|| match element_type.class() {
-        ElementClass::Predicate => Scalar::Predicate(next() % 2 == 0),
-        ElementClass::Signed => Scalar::Signed(INTEGERS[next()]),
-        ElementClass::Unsigned => Scalar::Unsigned(INTEGERS[next()] as u64),
-        ElementClass::Float => Scalar::Float(FLOATS[next()]),
-        ElementClass::Complex => Scalar::Complex(Complex64::new(FLOATS[next()], FLOATS[next()])),
+    let (integers, floats) = (integers_to_bend(own, constants), floats_to_bend(constants));
+    let values = (0..SAMPLES).map(|sample| {
+        let bends = sample >= SAMPLES / 2;
+        let (integers, floats) = if bends { (&integers[..], &floats[..]) } else { (&INTEGERS[..], &FLOATS[..]) };
+        let mut integer = || integers[next() % integers.len()];
+        match element_type.class() {
+            ElementClass::Predicate => Scalar::Predicate(integer() % 2 == 0),
+            ElementClass::Signed => Scalar::Signed(integer()),
+            ElementClass::Unsigned => Scalar::Unsigned(integer() as u64),
+            ElementClass::Float => Scalar::Float(floats[next() % floats.len()]),
+            ElementClass::Complex => {
+                let mut part = || floats[next() % floats.len()];
+                Scalar::Complex(Complex64::new(part(), part()))
+            }
+        }
     });
     filled(element_type, values)
 }
@@ -193,12 +255,12 @@ fn pairs<'l>(one: &'l [Literal], other: &'l [Literal]) -> impl Iterator<Item = (
     })
 }
 
-/// Whether two numbers are the same but for rounding.
-fn are_near(one: Scalar, other: Scalar) -> bool {
+/// Whether two numbers are the same up to a part of the larger one.
+fn are_near(one: Scalar, other: Scalar, tolerance: f64) -> bool {
     match (one, other) {
         (Scalar::Float(_) | Scalar::Complex(_), _) => {
             let (one, other) = (one.to_complex(), other.to_complex());
-            (one - other).norm() <= TOLERANCE * one.norm().max(other.norm())
+            (one - other).norm() <= tolerance * one.norm().max(other.norm())
         }
         _ => one == other,
     }
@@ -208,16 +270,20 @@ fn is_number(value: Scalar) -> bool {
     !matches!(value, Scalar::Float(_) | Scalar::Complex(_)) || value.to_complex().is_finite()
 }
 
-/// Whether results are the same wherever both are numbers, as they must be here and there.
+/// Whether results are the same but for rounding wherever both are numbers, as they must be here and there.
 fn are_alike(one: &[Literal], other: &[Literal]) -> bool {
+    are_within(one, other, TOLERANCE)
+}
+
+fn are_within(one: &[Literal], other: &[Literal], tolerance: f64) -> bool {
     let numbers = || pairs(one, other).filter(|&(one, other)| is_number(one) && is_number(other));
-    16 * numbers().count() >= one.len() * SAMPLES && numbers().all(|(one, other)| are_near(one, other))
+    16 * numbers().count() >= one.len() * SAMPLES && numbers().all(|(one, other)| are_near(one, other, tolerance))
 }
 
 /// Whether results are what they were made of; beside what is no number, they may be none either.
 fn keeps(results: &[Literal], samples: &[Literal]) -> bool {
     let stays = |(result, sample)| is_number(sample) || !is_number(result);
-    are_alike(results, samples) && pairs(results, samples).all(stays)
+    are_within(results, samples, UNCHANGED) && pairs(results, samples).all(stays)
 }
 
 #[cfg(test)]
@@ -258,6 +324,24 @@ mod tests {
             );
             assert_eq!(regrouping(&text, &[0.0]), None, "{body}");
         }
+        // What stops at the ends of its type, at a limit, at a marker, or leaves one number out.
+        let saturates = "c { a = s32[] parameter(0) b = s32[] parameter(1) c = s64[] convert(a) d = s64[] convert(b) e = s64[] add(c, d) \
+             l = s64[] constant(-2147483648) h = s64[] constant(2147483647) m = s64[] clamp(l, e, h) ROOT r = s32[] convert(m) }";
+        assert_eq!(regrouping(saturates, &[]), None);
+        for (condition, otherwise) in [("EQ", "a"), ("EQ", "zero"), ("GT", "a")] {
+            for (own, limit) in [("f32", "-1"), ("f32", "1000"), ("s32", "9"), ("s16", "-5")] {
+                let seen = if condition == "GT" { "a" } else { "b" };
+                let text = format!(
+                    "c {{ a = {own}[] parameter(0) b = {own}[] parameter(1) n = {own}[] constant({limit}) zero = {own}[] constant(0) \
+                     c = pred[] compare({seen}, n), direction={condition} s = {own}[] add(a, b) \
+                     ROOT r = {own}[] select(c, {otherwise}, s) }}"
+                );
+                assert_eq!(regrouping(&text, &[]), None, "{text}");
+            }
+        }
+        let angles = "c { a = f32[] parameter(0) b = f32[] parameter(1) n = f32[] constant(360) s = f32[] add(a, b) \
+             ROOT r = f32[] remainder(s, n) }";
+        assert_eq!(regrouping(angles, &[]), None);
         // With NaN, a choice by a comparison of floats is no order.
         let choice = "c { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j = s32[] parameter(3) \
              f = pred[] compare(a, b), direction=GE x = f32[] select(f, a, b) y = s32[] select(f, i, j) \

@@ -62,18 +62,17 @@ fn first_elements(builder: &mut GraphBuilder, sort: &Instruction, count: i64) ->
     let array = builder.array(operand);
     let (&length, last) = (array.dimensions.last()?, array.rank() - 1);
     let SortAttributes { dimensions, is_stable } = sort.attributes().ok()?;
-    if dimensions.index() != last
-        || array.is_dynamic()
-        || count < 1
-        || count > length / 2
-        || i32::try_from(length).is_err()
-    {
+    if dimensions.index() != last || array.is_dynamic() || count < 1 || i32::try_from(length).is_err() {
         return None;
     }
-    match sort.operands[..] {
-        [_] => {}
-        [_, places] if are_places(builder, places, &array) => {}
+    // Values alone are sorted faster than selected and sorted, unless few are wanted.
+    let most = match sort.operands[..] {
+        [_] => length / 16,
+        [_, places] if are_places(builder, places, &array) => length / 2,
         _ => return None,
+    };
+    if count > most {
+        return None;
     }
     let largest = is_descending(sort.computations.first()?, array.element_type, is_stable)?;
     let row = |element_type| {

@@ -1,5 +1,5 @@
 //! Slabs of keys that a causal mask leaves nothing of, for all queries of a block: they need not be gone through. What is masked has a
-//! weight of exactly zero, beside the key that every query has.
+//! weight of exactly zero, beside the key that every query has: if that has a logit, which a second mask may have taken from it.
 
 use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
@@ -20,7 +20,7 @@ use crate::scope::{Binding, Scope};
 use crate::walk::substitute;
 
 /// What a mask puts in the place of a logit is at most this, far below any sum of products.
-const MASKED: f64 = -1e30;
+const MASKED: f64 = -1e37;
 
 /// Instructions between a number of a position and where it is compared, at most.
 const MOST_STEPS: usize = 16;
@@ -51,13 +51,17 @@ fn keys_ahead(context: &Context, body: &Computation, form: &AttentionForm) -> Op
     }
     let masked = body.get(id);
     let &[condition, on_true, on_false] = &masked.operands[..] else { return None };
-    let is_masked = |id| splat(body, id).is_some_and(|value| value <= MASKED);
-    let keeps_where = match [is_masked(on_true), is_masked(on_false)] {
-        [false, true] => true,
-        [true, false] => false,
+    let mask = |id| splat(body, id).filter(|&value| value <= MASKED);
+    let (keeps_where, kept, mask) = match [mask(on_true), mask(on_false)] {
+        [None, Some(mask)] => (true, on_true, mask),
+        [Some(mask), None] => (false, on_false, mask),
         _ => return None,
     };
     if masked.kind != OpKind::Select || body.get(condition).kind != OpKind::Compare {
+        return None;
+    }
+    // Beside -inf a logit of any size has all of the weight; a row of nothing else has no numbers, here and there.
+    if mask > f64::NEG_INFINITY && !is_scaled(body, kept, form.attention.scores) {
         return None;
     }
     let mut scope = Scope::new(context);
@@ -82,6 +86,24 @@ fn keys_ahead(context: &Context, body: &Computation, form: &AttentionForm) -> Op
         _ => return None,
     };
     (0..form.keys()).contains(&ahead).then_some(ahead)
+}
+
+/// Whether an instruction is the scores, times a number.
+fn is_scaled(body: &Computation, mut id: InstructionId, scores: InstructionId) -> bool {
+    for _ in 0..MOST_STEPS {
+        if id == scores {
+            return true;
+        }
+        let instruction = body.get(id);
+        let has_number = instruction.operands.last().is_some_and(|&number| splat(body, number).is_some());
+        match instruction.kind {
+            OpKind::Convert | OpKind::Copy => id = instruction.operands[0],
+            OpKind::Multiply | OpKind::Divide if has_number => id = instruction.operands[0],
+            OpKind::Multiply if splat(body, instruction.operands[0]).is_some() => id = instruction.operands[1],
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// The number that all elements of an instruction are.

@@ -75,7 +75,7 @@ pub(super) trait Planned: Lane {
 const LONGEST_COLUMN: usize = 512;
 
 /// Rows up to which as many as there are lanes stay in a cache near the core.
-const LONGEST_ROW: usize = 1500;
+const LONGEST_ROW: usize = 700;
 
 /// Whether to take signals side by side: when they fill half of the lanes. The rustfft crate has vector code of its own for
 /// rows whose lengths are powers of 2 and 3, times one other prime factor up to 11, and would copy columns together.
@@ -89,7 +89,9 @@ fn pays<T: Lane>(signals: Signals) -> bool {
                     .last()
                     .unwrap_or(rest)
             });
-            let is_fast_side_by_side = has_squares && rest > 11 && length <= LONGEST_ROW;
+            // Of lanes that nothing stands in, at most a fifth.
+            let fills_lanes = 4 * count.next_multiple_of(T::LANES) <= 5 * count;
+            let is_fast_side_by_side = has_squares && rest > 11 && length <= LONGEST_ROW && fills_lanes;
             [13, 17].iter().all(|prime| length % prime != 0) && !is_fast_side_by_side
         }
         _ => length.is_power_of_two() && length > LONGEST_COLUMN,

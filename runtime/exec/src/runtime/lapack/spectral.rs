@@ -7,7 +7,7 @@ use super::{
 use crate::runtime::{RunContext, custom_call::CustomCall, linear_algebra::for_each_matrix};
 use faer::{
     Mat,
-    traits::math_utils::{conj, real},
+    traits::math_utils::{conj, from_real, real},
 };
 use linear_algebra::{Element, SingularVectors};
 
@@ -48,15 +48,13 @@ fn hermitian<T: Element>(
         // SAFETY: this thread alone handles this matrix, whose copy is made before the result is written.
         unsafe {
             let matrix = input.read(index);
-            // The lower triangle will be read, which is the adjoint of the upper one.
-            let matrix =
-                Mat::from_fn(
-                    size,
-                    size,
-                    |row, column| {
-                        if lower { matrix[(row, column)] } else { conj(&matrix[(column, row)]) }
-                    },
-                );
+            // The lower triangle will be read, which is the adjoint of the upper one. A Hermitian matrix has a real diagonal:
+            // what imaginary parts stand there is not read.
+            let matrix = Mat::from_fn(size, size, |row, column| match lower {
+                _ if row == column => from_real(&real(&matrix[(row, row)])),
+                true => matrix[(row, column)],
+                false => conj(&matrix[(column, row)]),
+            });
             let result = T::hermitian_eigen(matrix.as_ref(), with_vectors.then(|| vectors.write(index)));
             values.fill(index, result.as_deref(), real(&T::NAN));
             finish(index, result.is_some());
