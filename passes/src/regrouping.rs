@@ -7,8 +7,6 @@ use evaluator::{Environment, evaluate_instruction};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, InstructionId};
 use hlo::literal::{ArrayLiteral, Literal};
-use hlo::op_kind::OpKind;
-use hlo::ops::constant::ConstantAttributes;
 use hlo::scalar::{Scalar, load, store};
 use hlo::shape::ArrayShape;
 use num_complex::Complex64;
@@ -97,12 +95,13 @@ impl Regrouping {
         let [a, b, c] = [0, 1, 2].map(|number| samples(number).collect::<Option<Vec<Literal>>>());
         let (a, b, c) = (a?, b?, c?);
         let combine = |left: &[Literal], right: &[Literal]| combined((computation, precision), left, right);
-        let from_left = combine(&combine(&a, &b)?, &c)?;
+        let a_and_b = combine(&a, &b)?;
+        let from_left = combine(&a_and_b, &c)?;
         let from_right = combine(&a, &combine(&b, &c)?)?;
         if !are_alike(&from_left, &from_right) {
             return None;
         }
-        let commutes = are_alike(&combine(&a, &b)?, &combine(&b, &a)?);
+        let commutes = are_alike(&a_and_b, &combine(&b, &a)?);
         let initial = initial
             .and_then(|initial| initial.iter().map(|value| repeated(value, precision)).collect::<Option<Vec<_>>>());
         let initial = match initial {
@@ -112,7 +111,7 @@ impl Regrouping {
             }
             Some(initial) => {
                 let [first, second] = [combine(&initial, &a)?, combine(&initial, &b)?];
-                let once = combine(&initial, &combine(&a, &b)?)?;
+                let once = combine(&initial, &a_and_b)?;
                 let is_twice_as_once = keeps(&combine(&initial, &first)?, &first);
                 let is_of_parts = is_twice_as_once && are_alike(&combine(&first, &second)?, &once);
                 if is_of_parts { Initial::BeforeParts } else { Initial::First }
@@ -127,13 +126,7 @@ pub fn constants<'a>(
     ids: &[InstructionId],
     get: impl Fn(InstructionId) -> &'a hlo::graph::Instruction,
 ) -> Option<Vec<Literal>> {
-    let constant = |&id: &InstructionId| {
-        let instruction = get(id);
-        let attributes = instruction.attributes::<ConstantAttributes<'_>>();
-        let value = attributes.ok().filter(|_| instruction.kind == OpKind::Constant)?.value;
-        Some(value.clone())
-    };
-    ids.iter().map(constant).collect()
+    ids.iter().map(|&id| get(id).literal().cloned()).collect()
 }
 
 /// The numbers that constants of a computation are.

@@ -93,14 +93,18 @@ impl Value<'_> {
 impl<'c> Value<'c> {
     /// The first operand of the operation that the value is the result of, if that has this name.
     pub fn made_by(self, operation: &str) -> Option<Value<'c>> {
-        self.operands_if_made_by(operation)?.first().copied()
+        self.definition_if(operation)?.operand(0).ok().map(Value::from)
     }
 
     /// The operands of the operation that the value is the result of, if that has this name.
     pub fn operands_if_made_by(self, operation: &str) -> Option<Vec<Value<'c>>> {
-        let definition = operations::definition(self.into())?;
-        let is_meant = attributes::identifier_text(definition.name()) == operation;
-        is_meant.then(|| definition.operands().map(Value::from).collect())
+        Some(self.definition_if(operation)?.operands().map(Value::from).collect())
+    }
+
+    /// The operation that the value is the result of, if that has this name.
+    fn definition_if(self, operation: &str) -> Option<ir::OperationRef<'c, 'c>> {
+        operations::definition(self.into())
+            .filter(|definition| attributes::identifier_text(definition.name()) == operation)
     }
 }
 

@@ -1,14 +1,12 @@
 //! Hessenberg and tridiagonal forms.
 
-use std::cmp::Ordering;
-
 use num_complex::Complex64;
 
 use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
 use super::orthogonal::reflection;
-use super::{integer, integers, letter};
+use super::{hermitian_element, integer, integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -92,14 +90,8 @@ pub(super) fn tridiagonal(
         if backwards {
             matrix.reverse();
         }
-        let mut whole: Vec<Complex64> = (0..n * n)
-            .map(|p| (p / n, p % n))
-            .map(|(row, column)| match row.cmp(&column) {
-                Ordering::Equal => Complex64::new(matrix[row * n + row].re, 0.0),
-                Ordering::Greater => matrix[row * n + column],
-                Ordering::Less => matrix[column * n + row].conj(),
-            })
-            .collect();
+        let mut whole: Vec<Complex64> =
+            (0..n * n).map(|p| (p / n, p % n)).map(|place| hermitian_element(matrix, n, true, place)).collect();
         let mut found = [
             reduce(&mut whole, n),
             (0..n).map(|i| whole[i * n + i]).collect(),

@@ -11,6 +11,10 @@ mod spectral;
 mod triangular;
 mod tridiagonal;
 
+use std::cmp::Ordering;
+
+use num_complex::Complex64;
+
 use super::EvalFailure;
 use super::dot::store_all;
 use super::execute::array_shapes;
@@ -117,6 +121,16 @@ pub(super) fn call(
         ("gtsv", [below, diagonal, above, b], results) => tridiagonal::solve([below, diagonal, above, b], results)?,
         _ => return Ok(None),
     }))
+}
+
+/// An element of an n x n Hermitian matrix of which one triangle is read. Its diagonal is real: what imaginary parts stand there is
+/// not read.
+fn hermitian_element(matrix: &[Complex64], n: usize, lower: bool, (row, column): (usize, usize)) -> Complex64 {
+    match row.cmp(&column) {
+        Ordering::Equal => Complex64::new(matrix[row * n + row].re, 0.0),
+        order if (order == Ordering::Greater) == lower => matrix[row * n + column],
+        _ => matrix[column * n + row].conj(),
+    }
 }
 
 /// Integers of a result such as `info`; zeros where there are too few.

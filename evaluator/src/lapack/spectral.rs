@@ -5,7 +5,7 @@ use num_complex::Complex64;
 use super::super::EvalFailure;
 use super::super::dot::{load_all, store_all};
 use super::super::linear_algebra::matrix_size;
-use super::{integers, letter};
+use super::{hermitian_element, integers, letter};
 use hlo::graph::Instruction;
 use hlo::literal::ArrayLiteral;
 use hlo::shape::ArrayShape;
@@ -127,11 +127,7 @@ pub(super) fn hermitian_eigenvalues(
     let mut data = load_all::<Complex64>(a);
     let mut eigenvalues = Vec::new();
     for matrix in data.chunks_mut((n * n).max(1)) {
-        let element = |row: usize, column: usize| match row.cmp(&column) {
-            std::cmp::Ordering::Equal => Complex64::new(matrix[row * n + row].re, 0.0),
-            order if (order == std::cmp::Ordering::Greater) == lower => matrix[row * n + column],
-            _ => matrix[column * n + row].conj(),
-        };
+        let element = |row: usize, column: usize| hermitian_element(matrix, n, lower, (row, column));
         let by_columns: Columns = (0..n).map(|column| (0..n).map(|row| element(row, column)).collect()).collect();
         let is_finite = by_columns.iter().flatten().all(|z| z.re.is_finite() && z.im.is_finite());
         let (found, vectors) =

@@ -4,7 +4,6 @@
 use hlo::graph::{Computation, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::compare::CompareAttributes;
-use hlo::ops::constant::ConstantAttributes;
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::iota::IotaAttributes;
 use hlo::scalar::load;
@@ -113,8 +112,7 @@ fn splat(body: &Computation, mut id: InstructionId) -> Option<f64> {
         match instruction.kind {
             OpKind::Broadcast | OpKind::Reshape | OpKind::Convert | OpKind::Copy => id = instruction.operands[0],
             OpKind::Constant => {
-                let ConstantAttributes { value } = instruction.attributes().ok()?;
-                let array = value.as_array().filter(|array| array.shape().element_count() == 1)?;
+                let array = instruction.literal()?.as_array().filter(|array| array.shape().element_count() == 1)?;
                 return Some(load(array.element_type(), array.bytes(), 0).to_float());
             }
             _ => return None,

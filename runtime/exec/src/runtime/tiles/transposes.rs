@@ -198,9 +198,9 @@ fn halves_of_256(a: __m256d, b: __m256d) -> [__m256d; 2] {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Square;
     use super::*;
 
-    type Square = unsafe extern "C" fn(*const u8, isize, *mut u8, isize);
     type Pair = unsafe extern "C" fn(*const u8, isize, *mut u8, isize, isize);
 
     /// Compares what a square does with rows of so many elements, and what a pair does with twice as many columns.
