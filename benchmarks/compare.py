@@ -2,7 +2,9 @@
 
 Every program gets two fresh processes, one for each compiler. After both have compiled it they take turns at running it,
 so that a slow spell of the machine meets both. The run time is the median of all runs. A ratio is XLA's time over
-halo's: above 1 halo is faster.
+halo's: above 1 halo is faster. Beside them, measured right after: the part of halo's time that the machine needs at least to
+move what the program's kernels read and write (at the copy rate of the cache or memory that holds it) or to compute it (at
+the rate of fused multiplications and additions). Temporary memory is what a run needs besides arguments and results.
 """
 import argparse
 import hashlib
@@ -50,11 +52,11 @@ class Worker:
         self.process.wait()
 
 
-def measure(program, spec, commands, rounds, seconds):
-    """{compiler: {"compile_ms", "run_ms", "runs"} or {"error"}} of one program."""
+def measure(program, spec, commands, rounds, seconds, has_limits):
+    """{compiler: {"compile_ms", "temporary_bytes", "run_ms", "runs"} or {"error"}} of one program; halo's with "limit_ms"."""
     workers = {name: Worker(command) for name, command in commands.items()}
     results = {name: worker.ask(command="load", module=str(program), spec=str(spec)) for name, worker in workers.items()}
-    runs = {name: [] for name in workers}
+    runs, limits = {name: [] for name in workers}, []
     for _ in range(rounds):
         for name, worker in workers.items():
             if "error" not in results[name]:
@@ -62,10 +64,15 @@ def measure(program, spec, commands, rounds, seconds):
                 runs[name] += answer.get("runs_ms", [])
                 if "error" in answer:
                     results[name] = answer
+        if has_limits and "error" not in results["halo"]:
+            limits.append(workers["halo"].ask(command="limit"))
     for name, worker in workers.items():
         worker.close()
         if runs[name] and "error" not in results[name]:
             results[name] |= {"run_ms": statistics.median(runs[name]), "runs": len(runs[name])}
+    limits = [limit for limit in limits if "limit_ms" in limit]
+    if limits:
+        results["halo"] |= min(limits, key=lambda limit: limit["limit_ms"])
     return results
 
 
@@ -102,7 +109,8 @@ def number(value):
 
 def print_heading(threads):
     print(f"{threads} thread(s); times in ms; ratios are XLA over halo: above 1 halo is faster")
-    print(f"{'':<22}{'compile halo':>12}{'xla':>12}{'ratio':>8}{'run halo':>14}{'xla':>12}{'ratio':>8}")
+    print(f"{'':<22}{'compile halo':>12}{'xla':>12}{'ratio':>8}{'run halo':>14}{'xla':>12}{'ratio':>8}{'of limit':>10}"
+          f"{'MB halo':>10}{'xla':>8}")
 
 
 def print_row(name, results):
@@ -116,7 +124,8 @@ def print_row(name, results):
 
     row = (
         f"{name:<22}{cell(halo, 'compile_ms'):>12}{cell(xla, 'compile_ms'):>12}{ratio('compile_ms'):>8}"
-        f"{cell(halo, 'run_ms'):>14}{cell(xla, 'run_ms'):>12}{ratio('run_ms'):>8}"
+        f"{cell(halo, 'run_ms'):>14}{cell(xla, 'run_ms'):>12}{ratio('run_ms'):>8}{report.of_limit(halo):>10}"
+        f"{report.megabytes(halo):>10}{report.megabytes(xla):>8}"
     )
     print(row.rstrip(), flush=True)
     for compiler, result in results.items():
@@ -171,7 +180,8 @@ def main():
     parser.add_argument("--readme", type=pathlib.Path, metavar="FILE",
                         help="also replace the short table between the marks <!-- bench --> of FILE")
     parser.add_argument("--table", type=pathlib.Path, metavar="FILE",
-                        help="also replace the whole table between the marks <!-- bench --> of FILE")
+                        help="also replace the whole table between the marks <!-- bench --> of FILE, with --micro and "
+                             "--programs <!-- micro --> and <!-- programs -->")
     options = parser.parse_args()
 
     if options.from_json:
@@ -229,7 +239,7 @@ def measure_all(parser, options):
     print_heading(options.threads)
     table = {}
     for name, path, spec in programs:
-        table[name] = measure(path, spec, commands, options.rounds, options.seconds)
+        table[name] = measure(path, spec, commands, options.rounds, options.seconds, options.platform == "cpu")
         print_row(name, table[name])
     return table
 
@@ -243,6 +253,9 @@ def finish(options, table, threads, machine):
             slower = report.slower(table, key)
             if slower:
                 print(f"  slower than XLA: {', '.join(slower)}")
+    larger = report.larger(table)
+    if larger:
+        print(f"temporary memory: more MB than XLA: {', '.join(larger)}")
     if options.against:
         old = json.loads(options.against.read_text())["programs"]
         print("\n".join(report.changes(old, table, options.change)))
@@ -251,10 +264,11 @@ def finish(options, table, threads, machine):
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     if options.svg:
         options.svg.write_text(report.chart(table, f"halo and XLA:CPU, {threads} threads"))
-    for file, count in ((options.readme, 7), (options.table, None)):
+    mark = next((mark for mark in ("micro", "programs") if getattr(options, mark)), "bench")
+    for file, count, mark in ((options.readme, 7, "bench"), (options.table, None, mark)):
         if file:
             content = report.markdown(table, threads, machine, count)
-            file.write_text(report.put_between_marks(file.read_text(), "bench", content))
+            file.write_text(report.put_between_marks(file.read_text(), mark, content))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,23 @@ def slower(table, key):
     return [f"{name} {found:.2f}" for found, name in ratios]
 
 
+def of_limit(result):
+    """How much of a run's time the machine needs at least, in percent; empty where it was not measured."""
+    return f"{100 * result['limit_ms'] / result['run_ms']:.0f} %" if "limit_ms" in result and result.get("run_ms") else ""
+
+
+def megabytes(result):
+    """Temporary memory of a run; empty where it is not known."""
+    size = result.get("temporary_bytes")
+    return "" if size is None else f"{size / 1e6:.3g}" if size >= 5000 else "0"
+
+
+def larger(table):
+    """Programs that need more temporary memory than in XLA, each with both sizes in MB."""
+    pairs = {name: [row.get(compiler, {}).get("temporary_bytes") for compiler in ("halo", "xla")] for name, row in table.items()}
+    return [f"{name} {halo / 1e6:.3g} > {xla / 1e6:.3g}" for name, (halo, xla) in pairs.items() if None not in (halo, xla) and halo > xla]
+
+
 def chart(table, title):
     """Bars of both ratios for each program, on a logarithmic scale, as SVG."""
     names = sorted(table, key=lambda name: -(ratio(table[name], "run_ms") or 0))
@@ -90,18 +107,20 @@ def markdown(table, threads, machine, count=None):
         f"Times in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.{chosen}",
         f"Of all, {len(slower(table, 'run_ms'))} run slower than with XLA.",
         "",
-        "| program | compile: halo | XLA | ratio | run: halo | XLA | ratio |",
-        "|---|---|---|---|---|---|---|",
+        "| program | compile: halo | XLA | ratio | run: halo | XLA | ratio | of limit | temporary MB: halo | XLA |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in shown.items():
         cells = [name]
         for key, _, _ in KEYS:
             cells += [cell(row, "halo", key), cell(row, "xla", key), factor(row, key)]
+        halo, xla = row.get("halo", {}), row.get("xla", {})
+        cells += [of_limit(halo), megabytes(halo), megabytes(xla)]
         lines.append(f"| {' | '.join(cells)} |")
     means = [geometric_mean(table, key) for key, _, _ in KEYS]
     if all(means):
         (compiled, count), (run, _) = means
-        lines.append(f"| **geometric mean of {count}** | | | **{compiled:.2f}** | | | **{run:.2f}** |")
+        lines.append(f"| **geometric mean of {count}** | | | **{compiled:.2f}** | | | **{run:.2f}** | | | |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,13 @@
 """Times XLA on HLO text: one process, one JSON request a line, one JSON answer a line.
 
-  {"command": "load", "module": PATH, "spec": PATH}   compiles, fills the inputs, runs once -> {"compile_ms": T}
-  {"command": "run", "seconds": S}                    runs for about S seconds              -> {"runs_ms": [T, ...]}
+  {"command": "load", "module": PATH, "spec": PATH}   compiles, fills the inputs, runs once
+                                                      -> {"compile_ms": T, "temporary_bytes": B}
+  {"command": "run", "seconds": S}                    runs for about S seconds -> {"runs_ms": [T, ...]}
 
-Any failure answers {"error": TEXT}. `hlo-bench` speaks the same protocol.
+Any failure answers {"error": TEXT}. `hlo-bench` speaks the same protocol, and one command more, which measures how fast the
+machine copies and computes just then, and says how long a run takes at least:
+
+  {"command": "limit"}                                -> {"limit_ms": T, "bytes": B, "flops": F}
 """
 import argparse
 import gzip
@@ -98,7 +102,8 @@ def serve(platform):
         try:
             if request["command"] == "load":
                 program = Program(client, request["module"], request["spec"])
-                answer = {"compile_ms": program.compile_ms}
+                memory = program.executable.get_compiled_memory_stats()
+                answer = {"compile_ms": program.compile_ms, "temporary_bytes": memory.temp_size_in_bytes}
             else:
                 times = []
                 end = time.perf_counter() + request["seconds"]

@@ -2,8 +2,10 @@
 //!
 //! Loops count once, since the number of their iterations is not known; of branches, all count.
 
+use std::collections::HashMap;
+
 use crate::attributes::WindowDimension;
-use crate::graph::{Computation, GraphError, Instruction};
+use crate::graph::{Computation, GraphError, Instruction, InstructionId};
 use crate::op_kind::OpKind;
 use crate::ops::convolution::ConvolutionAttributes;
 use crate::ops::dot::DotAttributes;
@@ -21,7 +23,8 @@ pub struct Cost {
     pub flops: u64,
     /// Elements of functions such as exponential, logarithm and sine.
     pub transcendentals: u64,
-    /// Bytes that kernels read and write, each operand of each kernel counted once.
+    /// Bytes that kernels read and write, each operand of each kernel counted once; of arrays of which an operation reads or
+    /// replaces a part, that part.
     pub bytes_accessed: u64,
 }
 
@@ -50,8 +53,7 @@ impl Cost {
         }
         let mut cost = work(computation, instruction)?;
         if class != OpClass::Structural {
-            let operands = computation.operand_shapes(instruction).into_iter().map(bytes);
-            let moved = operands.fold(bytes(&instruction.shape), u64::saturating_add);
+            let moved = bytes_read(computation, instruction).saturating_add(bytes_written(computation, instruction));
             cost.bytes_accessed = cost.bytes_accessed.saturating_add(moved);
         }
         Ok(cost)
@@ -114,7 +116,7 @@ fn work(computation: &Computation, instruction: &Instruction) -> Result<Cost, Gr
                 let SelectAndScatterAttributes { window } = attributes(instruction)?;
                 operand_elements(1).saturating_mul(positions(window))
             }
-            OpKind::Scatter => operand_elements(instruction.operands.len().div_ceil(2)),
+            OpKind::Scatter => operand_elements(scattered_arrays(instruction) + 1),
             _ => results,
         }),
         ElementCost::Whole => match instruction.kind {
@@ -168,7 +170,128 @@ fn elements(shape: &Shape) -> u64 {
     shape.leaves().iter().find_map(|leaf| leaf.as_array()).map_or(0, |array| count(array.element_count()))
 }
 
+/// Bytes of its operands that an instruction reads.
+fn bytes_read(computation: &Computation, instruction: &Instruction) -> u64 {
+    let whole = |number: usize| bytes(&computation.get(instruction.operands[number]).shape);
+    let operands = 0..instruction.operands.len();
+    let ([body], OpKind::Fusion) = (&instruction.computations[..], instruction.kind) else {
+        let read = operands.map(|number| part_read(computation, instruction, number).unwrap_or_else(|| whole(number)));
+        return read.fold(0, u64::saturating_add);
+    };
+    // What the body reads of each of its parameters; all of it, where one reader needs all.
+    let mut parts: HashMap<InstructionId, u64> = HashMap::with_capacity(body.parameters.len());
+    for reader in &body.instructions {
+        for (number, &operand) in reader.operands.iter().enumerate() {
+            if body.get(operand).kind == OpKind::Parameter {
+                let part = part_read(body, reader, number).unwrap_or(u64::MAX);
+                let read = parts.entry(operand).or_default();
+                *read = read.saturating_add(part);
+            }
+        }
+    }
+    let read = |number: usize| parts.get(body.parameters.get(number)?).copied();
+    operands.map(|number| whole(number).min(read(number).unwrap_or(u64::MAX))).fold(0, u64::saturating_add)
+}
+
+/// Bytes that an instruction reads of an operand of which it needs but a part.
+fn part_read(computation: &Computation, instruction: &Instruction, number: usize) -> Option<u64> {
+    match (instruction.kind, number) {
+        (OpKind::Slice | OpKind::DynamicSlice | OpKind::Gather, 0) => Some(bytes(&instruction.shape)),
+        (OpKind::DynamicUpdateSlice, 0) => Some(0),
+        // What is there is combined with the updates.
+        (OpKind::Scatter, _) if number < scattered_arrays(instruction) => {
+            let update = instruction.operands.get(scattered_arrays(instruction) + 1 + number)?;
+            Some(bytes(&computation.get(*update).shape))
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of its result that an instruction writes.
+fn bytes_written(computation: &Computation, instruction: &Instruction) -> u64 {
+    match (instruction.kind, &instruction.computations[..]) {
+        (OpKind::Fusion, [body]) => written_by_root(body, body.get(body.root)),
+        (OpKind::DynamicUpdateSlice | OpKind::Scatter, _) => bytes_replaced(computation, instruction),
+        _ => bytes(&instruction.shape),
+    }
+}
+
+/// Bytes that a fusion writes for a result of its body. A parameter of which a part is replaced stays where it is.
+fn written_by_root(body: &Computation, root: &Instruction) -> u64 {
+    let operand = |&id: &InstructionId| body.get(id);
+    match root.kind {
+        OpKind::Tuple => root.operands.iter().map(|id| written_by_root(body, operand(id))).fold(0, u64::saturating_add),
+        OpKind::DynamicUpdateSlice | OpKind::Scatter
+            if root.operands.first().is_some_and(|id| operand(id).kind == OpKind::Parameter) =>
+        {
+            bytes_replaced(body, root)
+        }
+        _ => bytes(&root.shape),
+    }
+}
+
+/// Arrays that a scatter updates; its operands are these, the indices, and as many arrays of updates.
+fn scattered_arrays(scatter: &Instruction) -> usize {
+    scatter.operands.len() / 2
+}
+
+/// Bytes that take the place of others.
+fn bytes_replaced(computation: &Computation, instruction: &Instruction) -> u64 {
+    let updates = match instruction.kind {
+        OpKind::Scatter => scattered_arrays(instruction) + 1..instruction.operands.len(),
+        _ => 1..2,
+    };
+    let operands = instruction.operands.get(updates).unwrap_or_default();
+    operands.iter().map(|&update| bytes(&computation.get(update).shape)).fold(0, u64::saturating_add)
+}
+
 /// Bytes of all arrays of a value.
 fn bytes(shape: &Shape) -> u64 {
     shape.byte_size() as u64
+}
+
+#[cfg(all(test, feature = "text"))]
+mod tests {
+    use super::Cost;
+    use crate::text::read;
+
+    fn bytes_of_root(text: &str) -> Option<u64> {
+        let module = read(text).ok()?;
+        let entry = module.entry();
+        Cost::of_instruction(entry, entry.get(entry.root)).ok().map(|cost| cost.bytes_accessed)
+    }
+
+    #[test]
+    fn of_arrays_of_which_a_part_is_used_the_part_counts() {
+        // 16 elements are read and written, and the place.
+        let slice = "HloModule m\nENTRY e { x = f32[1000] parameter(0) i = s32[] parameter(1) \
+                     ROOT r = f32[16] dynamic-slice(x, i), dynamic_slice_sizes={16} }";
+        assert_eq!(bytes_of_root(slice), Some(2 * 64 + 4));
+        let update = "HloModule m\nENTRY e { x = f32[1000] parameter(0) u = f32[16] parameter(1) i = s32[] parameter(2) \
+                      ROOT r = f32[1000] dynamic-update-slice(x, u, i) }";
+        assert_eq!(bytes_of_root(update), Some(2 * 64 + 4));
+        // What is replaced is read too, since it is added to.
+        let scatter = "HloModule m\n\
+            sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n\
+            ENTRY e { x = f32[1000] parameter(0) i = s32[16,1] parameter(1) u = f32[16] parameter(2) \
+            ROOT r = f32[1000] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, \
+            scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum }";
+        assert_eq!(bytes_of_root(scatter), Some(4 * 64));
+    }
+
+    #[test]
+    fn fusions_count_what_their_bodies_read() {
+        let fusion = |body: &str| {
+            format!(
+                "HloModule m\nbody {{ x = f32[1000] parameter(0) i = s32[] parameter(1)\n{body} }}\n\
+                 ENTRY e {{ x = f32[1000] parameter(0) i = s32[] parameter(1)\n\
+                 ROOT r = f32[16] fusion(x, i), kind=kLoop, calls=body }}"
+            )
+        };
+        let part = "s = f32[16] dynamic-slice(x, i), dynamic_slice_sizes={16} ROOT n = f32[16] negate(s)";
+        assert_eq!(bytes_of_root(&fusion(part)), Some(2 * 64 + 4));
+        let whole = "s = f32[16] dynamic-slice(x, i), dynamic_slice_sizes={16} y = f32[1000] negate(x) \
+                     t = f32[16] dynamic-slice(y, i), dynamic_slice_sizes={16} ROOT n = f32[16] add(s, t)";
+        assert_eq!(bytes_of_root(&fusion(whole)), Some(4000 + 64 + 4));
+    }
 }

@@ -3,8 +3,10 @@
 //! `benchmarks/xla.py` speaks the same protocol and documents it; `benchmarks/compare.py` talks to both.
 
 use std::io::BufRead;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -15,6 +17,8 @@ use serde_json::{Value, json};
 use tools::engine::{Engine, LoadOptions, LoadedProgram, RunPlatform};
 use tools::error::ToolError;
 use tools::interrupt;
+use tools::least_time::Work;
+use tools::machine_limits::MachineLimits;
 use tools::module_file::SourceText;
 use tools::outer_boundary;
 use tools::platform_name::PlatformName;
@@ -22,7 +26,7 @@ use tools::run;
 
 /// Times halo on programs named on standard input.
 ///
-/// Requests: {"command": "load", "module": PATH, "spec": PATH} and {"command": "run", "seconds": S}.
+/// Requests: {"command": "load", "module": PATH, "spec": PATH}, {"command": "run", "seconds": S} and {"command": "limit"}.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
@@ -39,10 +43,17 @@ struct Options {
 enum Request {
     Load { module: PathBuf, spec: PathBuf },
     Run { seconds: f64 },
+    Limit,
 }
 
 /// A loaded program with its inputs.
-type Loaded = (LoadedProgram, Vec<Literal>);
+struct Loaded {
+    path: PathBuf,
+    program: LoadedProgram,
+    arguments: Vec<Literal>,
+    /// What its kernels move and compute in a run, found when it is asked for.
+    work: Option<Work>,
+}
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -57,27 +68,27 @@ fn serve(options: Options) -> Result<u8, ToolError> {
         threads: options.threads.unwrap_or(0),
         ..ClientOptions::default()
     })?;
-    let options = LoadOptions { client: Some(client), ..LoadOptions::default() };
+    let threads = options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
+    // The arguments are used again, so nothing may be written over them; nor does `benchmarks/xla.py`.
+    let options = LoadOptions { client: Some(client), without_aliases: true, ..LoadOptions::default() };
     // The first compilation sets up LLVM; it must not count for the program that happens to be first.
     let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";
     LoadedProgram::load(SourceText { path: "warm-up".into(), text: warm_up.into() }, Engine::Jit, options.clone())?;
     let mut loaded = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|source| ToolError::Read { path: Path::new("-").to_path_buf(), source })?;
-        let answer = outer_boundary::catch(|| answer(&line, &options, &mut loaded));
+        let answer = outer_boundary::catch(|| answer(&line, &options, threads, &mut loaded));
         let answer = answer.unwrap_or_else(|error| json!({ "error": error.to_string() }));
         outer_boundary::print(format!("{answer}\n"))?;
     }
     Ok(0)
 }
 
-fn answer(line: &str, options: &LoadOptions, loaded: &mut Option<Loaded>) -> Result<Value, ToolError> {
+fn answer(line: &str, options: &LoadOptions, threads: usize, loaded: &mut Option<Loaded>) -> Result<Value, ToolError> {
     let request = serde_json::from_str(line).map_err(|error| ToolError::Usage(format!("not a request: {error}")))?;
     match request {
         Request::Load { module, spec } => {
-            // The arguments are used again, so nothing may be written over them; nor does `benchmarks/xla.py`.
-            let options = LoadOptions { without_aliases: true, ..options.clone() };
-            let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, options)?;
+            let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, options.clone())?;
             let arguments = run::spec_inputs(&spec, &program.module)?;
             program.execute_on_device(&arguments)?;
             // Reading the text is not counted, as it is not for XLA.
@@ -86,13 +97,12 @@ fn answer(line: &str, options: &LoadOptions, loaded: &mut Option<Loaded>) -> Res
             let compile = milliseconds(phases.iter().map(|phase| phase.1).sum());
             let phases: serde_json::Map<String, Value> =
                 phases.iter().map(|(name, time)| (name.clone(), milliseconds(*time).into())).collect();
-            *loaded = Some((program, arguments));
-            Ok(json!({ "compile_ms": compile, "phases_ms": phases }))
+            let temporary_bytes = program.arena_bytes;
+            *loaded = Some(Loaded { path: module, program, arguments, work: None });
+            Ok(json!({ "compile_ms": compile, "phases_ms": phases, "temporary_bytes": temporary_bytes }))
         }
         Request::Run { seconds } => {
-            let Some((program, arguments)) = loaded else {
-                return Err(ToolError::Usage("no program is loaded".into()));
-            };
+            let Loaded { program, arguments, .. } = loaded.as_ref().ok_or_else(none_loaded)?;
             let end = Instant::now() + Duration::from_secs_f64(seconds.clamp(0.0, 3600.0));
             let mut times = Vec::new();
             while times.is_empty() || Instant::now() < end {
@@ -102,5 +112,27 @@ fn answer(line: &str, options: &LoadOptions, loaded: &mut Option<Loaded>) -> Res
             }
             Ok(json!({ "runs_ms": times }))
         }
+        Request::Limit => {
+            let Loaded { path, arguments, work, .. } = loaded.as_mut().ok_or_else(none_loaded)?;
+            let work = match work {
+                Some(work) => work,
+                None => work.insert(work_of(path, options, arguments)?),
+            };
+            let least = work.least_time(&mut MachineLimits::new(threads));
+            Ok(json!({ "limit_ms": least.as_secs_f64() * 1e3, "bytes": work.bytes(), "flops": work.flops() }))
+        }
     }
+}
+
+/// What the kernels of a program do in a run.
+fn work_of(path: &Path, options: &LoadOptions, arguments: &[Literal]) -> Result<Work, ToolError> {
+    let options = LoadOptions { profile: true, ..options.clone() };
+    let program = LoadedProgram::load(SourceText::read(path)?, Engine::Jit, options)?;
+    program.execute_on_device(arguments)?;
+    let (executable, _) = program.executable().ok_or_else(none_loaded)?;
+    Ok(Work::of_run(&program.module, executable, &executable.take_profile()))
+}
+
+fn none_loaded() -> ToolError {
+    ToolError::Usage("no program is loaded".into())
 }
