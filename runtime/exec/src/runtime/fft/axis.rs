@@ -365,6 +365,21 @@ impl<T: Planned> Axis<'_, T> {
             });
             return;
         }
+        if let Some(plan) = T::real_rows(length, FftDirection::Forward) {
+            let pairs = Shared(source.0.cast::<Complex<T>>());
+            self.in_chunks(count, length, |rows| {
+                let mut scratch = plan.scratch();
+                for index in rows {
+                    // SAFETY: the caller's promise; rows are disjoint.
+                    let (row, spectrum) = unsafe {
+                        let row = pairs.range(index * length / 2..(index + 1) * length / 2);
+                        (row, target.range(index * half..(index + 1) * half))
+                    };
+                    plan.forward(row, spectrum, &mut scratch);
+                }
+            });
+            return;
+        }
         let plan = T::from_real(length);
         self.in_chunks(count, length, |rows| {
             let (mut row, mut scratch) = (plan.make_input_vec(), plan.make_scratch_vec());
@@ -428,6 +443,21 @@ impl<T: Planned> Axis<'_, T> {
                     for (position, value) in values.iter_mut().enumerate() {
                         *value = lanes[row_of(position) * T::LANES + lane].re;
                     }
+                }
+            });
+            return;
+        }
+        if let Some(plan) = T::real_rows(length, FftDirection::Inverse) {
+            let pairs = Shared(target.0.cast::<Complex<T>>());
+            self.in_chunks(count, length, |rows| {
+                let mut scratch = plan.scratch();
+                for index in rows {
+                    // SAFETY: the caller's promise; rows are disjoint.
+                    let (spectrum, row) = unsafe {
+                        let row = pairs.range(index * length / 2..(index + 1) * length / 2);
+                        (source.range(index * half..(index + 1) * half), row)
+                    };
+                    plan.inverse(spectrum, row, &mut scratch, self.scale);
                 }
             });
             return;

@@ -145,11 +145,11 @@ struct Pass<T> {
 const RADICES: [usize; 9] = [8, 4, 2, 3, 5, 7, 11, 13, 17];
 
 /// `exp(-2 pi i numerator / denominator)`.
-fn root(numerator: usize, denominator: usize) -> Complex<f64> {
+pub(super) fn root(numerator: usize, denominator: usize) -> Complex<f64> {
     Complex::from_polar(1.0, -TAU * (numerator % denominator) as f64 / denominator as f64)
 }
 
-fn rounded<T: Lane>(value: Complex<f64>) -> Complex<T> {
+pub(super) fn rounded<T: Lane>(value: Complex<f64>) -> Complex<T> {
     Complex::new(T::rounded(value.re), T::rounded(value.im))
 }
 
@@ -276,11 +276,11 @@ impl<T: Lane> RealLanePlan<T> {
 }
 
 /// Something to do with vectors of whatever size the processor has.
-trait InVectors {
+pub(super) trait InVectors {
     fn run<S: Simd>(self, simd: S);
 }
 
-fn in_vectors(what: impl InVectors) {
+pub(super) fn in_vectors(what: impl InVectors) {
     struct With<S, F>(S, F);
 
     impl<S: Simd, F: InVectors> NullaryFnOnce for With<S, F> {

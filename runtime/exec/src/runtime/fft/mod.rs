@@ -4,12 +4,13 @@
 //!
 //! ```text
 //!  transform: an axis after the other ── axis: the signals along an axis ─┬─ lanes: several side by side, in vectors
-//!                                                                         └─ rustfft and realfft: one by one
+//!                                                                         └─ rustfft: one by one, real ones of even length by real, odd by realfft
 //! ```
 
 mod axis;
 mod lanes;
 mod plans;
+mod real;
 #[cfg(test)]
 mod tests;
 

@@ -3,6 +3,7 @@
 use super::{
     axis::{BLOCK, Signals},
     lanes::{Lane, LanePlan, RealLanePlan},
+    real::{RealPlan, SHORTEST_ROW},
 };
 use crate::runtime::tiles::square_of_eight;
 use realfft::{ComplexToReal, RealFftPlanner, RealToComplex};
@@ -18,6 +19,7 @@ pub(super) struct Plans<T: Lane> {
     real: RealFftPlanner<T>,
     lanes: HashMap<usize, Option<Arc<LanePlan<T>>>>,
     real_lanes: HashMap<usize, Option<Arc<RealLanePlan<T>>>>,
+    rows: HashMap<(usize, bool), Arc<RealPlan<T>>>,
 }
 
 impl<T: Lane> Plans<T> {
@@ -27,6 +29,7 @@ impl<T: Lane> Plans<T> {
             real: RealFftPlanner::new(),
             lanes: HashMap::new(),
             real_lanes: HashMap::new(),
+            rows: HashMap::new(),
         }
     }
 }
@@ -39,12 +42,23 @@ pub(super) trait Planned: Lane {
         Self::with_plans(|plans| plans.complex.plan_fft(length, direction))
     }
 
+    /// The plan for other rows.
     fn from_real(length: usize) -> Arc<dyn RealToComplex<Self>> {
         Self::with_plans(|plans| plans.real.plan_fft_forward(length))
     }
 
+    /// Its inverse.
     fn to_real(length: usize) -> Arc<dyn ComplexToReal<Self>> {
         Self::with_plans(|plans| plans.real.plan_fft_inverse(length))
+    }
+
+    /// The plan for rows of real numbers of an even length that is not short.
+    fn real_rows(length: usize, direction: FftDirection) -> Option<Arc<RealPlan<Self>>> {
+        (length.is_multiple_of(2) && length > SHORTEST_ROW).then(|| {
+            let pairs = Self::complex(length / 2, direction);
+            let key = (length, direction == FftDirection::Inverse);
+            Self::with_plans(|plans| plans.rows.entry(key).or_insert_with(|| Arc::new(RealPlan::new(pairs))).clone())
+        })
     }
 
     /// The plan that takes several signals at a time, where it is faster than taking them one by one.

@@ -77,8 +77,22 @@ fn assert_close(actual: &[Complex<f64>], expected: &[Complex<f64>], tolerance: f
 fn transforms_follow_the_definition() {
     let threads = ThreadPool::new(2).unwrap();
     let context = RunContext::new(Some(&threads));
-    let shapes: [&[usize]; 11] =
-        [&[1], &[2], &[8], &[9], &[17], &[4, 6], &[3, 11], &[2, 3, 5], &[4, 1, 10], &[17, 16], &[12, 20]];
+    let shapes: [&[usize]; 14] = [
+        &[18],
+        &[32],
+        &[54],
+        &[1],
+        &[2],
+        &[8],
+        &[9],
+        &[17],
+        &[4, 6],
+        &[3, 11],
+        &[2, 3, 5],
+        &[4, 1, 10],
+        &[17, 16],
+        &[12, 20],
+    ];
     for lengths in shapes {
         let points: usize = lengths.iter().product();
         let batch = 3;

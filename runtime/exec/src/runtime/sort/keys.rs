@@ -157,3 +157,55 @@ impl KeyCoder {
         }
     }
 }
+
+/// Turns elements of up to 32 bits into keys and back where a key is the bits but for some that are inverted: in all, or in
+/// negative ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WordCoder {
+    pub(super) sign: u32,
+    inverted: u32,
+    inverted_if_negative: u32,
+    /// The bits of infinity, if zeros have one key, and NaNs.
+    pub(super) infinity: Option<u32>,
+}
+
+impl WordCoder {
+    /// The same as another coder, if it is of this kind.
+    pub(super) fn new(coder: KeyCoder) -> Option<Self> {
+        if coder.bits > 32 || coder.kind == FloatWithoutNegativeZero {
+            return None;
+        }
+        let plain = KeyCoder { canonical: false, ..coder };
+        let inverted = plain.encode(0) as u32;
+        let sign = coder.sign() as u32;
+        let infinity = coder.infinity.filter(|_| coder.canonical).map(|infinity| infinity as u32);
+        Some(Self {
+            sign,
+            inverted,
+            inverted_if_negative: plain.encode(coder.sign()) as u32 ^ sign ^ inverted,
+            infinity,
+        })
+    }
+
+    /// The key of an element that is neither a NaN nor -0, or where these are elements as any other.
+    #[inline(always)]
+    pub(super) fn encode(self, bits: u32) -> u32 {
+        bits ^ self.inverted ^ if bits & self.sign != 0 { self.inverted_if_negative } else { 0 }
+    }
+
+    /// The element with a key of [`Self::encode`].
+    #[inline(always)]
+    pub(super) fn decode(self, key: u32) -> u32 {
+        let bits = key ^ self.inverted;
+        bits ^ if bits & self.sign != 0 { self.inverted_if_negative } else { 0 }
+    }
+
+    /// The key of any element.
+    #[inline(always)]
+    pub(super) fn encode_canonical(self, bits: u32) -> u32 {
+        let Some(infinity) = self.infinity else { return self.encode(bits) };
+        let magnitude = bits & !self.sign;
+        let bits = if magnitude == 0 { 0 } else { bits };
+        self.encode(if magnitude > infinity { infinity + 1 } else { bits })
+    }
+}

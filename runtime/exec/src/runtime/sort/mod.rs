@@ -5,6 +5,7 @@
 //! program asks for that or not. Rows are sorted in parallel, and so are the halves of a single long row.
 
 mod keys;
+mod lanes;
 mod merge;
 mod radix;
 mod rows;
@@ -89,21 +90,21 @@ pub unsafe extern "C" fn halo_sort(
 }
 
 fn sort_rows(context: &RunContext, rows: &Rows) {
-    let count = rows.count();
+    let groups = rows.count().div_ceil(rows.together());
     let threads = context.threads();
     match threads {
-        // About 40 ns for each element of a row.
-        Some(threads) if count > 1 => {
+        // About 40 ns for each element of a row, or of rows that are sorted at once.
+        Some(threads) if groups > 1 => {
             let grain = grain_for_cost(40 * rows.length() as u64) as usize;
-            for_each_chunk(threads, count, grain, |begin, end| {
+            for_each_chunk(threads, groups, grain, |begin, end| {
                 // Nothing in here panics but on a failed allocation.
                 let mut row = Row::new(rows, None);
-                (begin..end).for_each(|index| row.sort(index));
+                (begin..end).for_each(|index| row.sort_group(index));
             });
         }
         _ => {
             let mut row = Row::new(rows, threads);
-            (0..count).for_each(|index| row.sort(index));
+            (0..groups).for_each(|index| row.sort_group(index));
         }
     }
 }

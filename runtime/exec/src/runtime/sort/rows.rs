@@ -4,7 +4,8 @@ use std::cell::Cell;
 
 use super::{
     Comparator, SortDescriptor, SortOrder,
-    keys::{KeyCoder, KeyType},
+    keys::{KeyCoder, KeyType, WordCoder},
+    lanes::{self, Group, LANES, Outcome, Task, Words},
     merge::merge_sort,
     radix::{Keyed, Packed, Wide, sort_keys},
 };
@@ -34,6 +35,7 @@ struct Key {
     operand: usize,
     bits: u32,
     coder: KeyCoder,
+    words: Option<WordCoder>,
 }
 
 // SAFETY: rows are disjoint parts of the arrays, and each is handled by one thread; the comparator may run on several.
@@ -72,7 +74,7 @@ impl Rows {
                 return Err(format!("operand {operand} has no elements of type {}", descriptor.key_type));
             }
             let coder = KeyCoder::new(key_type, order, descriptor.descending != 0);
-            Some(Key { operand, bits: 8 * key_type.bytes() as u32, coder })
+            Some(Key { operand, bits: 8 * key_type.bytes() as u32, coder, words: WordCoder::new(coder) })
         };
         if comparator.is_none() && matches!(order, SortOrder::Comparator | SortOrder::Less) {
             return Err("no comparator".into());
@@ -91,6 +93,24 @@ impl Rows {
 
     pub(super) fn length(&self) -> usize {
         self.length
+    }
+
+    /// How many rows are sorted at once.
+    pub(super) fn together(&self) -> usize {
+        let pays =
+            self.key.as_ref().filter(|key| key.words.is_some()).is_some_and(|key| {
+                lanes::pays(self.count, self.length, key.bits as usize / 8, self.operands.len() == 1)
+            });
+        if pays { LANES } else { 1 }
+    }
+
+    /// The first element of row `index`.
+    fn first(&self, index: usize) -> usize {
+        if self.inner == 1 {
+            return index * self.length;
+        }
+        let (outer, inner) = (index / self.inner, index % self.inner);
+        outer * self.length * self.inner + inner
     }
 
     /// The bits of the key element at a position of the row that starts at element `first`.
@@ -144,6 +164,7 @@ struct Memory {
     plain: Keys<u32>,
     wide_plain: Keys<u64>,
     bytes: Vec<u8>,
+    words: Words,
 }
 
 /// Bytes that a thread keeps for its next sort, at most.
@@ -162,6 +183,7 @@ impl Memory {
             + self.plain.byte_size()
             + self.wide_plain.byte_size()
             + self.bytes.capacity()
+            + self.words.byte_size()
     }
 }
 
@@ -200,11 +222,56 @@ impl<'a> Row<'a> {
         Self { rows, threads, memory: KEPT.take() }
     }
 
-    /// Sorts row `index`.
-    pub(super) fn sort(&mut self, index: usize) {
+    /// Sorts the rows of one group of [`Rows::together`].
+    pub(super) fn sort_group(&mut self, index: usize) {
         let rows = self.rows;
-        let (outer, inner) = (index / rows.inner, index % rows.inner);
-        let first = outer * rows.length * rows.inner + inner;
+        let together = rows.together();
+        let begin = index * together;
+        let end = rows.count.min(begin + together);
+        match rows.key.as_ref().and_then(|key| Some((key, key.words?))) {
+            Some((key, coder)) if together > 1 => self.sort_together(key, coder, begin, end),
+            _ => (begin..end).for_each(|index| self.sort(index)),
+        }
+    }
+
+    fn sort_together(&mut self, key: &Key, coder: WordCoder, begin: usize, end: usize) {
+        let rows = self.rows;
+        let group = Group {
+            firsts: std::array::from_fn(|lane| rows.first((begin + lane).min(end - 1))),
+            count: end - begin,
+            step: rows.inner,
+            length: rows.length,
+            total: rows.count * rows.length,
+        };
+        let operand = &rows.operands[key.operand];
+        let task = Task {
+            group,
+            coder,
+            bytes: operand.bytes,
+            refuses_nan: rows.order == SortOrder::Less,
+            input: operand.input,
+            output: (rows.operands.len() == 1).then_some(operand.output),
+        };
+        // SAFETY: rows of the arrays, whose element size was checked to be the key's, and which this thread has.
+        match unsafe { self.memory.words.sort(&task) } {
+            Outcome::Written => {}
+            Outcome::HasNan => (begin..end).for_each(|index| self.sort(index)),
+            Outcome::Places => {
+                let mut indices = std::mem::take(&mut self.memory.indices);
+                for (lane, &first) in group.firsts[..group.count].iter().enumerate() {
+                    indices.clear();
+                    indices.extend(self.memory.words.places(&group, lane));
+                    self.rearrange(first, &indices);
+                }
+                self.memory.indices = indices;
+            }
+        }
+    }
+
+    /// Sorts row `index`.
+    fn sort(&mut self, index: usize) {
+        let rows = self.rows;
+        let first = rows.first(index);
         match &rows.key {
             Some(key) if rows.order != SortOrder::Less || !self.has_nan(key, first) => self.sort_by_key(key, first),
             _ => self.sort_by_comparator(first),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ThreadPool;
 use crate::runtime::primitive_type;
+use std::cmp::Ordering;
 use std::time::Instant;
 
 #[repr(C)]
@@ -153,6 +154,58 @@ fn canonical_order_puts_all_nans_last_and_keeps_their_bits() {
         -f32::NAN,
     ];
     assert_eq!(bits(&output), bits(&expected));
+}
+
+/// Rows of all lengths around those that are sorted side by side, among them zeros of both signs and NaNs.
+#[test]
+fn many_short_rows() {
+    let threads = ThreadPool::new(2).unwrap();
+    let context = RunContext::new(Some(&threads));
+    for (count, length) in (2..40).map(|length| (37, length)).chain([(3, 9), (4, 9), (16, 64), (21, 255), (5, 257)]) {
+        let rare: Vec<f32> =
+            random(count * length, length as u32).iter().map(|value| (value / 100.0).floor()).collect();
+        let mut special = rare.clone();
+        special.iter_mut().step_by(length + 3).for_each(|value| *value = -0.0);
+        special.iter_mut().skip(1).step_by(length + 5).for_each(|value| *value = 0.0);
+        let mut with_nan = special.clone();
+        with_nan[count * length / 2] = f32::NAN;
+        with_nan[count * length - 1] = -f32::NAN;
+        for input in [rare, special, with_nan] {
+            for (order, dimensions) in [SortOrder::Less, SortOrder::Total, SortOrder::TotalCanonical]
+                .into_iter()
+                .flat_map(|order| [[count, length, 1], [1, length, count]].map(|dimensions| (order, dimensions)))
+            {
+                let [outer, length, inner] = dimensions;
+                let (mut alone, mut values, mut places) =
+                    (input.clone(), vec![0f32; input.len()], vec![0u16; input.len()]);
+                let indices: Vec<u16> = (0..input.len()).map(|index| index as u16).collect();
+                let address: *mut u8 = alone.as_mut_ptr().cast();
+                let one = describe(dimensions, order, primitive_type::F32, [4]);
+                run(&context, &one, Some(f32_less), [address.cast_const()], [address]);
+                let two = describe(dimensions, order, primitive_type::F32, [4, 2]);
+                let inputs = [input.as_ptr().cast(), indices.as_ptr().cast()];
+                run(&context, &two, Some(f32_less), inputs, [values.as_mut_ptr().cast(), places.as_mut_ptr().cast()]);
+                let place = |row: usize, position: usize| (row / inner * length + position) * inner + row % inner;
+                for row in 0..outer * inner {
+                    let mut expected: Vec<usize> = (0..length).map(|position| place(row, position)).collect();
+                    // A NaN is compared as the program says, which may be no order: its row has other tests.
+                    if order == SortOrder::Less && expected.iter().any(|&element| input[element].is_nan()) {
+                        continue;
+                    }
+                    expected.sort_by(|&a, &b| match (order, input[a], input[b]) {
+                        (SortOrder::Total, a, b) => a.total_cmp(&b),
+                        (_, a, b) => a.is_nan().cmp(&b.is_nan()).then(a.partial_cmp(&b).unwrap_or(Ordering::Equal)),
+                    });
+                    for (position, element) in expected.into_iter().enumerate() {
+                        let found = place(row, position);
+                        assert_eq!(alone[found].to_bits(), input[element].to_bits(), "{order:?} {dimensions:?}");
+                        assert_eq!(values[found].to_bits(), input[element].to_bits(), "{order:?} {dimensions:?}");
+                        assert_eq!(usize::from(places[found]), element, "{order:?} {dimensions:?}");
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,0 +1,325 @@
+//! Short rows side by side: each lane of a vector has a row of its own, and the same comparisons sort all of them.
+
+use std::sync::OnceLock;
+
+use super::keys::WordCoder;
+use crate::runtime::tiles::{Square, square_of_sixteen};
+
+/// Rows that are sorted at once.
+pub(super) const LANES: usize = 16;
+
+/// The longest rows that are sorted so.
+const LONGEST: usize = 1024;
+
+/// Whether so many rows are worth sorting so: comparisons grow faster than the length, and are as many for few rows. Elements of
+/// some `bytes` are alone, or are sorted with their places.
+pub(super) fn pays(count: usize, length: usize, bytes: usize, are_alone: bool) -> bool {
+    // Numbers of 16 bits take two passes of the sort that else is made.
+    let (longest, fewest) = match (bytes, are_alone) {
+        (4, true) => (LONGEST, 8),
+        (4, false) => (256, 12),
+        _ => (512, 12),
+    };
+    let fewest = if length <= 64 { fewest / 2 } else { fewest };
+    (2..=longest).contains(&length) && count >= fewest
+}
+
+/// One element of each row.
+type Lanes<T> = [T; LANES];
+
+/// Where the rows of a group are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Group {
+    /// The first element of each row; the last row again where there are fewer.
+    pub(super) firsts: Lanes<usize>,
+    /// How many rows there are.
+    pub(super) count: usize,
+    /// Elements from one of a row to the next.
+    pub(super) step: usize,
+    pub(super) length: usize,
+    /// Elements of the array.
+    pub(super) total: usize,
+}
+
+/// How to sort a group.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Task {
+    pub(super) group: Group,
+    pub(super) coder: WordCoder,
+    /// Bytes of an element: 1, 2 or 4.
+    pub(super) bytes: usize,
+    /// Whether NaN has no place in the order.
+    pub(super) refuses_nan: bool,
+    pub(super) input: *const u8,
+    /// Where the elements go, if they are all that there is to sort.
+    pub(super) output: Option<*mut u8>,
+}
+
+/// What became of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Its elements are in the output.
+    Written,
+    /// [`Words::places`] says where the elements are.
+    Places,
+    /// Nothing: there is a NaN.
+    HasNan,
+}
+
+/// Elements of a group, position by position.
+#[derive(Default)]
+pub(super) struct Words {
+    words: Vec<Lanes<u32>>,
+    pairs: Vec<Lanes<u64>>,
+}
+
+impl Words {
+    pub(super) fn byte_size(&self) -> usize {
+        size_of::<Lanes<u32>>() * self.words.capacity() + size_of::<Lanes<u64>>() * self.pairs.capacity()
+    }
+
+    /// Sorts a group.
+    ///
+    /// # Safety
+    /// The group lies in both arrays, and nobody else is at its rows.
+    pub(super) unsafe fn sort(&mut self, task: &Task) -> Outcome {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx512f")]
+        unsafe fn with_avx512(words: &mut Words, task: &Task) -> Outcome {
+            // SAFETY: as the caller promises.
+            unsafe { words.sort_lanes(task) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2")]
+        unsafe fn with_avx2(words: &mut Words, task: &Task) -> Outcome {
+            // SAFETY: as the caller promises.
+            unsafe { words.sort_lanes(task) }
+        }
+        // SAFETY: as the caller promises, and the processor has what the functions use.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            if is_x86_feature_detected!("avx512f") {
+                return with_avx512(self, task);
+            } else if is_x86_feature_detected!("avx2") {
+                return with_avx2(self, task);
+            }
+            self.sort_lanes(task)
+        }
+    }
+
+    /// The places of one row's elements in their order.
+    pub(super) fn places(&self, group: &Group, lane: usize) -> impl Iterator<Item = u32> {
+        self.words[..group.length].iter().map(move |words| words[lane] & 0xffff)
+    }
+
+    #[inline(always)]
+    unsafe fn sort_lanes(&mut self, task: &Task) -> Outcome {
+        let (group, coder, length) = (&task.group, task.coder, task.group.length);
+        // SAFETY: as the caller promises.
+        unsafe {
+            match task.bytes {
+                1 => self.load::<u8>(task.input, group),
+                2 => self.load::<u16>(task.input.cast(), group),
+                _ => self.load::<u32>(task.input.cast(), group),
+            }
+        }
+        let (has_nan, has_negative_zero) = self.specials(coder, length);
+        if has_nan && task.refuses_nan {
+            return Outcome::HasNan;
+        }
+        let words = &mut self.words[..length];
+        let Some(output) = task.output.filter(|_| !has_nan && !has_negative_zero) else {
+            for word in words.as_flattened_mut() {
+                *word = coder.encode_canonical(*word);
+            }
+            // Places are below `LONGEST`.
+            if task.bytes <= 2 {
+                for (place, words) in words.iter_mut().enumerate() {
+                    for word in words {
+                        *word = *word << 16 | place as u32;
+                    }
+                }
+                exchange(words);
+            } else {
+                self.pairs.resize(length, [0; LANES]);
+                for (place, (pairs, words)) in self.pairs.iter_mut().zip(&*words).enumerate() {
+                    for (pair, &key) in pairs.iter_mut().zip(words) {
+                        *pair = u64::from(key) << 32 | place as u64;
+                    }
+                }
+                exchange(&mut self.pairs);
+                for (word, &pair) in words.as_flattened_mut().iter_mut().zip(self.pairs.as_flattened()) {
+                    *word = pair as u32;
+                }
+            }
+            return Outcome::Places;
+        };
+        for word in words.as_flattened_mut() {
+            *word = coder.encode(*word);
+        }
+        exchange(words);
+        for word in words.as_flattened_mut() {
+            *word = coder.decode(*word);
+        }
+        // SAFETY: as the caller promises.
+        unsafe {
+            match task.bytes {
+                1 => self.store(output, group, |word| word as u8),
+                2 => self.store(output.cast(), group, |word| word as u16),
+                _ => self.store(output.cast(), group, |word| word),
+            }
+        }
+        Outcome::Written
+    }
+
+    /// Whether there is a NaN, and whether a -0, if these are not elements as any other.
+    #[inline(always)]
+    fn specials(&self, coder: WordCoder, length: usize) -> (bool, bool) {
+        let Some(infinity) = coder.infinity else { return (false, false) };
+        let (mut largest, mut negative_zeros) = ([0; LANES], [false; LANES]);
+        for words in &self.words[..length] {
+            for (lane, &bits) in words.iter().enumerate() {
+                largest[lane] = largest[lane].max(bits & !coder.sign);
+                negative_zeros[lane] |= bits == coder.sign;
+            }
+        }
+        (largest.iter().any(|&magnitude| magnitude > infinity), negative_zeros.contains(&true))
+    }
+
+    #[inline(always)]
+    unsafe fn load<T: Copy + Into<u32>>(&mut self, input: *const T, group: &Group) {
+        // Squares are written whole.
+        self.words.resize(group.length.max(LANES), [0; LANES]);
+        // SAFETY: elements of the group's rows, and of squares that lie in the array.
+        unsafe {
+            if let Some(transpose) = group.square::<T>() {
+                for position in group.squares() {
+                    let from = input.add(group.firsts[0] + position);
+                    let to = self.words[position..].as_mut_ptr();
+                    transpose(from.cast(), group.row_bytes(), to.cast(), WORDS);
+                }
+                return;
+            }
+            for (position, words) in self.words[..group.length].iter_mut().enumerate() {
+                let offset = position * group.step;
+                *words = if group.is_side_by_side() {
+                    input.add(group.firsts[0] + offset).cast::<Lanes<T>>().read_unaligned().map(Into::into)
+                } else {
+                    group.firsts.map(|first| input.add(first + offset).read_unaligned().into())
+                };
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store<T: Copy>(&self, output: *mut T, group: &Group, narrow: impl Fn(u32) -> T) {
+        let words = &self.words[..group.length];
+        // SAFETY: elements of the group's rows.
+        unsafe {
+            if let Some(transpose) = group.square::<T>() {
+                for position in group.squares() {
+                    let from = self.words[position..].as_ptr().cast();
+                    let to = output.add(group.firsts[0] + position);
+                    if group.length >= LANES {
+                        transpose(from, WORDS, to.cast(), group.row_bytes());
+                        continue;
+                    }
+                    // What a square has behind a row is the next one's place, which is written later, or another group's.
+                    let mut square = [[0u32; LANES]; LANES];
+                    transpose(from, WORDS, square.as_mut_ptr().cast(), WORDS);
+                    for (row, elements) in square.iter().enumerate() {
+                        let to = to.add(row * group.length).cast::<Lanes<u32>>();
+                        if row * group.length + LANES <= LANES * group.length {
+                            to.write_unaligned(*elements);
+                        } else {
+                            std::ptr::copy_nonoverlapping(elements.as_ptr(), to.cast(), group.length);
+                        }
+                    }
+                }
+            } else if group.is_side_by_side() {
+                for (position, words) in words.iter().enumerate() {
+                    let to = output.add(group.firsts[0] + position * group.step).cast::<Lanes<T>>();
+                    to.write_unaligned(words.map(&narrow));
+                }
+            } else {
+                for (lane, &first) in group.firsts[..group.count].iter().enumerate() {
+                    for (position, words) in words.iter().enumerate() {
+                        output.add(first + position * group.step).write_unaligned(narrow(words[lane]));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of one position of a group.
+const WORDS: isize = size_of::<Lanes<u32>>() as isize;
+
+impl Group {
+    /// Whether neighbours are of different rows.
+    fn is_side_by_side(&self) -> bool {
+        self.step > 1 && self.count == LANES && self.firsts[LANES - 1] - self.firsts[0] == LANES - 1
+    }
+
+    /// What transposes squares of rows of words that follow each other, if squares lie in the array.
+    fn square<T>(&self) -> Option<Square> {
+        let end = self.firsts[LANES - 1] + self.length.max(LANES);
+        let has_squares = self.step == 1 && self.count == LANES && size_of::<T>() == 4 && end <= self.total;
+        if has_squares { square_of_sixteen() } else { None }
+    }
+
+    /// Positions at which squares begin; the last two may overlap.
+    fn squares(&self) -> impl Iterator<Item = usize> {
+        let last = self.length.saturating_sub(LANES);
+        (0..self.length).step_by(LANES).map(move |position| position.min(last))
+    }
+
+    fn row_bytes(&self) -> isize {
+        4 * self.length as isize
+    }
+}
+
+/// The network that sorts elements, Batcher's: pairs of positions of which the first gets the smaller element.
+fn network(length: usize) -> &'static [(u16, u16)] {
+    static NETWORKS: [OnceLock<Box<[(u16, u16)]>>; LONGEST + 1] = [const { OnceLock::new() }; LONGEST + 1];
+    NETWORKS[length].get_or_init(|| {
+        let mut pairs = Vec::new();
+        add_sort(0, length.next_power_of_two(), &mut pairs);
+        // As if the largest elements were behind the others: these stay there.
+        pairs.retain(|&(_, second)| usize::from(second) < length);
+        pairs.into()
+    })
+}
+
+/// Sorts `count` elements, a power of two, from `first` on.
+fn add_sort(first: usize, count: usize, pairs: &mut Vec<(u16, u16)>) {
+    if count > 1 {
+        add_sort(first, count / 2, pairs);
+        add_sort(first + count / 2, count / 2, pairs);
+        add_merge(first, count, 1, pairs);
+    }
+}
+
+/// Merges the two sorted halves of each `step`-th of `count` elements.
+fn add_merge(first: usize, count: usize, step: usize, pairs: &mut Vec<(u16, u16)>) {
+    let pair = |position: usize| (position as u16, (position + step) as u16);
+    if 2 * step == count {
+        return pairs.push(pair(first));
+    }
+    add_merge(first, count, 2 * step, pairs);
+    add_merge(first + step, count, 2 * step, pairs);
+    pairs.extend((first + step..first + count - step).step_by(2 * step).map(pair));
+}
+
+/// Sorts each lane.
+#[inline(always)]
+fn exchange<T: Ord + Copy>(keys: &mut [Lanes<T>]) {
+    for &(first, second) in network(keys.len()) {
+        let (first, second) = (usize::from(first), usize::from(second));
+        let (a, b) = (keys[first], keys[second]);
+        for lane in 0..LANES {
+            keys[first][lane] = a[lane].min(b[lane]);
+            keys[second][lane] = a[lane].max(b[lane]);
+        }
+    }
+}
