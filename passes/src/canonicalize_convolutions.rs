@@ -1,7 +1,8 @@
 //! `canonicalize-convolutions`: brings convolutions into the forms that have fast code.
 //!
 //! Where the base is dilated, most products are with zeros: the positions of the result that see the same elements of the
-//! kernel are a convolution without dilation, and these are interleaved. Other dilation, and padding, become a `pad` (which
+//! kernel, a *phase*, are a convolution without dilation, and these are interleaved. Phases that see the same elements of the input
+//! are features of one convolution. Other dilation, and padding, become a `pad` (which
 //! fuses with what makes the input), a reversed window a `reverse` of the kernel. A window of one element is a product of matrices. A result with few features (or batches) in
 //! its last dimension is computed with the other of the two there: vectors run along the last dimension.
 
@@ -20,18 +21,26 @@ use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
 use crate::graph_builder::{ConstantNumber, GraphBuilder};
-use crate::registry::{PassError, PassStatistics};
+use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 
-/// Runs the pass.
+/// Options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "features-last",
+    description: "whether features move behind the dimensions of space where these are short: vectors run along them",
+    kind: OptionKind::Boolean,
+    default: "false",
+}];
+
+/// Runs the pass; `features_last` where vectors along features are better than along short rows of space.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(root: OperationRef<'_, '_>, features_last: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Convolution) {
         let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Convolution)?;
-        body.rewrite(|builder, _, convolution| Site::of(builder, convolution, statistics)?.canonical())?;
+        body.rewrite(|builder, _, convolution| Site::of(builder, convolution, features_last, statistics)?.canonical())?;
     }
     Ok(())
 }
@@ -39,8 +48,52 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
 /// Sizes of the last dimension that are too small for vectors along it.
 const FEW: i64 = 8;
 
+/// Rows of space that are long enough for vectors along them, and sums that are worth moving features behind shorter ones.
+const LONG_ROW: i64 = 64;
+const MANY_TERMS: i64 = 128;
+
+/// Positions in space from which on that is worth it: where a window covers all of it, the kernel is what takes the time, and is read in
+/// order as it is.
+const FEWEST_POSITIONS: i64 = 16;
+
 /// Convolutions that one is divided into at most.
-const MOST_PHASES: i64 = 16;
+const MOST_PARTS: usize = 16;
+
+/// Phases next to each other that see as many elements of the kernel each, and the same ones of the input: one convolution
+/// with each phase's features.
+struct Run {
+    /// How many phases.
+    phases: i64,
+    /// The first element of the kernel that the first phase sees; each further phase begins one before.
+    first: i64,
+    /// The element of the input that it meets there.
+    shift: i64,
+    /// Elements of the kernel that each phase sees.
+    size: i64,
+}
+
+/// The phases of a dilated dimension.
+fn runs(w: &WindowDimension) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for phase in 0..w.base_dilation {
+        // Every so many elements of the kernel, from here on, meet elements of the input.
+        let first = (w.padding_low - phase).rem_euclid(w.base_dilation);
+        let shift = (phase + first - w.padding_low) / w.base_dilation;
+        let size = ceil_div((w.size - first).max(0), w.base_dilation);
+        match runs.last_mut() {
+            Some(run) if (run.shift, run.size) == (shift, size) => run.phases += 1,
+            _ => runs.push(Run { phases: 1, first, shift, size }),
+        }
+    }
+    runs
+}
+
+/// The permutation that moves a dimension to the place behind `before`, which is counted without it.
+fn moved(rank: usize, from: usize, before: usize) -> Vec<i64> {
+    let mut order: Vec<i64> = (0..rank as i64).filter(|&d| d != from as i64).collect();
+    order.insert(before + 1, from as i64);
+    order
+}
 
 /// Multiplications from which on that is worth their number.
 const LEAST_DIVIDED: i64 = 1 << 14;
@@ -50,6 +103,8 @@ struct Site<'s> {
     builder: &'s mut GraphBuilder,
     attributes: ConvolutionAttributes<'s>,
     statistics: &'s mut PassStatistics,
+    /// Whether vectors run along features, wherever rows of space are short.
+    features_last: bool,
     dimensions: ConvolutionDimensions,
     window: Vec<WindowDimension>,
     result: ArrayShape,
@@ -61,6 +116,7 @@ impl<'s> Site<'s> {
     fn of(
         builder: &'s mut GraphBuilder,
         convolution: &'s Instruction,
+        features_last: bool,
         statistics: &'s mut PassStatistics,
     ) -> Option<Self> {
         let (&[input, kernel], result) = (&convolution.operands[..], convolution.shape.as_array()?) else {
@@ -82,6 +138,7 @@ impl<'s> Site<'s> {
             attributes,
             result: ArrayShape { layout: None, ..result.clone() },
             statistics,
+            features_last,
             input,
             kernel,
         })
@@ -99,7 +156,7 @@ impl<'s> Site<'s> {
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
             return Some(self.into_dot());
         }
-        let exchanged = if is_grouped { None } else { self.exchange_last() };
+        let exchanged = if is_grouped { None } else { self.bring_features_last().or_else(|| self.exchange_last()) };
         if self.window == attributes.window && exchanged.is_none() {
             return None;
         }
@@ -110,13 +167,15 @@ impl<'s> Site<'s> {
 
     /// The number of a spatial dimension whose base is dilated, where dividing the result pays.
     fn divided_dimension(&self) -> Option<usize> {
-        let phases = self.window.iter().fold(1, |phases: i64, w| phases.saturating_mul(w.base_dilation.max(1)));
+        let divided = |w: &WindowDimension| if w.base_dilation > 1 { runs(w).len() } else { 1 };
+        let parts = self.window.iter().fold(1, |parts: usize, w| parts.saturating_mul(divided(w)));
         let features = self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize];
         let product = self.window.iter().fold(features, |product, w| product.saturating_mul(w.size));
         let product = product.saturating_mul(self.result.element_count());
         // What is divided already has fewer phases, and fewer products.
         let is_part = self.window != self.attributes.window;
-        if phases > MOST_PHASES || !is_part && product < LEAST_DIVIDED || !self.result.element_type.has_zero() {
+        let has_zeros = self.result.element_type.has_zero() && self.builder.element_type(self.kernel).has_zero();
+        if parts > MOST_PARTS || !is_part && product < LEAST_DIVIDED || !has_zeros {
             return None;
         }
         self.window.iter().position(|w| w.base_dilation > 1 && w.stride.max(1) == 1 && w.window_dilation.max(1) == 1)
@@ -129,74 +188,155 @@ impl<'s> Site<'s> {
         let w = self.window[number];
         let [input, output] =
             [&self.dimensions.input_spatial, &self.dimensions.output_spatial].map(|spatial| spatial[number] as usize);
-        let (phases, size) = (w.base_dilation, self.result.dimensions[output]);
+        let size = self.result.dimensions[output];
         let length = self.builder.dimensions(self.input)[input];
         // All phases are as long as the first.
-        let count = ceil_div(size, phases);
+        let count = ceil_div(size, w.base_dilation);
         let mut shape = self.result.clone();
         shape.dimensions[output] = count;
-        let mut beside = shape.dimensions.clone();
-        beside.insert(output + 1, 1);
         let mut parts = Vec::new();
-        for phase in 0..phases {
-            // Every `phases`th element of the kernel from here on meets elements of the input, the first time this one.
-            let first = (w.padding_low - phase).rem_euclid(phases);
-            let shift = (phase + first - w.padding_low) / phases;
-            let window_size = ceil_div((w.size - first).max(0), phases);
-            let part = if window_size == 0 {
-                self.builder.filled(&shape, ConstantNumber::Integer(0))
+        for run in runs(&w) {
+            let part = if run.size == 0 {
+                let mut beside = shape.dimensions.clone();
+                beside.insert(output + 1, run.phases);
+                self.builder.filled(&ArrayShape::new(shape.element_type, beside), ConstantNumber::Integer(0))
             } else {
                 let window = WindowDimension {
-                    size: window_size,
-                    padding_low: -shift,
-                    padding_high: count - 1 + window_size - length + shift,
+                    size: run.size,
+                    padding_low: -run.shift,
+                    padding_high: count - 1 + run.size - length + run.shift,
                     base_dilation: 1,
                     ..w
                 };
-                self.phase(number, window, SliceDimension { start: first, limit: w.size, stride: phases }, &shape)
+                let kernel = self.kernel_of(number, &run);
+                self.run(number, window, kernel, run.phases, &shape)
             };
-            parts.push(self.builder.reshape(part, &beside));
+            parts.push(part);
         }
         let whole = self.builder.concatenate(&parts, output + 1);
-        shape.dimensions[output] = count * phases;
+        shape.dimensions[output] = count * w.base_dilation;
         let whole = self.builder.reshape(whole, &shape.dimensions);
-        if count * phases == size { whole } else { self.builder.slice(whole, output, 0, size) }
+        if shape.dimensions[output] == size { whole } else { self.builder.slice(whole, output, 0, size) }
     }
 
-    /// The convolution with elements of the kernel along one spatial dimension.
-    fn phase(
+    /// The kernel of a run of phases: its elements for each phase, which are features of their own.
+    fn kernel_of(&mut self, number: usize, run: &Run) -> InstructionId {
+        let dimension = self.dimensions.kernel_spatial[number] as usize;
+        let w = self.window[number];
+        let last = run.first - (run.phases - 1);
+        if run.phases == 1 {
+            let mut shape = self.builder.array(self.kernel);
+            let whole = |&limit: &i64| SliceDimension { start: 0, limit, stride: 1 };
+            let mut slices: Vec<SliceDimension> = shape.dimensions.iter().map(whole).collect();
+            slices[dimension] = SliceDimension { start: last, limit: w.size, stride: w.base_dilation };
+            shape.dimensions[dimension] = run.size;
+            return self.builder.add(OpKind::Slice, shape, &[self.kernel], SliceAttributes { slice: &slices });
+        }
+        // A row for each element of the window; the last one may lack elements that no phase of the run has.
+        let row = w.base_dilation;
+        let kernel = self.builder.slice(self.kernel, dimension, last, w.size.min(last + row * run.size));
+        let lacking = row * run.size - self.builder.dimensions(kernel)[dimension];
+        let kernel = if lacking == 0 {
+            kernel
+        } else {
+            let zero = self.builder.scalar(self.builder.element_type(kernel), ConstantNumber::Integer(0));
+            self.builder.pad_high(kernel, zero, dimension, lacking)
+        };
+        let mut sizes = self.builder.dimensions(kernel);
+        sizes[dimension] = run.size;
+        sizes.insert(dimension + 1, row);
+        let rows = self.builder.reshape(kernel, &sizes);
+        let rows = self.builder.slice(rows, dimension + 1, 0, run.phases);
+        let rows = self.builder.reverse(rows, &[dimension as i64 + 1]);
+        let feature = self.dimensions.kernel_output_feature as usize;
+        let rows = self.builder.transpose(rows, &moved(sizes.len(), dimension + 1, feature));
+        sizes.remove(dimension + 1);
+        sizes[feature] *= run.phases;
+        self.builder.reshape(rows, &sizes)
+    }
+
+    /// A run's convolution, its phases in a dimension behind the spatial one.
+    fn run(
         &mut self,
         number: usize,
         window: WindowDimension,
-        elements: SliceDimension,
-        result: &ArrayShape,
+        kernel: InstructionId,
+        phases: i64,
+        shape: &ArrayShape,
     ) -> InstructionId {
-        let mut kernel_shape = self.builder.array(self.kernel);
-        let dimension = self.dimensions.kernel_spatial[number] as usize;
-        let mut slices: Vec<SliceDimension> =
-            kernel_shape.dimensions.iter().map(|&limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
-        slices[dimension] = elements;
-        kernel_shape.dimensions[dimension] = window.size;
-        let kernel = self.builder.add(OpKind::Slice, kernel_shape, &[self.kernel], SliceAttributes { slice: &slices });
+        let (output, feature) =
+            (self.dimensions.output_spatial[number] as usize, self.dimensions.output_feature as usize);
         let mut windows = self.window.clone();
         windows[number] = window;
-        let (dimensions, input) = (self.dimensions.clone(), self.input);
-        let attributes = self.attributes;
+        let mut result = shape.clone();
+        result.dimensions[feature] *= phases;
+        let (dimensions, input, attributes) = (self.dimensions.clone(), self.input, self.attributes);
         let part = Site {
             builder: self.builder,
             attributes,
             statistics: self.statistics,
+            // Each phase would be moved for itself.
+            features_last: false,
             dimensions: dimensions.clone(),
             window: windows.clone(),
             result: result.clone(),
             input,
             kernel,
         };
-        if let Some(value) = part.canonical() {
-            return value;
+        let value = part.canonical().unwrap_or_else(|| {
+            let attributes = ConvolutionAttributes { window: &windows, dim_labels: &dimensions, ..attributes };
+            self.builder.add(OpKind::Convolution, result, &[input, kernel], attributes)
+        });
+        let mut split = shape.dimensions.clone();
+        split.insert(feature + 1, phases);
+        let value = self.builder.reshape(value, &split);
+        if phases == 1 {
+            let mut beside = shape.dimensions.clone();
+            beside.insert(output + 1, 1);
+            return self.builder.reshape(value, &beside);
         }
-        let attributes = ConvolutionAttributes { window: &windows, dim_labels: &dimensions, ..attributes };
-        self.builder.add(OpKind::Convolution, result.clone(), &[input, kernel], attributes)
+        self.builder.transpose(value, &moved(split.len(), feature + 1, output))
+    }
+
+    // convolution(x, k) with features before space => transpose(convolution(transpose(x), k)) with features last
+    fn bring_features_last(&mut self) -> Option<Vec<i64>> {
+        let last = self.result.rank() as i64 - 1;
+        let d = &self.dimensions;
+        let features = self.result.dimensions[d.output_feature as usize];
+        let terms = self.builder.dimensions(self.kernel)[d.kernel_input_feature as usize];
+        let terms = self.window.iter().fold(terms, |terms, w| terms.saturating_mul(w.size));
+        let is_long = self.result.dimensions[last as usize] > LONG_ROW;
+        let positions =
+            d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(self.result.dimensions[d as usize]));
+        if !self.features_last
+            || positions < FEWEST_POSITIONS
+            || !d.output_spatial.contains(&last)
+            || is_long
+            || features < 2 * FEW
+            || terms < MANY_TERMS
+        {
+            return None;
+        }
+        self.statistics.add("features-last", 1);
+        let order = |batch: i64, spatial: &[i64], feature: i64| -> Vec<i64> {
+            std::iter::once(batch).chain(spatial.iter().copied()).chain([feature]).collect()
+        };
+        let of_input = order(d.input_batch, &d.input_spatial, d.input_feature);
+        let of_output = order(d.output_batch, &d.output_spatial, d.output_feature);
+        self.input = self.builder.transpose(self.input, &of_input);
+        self.result.dimensions = of_output.iter().map(|&d| self.result.dimensions[d as usize]).collect();
+        let spatial: Vec<i64> = (1..last).collect();
+        self.dimensions = ConvolutionDimensions {
+            input_batch: 0,
+            input_spatial: spatial.clone(),
+            input_feature: last,
+            output_batch: 0,
+            output_spatial: spatial,
+            output_feature: last,
+            ..self.dimensions.clone()
+        };
+        let place = |d: i64| of_output.iter().position(|&own| own == d).map_or(d, |place| place as i64);
+        Some((0..=last).map(place).collect())
     }
 
     // convolution(x, k) with few features last => transpose(convolution(x, k) with batches last), and the reverse

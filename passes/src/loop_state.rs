@@ -64,10 +64,15 @@ impl<'c, 'r> LoopState<'c, 'r> {
         self.body
     }
 
-    /// The values in the body that are elements of the state which the body hands on as they are.
-    pub(crate) fn handed_on(&self) -> Vec<Value<'c, 'r>> {
+    /// The operation that makes the state of the next iteration.
+    pub(crate) fn next(&self) -> OperationRef<'c, 'r> {
+        self.next
+    }
+
+    /// The values in the body that are elements of the state which the body hands on as they are, with their positions.
+    pub(crate) fn handed_on(&self) -> Vec<(Value<'c, 'r>, usize)> {
         let elements = self.elements(self.body).into_iter();
-        elements.filter(|(_, position)| self.handed_on.contains(position)).map(|(element, _)| element).collect()
+        elements.filter(|(_, position)| self.handed_on.contains(position)).collect()
     }
 
     /// Whether the loop is known to run at least once: its condition compares whole numbers that are constants before it.

@@ -86,8 +86,10 @@ static PASSES: &[Pass] = &[
         name: "hlo-canonicalize-convolutions",
         description: "turns the padding of convolutions into pads, and those with a window of one element into dots",
         anchor: Anchor::Function,
-        options: &[],
-        body: |root, _, statistics| canonicalize_convolutions::run(root, statistics),
+        options: canonicalize_convolutions::OPTIONS,
+        body: |root, options, statistics| {
+            canonicalize_convolutions::run(root, options.boolean("features-last")?, statistics)
+        },
     },
     Pass {
         name: "hlo-canonicalize-dots",
@@ -126,6 +128,7 @@ static PASSES: &[Pass] = &[
             let options = FuseOptions {
                 by_row: options.boolean("by-row")?,
                 attention: options.boolean("attention")?,
+                attention_gradients: options.integer("attention-gradients")?,
                 attention_rows: options.integer("attention-rows")?,
             };
             fuse::run(root, options, statistics)

@@ -3,6 +3,9 @@
 //! the same in every compilation: floats as `f64`, where what is associative but for rounding shows; where some are of fewer than 32 bits, whose
 //! rounding counts, as what they are.
 
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
 use evaluator::{Environment, evaluate_instruction};
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, InstructionId};
@@ -28,6 +31,15 @@ const MOST_CONSTANTS: usize = 8;
 
 /// Instructions of a computation that is tried, at most.
 const MOST_INSTRUCTIONS: usize = 256;
+
+/// Computations whose regrouping is remembered, at most.
+const MOST_KNOWN: usize = 1024;
+
+/// A computation's structure, and what it begins with: types and bytes.
+type Question = (String, Option<Vec<(ElementType, Vec<u8>)>>);
+
+/// What computations were found to allow: programs have the same ones many times, and each is asked about by several passes.
+static KNOWN: LazyLock<Mutex<HashMap<Question, Option<Regrouping>>>> = LazyLock::new(Mutex::default);
 
 /// Floats to try, among them some that are equal, cancel each other in no sum of three, and are no numbers.
 const FLOATS: [f64; 16] = [
@@ -79,12 +91,33 @@ pub enum Initial {
 impl Regrouping {
     /// That of a computation with these values to begin with, where they are known; `None` if its order matters.
     pub fn of(computation: &Computation, initial: Option<&[Literal]>) -> Option<Self> {
+        if computation.instructions.len() > MOST_INSTRUCTIONS {
+            return None;
+        }
+        let value = |literal: &Literal| literal.as_array().map(|own| (own.element_type(), own.bytes().to_vec()));
+        let values = initial.map(|initial| initial.iter().filter_map(value).collect());
+        let question = (computation.structure(), values);
+        let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(&regrouping) = known().get(&question) {
+            return regrouping;
+        }
+        let regrouping = Regrouping::tried(computation, initial);
+        let mut known = known();
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(question, regrouping);
+        regrouping
+    }
+
+    /// That of a computation, found by samples.
+    fn tried(computation: &Computation, initial: Option<&[Literal]>) -> Option<Self> {
         let count = computation.parameters.len() / 2;
         let types: Vec<ElementType> = computation.parameters[..count]
             .iter()
             .map(|&id| Some(computation.get(id).shape.as_array().filter(|shape| shape.rank() == 0)?.element_type))
             .collect::<Option<_>>()?;
-        if types.is_empty() || computation.instructions.len() > MOST_INSTRUCTIONS {
+        if types.is_empty() {
             return None;
         }
         let is_coarse = |own: &ElementType| own.class() == ElementClass::Float && own.bit_width() < 32;

@@ -2,9 +2,10 @@
 //!
 //! An element of the state that the body hands on as it is has one value in all iterations: it is *invariant*, and so is what is
 //! computed from such elements alone. Invariant values that are dear enough become elements of the state, unless they would fill
-//! memory that a fusion does without. Nothing within branches is taken out of a loop, as it might never be computed, and nothing
-//! goes across an `opt-barrier`; loops and custom calls, which may never end or fail, leave only what runs at least once. A
-//! scalar constant in the state is that constant within the loop.
+//! memory that a fusion does without. So do values that take the place of the elements they are computed from: what remains of
+//! an iteration reads as much, and computes less. Nothing within branches is taken out of a loop, as it might never be computed,
+//! and nothing goes across an `opt-barrier`; loops and custom calls, which may never end or fail, leave only what runs at least
+//! once. A scalar constant in the state is that constant within the loop.
 
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +26,11 @@ use crate::registry::{PassError, PassStatistics};
 const MANY_ELEMENTS: i64 = 16;
 
 /// Bytes up to which an array in memory is better than computing functions of broadcasts again; a part of the second cache.
+/// What reads more waits for memory, and simple arithmetic takes no time beside it.
 const FEW_BYTES: usize = 1 << 20;
+
+/// Most operations that are looked at for the elements that a value takes the place of.
+const FEW_OPERATIONS: usize = 16;
 
 /// Runs the pass. Calls must have been inlined.
 ///
@@ -56,6 +61,12 @@ struct Invariants<'c, 'r> {
     body: Vec<OperationRef<'c, 'r>>,
     /// Whether the loop runs at least once.
     runs: bool,
+    /// What makes the next state.
+    next: OperationRef<'c, 'r>,
+    /// The values that are one element of the state, by its position, of those that are handed on.
+    elements: HashMap<usize, Vec<Value<'c, 'r>>>,
+    /// The positions of these values, by their keys.
+    positions: HashMap<usize, usize>,
     /// The results of operations, by their keys.
     values: HashMap<usize, Invariant>,
 }
@@ -65,25 +76,32 @@ struct Invariants<'c, 'r> {
 struct Invariant {
     /// Whether computing it again is dear.
     is_dear: bool,
+    /// Whether it takes arithmetic, and is no copy.
+    is_computed: bool,
     /// Bytes of the arrays in memory that it is computed from.
     read: usize,
 }
 
 impl<'c, 'r> Invariants<'c, 'r> {
     fn of(rewriter: &'r Rewriter<'c, 'r>, state: &LoopState<'c, 'r>) -> Self {
-        let handed_on: HashSet<usize> = state.handed_on().iter().map(value_key).collect();
+        let (mut elements, mut positions) = (HashMap::<usize, Vec<Value>>::new(), HashMap::new());
+        for (element, position) in state.handed_on() {
+            elements.entry(position).or_default().push(element);
+            positions.insert(value_key(&element), position);
+        }
         let mut body = Vec::new();
         let mut next = state.body().first_operation();
         while let Some(operation) = next {
             body.push(operation);
             next = operation.next_in_block();
         }
-        let mut invariants = Invariants { rewriter, body, runs: state.runs(), values: HashMap::new() };
+        let (runs, next, values) = (state.runs(), state.next(), HashMap::new());
+        let mut invariants = Invariants { rewriter, body, runs, next, elements, positions, values };
         for position in 0..invariants.body.len() {
             let operation = invariants.body[position];
             for result in operation.results().map(Value::from) {
-                let invariant = match handed_on.contains(&value_key(&result)) {
-                    true => Some(Invariant { is_dear: false, read: byte_size(result) }),
+                let invariant = match invariants.positions.contains_key(&value_key(&result)) {
+                    true => Some(Invariant { read: byte_size(result), ..Invariant::default() }),
                     false => invariants.invariant_of(operation, result),
                 };
                 if let Some(invariant) = invariant {
@@ -101,12 +119,14 @@ impl<'c, 'r> Invariants<'c, 'r> {
         for operand in operation.operands() {
             let operand = self.values.get(&value_key(&operand))?;
             invariant.is_dear |= operand.is_dear;
+            invariant.is_computed |= operand.is_computed;
             invariant.read = invariant.read.saturating_add(operand.read);
         }
         if has_effect(self.rewriter, operation) || !self.runs && may_not_end(self.rewriter, operation) {
             return None;
         }
         invariant.is_dear |= is_dear_operation(operation, kind);
+        invariant.is_computed |= definition(kind).cost != ElementCost::Free;
         if is_in_memory(operation, kind) {
             invariant.read = byte_size(result);
         }
@@ -123,6 +143,46 @@ impl<'c, 'r> Invariants<'c, 'r> {
         byte_size(value) <= read.max(FEW_BYTES)
     }
 
+    /// Whether an array in the second cache is no larger than the elements of the state that nothing in the body reads but what
+    /// computes the array.
+    fn takes_the_place_of_elements(&self, array: Value<'c, 'r>) -> bool {
+        let bytes = byte_size(array);
+        let has_many = array_of(array).is_some_and(|shape| shape.element_count() >= MANY_ELEMENTS);
+        if !has_many || bytes > FEW_BYTES {
+            return false;
+        }
+        let (mut computing, mut positions, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
+        let mut wanted = vec![array];
+        while let Some(value) = wanted.pop() {
+            if !seen.insert(value_key(&value)) {
+                continue;
+            }
+            let Some((definition, _)) = self.rewriter.definition(value) else { continue };
+            match self.positions.get(&value_key(&value)) {
+                Some(position) => positions.push(*position),
+                None if computing.len() == FEW_OPERATIONS => return false,
+                None => {
+                    computing.push(definition);
+                    wanted.extend(definition.operands());
+                }
+            }
+        }
+        positions.sort();
+        positions.dedup();
+        let is_read_here = |value: &Value<'c, 'r>| {
+            let mut uses = self.rewriter.uses(*value).into_iter();
+            uses.all(|r#use| computing.contains(&r#use.user) || r#use.user == self.next)
+        };
+        let mut on_the_way = computing.iter().skip(1).flat_map(|operation| operation.results().map(Value::from));
+        let reads_elements = |value: &Value| self.values.get(&value_key(value)).is_some_and(|own| own.read > 0);
+        if !on_the_way.all(|value| !reads_elements(&value) || is_read_here(&value)) {
+            return false;
+        }
+        let elements = positions.iter().filter_map(|position| self.elements.get(position));
+        let replaced = elements.filter(|elements| elements.iter().all(is_read_here));
+        replaced.filter_map(|elements| elements.first()).map(|element| byte_size(*element)).sum::<usize>() >= bytes
+    }
+
     /// The arrays to compute before the loop: dear ones that something variable reads, in order. A value that is cheap to
     /// compute from smaller ones stays, and these leave.
     fn worth_hoisting(&self) -> Vec<Value<'c, 'r>> {
@@ -135,10 +195,18 @@ impl<'c, 'r> Invariants<'c, 'r> {
             }
             let mut wanted: Vec<Value> = operation.operands().collect();
             while let Some(value) = wanted.pop() {
-                if !self.is_dear(&value) || !seen.insert(value_key(&value)) {
+                let Some(own) = self.values.get(&value_key(&value)) else { continue };
+                if !own.is_dear && !own.is_computed || !seen.insert(value_key(&value)) {
                     continue;
                 }
                 let Some((definition, _)) = self.rewriter.definition(value) else { continue };
+                if !own.is_dear {
+                    match self.takes_the_place_of_elements(value) {
+                        true => values.push(value),
+                        false => wanted.extend(definition.operands()),
+                    }
+                    continue;
+                }
                 let dear: Vec<Value> = definition.operands().filter(|operand| self.is_dear(operand)).collect();
                 let is_array = !value.r#type().is_tuple();
                 let is_dear = dear.is_empty()
@@ -163,7 +231,7 @@ impl<'c, 'r> Invariants<'c, 'r> {
             }
         }
         let mut before: HashMap<usize, Value> = HashMap::new();
-        for element in state.handed_on() {
+        for (element, _) in state.handed_on() {
             before.insert(value_key(&element), state.before_the_loop(element)?);
         }
         for operation in &self.body {

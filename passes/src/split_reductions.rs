@@ -34,6 +34,16 @@ const LEAST_TERMS_OF_PART: i64 = 1 << 11;
 /// Parts of all results, at most.
 const MOST_PARTS: i64 = 1 << 10;
 
+/// The same of results that lie abreast, where each part is combined by a few threads only: results from which on there are enough,
+/// elements that are combined at least, in all and to each result and part, and parts of all results at most.
+const MANY_ABREAST: i64 = 1 << 15;
+const LEAST_ABREAST: i64 = 1 << 21;
+const LEAST_TERMS_ABREAST: i64 = 1 << 10;
+const LEAST_TERMS_OF_PART_ABREAST: i64 = 1 << 8;
+
+/// Neighbours that lie abreast, at least.
+const LEAST_NEIGHBOURS: i64 = 32;
+
 /// Parts of all results whose order matters, at most: a thread combines those of each.
 const MOST_PARTS_IN_ORDER: i64 = 1 << 6;
 
@@ -94,7 +104,7 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction) -> Option<Instruction
     let shape = builder.array(operand);
     let of_operation = binary_operation(combination).and_then(|kind| Some((kind, identity(kind, shape.element_type)?)));
     let Some((kind, identity)) = of_operation else { return split_by_computation(builder, reduce) };
-    let Parts { sizes, inner, left } = Parts::of(&shape, reduce, MOST_PARTS)?;
+    let Parts { sizes, inner, left } = Parts::of_operation(&shape, reduce)?;
     let wide = wide_type(kind, shape.element_type);
     let is_rounded = wide != shape.element_type;
     let (operand, initial) = (builder.convert(operand, wide), builder.convert(initial, wide));
@@ -159,6 +169,16 @@ pub(super) fn elements(builder: &mut GraphBuilder, value: InstructionId, count: 
     }
 }
 
+/// What decides about parts: results from which on there are none, elements that each result and each part combine at least, and parts
+/// of all results at most.
+#[derive(Clone, Copy)]
+struct Limits {
+    results: i64,
+    terms: i64,
+    terms_of_part: i64,
+    parts: i64,
+}
+
 /// How a reduction is divided.
 struct Parts {
     /// Sizes of what is reduced, with a dimension for the parts.
@@ -170,8 +190,33 @@ struct Parts {
 }
 
 impl Parts {
-    /// The parts of a reduction of many elements to few.
+    /// The parts of a reduction of many elements to few, or along columns.
     fn of(shape: &ArrayShape, reduce: &Instruction, most: i64) -> Option<Self> {
+        let limits =
+            Limits { results: MANY_RESULTS, terms: LEAST_TERMS, terms_of_part: LEAST_TERMS_OF_PART, parts: most };
+        Self::within(shape, reduce, limits)
+    }
+
+    /// Those of a reduction by an operation, whose results may lie abreast.
+    fn of_operation(shape: &ArrayShape, reduce: &Instruction) -> Option<Self> {
+        let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
+        let is_abreast = shape.rank() > 0
+            && !dimensions.contains(&(shape.rank() as i64 - 1))
+            && shape.dimensions[shape.rank() - 1] >= LEAST_NEIGHBOURS
+            && shape.element_count() >= LEAST_ABREAST;
+        if !is_abreast {
+            return Self::of(shape, reduce, MOST_PARTS);
+        }
+        let limits = Limits {
+            results: MANY_ABREAST,
+            terms: LEAST_TERMS_ABREAST,
+            terms_of_part: LEAST_TERMS_OF_PART_ABREAST,
+            parts: MANY_ABREAST,
+        };
+        Self::within(shape, reduce, limits)
+    }
+
+    fn within(shape: &ArrayShape, reduce: &Instruction, limits: Limits) -> Option<Self> {
         if shape.is_dynamic() {
             return None;
         }
@@ -179,13 +224,13 @@ impl Parts {
         let reduced = |d: &i64| shape.dimensions.get(*d as usize).copied().unwrap_or(1);
         let terms: i64 = dimensions.iter().map(reduced).product();
         let results = shape.element_count() / terms.max(1);
-        if results == 0 || results >= MANY_RESULTS || terms < LEAST_TERMS {
+        if results == 0 || results >= limits.results || terms < limits.terms {
             return None;
         }
         // Of the longest reduced dimension, or the first of several.
         let along = dimensions.iter().copied().max_by_key(|d| (reduced(d), -d))?;
         let size = reduced(&along);
-        let wanted = (most / results).min(terms / LEAST_TERMS_OF_PART).min(size);
+        let wanted = (limits.parts / results).min(terms / limits.terms_of_part).min(size);
         let parts = (LEAST_PARTS..=wanted).rev().find(|parts| size % parts == 0)?;
         let place = along as usize;
         let mut sizes = shape.dimensions.clone();

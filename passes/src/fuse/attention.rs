@@ -25,28 +25,28 @@ use crate::graph_builder::{ConstantNumber, scalar_literal};
 const MOST_VISITED: usize = 64;
 
 /// Instructions behind a product that may store it, at most.
-const MOST_STEPS: usize = 8;
+pub(super) const MOST_STEPS: usize = 8;
 
 /// Features that kernels have room for, and their bytes at most.
-const FEATURES: std::ops::RangeInclusive<i64> = 16..=256;
+pub(super) const FEATURES: std::ops::RangeInclusive<i64> = 16..=256;
 const MOST_FEATURE_BYTES: i64 = 1536;
 
 /// Bytes of scores from which on they leave the caches that their kernel would find them in.
-const LEAST_SCORES: usize = 1 << 18;
+pub(super) const LEAST_SCORES: usize = 1 << 18;
 
 /// Rows of queries for each key, from which on a device is busy enough: rows are computed side by side, and keys one after
 /// another.
-const ROWS_OF_KEY: u64 = 4;
+pub(super) const ROWS_OF_KEY: u64 = 4;
 
 /// Fewest queries, and keys, of a block.
-const FEWEST_QUERIES: i64 = 16;
-const FEWEST_KEYS: i64 = 32;
+pub(super) const FEWEST_QUERIES: i64 = 16;
+pub(super) const FEWEST_KEYS: i64 = 32;
 
 /// An instruction with its attributes.
 pub type Read<'a> = dyn Fn(InstructionId) -> Option<Instruction> + 'a;
 
 /// For each dimension of an array the one of another that it is; none of size 1.
-type Dimensions = Vec<Option<usize>>;
+pub(super) type Dimensions = Vec<Option<usize>>;
 
 /// The parts of an attention.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,8 +100,7 @@ impl Attention {
         };
         let bytes = computation.get(self.scores).shape.byte_size();
         let sizes = computation.get(self.logits).shape.as_array().map_or(&[][..], |logits| &logits.dimensions);
-        let (keys, rows) = sizes.split_last().map_or((0, &[][..]), |(&keys, rows)| (keys.unsigned_abs(), rows));
-        let rows = rows.iter().product::<i64>().unsigned_abs();
+        let (rows, keys) = rows_and_keys(sizes, sizes.len().saturating_sub(1)).unwrap_or_default();
         if self.members.iter().any(is_read) {
             return Some(Refusal::AttentionIsRead);
         }
@@ -123,7 +122,7 @@ pub(super) fn find(
     let (mut found, mut refused, mut taken) = (HashMap::new(), HashMap::new(), HashSet::new());
     let goes_on = |id: InstructionId| {
         let kind = computation.get(id).kind;
-        matches!(kind, OpKind::Convert | OpKind::Copy | OpKind::Transpose | OpKind::Reshape | OpKind::Divide)
+        moves(kind) || kind == OpKind::Divide
     };
     for (product, _) in computation.iter().filter(|(_, instruction)| instruction.kind == OpKind::Dot) {
         // What alone reads the product, and only divides, moves or rounds its elements, stores them.
@@ -150,9 +149,21 @@ pub(super) fn find(
     (found, refused)
 }
 
+/// Whether an operation only moves or rounds elements.
+pub(super) fn moves(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Convert | OpKind::Copy | OpKind::Transpose | OpKind::Reshape)
+}
+
+/// Rows of scores, of all batches, and keys of each: the dimension of a number.
+pub(super) fn rows_and_keys(sizes: &[i64], key: usize) -> Option<(u64, u64)> {
+    let keys = *sizes.get(key)?;
+    let rows = sizes.iter().enumerate().filter(|(place, _)| *place != key).map(|(_, size)| size).product::<i64>();
+    Some((rows.unsigned_abs(), keys.unsigned_abs()))
+}
+
 /// Of the users of each instruction those that a result or an effect needs: a product that was replaced by another may still
 /// be there.
-fn needed_users(computation: &Computation, users: &[Vec<InstructionId>]) -> Vec<Vec<InstructionId>> {
+pub(super) fn needed_users(computation: &Computation, users: &[Vec<InstructionId>]) -> Vec<Vec<InstructionId>> {
     let mut needed: Vec<Vec<InstructionId>> = vec![Vec::new(); users.len()];
     let mut is_needed = vec![false; users.len()];
     for (id, instruction) in computation.iter().collect::<Vec<_>>().into_iter().rev() {
@@ -166,15 +177,24 @@ fn needed_users(computation: &Computation, users: &[Vec<InstructionId>]) -> Vec<
 }
 
 /// A search for an attention.
-struct Finder<'a> {
+pub(super) struct Finder<'a> {
     computation: &'a Computation,
-    read: &'a Read<'a>,
-    members: Vec<InstructionId>,
+    pub(super) read: &'a Read<'a>,
+    pub(super) members: Vec<InstructionId>,
 }
 
-impl Finder<'_> {
-    fn shape(&self, id: InstructionId) -> Option<&ArrayShape> {
+impl<'a> Finder<'a> {
+    pub(super) fn new(computation: &'a Computation, read: &'a Read<'a>) -> Self {
+        Finder { computation, read, members: Vec::new() }
+    }
+
+    pub(super) fn shape(&self, id: InstructionId) -> Option<&'a ArrayShape> {
         self.computation.get(id).shape.as_array()
+    }
+
+    /// Whether an instruction's elements are made of others' one by one, or moved.
+    pub(super) fn is_elementwise(&self, id: InstructionId) -> bool {
+        role(self.computation.get(id)) == FusionRole::Elementwise || self.step(id).is_some()
     }
 
     fn kind(&self, id: InstructionId) -> OpKind {
@@ -182,7 +202,7 @@ impl Finder<'_> {
     }
 
     /// Notes a member of a kind.
-    fn take(&mut self, id: InstructionId, kind: OpKind) -> Option<Instruction> {
+    pub(super) fn take(&mut self, id: InstructionId, kind: OpKind) -> Option<Instruction> {
         if self.kind(id) != kind {
             return None;
         }
@@ -297,7 +317,7 @@ impl Finder<'_> {
     }
 
     /// What an array is the elements of, moved, and which of its dimensions each one is.
-    fn moved_from(&mut self, array: InstructionId) -> Option<(InstructionId, Dimensions)> {
+    pub(super) fn moved_from(&mut self, array: InstructionId) -> Option<(InstructionId, Dimensions)> {
         let mut source = array;
         let mut dimensions = own_dimensions(self.shape(array)?);
         while let Some(step) = self.step(source) {
@@ -372,14 +392,18 @@ impl Finder<'_> {
         let mut dimensions = composed(&dimensions, &kept);
         let last = dimensions.last_mut().filter(|last| last.is_none())?;
         *last = Some(reduced);
-        let is_combined = reduce.computations.first().is_some_and(|computation| {
+        (self.combines(&reduce, kind) && self.is_identity(*initial, kind)).then_some((*operand, dimensions))
+    }
+
+    /// Whether a reduction combines elements by one operation.
+    pub(super) fn combines(&self, reduce: &Instruction, kind: OpKind) -> bool {
+        reduce.computations.first().is_some_and(|computation| {
             let mut operands = computation.root().operands.clone();
             operands.sort_unstable();
             let mut parameters = computation.parameters.clone();
             parameters.sort_unstable();
             computation.root().kind == kind && operands == parameters
-        });
-        (is_combined && self.is_identity(*initial, kind)).then_some((*operand, dimensions))
+        })
     }
 
     /// Whether rows are those of an array along its last dimension.
@@ -392,7 +416,7 @@ impl Finder<'_> {
     }
 
     /// Whether all elements of an array are what changes nothing in combinations of a kind.
-    fn is_identity(&self, array: InstructionId, kind: OpKind) -> bool {
+    pub(super) fn is_identity(&self, array: InstructionId, kind: OpKind) -> bool {
         let mut source = array;
         while let (OpKind::Broadcast | OpKind::Reshape, [operand, ..]) =
             (self.kind(source), &self.computation.get(source).operands[..])
@@ -408,11 +432,18 @@ impl Finder<'_> {
 
     /// The product whose elements logits are made of one by one, and the dimension of it that each of theirs is.
     fn scores_of(&mut self, logits: InstructionId) -> Option<(InstructionId, Dimensions)> {
-        let shape = self.shape(logits)?;
+        let mut products = self.products_of(logits)?;
+        let last = products.pop();
+        last.filter(|_| products.is_empty())
+    }
+
+    /// The products whose elements others are made of one by one, and the dimension of each that every one of theirs is.
+    pub(super) fn products_of(&mut self, made: InstructionId) -> Option<Vec<(InstructionId, Dimensions)>> {
+        let shape = self.shape(made)?;
         let count = shape.element_count();
-        let mut pending: BTreeMap<InstructionId, Dimensions> = BTreeMap::from([(logits, own_dimensions(shape))]);
+        let mut pending: BTreeMap<InstructionId, Dimensions> = BTreeMap::from([(made, own_dimensions(shape))]);
         let mut visited: Vec<InstructionId> = Vec::new();
-        let mut found: Option<(InstructionId, Dimensions)> = None;
+        let mut found: Vec<(InstructionId, Dimensions)> = Vec::new();
         while let Some((id, dimensions)) = pending.pop_last() {
             visited.push(id);
             if visited.len() > MOST_VISITED {
@@ -420,9 +451,7 @@ impl Finder<'_> {
             }
             let instruction = self.computation.get(id);
             if instruction.kind == OpKind::Dot {
-                if found.replace((id, dimensions)).is_some() {
-                    return None;
-                }
+                found.push((id, dimensions));
                 continue;
             }
             let step = match self.step(id) {
@@ -439,19 +468,18 @@ impl Finder<'_> {
                 }
             }
         }
-        let (scores, dimensions) = found?;
-        let mut reaches: HashMap<InstructionId, bool> = HashMap::from([(scores, true)]);
-        for &id in visited.iter().rev().filter(|&&id| id != scores) {
-            let operands = &self.computation.get(id).operands;
-            let any = operands.iter().any(|operand| reaches.get(operand) == Some(&true));
-            reaches.insert(id, any);
+        let mut reaches: HashSet<InstructionId> = found.iter().map(|(product, _)| *product).collect();
+        for &id in visited.iter().rev() {
+            if self.computation.get(id).operands.iter().any(|operand| reaches.contains(operand)) {
+                reaches.insert(id);
+            }
         }
-        self.members.extend(visited.into_iter().filter(|id| reaches[id]));
-        Some((scores, dimensions))
+        self.members.extend(visited.into_iter().filter(|id| reaches.contains(id)));
+        Some(found)
     }
 
     /// The dimensions of a product that are not of size 1, by what they are to it.
-    fn roles(&self, product: &Instruction, attributes: &DotAttributes<'_>) -> Option<Roles> {
+    pub(super) fn roles(&self, product: &Instruction, attributes: &DotAttributes<'_>) -> Option<Roles> {
         let dims = [
             (attributes.lhs_batch_dims, attributes.lhs_contracting_dims),
             (attributes.rhs_batch_dims, attributes.rhs_contracting_dims),
@@ -494,15 +522,15 @@ struct Division {
 
 /// What the dimensions of a product's operands are to it.
 #[derive(Default)]
-struct Roles {
+pub(super) struct Roles {
     /// Of each operand the dimensions of the result that its own are.
-    places: [Dimensions; 2],
+    pub(super) places: [Dimensions; 2],
     /// Of each operand those that are contracted.
-    contracted: [Vec<usize>; 2],
+    pub(super) contracted: [Vec<usize>; 2],
     /// Of each operand those that it alone has.
-    own_free: [Vec<usize>; 2],
+    pub(super) own_free: [Vec<usize>; 2],
     /// The same as dimensions of the result.
-    free: [Vec<usize>; 2],
+    pub(super) free: [Vec<usize>; 2],
 }
 
 /// Whether rounding to an array's type may be left out.

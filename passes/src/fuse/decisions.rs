@@ -45,7 +45,7 @@ pub enum Refusal {
     /// An update is the last operation of its group.
     Update,
     /// A further reduction in a group must be over contiguous rows, and have its loops and be read at the loop index, or
-    /// have its rows, long enough and enough of them, and be read in the same row.
+    /// have its rows, long enough and enough of them, and be read in the same row, or be transposed back.
     Reduction,
     /// The value must be in memory, and the group's loops do not visit each of its elements once.
     OtherLoops,

@@ -14,6 +14,7 @@ use indexing::{Expr, IndexingMap};
 
 use super::FuseOptions;
 use super::attention::{self, Attention, Read};
+use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
@@ -86,10 +87,19 @@ pub(super) struct GroupRows {
 pub(super) struct Member {
     /// Where it is evaluated for an element of the loops.
     indices: Indices,
+    /// Where it would be if nothing was kept along rows.
+    ways: Indices,
     /// How often it is evaluated in all.
     total: i64,
     /// Whether it is evaluated at the loop index itself: it reaches an output through same-index users only.
     pub(super) is_at_loop_index: bool,
+}
+
+impl Member {
+    /// What is evaluated for each element of the loops.
+    fn of_loops(total: i64, is_at_loop_index: bool) -> Self {
+        Member { indices: Indices::of_loops(), ways: Indices::of_loops(), total, is_at_loop_index }
+    }
 }
 
 /// The indexing map from an instruction to the operand of a number.
@@ -118,6 +128,8 @@ pub(super) struct Grouping<'a> {
     pub(super) stands_alone: Vec<bool>,
     /// The attentions that are groups, by their results.
     attentions: HashMap<InstructionId, Attention>,
+    /// The chains of products that are groups, by their results.
+    chains: HashMap<InstructionId, Chain>,
     /// Why others are none, by their second products.
     pub(super) refused_attentions: HashMap<InstructionId, Refusal>,
     /// Why instructions were not put into groups that read them.
@@ -161,6 +173,11 @@ impl<'a> Grouping<'a> {
         } else {
             Default::default()
         };
+        let least = Least { rows: options.attention_rows, scores: options.attention_gradients };
+        let chains = match least.scores {
+            0 => HashMap::new(),
+            _ => chains::find(computation, &users, read, (least, &attentions)),
+        };
         let mut grouping = Grouping {
             computation,
             map,
@@ -174,18 +191,21 @@ impl<'a> Grouping<'a> {
             written_by: vec![None; count],
             stands_alone: vec![false; count],
             attentions,
+            chains,
             refused_attentions,
             refusals: Vec::new(),
         };
-        let members = grouping
-            .attentions
-            .values()
-            .flat_map(|attention| attention.members.iter().map(|&member| (member, attention.result)));
-        let results: HashMap<InstructionId, InstructionId> = members.collect();
+        let of_attentions = grouping.attentions.values().map(|own| (&own.members, own.result));
+        let of_chains = grouping.chains.values().map(|own| (&own.members, own.result));
+        let mut results: HashMap<InstructionId, Vec<InstructionId>> = HashMap::new();
+        for (members, result) in of_attentions.chain(of_chains) {
+            members.iter().for_each(|&member| results.entry(member).or_default().push(result));
+        }
+        results.values_mut().for_each(|results| results.sort_unstable());
         let mut order = Order::new(count);
         for id in (0..count as u32).rev().map(InstructionId) {
-            if let Some(&result) = results.get(&id) {
-                grouping.place_in_attention(id, result);
+            if let Some(results) = results.get(&id) {
+                results.iter().for_each(|&result| grouping.place_in_attention(id, result));
             } else if grouping.roles[id.index()] != FusionRole::Opaque {
                 grouping.place(id, &mut order);
             }
@@ -204,7 +224,7 @@ impl<'a> Grouping<'a> {
         let Some(group) = self.written_by[result.index()] else { return };
         let total = self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count);
         let inputs: Vec<InstructionId> = self.opaque_operands(id).collect();
-        self.groups[group].members.insert(id, Member { indices: Indices::of_loops(), total, is_at_loop_index: false });
+        self.groups[group].members.insert(id, Member::of_loops(total, false));
         self.groups[group].opaque_inputs.extend(inputs);
         self.member_of[id.index()].push(group);
     }
@@ -266,7 +286,11 @@ impl<'a> Grouping<'a> {
             && !matches!(instruction.kind, OpKind::Concatenate | OpKind::Pad)
             || joinable.len() <= 4 && self.is_small_scalar(instruction);
         let everywhere = joinable.len() == readers.len();
-        let is_cheap = || self.is_as_cheap_as_load(id, &joinable) || self.is_read_in_part(id, &joinable);
+        let is_cheap = || {
+            self.is_as_cheap_as_load(id, &joinable)
+                || self.is_read_in_part(id, &joinable)
+                || self.is_mask_of_positions(id, &joinable)
+        };
         let computed_again = everywhere && !needs_memory && is_cheap();
         if computed_again {
             for (group, _) in &joinable {
@@ -362,6 +386,14 @@ impl<'a> Grouping<'a> {
             })
     }
 
+    /// Whether attentions read what positions alone tell: their kernels leave out what it leaves nothing of.
+    fn is_mask_of_positions(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
+        self.role(id) == FusionRole::Elementwise
+            && !is_expensive(self.instruction(id))
+            && self.arrays_read(id).is_empty()
+            && readers.iter().all(|(group, _)| self.groups[*group].is_attention)
+    }
+
     /// Whether all groups together read so few of a value's elements that most need not be computed at all.
     fn is_read_in_part(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
         let instruction = self.instruction(id);
@@ -400,13 +432,10 @@ impl<'a> Grouping<'a> {
             Shape::Token | Shape::Opaque => None,
         };
         let Some(shape) = shape else { return };
-        let is_attention = self.attentions.contains_key(&id);
+        let is_attention = self.attentions.contains_key(&id) || self.chains.contains_key(&id);
         let group = self.groups.len();
         self.groups.push(Group {
-            members: HashMap::from([(
-                id,
-                Member { indices: Indices::of_loops(), total: shape.element_count(), is_at_loop_index: true },
-            )]),
+            members: HashMap::from([(id, Member::of_loops(shape.element_count(), true))]),
             outputs: vec![id],
             dimensions: shape.dimensions.clone(),
             rows: None,
@@ -430,7 +459,7 @@ impl<'a> Grouping<'a> {
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
         let (indices, total) = self.evaluated_in(id, group, users);
-        let member = Member { indices, total, is_at_loop_index };
+        let member = Member { indices, ways: self.ways_in(id, group, users), total, is_at_loop_index };
         let own_rank = self.row_rank_in(id, group, users);
         if self.groups[group].rows.is_none()
             && let Some(rank) = own_rank
@@ -527,6 +556,14 @@ impl<'a> Grouping<'a> {
         (self.indices_in(group, users), self.total_in(id, group, users))
     }
 
+    /// Where a group would evaluate the instruction for these members if nothing was kept along rows: not all that may be is.
+    fn ways_in(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Indices {
+        match self.row_rank_in(id, group, users) {
+            Some(_) => Indices::of_loops(),
+            None => self.read_at(group, users, |member| &member.ways),
+        }
+    }
+
     /// Whether a member reads its operands at the loop index.
     pub(super) fn reads_at_loop_index(&self, user: InstructionId, group: GroupId) -> bool {
         let member = self.groups[group].members.get(&user);
@@ -535,13 +572,18 @@ impl<'a> Grouping<'a> {
 
     /// The distinct indices at which a group would evaluate an operand of these members, per element of its loops.
     pub(super) fn indices_in(&self, group: GroupId, users: &[InstructionId]) -> Indices {
+        self.read_at(group, users, |member| &member.indices)
+    }
+
+    /// The distinct indices at which these members read an operand, if they are evaluated at those.
+    fn read_at(&self, group: GroupId, users: &[InstructionId], evaluated: impl Fn(&Member) -> &Indices) -> Indices {
         let mut indices = Indices::default();
         for (turn, &user) in users.iter().enumerate() {
             let Some(member) = self.groups[group].members.get(&user) else { continue };
             if reads_at_same_index(self.instruction(user)) {
-                indices.extend(&member.indices);
+                indices.extend(evaluated(member));
             } else {
-                indices.extend_moved(&member.indices, user, turn);
+                indices.extend_moved(evaluated(member), user, turn);
             }
         }
         indices
@@ -569,7 +611,7 @@ impl<'a> Grouping<'a> {
     }
 
     /// Elements that one element of a reduction's result combines; 1 for other instructions.
-    fn combined_elements(&self, instruction: &Instruction) -> i64 {
+    pub(super) fn combined_elements(&self, instruction: &Instruction) -> i64 {
         if instruction.kind != OpKind::Reduce {
             return 1;
         }
@@ -620,6 +662,10 @@ impl<'a> Grouping<'a> {
         if self.is_repeated_in_rows(id, shape, users) {
             return Some(Refusal::Recomputed { evaluations });
         }
+        let ways = self.ways_in(id, group, users).count();
+        if ways > MAX_EVALUATIONS {
+            return Some(Refusal::ManyEvaluations { evaluations: ways });
+        }
         match self.role(id) {
             FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
             FusionRole::Update => Some(Refusal::Update),
@@ -643,17 +689,19 @@ impl<'a> Grouping<'a> {
             }
             FusionRole::Reduction if group_data.is_attention => Some(Refusal::Reduction),
             FusionRole::Reduction => {
-                let joins = evaluations == 1
+                let may_join = evaluations == 1
                     // Not where all that another reduction combines reads it.
                     && total <= elements
-                    && shape.dimensions == group_data.dimensions
                     && !group_data.has_update
                     // Windows compute what they read several times.
                     && !self.has_window(group_data)
-                    && instruction.kind == OpKind::Reduce
+                    && instruction.kind == OpKind::Reduce;
+                let has_loops = shape.dimensions == group_data.dimensions
                     // Further loops over contiguous rows find the data in cache.
                     && (self.reduces_rows)(id)
                     && users.iter().all(|&user| reads_at_same_index(self.instruction(user)));
+                let is_one_of_each = group_data.dimensions.iter().product::<i64>() == elements;
+                let joins = may_join && (has_loops || is_one_of_each && self.combines_neighbours(id, group, users));
                 let joins_rows = || {
                     instruction.kind == OpKind::Reduce
                         && (self.reduces_rows)(id)

@@ -20,6 +20,11 @@ impl Indices {
         Indices(vec![0])
     }
 
+    /// The index of a loop that computes a value for itself.
+    pub(super) fn of(value: InstructionId) -> Self {
+        Indices(vec![1 + u64::from(value.0)])
+    }
+
     /// How many there are.
     pub(super) fn count(&self) -> u32 {
         self.0.len() as u32

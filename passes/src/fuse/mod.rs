@@ -11,7 +11,8 @@
 //! A reduction of contiguous rows is computed with what reads it along the same row (`rows`): softmax and norms are one
 //! kernel that goes from row to row.
 //!
-//! So is an attention (`attention`): two products with a softmax between them.
+//! So is an attention (`attention`): two products with a softmax between them. Its gradient is several fusions, each of which computes
+//! the scores again (`chains`).
 //!
 //! Reductions of the same array, which no value connects, are computed together (`siblings`).
 //!
@@ -19,9 +20,11 @@
 //! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.
 
 mod attention;
+mod chains;
 mod decisions;
 mod grouping;
 mod indices;
+mod neighbours;
 mod order;
 mod roles;
 mod rows;
@@ -47,6 +50,8 @@ use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 
 pub use self::attention::Attention;
+use self::chains::Least;
+pub use self::chains::{Chain, Scores};
 pub use self::decisions::{Decision, Refusal, explain};
 use self::grouping::{Group, GroupId, Grouping, reads_from_memory};
 pub use self::roles::{is_alias, is_expensive, is_function};
@@ -69,6 +74,12 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[
         default: "false",
     },
     OptionDefinition {
+        name: "attention-gradients",
+        description: "bytes of f32 scores from which on the gradient of an attention computes them again, where it needs them; 0 for never",
+        kind: OptionKind::Integer,
+        default: "0",
+    },
+    OptionDefinition {
         name: "attention-rows",
         description: "rows of queries, of all batches, that such a computation has at least, or four for each key",
         kind: OptionKind::Integer,
@@ -83,12 +94,18 @@ pub struct FuseOptions {
     pub by_row: bool,
     /// Whether two products with a softmax between them are computed together.
     pub attention: bool,
+    /// Bytes of `f32` scores from which on the gradient of an attention computes them again, where it needs them; 0 if none does. Those that
+    /// matrix instructions make are computed again if an attention's are.
+    pub attention_gradients: u64,
     /// Rows of queries, of all batches, that they have at least, or a few for each key: rows are computed side by side.
     pub attention_rows: u64,
 }
 
 /// Rows of queries of an attention that keep enough of a GPU busy: with fewer, its products have more blocks than it.
 pub const GPU_ATTENTION_ROWS: u64 = 2048;
+
+/// Bytes of scores of `f32` for which a GPU has hardly room: computing them again takes longer than loading them.
+pub const GPU_ATTENTION_GRADIENTS: u64 = 1 << 28;
 
 /// Runs the pass.
 ///
@@ -104,7 +121,7 @@ pub fn run(root: OperationRef<'_, '_>, options: FuseOptions, statistics: &mut Pa
     Ok(())
 }
 
-/// The products of a block that become parts of attentions of so many rows of queries, by their places in it.
+/// The products of a block that become parts of attentions of so many rows of queries, or of their gradients, by their places in it.
 pub(crate) fn products_of_attentions<'c, 'r>(
     rewriter: &'r Rewriter<'c, 'r>,
     block: BlockRef<'c, 'r>,
@@ -113,8 +130,13 @@ pub(crate) fn products_of_attentions<'c, 'r>(
     let fuser = Fuser::new(rewriter, block)?;
     let computation = &fuser.computation;
     let users = grouping::users_of(computation);
-    let (found, _) = attention::find(computation, &users, &|id| fuser.read(id), least_rows);
-    Ok(found.into_values().flat_map(|attention| [attention.scores, attention.product]).collect())
+    let read = |id| fuser.read(id);
+    let (found, _) = attention::find(computation, &users, &read, least_rows);
+    let chains =
+        chains::find(computation, &users, &read, (Least { rows: least_rows, scores: GPU_ATTENTION_GRADIENTS }, &found));
+    let of_chains =
+        chains.into_values().flat_map(|chain| chain.scores.into_iter().map(|own| own.product).chain([chain.end]));
+    Ok(found.into_values().flat_map(|attention| [attention.scores, attention.product]).chain(of_chains).collect())
 }
 
 /// The blocks of functions and of control flow in them, inner ones first.

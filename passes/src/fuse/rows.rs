@@ -2,7 +2,7 @@
 //!
 //! The leading dimensions of a fusion's loops are its *rows*, the others go along a row. A value that has one element for
 //! each row, such as a norm, is computed once, before the row's elements; so is a value along the row that several loops
-//! over it read and that is worth keeping. The reads decide: the indexing maps from users to operands say how many leading
+//! over it read, or one at several places, and that is worth keeping. The reads decide: the indexing maps from users to operands say how many leading
 //! indices of a value are those of the loops.
 
 use std::collections::HashSet;
@@ -15,6 +15,7 @@ use hlo::shape::{ArrayShape, Shape};
 use indexing::{Expr, IndexingMap};
 use melior::Context;
 
+use super::indices::Indices;
 use super::roles::{is_expensive, is_function, reads_at_same_index, role};
 
 /// Bytes of one row of a value that is kept, at most: a part of the first cache.
@@ -185,14 +186,17 @@ impl Rows {
         let mut reads = vec![Reads::default(); body.instructions.len()];
         let is_item = |id: InstructionId| body.get(id).shape.as_array().is_some_and(|shape| shape.dimensions == loops);
         for &root in &roots {
-            reads[root.index()].by_loops |= u64::from(is_item(root));
+            if is_item(root) {
+                reads[root.index()].by_loops |= 1;
+                reads[root.index()].indices.extend(&Indices::of_loops());
+            }
             reads[root.index()].is_read = true;
         }
         let follows = follow_reductions(body);
         let (mut steps, mut kept_bytes, mut next_loop, mut worth) = (Vec::new(), 0, 1, Worth::default());
         for position in (0..body.instructions.len()).rev() {
             let id = InstructionId(position as u32);
-            let (instruction, own) = (body.get(id), reads[position]);
+            let (instruction, own) = (body.get(id), std::mem::take(&mut reads[position]));
             if !own.is_read || matches!(instruction.kind, OpKind::Parameter | OpKind::Constant | OpKind::Tuple) {
                 continue;
             }
@@ -204,24 +208,25 @@ impl Rows {
                 if own_role == FusionRole::View || !is_kept_by_row(shape, loops, rank) {
                     return false;
                 }
-                let again = i64::from(own.by_loops.count_ones()) - 1;
+                let again = i64::from(own.indices.count()) - 1;
                 let is_written = roots.contains(&id);
                 again > 0
                     && (is_written
                         || again * work[position] > MOST_REPEATED_WORK
                             && kept_bytes + row_bytes(shape, rank) <= MOST_KEPT_BYTES)
             };
-            let mut by_loops = own.by_loops;
+            let (mut by_loops, mut indices) = (own.by_loops, own.indices.clone());
             let is_read_along = own.is_read_along || own.by_loops & !1 != 0;
             // What one other value of the row is simply made of is computed with it.
             let is_part = own.by_loops == 0 && own.by_values == 1 && !own.by_expensive && !roots.contains(&id);
             if is_value {
                 worth.for_loops |= may_have(instruction) && (rank < whole || is_read_along);
                 worth.for_functions |= is_function(instruction) && follows[position] && rank == whole;
-                by_loops = if instruction.kind == OpKind::Reduce { 1 << next_loop } else { 0 };
+                let is_loop = instruction.kind == OpKind::Reduce;
+                (by_loops, indices) = if is_loop { (1 << next_loop, Indices::of(id)) } else { Default::default() };
             } else if is_kept() {
                 kept_bytes += shape.filter(|_| !roots.contains(&id)).map_or(0, |shape| row_bytes(shape, rank));
-                by_loops = 1 << next_loop;
+                (by_loops, indices) = (1 << next_loop, Indices::of(id));
             }
             if is_value && !is_part || !is_value && by_loops != own.by_loops {
                 steps.push(id);
@@ -229,14 +234,20 @@ impl Rows {
             if by_loops != own.by_loops {
                 next_loop = (next_loop + 1).min(MOST_LOOPS);
             }
-            for operand in &instruction.operands {
+            for (number, operand) in instruction.operands.iter().enumerate() {
                 let read = &mut reads[operand.index()];
                 read.by_loops |= by_loops;
+                if is_value || reads_at_same_index(instruction) {
+                    read.indices.extend(&indices);
+                } else {
+                    read.indices.extend_moved(&indices, id, number);
+                }
                 read.by_values += if is_value { 1 } else { own.by_values };
                 read.by_expensive |= is_value && is_expensive(instruction) || !is_value && own.by_expensive;
                 read.is_read_along |= is_read_along && (is_value || own.by_values > 0);
                 read.is_read = true;
             }
+            reads[position] = own;
         }
         steps.reverse();
         let is_read_in_row = |id: InstructionId| {
@@ -276,12 +287,14 @@ fn row_rank_of_all(loops: &[i64]) -> usize {
 }
 
 /// By whom a value is read.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Reads {
     is_read: bool,
     /// The loops over a row that compute with its elements: the first is that of the results, others are reductions' and
     /// those of values that are kept.
     by_loops: u64,
+    /// Where in these loops its elements are read.
+    indices: Indices,
     /// How many values of a row read it, themselves or through views.
     by_values: u32,
     /// Whether one of these is expensive: rows wait for each other's less where it is computed by itself.

@@ -5,7 +5,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::shape::Shape;
 
-use super::sizes::{Sizes, bounded, dynamic_count};
+use super::sizes::{Sizes, bounded, dynamic_count, mark_declared};
 use super::{Arguments, DynamicError, Resolver, Value};
 use crate::graph_builder::GraphBuilder;
 
@@ -48,13 +48,24 @@ fn packed_computation(
     Ok(resolver.builder.finish(computation.name.clone(), root, computation.annotations.clone()))
 }
 
+/// The state of a loop, with the dimensions dynamic that are so anywhere: a loop that begins with a whole array may shorten it.
+pub(super) fn state(instruction: &Instruction, sizes: &Sizes) -> Shape {
+    let mut state = instruction.shape.clone();
+    sizes.mark(&mut state);
+    for nested in &instruction.computations {
+        nested.parameters.iter().for_each(|&parameter| mark_declared(&mut state, &nested.get(parameter).shape));
+        mark_declared(&mut state, &nested.root().shape);
+    }
+    state
+}
+
 pub(super) fn while_loop(
     resolver: &mut Resolver,
     instruction: &Instruction,
     initial: InstructionId,
     sizes: &Sizes,
+    declared: &Shape,
 ) -> Result<Value, DynamicError> {
-    let declared = &instruction.shape;
     let initial = packed(&mut resolver.builder, initial, sizes, declared);
     let mut computations = Vec::with_capacity(2);
     for (nested, result) in instruction.computations.iter().zip([None, Some(declared)]) {
@@ -65,18 +76,26 @@ pub(super) fn while_loop(
     Ok(unpacked(&mut resolver.builder, state, declared))
 }
 
+/// The result of a choice, with the dimensions dynamic that are so in any branch.
+pub(super) fn result(instruction: &Instruction) -> Shape {
+    let mut result = instruction.shape.clone();
+    instruction.computations.iter().for_each(|branch| mark_declared(&mut result, &branch.root().shape));
+    result
+}
+
 pub(super) fn conditional(
     resolver: &mut Resolver,
     instruction: &Instruction,
     operands: &[InstructionId],
     sizes: &[Sizes],
+    declared: &Shape,
 ) -> Result<Value, DynamicError> {
-    let declared = &instruction.shape;
     let mut arguments = vec![operands[0]];
     let mut computations = Vec::with_capacity(instruction.computations.len());
     for (number, branch) in instruction.computations.iter().enumerate() {
-        let parameter =
+        let mut parameter =
             branch.parameters.first().map_or(Shape::Token, |&parameter| branch.get(parameter).shape.clone());
+        sizes[number + 1].mark(&mut parameter);
         arguments.push(packed(&mut resolver.builder, operands[number + 1], &sizes[number + 1], &parameter));
         computations.push(packed_computation(branch, &parameter, Some(declared), &mut resolver.count)?);
     }

@@ -5,7 +5,7 @@ use hlo::graph::InstructionId;
 use hlo::op_kind::OpKind;
 use hlo::ops::batch_norm::BatchNormAttributes;
 use hlo::ops::custom_call::CustomCallAttributes;
-use hlo::ops::custom_call_targets::is_annotation;
+use hlo::ops::custom_call_targets::{PAD_TO_STATIC, SLICE_TO_DYNAMIC, is_annotation};
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::fft::FftAttributes;
 use hlo::ops::sort::SortAttributes;
@@ -164,12 +164,38 @@ impl Site<'_> {
                 (operands, sizes) => (self.builder.tuple(operands), Sizes::Tuple(sizes.to_vec())),
             });
         }
-        if target == "TopK" {
-            return self.top_k();
+        match target {
+            "TopK" => return self.top_k(),
+            PAD_TO_STATIC => return Some(self.pad_to_static()),
+            SLICE_TO_DYNAMIC => return self.slice_to_dynamic(),
+            _ => {}
         }
         for (operand, sizes) in self.operands.iter_mut().zip(&self.sizes) {
             *operand = zeroed_value(self.builder, *operand, sizes);
         }
         Some((self.unchanged(), Sizes::full(&self.instruction.shape)))
+    }
+
+    fn pad_to_static(&mut self) -> Value {
+        let sizes = self.sizes_of(0);
+        let bounds = self.dimensions_of(0);
+        let mut elements = vec![zeroed_value(self.builder, self.operands[0], &self.sizes[0])];
+        for (size, bound) in sizes.into_iter().zip(bounds) {
+            elements.push(Arithmetic(self.builder).size(size, bound));
+        }
+        (self.builder.tuple(&elements), Sizes::full(&self.instruction.shape))
+    }
+
+    fn slice_to_dynamic(&mut self) -> Option<Value> {
+        let bounds = self.dimensions_of(0);
+        let mut sizes = vec![None; bounds.len()];
+        for (dimension, bound) in bounds.into_iter().enumerate() {
+            if self.instruction.shape.as_array()?.is_dynamic_dimension(dimension) {
+                let mut arithmetic = Arithmetic(self.builder);
+                let size = arithmetic.at_least(*self.operands.get(dimension + 1)?, 0);
+                sizes[dimension] = Some(arithmetic.at_most(size, bound));
+            }
+        }
+        Some((self.operands[0], Sizes::Array(sizes)))
     }
 }

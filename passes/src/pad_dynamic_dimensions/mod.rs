@@ -21,6 +21,8 @@ use std::collections::HashSet;
 use hlo::dialect;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
+use hlo::ops::custom_call::CustomCallAttributes;
+use hlo::ops::custom_call_targets::{PAD_TO_STATIC, SLICE_TO_DYNAMIC};
 use hlo::ops::enumerations::ComparisonDirection;
 use hlo::ops::get_dimension_size::GetDimensionSizeAttributes;
 use hlo::ops::set_dimension_size::SetDimensionSizeAttributes;
@@ -106,6 +108,13 @@ fn asks_for_sizes(kind: OpKind) -> bool {
     matches!(kind, OpKind::GetDimensionSize | OpKind::SetDimensionSize | OpKind::DynamicReshape)
 }
 
+/// Whether an instruction is about sizes at run time, as an operation or as a call.
+fn is_about_sizes(instruction: &Instruction) -> bool {
+    let target = || instruction.attributes::<CustomCallAttributes<'_>>().map(|call| call.custom_call_target);
+    asks_for_sizes(instruction.kind)
+        || instruction.kind == OpKind::CustomCall && matches!(target(), Ok(PAD_TO_STATIC | SLICE_TO_DYNAMIC))
+}
+
 /// A tuple of the result, or of its elements, and the sizes of the dimensions that it declares dynamic.
 fn with_sizes(builder: &mut GraphBuilder, result: InstructionId, sizes: &Sizes, declared: &Shape) -> InstructionId {
     let mut elements: Vec<InstructionId> = match declared {
@@ -119,7 +128,7 @@ fn with_sizes(builder: &mut GraphBuilder, result: InstructionId, sizes: &Sizes, 
 /// Whether anything in a computation has a dynamic dimension, or asks for its size.
 fn has_dynamic_dimensions(computation: &Computation) -> bool {
     computation.instructions.iter().any(|instruction| {
-        asks_for_sizes(instruction.kind)
+        is_about_sizes(instruction)
             || dynamic_count(&instruction.shape) > 0
             || instruction.computations.iter().any(has_dynamic_dimensions)
     })
@@ -202,15 +211,18 @@ impl Resolver {
         sizes: Vec<Sizes>,
     ) -> Result<Value, DynamicError> {
         match instruction.kind {
-            OpKind::While if dynamic_count(&instruction.shape) > 0 => {
-                return control::while_loop(self, instruction, operands[0], &sizes[0]);
-            }
-            OpKind::Conditional
-                if dynamic_count(&instruction.shape) > 0 || sizes.iter().skip(1).any(Sizes::is_dynamic) =>
-            {
-                return control::conditional(self, instruction, &operands, &sizes);
-            }
             OpKind::While | OpKind::Conditional => {
+                if instruction.kind == OpKind::While {
+                    let state = control::state(instruction, &sizes[0]);
+                    if dynamic_count(&state) > 0 {
+                        return control::while_loop(self, instruction, operands[0], &sizes[0], &state);
+                    }
+                } else {
+                    let result = control::result(instruction);
+                    if dynamic_count(&result) > 0 || sizes.iter().skip(1).any(Sizes::is_dynamic) {
+                        return control::conditional(self, instruction, &operands, &sizes, &result);
+                    }
+                }
                 let mut instruction = instruction.clone();
                 self.make_computations_static(&mut instruction)?;
                 let id = self.unchanged(&instruction, &operands);
@@ -228,7 +240,7 @@ impl Resolver {
             self.make_computations_static(&mut with_static_computations)?;
             instruction = &with_static_computations;
         }
-        if !asks_for_sizes(instruction.kind) && !sizes.iter().any(Sizes::is_dynamic) {
+        if !is_about_sizes(instruction) && !sizes.iter().any(Sizes::is_dynamic) {
             return Ok((self.unchanged(instruction, &operands), Sizes::full(&instruction.shape)));
         }
         self.count += 1;

@@ -21,6 +21,19 @@ pub(super) enum Sizes {
 }
 
 impl Sizes {
+    /// Marks the dimensions of `shape` as dynamic that have a size at run time.
+    pub(super) fn mark(&self, shape: &mut Shape) {
+        match (self, shape) {
+            (Sizes::Array(sizes), Shape::Array(array)) => {
+                mark_dynamic(array, |dimension| sizes.get(dimension).is_some_and(Option::is_some));
+            }
+            (Sizes::Tuple(elements), Shape::Tuple(shapes)) => {
+                elements.iter().zip(shapes).for_each(|(element, shape)| element.mark(shape));
+            }
+            _ => {}
+        }
+    }
+
     /// Every dimension at its bound.
     pub(super) fn full(shape: &Shape) -> Sizes {
         match shape {
@@ -91,6 +104,25 @@ impl Sizes {
             Shape::Token | Shape::Opaque => Sizes::Array(Vec::new()),
         }
     }
+}
+
+/// Marks the dimensions of `shape` as dynamic that `other` declares so.
+pub(super) fn mark_declared(shape: &mut Shape, other: &Shape) {
+    match (shape, other) {
+        (Shape::Array(array), Shape::Array(other)) => {
+            mark_dynamic(array, |dimension| other.is_dynamic_dimension(dimension));
+        }
+        (Shape::Tuple(shapes), Shape::Tuple(others)) => {
+            shapes.iter_mut().zip(others).for_each(|(shape, other)| mark_declared(shape, other));
+        }
+        _ => {}
+    }
+}
+
+fn mark_dynamic(array: &mut ArrayShape, is_dynamic: impl Fn(usize) -> bool) {
+    let dynamic: Vec<bool> =
+        (0..array.rank()).map(|dimension| array.is_dynamic_dimension(dimension) || is_dynamic(dimension)).collect();
+    array.dynamic = if dynamic.contains(&true) { dynamic } else { Vec::new() };
 }
 
 /// Number of dimensions that a shape declares dynamic.
