@@ -1,5 +1,6 @@
 //! `custom-call` ("CustomCall"): functions of the environment, then the targets that JAX's programs for the CPU contain.
 
+use super::dynamic_shape;
 use super::lapack;
 use super::sort;
 use super::value::EvalValue;
@@ -7,7 +8,7 @@ use super::{EvalFailure, Evaluator};
 use hlo::graph::Instruction;
 use hlo::literal::Literal;
 use hlo::ops::custom_call::CustomCallAttributes;
-use hlo::ops::custom_call_targets::{REQUIRE, is_annotation};
+use hlo::ops::custom_call_targets::{PAD_TO_STATIC, REQUIRE, SLICE_TO_DYNAMIC, is_annotation};
 use hlo::shape::Shape;
 
 impl Evaluator<'_, '_, '_> {
@@ -32,6 +33,11 @@ impl Evaluator<'_, '_, '_> {
                 [single] => single.clone().with_shape(&instruction.shape),
                 _ => EvalValue::Tuple(operands.to_vec()).with_shape(&instruction.shape),
             };
+        }
+        match target {
+            PAD_TO_STATIC => return dynamic_shape::pad_to_static(instruction, operands),
+            SLICE_TO_DYNAMIC => return dynamic_shape::slice_to_dynamic(instruction, operands),
+            _ => {}
         }
         let arrays = operands
             .iter()

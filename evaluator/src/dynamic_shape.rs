@@ -88,6 +88,33 @@ pub(super) fn set_dimension_size(
     EvalValue::Array(ArrayValue { literal: operand.literal, sizes }).with_shape(&instruction.shape)
 }
 
+/// The call `PadToStatic`: a whole array, zero where nothing exists, and the size of each of its dimensions.
+pub(super) fn pad_to_static(instruction: &Instruction, operands: &[EvalValue]) -> Result<EvalValue, EvalFailure> {
+    let operand = array(operands, 0)?;
+    let scalars = instruction.shape.as_tuple().and_then(|elements| elements.get(1..)).unwrap_or_default();
+    let mut results = vec![operands[0].clone().zeroed()?];
+    for (dimension, shape) in scalars.iter().enumerate() {
+        let size = operand.size(dimension).ok_or_else(|| EvalFailure::malformed("the dimension does not exist"))?;
+        let mut scalar = zeros(shape)?;
+        if let EvalValue::Array(scalar) = &mut scalar {
+            store(scalar.literal.element_type(), scalar.literal.bytes_mut(), 0, Scalar::Signed(size));
+        }
+        results.push(scalar);
+    }
+    EvalValue::Tuple(results).with_shape(&instruction.shape)
+}
+
+/// The call `SliceToDynamic`: an array of which as much exists as the scalars say.
+pub(super) fn slice_to_dynamic(instruction: &Instruction, operands: &[EvalValue]) -> Result<EvalValue, EvalFailure> {
+    let operand = array(operands, 0)?.clone();
+    let bounds = operand.literal.shape().dimensions.clone();
+    let sizes: Vec<i64> = (0..bounds.len())
+        .map(|dimension| Ok(scalar(operands, dimension + 1)?.clamp(0, bounds[dimension])))
+        .collect::<Result<_, EvalFailure>>()?;
+    let sizes = (sizes != bounds).then_some(sizes);
+    EvalValue::Array(ArrayValue { literal: operand.literal, sizes }).with_shape(&instruction.shape)
+}
+
 /// `dynamic-reshape`: the existing elements, in order, under run-time sizes.
 pub(super) fn dynamic_reshape(instruction: &Instruction, operands: &[EvalValue]) -> Result<EvalValue, EvalFailure> {
     let compact = array(operands, 0)?.compacted()?;

@@ -5,7 +5,8 @@
 //! operands; parameters are numbered 0..n; every instruction has one result, which may be a tuple;
 //! functions are called only by `call` and stand before their callers; all other computations are nested.
 
-use std::fmt;
+use std::fmt::{self, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::attributes::Attributes;
 use crate::literal::Literal;
@@ -206,6 +207,34 @@ impl Computation {
             OpKind::Tuple => self.root().operands.clone(),
             _ => vec![self.root],
         }
+    }
+
+    /// A text that is equal for computations that compute the same: names and annotations left out.
+    pub fn structure(&self) -> String {
+        let mut text = String::new();
+        for instruction in &self.instructions {
+            let operands: Vec<u32> = instruction.operands.iter().map(|operand| operand.0).collect();
+            // As text, long constants are shortened.
+            if let Some(Literal::Array(literal)) = instruction.literal() {
+                let mut hasher = DefaultHasher::new();
+                literal.bytes().hash(&mut hasher);
+                let _ = write!(text, "{:x} ", hasher.finish());
+            }
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "{} {} {operands:?} {:?}",
+                instruction.kind,
+                instruction.shape.without_layout(),
+                instruction.attributes
+            );
+            for nested in &instruction.computations {
+                let _ = write!(text, " {{{}}}", nested.structure());
+            }
+            text.push('\n');
+        }
+        let _ = write!(text, "root {}", self.root.0);
+        text
     }
 
     /// How often each instruction is used as an operand, by position (the root's implicit use not counted).

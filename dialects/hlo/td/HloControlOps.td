@@ -145,7 +145,8 @@ def Hlo_CustomCallOp
 //===----------------------------------------------------------------------===//
 
 class Hlo_AsyncOp<string mnemonic> : Hlo_RegionOp<mnemonic, [], "custom<Computations>($calls)"> {
-  let arguments = (ins Variadic<Hlo_Value>:$operands, OptionalAttr<StrAttr>:$async_execution_thread);
+  let arguments = (ins Variadic<Hlo_Value>:$operands, OptionalAttr<StrAttr>:$async_execution_thread,
+                       OptionalAttr<StrAttr>:$output_to_operand_aliasing);
   let regions = (region VariadicRegion<Hlo_Computation>:$calls);
 }
 

@@ -196,7 +196,8 @@ struct Frame {
 /// Target features that lowering may rely on; the default is the least that every machine has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Scaling vectors of floats by powers of two is one instruction (AVX-512).
+    /// Scaling vectors of floats by powers of two is one instruction, and so are converting 64-bit integers to them and
+    /// estimating their reciprocal square roots (AVX-512).
     pub scales_vectors: bool,
     /// The widest vector of the vector math library, in bits: 512, 256 or 128; 0 without such a library.
     pub vector_library_bits: u32,

@@ -5,7 +5,7 @@
 
 use super::ComputationKey::{One, Optional};
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
-use super::typed_attributes::{OperationAttributes, attributes};
+use super::typed_attributes::{OperationAttributes, Raw, attributes};
 use super::{Arity, OpDefinition, OpError, OpView};
 use crate::op_kind::OpKind;
 use crate::shape::Shape;
@@ -15,6 +15,8 @@ attributes! {
     pub struct AsyncAttributes<'a> {
         /// The thread that the computation runs on.
         optional async_execution_thread: Option<&'a str> = None,
+        /// Parts of the result that take over the memory of operands.
+        optional output_to_operand_aliasing: Option<Raw<'a>> = None,
     }
 }
 

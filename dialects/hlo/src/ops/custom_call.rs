@@ -60,6 +60,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 ///   there are.
 /// - C5: the operands of a known routine have its element type and sizes.
 /// - C6: so have its results.
+/// - C7: `PadToStatic` gives, and `SliceToDynamic` takes, a whole array and a size for each of its dimensions.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let attributes: CustomCallAttributes = view.attributes()?;
     if let Some(shapes) = attributes.operand_layout_constraints {

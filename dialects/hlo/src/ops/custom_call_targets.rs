@@ -26,6 +26,12 @@ const SHARDING_GROUP: &str = "xla.sdy.ShardingGroup";
 /// Annotations between the shape of a whole array and that of a device's part of it.
 const PARTITIONINGS: [&str; 2] = ["SPMDFullToShardShape", "SPMDShardToFullShape"];
 
+/// A whole array of one with run-time sizes, and these: what XLA makes of dynamic dimensions.
+pub const PAD_TO_STATIC: &str = "PadToStatic";
+
+/// An array of run-time sizes of a whole one and these.
+pub const SLICE_TO_DYNAMIC: &str = "SliceToDynamic";
+
 /// The program fails, with the call's `backend_config` as reason, unless the operand, a `pred`, is true: what passes make of
 /// rules that only run-time sizes decide.
 pub const REQUIRE: &str = "halo.require";
@@ -304,6 +310,30 @@ fn check_top_k(view: &OpView<'_>) -> Result<(), OpError> {
     Err(view.error(label, message))
 }
 
+/// C7: beside an array and the same with run-time sizes there is a scalar `s32` for each of its dimensions.
+fn check_sizes(view: &OpView<'_>, target: &str) -> Result<(), OpError> {
+    let operands: Vec<Shape> = view.operands.iter().map(|&operand| operand.clone()).collect();
+    let declared = view.declared()?;
+    let (whole, sizes, other) = match (target, declared, operands.split_first()) {
+        (PAD_TO_STATIC, Shape::Tuple(results), Some((operand, []))) if !results.is_empty() => {
+            (&results[0], &results[1..], operand)
+        }
+        (SLICE_TO_DYNAMIC, result, Some((operand, sizes))) => (operand, sizes, result),
+        _ => return Err(view.error(Some("C7"), format!("`{target}` takes or gives an array and its sizes"))),
+    };
+    let rank = whole.as_array().map_or(0, ArrayShape::rank);
+    let scalar = Shape::scalar(ElementType::S32);
+    if whole.as_array().is_none_or(ArrayShape::is_dynamic) || !same_sizes_and_types(whole, other) {
+        let message = format!("`{target}` relates a whole array to one of its bounds, got {whole} and {other}");
+        return Err(view.error(Some("C7"), message));
+    }
+    if sizes.len() != rank || sizes.iter().any(|size| !same_sizes_and_types(size, &scalar)) {
+        let message = format!("`{target}` has {}, one for each dimension", counted(rank, "size of s32[]"));
+        return Err(view.error(Some("C7"), message));
+    }
+    Ok(())
+}
+
 /// Checks the call of a function that comes with halo; others are what they declare.
 pub(super) fn check(view: &OpView<'_>) -> Result<(), OpError> {
     let CustomCallAttributes { custom_call_target: target, .. } = view.attributes()?;
@@ -312,6 +342,9 @@ pub(super) fn check(view: &OpView<'_>) -> Result<(), OpError> {
     }
     if target == "TopK" {
         return check_top_k(view);
+    }
+    if matches!(target, PAD_TO_STATIC | SLICE_TO_DYNAMIC) {
+        return check_sizes(view, target);
     }
     match signature(target, view) {
         Some((signature, own)) => check_routine(view, &signature, own),

@@ -17,6 +17,7 @@ use crate::text::attributes;
 use crate::text::computation_order::ComputationOrder;
 use crate::text::header;
 use crate::text::literal;
+use crate::text::parse::names_in_braces;
 
 /// What a text holds. Every form reads back to the module, but for what it leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,7 @@ pub fn print(module: &Module) -> String {
 /// Writes a module.
 pub fn print_with(module: &Module, options: TextOptions) -> String {
     let order = ComputationOrder::new(module);
-    let mut printer = Printer { module, options, order: &order, out: String::new() };
+    let mut printer = Printer { module, options, order: &order, ordered: HashSet::new(), out: String::new() };
     header::write(&mut printer.out, module, &identifier(&module.name));
     if options.metadata && module.sources.present {
         header::write_tables(&mut printer.out, &module.sources);
@@ -95,6 +96,8 @@ struct Printer<'m> {
     module: &'m Module,
     options: TextOptions,
     order: &'m ComputationOrder<'m>,
+    /// The names that `control-predecessors` of the computation at hand may have: those of others are left out.
+    ordered: HashSet<String>,
     out: String,
 }
 
@@ -105,6 +108,9 @@ impl<'m> Printer<'m> {
 
     fn computation(&mut self, computation: &'m Computation, is_entry: bool) {
         let names = instruction_names(computation);
+        let is_ordered = |instruction: &Instruction| instruction.annotation("control-predecessors").is_some();
+        let has_order = computation.instructions.iter().any(is_ordered);
+        self.ordered = if has_order { names.iter().map(|name| name.to_string()).collect() } else { HashSet::new() };
         let percent = self.percent();
         self.out.push('\n');
         if is_entry {
@@ -170,7 +176,16 @@ impl<'m> Printer<'m> {
                 "backend_config" => !self.options.backend_config,
                 _ => false,
             };
-            if !is_left_out {
+            if key == "control-predecessors" {
+                let mut names = names_in_braces(value);
+                let written = names.len();
+                names.retain(|name| self.ordered.contains(*name));
+                if names.len() == written {
+                    let _ = write!(self.out, ", {key}={value}");
+                } else if !names.is_empty() {
+                    let _ = write!(self.out, ", {key}={{{}}}", names.join(", "));
+                }
+            } else if !is_left_out {
                 let _ = write!(self.out, ", {key}={value}");
             }
         }

@@ -87,7 +87,10 @@ fn describe(rule: Rule) -> String {
         Rule::root => "`ROOT`",
         Rule::constant | Rule::opcode => "an opcode",
         Rule::arguments | Rule::parameters => "`(`",
-        Rule::tiles | Rule::memory_space | Rule::element_size | Rule::layout_extension => "a layout property",
+        Rule::tiles | Rule::memory_space | Rule::element_size | Rule::level_types | Rule::layout_extension => {
+            "a layout property"
+        }
+        Rule::level_type => "`D`, `C`, `S` or `H`, with `+` or `~`",
         Rule::integers => "integers in braces",
         Rule::integer_lists => "lists of integers in braces",
         Rule::words => "words in braces",
@@ -102,6 +105,12 @@ fn describe(rule: Rule) -> String {
         Rule::mesh_axis | Rule::mesh_name | Rule::axis_name => "an axis as in `'x'=4`",
         Rule::extents => "`[`",
         Rule::permutation => "`T(`",
+        Rule::window_padding => "padding as in `1_1x0_2`",
+        Rule::accuracy_mode | Rule::accuracy_tolerance => "`mode=` or `tolerance=`",
+        Rule::mode_name => "`default` or `highest`",
+        Rule::tolerance_field | Rule::tolerance_key => "`rtol=`, `atol=` or `ulps=`",
+        Rule::tolerance_value => "a number",
+        Rule::donors | Rule::donor => "donors as in `{ (0, {1}) }`",
         Rule::padding | Rule::padding_dimension => "padding as in `1_1x0_2`",
         Rule::entry_layout | Rule::layout_parameters => "a layout as in `{(f32[])->f32[]}`",
         Rule::aliases | Rule::alias => "aliases as in `{ {0}: (1, {}, may-alias) }`",

@@ -22,7 +22,12 @@ pub(crate) fn import(module: &mut Module, ast: &ast::ModuleNode<'_>, source: Sou
             "input_output_alias" => {
                 module.input_output_aliases = aliases(source, attribute.value, &module.entry().program_shape())?
             }
-            key => module.annotations.push((key.to_string(), attribute.value.to_string())),
+            key => {
+                if key == "buffer_donor" {
+                    grammar::read_all(Rule::donors, source, attribute.value)?;
+                }
+                module.annotations.push((key.to_string(), attribute.value.to_string()));
+            }
         }
     }
     module.sources = source_tables(ast, source)?;

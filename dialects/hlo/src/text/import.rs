@@ -1,7 +1,6 @@
 //! Syntax tree to graph.
 
 use std::collections::{HashMap, HashSet};
-use std::rc::Rc;
 
 use crate::attributes::{AttributeValue, CARRIED};
 use crate::element_type::ElementType;
@@ -57,8 +56,8 @@ fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(memchr::memchr_iter(b'\n', text.as_bytes()).map(|newline| newline + 1)).collect()
 }
 
-struct Importer<'t, 'f> {
-    source: SourceLines<'t>,
+pub(super) struct Importer<'t, 'f> {
+    pub(super) source: SourceLines<'t>,
     lines: Vec<usize>,
     /// Names of computations, those of the text and those given here.
     taken: HashSet<String>,
@@ -70,7 +69,7 @@ struct Importer<'t, 'f> {
 }
 
 /// Computations made so far, by their position in the syntax tree.
-struct Made {
+pub(super) struct Made {
     plan: Plan,
     /// Computations that are still to be nested somewhere.
     nested: Vec<Option<Computation>>,
@@ -187,7 +186,7 @@ impl<'t> Importer<'t, '_> {
         Ok((computation, is_unknown))
     }
 
-    fn instruction(
+    pub(super) fn instruction(
         &mut self,
         ast: &ast::InstructionNode<'t>,
         name: String,
@@ -204,6 +203,9 @@ impl<'t> Importer<'t, '_> {
         let mut instruction = Instruction { position, ..Instruction::new(name, kind, Shape::Token, operands) };
         self.attributes(ast, definition, &mut instruction)?;
         self.called(ast, definition, &mut instruction, computation, made)?;
+        if matches!(kind, OpKind::AsyncUpdate | OpKind::AsyncDone) {
+            self.check_start(ast, &instruction, computation, None)?;
+        }
         if kind == OpKind::Dot && !ast.attributes.iter().any(|attribute| attribute.key.ends_with("_dims")) {
             contract(&mut instruction, ast.shape.as_deref(), computation);
         }
@@ -215,7 +217,7 @@ impl<'t> Importer<'t, '_> {
     }
 
     /// Gives the instruction its shape, declared or inferred, and verifies it.
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         ast: &ast::InstructionNode<'t>,
         mut instruction: Instruction,
@@ -280,7 +282,7 @@ impl<'t> Importer<'t, '_> {
         Error::Op { at, error: Box::new(error), operand }
     }
 
-    fn attributes(
+    pub(super) fn attributes(
         &mut self,
         ast: &ast::InstructionNode<'t>,
         definition: &'static OpDefinition,
@@ -434,86 +436,8 @@ impl<'t> Importer<'t, '_> {
         }
     }
 
-    /// XLA's short form of asynchronous operations: `add-start(a, b)` is `async-start(a, b)` of a computation that is
-    /// one `add`; `add-update` and `add-done` are `async-update` and `async-done`.
-    fn asynchronous(
-        &mut self,
-        ast: &ast::InstructionNode<'t>,
-        name: String,
-        computation: &Computation,
-        made: &mut Made,
-    ) -> Result<Instruction, Error> {
-        let source = self.source;
-        let unknown = || Error::UnknownOpcode {
-            at: source.location_of(ast.opcode),
-            name: ast.opcode.to_string(),
-            suggestion: similar_opcode(ast.opcode),
-        };
-        let (wrapped, step) = ast.opcode.rsplit_once('-').ok_or_else(unknown)?;
-        let wrapped_kind: OpKind = wrapped.parse().map_err(|_| unknown())?;
-        let kind = match step {
-            "start" => OpKind::AsyncStart,
-            "update" => OpKind::AsyncUpdate,
-            "done" => OpKind::AsyncDone,
-            _ => return Err(unknown()),
-        };
-        let definition = ops::definition(kind);
-        let operands: Vec<_> = ast.operands.iter().map(|operand| InstructionId(operand.instruction)).collect();
-        let position = self.position(ast.anchor());
-        let mut instruction = Instruction { position, ..Instruction::new(name, kind, Shape::Token, operands) };
-        let Some(shape) = &ast.shape else { return Err(missing_shape(source, ast)) };
-        if kind != OpKind::AsyncStart {
-            self.attributes(ast, definition, &mut instruction)?;
-            return self.finish(ast, instruction, Some(shape), computation, None);
-        }
-        // The start's own attributes, and those of the operation it wraps.
-        let (own, inner): (Vec<ast::Attribute<'t>>, Vec<ast::Attribute<'t>>) =
-            ast.attributes.iter().partition(|attribute| definition.attribute(attribute.key).is_some());
-        check_unique(source, &ast.attributes)?;
-        for spec in definition.attributes.specs {
-            if let Some(attribute) = own.iter().find(|attribute| attribute.key == spec.name) {
-                instruction.attributes.set(spec.name, attributes::read(source, *attribute, spec.form)?);
-            }
-        }
-        let Some([_, result, ..]) = shape.as_tuple() else {
-            let reason = format!("`{}` gives a tuple of operands, result and context, got {shape}", ast.opcode);
-            return Err(Error::Shape { at: source.location_of(ast.opcode), reason });
-        };
-        let mut body = Computation {
-            name: self.unique(format!("async_{}", instruction.name)),
-            instructions: Vec::new(),
-            parameters: Vec::new(),
-            root: InstructionId(ast.operands.len() as u32),
-            annotations: Vec::new(),
-        };
-        for (number, operand) in instruction.operands.iter().enumerate() {
-            body.parameters.push(InstructionId(number as u32));
-            let shape = computation.get(*operand).shape.clone();
-            let parameter = Instruction::parameter(format!("param_{number}"), shape, number);
-            body.instructions.push(Instruction { position: instruction.position, ..parameter });
-        }
-        let root = ast::InstructionNode {
-            name: "",
-            shape: Some(Rc::new(result.clone())),
-            opcode: wrapped,
-            operands: (0u32..)
-                .zip(&ast.operands)
-                .map(|(number, operand)| ast::OperandNode { instruction: number, ..*operand })
-                .collect(),
-            payload: None,
-            attributes: inner,
-            called: ast.called.clone(),
-            faulty: false,
-        };
-        let mut root = self.instruction(&root, wrapped_kind.text_name().to_string(), &body, made)?;
-        instruction.annotations = std::mem::take(&mut root.annotations);
-        body.instructions.push(root);
-        instruction.computations.push(body);
-        self.finish(ast, instruction, Some(shape), computation, None)
-    }
-
     /// `name`, or `name.1`, … if computations have that already.
-    fn unique(&mut self, name: String) -> String {
+    pub(super) fn unique(&mut self, name: String) -> String {
         let mut unique = name.clone();
         while !self.taken.insert(unique.clone()) {
             let number = self.next.entry(name.clone()).or_insert(0);
@@ -523,7 +447,7 @@ impl<'t> Importer<'t, '_> {
         unique
     }
 
-    fn position(&self, slice: &str) -> Option<TextPosition> {
+    pub(super) fn position(&self, slice: &str) -> Option<TextPosition> {
         let start = self.source.span_of(slice).start;
         let line = self.lines.partition_point(|&line| line <= start);
         let line_start = *self.lines.get(line.checked_sub(1)?)?;
@@ -546,7 +470,7 @@ fn contract(dot: &mut Instruction, result: Option<&Shape>, computation: &Computa
 }
 
 /// The opcode that a text may mean: one that begins with it, or one spelt alike.
-fn similar_opcode(text: &str) -> Option<&'static str> {
+pub(super) fn similar_opcode(text: &str) -> Option<&'static str> {
     let opcodes = || OpKind::ALL.iter().map(|kind| kind.text_name());
     let longer = || opcodes().find(|opcode| text.len() >= 3 && opcode.starts_with(text));
     suggestion::nearest(text, opcodes()).or_else(longer)
@@ -557,14 +481,14 @@ fn placeholder(name: String, shape: Option<&Shape>) -> Instruction {
     Instruction::new(name, OpKind::Tuple, shape.cloned().unwrap_or(Shape::Token), Vec::new())
 }
 
-fn missing_shape(source: SourceLines<'_>, ast: &ast::InstructionNode<'_>) -> Error {
+pub(super) fn missing_shape(source: SourceLines<'_>, ast: &ast::InstructionNode<'_>) -> Error {
     Error::Shape {
         at: source.location_of(ast.opcode),
         reason: format!("the shape of a `{}` must be written", ast.opcode),
     }
 }
 
-fn check_unique(source: SourceLines<'_>, attributes: &[ast::Attribute<'_>]) -> Result<(), Error> {
+pub(super) fn check_unique(source: SourceLines<'_>, attributes: &[ast::Attribute<'_>]) -> Result<(), Error> {
     for (position, attribute) in attributes.iter().enumerate() {
         if let Some(first) = attributes[..position].iter().find(|first| first.key == attribute.key) {
             return Err(Error::Duplicate {

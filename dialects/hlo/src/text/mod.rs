@@ -3,6 +3,7 @@
 //! Text → [`ast`] ([`parse()`]) → graph ([`import()`]) → text ([`print()`]). [`read`] does the first two. No MLIR here.
 
 pub mod ast;
+mod asynchronous;
 mod attributes;
 mod computation_order;
 mod error;

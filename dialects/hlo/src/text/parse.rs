@@ -140,7 +140,10 @@ impl<'t> Parser<'t, '_> {
             }
         }
         let end = self.cursor;
-        let Some((entry, _)) = self.entry else {
+        // As for XLA, the last computation where none is marked; but a text that says what its entry takes was cut off.
+        let is_printed = attributes.iter().any(|attribute| attribute.key == "entry_computation_layout");
+        let last = self.computations.len().checked_sub(1).filter(|_| !is_printed);
+        let Some(entry) = self.entry.map(|(position, _)| position).or(last) else {
             return Err(end.expected("a computation marked `ENTRY`"));
         };
         let mut module =
@@ -353,7 +356,7 @@ impl<'t> Parser<'t, '_> {
                 return Ok(Next::OpenedBody);
             } else {
                 let value = self.cursor.value()?;
-                let names: Vec<&'t str> = computation_names(value);
+                let names: Vec<&'t str> = names_in_braces(value);
                 self.last_instruction(|instruction| {
                     let called = names.iter().map(|&text| Called { key, text, computation: u32::MAX });
                     instruction.called.extend(called);
@@ -456,7 +459,7 @@ fn duplicate(source: SourceLines<'_>, what: &'static str, name: &str, first: &st
 }
 
 /// The names in `%a`, `a` or `{%a, %b}`.
-fn computation_names(value: &str) -> Vec<&str> {
+pub(crate) fn names_in_braces(value: &str) -> Vec<&str> {
     value
         .trim_start_matches('{')
         .trim_end_matches('}')
@@ -578,6 +581,15 @@ impl<'t> Body<'t> {
                     continue;
                 };
                 numbered.push((shapes::integer(source, number)?, position as u32));
+            }
+        }
+        for instruction in &self.instructions {
+            let orders = instruction.attributes.iter().filter(|attribute| attribute.key == "control-predecessors");
+            for name in orders.flat_map(|attribute| names_in_braces(attribute.value)) {
+                if !self.positions.contains_key(name) {
+                    let (at, name) = (source.location_of(name), name.to_string());
+                    faults.add(Error::Undefined { at, what: "instruction", name, later: None })?;
+                }
             }
         }
         numbered.sort_unstable();

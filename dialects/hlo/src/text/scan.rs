@@ -198,7 +198,7 @@ enum Comment {
 fn comment_end(bytes: &[u8], position: usize) -> Comment {
     let rest = &bytes[position..];
     if rest.starts_with(b"//") {
-        return Comment::End(memchr::memchr(b'\n', rest).map_or(bytes.len(), |length| position + length));
+        return Comment::End(memchr::memchr2(b'\n', b'\r', rest).map_or(bytes.len(), |length| position + length));
     }
     if rest.starts_with(b"/*") {
         return match memchr::memmem::find(&rest[2..], b"*/") {

@@ -109,10 +109,18 @@ fn unknown_element_type(name: &str) -> String {
 
 fn read_layout(source: SourceLines<'_>, pair: Pair<'_, Rule>) -> Result<Layout, Error> {
     let mut layout = Layout::default();
+    let mut is_sparse = false;
     for inner in pair.into_inner() {
         match inner.as_rule() {
             Rule::integer => layout.minor_to_major.push(integer(source, inner.as_str())?),
-            Rule::tiles | Rule::memory_space | Rule::element_size | Rule::layout_extension => {
+            Rule::tiles | Rule::memory_space | Rule::element_size | Rule::level_types | Rule::layout_extension => {
+                is_sparse |= inner.as_rule() == Rule::level_types;
+                if inner.as_str().starts_with("P(") && !is_sparse {
+                    return Err(Error::Shape {
+                        at: source.location_of(inner.as_str()),
+                        reason: "a layout has a physical shape `P` only with level types `D` before it".into(),
+                    });
+                }
                 layout.extras.push_str(inner.as_str());
             }
             _ => {}

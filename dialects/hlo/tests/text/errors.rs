@@ -32,7 +32,8 @@ fn expect_in_entry(lines: &str, at: &str, message: &str) -> Error {
 fn syntax() {
     expect("@@", "", "expected a computation marked `ENTRY`, found the end of the text");
     expect("HloModule thi@@$ str1ng", "$", "expected");
-    expect("HloModule m\nf { ROOT x = f32[] parameter(0) }\n@@", "", "expected a computation marked `ENTRY`");
+    let printed = "HloModule m, entry_computation_layout={(f32[])->f32[]}\nf { ROOT x = f32[] parameter(0) }\n@@";
+    expect(printed, "", "expected a computation marked `ENTRY`");
     expect("HloModule m, is_scheduled@@ true", " ", "expected `=`");
     expect("HloModule m, k={a@@", "", "expected `}`");
     expect("HloModule m, k={a@@) }", ")", "expected `}`, found `)`");

@@ -54,7 +54,12 @@ pub(crate) fn read(
         }
         AttributeForm::Shapes => AttributeValue::Shapes(all_shapes(source, reader.all(Rule::shapes)?)?),
         AttributeForm::Literal => return Err(reader.wrong("no text: it stands between the parentheses")),
-        AttributeForm::Raw => AttributeValue::Raw(text.to_string()),
+        AttributeForm::Raw => {
+            if attribute.key == "result_accuracy" {
+                reader.all(Rule::result_accuracy)?;
+            }
+            AttributeValue::Raw(text.to_string())
+        }
     })
 }
 
@@ -96,12 +101,12 @@ impl<'t> Reader<'t> {
             let Some(field) = field.into_inner().next() else { continue };
             let mut key = "pad";
             let mut values = Vec::new();
-            let mut pads = Vec::new();
+            let mut pads: Vec<Vec<i64>> = Vec::new();
             for part in field.into_inner() {
                 match part.as_rule() {
                     Rule::window_key => key = part.as_str(),
                     Rule::integer => values.push(shapes::integer(self.source, part.as_str())?),
-                    Rule::padding => pads = self.padding(part)?,
+                    Rule::window_padding => pads = self.integers(part)?.chunks(2).map(<[i64]>::to_vec).collect(),
                     _ => {}
                 }
             }
@@ -118,8 +123,7 @@ impl<'t> Reader<'t> {
                     "rhs_dilate" => dimension.window_dilation = values[position],
                     "rhs_reversal" => dimension.reversal = values[position] != 0,
                     _ => {
-                        dimension.padding_low = pads[position].low;
-                        dimension.padding_high = pads[position].high;
+                        [dimension.padding_low, dimension.padding_high] = [pads[position][0], pads[position][1]];
                     }
                 }
             }

@@ -135,10 +135,16 @@ fn convolution_dimensions(out: &mut String, dimensions: &ConvolutionDimensions, 
     labels(out, [('b', d.output_batch), ('f', d.output_feature)], &d.output_spatial, ranks[2]);
 }
 
+/// More labels than this are written only where a rank says so.
+const LABELS_WITHOUT_RANK: usize = 64;
+
 fn labels(out: &mut String, letters: [(char, i64); 2], spatial: &[i64], rank: usize) {
-    // A verified dimension is inside the rank; any other must not make the label list long.
+    // Where the rank is not known, the last dimension that is named ends the list; one that is not verified must not
+    // make it long.
     let named = spatial.len() + letters.len();
-    let mut labels = vec!["?".to_string(); rank.max(named)];
+    let positions = letters.iter().map(|&(_, position)| position).chain(spatial.iter().copied());
+    let end = positions.filter_map(|position| usize::try_from(position).ok()).fold(0, |end, last| end.max(last + 1));
+    let mut labels = vec!["?".to_string(); rank.max(named).max(end.min(LABELS_WITHOUT_RANK))];
     let letters = letters.into_iter().map(|(letter, position)| (letter.to_string(), position));
     let digits = spatial.iter().enumerate().map(|(dimension, &position)| (dimension.to_string(), position));
     for (label, position) in letters.chain(digits) {

@@ -51,11 +51,14 @@ pub(crate) fn signed(token: &str, bits: u32) -> Result<i64, NumberError> {
     }
 }
 
-/// An unsigned integer of `bits` bits.
+/// An unsigned integer of `bits` bits. As for XLA, negative ones of 64 bits stand for their complement of two.
 pub(crate) fn unsigned(token: &str, bits: u32) -> Result<u64, NumberError> {
     let (negative, value) = magnitude(token)?;
-    let fits = bits == 64 || value >> bits == 0;
-    if fits && (!negative || value == 0) { Ok(value) } else { Err(OutOfRange) }
+    match negative {
+        false if bits == 64 || value >> bits == 0 => Ok(value),
+        true if value == 0 || bits == 64 && value <= 1 << 63 => Ok(value.wrapping_neg()),
+        _ => Err(OutOfRange),
+    }
 }
 
 /// A truth value: `true`, `false`, or an integer that is one when it is not zero.
@@ -181,7 +184,8 @@ pub(crate) fn narrow(token: &str, element_type: ElementType) -> Result<u16, Numb
                 let room = u64::from(mantissa | (mantissa.wrapping_sub(1)));
                 if payload == 0 || payload > room { Err(OutOfRange) } else { Ok(quiet & !mantissa | payload as u16) }
             }
-            _ => Ok(quiet),
+            Some(_) => Err(OutOfRange),
+            None => Ok(quiet),
         };
     }
     let bits = float_format::encode(element_type, value);
@@ -208,6 +212,8 @@ mod tests {
         assert_eq!(unsigned("18446744073709551615", 64), Ok(u64::MAX));
         assert_eq!(unsigned("18446744073709551616", 64), Err(OutOfRange));
         assert_eq!(unsigned("-1", 4), Err(OutOfRange));
+        assert_eq!(unsigned("-1", 64), Ok(u64::MAX));
+        assert_eq!(unsigned("-9223372036854775809", 64), Err(OutOfRange));
         assert_eq!(unsigned("0xff", 8), Ok(255));
         assert_eq!(signed("1.5", 8), Err(Malformed));
         assert_eq!(signed("-", 8), Err(Malformed));
@@ -240,6 +246,7 @@ mod tests {
         assert_eq!(narrow("nan(0x80)", ElementType::BF16), Err(OutOfRange));
         assert_eq!(narrow("-nan", ElementType::F8E4M3FN), Ok(0xff));
         assert_eq!(narrow("-nan", ElementType::F8E4M3B11FNUZ), Ok(0x80));
+        assert_eq!(narrow("nan(0x1)", ElementType::F8E4M3FN), Err(OutOfRange));
         assert_eq!(narrow("7", ElementType::F8E4M3FN), Ok(0x4e));
         assert_eq!(narrow("6", ElementType::F4E2M1FN), Ok(7));
         assert_eq!(narrow("100", ElementType::F4E2M1FN), Err(OutOfRange));

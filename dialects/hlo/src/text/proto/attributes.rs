@@ -10,6 +10,7 @@ pub(super) fn of(instruction: &HloInstructionProto, operands: &[&HloInstructionP
     let dimensions = &instruction.dimensions;
     match opcode {
         "iota" => attributes.set("iota_dimension", list(dimensions)),
+        "reshape" if !dimensions.is_empty() => attributes.set("inferred_dimension", list(dimensions)),
         "get-tuple-element" => attributes.set("index", instruction.tuple_index),
         "broadcast" | "reduce" | "transpose" | "concatenate" | "reverse" | "sort" | "map" => {
             attributes.list("dimensions", dimensions);
