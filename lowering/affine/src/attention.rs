@@ -44,8 +44,9 @@ pub(crate) struct AttentionForm {
     /// Element type of the weights that are multiplied with the values.
     pub weight_type: ElementType,
     pub batch: Vec<BatchAxis>,
-    /// Sizes of the logits.
+    /// Sizes of the logits, and which of these dimensions goes through keys.
     pub sizes: Vec<i64>,
+    pub key_dimension: usize,
     pub result: Vec<ResultDimension>,
     /// Features that scores contract, and those of the values.
     pub depth: i64,
@@ -103,6 +104,7 @@ impl AttentionForm {
             feature: places.strides(places.result[feature])?,
             attention,
             sizes,
+            key_dimension: last,
             result,
         })
     }
@@ -112,7 +114,7 @@ impl AttentionForm {
     }
 
     pub fn keys(&self) -> i64 {
-        self.sizes[self.sizes.len() - 1]
+        self.sizes[self.key_dimension]
     }
 
     /// Separate attentions.
@@ -160,7 +162,7 @@ impl<'c> Places<'c> {
         });
         let variables = |index: &[Expr<'c>]| index.iter().map(|own| own.as_variable()).collect();
         let result = variables(&stored);
-        let trail = Trail { body, attention, scope: &scope };
+        let trail = Trail { body, members: &attention.members, scope: &scope };
         let of_product = trail.follow(attention.result, attention.product, stored)?;
         let weight = trail.operand(&product, attention.weights, &of_product, &keys);
         let logit = trail.follow(valued.operands[attention.weights], attention.quotient, weight)?;
@@ -187,25 +189,31 @@ impl<'c> Places<'c> {
 
     /// The distances of neighbours along a variable in queries, keys and values.
     fn strides(&self, variable: Option<Var>) -> Option<[i64; 3]> {
-        let mut strides = [0; 3];
-        for (stride, address) in strides.iter_mut().zip(self.addresses) {
-            let sum = Linear::from_expr(address)?;
-            *stride = variable.map_or(0, |own| sum.coefficient(Expr::variable(self.scope.context(), own)));
-        }
-        Some(strides)
+        strides_of(&self.scope, &self.addresses, variable)
     }
 }
 
+/// The distances of neighbours along a variable in arrays whose elements are at these addresses.
+pub(crate) fn strides_of<'c>(scope: &Scope<'c>, addresses: &[Expr<'c>; 3], variable: Option<Var>) -> Option<[i64; 3]> {
+    let mut strides = [0; 3];
+    for (stride, &address) in strides.iter_mut().zip(addresses) {
+        let sum = Linear::from_expr(address)?;
+        *stride = variable.map_or(0, |own| sum.coefficient(Expr::variable(scope.context(), own)));
+    }
+    Some(strides)
+}
+
 /// The way from an element of an attention to those that it is made of.
-struct Trail<'t, 'c> {
-    body: &'t Computation,
-    attention: &'t Attention,
-    scope: &'t Scope<'c>,
+pub(crate) struct Trail<'t, 'c> {
+    pub body: &'t Computation,
+    /// What is on the way, operands before those that read them.
+    pub members: &'t [InstructionId],
+    pub scope: &'t Scope<'c>,
 }
 
 impl<'c> Trail<'_, 'c> {
     /// The index at which an instruction reads another, through what moves elements or computes with them one by one.
-    fn follow(&self, from: InstructionId, to: InstructionId, mut index: Vec<Expr<'c>>) -> Option<Vec<Expr<'c>>> {
+    pub fn follow(&self, from: InstructionId, to: InstructionId, mut index: Vec<Expr<'c>>) -> Option<Vec<Expr<'c>>> {
         let leading = self.leading_to(to);
         let mut id = from;
         while id != to {
@@ -223,7 +231,7 @@ impl<'c> Trail<'_, 'c> {
     fn leading_to(&self, to: InstructionId) -> HashSet<InstructionId> {
         let mut leading = HashSet::from([to]);
         // Operands come before those that read them.
-        for &member in &self.attention.members {
+        for &member in self.members {
             if self.body.get(member).operands.iter().any(|operand| leading.contains(operand)) {
                 leading.insert(member);
             }
@@ -232,7 +240,7 @@ impl<'c> Trail<'_, 'c> {
     }
 
     /// The index of an operand of a product.
-    fn operand(
+    pub fn operand(
         &self,
         maps: &ContractionMaps<'c>,
         operand: usize,

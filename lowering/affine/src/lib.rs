@@ -24,6 +24,7 @@ mod associative;
 mod atomics;
 mod attention;
 mod branches;
+mod chain;
 pub mod contraction;
 mod copies;
 pub mod cost;

@@ -53,8 +53,8 @@ const SHORT_ROW_OF_CHOICES: i64 = 4;
 /// Rows from which on that is worth its code.
 const MANY_ROWS: i64 = 8;
 
-/// Instructions of a fusion up to which vectors may go around short loops.
-const MOST_INSTRUCTIONS: usize = 128;
+/// Instructions up to which vectors may go around a few items that each have code of their own, of all items together.
+const MOST_INSTRUCTIONS: i64 = 512;
 
 /// Lanes of vectors for rows that are shorter than registers.
 const FEWEST_LANES: u32 = 4;
@@ -439,7 +439,7 @@ fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> In
 
 /// The neighbouring dimensions that are one loop each, as (first, one past last).
 fn groups_of(traced: &Traced<'_>, sizes: &[i64], starts: [Option<usize>; 2]) -> Vec<(usize, usize)> {
-    let groups = merged_dimensions(&traced.found, &traced.scope, &traced.variables, sizes);
+    let groups = merged_dimensions(&traced.found, &traced.scope, (&traced.variables, sizes), true);
     // A part of a dimension is a loop of its own, and no loop goes from row to row and along them.
     starts.into_iter().flatten().fold(groups, |groups, own| {
         let split = |(first, last)| match (first + 1..last).contains(&own) {
@@ -569,10 +569,13 @@ fn rows_together(computation: &Computation, rows: &Loop, lanes: u32, overlap: bo
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
     let mut boxes = 1usize;
     for (l, &(first, last)) in loops.iter_mut().zip(groups) {
-        let (true, Some(variable)) = (last == first + 1, traced.variables[first].as_variable()) else { continue };
+        let Some(variable) = traced.variables[first].as_variable() else { continue };
+        let inner: i64 = l.sizes.iter().skip(1).product();
         // Lanes find the terms of whole windows next to each other.
-        let is_innermost = last == traced.variables.len();
-        let cuts = traced.found.cuts(&traced.scope, variable, l.bounds, is_innermost);
+        let is_innermost = last == first + 1 && last == traced.variables.len();
+        let bounds = Interval::new(l.bounds.lower / inner, l.bounds.upper / inner);
+        let cuts = traced.found.cuts(&traced.scope, variable, bounds, is_innermost);
+        let cuts: Vec<i64> = cuts.into_iter().map(|cut| cut * inner).collect();
         if boxes * (cuts.len() + 1) <= MAX_BOXES {
             boxes *= cuts.len() + 1;
             l.cuts = cuts;
@@ -615,10 +618,10 @@ fn vector_loop(
     }
     // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
     // not worth it, unless whole vectors are stored.
-    // Each of the items around which vectors go may have code of its own.
-    if computation.instructions.len() > MOST_INSTRUCTIONS {
-        return None;
-    }
+    let is_short = |inner: &[Loop]| {
+        let items = inner.iter().flat_map(|inner| &inner.sizes).product::<i64>();
+        !is_alternating(inner) || items * computation.instructions.len() as i64 <= MOST_INSTRUCTIONS
+    };
     let is_worth_it = has_reduction || arithmetic.count() >= 2;
     let is_near = |number: usize| {
         innermost_variable(number).is_some_and(|variable| {
@@ -642,7 +645,8 @@ fn vector_loop(
     }
     let around = (row_loops..last).rev().find(|&number| {
         let is_wanted = is_worth_it || is_alternating(&loops[number + 1..]);
-        loops[number].is_as_long_as(lanes) && is_wanted && (is_near(number) || has_functions || chooses_in_short_rows)
+        let pays = is_near(number) || has_functions || chooses_in_short_rows;
+        loops[number].is_as_long_as(lanes) && is_wanted && pays && is_short(&loops[number + 1..])
     });
     around.or(Some(last).filter(|_| takes_few))
 }

@@ -8,7 +8,6 @@
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::fmt::Write;
 
 use hlo::devices::DeviceCount;
 use hlo::element_type::ElementType;
@@ -183,28 +182,6 @@ pub(crate) fn kernel_slices<'i>(
     [leaf_slices(operands.iter().map(|&operand| value(operand))), leaf_slices([value(id)])]
 }
 
-/// A text that is equal for computations that compute the same: names and annotations left out.
-pub(crate) fn structure(computation: &Computation) -> String {
-    let mut text = String::new();
-    for instruction in &computation.instructions {
-        let operands: Vec<u32> = instruction.operands.iter().map(|operand| operand.0).collect();
-        // Writing to a string does not fail.
-        let _ = write!(
-            text,
-            "{} {} {operands:?} {:?}",
-            instruction.kind,
-            instruction.shape.without_layout(),
-            instruction.attributes
-        );
-        for nested in &instruction.computations {
-            let _ = write!(text, " {{{}}}", structure(nested));
-        }
-        text.push('\n');
-    }
-    let _ = write!(text, "root {}", computation.root.0);
-    text
-}
-
 /// Emits one program.
 pub(crate) struct Program<'p, 'c> {
     pub(crate) builder: &'p OpBuilder<'c>,
@@ -371,7 +348,7 @@ impl<'c> Program<'_, 'c> {
                 let arrays = KernelArrays::new(self, memory, &inputs, &outputs);
                 let shared = shared_arrays(&inputs, &outputs);
                 let key = || {
-                    let structure = self.kernel_names.number_of(structure(body));
+                    let structure = self.kernel_names.number_of(body.structure());
                     let WorkMapping { map, dimensions, inner_lanes, overlap, rows } = mapping;
                     format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}")
                 };

@@ -122,7 +122,7 @@ pub(crate) fn combine_loops<'c>(
         map.results().iter().map(|&result| scope.simplify(substitute(result, &outer, &symbols, &[]))).collect();
     let inputs = reductions.iter().flat_map(|own| &own.operands[..own.operands.len() / 2]).copied();
     let found = trace(computation, &inputs.collect::<Vec<_>>(), &operand_index, &mut scope)?;
-    let groups = merged_dimensions(&found, &scope, &symbols, &sizes);
+    let groups = merged_dimensions(&found, &scope, (&symbols, &sizes), false);
     let loops = groups.iter().map(|&(first, last)| CombineLoop::new(first, &sizes[first..last])).collect();
     let is_near = |&(_, last): &(usize, usize)| {
         let innermost = symbols[last - 1].as_variable();

@@ -5,7 +5,7 @@
 //! neighbouring dimensions can be one loop, where to cut loops so that conditions are known, and whether lanes
 //! read consecutive elements.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -63,6 +63,9 @@ impl AccessesAlong {
 /// Elements of a row from which on vectors that do not go across rows are better, where windows lack terms at its ends.
 const LONG_ROW: i64 = 32;
 
+/// Conditions on a loop up to which it is cut at all of them.
+const MOST_CUT: usize = 8;
+
 /// Collects the trace of several instructions, all at the same index.
 pub fn trace<'c>(
     computation: &Computation,
@@ -82,7 +85,7 @@ pub(crate) fn trace_behind<'c>(
     scope: &mut Scope<'c>,
 ) -> Result<Trace<'c>> {
     let seen = known.into_iter().map(|id| (id, index.to_vec())).collect();
-    let mut tracer = Tracer { computation, scope, trace: Trace::default(), seen };
+    let mut tracer = Tracer { computation, scope, trace: Trace::default(), seen, places: HashMap::new() };
     for &root in roots {
         tracer.evaluate_all(root, index)?;
     }
@@ -94,7 +97,13 @@ struct Tracer<'t, 'c> {
     scope: &'t mut Scope<'c>,
     trace: Trace<'c>,
     seen: HashSet<(InstructionId, Vec<Expr<'c>>)>,
+    /// At how many indices the elements of an instruction were seen.
+    places: HashMap<InstructionId, usize>,
 }
+
+/// Indices at which the elements of an instruction are looked at: more than any has that is not kept by row, which may have
+/// as many as there are ways to it.
+const MOST_PLACES: usize = 64;
 
 impl<'c> Tracer<'_, 'c> {
     /// Variables for values that a loop inside of an element takes.
@@ -118,11 +127,13 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
     }
 
     fn known(&self, id: InstructionId, index: &[Expr<'c>]) -> Option<Vec<()>> {
-        self.seen.contains(&(id, index.to_vec())).then(|| ELEMENT.to_vec())
+        let has_many = self.places.get(&id).is_some_and(|&places| places >= MOST_PLACES);
+        (has_many || self.seen.contains(&(id, index.to_vec()))).then(|| ELEMENT.to_vec())
     }
 
     fn remember(&mut self, id: InstructionId, index: &[Expr<'c>], _: Vec<()>) {
         self.seen.insert((id, index.to_vec()));
+        *self.places.entry(id).or_default() += 1;
     }
 
     fn named(&mut self, expr: Expr<'c>) -> Result<Expr<'c>> {
@@ -214,8 +225,9 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
 
 impl<'c> Trace<'c> {
     /// Whether consecutive values of `major` and `minor` (with `minor_size` values) can be one variable: every
-    /// address and condition depends on them only through `major * minor_size + minor`.
-    pub fn can_merge(&self, scope: &Scope<'c>, major: Var, minor: Var, minor_size: i64) -> bool {
+    /// address and condition depends on them only through `major * minor_size + minor`. Where loops are cut, conditions on `major`
+    /// alone may be left to that, if there are few values of `minor`: these would be loops that are shorter than a vector.
+    fn can_merge(&self, scope: &Scope<'c>, major: Var, (minor, minor_size): (Var, i64), is_cut: bool) -> bool {
         let merges = |expr: Expr<'c>| {
             if !scope.depends(expr, major) && !scope.depends(expr, minor) {
                 return true;
@@ -234,6 +246,9 @@ impl<'c> Trace<'c> {
         };
         let is_free_of = |condition: &Constraint<'c>, variable| !scope.depends(condition.expr, variable);
         let is_free = |condition: &Constraint<'c>| is_free_of(condition, major) && is_free_of(condition, minor);
+        let on_major = |condition: &&Constraint<'c>| !is_free(condition);
+        let may_cut = is_cut && minor_size < NEAR && self.conditions.iter().filter(on_major).count() <= MOST_CUT;
+        let is_cut_at = |condition: &Constraint<'c>| may_cut && tests_alone(condition, major);
         // Which terms windows have along few neighbours is known where these are computed together.
         let is_window_free = |condition: &Constraint<'c>| match minor_size {
             ..=MOST_NEIGHBOURS => is_free_of(condition, minor),
@@ -241,7 +256,7 @@ impl<'c> Trace<'c> {
             _ => true,
         };
         self.addresses.iter().chain(&self.lookups).all(|&expr| merges(expr))
-            && self.conditions.iter().all(is_free)
+            && self.conditions.iter().all(|condition| is_free(condition) || is_cut_at(condition))
             && self.window_conditions.iter().all(is_window_free)
     }
 
@@ -266,11 +281,9 @@ impl<'c> Trace<'c> {
     pub fn cuts(&self, scope: &Scope<'c>, variable: Var, bounds: Interval, with_windows: bool) -> Vec<i64> {
         let mut cuts = if with_windows { self.whole_windows(scope, variable, bounds) } else { Vec::new() };
         for condition in &self.conditions {
-            let Some(sum) = Linear::from_expr(condition.expr) else { continue };
-            let [(atom, 1)] = sum.terms[..] else { continue };
-            if atom.as_variable() != Some(variable) {
+            let Some(sum) = Linear::from_expr(condition.expr).filter(|_| tests_alone(condition, variable)) else {
                 continue;
-            }
+            };
             let first = condition.interval.lower.saturating_sub(sum.constant);
             let after = condition.interval.upper.saturating_sub(sum.constant).saturating_add(1);
             cuts.extend(inner_cuts(bounds, [first, after]));
@@ -321,6 +334,12 @@ impl<'c> Trace<'c> {
     }
 }
 
+/// Whether a condition is on a variable alone, plus a constant.
+fn tests_alone(condition: &Constraint<'_>, variable: Var) -> bool {
+    let sum = Linear::from_expr(condition.expr);
+    sum.is_some_and(|sum| matches!(sum.terms[..], [(atom, 1)] if atom.as_variable() == Some(variable)))
+}
+
 /// The cuts that are within bounds, and not at their beginning.
 fn inner_cuts(bounds: Interval, cuts: [i64; 2]) -> Vec<i64> {
     cuts.into_iter().filter(|&cut| cut > bounds.lower && cut <= bounds.upper).collect()
@@ -348,12 +367,13 @@ pub(crate) fn coefficient<'c>(scope: &Scope<'c>, address: Expr<'c>, variable: Va
     is_linear.then(|| sum.coefficient(variable_expr))
 }
 
-/// Groups of neighbouring dimensions that can be one loop each, as (first, one past last).
+/// Groups of neighbouring dimensions that can be one loop each, as (first, one past last); `is_cut` says whether loops are cut at
+/// conditions on the first of them.
 pub fn merged_dimensions<'c>(
     trace: &Trace<'c>,
     scope: &Scope<'c>,
-    variables: &[Expr<'c>],
-    sizes: &[i64],
+    (variables, sizes): (&[Expr<'c>], &[i64]),
+    is_cut: bool,
 ) -> Vec<(usize, usize)> {
     let mut groups: Vec<(usize, usize)> = Vec::new();
     for dimension in 0..sizes.len() {
@@ -367,7 +387,7 @@ pub fn merged_dimensions<'c>(
             let Some(major) = variables[first..dimension].last().and_then(|expr| expr.as_variable()) else {
                 return true;
             };
-            trace.can_merge(scope, major, minor, sizes[dimension])
+            trace.can_merge(scope, major, (minor, sizes[dimension]), is_cut)
         });
         match groups.last_mut() {
             Some(group) if extends => group.1 = dimension + 1,

@@ -141,12 +141,13 @@ impl Target {
         };
         let failed = |reason: String| Err(Error::Target { triple: self.triple.clone(), cpu: self.cpu.clone(), reason });
         if !knows(&self.cpu, true) {
-            let names = if gpu_number(&self.cpu).is_some() || self.triple.starts_with("nvptx") {
-                "; names are as sm_80, sm_90a and sm_100"
-            } else {
-                ""
+            let is_gpu = gpu_number(&self.cpu).is_some();
+            let reason = match self.triple.starts_with("nvptx") {
+                true => "LLVM knows no such processor; names are as sm_80, sm_90a and sm_100",
+                false if is_gpu => "the code is for a CPU; a GPU is named with its platform, as in cuda:sm_80",
+                false => "LLVM knows no such processor",
             };
-            return failed(format!("LLVM knows no such processor{names}"));
+            return failed(reason.to_string());
         }
         let capability = gpu_number(&self.cpu).and_then(|(_, number)| number.parse::<u32>().ok());
         if capability.is_some_and(|capability| capability < OLDEST_GPU) {

@@ -24,7 +24,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::memory::ArrayRef;
-use crate::program::{kernel_body, kernel_slices, structure};
+use crate::program::{kernel_body, kernel_slices};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::Binding;
 use crate::team::{SharedValues, Team, TeamShape, barrier};
@@ -67,7 +67,7 @@ impl GpuProgram<'_, '_> {
             return Ok(Vec::new());
         }
         let single = kernel_body(computation, instruction);
-        let key = format!("factors {}", self.kernel_names.number_of(structure(&single)));
+        let key = format!("factors {}", self.kernel_names.number_of(single.structure()));
         let arrays = KernelArrays { inputs, outputs, are_exchanged: false, limits: None };
         let (work, teams) = match instruction.kind {
             OpKind::Cholesky => {

@@ -23,7 +23,7 @@ use crate::kernel::emit_fusion;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping;
 use crate::memory::{ArrayRef, ArraysOnDemand, Inputs, MAX_ARGUMENTS, array_type};
-use crate::program::{kernel_body, kernel_slices, shared_arrays, structure};
+use crate::program::{kernel_body, kernel_slices, shared_arrays};
 use crate::scatter::emit_scatter;
 use crate::scope::Binding;
 use crate::team::{ALIGNMENT, TeamShape};
@@ -86,7 +86,7 @@ impl<'c> GpuProgram<'_, 'c> {
             let body = &*part.body;
             let limits = tile_limits(self.builder.context(), body, mapping);
             let mut arrays = KernelArrays { inputs, outputs, are_exchanged: false, limits };
-            let structure = self.kernel_names.number_of(structure(body));
+            let structure = self.kernel_names.number_of(body.structure());
             let (blocks, threads) = grid(mapping);
             if arrays.all().count() > MAX_ARGUMENTS && is_of_single_threads(mapping) {
                 let emit: EmitByNeed<'_, 'c> = &|builder, inputs, outputs, function| {

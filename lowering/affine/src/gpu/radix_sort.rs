@@ -26,7 +26,6 @@ use crate::error::LoweringError;
 use crate::library_calls::{KeyOrder, Order};
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::memory::ArrayRef;
-use crate::program::structure;
 use crate::scalar::{self, RegisterValue};
 use crate::team::{SharedValues, WARP, barrier};
 use crate::team_scan::scan_lanes;
@@ -134,7 +133,7 @@ impl GpuProgram<'_, '_> {
             steps.extend(copy(&instruction.shape, &[from, scratch.to_vec()]));
             source = scratch.to_vec();
         }
-        let structure = self.kernel_names.number_of(structure(single));
+        let structure = self.kernel_names.number_of(single.structure());
         let builder = self.builder;
         let key_operand = radix.key.order.operand;
         let placed =

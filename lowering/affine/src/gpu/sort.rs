@@ -24,7 +24,7 @@ use crate::error::LoweringError;
 use crate::map_to_gpu::BLOCK_SIZE;
 use crate::mapping::{self, invalid};
 use crate::memory::ArrayRef;
-use crate::program::{kernel_body, kernel_slices, overlap, structure};
+use crate::program::{kernel_body, kernel_slices, overlap};
 use crate::scalar::RegisterValue;
 use crate::scope::Binding;
 use crate::trace::split_merged;
@@ -66,7 +66,7 @@ impl<'c> GpuProgram<'_, 'c> {
         }
         let is_whole = of_blocks == doublings && (from == to || !are_overlapping(&from, &to));
         let scratch = if is_whole { Vec::new() } else { self.scratch(&to) };
-        let structure = self.kernel_names.number_of(structure(&single));
+        let structure = self.kernel_names.number_of(single.structure());
         let (blocks, threads) = grid(mapping);
         let mut steps = Vec::new();
         let mut source = from;

@@ -12,7 +12,7 @@ use super::{Argument, Call, array_operands, attributes_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{Inputs, load_scalar_at, pointer_type};
-use crate::program::{Program, structure};
+use crate::program::Program;
 use crate::scalar::{self, compare::Comparison};
 
 /// Which elements come first: the runtime's orders, with their numbers in descriptors.
@@ -258,7 +258,7 @@ impl<'c> Program<'_, 'c> {
     pub(super) fn comparator(&self, comparator: &Computation) -> Result<Value<'c>, LoweringError> {
         let builder = self.builder;
         let (pointer, byte) = (pointer_type(builder), builder.integer_type(8));
-        let name = self.named_once(&format!("comparator {}", structure(comparator)), "comparator", |name| {
+        let name = self.named_once(&format!("comparator {}", comparator.structure()), "comparator", |name| {
             let shapes = comparator
                 .parameters
                 .iter()

@@ -66,7 +66,7 @@ pub enum Binary {
 /// What the code may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MathTarget {
-    /// Scaling by a power of two is an instruction (AVX-512).
+    /// Scaling by a power of two is an instruction, and there are estimates of reciprocal square roots (AVX-512).
     pub scale_instruction: bool,
     /// The widest vector of the vector library, in bits: 512, 256 or 128; 0 if there is no such library.
     pub vector_library_bits: u32,
@@ -178,7 +178,7 @@ impl<'a, 'c> Math<'a, 'c> {
         }
     }
 
-    fn is_double(self, x: Value<'c>) -> bool {
+    pub(super) fn is_double(self, x: Value<'c>) -> bool {
         self.builder.element_type_of(x.r#type()) == melior::ir::Type::float64(self.builder.context())
     }
 

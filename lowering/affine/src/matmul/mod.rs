@@ -26,7 +26,7 @@ mod tiled;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use indexing::{Expr, Linear, Var};
+use indexing::{Expr, Linear, Operator, Var};
 use melior::Context;
 use mlir_ext::builder::Machine;
 
@@ -57,6 +57,12 @@ const LARGE_B: i64 = 1 << 20;
 const PANELS_PER_GROUP: [i64; 2] = [4, 8];
 /// Bytes of a B that is read where it is: packing it would cost more than the places that its rows take in the cache.
 const SMALL_B: i64 = 1 << 16;
+/// Features of a group of a convolution that are worth vectors along them, and multiplications for those of one place.
+const LEAST_FEATURES: i64 = 8;
+const LEAST_WORK_OF_PLACE: i64 = 800;
+/// Rows of a product that each group of a convolution has, or terms of its sums: fewer are quicker computed one by one.
+const LEAST_ROWS_OF_GROUP: i64 = 4;
+const LEAST_TERMS_OF_GROUP: i64 = 36;
 /// Products smaller than this (in multiplications) are not worth packing for.
 const SMALLEST: i64 = 4096;
 /// Tasks that the work is split into if columns and batches do not give that many.
@@ -213,17 +219,29 @@ fn recognise_contraction(
     let axis = |size: i64, variable: Var, c: i64| Axis { size, a: a.of(variable), b: b.of(variable), c };
     let (mut batch, mut rows, mut columns) = (Vec::new(), Vec::new(), Vec::new());
     for (d, &size) in output.dimensions.iter().enumerate() {
-        let axis = axis(size, Var::Dim(d as u32), strides[d]);
-        match (axis.a, axis.b) {
-            (_, 0) => rows.push(axis),
-            (0, _) => columns.push(axis),
-            _ => batch.push(axis),
+        let whole = axis(size, Var::Dim(d as u32), strides[d]);
+        let parts = match Addresses::group([a, b], Var::Dim(d as u32))? {
+            Some(group) if size % group.size == 0 => {
+                vec![whole.of_groups(size / group.size, &group), whole.within(&group)]
+            }
+            Some(_) => return None,
+            None => vec![whole],
+        };
+        for axis in parts {
+            match (axis.a, axis.b) {
+                (_, 0) => rows.push(axis),
+                (0, _) => columns.push(axis),
+                _ => batch.push(axis),
+            }
         }
     }
     let mut contracted: Vec<Axis> =
         maps.ranges.iter().enumerate().map(|(r, &size)| axis(size, Var::Symbol(r as u32), 0)).collect();
     let product =
         output.dimensions.iter().chain(&maps.ranges).fold(1i64, |product, &size| product.saturating_mul(size));
+    let has_groups = addresses.iter().any(|own| !own.groups.is_empty());
+    let is_in_groups = Addresses::group([a, b], Var::Dim(last as u32))?.is_some();
+    let terms = maps.ranges.iter().fold(1i64, |terms, &size| terms.saturating_mul(size));
     let n = merge_last(&mut columns);
     batch.append(&mut columns);
     let m = merge_longest(&mut rows);
@@ -261,8 +279,12 @@ fn recognise_contraction(
     if let Some(transpose) = product.streamed_transpose(whole) {
         return transpose.can_compute().then_some(transpose);
     }
-    // A quarter of a vector is worth a vector.
-    if n.size < width / 4 {
+    // A quarter of a vector is worth a vector, but for features of a group: vectors across groups are full.
+    let is_group_worth_it = || match is_in_groups {
+        true => n.size >= LEAST_FEATURES && n.size.saturating_mul(terms) >= LEAST_WORK_OF_PLACE,
+        false => product.row_count() >= LEAST_ROWS_OF_GROUP || terms >= LEAST_TERMS_OF_GROUP,
+    };
+    if n.size < width / 4 || has_groups && !is_group_worth_it() {
         return None;
     }
     if product.is_streamed() {
@@ -310,16 +332,50 @@ impl PackedA {
 /// The address of an operand's element as a sum over the variables of its indexing map.
 struct Addresses {
     dims: Vec<(Var, i64)>,
+    /// Variables of which a quotient is a term: the groups of a convolution's features.
+    groups: Vec<(Var, Group)>,
     constant: i64,
+}
+
+/// What follows each other along a dimension, and how far apart its groups are in one or both operands.
+#[derive(Clone, Copy)]
+struct Group {
+    size: i64,
+    a: i64,
+    b: i64,
 }
 
 impl Addresses {
     /// `None` where the address is no such sum.
     fn new(address: Expr<'_>) -> Option<Self> {
         let sum = Linear::from_expr(address)?;
-        let dims =
-            sum.terms.iter().map(|(atom, factor)| Some((atom.as_variable()?, *factor))).collect::<Option<_>>()?;
-        Some(Addresses { dims, constant: sum.constant })
+        let (mut dims, mut groups) = (Vec::new(), Vec::new());
+        for &(atom, factor) in &sum.terms {
+            match atom.as_variable() {
+                Some(variable) => dims.push((variable, factor)),
+                None => {
+                    let (dimension, size) = atom.as_binary_with_constant(Operator::FloorDiv)?;
+                    groups.push((dimension.as_variable()?, Group { size, a: factor, b: factor }));
+                }
+            }
+        }
+        Some(Addresses { dims, groups, constant: sum.constant })
+    }
+
+    /// The groups along a dimension, of one size; `None` where there are several.
+    fn group([a, b]: [&Addresses; 2], variable: Var) -> Option<Option<Group>> {
+        let of = |addresses: &Addresses| {
+            let mut groups = addresses.groups.iter().filter(|(own, _)| *own == variable).map(|(_, group)| *group);
+            let first = groups.next();
+            groups.next().is_none().then_some(first)
+        };
+        Some(match (of(a)?, of(b)?) {
+            (Some(a), Some(b)) if a.size == b.size => Some(Group { b: b.b, ..a }),
+            (Some(_), Some(_)) => return None,
+            (Some(a), None) => Some(Group { b: 0, ..a }),
+            (None, Some(b)) => Some(Group { a: 0, ..b }),
+            (None, None) => None,
+        })
     }
 
     fn of(&self, variable: Var) -> i64 {
@@ -333,6 +389,17 @@ impl Addresses {
 
 impl Axis {
     const SINGLE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
+
+    /// The groups along an axis, one after the other.
+    fn of_groups(self, count: i64, group: &Group) -> Axis {
+        let Group { size, a, b } = *group;
+        Axis { size: count, a: size * self.a + a, b: size * self.b + b, c: size * self.c }
+    }
+
+    /// The elements of a group along an axis.
+    fn within(self, group: &Group) -> Axis {
+        Axis { size: group.size, ..self }
+    }
 
     /// Both as one axis, where the neighbours of `self` stand a whole `inner` apart.
     fn merged(self, inner: Axis) -> Option<Axis> {
@@ -518,7 +585,10 @@ impl MatMul {
 
     /// Number of blocks of all contracted positions.
     fn blocks_of_all(&self) -> i64 {
-        self.blocks() * positions(&self.contracted)
+        match self.contracted_in_tiles() {
+            Some(_) => 1,
+            None => self.blocks() * positions(&self.contracted),
+        }
     }
 
     /// Number of blocks of contracted positions.

@@ -9,7 +9,7 @@ use mlir_ext::builder::{Machine, Value};
 
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::tiled::Block;
-use super::{Form, MatMul};
+use super::{Axis, Form, MatMul};
 use crate::error::LoweringError;
 use crate::library_calls::{address_of_global, define_constant_integers};
 use crate::transposed::address_in;
@@ -27,6 +27,14 @@ impl MatMul {
             && (256..=machine.runtime_tile_bits).contains(&bits)
             && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
             && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
+    }
+
+    /// The contracted positions beside `k` that tiles go through too, so that they keep their sums for all of a short sum: those
+    /// of operands which are read where they are, as the rows of a window over few channels.
+    pub(super) fn contracted_in_tiles(&self) -> Option<Axis> {
+        let &[axis] = &self.contracted[..] else { return None };
+        let is_in_place = self.packing_of_a().is_none() && self.reads_b_in_place();
+        (self.in_runtime && is_in_place && self.k.size.saturating_mul(axis.size) <= self.longest_k).then_some(axis)
     }
 
     /// The name of the function.
@@ -66,7 +74,9 @@ impl<'c> Emitter<'_, 'c> {
         };
         let c_first = offsets.c + rows.begin * product.m.c + column;
         let element_bytes = product.element_type.byte_width() as i64;
-        let distances = [a_row, a_step, a_tile, b_step, product.m.c].map(|elements| elements * element_bytes);
+        let runs = product.contracted_in_tiles().unwrap_or(Axis { size: 1, a: 0, b: 0, c: 0 });
+        let distances =
+            [a_row, a_step, a_tile, runs.a, b_step, runs.b, product.m.c].map(|elements| elements * element_bytes);
         let address = |memref, first| address_in(builder, &self.scope, memref, first * element_bytes);
         let smallest = |emitter: &Self, counts: &[Expr<'c>]| match counts {
             [count] => emitter.scope.emit(builder, *count),
@@ -79,7 +89,7 @@ impl<'c> Emitter<'_, 'c> {
         }
         let number = block.number.unwrap_or(zero);
         let arguments = [
-            self.constant_words(&[&distances[..], &[tile_rows]].concat())?,
+            self.constant_words(&[&distances[..], &[tile_rows, runs.size]].concat())?,
             address(a, a_first)?,
             address(b, b_first)?,
             address(self.c, c_first)?,

@@ -9,7 +9,7 @@ use melior::ir::{Type, TypeLike};
 use mlir_ext::arith::CmpiPredicate::{Eq, Sgt, Slt, Ult};
 use mlir_ext::builder::{OpBuilder, Value};
 
-use super::constant_divisor;
+use super::{constant_divisor, long_quotient};
 
 /// Brings a 2- or 4-bit integer into range by dropping the bits above its width.
 pub(super) fn wrap<'c>(builder: &OpBuilder<'c>, element_type: ElementType, value: Value<'c>) -> Value<'c> {
@@ -209,7 +209,11 @@ fn quotient<'c>(
         17..=32 => Type::float64(builder.context()),
         _ => Type::none(builder.context()),
     };
-    if !dividend.r#type().is_vector() || width > 32 {
+    let is_vector = dividend.r#type().is_vector();
+    if is_vector && width > 32 && builder.machine().scales_vectors {
+        return long_quotient::quotient(builder, is_signed, dividend, divisor);
+    }
+    if !is_vector || width > 32 {
         return whole_quotient(builder, is_signed, dividend, divisor);
     }
     let to_float = |value| if is_signed { builder.sitofp(value, float) } else { builder.uitofp(value, float) };

@@ -30,6 +30,7 @@ mod constant_divisor;
 pub mod convert;
 mod float;
 mod integer;
+mod long_quotient;
 pub mod reduce_precision;
 pub mod registers;
 mod small_float;

@@ -22,7 +22,7 @@ use mlir_ext::gpu;
 use super::attention::{self, attention_grid};
 use super::chunks::{CHUNK, is_only_moved};
 use super::rings::{BoxPlace, Ring, call, where_not_negative};
-use super::tensor_types::{TensorOperands, TensorType};
+use super::tensor_types::{SmallFloatSums, TensorOperands, TensorType};
 use super::warp_groups::{Matrix, Member, STEP, Stages};
 use super::{BUSY_BLOCKS, MOST_REPEATED, Product, Result, THREADS, Tile, is_near_along_depth, tile_grid};
 use crate::elemental::Elemental;
@@ -37,12 +37,34 @@ use crate::walk::substitute;
 /// Threads of a block: those that multiply, and a warp that asks for boxes.
 pub(super) const BOX_THREADS: i64 = THREADS + WARP;
 
-/// Rows of a tile, and columns: as many as keep the memory of a multiprocessor, for one block, or two.
+/// Rows of a tile.
 const ROWS: i64 = 128;
-const COLUMNS: [i64; 2] = [256, 128];
 
-/// Stages of tiles of more columns, and of fewer.
-const STAGES: [i64; 2] = [4, 3];
+/// What the blocks have that keep the memory of a multiprocessor.
+struct TileForm {
+    /// Columns of a tile.
+    columns: i64,
+    stages: i64,
+    /// Blocks of a multiprocessor.
+    blocks: i64,
+    /// Whether the sums of a step are added to those of all steps, rather than its products: twice the registers.
+    adds_sums: bool,
+}
+
+const WIDE: TileForm = TileForm { columns: 256, stages: 4, blocks: 1, adds_sums: false };
+const NARROW: TileForm = TileForm { columns: 128, stages: 3, blocks: 2, adds_sums: false };
+const STEPWISE: TileForm = TileForm { columns: 128, stages: 6, blocks: 1, adds_sums: true };
+
+impl TileForm {
+    /// That of a product whose sums of f8 are made so, if they are, and of which wide tiles leave enough blocks.
+    fn of(sums: Option<SmallFloatSums>, is_wide: bool) -> &'static Self {
+        match sums {
+            Some(SmallFloatSums::Stepwise) => &STEPWISE,
+            _ if is_wide => &WIDE,
+            _ => &NARROW,
+        }
+    }
+}
 
 /// What sizes of descriptions are less than: places in them are signed numbers of 32 bits.
 const MOST_ELEMENTS: i64 = 1 << 31;
@@ -92,7 +114,8 @@ impl<'c> BoxKernel<'c> {
             return Ok(None);
         }
         let Some(product) = Product::of(context, computation)? else { return Ok(None) };
-        let Some(TensorOperands([left, right])) = operands_of(computation, &product)? else { return Ok(None) };
+        let Some((operands, sums)) = operands_of(computation, &product)? else { return Ok(None) };
+        let TensorOperands([left, right]) = operands;
         // Of bytes of two types, only newer versions of PTX make products.
         if (left != right && left.sums() == ElementType::S32) || left.width() > 2 {
             return Ok(None);
@@ -102,26 +125,34 @@ impl<'c> BoxKernel<'c> {
             mapping.dimensions[2].tile = tile;
             mapping
         };
-        let wide = with_columns(COLUMNS[0]);
+        let wide = with_columns(WIDE.columns);
         let blocks = tile_grid(&wide).map_or(0, |(blocks, _)| blocks);
-        let is_wide = mapping.bounds(2).upper >= COLUMNS[1]
+        let is_wide = mapping.bounds(2).upper >= NARROW.columns
             && blocks >= BUSY_BLOCKS
             && computation.instructions.len() <= MOST_REPEATED / 2;
-        let mapping = if is_wide { wide } else { with_columns(COLUMNS[1]) };
+        let form = TileForm::of(sums, is_wide);
+        let mapping = with_columns(form.columns);
         let boxes =
             |operand| boxes_of_operand(context, computation, (&product, &mapping), (operand, [left, right][operand]));
         let (Some(left), Some(right)) = (boxes(0)?, boxes(1)?) else { return Ok(None) };
         let boxes = vec![left, right];
-        let blocks = if is_wide { 1 } else { 2 };
         let are_aligned = boxes.iter().all(|own| own.is_aligned(alignment));
-        Ok(are_aligned.then_some(BoxKernel { mapping, boxes, limits: [BOX_THREADS, blocks] }))
+        Ok(are_aligned.then_some(BoxKernel { mapping, boxes, limits: [BOX_THREADS, form.blocks] }))
     }
 }
 
-/// What is multiplied of a product whose operands are copied as they are.
-pub(super) fn operands_of(computation: &Computation, product: &Product<'_, '_>) -> Result<Option<TensorOperands>> {
-    let fast = TensorOperands::of_fast_sums(computation, product)?;
-    if fast.is_some() { Ok(fast) } else { TensorOperands::of(computation, product) }
+/// What is multiplied of a product whose operands are copied as they are, and how sums of f8 are made.
+pub(super) fn operands_of(
+    computation: &Computation,
+    product: &Product<'_, '_>,
+) -> Result<Option<(TensorOperands, Option<SmallFloatSums>)>> {
+    // One step has nothing to be added to.
+    let is_one_step = product.maps.ranges.iter().product::<i64>() <= STEP;
+    Ok(match TensorOperands::of_small_floats(computation, product)? {
+        Some((operands, _)) if is_one_step => Some((operands, Some(SmallFloatSums::Fast))),
+        Some((operands, sums)) => Some((operands, Some(sums))),
+        None => TensorOperands::of(computation, product)?.map(|operands| (operands, None)),
+    })
 }
 
 /// Whether an array of some sizes, and distances in bytes, can be described.
@@ -194,16 +225,18 @@ fn boxes_of_operand<'c>(
 /// Emits the part of a fusion that a tile is, of operands whose descriptions are at addresses.
 pub(super) fn emit<'a, 'c>(
     tile: &Tile<'_, 'a, 'c>,
-    (operands, descriptions): (TensorOperands, [Value<'c>; 2]),
+    descriptions: [Value<'c>; 2],
     emitter: &mut Elemental<'a, 'c>,
     outputs: &[ArrayRef<'c>],
     function: &Body<'c>,
 ) -> Result<()> {
     let (builder, computation) = (emitter.builder, emitter.computation);
-    let r#type = operands.0[0];
-    let number = usize::from(tile.columns() != COLUMNS[0]);
-    let (columns, count) = (COLUMNS[number], STAGES[number]);
     let product = &tile.product;
+    let (operands, sums) =
+        operands_of(computation, product)?.ok_or_else(|| LoweringError::bug("boxes of what is not multiplied"))?;
+    let r#type = operands.0[0];
+    let is_wide = tile.columns() == WIDE.columns;
+    let &TileForm { columns, stages: count, adds_sums, .. } = TileForm::of(sums, is_wide);
     let matrix = |operand: usize, side: i64| {
         let is_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
         Ok::<_, LoweringError>(Matrix { r#type: operands.0[operand], is_along_depth, side })
@@ -219,7 +252,7 @@ pub(super) fn emit<'a, 'c>(
     let stages = Stages { matrices, address, group: member.group };
     let steps = ceil_div(tile.depth * r#type.width(), STEP);
     let ring = Ring { barriers, first: 0, stages: count, bytes: stages.bytes(), warps: THREADS / WARP };
-    let kernel = Kernel { tile, stages, descriptions, ring, steps };
+    let kernel = Kernel { tile, stages, descriptions, ring, steps, adds_sums };
     let of_asking = asking(tile.thread);
     where_not_negative(emitter, &of_asking, |emitter| {
         kernel.ring.prepare(emitter)?;
@@ -248,6 +281,8 @@ struct Kernel<'t, 'm, 'a, 'c> {
     ring: Ring<'c>,
     /// How many steps there are.
     steps: i64,
+    /// As in [`TileForm`].
+    adds_sums: bool,
 }
 
 impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
@@ -286,9 +321,11 @@ impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
         emitter.loop_in(Interval::of_size(self.steps), None, zeros, &mut |emitter, step, sums| {
             self.ring.wait(emitter, step)?;
             let stage = self.ring.stage(emitter, step);
-            let sums = self.stages.multiply(emitter, stage, (&sums, self.tile.zero.element_type))?;
+            let before = if self.adds_sums { &[] } else { &sums[..] };
+            let products = self.stages.multiply(emitter, stage, (before, self.tile.zero.element_type))?;
             self.ring.release(emitter, step, lane)?;
-            Ok(sums)
+            let add = |(sum, product): (Value<'c>, Value<'c>)| emitter.builder.addf(sum, product);
+            Ok(if self.adds_sums { sums.into_iter().zip(products).map(add).collect() } else { products })
         })
     }
 }

@@ -232,22 +232,17 @@ pub(crate) fn emit_tiles<'a, 'c>(
         return transposes::emit(&mut emitter, mapping, outputs, function);
     };
     let descriptions = <[Value<'c>; 2]>::try_from(descriptions).ok();
-    let operands = match descriptions {
-        Some(_) => boxes::operands_of(computation, &product)?,
-        None => TensorOperands::of(computation, &product)?,
-    };
+    let operands = TensorOperands::of(computation, &product)?;
     let threads = if descriptions.is_some() { BOX_THREADS } else { THREADS };
     let tile = Tile::new(&mut emitter, product, mapping, threads)?;
     match (operands, descriptions) {
-        (Some(operands), Some(descriptions)) => {
-            boxes::emit(&tile, (operands, descriptions), &mut emitter, outputs, function)
-        }
+        (_, Some(descriptions)) => boxes::emit(&tile, descriptions, &mut emitter, outputs, function),
         (Some(operands), None) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
             warp_groups::emit(&tile, operands, &mut emitter, outputs, function)
         }
         (Some(TensorOperands([TensorType::F64, _])), None) => doubles::emit(&tile, &mut emitter, outputs, function),
         (Some(operands), None) => tensor_cores::emit(&tile, operands, &mut emitter, outputs, function),
-        (None, _) => multiply_add::emit(&tile, &mut emitter, outputs, function),
+        (None, None) => multiply_add::emit(&tile, &mut emitter, outputs, function),
     }
 }
 

@@ -4,7 +4,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
-use hlo::ops::enumerations::DotAlgorithm;
+use hlo::ops::enumerations::{DotAlgorithm, Precision};
 
 use super::{Product, Result};
 use crate::operand_maps::operand_shape;
@@ -126,13 +126,13 @@ impl TensorOperands {
         Ok(sums.then_some(TensorOperands([left, right])))
     }
 
-    /// Those of a product of f8 for whose sums a program wants no more bits than four warps give them that multiply together.
-    pub fn of_fast_sums(computation: &Computation, product: &Product<'_, '_>) -> Result<Option<Self>> {
-        let is_fast = matches!(
-            algorithm_of(product)?,
-            Some(DotAlgorithm::AnyF8AnyF8F32FastAccum | DotAlgorithm::AnyF8AnyF8AnyFastAccum)
-        );
-        if !is_fast || product.accumulator(computation)? != ElementType::F32 {
+    /// Those of a product of f8 that four warps make together, and how its sums may be made.
+    pub fn of_small_floats(
+        computation: &Computation,
+        product: &Product<'_, '_>,
+    ) -> Result<Option<(Self, SmallFloatSums)>> {
+        let Some(sums) = SmallFloatSums::of(product)? else { return Ok(None) };
+        if product.accumulator(computation)? != ElementType::F32 {
             return Ok(None);
         }
         let mut types = [TensorType::E4m3; 2];
@@ -143,7 +143,7 @@ impl TensorOperands {
                 _ => return Ok(None),
             };
         }
-        Ok(Some(TensorOperands(types)))
+        Ok(Some((TensorOperands(types), sums)))
     }
 
     /// The instruction's name in LLVM, of a warp.
@@ -162,6 +162,29 @@ impl TensorOperands {
     }
 }
 
+/// How the products of f8 are summed, of which an instruction of four warps keeps about 14 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SmallFloatSums {
+    /// All by the instructions.
+    Fast,
+    /// Those of a step by the instructions, and these in `f32`.
+    Stepwise,
+}
+
+impl SmallFloatSums {
+    /// What a program allows: precision by default, or algorithms of f8.
+    fn of(product: &Product<'_, '_>) -> Result<Option<Self>> {
+        let attributes = dot_attributes(product)?;
+        let is_default = |own: DotAttributes<'_>| own.operand_precision.iter().all(|own| own == Precision::Default);
+        Ok(match attributes.and_then(|own| own.algorithm).unwrap_or(DotAlgorithm::Unset) {
+            DotAlgorithm::AnyF8AnyF8F32FastAccum | DotAlgorithm::AnyF8AnyF8AnyFastAccum => Some(SmallFloatSums::Fast),
+            DotAlgorithm::AnyF8AnyF8F32 | DotAlgorithm::AnyF8AnyF8Any => Some(SmallFloatSums::Stepwise),
+            DotAlgorithm::Unset if attributes.is_some_and(is_default) => Some(SmallFloatSums::Stepwise),
+            _ => None,
+        })
+    }
+}
+
 /// As what a product allows numbers of 32 bits to be multiplied: a program must ask for that.
 fn tf32_of(product: &Product<'_, '_>) -> Result<Option<TensorType>> {
     Ok(match algorithm_of(product)? {
@@ -173,9 +196,11 @@ fn tf32_of(product: &Product<'_, '_>) -> Result<Option<TensorType>> {
 
 /// How a program wants a product to be made.
 fn algorithm_of(product: &Product<'_, '_>) -> Result<Option<DotAlgorithm>> {
-    if product.instruction.kind != OpKind::Dot {
-        return Ok(None);
-    }
-    let attributes: DotAttributes<'_> = product.instruction.attributes()?;
-    Ok(attributes.algorithm)
+    Ok(dot_attributes(product)?.and_then(|own| own.algorithm))
+}
+
+/// The attributes of a product of matrices.
+fn dot_attributes<'a>(product: &Product<'a, '_>) -> Result<Option<DotAttributes<'a>>> {
+    let is_dot = product.instruction.kind == OpKind::Dot;
+    Ok(if is_dot { Some(product.instruction.attributes()?) } else { None })
 }

@@ -150,10 +150,15 @@ impl<'c> Stages<'c> {
 
     /// A thread's sums of nothing.
     pub fn zeros(&self, tile: &Tile<'_, '_, 'c>) -> Vec<Value<'c>> {
-        vec![tile.zero.value; (ROWS * self.matrices[1].side / GROUP) as usize]
+        vec![tile.zero.value; self.sums()]
     }
 
-    /// Adds the products of what is in a stage to a thread's sums of a type.
+    /// How many sums a thread has.
+    fn sums(&self) -> usize {
+        (ROWS * self.matrices[1].side / GROUP) as usize
+    }
+
+    /// Adds the products of what is in a stage to a thread's sums of a type, or to none.
     pub fn multiply(
         &self,
         emitter: &Elemental<'_, 'c>,
@@ -183,9 +188,10 @@ impl<'c> Stages<'c> {
             variant: format!("m{ROWS}n{columns}k{positions}.{result}.{}.{}", names[0], names[1]),
             parts: (STEP / DEPTH) as usize,
             across: (left.r#type.width() == 2).then_some(across),
+            is_first: sums.is_empty(),
             ..WarpGroupProduct::default()
         };
-        Ok(call(builder, &product.symbol(), &operands, (sum_type, sums.len())))
+        Ok(call(builder, &product.symbol(), &operands, (sum_type, self.sums())))
     }
 }
 

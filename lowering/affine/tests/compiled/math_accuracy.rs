@@ -5,6 +5,7 @@ use std::mem::transmute;
 
 use exec::Jit;
 use lowering_affine::math::{Binary, Math, MathTarget, Unary};
+use lowering_llvm::Target;
 use melior::ir::Type;
 
 use super::machine_code;
@@ -225,6 +226,20 @@ fn functions_with_the_vector_library() {
 #[test]
 fn functions_without_the_vector_library() {
     check_all(MathTarget::default());
+}
+
+/// Whether the host has the vectors that [`MathTarget::scale_instruction`] is about.
+fn has_instructions_of_avx512() -> bool {
+    let target = Target::host();
+    target.has_feature("avx512f") && target.has_feature("avx512vl")
+}
+
+#[test]
+fn functions_with_instructions_of_avx512() {
+    if has_instructions_of_avx512() {
+        check_all(MathTarget { scale_instruction: true, vector_library_bits: 0 });
+        check_doubles(MathTarget { scale_instruction: true, vector_library_bits: 0 }, 2.6);
+    }
 }
 
 /// Units in the last place between doubles; specials as in `error`.

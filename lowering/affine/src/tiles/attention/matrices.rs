@@ -24,12 +24,12 @@ pub(super) fn layout(tensors: TensorType) -> Layout {
 
 pub(super) struct Matrices<'s, 'c> {
     operands: TensorOperands,
-    slabs: &'s [Slab<'c>; 3],
+    slabs: &'s [Slab<'c>],
     fragments: Fragments<'c>,
     /// Steps of 16 contracted features.
     depth: i64,
     /// Where the thread has `ldmatrix` load of queries, keys and values.
-    addresses: [Value<'c>; 3],
+    addresses: Vec<Value<'c>>,
     zero: Value<'c>,
 }
 
@@ -39,7 +39,7 @@ impl<'s, 'c> Matrices<'s, 'c> {
         form: &AttentionForm,
         blocks: &Blocks,
         operands: TensorOperands,
-        slabs: &'s [Slab<'c>; 3],
+        slabs: &'s [Slab<'c>],
         thread: Expr<'c>,
     ) -> Result<Self> {
         let builder = emitter.builder;
@@ -70,7 +70,7 @@ impl<'s, 'c> Matrices<'s, 'c> {
                 lane,
             },
             depth: ceil_div(form.depth, SIXTEEN),
-            addresses: [addresses[0], addresses[1], addresses[2]],
+            addresses,
             zero: builder.constant_float(Type::float32(builder.context()), 0.0),
         })
     }

@@ -5,10 +5,13 @@
 //! the row so far, and the sums of the values with these weights, which are scaled down where a later slab has a larger
 //! logit (an *online* softmax). In the end the sums are divided by those of the exponentials.
 //!
+//! What the gradient of an attention consists of is computed in the same way (`chains`).
+//!
 //! Both products are made by matrix instructions (`matrices`) or by multiply-adds (`multiply_adds`), and where four warps multiply
 //! together by those (`warp_groups`).
 
 mod causal;
+mod chains;
 mod matrices;
 mod multiply_adds;
 mod slabs;
@@ -127,15 +130,15 @@ fn tensors_of(form: &AttentionForm) -> Option<TensorType> {
     is_one.then_some(tensors)
 }
 
-/// The mapping of a fused computation that is an attention.
+/// The mapping of a fused computation that is an attention, or a chain of products.
 pub(crate) fn attention_of<'c>(context: &'c Context, computation: &Computation) -> Option<WorkMapping<'c>> {
-    let form = AttentionForm::of(context, computation)?;
+    let Some(form) = AttentionForm::of(context, computation) else { return chains::mapping(context, computation) };
     Some(Blocks::of(&form)?.mapping(context, &form))
 }
 
 /// The threads of a block of an attention, and the blocks of a multiprocessor that its registers must suffice for.
 pub(super) fn attention_limits(context: &Context, computation: &Computation) -> Option<[i64; 2]> {
-    let form = AttentionForm::of(context, computation)?;
+    let Some(form) = AttentionForm::of(context, computation) else { return chains::limits(context, computation) };
     let blocks = Blocks::of(&form)?;
     let is_small = blocks.queries < 128 && form.depth.max(form.features) <= FEW_FEATURES;
     let count = match blocks.tensors {
@@ -193,7 +196,7 @@ trait Products<'c> {
     ) -> Result<Vec<Value<'c>>>;
 }
 
-/// Emits an attention.
+/// Emits an attention, or a chain of products.
 pub(super) fn emit<'a, 'c>(
     mut emitter: Elemental<'a, 'c>,
     mapping: &WorkMapping<'c>,
@@ -202,6 +205,9 @@ pub(super) fn emit<'a, 'c>(
 ) -> Result<()> {
     let (context, emitter) = (emitter.scope.context(), &mut emitter);
     let form = AttentionForm::of(context, emitter.computation);
+    if form.is_none() {
+        return chains::emit(emitter, mapping, outputs, function);
+    }
     let blocks = form.as_ref().and_then(Blocks::of);
     let (Some(form), Some(blocks), [output]) = (form, blocks, outputs) else {
         return Err(invalid("the mapping of an attention is on another fusion".into()));

@@ -52,7 +52,7 @@ pub(super) fn shared_bytes(blocks: &Blocks, form: &AttentionForm) -> i64 {
 pub(super) struct MultiplyAdds<'s, 'c> {
     /// The products of queries and keys, and of weights and values.
     products: [&'s Instruction; 2],
-    slabs: &'s [Slab<'c>; 3],
+    slabs: &'s [Slab<'c>],
     weights: SharedValues<'c>,
     /// Elements from a row of weights to the next one.
     row: i64,
@@ -74,7 +74,7 @@ impl<'s, 'c> MultiplyAdds<'s, 'c> {
         emitter: &mut Elemental<'a, 'c>,
         form: &AttentionForm,
         blocks: &Blocks,
-        slabs: &'s [Slab<'c>; 3],
+        slabs: &'s [Slab<'c>],
         thread: Expr<'c>,
         function: &Body<'c>,
     ) -> Result<Self> {
@@ -168,7 +168,7 @@ impl<'c> Products<'c> for MultiplyAdds<'_, 'c> {
     }
 
     fn scores(&self, emitter: &mut Elemental<'_, 'c>) -> Result<Vec<Value<'c>>> {
-        let [queries, keys, _] = self.slabs;
+        let [queries, keys] = [&self.slabs[0], &self.slabs[1]];
         let scores = vec![self.zero.value; (self.rows * self.keys) as usize];
         self.over_chunks(emitter, self.depth, scores, &mut |emitter, position, mut scores| {
             let mut own = Vec::new();

@@ -114,9 +114,7 @@ impl<'c> Kernel<'_, 'c> {
     ) -> Result<Value<'c>> {
         let attention = &self.form.attention;
         let mut index = self.row_index(emitter, query);
-        if let Some(last) = index.last_mut() {
-            *last = key;
-        }
+        index[self.form.key_dimension] = key;
         let element_type = self.form.element_type;
         emitter.combined.insert(attention.scores, RegisterValue::real(emitter.builder, element_type, score));
         let logit = emitter.evaluate(attention.logits, &index)?;
@@ -125,7 +123,7 @@ impl<'c> Kernel<'_, 'c> {
     }
 
     /// The index of the first logit of a row.
-    fn row_index(&self, emitter: &Elemental<'_, 'c>, query: Expr<'c>) -> Vec<Expr<'c>> {
+    pub fn row_index(&self, emitter: &Elemental<'_, 'c>, query: Expr<'c>) -> Vec<Expr<'c>> {
         let mut index = vec![emitter.scope.constant(0); self.form.sizes.len()];
         index[self.form.attention.query] = query;
         for (axis, &place) in self.form.batch.iter().zip(self.places) {
@@ -134,19 +132,14 @@ impl<'c> Kernel<'_, 'c> {
         index
     }
 
-    /// The weights of a slab by its scores, what the rows have then but for their sums, and what these are to be scaled by: `before`
-    /// are the largest logits and the sums of exponentials so far.
-    pub fn weigh(
+    /// The thread's keys of a slab that begins with one: each the last one where there are not so many, and then whether it is there.
+    pub fn keys(
         &self,
         emitter: &mut Elemental<'_, 'c>,
         shares: &dyn Shares<'c>,
-        (queries, first): (&[Expr<'c>], Expr<'c>),
-        (scores, before): (&[Value<'c>], [&[Value<'c>]; 2]),
-    ) -> Result<Weights<'c>> {
-        let [most_before, totals_before] = before;
-        let builder = emitter.builder;
-        let count = self.form.keys();
-        let multiple = self.multiple(emitter.computation);
+        first: Expr<'c>,
+    ) -> Result<Vec<(Expr<'c>, Option<Value<'c>>)>> {
+        let (builder, count) = (emitter.builder, self.form.keys());
         let mut keys = Vec::new();
         for key in shares.keys() {
             let place = emitter.scope.simplify(first + key);
@@ -160,6 +153,22 @@ impl<'c> Kernel<'_, 'c> {
             };
             keys.push((kept, is_there));
         }
+        Ok(keys)
+    }
+
+    /// The weights of a slab by its scores, what the rows have then but for their sums, and what these are to be scaled by: `before`
+    /// are the largest logits and the sums of exponentials so far.
+    pub fn weigh(
+        &self,
+        emitter: &mut Elemental<'_, 'c>,
+        shares: &dyn Shares<'c>,
+        (queries, first): (&[Expr<'c>], Expr<'c>),
+        (scores, before): (&[Value<'c>], [&[Value<'c>]; 2]),
+    ) -> Result<Weights<'c>> {
+        let [most_before, totals_before] = before;
+        let builder = emitter.builder;
+        let multiple = self.multiple(emitter.computation);
+        let keys = self.keys(emitter, shares, first)?;
         let mut weights = Vec::with_capacity(scores.len());
         let (mut most, mut totals, mut scales) = (Vec::new(), Vec::new(), Vec::new());
         for (row, (&query, scores)) in queries.iter().zip(scores.chunks(keys.len())).enumerate() {
@@ -228,6 +237,27 @@ impl<'c> Kernel<'_, 'c> {
         output: &ArrayRef<'c>,
     ) -> Result<()> {
         let builder = emitter.builder;
+        let of_row = rows.sums.len() / rows.totals.len();
+        let mut sums = Vec::with_capacity(rows.sums.len());
+        for (total, own) in rows.totals.into_iter().zip(rows.sums.chunks(of_row)) {
+            let distances = shares.distances().iter();
+            let total =
+                distances.fold(total, |total, &distance| builder.addf(total, exchange(builder, total, distance)));
+            let share = builder.divf(builder.float_like(total, 1.0), total);
+            sums.extend(own.iter().map(|&sum| builder.mulf(sum, share)));
+        }
+        self.store_rows(emitter, shares, (&sums, queries), output)
+    }
+
+    /// Stores the sums of a thread's rows.
+    pub fn store_rows(
+        &self,
+        emitter: &mut Elemental<'_, 'c>,
+        shares: &dyn Shares<'c>,
+        (sums, queries): (&[Value<'c>], &[Expr<'c>]),
+        output: &ArrayRef<'c>,
+    ) -> Result<()> {
+        let builder = emitter.builder;
         let (mut features, mut neighbours) = shares.features();
         let of_row = features.len() * neighbours as usize;
         let counts = [self.form.queries(), self.form.features];
@@ -243,12 +273,7 @@ impl<'c> Kernel<'_, 'c> {
         // Neighbours are stored together where no row ends between them.
         let lanes = if self.form.features % neighbours == 0 { neighbours } else { 1 };
         for (number, row) in shares.rows().into_iter().enumerate() {
-            let total = shares
-                .distances()
-                .iter()
-                .fold(rows.totals[number], |total, &distance| builder.addf(total, exchange(builder, total, distance)));
-            let share = builder.divf(builder.float_like(total, 1.0), total);
-            let mut sums = rows.sums[number * of_row..][..of_row].to_vec();
+            let mut sums = sums[number * of_row..][..of_row].to_vec();
             if let Some((wide, fragments)) = &wide {
                 let (pairs, _) = sums.as_chunks::<2>();
                 let groups = pairs.chunks(*fragments as usize);
@@ -261,10 +286,8 @@ impl<'c> Kernel<'_, 'c> {
                     let part = part as i64 * lanes;
                     let feature = features[(part / neighbours) as usize] + part % neighbours;
                     let feature = emitter.scope.simplify(feature);
-                    let sums: Vec<RegisterValue<'c>> = sums
-                        .iter()
-                        .map(|&sum| RegisterValue::real(builder, self.form.element_type, builder.mulf(sum, share)))
-                        .collect();
+                    let sums: Vec<RegisterValue<'c>> =
+                        sums.iter().map(|&sum| RegisterValue::real(builder, self.form.element_type, sum)).collect();
                     where_inside(emitter, [zero, feature], counts, |emitter| {
                         self.store(emitter, (queries[number], feature), &sums, output)
                     })?;
@@ -286,7 +309,7 @@ impl<'c> Kernel<'_, 'c> {
     }
 
     /// Stores neighbouring features of a row.
-    fn store(
+    pub fn store(
         &self,
         emitter: &mut Elemental<'_, 'c>,
         (query, feature): (Expr<'c>, Expr<'c>),
@@ -359,7 +382,10 @@ fn constant(computation: &Computation, id: InstructionId) -> Option<f64> {
 }
 
 /// Values combined, of which some are next to each other: no instruction waits for the one before.
-fn side_by_side<'c>(values: &[Value<'c>], combine: impl Fn(Value<'c>, Value<'c>) -> Value<'c>) -> Option<Value<'c>> {
+pub(super) fn side_by_side<'c>(
+    values: &[Value<'c>],
+    combine: impl Fn(Value<'c>, Value<'c>) -> Value<'c>,
+) -> Option<Value<'c>> {
     let mut parts = values[..CHAINS.min(values.len())].to_vec();
     for values in values.chunks(CHAINS).skip(1) {
         parts.iter_mut().zip(values).for_each(|(part, &value)| *part = combine(*part, value));
@@ -368,7 +394,7 @@ fn side_by_side<'c>(values: &[Value<'c>], combine: impl Fn(Value<'c>, Value<'c>)
 }
 
 /// The larger of two numbers; the other one of something that is none.
-fn larger<'c>(builder: &OpBuilder<'c>, a: Value<'c>, b: Value<'c>) -> Value<'c> {
+pub(super) fn larger<'c>(builder: &OpBuilder<'c>, a: Value<'c>, b: Value<'c>) -> Value<'c> {
     let r#type = a.r#type();
     let name =
         if r#type == melior::ir::Type::float64(builder.context()) { "llvm.maxnum.f64" } else { "llvm.maxnum.f32" };
