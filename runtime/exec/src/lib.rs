@@ -5,9 +5,11 @@ mod error;
 pub mod host;
 pub mod jit;
 pub mod runtime;
+mod subnormals;
 pub mod thread_pool;
 
 pub use buffer_pool::{Buffer, BufferPool};
 pub use error::Error;
 pub use jit::Jit;
+pub use subnormals::FlushSubnormals;
 pub use thread_pool::ThreadPool;

@@ -16,6 +16,8 @@ use std::{
     thread::{self, JoinHandle, Thread},
 };
 
+use crate::subnormals::FlushSubnormals;
+
 /// A loop's body: handles the iterations `begin..end`. `data` is what the loop was started with.
 pub type LoopBody = unsafe extern "C" fn(data: *mut c_void, begin: i64, end: i64);
 
@@ -82,6 +84,14 @@ impl ThreadPool {
     /// # Errors
     /// When a thread cannot be started.
     pub fn new(threads: usize) -> io::Result<Self> {
+        Self::with_subnormals(threads, true)
+    }
+
+    /// As [`Self::new`]. Unless threads keep subnormal numbers, they take them for zero; the calling one does what it did before.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn with_subnormals(threads: usize, keep: bool) -> io::Result<Self> {
         let threads = match threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
@@ -93,7 +103,11 @@ impl ThreadPool {
         for index in 0..helpers {
             let shared = shared.clone();
             let worker = thread::Builder::new().name(format!("halo-{}", index + 1));
-            pool.workers.push(worker.spawn(move || shared.work(index))?);
+            let work = move || {
+                let _flush = (!keep).then(FlushSubnormals::begin);
+                shared.work(index);
+            };
+            pool.workers.push(worker.spawn(work)?);
         }
         Ok(pool)
     }

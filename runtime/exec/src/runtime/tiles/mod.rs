@@ -61,6 +61,15 @@ pub(super) fn square_of_eight() -> Option<Square> {
     None
 }
 
+/// Squares of sixteen by sixteen elements of 32 bits, if this processor has such.
+pub(super) fn square_of_sixteen() -> Option<Square> {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx512f") {
+        return Some(transposes::halo_transpose_32x16);
+    }
+    None
+}
+
 /// The functions of this processor: none.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {

@@ -188,24 +188,29 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
                 }
             });
         }
-        let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
-            apart(a.wrapping_byte_offset((ROWS_OF_POINTER * group) as isize * distances.a_row))
-        });
-        let mut b = block.b;
-        for _ in 0..block.steps {
-            let columns: [V; VECTORS] = std::array::from_fn(|vector| {
-                let b = b.wrapping_add(vector * V::LANES);
-                if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
+        let (mut first, mut panel) = (a, block.b);
+        for _ in 0..distances.runs {
+            let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
+                apart(first.wrapping_byte_offset((ROWS_OF_POINTER * group) as isize * distances.a_row))
             });
-            for_each_row!(row < ROWS, {
-                let distance = (row % ROWS_OF_POINTER) as isize * distances.a_row;
-                let factor = V::broadcast(rows[row / ROWS_OF_POINTER].wrapping_byte_offset(distance));
-                for (sum, column) in sums[row].iter_mut().zip(columns) {
-                    *sum = factor.multiply_add(column, *sum);
-                }
-            });
-            rows = rows.map(|row| apart(row.wrapping_byte_offset(distances.a_step)));
-            b = b.wrapping_byte_offset(distances.b_step);
+            let mut b = panel;
+            for _ in 0..block.steps {
+                let columns: [V; VECTORS] = std::array::from_fn(|vector| {
+                    let b = b.wrapping_add(vector * V::LANES);
+                    if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
+                });
+                for_each_row!(row < ROWS, {
+                    let distance = (row % ROWS_OF_POINTER) as isize * distances.a_row;
+                    let factor = V::broadcast(rows[row / ROWS_OF_POINTER].wrapping_byte_offset(distance));
+                    for (sum, column) in sums[row].iter_mut().zip(columns) {
+                        *sum = factor.multiply_add(column, *sum);
+                    }
+                });
+                rows = rows.map(|row| apart(row.wrapping_byte_offset(distances.a_step)));
+                b = b.wrapping_byte_offset(distances.b_step);
+            }
+            first = first.wrapping_byte_offset(distances.a_run);
+            panel = panel.wrapping_byte_offset(distances.b_run);
         }
         for_each_row!(row < ROWS, {
             let c = c.byte_offset(row as isize * distances.c_row);

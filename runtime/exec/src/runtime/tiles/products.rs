@@ -16,12 +16,18 @@ pub struct Distances {
     pub a_step: isize,
     /// In A from the first row of a tile to that of the next.
     pub a_tile: isize,
+    /// In A from one run of steps to the next.
+    pub a_run: isize,
     /// In B from one step to the next; columns are neighbours.
     pub b_step: isize,
+    /// In B from one run of steps to the next.
+    pub b_run: isize,
     /// In C from one row to the next; columns are neighbours.
     pub c_row: isize,
     /// Rows of a tile; the last one may have fewer.
     pub tile_rows: usize,
+    /// Runs of steps that each sum goes through.
+    pub runs: usize,
 }
 
 /// A block of rows of A, a panel of B and where their product goes.
@@ -33,7 +39,7 @@ pub(super) struct Block<'d, T> {
     pub(super) rows: usize,
     /// Columns of the panel, at most two vectors.
     pub(super) columns: usize,
-    /// Terms of each sum.
+    /// Terms of each sum in a run.
     pub(super) steps: usize,
     /// Whether the sums are added to what C holds.
     pub(super) adds: bool,
@@ -41,8 +47,8 @@ pub(super) struct Block<'d, T> {
 
 macro_rules! tile_function {
     ($symbol:ident, $element:ty, $multiply:expr) => {
-        /// Multiplies `rows` rows of A by a panel of B of `columns` columns: `steps` terms of each sum, which are added to what C
-        /// holds if this is not the first of several blocks of terms.
+        /// Multiplies `rows` rows of A by a panel of B of `columns` columns: `steps` terms of each sum in each run, which are added
+        /// to what C holds if this is not the first of several blocks of terms.
         ///
         /// # Safety
         /// The processor has the function's instructions. As many elements of A and B can be read, and of C read and written,
@@ -78,7 +84,8 @@ mod tests {
     /// Compares a function with sums of whole numbers, which are exact, for all sizes of tiles.
     fn check<T: Copy + PartialEq + std::fmt::Debug + From<i8>>(function: Function<T>, lanes: usize, most_rows: usize) {
         let value = |index: usize| ((index * 7 + index / 5) % 11) as i8 - 5;
-        let (steps, distance) = (7, 2 * lanes + 3);
+        let (runs, in_run, distance) = (2, 3, 2 * lanes + 3);
+        let steps = runs * in_run;
         for tile_rows in 1..=most_rows {
             for rows in [tile_rows, 2 * tile_rows - 1] {
                 for columns in 1..=2 * lanes {
@@ -88,7 +95,8 @@ mod tests {
                     let a_row = (steps * size_of::<T>()) as isize;
                     let [b_step, c_row] = [(distance * size_of::<T>()) as isize; 2];
                     let (a_step, a_tile) = (size_of::<T>() as isize, a_row * tile_rows as isize);
-                    let distances = Distances { a_row, a_step, a_tile, b_step, c_row, tile_rows };
+                    let [a_run, b_run] = [a_step, b_step].map(|step| step * in_run as isize);
+                    let distances = Distances { a_row, a_step, a_tile, a_run, b_step, b_run, c_row, tile_rows, runs };
                     for adds in [false, true] {
                         let [of_a, of_b, mut result] = [&a, &b, &c].map(|numbers| typed(numbers));
                         // SAFETY: the arrays have these sizes, and the processor the instructions.
@@ -100,7 +108,7 @@ mod tests {
                                 result.as_mut_ptr(),
                                 rows,
                                 columns,
-                                steps,
+                                in_run,
                                 usize::from(adds),
                             );
                         }
