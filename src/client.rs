@@ -41,6 +41,10 @@ pub struct ClientOptions {
     /// newest one that the platform's GPU and its driver know. The CPU ignores it.
     #[cfg(feature = "compiler")]
     pub gpu_processor: Option<String>,
+    /// Whether programs on the host's processor (x86-64) take numbers too small to be normal (below 1.2e-38 of an `f32`) for
+    /// zero, as XLA's do. Where many results are as small, such as `exp(-x * x)` far from 0, code is up to several times as
+    /// fast. By default they are kept.
+    pub flush_subnormals: bool,
     /// Devices that a program may be for; 0 for one. Each runs a program on a thread of its own.
     pub devices: usize,
     /// How long a device waits in a collective for others that still compute; a minute by default. That others have failed
@@ -62,6 +66,7 @@ pub(crate) struct ClientInner {
     pub(crate) collective_time_limit: Duration,
     devices: usize,
     platform: Platform,
+    pub(crate) flush_subnormals: bool,
     pub(crate) gpu: Option<Arc<cuda::Gpu>>,
     #[cfg(feature = "compiler")]
     pub(crate) contexts: ContextPool,
@@ -121,7 +126,8 @@ impl Client {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        let threads = if threads > 1 { Some(ThreadPool::new(threads)?) } else { None };
+        let pool = || ThreadPool::with_subnormals(threads, !options.flush_subnormals);
+        let threads = if threads > 1 { Some(pool()?) } else { None };
         let gpu = match options.platform {
             Platform::Cuda => Some(Arc::new(cuda::Gpu::open(0)?)),
             Platform::Cpu | Platform::CudaEmulator => None,
@@ -133,6 +139,7 @@ impl Client {
             collective_time_limit: options.collective_time_limit.unwrap_or(DEFAULT_TIME_LIMIT),
             devices: options.devices.max(1),
             platform: options.platform,
+            flush_subnormals: options.flush_subnormals,
             gpu,
             #[cfg(feature = "compiler")]
             contexts: ContextPool::default(),

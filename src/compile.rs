@@ -80,7 +80,7 @@ impl Client {
 }
 
 /// One file of a program's code for several platforms, each with the processor that code is made for:
-/// [`Client::deserialize`] takes what suits its devices. No device is needed.
+/// [`Client::deserialize`] takes what suits its devices. What is named twice is in it once. No device is needed.
 ///
 /// # Errors
 /// As for [`Client::compile`].
@@ -90,7 +90,8 @@ pub fn bundle<'a>(
     platforms: &[(Platform, Target)],
 ) -> Result<Vec<u8>, Error> {
     let module = source.into().module()?;
-    let programs = platforms.iter().map(|(platform, target)| {
+    let is_first = |&(number, own): &(usize, &(Platform, Target))| !platforms[..number].contains(own);
+    let programs = platforms.iter().enumerate().filter(is_first).map(|(_, (platform, target))| {
         // Loops for several threads run on one, too.
         let aim = Aim { platform: *platform, target, gpu: target.cpu_name(), parallel: true };
         let context = hlo::dialect::context();

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 
 use exec::Buffer as PoolBuffer;
+use exec::FlushSubnormals;
 use exec::runtime::RunContext;
 use exec::runtime::devices::{DeviceFailure, Devices};
 use hlo::literal::{self, ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
@@ -237,6 +238,7 @@ impl Frame<'_> {
         let run = unsafe {
             match &executable.code {
                 Code::Host { entry, .. } => {
+                    let _flush = executable.client.inner.flush_subnormals.then(FlushSubnormals::begin);
                     entry(memory.table.as_ptr());
                     Ok(())
                 }

@@ -182,6 +182,9 @@ pub const CUDA: &[(Phase, &str)] = &[
 /// The pass that divides reductions and products.
 const SPLIT_REDUCTIONS: &str = "hlo-split-reductions";
 
+/// The pass that brings convolutions into the forms that have fast code.
+const CANONICALIZE_CONVOLUTIONS: &str = "hlo-canonicalize-convolutions";
+
 /// The pass that makes fusions.
 const FUSE: &str = "hlo-fuse";
 
@@ -228,6 +231,7 @@ impl CompilePipeline {
         let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
         // Sums that are scaled down are rounded otherwise than the program says.
         let pass_options = [
+            (CANONICALIZE_CONVOLUTIONS, "features-last=true".to_string()),
             (FUSE, format!("attention={}", options.excess_precision)),
             (FUSE_EPILOGUES, fuse_epilogues_options(work)),
             (MAP_TO_CPU, map_to_cpu_options(work)),
@@ -244,8 +248,10 @@ impl CompilePipeline {
             ..Machine::default()
         };
         let rows = passes::fuse::GPU_ATTENTION_ROWS;
-        let fuse = format!("attention={} attention-rows={rows}", options.excess_precision);
-        let split = format!("attention-rows={}", if options.excess_precision { rows } else { 0 });
+        let is_regrouped = options.excess_precision;
+        let gradients = if is_regrouped { passes::fuse::GPU_ATTENTION_GRADIENTS } else { 0 };
+        let fuse = format!("attention={is_regrouped} attention-gradients={gradients} attention-rows={rows}");
+        let split = format!("attention-rows={}", if is_regrouped { rows } else { 0 });
         Self::of(CUDA, options, &[(SPLIT_REDUCTIONS, split), (FUSE, fuse), (TO_GPU, to_gpu_options(machine))])
     }
 

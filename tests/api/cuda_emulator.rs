@@ -67,6 +67,12 @@ fn of_a_bundle_each_platform_takes_its_own() {
     let gpu = Target::nvptx("sm_80", "+ptx70");
     let platforms = [(Platform::Cuda, gpu), (Platform::CudaEmulator, Target::host()), (Platform::Cpu, Target::host())];
     let bytes = bundle(&program(), &CompileOptions::default(), &platforms).unwrap();
+    let twice = [&platforms[..], &platforms].concat();
+    assert_eq!(
+        bundle(&program(), &CompileOptions::default(), &twice).unwrap().len(),
+        bytes.len(),
+        "nothing is in it twice"
+    );
     assert!(bytes.windows(13).any(|part| part == b".target sm_80"));
     for client in [&*CLIENT, &emulator()] {
         // SAFETY: the bytes are those of `bundle`.

@@ -1,7 +1,7 @@
 //! Arguments and results of every kind, errors that name them, and runs in the background.
 
 use halo::builder::HloBuilder;
-use halo::{Buffer, CompileOptions, Error, Executable, Literal, Module, Shape, View};
+use halo::{Buffer, Client, ClientOptions, CompileOptions, Error, Executable, Literal, Module, Shape, View};
 use ndarray::{Array, Array1, Array2, array};
 
 use super::{CLIENT, compile};
@@ -259,6 +259,36 @@ fn sizes_of_dynamic_results_follow_them() {
     let [y, size] = &results[..] else { panic!("{} results", results.len()) };
     assert_eq!(y.as_slice::<f32>(), Some(&[3f32, 2., 1., 0.][..]));
     assert_eq!(size.as_slice::<i32>(), Some(&[3][..]));
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn subnormal_numbers_are_kept_unless_a_client_flushes_them() {
+    // Enough elements for several threads, each of which makes a subnormal number and reads one.
+    let text = "HloModule m\nENTRY e {
+      x = f32[2000000] parameter(0)
+      half = f32[] constant(0.5)
+      halves = f32[2000000] broadcast(half), dimensions={}
+      small = f32[2000000] multiply(x, halves)
+      many = f32[] constant(1e20)
+      manies = f32[2000000] broadcast(many), dimensions={}
+      large = f32[2000000] multiply(x, manies)
+      ROOT both = (f32[2000000], f32[2000000]) tuple(small, large)
+    }";
+    let zeros = |flush_subnormals, x: f32| {
+        let client = Client::with_options(ClientOptions { threads: 2, flush_subnormals, ..ClientOptions::default() });
+        let program = client.unwrap().compile(text, &CompileOptions::default()).unwrap();
+        let results = program.execute_buffers((&vec![x; 2_000_000][..],)).unwrap();
+        let of_one = |own: &Buffer| own.as_slice::<f32>().unwrap().iter().filter(|&&own| own == 0.0).count();
+        results.iter().map(of_one).sum::<usize>()
+    };
+    let smallest = f32::MIN_POSITIVE;
+    assert_eq!(zeros(false, smallest), 0);
+    assert_eq!(zeros(false, smallest / 2.0), 0);
+    // Only what is half as large as the smallest normal number is none.
+    assert_eq!(zeros(true, smallest), 2_000_000);
+    assert_eq!(zeros(true, smallest / 2.0), 4_000_000);
+    assert!(std::hint::black_box(smallest) / 2.0 > 0.0, "the calling thread is as it was");
 }
 
 #[test]

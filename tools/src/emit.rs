@@ -361,8 +361,16 @@ fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<V
     let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
-    let attention_rows = if options.platform == CodePlatform::Cuda { passes::fuse::GPU_ATTENTION_ROWS } else { 1 };
-    let fused = FuseOptions { by_row: true, attention: options.excess_precision, attention_rows };
+    let (attention_rows, gradients) = match options.platform {
+        CodePlatform::Cuda => (passes::fuse::GPU_ATTENTION_ROWS, passes::fuse::GPU_ATTENTION_GRADIENTS),
+        CodePlatform::Cpu => (1, 0),
+    };
+    let fused = FuseOptions {
+        by_row: true,
+        attention: options.excess_precision,
+        attention_gradients: if options.excess_precision { gradients } else { 0 },
+        attention_rows,
+    };
     passes::fuse::explain(input.module.as_operation(), fused).map_err(|error| ToolError::Execution(error.to_string()))
 }
 

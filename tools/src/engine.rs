@@ -72,6 +72,8 @@ pub struct LoadOptions {
     pub threads: Option<usize>,
     /// Whether constants whose values the text left out get made-up ones.
     pub fill_elided: bool,
+    /// Whether a device of its own takes subnormal numbers for zero.
+    pub flush_subnormals: bool,
     /// Devices to run on; as many as the program needs when absent.
     pub devices: Option<usize>,
     /// How long devices wait for others that still compute.
@@ -99,6 +101,7 @@ impl LoadOptions {
             platform: self.platform.into(),
             gpu_processor: self.target_cpu.clone(),
             threads: self.threads.unwrap_or(0),
+            flush_subnormals: self.flush_subnormals,
             devices,
             collective_time_limit: self.collective_time_limit,
             ..ClientOptions::default()
@@ -136,7 +139,8 @@ impl LoadedProgram {
 
     /// A bundle or a saved executable, as a program of one call that nobody sees into.
     fn load_compiled(path: &Path, bytes: &[u8], engine: Engine, options: LoadOptions) -> Result<Self, ToolError> {
-        if engine != Engine::Jit || options.profile || options.pass_limit.is_some() {
+        let is_own = options.target_cpu.is_none() && options.pass_limit.is_none();
+        if engine != Engine::Jit || options.profile || !is_own {
             let message = "a compiled program runs as it was compiled: options of compilation have no effect";
             return Err(ToolError::Usage(message.into()));
         }

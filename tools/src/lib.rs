@@ -20,6 +20,8 @@ pub mod indexing_report;
 mod input;
 pub mod interrupt;
 pub mod kernels;
+pub mod least_time;
+pub mod machine_limits;
 pub mod model_spec;
 pub mod module_file;
 pub mod mutations;

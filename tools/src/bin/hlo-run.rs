@@ -105,6 +105,9 @@ struct Options {
     /// Lets custom calls that are not known give zeros.
     #[arg(long)]
     stub_custom_calls: bool,
+    /// Takes subnormal numbers for zero, as XLA does: up to several times as fast where there are many.
+    #[arg(long)]
+    flush_subnormals: bool,
     /// Of the passes that may be left out, runs only the first N (hlo-opt --bisect-limit lists them).
     #[arg(long, value_name = "N")]
     bisect_limit: Option<usize>,
@@ -187,6 +190,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
         check_nans: options.check_nans,
         fill_elided: options.fill_elided_constants,
         stub_custom_calls: options.stub_custom_calls,
+        flush_subnormals: options.flush_subnormals,
         pass_limit: options.bisect_limit,
         sensitivity_runs: options.sensitivity as usize,
         devices: options.devices.map(usize::from),
@@ -283,6 +287,7 @@ fn worker(program: &std::path::Path, options: &Options) -> Command {
         ("--check-nans", options.check_nans),
         ("--fill-elided-constants", options.fill_elided_constants),
         ("--stub-custom-calls", options.stub_custom_calls),
+        ("--flush-subnormals", options.flush_subnormals),
     ];
     command.args(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| flag));
     command

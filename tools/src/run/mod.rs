@@ -73,6 +73,8 @@ pub struct Settings {
     pub fill_elided: bool,
     /// Whether custom calls that nobody knows give zeros.
     pub stub_custom_calls: bool,
+    /// Whether subnormal numbers are taken for zero.
+    pub flush_subnormals: bool,
     /// Run only so many of the passes that may be left out.
     pub pass_limit: Option<usize>,
     /// Executions with moved inputs, when outputs differ from what is expected.
@@ -96,6 +98,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         threads: settings.threads,
         fill_elided: settings.fill_elided,
         stub_custom_calls: settings.stub_custom_calls,
+        flush_subnormals: settings.flush_subnormals,
         profile: settings.profile,
         pass_limit: settings.pass_limit,
         donates: settings.memory == Some(ArgumentMemory::Donated),
