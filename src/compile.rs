@@ -80,7 +80,8 @@ impl Client {
 }
 
 /// One file of a program's code for several platforms, each with the processor that code is made for:
-/// [`Client::deserialize`] takes what suits its devices. What is named twice is in it once. No device is needed.
+/// [`Client::deserialize`] takes what suits its devices. What is named twice is in it once, and so is code for each processor of GPUs,
+/// of which the first would be taken anyway. No device is needed.
 ///
 /// # Errors
 /// As for [`Client::compile`].
@@ -90,7 +91,12 @@ pub fn bundle<'a>(
     platforms: &[(Platform, Target)],
 ) -> Result<Vec<u8>, Error> {
     let module = source.into().module()?;
-    let is_first = |&(number, own): &(usize, &(Platform, Target))| !platforms[..number].contains(own);
+    let is_same = |(platform, target): &(Platform, Target), other: &(Platform, Target)| match platform {
+        Platform::Cuda => other.0 == *platform && other.1.cpu_name() == target.cpu_name(),
+        Platform::Cpu | Platform::CudaEmulator => *other == (*platform, target.clone()),
+    };
+    let is_first =
+        |&(number, own): &(usize, &(Platform, Target))| !platforms[..number].iter().any(|other| is_same(own, other));
     let programs = platforms.iter().enumerate().filter(is_first).map(|(_, (platform, target))| {
         // Loops for several threads run on one, too.
         let aim = Aim { platform: *platform, target, gpu: target.cpu_name(), parallel: true };
@@ -157,7 +163,7 @@ impl Aim<'_> {
                 timings.emit = code.timings.emit;
                 code.objects
             }
-            Platform::Cuda => vec![nvptx::generate(&program, target, options.verify)?.text.into_bytes()],
+            Platform::Cuda => vec![nvptx::generate(&program, target, code_options)?.text.into_bytes()],
             Platform::CudaEmulator => vec![emulation::generate(&program, target, options.verify)?],
         };
         if plan.is_some() {

@@ -67,7 +67,8 @@ fn of_a_bundle_each_platform_takes_its_own() {
     let gpu = Target::nvptx("sm_80", "+ptx70");
     let platforms = [(Platform::Cuda, gpu), (Platform::CudaEmulator, Target::host()), (Platform::Cpu, Target::host())];
     let bytes = bundle(&program(), &CompileOptions::default(), &platforms).unwrap();
-    let twice = [&platforms[..], &platforms].concat();
+    let unsaid = [(Platform::Cuda, Target::nvptx("sm_80", ""))];
+    let twice = [&platforms[..], &platforms, &unsaid].concat();
     assert_eq!(
         bundle(&program(), &CompileOptions::default(), &twice).unwrap().len(),
         bytes.len(),

@@ -13,7 +13,7 @@ use halo::pipeline::{self, CompilePipeline, Phase};
 use hlo::dialect::{self, PrintOptions};
 use hlo::graph::{self, SourceTables};
 use lowering_affine::to_gpu;
-use lowering_llvm::{Target, code, nvptx};
+use lowering_llvm::{CodeGenerationOptions, Target, code, nvptx};
 use melior::ir::Module;
 use mlir_ext::pass_pipeline::PipelineError;
 use mlir_ext::pipeline_text::PipelineText;
@@ -545,7 +545,8 @@ fn plan_text(module: &Module<'_>, options: &EmitOptions) -> Result<String, ToolE
 fn ptx(module: &Module<'_>, target: &Target, options: &EmitOptions) -> Result<Vec<u8>, ToolError> {
     let plan = plan_text(module, options)?;
     let launches: String = plan.lines().map(|line| format!("// {line}\n")).collect();
-    let ptx = nvptx::generate(module, target, true).map_err(halo::Error::from)?;
+    let options = CodeGenerationOptions { verify: true, ..CodeGenerationOptions::default() };
+    let ptx = nvptx::generate(module, target, options).map_err(halo::Error::from)?;
     Ok(format!("{launches}{}", ptx.text).into_bytes())
 }
 

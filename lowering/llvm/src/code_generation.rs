@@ -1,8 +1,8 @@
-//! Object code from the llvm dialect, on several threads.
+//! Object code, or PTX, from the llvm dialect, on several threads.
 //!
 //! ```text
-//!  llvm dialect ──partition──> shards ──translate──> LLVM IR ──┬─ optimize, emit ─> object
-//!                              (this thread, one MLIR context) ├─ optimize, emit ─> object
+//!  llvm dialect ──partition──> shards ──translate──> LLVM IR ──┬─ optimize, emit ─> object, or PTX
+//!                              (this thread, one MLIR context) ├─ optimize, emit ─> object, or PTX
 //!                                                              └─ …     (any thread, an LLVM context each)
 //! ```
 //! MLIR contexts belong to one thread, and translation is a small part of the time: so it stays on the calling thread,
@@ -40,6 +40,17 @@ impl Default for CodeGenerationOptions {
     }
 }
 
+impl CodeGenerationOptions {
+    /// Threads that so many shards are spread over.
+    fn threads_for(&self, shards: usize) -> usize {
+        match self.threads {
+            0 => thread::available_parallelism().map_or(1, NonZero::get),
+            threads => threads,
+        }
+        .min(shards)
+    }
+}
+
 /// The code of a module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedCode {
@@ -64,25 +75,27 @@ pub fn generate_code(module: &Module, target: &Target, options: CodeGenerationOp
         timings.add(&own);
         return Ok(GeneratedCode { objects: vec![bytes], threads: 1, timings });
     };
-    let threads = match options.threads {
-        0 => thread::available_parallelism().map_or(1, NonZero::get),
-        threads => threads,
-    }
-    .min(shards.len());
-    let objects = generate_shards(shards, target, options.verify, threads, &mut timings)?;
+    let emit = |llvm: &LlvmModule, timings: &mut Timings| optimize_and_emit(llvm, KERNEL_PASSES, Emit::Object, timings);
+    let threads = options.threads_for(shards.len());
+    let objects = generate_shards(shards, target, options, &emit, &mut timings)?;
     Ok(GeneratedCode { objects, threads, timings })
 }
 
-/// The object of a shard, by its number, and its timings.
+/// The code of a shard, by its number, and its timings.
 type Generated = (usize, Result<Vec<u8>, Error>, Timings);
 
-fn generate_shards(
+/// What makes code of a shard.
+type EmitShard<'f> = dyn Fn(&LlvmModule, &mut Timings) -> Result<Vec<u8>, Error> + Sync + 'f;
+
+/// The code of each shard, in their order.
+pub(crate) fn generate_shards(
     shards: Vec<Shard<'_>>,
     target: &Target,
-    verify: bool,
-    threads: usize,
+    options: CodeGenerationOptions,
+    emit: &EmitShard<'_>,
     timings: &mut Timings,
 ) -> Result<Vec<Vec<u8>>, Error> {
+    let threads = options.threads_for(shards.len());
     let (sender, receiver) = mpsc::channel::<(usize, LlvmModule)>();
     let receiver = Mutex::new(receiver);
     // Takes shards until there are no more to come.
@@ -91,8 +104,8 @@ fn generate_shards(
         std::iter::from_fn(|| next().ok())
             .map(|(number, llvm)| {
                 let mut timings = Timings::default();
-                let object = optimize_and_emit(&llvm, KERNEL_PASSES, Emit::Object, &mut timings);
-                (number, object, timings)
+                let code = emit(&llvm, &mut timings);
+                (number, code, timings)
             })
             .collect()
     };
@@ -100,7 +113,7 @@ fn generate_shards(
         let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let translated = shards.into_iter().enumerate().try_for_each(|(number, shard)| {
             let target = target.clone().with_effort(shard.effort);
-            let llvm = translate(shard.module.as_operation(), &target, verify, timings)?;
+            let llvm = translate(shard.module.as_operation(), &target, options.verify, timings)?;
             // The receiver lives longer than this scope.
             sender.send((number, llvm)).map_err(|_| Error::Emit("no thread takes shards".into()))
         });
@@ -115,5 +128,5 @@ fn generate_shards(
     translated?;
     generated.sort_by_key(|(number, ..)| *number);
     timings.add_parallel(elapsed, generated.iter().map(|(.., timings)| timings));
-    generated.into_iter().map(|(_, object, _)| object).collect()
+    generated.into_iter().map(|(_, code, _)| code).collect()
 }

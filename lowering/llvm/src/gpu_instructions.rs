@@ -9,7 +9,7 @@ use inkwell::types::BasicTypeEnum;
 use inkwell::values::{AnyValue, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, GlobalValue};
 use mlir_ext::gpu::{self, WarpGroupProduct, WarpGroupWait};
 
-use crate::{Error, LlvmModule, Target};
+use crate::{Error, LlvmModule};
 
 /// Number of the address space of the memory that the threads of a block share.
 pub(crate) const SHARED: u32 = 3;
@@ -37,7 +37,7 @@ fn is_array_of(kernel: &str, array: &str) -> bool {
 }
 
 /// Gives the functions that stand for instructions their bodies, and large arrays their places.
-pub(crate) fn define(kernels: &LlvmModule, target: &Target) -> Result<(), Error> {
+pub(crate) fn define(kernels: &LlvmModule) -> Result<(), Error> {
     let failed = |error: BuilderError| Error::Emit(error.to_string());
     for function in kernels.module.get_functions() {
         let name = function.get_name().to_string_lossy().into_owned();
@@ -52,7 +52,7 @@ pub(crate) fn define(kernels: &LlvmModule, target: &Target) -> Result<(), Error>
         };
         define_as(kernels, function, assembly).map_err(failed)?;
     }
-    let machine = target.machine()?;
+    let machine = kernels.target.machine()?;
     let layout = machine.0.get_target_data();
     let size = |global: &GlobalValue<'_>| {
         BasicTypeEnum::try_from(global.get_value_type()).map_or(0, |r#type| layout.get_store_size(&r#type))

@@ -33,6 +33,7 @@ pub mod memrefs_to_pointers;
 pub mod nvptx;
 mod partition;
 pub mod passes;
+mod ptx_text;
 pub mod ptxas;
 mod symbol_scan;
 mod target;

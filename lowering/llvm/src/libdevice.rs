@@ -5,6 +5,7 @@
 
 use crate::{Error, LlvmModule};
 use inkwell::IntPredicate;
+use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::BuilderError;
 use inkwell::module::Linkage;
 use inkwell::values::{BasicValueEnum, FunctionValue};
@@ -38,6 +39,9 @@ fn define_magnitude(kernels: &LlvmModule, function: FunctionValue<'_>) -> Result
         builder.build_return(Some(&magnitude))?;
     }
     function.set_linkage(Linkage::Internal);
+    // Several parts of a program's kernels may have it, of which one text is made.
+    let inlined = Attribute::get_named_enum_kind_id("alwaysinline");
+    function.add_attribute(AttributeLoc::Function, context.create_enum_attribute(inlined, 0));
     Ok(())
 }
 

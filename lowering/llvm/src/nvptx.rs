@@ -5,14 +5,17 @@
 //! pointers. Vector loads become vector instructions where they carry their alignment.
 
 use crate::{
-    Emit, Error, LoweringOptions, Target,
+    CodeGenerationOptions, Emit, Error, LlvmModule, LoweringOptions, Target,
     code::{optimize_and_emit, translate},
+    code_generation::generate_shards,
     gpu_instructions, libdevice,
+    partition::partition_kernels,
+    ptx_text,
     timing::{Timings, timed},
 };
-use melior::ir::{Module, OperationRef, block::BlockLike, operation::OperationLike};
-use mlir_ext::gpu;
+use melior::ir::{Module, OperationRef, RegionLike, block::BlockLike, operation::OperationLike};
 use mlir_ext::pass_pipeline::run_pipeline;
+use mlir_ext::{attributes::string, gpu};
 use std::{ops::RangeInclusive, time::Duration};
 
 /// The conversion's pass pipeline.
@@ -24,7 +27,7 @@ pub const PIPELINE: &str = "hlo-unsigned-divisions,gpu.module(lower-affine,conve
 pub const PASSES: &str = "default<O2>";
 
 /// Parameters of a kernel, of eight bytes each, that every version of PTX has room for, and the first version with room for more.
-const FEW_PARAMETERS: u32 = 512;
+const FEW_PARAMETERS: usize = 512;
 const MANY_PARAMETERS_PTX: u32 = 81;
 
 /// The first version of PTX that knows descriptions of boxes in memory.
@@ -79,30 +82,54 @@ pub fn lower_to_nvvm_dialect(module: &Module, options: LoweringOptions) -> Resul
 pub fn compile_to_ptx(module: &Module, target: &Target, options: LoweringOptions) -> Result<Ptx, Error> {
     let mut lower = Duration::ZERO;
     timed(&mut lower, || lower_to_nvvm_dialect(module, options))?;
-    let mut ptx = generate(module, target, options.verify)?;
+    let code = CodeGenerationOptions { verify: options.verify, ..CodeGenerationOptions::default() };
+    let mut ptx = generate(module, target, code)?;
     ptx.timings.lower = lower;
     Ok(ptx)
 }
 
-/// PTX of the kernels of `module`, which are in the llvm and nvvm dialects. With `verify`, LLVM's verifier runs on the IR.
+/// PTX of the kernels of `module`, which are in the llvm and nvvm dialects and may be moved out of it. It depends on the module and the
+/// target alone, not on threads.
 ///
 /// # Errors
 /// [`Error::NoGpuModule`], or the error of a phase.
-pub fn generate(module: &Module, target: &Target, verify: bool) -> Result<Ptx, Error> {
+pub fn generate(module: &Module, target: &Target, options: CodeGenerationOptions) -> Result<Ptx, Error> {
     let mut timings = Timings::default();
     let kernels = gpu_module(module).ok_or(Error::NoGpuModule)?;
-    let mut llvm = translate(kernels, target, verify, &mut timings)?;
-    if llvm.module.get_functions().any(|kernel| kernel.count_params() > FEW_PARAMETERS) {
-        llvm.target = llvm.target.with_ptx(MANY_PARAMETERS_PTX);
-    }
-    if llvm.module.get_function(gpu::COPY_BOX).is_some() {
-        llvm.target = llvm.target.with_ptx(BOXES_PTX);
-    }
-    libdevice::bind_instructions(&llvm)?;
-    gpu_instructions::define(&llvm, target)?;
-    let text = optimize_and_emit(&llvm, PASSES, Emit::Assembly, &mut timings)?;
-    let text = String::from_utf8(text).map_err(|error| Error::Emit(error.to_string()))?;
+    let target = &target_of(kernels, target);
+    let shards = timed(&mut timings.translate, || partition_kernels(kernels, options.operations_per_shard))?;
+    let parts = match shards {
+        Some(shards) => generate_shards(shards, target, options, &emit, &mut timings)?,
+        None => vec![emit(&translate(kernels, target, options.verify, &mut timings)?, &mut timings)?],
+    };
+    let parts = parts.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
+    let text = ptx_text::joined(&parts.map_err(|error| Error::Emit(error.to_string()))?);
     Ok(Ptx { text, timings })
+}
+
+/// The target with the version of PTX that the kernels need.
+fn target_of(kernels: OperationRef, target: &Target) -> Target {
+    let mut target = target.clone();
+    let first = kernels.region(0).ok().and_then(|region| region.first_block());
+    let mut next = first.and_then(|block| block.first_operation());
+    while let Some(symbol) = next {
+        let entry = symbol.region(0).ok().and_then(|region| region.first_block());
+        if entry.is_some_and(|entry| entry.argument_count() > FEW_PARAMETERS) {
+            target = target.with_ptx(MANY_PARAMETERS_PTX);
+        }
+        if symbol.inherent_attribute("sym_name").ok().and_then(string) == Some(gpu::COPY_BOX) {
+            target = target.with_ptx(BOXES_PTX);
+        }
+        next = symbol.next_in_block();
+    }
+    target
+}
+
+/// PTX of kernels in LLVM IR.
+fn emit(llvm: &LlvmModule, timings: &mut Timings) -> Result<Vec<u8>, Error> {
+    libdevice::bind_instructions(llvm)?;
+    gpu_instructions::define(llvm)?;
+    optimize_and_emit(llvm, PASSES, Emit::Assembly, timings)
 }
 
 /// The first `gpu.module` of a module: what [`crate::llvm_module::LlvmModule::translate`] takes.

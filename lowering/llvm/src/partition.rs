@@ -7,6 +7,8 @@
 //!
 //! Functions that only call others, or load from thousands of places at their start, are shards of their own, generated with
 //! [`Effort::Quick`].
+//!
+//! Kernels for GPUs are split too, by [`partition_kernels`]: their shards become one text, so none refers to another.
 
 use crate::{
     Effort, Error,
@@ -44,13 +46,29 @@ pub(crate) struct Shard<'c> {
 /// # Errors
 /// [`Error::Partition`] for symbols that the module does not have.
 pub(crate) fn partition<'c>(module: &Module<'c>, operations_per_shard: usize) -> Result<Option<Vec<Shard<'c>>>, Error> {
-    let Some(symbols) = scan(module) else { return Ok(None) };
+    let Some(symbols) = scan(module.as_operation()) else { return Ok(None) };
     let Some(assignment) = Assignment::new(&symbols, operations_per_shard.max(1))? else { return Ok(None) };
-    let writer = ShardWriter::new(context_of(&module.as_operation()))?;
-    (0..assignment.efforts.len())
-        .map(|shard| writer.write(&symbols, &assignment, shard))
-        .collect::<Result<_, _>>()
-        .map(Some)
+    write_shards(&symbols, &assignment).map(Some)
+}
+
+/// The same for a `gpu.module`: what refers to each other stays together, such as a kernel, its shared memory and the functions that it
+/// calls, so that LLVM sees, and may inline, what it would in the whole module.
+///
+/// # Errors
+/// [`Error::Partition`] for symbols that the module does not have.
+pub(crate) fn partition_kernels<'c>(
+    kernels: OperationRef<'c, '_>,
+    operations_per_shard: usize,
+) -> Result<Option<Vec<Shard<'c>>>, Error> {
+    let Some(symbols) = scan(kernels) else { return Ok(None) };
+    let Some(assignment) = Assignment::of_groups(&symbols, operations_per_shard.max(1))? else { return Ok(None) };
+    write_shards(&symbols, &assignment).map(Some)
+}
+
+fn write_shards<'c>(symbols: &[SymbolScan<'c, '_>], assignment: &Assignment) -> Result<Vec<Shard<'c>>, Error> {
+    let Some(symbol) = symbols.first() else { return Ok(Vec::new()) };
+    let writer = ShardWriter::new(context_of(&symbol.operation))?;
+    (0..assignment.efforts.len()).map(|shard| writer.write(symbols, assignment, shard)).collect()
 }
 
 /// Which shard each symbol goes to.
@@ -93,7 +111,23 @@ impl Assignment {
         Ok((assignment.efforts.len() > 1).then_some(assignment))
     }
 
-    /// Spreads functions over as many new shards as their size asks for: the largest first, each to the smallest shard.
+    /// Of groups of symbols that refer to each other, which stay together. `None` where one shard is enough.
+    fn of_groups(symbols: &[SymbolScan<'_, '_>], limit: usize) -> Result<Option<Self>, Error> {
+        if symbols.iter().map(|symbol| symbol.operations).sum::<usize>() <= limit {
+            return Ok(None);
+        }
+        let mut assignment = Self {
+            efforts: Vec::new(),
+            shards: vec![None; symbols.len()],
+            references: references(symbols)?,
+            is_shared: vec![false; symbols.len()],
+        };
+        let groups = groups(symbols, &assignment.references);
+        assignment.spread(symbols, Effort::Full, limit, groups);
+        Ok((assignment.efforts.len() > 1).then_some(assignment))
+    }
+
+    /// Spreads functions over as many new shards as their size asks for.
     fn add_shards(
         &mut self,
         symbols: &[SymbolScan<'_, '_>],
@@ -102,16 +136,24 @@ impl Assignment {
         belongs: impl Fn(&SymbolScan<'_, '_>) -> bool,
     ) {
         let is_member = |symbol: &SymbolScan<'_, '_>| symbol.is_function && symbol.is_definition && belongs(symbol);
-        let mut members: Vec<usize> = (0..symbols.len()).filter(|&index| is_member(&symbols[index])).collect();
-        members.sort_by_key(|&index| (Reverse(symbols[index].operations), index));
-        let operations: usize = members.iter().map(|&index| symbols[index].operations).sum();
+        let members = (0..symbols.len()).filter(|&index| is_member(&symbols[index]));
+        self.spread(symbols, effort, limit, members.map(|index| vec![index]).collect());
+    }
+
+    /// Spreads groups of symbols over as many new shards as their size asks for: the largest first, each to the smallest shard.
+    fn spread(&mut self, symbols: &[SymbolScan<'_, '_>], effort: Effort, limit: usize, groups: Vec<Vec<usize>>) {
+        let operations = |group: &[usize]| group.iter().map(|&index| symbols[index].operations).sum::<usize>();
+        let mut groups: Vec<_> = groups.into_iter().map(|group| (operations(&group), group)).collect();
+        // Of equal ones, the first of the module stays first.
+        groups.sort_by_key(|(size, _)| Reverse(*size));
+        let all: usize = groups.iter().map(|(size, _)| size).sum();
         let first = self.efforts.len();
-        let mut sizes = vec![0; operations.div_ceil(limit).min(members.len())];
-        for index in members {
+        let mut sizes = vec![0; all.div_ceil(limit).min(groups.len())];
+        for (operations, group) in groups {
             // The first of the smallest.
             if let Some((shard, size)) = sizes.iter_mut().enumerate().min_by_key(|(_, size)| **size) {
-                *size += symbols[index].operations;
-                self.shards[index] = Some(first + shard);
+                *size += operations;
+                group.into_iter().for_each(|index| self.shards[index] = Some(first + shard));
             }
         }
         self.efforts.extend(sizes.iter().map(|_| effort));
@@ -147,6 +189,24 @@ fn references(symbols: &[SymbolScan<'_, '_>]) -> Result<Vec<Vec<usize>>, Error> 
         positions.get(name).copied().ok_or_else(|| Error::Partition(format!("there is no symbol `{name}`")))
     };
     symbols.iter().map(|symbol| symbol.references.iter().map(position).collect()).collect()
+}
+
+/// The definitions that refer to each other, directly or by others; each group, and the groups, in the module's order.
+fn groups(symbols: &[SymbolScan<'_, '_>], references: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = (0..symbols.len()).map(|index| vec![index]).collect();
+    let mut group_of: Vec<usize> = (0..symbols.len()).collect();
+    for (user, used) in references.iter().enumerate() {
+        for &used in used.iter().filter(|&&used| symbols[used].is_definition) {
+            let (kept, joined) = (group_of[user].min(group_of[used]), group_of[user].max(group_of[used]));
+            if kept != joined {
+                let members = std::mem::take(&mut groups[joined]);
+                members.iter().for_each(|&index| group_of[index] = kept);
+                groups[kept].extend(members);
+            }
+        }
+    }
+    groups.retain(|group| group.iter().any(|&index| symbols[index].is_definition));
+    groups
 }
 
 /// Attributes of a definition that a declaration elsewhere does not have.

@@ -1,9 +1,10 @@
 //! What the partition of a module needs to know about its symbols.
 
+use crate::gpu_instructions::SHARED;
 use melior::ir::{
-    BlockRef, Module, OperationRef, RegionLike, Type, TypeLike, ValueLike, block::BlockLike, operation::OperationLike,
+    BlockRef, OperationRef, RegionLike, Type, TypeLike, ValueLike, block::BlockLike, operation::OperationLike,
 };
-use mlir_ext::attributes::{identifier_text, string, symbol};
+use mlir_ext::attributes::{identifier_text, integer, string, symbol};
 use mlir_ext::operations::context_of;
 use std::collections::HashMap;
 
@@ -25,12 +26,12 @@ pub(crate) struct SymbolScan<'c, 'm> {
     pub is_quick: bool,
 }
 
-/// Scans the symbols of a module, in order; `None` if it holds anything besides functions and global variables, or
+/// Scans the symbols of a `builtin.module` or `gpu.module`, in order; `None` if it holds anything besides functions and global variables, or
 /// anything that refers to symbols in another way than by calls and addresses.
-pub(crate) fn scan<'c, 'm>(module: &'m Module<'c>) -> Option<Vec<SymbolScan<'c, 'm>>> {
-    let pointer = melior::dialect::llvm::r#type::pointer(context_of(&module.as_operation()), 0);
+pub(crate) fn scan<'c, 'm>(module: OperationRef<'c, 'm>) -> Option<Vec<SymbolScan<'c, 'm>>> {
+    let pointer = melior::dialect::llvm::r#type::pointer(context_of(&module), 0);
     let mut symbols = Vec::new();
-    let mut next = module.body().first_operation();
+    let mut next = blocks(module).first()?.first_operation();
     while let Some(operation) = next {
         symbols.push(scan_symbol(operation, pointer)?);
         next = operation.next_in_block();
@@ -46,7 +47,7 @@ fn scan_symbol<'c, 'm>(operation: OperationRef<'c, 'm>, pointer: Type<'c>) -> Op
     };
     let blocks = blocks(operation);
     let has_value = !is_function && operation.inherent_attribute("value").is_ok();
-    let is_definition = has_value || !blocks.is_empty();
+    let is_definition = has_value || !blocks.is_empty() || is_shared_memory(operation);
     if !is_function && !is_definition && !is_external(operation) {
         return None;
     }
@@ -80,6 +81,12 @@ fn scan_symbol<'c, 'm>(operation: OperationRef<'c, 'm>, pointer: Type<'c>) -> Op
     }
     scan.is_quick = is_function && (first_loads > MAX_FIRST_LOADS || calls.leaves_work_to_others());
     Some(scan)
+}
+
+/// Whether it is memory that the threads of a GPU's block share: it begins with no value.
+fn is_shared_memory(operation: OperationRef<'_, '_>) -> bool {
+    let space = operation.inherent_attribute("addr_space").ok();
+    space.is_some_and(|space| integer(space) == Some(i64::from(SHARED)))
 }
 
 fn is_external(operation: OperationRef<'_, '_>) -> bool {

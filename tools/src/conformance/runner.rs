@@ -10,7 +10,7 @@ use hlo::dialect;
 use hlo::graph::Module;
 use hlo::literal::{ArrayLiteral, Literal};
 use lowering_affine::error::LoweringError;
-use lowering_llvm::{Target, nvptx, ptxas};
+use lowering_llvm::{CodeGenerationOptions, Target, nvptx, ptxas};
 
 use super::case::{ConformanceCase, LoadedCase};
 use super::difference::difference;
@@ -131,7 +131,7 @@ fn ptx_of(module: &Module) -> Result<String, halo::Error> {
     let context = dialect::context();
     let program = pipeline::import(&context, module)?;
     pipeline::run(&program, &CompilePipeline::cuda(DEFAULT_GPU, &halo::CompileOptions::default()).text(), false)?;
-    Ok(nvptx::generate(&program, &Target::nvptx(DEFAULT_GPU, DEFAULT_PTX), false)?.text)
+    Ok(nvptx::generate(&program, &Target::nvptx(DEFAULT_GPU, DEFAULT_PTX), CodeGenerationOptions::default())?.text)
 }
 
 fn execute_on(cases: &[Arc<ConformanceCase>], platform: Platform) -> Vec<CaseOutcome> {

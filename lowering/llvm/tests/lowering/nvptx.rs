@@ -1,6 +1,7 @@
 //! Hand-written kernels to PTX, and through NVIDIA's assembler where there is one.
 
-use lowering_llvm::{LoweringOptions, Target, nvptx::compile_to_ptx, ptxas};
+use lowering_llvm::nvptx::{compile_to_ptx, generate, lower_to_nvvm_dialect};
+use lowering_llvm::{CodeGenerationOptions, LoweringOptions, Target, ptxas};
 use mlir_ext::operations::parse_module as parse;
 
 use super::upstream_context;
@@ -55,6 +56,70 @@ fn kernels_become_ptx_that_assembles() {
     match ptxas::assemble(&ptx.text, "sm_90").unwrap() {
         Some(binary) => assert!(binary.starts_with(b"\x7fELF")),
         None => println!("skipped: no ptxas on the path or in HALO_PTXAS"),
+    }
+}
+
+/// Kernels that share functions, memory and constants with nobody, with some others, or with all.
+fn many_kernels() -> String {
+    let kernel = |number: usize| {
+        let helper = number % 2;
+        format!(
+            "gpu.func @kernel_{number}(%x: memref<64xf32>) workgroup(%small: memref<32xf32, 3>, %large: memref<16384xf32, 3>)
+                 kernel {{
+               %i = gpu.thread_id x
+               %v = memref.load %x[%i] : memref<64xf32>
+               %w = func.call @helper_{helper}(%v) : (f32) -> f32
+               %magnitude = math.absf %w : f32
+               memref.store %magnitude, %large[%i] : memref<16384xf32, 3>
+               memref.store %v, %small[%i] : memref<32xf32, 3>
+               gpu.barrier
+               %a = memref.load %large[%i] : memref<16384xf32, 3>
+               %b = memref.load %small[%i] : memref<32xf32, 3>
+               %sum = arith.addf %a, %b : f32
+               memref.store %sum, %x[%i] : memref<64xf32>
+               gpu.return
+             }}"
+        )
+    };
+    let helpers = (0..2).map(|number| {
+        format!(
+            "func.func private @helper_{number}(%x: f32) -> f32 attributes {{no_inline}} {{
+               %c = arith.constant {number}.5 : f32
+               %y = arith.mulf %x, %c : f32
+               return %y : f32
+             }}"
+        )
+    });
+    let functions: Vec<String> = helpers.chain((0..9).map(kernel)).collect();
+    format!("gpu.module @kernels {{ {} }}", functions.join("\n"))
+}
+
+#[test]
+fn kernels_in_parts_are_one_text_whatever_the_threads() {
+    let context = upstream_context();
+    let target = Target::nvptx("sm_90", "+ptx80");
+    let made = |threads, operations_per_shard| {
+        let module = parse(&context, &many_kernels()).unwrap();
+        lower_to_nvvm_dialect(&module, LoweringOptions { verify: true }).unwrap();
+        let options = CodeGenerationOptions { threads, verify: true, operations_per_shard };
+        generate(&module, &target, options).unwrap().text
+    };
+    let (whole, parts) = (made(1, usize::MAX), made(1, 10));
+    assert_eq!(parts, made(4, 10));
+    assert_ne!(parts, whole, "there are parts");
+    let sorted = |text: &str, start: &str| {
+        let mut lines: Vec<String> = text.lines().filter(|line| line.starts_with(start)).map(str::to_string).collect();
+        lines.sort();
+        lines
+    };
+    for (start, number) in [(".version", 1), (".target", 1), (".visible .entry", 9), (".extern .shared", 1)] {
+        assert_eq!(sorted(&parts, start).len(), number, "{parts}");
+        assert_eq!(sorted(&parts, start), sorted(&whole, start));
+    }
+    let size = |text: &str| text.lines().filter(|line| line.starts_with('\t')).count();
+    assert_eq!(size(&parts), size(&whole), "no code is in it twice");
+    if ptxas::assemble(&parts, "sm_90").unwrap().is_none() {
+        println!("skipped: no ptxas on the path or in HALO_PTXAS");
     }
 }
 
