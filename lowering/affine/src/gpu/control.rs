@@ -96,7 +96,9 @@ impl<'c> GpuProgram<'_, 'c> {
             return Ok(None);
         }
         let outputs = placed.iter().map(|(shape, slice)| (shape, *slice)).collect();
-        let arrays = KernelArrays { inputs: Vec::new(), outputs, are_exchanged: true, limits: None };
+        // There is one block, so nothing is won by registers that leave room for others.
+        let limits = Some([BLOCK_SIZE, 1]);
+        let arrays = KernelArrays { inputs: Vec::new(), outputs, are_exchanged: true, limits };
         let places: Vec<Slice> = placed.iter().map(|(_, slice)| *slice).collect();
         let key = format!("control {:p} {places:?}", std::ptr::from_ref(instruction));
         let kernel = self.kernel(computation, id, &arrays, (&key, &[]), &|builder, _, arrays, function| {
