@@ -111,7 +111,7 @@ impl Assignment {
         Ok((assignment.efforts.len() > 1).then_some(assignment))
     }
 
-    /// Of groups of symbols that refer to each other, which stay together. `None` where one shard is enough.
+    /// Of groups of symbols that refer to each other, which stay together and in order. `None` where one shard is enough.
     fn of_groups(symbols: &[SymbolScan<'_, '_>], limit: usize) -> Result<Option<Self>, Error> {
         if symbols.iter().map(|symbol| symbol.operations).sum::<usize>() <= limit {
             return Ok(None);
@@ -122,12 +122,21 @@ impl Assignment {
             references: references(symbols)?,
             is_shared: vec![false; symbols.len()],
         };
-        let groups = groups(symbols, &assignment.references);
-        assignment.spread(symbols, Effort::Full, limit, groups);
+        let mut size = usize::MAX;
+        for group in groups(symbols, &assignment.references) {
+            let operations = group.iter().map(|&index| symbols[index].operations).sum::<usize>();
+            size = size.saturating_add(operations);
+            if size > limit {
+                assignment.efforts.push(Effort::Full);
+                size = operations;
+            }
+            let last = assignment.efforts.len() - 1;
+            group.into_iter().for_each(|index| assignment.shards[index] = Some(last));
+        }
         Ok((assignment.efforts.len() > 1).then_some(assignment))
     }
 
-    /// Spreads functions over as many new shards as their size asks for.
+    /// Spreads functions over as many new shards as their size asks for: the largest first, each to the smallest shard.
     fn add_shards(
         &mut self,
         symbols: &[SymbolScan<'_, '_>],
@@ -136,24 +145,16 @@ impl Assignment {
         belongs: impl Fn(&SymbolScan<'_, '_>) -> bool,
     ) {
         let is_member = |symbol: &SymbolScan<'_, '_>| symbol.is_function && symbol.is_definition && belongs(symbol);
-        let members = (0..symbols.len()).filter(|&index| is_member(&symbols[index]));
-        self.spread(symbols, effort, limit, members.map(|index| vec![index]).collect());
-    }
-
-    /// Spreads groups of symbols over as many new shards as their size asks for: the largest first, each to the smallest shard.
-    fn spread(&mut self, symbols: &[SymbolScan<'_, '_>], effort: Effort, limit: usize, groups: Vec<Vec<usize>>) {
-        let operations = |group: &[usize]| group.iter().map(|&index| symbols[index].operations).sum::<usize>();
-        let mut groups: Vec<_> = groups.into_iter().map(|group| (operations(&group), group)).collect();
-        // Of equal ones, the first of the module stays first.
-        groups.sort_by_key(|(size, _)| Reverse(*size));
-        let all: usize = groups.iter().map(|(size, _)| size).sum();
+        let mut members: Vec<usize> = (0..symbols.len()).filter(|&index| is_member(&symbols[index])).collect();
+        members.sort_by_key(|&index| (Reverse(symbols[index].operations), index));
+        let operations: usize = members.iter().map(|&index| symbols[index].operations).sum();
         let first = self.efforts.len();
-        let mut sizes = vec![0; all.div_ceil(limit).min(groups.len())];
-        for (operations, group) in groups {
+        let mut sizes = vec![0; operations.div_ceil(limit).min(members.len())];
+        for index in members {
             // The first of the smallest.
             if let Some((shard, size)) = sizes.iter_mut().enumerate().min_by_key(|(_, size)| **size) {
-                *size += operations;
-                group.into_iter().for_each(|index| self.shards[index] = Some(first + shard));
+                *size += symbols[index].operations;
+                self.shards[index] = Some(first + shard);
             }
         }
         self.efforts.extend(sizes.iter().map(|_| effort));
