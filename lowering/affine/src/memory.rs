@@ -241,7 +241,19 @@ pub enum Parameter<'c> {
 impl<'b, 'c> FunctionMemory<'b, 'c> {
     /// Memory of a function without parameters yet.
     pub fn new(builder: &OpBuilder<'c>, body: &'b Body<'c>, table: &BufferTable) -> Self {
-        let mut memory = FunctionMemory {
+        if table.is_parameter() { Self::with_table(builder, body, table) } else { Self::without_parameters(body) }
+    }
+
+    /// Memory of a function that gets the table of all addresses.
+    pub fn with_table(builder: &OpBuilder<'c>, body: &'b Body<'c>, table: &BufferTable) -> Self {
+        let mut memory = Self::without_parameters(body);
+        let r#type = table.r#type(builder);
+        memory.all = Some(memory.add_parameter(Parameter::Table(r#type), r#type));
+        memory
+    }
+
+    fn without_parameters(body: &'b Body<'c>) -> Self {
+        FunctionMemory {
             body,
             all: None,
             parameters: RefCell::default(),
@@ -250,12 +262,7 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
             addresses: RefCell::default(),
             table: OnceCell::new(),
             context: OnceCell::new(),
-        };
-        if table.is_parameter() {
-            let r#type = table.r#type(builder);
-            memory.all = Some(memory.add_parameter(Parameter::Table(r#type), r#type));
         }
-        memory
     }
 
     /// The parameters that the function came to need, in order.

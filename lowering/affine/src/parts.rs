@@ -40,6 +40,15 @@ impl<'c> Program<'_, 'c> {
         })
     }
 
+    /// The function that the runtime calls, with the whole program in it.
+    pub(crate) fn whole_function(&self, body: impl FnOnce(&FunctionMemory<'_, 'c>) -> Result<()>) -> Result<()> {
+        self.builder.function(ENTRY, &[], &[], &[], |builder, function| {
+            body(&FunctionMemory::with_table(builder, function, &self.table))?;
+            builder.effect("func.return", &[], &[]);
+            Ok(())
+        })
+    }
+
     /// The function that the runtime calls: it passes addresses from its table to the program's function.
     pub(crate) fn entry_function(&self, parameters: &[Parameter<'c>]) -> Result<()> {
         let table = self.table.r#type(self.builder);

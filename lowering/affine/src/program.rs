@@ -3,7 +3,7 @@
 //! Functions take the buffers that they use, as memrefs. Values live in the buffers that the assignment gave them, so
 //! instructions meet only in memory: a computation is its kernels one after another, a `while` is an `scf.while` whose
 //! condition reads a `pred` from memory. Long ones are divided ([`crate::parts`]). The outermost function gets the table of
-//! addresses that the runtime fills, and passes each buffer's to the program's function.
+//! addresses that the runtime fills; of a program with control flow it passes each buffer's to the program's function.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -97,11 +97,17 @@ pub fn lower_program<'c>(
         kernel_names: KernelNames::default(),
         steps: RefCell::default(),
     };
-    let parameters = program.function(PROGRAM, |memory| {
+    let body = |memory: &FunctionMemory<'_, 'c>| {
         program.computation(entry, &assignment.entry, memory)?;
         program.outputs(entry, assignment, memory)
-    })?;
-    program.entry_function(&parameters)?;
+    };
+    // Only loops gain by buffers that are parameters, which are known not to overlap; each function takes time to compile.
+    if entry.instructions.iter().any(|instruction| lowering_of(instruction) == Lowering::Branches) {
+        let parameters = program.function(PROGRAM, body)?;
+        program.entry_function(&parameters)?;
+    } else {
+        program.whole_function(body)?;
+    }
     let steps = program.steps.take();
     Ok((module, steps))
 }

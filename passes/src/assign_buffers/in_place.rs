@@ -54,6 +54,11 @@ impl<'a> Overwrites<'a> {
     pub(super) fn of(&self, instruction: &Instruction) -> Vec<Overwrite> {
         match instruction.kind {
             OpKind::DynamicUpdateSlice | OpKind::Scatter if instruction.shape.as_array().is_some() => update(0),
+            // The runtime has read a row before it writes it.
+            OpKind::Sort if !self.by_team => {
+                let rearranged = |number| Overwrite { output: number, operand: number, is_update: false };
+                (0..instruction.operands.len()).map(rearranged).collect()
+            }
             OpKind::Fusion => {
                 let key = instruction.computations.as_ptr();
                 if let Some(known) = self.known.borrow().get(&key) {

@@ -27,6 +27,8 @@ pub(super) const MAX_GROUP_SIZE: usize = 384;
 pub(super) const MAX_GROUP_INPUTS: usize = 48;
 /// How often the body of a cheap instruction may be repeated at different indices in one group.
 pub(super) const MAX_EVALUATIONS: u32 = 16;
+/// How often the body of an expensive instruction may be repeated in one group, if no element is computed twice.
+const MOST_COPIES: u32 = 4;
 /// Groups that compute a value again, rather than one that writes it and others that load it.
 const MAX_READERS_COMPUTING_AGAIN: usize = 3;
 /// Values that a group computes again though another one computes them too.
@@ -590,7 +592,7 @@ impl<'a> Grouping<'a> {
     }
 
     /// How often a group would evaluate an operand of these members in all: of a reduction once for each element that
-    /// it combines, of a pad once for each element that is no padding.
+    /// it combines, of a pad once for each element that is no padding, of a concatenate once for each that is its own.
     fn total_in(&self, operand: InstructionId, group: GroupId, users: &[InstructionId]) -> i64 {
         let (mut same_index, mut moved) = (0, 0i64);
         for &user in users {
@@ -598,7 +600,7 @@ impl<'a> Grouping<'a> {
             let instruction = self.instruction(user);
             if reads_at_same_index(instruction) {
                 same_index = same_index.max(member.total);
-            } else if instruction.kind == OpKind::Pad && instruction.operands.first() == Some(&operand) {
+            } else if self.is_part(operand, instruction) {
                 let [inside, all] = [operand, user].map(|id| self.instruction(id).shape.as_array());
                 let [inside, all] = [inside, all].map(|shape| shape.map_or(1, ArrayShape::element_count).max(1));
                 let times = (member.total + all - 1) / all;
@@ -608,6 +610,12 @@ impl<'a> Grouping<'a> {
             }
         }
         moved.saturating_add(same_index)
+    }
+
+    /// Whether an operand's elements are some of its user's.
+    fn is_part(&self, operand: InstructionId, user: &Instruction) -> bool {
+        let is_padded = || user.kind == OpKind::Pad && user.operands.first() == Some(&operand);
+        user.kind == OpKind::Concatenate || is_padded()
     }
 
     /// Elements that one element of a reduction's result combines; 1 for other instructions.
@@ -674,7 +682,9 @@ impl<'a> Grouping<'a> {
                 let recomputed = total > elements.max(1);
                 if is_expensive(instruction) || role == FusionRole::Lookup {
                     let is_recomputed = recomputed && (elements != 1 || total > 64);
-                    if evaluations > 1 || is_recomputed {
+                    // The loops of a reduction are not divided where parts meet.
+                    let most_copies = if group_data.has_reduction { 1 } else { MOST_COPIES };
+                    if evaluations > most_copies || is_recomputed {
                         Some(Refusal::Recomputed { evaluations })
                     } else {
                         user_is_window.then_some(Refusal::Window)

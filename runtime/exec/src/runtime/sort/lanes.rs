@@ -279,9 +279,12 @@ impl Group {
     }
 }
 
-/// The network that sorts elements, Batcher's: pairs of positions of which the first gets the smaller element.
-fn network(length: usize) -> &'static [(u16, u16)] {
-    static NETWORKS: [OnceLock<Box<[(u16, u16)]>>; LONGEST + 1] = [const { OnceLock::new() }; LONGEST + 1];
+/// Pairs of positions of which the first gets the smaller element.
+type Network = [(u16, u16)];
+
+/// The network that sorts so many elements, Batcher's.
+fn network(length: usize) -> &'static Network {
+    static NETWORKS: [OnceLock<Box<Network>>; LONGEST + 1] = [const { OnceLock::new() }; LONGEST + 1];
     NETWORKS[length].get_or_init(|| {
         let mut pairs = Vec::new();
         add_sort(0, length.next_power_of_two(), &mut pairs);

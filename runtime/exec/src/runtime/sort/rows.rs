@@ -368,7 +368,20 @@ impl<'a> Row<'a> {
         let inner = self.rows.inner;
         let (input, output) = (operand.input.cast::<T>(), operand.output.cast::<T>());
         if input == output.cast_const() {
-            return self.rearrange_bytes(operand, first, indices);
+            // All is read before anything is written.
+            self.memory.bytes.resize(size_of::<T>() * indices.len(), 0);
+            let row = self.memory.bytes.as_mut_ptr().cast::<T>();
+            for (position, &index) in indices.iter().enumerate() {
+                // SAFETY: an element of the row, and room for as many as it has.
+                unsafe {
+                    row.add(position).write_unaligned(input.add(first + index as usize * inner).read_unaligned())
+                };
+            }
+            for position in 0..indices.len() {
+                // SAFETY: the same the other way round.
+                unsafe { output.add(first + position * inner).write_unaligned(row.add(position).read_unaligned()) };
+            }
+            return;
         }
         for (position, &index) in indices.iter().enumerate() {
             // SAFETY: elements of the row in two arrays that do not overlap.
@@ -379,7 +392,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// The same through a copy of the row, for elements of any size and for sorting in place.
+    /// The same through a copy of the row, for elements of any size.
     fn rearrange_bytes(&mut self, operand: &Operand, first: usize, indices: &[u32]) {
         let (inner, bytes) = (self.rows.inner, operand.bytes);
         self.memory.bytes.clear();

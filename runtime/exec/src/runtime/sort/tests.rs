@@ -231,6 +231,24 @@ fn middle_dimensions_and_in_place() {
 }
 
 #[test]
+fn several_operands_in_place() {
+    for length in [9, 1000] {
+        let mut keys: Vec<f32> = random(60 * length, 5);
+        let mut places: Vec<i32> = (0..keys.len() as i32).collect();
+        let before = keys.clone();
+        let described = describe([60, length, 1], SortOrder::Total, primitive_type::F32, [4, 4]);
+        let addresses: [*mut u8; 2] = [keys.as_mut_ptr().cast(), places.as_mut_ptr().cast()];
+        run(&RunContext::new(None), &described, None, addresses.map(|it| it.cast_const()), addresses);
+        assert!(keys.chunks(length).all(|row| row.is_sorted_by(|a, b| a.total_cmp(b).is_le())));
+        let moved = places.iter().zip(&keys).enumerate();
+        for (position, (&place, key)) in moved {
+            assert_eq!(before[place as usize].to_bits(), key.to_bits());
+            assert_eq!(place as usize / length, position / length);
+        }
+    }
+}
+
+#[test]
 fn small_types_in_both_directions() {
     let input: Vec<i8> = (0..3000).map(|index| (index * 77 % 251) as u8 as i8).collect();
     let mut output = vec![0i8; input.len()];
