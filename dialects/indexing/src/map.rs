@@ -232,6 +232,24 @@ impl<'c> IndexingMap<'c> {
         (0..dims).map(Var::Dim).chain((0..symbols).map(Var::Symbol))
     }
 
+    /// Adds a dimension variable after the others.
+    pub fn push_dim(&mut self, dim: Variable<'c>) {
+        let is_empty = dim.bounds.is_empty();
+        self.dims.push(dim);
+        self.set_results(self.results());
+        if is_empty {
+            self.reset_to_known_empty();
+        }
+    }
+
+    /// Removes the dimension variables from number `len` on, of a map without results and constraints.
+    pub fn truncate_dims(&mut self, len: usize) {
+        debug_assert!(self.results().is_empty() && self.constraints.is_empty());
+        self.dims.truncate(len);
+        self.set_results(&[]);
+        self.known_empty = self.known_empty && self.all_variables().any(|v| self.bounds(v).is_empty());
+    }
+
     /// The map with other results over the same domain.
     pub fn with_results(&self, results: Vec<Expr<'c>>) -> Self {
         let mut map = self.clone();

@@ -75,14 +75,8 @@ impl<'c> Scope<'c> {
         Expr::constant(self.context, value)
     }
 
-    fn rebuild(&mut self, dims: Vec<Variable<'c>>) {
-        self.map = IndexingMap::new(self.context, dims, Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    }
-
     fn add(&mut self, bounds: Interval, binding: Binding<'c>, meaning: Option<Expr<'c>>) -> Expr<'c> {
-        let mut dims = self.map.dims().to_vec();
-        dims.push(Variable::new(bounds));
-        self.rebuild(dims);
+        self.map.push_dim(Variable::new(bounds));
         self.variables.push(ScopeVariable { binding, meaning });
         Expr::dim(self.context, self.variables.len() - 1)
     }
@@ -162,11 +156,16 @@ impl<'c> Scope<'c> {
         {
             self.lane = None;
         }
+        for (position, removed) in self.variables.iter().enumerate().skip(len) {
+            let name = Expr::dim(self.context, position);
+            if let Some(meaning) = removed.meaning
+                && self.names.get(&meaning) == Some(&name)
+            {
+                self.names.remove(&meaning);
+            }
+        }
         self.variables.truncate(len);
-        self.names.retain(|_, name| matches!(name.as_variable(), Some(Var::Dim(name)) if (name as usize) < len));
-        let mut dims = self.map.dims().to_vec();
-        dims.truncate(len);
-        self.rebuild(dims);
+        self.map.truncate_dims(len);
     }
 
     /// Lanes of the vectors being emitted.
