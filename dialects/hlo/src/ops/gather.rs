@@ -48,7 +48,7 @@ pub static DEFINITION: OpDefinition = OpDefinition::new(
 /// - C7: `start_indices_batching_dims` are different dimensions of the start indices, not `index_vector_dim`.
 /// - C8: the two batching lists pair dimensions of the same size.
 /// - C9: `slice_sizes` has one entry for each operand dimension, each in 0..=size.
-/// - C10: collapsed dimensions have a slice size of 1, batching dimensions of at most 1.
+/// - C10: collapsed and batching dimensions have a slice size of 1, or of 0 where the result has no elements.
 /// - C11: each operand dimension is an offset, a collapsed or a batching dimension.
 fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
     let (operand, indices) = (view.array(0)?, view.array(1)?);
@@ -82,6 +82,10 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
             format!("must have length {}, one for each operand dimension, got {}", operand.rank(), slice_sizes.len());
         return Err(view.attribute_error(Some("C9"), "slice_sizes", message));
     }
+    let missing_dimension = |dimension: usize, slice: i64| {
+        let message = format!("must be 1 in dimension {dimension}, which the result does not have, got {slice}");
+        view.attribute_error(Some("C10"), "slice_sizes", message)
+    };
     let mut window = Vec::new();
     for (dimension, (&slice, &size)) in slice_sizes.iter().zip(&operand.dimensions).enumerate() {
         if slice < 0 || slice > size {
@@ -91,9 +95,8 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
         let number = dimension as i64;
         if !collapsed.contains(&number) && !batching.operand.contains(&number) {
             window.push((slice, slice == size && operand.is_dynamic_dimension(dimension)));
-        } else if slice != 1 && (slice > 1 || collapsed.contains(&number)) {
-            let message = format!("must be 1 in dimension {dimension}, which the result does not have, got {slice}");
-            return Err(view.attribute_error(Some("C10"), "slice_sizes", message));
+        } else if slice > 1 {
+            return Err(missing_dimension(dimension, slice));
         }
     }
     if window.len() != offsets.len() {
@@ -116,7 +119,10 @@ fn infer_shape(view: &OpView<'_>) -> Result<Shape, OpError> {
             result.set_dynamic_dimension(dimension, true);
         }
     }
-    Ok(result.into())
+    match slice_sizes.iter().position(|&slice| slice == 0) {
+        Some(dimension) if !result.dimensions.contains(&0) => Err(missing_dimension(dimension, 0)),
+        _ => Ok(result.into()),
+    }
 }
 
 /// The dimensions of the indices without `index_vector_dim`.

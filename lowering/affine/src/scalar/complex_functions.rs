@@ -163,7 +163,13 @@ pub(super) fn power<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Co
     let is_zero = builder.cmpf(Oeq, magnitude, zero);
     let vanishes = builder.andi(is_zero, builder.cmpf(Ogt, exponent.re, zero));
     let vanishes = builder.ori(vanishes, builder.cmpf(Oeq, radius, zero));
-    Complex { re: builder.select(vanishes, zero, re), im: builder.select(vanishes, zero, im) }
+    // As of real numbers: anything to the power of zero is 1, also NaN, as is 1 to any power, also to an infinite one.
+    let one = builder.float_like(base.re, 1.0);
+    let is_zeroth = builder.andi(is_real_exponent, builder.cmpf(Oeq, exponent.re, zero));
+    let is_of_one = builder.andi(builder.cmpf(Oeq, base.re, one), builder.cmpf(Oeq, base.im, zero));
+    let is_one = builder.ori(is_zeroth, is_of_one);
+    let part = |if_one, part| builder.select(is_one, if_one, builder.select(vanishes, zero, part));
+    Complex { re: part(one, re), im: part(zero, im) }
 }
 
 /// cosh(x), sinh(x) and a factor that both are to be multiplied by last, which keeps them finite for long.
