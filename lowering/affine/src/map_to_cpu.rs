@@ -46,6 +46,17 @@ const MAX_BOXES: usize = 27;
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
 
+/// Vectors of columns that are summed side by side where little is done with each element: the more of a row is read at once,
+/// the fewer lines does a processor fetch ahead that are gone before they are read, as are those of rows whose length is a
+/// multiple of a page.
+const VECTORS_OF_PLAIN_COLUMNS: u32 = 16;
+
+/// Elementwise operations of each term up to which that many vectors stay in registers.
+const FEW_OPERATIONS_OF_TERMS: usize = 2;
+
+/// Steps of a loop that threads share, at least.
+const STEPS_OF_THREADS: i64 = 8;
+
 /// Terms, in vectors, up to which choices of several values are made a row a lane, wherever rows are: along a row the lanes'
 /// choices would be combined one by one.
 const SHORT_ROW_OF_CHOICES: i64 = 4;
@@ -298,7 +309,7 @@ fn loops_over_elements<'c>(
     };
     let lanes_of = |number: usize| match row_loop {
         Some(_) => lanes,
-        None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours)),
+        None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target),
     };
     let vectors = vector_loop.map(|number| (number, lanes_of(number)));
     let rows_of_squares = row_loop.map(|number| (number, rows_together(computation, &loops[number], lanes, overlap)));
@@ -529,6 +540,7 @@ fn lanes_of_loop(
     sizes: &[i64],
     lanes: u32,
     (overlap, reads_neighbours): (bool, bool),
+    target: CpuTarget,
 ) -> u32 {
     let fits = |lanes: u32| vector_loop.is_as_long_as(lanes) && (overlap || vector_loop.divides_into(lanes));
     let mut lanes = lanes;
@@ -545,16 +557,39 @@ fn lanes_of_loop(
             kind => kind == OpKind::ReduceWindow,
         }
     });
-    let is_simple = computation.instructions.iter().filter(elementwise).count() <= FEW_OPERATIONS;
+    let operations = computation.instructions.iter().filter(elementwise).count();
     let narrow = lanes * (32 / register_bits(computation).min(32));
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    if !(reduces_columns && reads_neighbours && is_simple) {
+    if !(reduces_columns && reads_neighbours && operations <= FEW_OPERATIONS) {
         return lanes;
     }
+    let is_plain = operations <= FEW_OPERATIONS_OF_TERMS && reduces_one_array(computation);
+    let plain = is_plain.then(|| plain_columns(vector_loop, lanes, target)).flatten();
     let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].map(|vectors| lanes * vectors);
-    several.into_iter().find(|&wide| fits(wide)).unwrap_or(lanes)
+    plain.into_iter().chain(several).find(|&wide| fits(wide)).unwrap_or(lanes)
+}
+
+/// Whether one value a column is all that a computation reduces.
+fn reduces_one_array(computation: &Computation) -> bool {
+    let of_kind = |kind: OpKind| computation.instructions.iter().filter(move |own| own.kind == kind);
+    of_kind(OpKind::ReduceWindow).next().is_none() && {
+        let mut reductions = of_kind(OpKind::Reduce);
+        reductions.next().is_some_and(|reduce| reduce.operands.len() == 2) && reductions.next().is_none()
+    }
+}
+
+/// Lanes of many vectors of columns that are summed side by side: they have at most half of the registers, repeat few columns
+/// at the end, and leave threads something to share.
+fn plain_columns(columns: &Loop, lanes: u32, target: CpuTarget) -> Option<u32> {
+    let most = if target.vector_bits >= 512 { VECTORS_OF_PLAIN_COLUMNS } else { VECTORS_OF_PLAIN_COLUMNS / 2 };
+    let is_good = |length: i64, wide: i64| {
+        let steps = (length + wide - 1) / wide;
+        8 * (steps * wide - length) <= length && (!target.parallel || steps >= STEPS_OF_THREADS)
+    };
+    let is_taken = |&wide: &u32| columns.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
+    [most, most / 2].map(|vectors| lanes * vectors).into_iter().find(is_taken)
 }
 
 /// Rows that squares of so many lanes are taken from at once: of arrays that only move those of two squares, as caches get
