@@ -228,7 +228,11 @@ impl CompilePipeline {
             warp_group_matrices: false,
             float_extrema: false,
         };
-        let work = map_to_cpu::CpuTarget { vector_bits: target.vector_bits(), parallel };
+        let work = map_to_cpu::CpuTarget {
+            vector_bits: target.vector_bits(),
+            parallel,
+            few_write_streams: target.cpu_name().starts_with("znver"),
+        };
         // Sums that are scaled down are rounded otherwise than the program says.
         let pass_options = [
             (CANONICALIZE_CONVOLUTIONS, "features-last=true".to_string()),

@@ -57,6 +57,12 @@ const FEW_OPERATIONS_OF_TERMS: usize = 2;
 /// Steps of a loop that threads share, at least.
 const STEPS_OF_THREADS: i64 = 8;
 
+/// Bytes, and elements, from row to row at whose multiples lines of many rows meet in few sets of a cache.
+const PART_OF_PAGE: [i64; 2] = [2048, 512];
+
+/// Bytes of an array most of which stays in the last cache.
+const BYTES_IN_LAST_CACHE: i64 = 16 << 20;
+
 /// Terms, in vectors, up to which choices of several values are made a row a lane, wherever rows are: along a row the lanes'
 /// choices would be combined one by one.
 const SHORT_ROW_OF_CHOICES: i64 = 4;
@@ -89,6 +95,8 @@ pub struct CpuTarget {
     pub vector_bits: u32,
     /// Whether large kernels are handed to the runtime's threads.
     pub parallel: bool,
+    /// Whether the processor follows few rows at once that are written side by side, pages apart (AMD's Zen).
+    pub few_write_streams: bool,
 }
 
 /// Notes on the kernels of a module's entry function how their work is divided; returns their number.
@@ -272,6 +280,7 @@ fn loops_over_elements<'c>(
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
     let overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
+    let mut row_distance = 0;
     let mut reads_neighbours = true;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
@@ -297,6 +306,7 @@ fn loops_over_elements<'c>(
             }
             if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
+                row_distance = row_loop.map_or(0, |number| sizes[groups[number].1..].iter().product());
             }
             // Rows of an update are not neighbours in memory.
             let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
@@ -312,7 +322,10 @@ fn loops_over_elements<'c>(
         None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target),
     };
     let vectors = vector_loop.map(|number| (number, lanes_of(number)));
-    let rows_of_squares = row_loop.map(|number| (number, rows_together(computation, &loops[number], lanes, overlap)));
+    let rows_of_squares = row_loop.map(|number| {
+        let is_far = choice.target.few_write_streams && are_pages_apart(root, row_distance);
+        (number, if is_far { lanes } else { rows_together(computation, &loops[number], lanes, overlap) })
+    });
     let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(rows_of_squares).collect();
     let row_work = rows.map(|Rows { rank, steps, .. }| {
         let mut covered = 0;
@@ -590,6 +603,16 @@ fn plain_columns(columns: &Loop, lanes: u32, target: CpuTarget) -> Option<u32> {
     };
     let is_taken = |&wide: &u32| columns.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
     [most, most / 2].map(|vectors| lanes * vectors).into_iter().find(is_taken)
+}
+
+/// Whether the rows of a result are so far from each other that lines of few of them stay in a cache, and yet most of the
+/// result stays in the last one: of what does not, lines are better read two at a time.
+fn are_pages_apart(root: &Instruction, row_distance: i64) -> bool {
+    let Some(result) = first_result(root) else { return false };
+    let width = result.element_type.byte_width() as i64;
+    let bytes = result.element_count().saturating_mul(width);
+    let [far_bytes, far_elements] = PART_OF_PAGE;
+    row_distance % far_elements == 0 && row_distance * width % far_bytes == 0 && bytes <= BYTES_IN_LAST_CACHE
 }
 
 /// Rows that squares of so many lanes are taken from at once: of arrays that only move those of two squares, as caches get

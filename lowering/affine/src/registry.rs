@@ -88,6 +88,12 @@ const VECTOR_BITS: OptionDefinition = OptionDefinition {
 
 const MAP_TO_CPU_OPTIONS: &[OptionDefinition] = &[
     OptionDefinition {
+        name: "few-write-streams",
+        description: "whether the processor follows few rows that are written side by side, pages apart",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
         name: "parallel",
         description: "whether large kernels are handed to the runtime's threads",
         kind: OptionKind::Boolean,
@@ -128,8 +134,8 @@ pub fn fuse_epilogues_options(CpuTarget { vector_bits, .. }: CpuTarget) -> Strin
 }
 
 /// The options of `hlo-map-to-cpu` as its text.
-pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel }: CpuTarget) -> String {
-    format!("parallel={parallel} vector-bits={vector_bits}")
+pub fn map_to_cpu_options(CpuTarget { vector_bits, parallel, few_write_streams }: CpuTarget) -> String {
+    format!("few-write-streams={few_write_streams} parallel={parallel} vector-bits={vector_bits}")
 }
 
 /// The options of `hlo-to-affine` as its text.
@@ -185,6 +191,7 @@ pub fn register(custom_calls: CustomCallNames) {
                     let target = CpuTarget {
                         vector_bits: bits(options, "vector-bits")?,
                         parallel: options.boolean("parallel")?,
+                        few_write_streams: options.boolean("few-write-streams")?,
                     };
                     statistics.add("kernels", map_to_cpu::run(root, target, custom_calls)?);
                     Ok(())
