@@ -94,8 +94,10 @@ impl<'c> Elemental<'_, 'c> {
     ) -> Result<RegisterValue<'c>> {
         let width = i64::from(lanes);
         let first = self.named_if_divided(first)?;
-        // The last vector ends with the last element: nothing behind it is read.
-        let last_start = (width - 1) * (stride - 1);
+        // Vectors follow each other, as lines of a cache do; where the array may end with the last element, so does the last vector.
+        let elements = array.dimensions.iter().product::<i64>();
+        let is_inside = self.scope.range(first).upper.saturating_add(stride * width) <= elements;
+        let last_start = if is_inside { width * (stride - 1) } else { (width - 1) * (stride - 1) };
         let mut chosen: Option<RegisterValue<'c>> = None;
         let mut known = 0;
         for number in 0..stride {

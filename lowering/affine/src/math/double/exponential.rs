@@ -152,10 +152,10 @@ impl<'c> Real<'_, 'c> {
 
     pub(super) fn tanh(self) -> Self {
         let magnitude = self.abs();
-        let t = (magnitude * -2.0).expm1();
-        let small = -t / (t + 2.0);
-        let large = 1.0 - 2.0 / ((magnitude * 2.0).expm1() + 2.0);
-        large.but_if(magnitude.below(1.0), small).copysign(self)
+        let is_small = magnitude.below(1.0);
+        let t = (magnitude * self.constant(2.0).but_if(is_small, self.constant(-2.0))).expm1();
+        let quotient = self.constant(2.0).but_if(is_small, -t) / (t + 2.0);
+        (1.0 - quotient).but_if(is_small, quotient).copysign(self)
     }
 
     pub(super) fn asinh(self) -> Self {
