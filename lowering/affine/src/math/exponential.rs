@@ -31,6 +31,14 @@ struct Tanh {
     by_distance: bool,
 }
 
+impl Tanh {
+    /// (exp(2x) - 1 - 2x) / (2 x^2) for |x| up to ln 2 / 4: the coefficients times powers of two.
+    fn growth_of_twice(&self) -> Vec<f64> {
+        let powers = (1..=self.growth.len() as i32).rev();
+        self.growth.iter().zip(powers).map(|(coefficient, power)| coefficient * 2f64.powi(power)).collect()
+    }
+}
+
 const TANH_F32: Tanh = Tanh {
     bound: 9.1,
     rounding_shift: 12_582_912.0,
@@ -120,27 +128,27 @@ impl<'c> Math<'_, 'c> {
         let constants = if self.is_double(x) { &TANH_F64 } else { &TANH_F32 };
         let magnitude = builder.absf(x);
         let limited = self.at_most(magnitude, constants.bound);
-        // exp(2|x|) = power * (1 + growth).
-        let twice = builder.addf(limited, limited);
+        // exp(2|x|) = power * (1 + 2 growth), from |x| less a multiple of ln 2 / 2.
         let shift = self.constant(x, constants.rounding_shift);
-        let shifted = builder.fma(twice, self.constant(x, LOG2_E), shift);
+        let shifted = builder.fma(limited, self.constant(x, 2.0 * LOG2_E), shift);
         let n = builder.subf(shifted, shift);
-        let rest = constants.ln_2.iter().fold(twice, |rest, &part| builder.fma(n, self.constant(x, -part), rest));
-        let polynomial = self.horner(rest, constants.growth);
+        let reduced = |rest, &part: &f64| builder.fma(n, self.constant(x, -0.5 * part), rest);
+        let rest = constants.ln_2.iter().fold(limited, reduced);
+        let polynomial = self.horner(rest, &constants.growth_of_twice());
         let growth = builder.fma(polynomial, builder.mulf(rest, rest), rest);
-        let one = self.constant(x, 1.0);
+        let [one, half] = [1.0, 0.5].map(|number| self.constant(x, number));
         let bits = builder.bitcast(shifted, builder.integer_type(constants.bits));
         let exponent = builder.shli(bits, builder.integer_like(bits, constants.mantissa_bits));
         let biased = builder.addi(exponent, builder.integer_like(bits, constants.one));
         let power = builder.bitcast(biased, builder.element_type_of(x.r#type()));
-        // tanh = (exp(2|x|) - 1) / (exp(2|x|) + 1), far from zero 1 - 2 / (exp(2|x|) + 1).
-        let less_one = builder.fma(power, growth, builder.subf(power, one));
-        let denominator = builder.fma(power, growth, builder.addf(power, one));
+        // tanh = (exp(2|x|) - 1) / (exp(2|x|) + 1), both halved, far from zero 1 - 2 / (exp(2|x|) + 1).
+        let less_one = builder.fma(power, growth, builder.fma(power, half, self.constant(x, -0.5)));
+        let denominator = builder.addf(less_one, one);
         if !constants.by_distance {
             return builder.copysign(builder.divf(less_one, denominator), x);
         }
         let is_large = self.compare(magnitude, CmpfPredicate::Ogt, 1.0);
-        let numerator = builder.select(is_large, self.constant(x, -2.0), less_one);
+        let numerator = builder.select(is_large, self.constant(x, -1.0), less_one);
         let quotient = builder.divf(numerator, denominator);
         let result = builder.select(is_large, builder.addf(one, quotient), quotient);
         builder.copysign(result, x)
