@@ -3,12 +3,12 @@
 use faer::{
     MatMut,
     prelude::{Reborrow, ReborrowMut},
-    traits::math_utils::{abs1, is_nan, recip, zero},
+    traits::math_utils::{is_nan, recip, zero},
 };
 
 use crate::{
     Element, TriangularSystem,
-    panel::{FEW_COLUMNS, Panel, in_panel, largest, scale, subtract_multiple},
+    panel::{FEW_COLUMNS, Panel, in_panel, place_of_largest, scale},
 };
 
 /// LU in place; row `i` was exchanged with row `pivots[i]`, counted from 1. The result is the place of the first zero on the
@@ -64,12 +64,13 @@ fn exchange_rows<T: Element>(mut a: MatMut<'_, T>, pivots: &[i32], begin: usize)
 #[inline(always)]
 fn lu_by_columns<T: Element>(a: &mut Panel<T>, rows: usize, columns: usize, pivots: &mut [i32]) -> i32 {
     let mut failed = 0;
+    let mut below = vec![zero::<T>(); a.stride()];
     for step in 0..rows.min(columns) {
-        let column = &a.column(step)[step..];
-        let most = largest(column);
-        let pivot = step + column.iter().position(|value| abs1(value) == most).unwrap_or(0);
+        a.copy_below(step, step, &mut below);
+        // NaN on the diagonal stays there.
+        let pivot = if is_nan(&below[step]) { step } else { place_of_largest(&below, step) };
         pivots[step] = pivot as i32 + 1;
-        let value = a.column(step)[pivot];
+        let value = below[pivot];
         if value == zero::<T>() || is_nan(&value) {
             if failed == 0 && !is_nan(&value) {
                 failed = step as i32 + 1;
@@ -80,13 +81,8 @@ fn lu_by_columns<T: Element>(a: &mut Panel<T>, rows: usize, columns: usize, pivo
             (0..columns).for_each(|column| a.column(column).swap(step, pivot));
         }
         scale(&mut a.column(step)[step + 1..], recip(&value));
-        for column in step + 1..columns {
-            let (done, open) = a.columns(step, column);
-            let factor = open[step];
-            if factor != zero::<T>() {
-                subtract_multiple(&mut open[step + 1..], factor, &done[step + 1..]);
-            }
-        }
+        a.copy_below(step, step + 1, &mut below);
+        a.subtract_multiples(step, &below);
     }
     failed
 }

@@ -6,7 +6,7 @@
 use faer::{
     MatMut, MatRef,
     prelude::{Reborrow, ReborrowMut},
-    traits::math_utils::{abs1, add, conj, mul, sub, zero},
+    traits::math_utils::{abs1, add, conj, is_finite, mul, sub, zero},
 };
 use pulp::{Arch, NullaryFnOnce};
 
@@ -28,18 +28,21 @@ pub(crate) fn in_vectors<R>(what: impl FnOnce() -> R) -> R {
     Arch::new().dispatch(Call(what))
 }
 
-/// A matrix whose columns lie one after the other.
+/// A matrix whose columns lie one after the other, each followed by zeros up to a multiple of [`STEP`].
 pub(crate) struct Panel<T> {
     rows: usize,
+    /// Distance of columns.
+    stride: usize,
     elements: Vec<T>,
 }
 
 impl<T: Element> Panel<T> {
     pub(crate) fn of(matrix: MatRef<'_, T>) -> Self {
         let (rows, columns) = matrix.shape();
-        let mut elements = vec![zero(); rows * columns];
-        MatMut::from_column_major_slice_mut(&mut elements, rows, columns).copy_from(matrix);
-        Self { rows, elements }
+        let stride = rows.next_multiple_of(STEP);
+        let mut elements = vec![zero(); stride * columns];
+        MatMut::from_column_major_slice_with_stride_mut(&mut elements, rows, columns, stride).copy_from(matrix);
+        Self { rows, stride, elements }
     }
 
     pub(crate) fn write_to(&self, mut matrix: MatMut<'_, T>) {
@@ -48,29 +51,63 @@ impl<T: Element> Panel<T> {
 
     /// The whole matrix.
     pub(crate) fn matrix(&self) -> MatRef<'_, T> {
-        MatRef::from_column_major_slice(&self.elements, self.rows, self.elements.len() / self.rows.max(1))
+        let columns = self.elements.len() / self.stride.max(1);
+        MatRef::from_column_major_slice_with_stride(&self.elements, self.rows, columns, self.stride)
     }
 
     #[inline(always)]
     pub(crate) fn column(&mut self, column: usize) -> &mut [T] {
-        &mut self.elements[column * self.rows..][..self.rows]
+        &mut self.elements[column * self.stride..][..self.rows]
+    }
+
+    /// Subtracts from each column behind `step` the multiple of a vector that stands in row `step`. The vector has zeros down to
+    /// that row and behind the last one, so that whole steps of rows are computed.
+    #[inline(always)]
+    pub(crate) fn subtract_multiples(&mut self, step: usize, vector: &[T]) {
+        let begin = step / STEP * STEP;
+        for open in self.elements.chunks_exact_mut(self.stride).skip(step + 1) {
+            let factor = open[step];
+            if !is_finite(&factor) {
+                subtract_multiple(&mut open[step + 1..self.rows], factor, &vector[step + 1..self.rows]);
+            } else if factor != zero::<T>() {
+                let (open, vector) = (open[begin..].as_chunks_mut::<STEP>().0, vector[begin..].as_chunks::<STEP>().0);
+                for (open, vector) in open.iter_mut().zip(vector) {
+                    subtract_multiple(open, factor, vector);
+                }
+            }
+        }
+    }
+
+    /// A column with zeros down to row `begin`, in `vector`.
+    #[inline(always)]
+    pub(crate) fn copy_below(&self, column: usize, begin: usize, vector: &mut [T]) {
+        vector[..begin].fill(zero());
+        vector[begin..].copy_from_slice(&self.elements[column * self.stride..][begin..self.stride]);
+    }
+
+    /// Rows of a column with the zeros behind them.
+    pub(crate) fn stride(&self) -> usize {
+        self.stride
     }
 
     /// Exchanges two columns.
     pub(crate) fn exchange(&mut self, one: usize, other: usize) {
         if one != other {
-            let (before, after) = self.elements.split_at_mut(one.max(other) * self.rows);
-            before[one.min(other) * self.rows..][..self.rows].swap_with_slice(&mut after[..self.rows]);
+            let (before, after) = self.elements.split_at_mut(one.max(other) * self.stride);
+            before[one.min(other) * self.stride..][..self.rows].swap_with_slice(&mut after[..self.rows]);
         }
     }
 
     /// A column and a later one.
     #[inline(always)]
     pub(crate) fn columns(&mut self, first: usize, second: usize) -> (&[T], &mut [T]) {
-        let (before, after) = self.elements.split_at_mut(second * self.rows);
-        (&before[first * self.rows..][..self.rows], &mut after[..self.rows])
+        let (before, after) = self.elements.split_at_mut(second * self.stride);
+        (&before[first * self.stride..][..self.rows], &mut after[..self.rows])
     }
 }
+
+/// Rows of a panel that are computed side by side.
+const STEP: usize = 16;
 
 /// Columns up to which a matrix is factorised column by column.
 pub(crate) const FEW_COLUMNS: usize = 16;
@@ -131,4 +168,29 @@ pub(crate) fn largest<T: Element>(values: &[T]) -> T::Real {
         }
     }
     lanes.into_iter().fold(rest, |most, lane| if lane > most { lane } else { most })
+}
+
+/// The first place of the largest such sum, where there are whole steps of rows with zeros down to the first row searched.
+#[inline(always)]
+pub(crate) fn place_of_largest<T: Element>(values: &[T], begin: usize) -> usize {
+    let steps = values[begin / STEP * STEP..].as_chunks::<STEP>().0;
+    let mut lanes = [zero::<T::Real>(); STEP];
+    for step in steps {
+        for (lane, value) in lanes.iter_mut().zip(step) {
+            let size = abs1(value);
+            *lane = if size > *lane { size } else { *lane };
+        }
+    }
+    let mut width = STEP;
+    while width > 1 {
+        width /= 2;
+        for lane in 0..width {
+            lanes[lane] = if lanes[lane + width] > lanes[lane] { lanes[lane + width] } else { lanes[lane] };
+        }
+    }
+    let most = lanes[0];
+    let is_there = |step: &[T; STEP]| step.iter().fold(false, |found, value| found | (abs1(value) == most));
+    let step = steps.iter().position(is_there).unwrap_or(0);
+    let lane = steps.get(step).and_then(|step| step.iter().position(|value| abs1(value) == most)).unwrap_or(0);
+    (begin / STEP * STEP + step * STEP + lane).max(begin)
 }
