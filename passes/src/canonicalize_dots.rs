@@ -310,6 +310,9 @@ fn fold_transpose(builder: &GraphBuilder, dot: &mut Instruction, side: usize) ->
 /// Elements of a matrix from which on a product with a vector, in which rows are added, is not a reduction.
 const LARGE_MATRIX: i64 = 1 << 14;
 
+/// The same, in which rows are summed: a matrix that comes from memory comes faster as several rows side by side.
+const MATRIX_BEYOND_CACHES: i64 = 1 << 20;
+
 /// Elements of a row of a result that are worth a vector.
 const VECTOR_ROW: i64 = 8;
 
@@ -358,9 +361,10 @@ impl VectorDot {
         let mut contracted = contracting.to_vec();
         contracted.sort_unstable();
         let dimensions = shapes[matrix].dimensions.clone();
-        // A large matrix is read once, in order, by the lowering of products.
+        // A large matrix is read once by the lowering of products: in order, or several rows side by side.
         let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
-        if !sums_rows && dimensions[batch.len()..].iter().product::<i64>() >= LARGE_MATRIX {
+        let large = if sums_rows { MATRIX_BEYOND_CACHES } else { LARGE_MATRIX };
+        if dimensions[batch.len()..].iter().product::<i64>() >= large {
             return None;
         }
         let kept = (0..dimensions.len()).filter(|&d| !contracted.contains(&(d as i64))).map(|d| dimensions[d]);
