@@ -216,6 +216,8 @@ impl CompilePipeline {
         let machine = Machine {
             scales_vectors: target.has_feature("avx512f") && target.has_feature("avx512vl"),
             byte_dot_products: target.has_feature("avx512vnni") && target.has_feature("avx512vl"),
+            word_dot_products: target.has_feature("avx2")
+                && (target.has_feature("avx512bw") || !target.has_feature("avx512f")),
             bf16_dot_products: options.excess_precision
                 && target.has_feature("avx512bf16")
                 && target.has_feature("avx512vl"),

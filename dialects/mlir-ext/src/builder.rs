@@ -206,6 +206,8 @@ pub struct Machine {
     pub runtime_tile_bits: u32,
     /// There are instructions for dot products of four bytes in each lane of a vector (AVX-512 VNNI).
     pub byte_dot_products: bool,
+    /// There are instructions for dot products of two integers of 16 bits in each lane (AVX2).
+    pub word_dot_products: bool,
     /// There are instructions for dot products of two bf16 in each lane (AVX-512 BF16), whose rounding may be used: they
     /// take subnormal numbers for zero.
     pub bf16_dot_products: bool,

@@ -77,6 +77,12 @@ const TO_AFFINE_OPTIONS: &[OptionDefinition] = &[
         kind: OptionKind::Integer,
         default: "0",
     },
+    OptionDefinition {
+        name: "word-dot-products",
+        description: "whether there are instructions for dot products of two integers of 16 bits in each lane of a vector",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
 ];
 
 const VECTOR_BITS: OptionDefinition = OptionDefinition {
@@ -144,6 +150,7 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         scales_vectors,
         vector_library_bits,
         byte_dot_products,
+        word_dot_products,
         bf16_dot_products,
         byte_matrices,
         bf16_matrices,
@@ -156,7 +163,8 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
          byte-matrices={byte_matrices} excess-precision={allow_fma} half-arithmetic={half_arithmetic} profile={profile} \
-         runtime-tile-bits={runtime_tile_bits} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits}"
+         runtime-tile-bits={runtime_tile_bits} scale-vectors={scales_vectors} vector-library-bits={vector_library_bits} \
+         word-dot-products={word_dot_products}"
     )
 }
 
@@ -244,6 +252,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         scales_vectors: options.boolean("scale-vectors")?,
         vector_library_bits: bits(options, "vector-library-bits")?,
         byte_dot_products: options.boolean("byte-dot-products")?,
+        word_dot_products: options.boolean("word-dot-products")?,
         bf16_dot_products: options.boolean("bf16-dot-products")?,
         byte_matrices: options.boolean("byte-matrices")?,
         bf16_matrices: options.boolean("bf16-matrices")?,

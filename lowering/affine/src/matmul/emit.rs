@@ -2,7 +2,7 @@
 //!
 //! Positions are affine expressions of the loops' variables; those that several accesses share are `affine.apply`s.
 
-use hlo::element_type::ElementType;
+use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use indexing::{Expr, Interval};
 use melior::ir::Type;
@@ -233,8 +233,7 @@ impl<'c> Emitter<'_, 'c> {
         if product.depth > 1 {
             let group = scalar::load_type(builder, element_type, Some(product.depth as u32));
             let loaded = place.load(builder, self.operand(operand)?, group);
-            let lane = builder.value("vector.bitcast", &[loaded], builder.vector_type(1, self.element), &[]);
-            return Ok(builder.extract_lane(lane, 0));
+            return Ok(builder.extract_lane(self.in_lanes(operand, loaded, 1), 0));
         }
         let memory = scalar::memory_type(builder, element_type);
         let loaded = place.load(builder, self.operand(operand)?, memory);
@@ -257,8 +256,22 @@ impl<'c> Emitter<'_, 'c> {
         let product = self.product;
         match product.depth {
             1 => self.in_product_type(product.operand_types[operand as usize], Some(product.lanes), loaded),
-            _ => Ok(self.builder.value("vector.bitcast", &[loaded], self.vector, &[])),
+            _ => Ok(self.in_lanes(operand, loaded, product.lanes)),
         }
+    }
+
+    /// Some of an operand's elements, as many as a step takes in each lane.
+    pub(super) fn in_lanes(&self, operand: Operand, elements: Value<'c>, lanes: u32) -> Value<'c> {
+        let (builder, product) = (self.builder, self.product);
+        let mut elements = elements;
+        if product.is_of_words() {
+            let word = builder.integer_type(16);
+            elements = match product.operand_types[operand as usize].class() {
+                ElementClass::Unsigned => builder.extui(elements, word),
+                _ => builder.extsi(elements, word),
+            };
+        }
+        builder.value("vector.bitcast", &[elements], builder.vector_type(lanes, self.element), &[])
     }
 
     /// Where vectors of an operand are, some distance apart.
@@ -358,9 +371,19 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// The sums, with the dot products of the elements in each lane added: of bytes, unsigned ones of `a` and signed ones
-    /// of `b`, or of bf16.
+    /// of `b`, of words, or of bf16.
     fn dot_products(&self, a: Value<'c>, b: Value<'c>, sum: Value<'c>) -> Value<'c> {
         let (builder, product) = (self.builder, self.product);
+        if product.is_of_words() {
+            let words = builder.vector_type(product.lanes * product.depth as u32, builder.integer_type(16));
+            let [a, b] = [a, b].map(|operand| builder.value("vector.bitcast", &[operand], words, &[]));
+            let name = match product.lanes {
+                16 => "llvm.x86.avx512.pmaddw.d.512",
+                8 => "llvm.x86.avx2.pmadd.wd",
+                _ => "llvm.x86.sse2.pmadd.wd",
+            };
+            return builder.addi(builder.intrinsic(name, &[a, b], self.vector), sum);
+        }
         let (element, name) = match product.element_type.is_float() {
             true => (Type::bfloat16(builder.context()), "llvm.x86.avx512bf16.dpbf16ps"),
             false => (builder.integer_type(8), "llvm.x86.avx512.vpdpbusd"),

@@ -45,6 +45,8 @@ use prologue::Source;
 const BLOCK_K: i64 = 512;
 /// Rows of A that are walked for each panel of a group.
 const BLOCK_M: i64 = 96;
+/// Rows of a register tile whose sums are so many that no multiply-add waits for the one before.
+const LEAST_TILE_ROWS: i64 = 5;
 /// Bytes from one step to the next in A, and steps, from which on A is packed where its rows are consecutive.
 const LEAST_PACKED_DISTANCE: u64 = 1024;
 const LEAST_PACKED_STEPS: i64 = 64;
@@ -73,6 +75,8 @@ const MOST_STREAMED_ROWS: i64 = 8;
 /// adding the lanes of its sums.
 const MOST_STREAMED_COLUMNS: i64 = 4;
 const LEAST_STREAMED_BYTES: i64 = 256;
+/// Elements of a lane that are multiplied as integers of 16 bits.
+const WORDS: i64 = 2;
 /// Terms of a sum from which on it is long.
 const LONG_SUM: i64 = 256;
 /// Most elements of few rows that are copied because they do not lie as the columns of B do.
@@ -447,7 +451,8 @@ fn merge_longest(axes: &mut Vec<Axis>) -> Axis {
 
 /// Rows of the register tile: as many as registers hold, somewhat fewer if that leaves no rest.
 fn tile_rows(rows: i64, most: i64) -> i64 {
-    (most / 2 + 1..=most).rev().find(|tile| rows % tile == 0).unwrap_or(most).min(rows)
+    let least = LEAST_TILE_ROWS.max(most / 2 + 1);
+    (least..=most).rev().find(|tile| rows % tile == 0).unwrap_or(most).min(rows)
 }
 
 /// The least common multiple of two numbers.
@@ -486,7 +491,7 @@ impl MatMul {
         }
     }
 
-    /// How many elements of each operand an instruction for dot products of these types multiplies in a lane.
+    /// How many elements of each operand an instruction for dot products of these types multiplies in a lane, at most.
     fn dot_length(&self) -> Option<i64> {
         let is_byte = |operand: ElementType| matches!(operand, ElementType::S8 | ElementType::U8);
         match (self.element_type, self.operand_types) {
@@ -496,8 +501,8 @@ impl MatMul {
         }
     }
 
-    /// [`Self::dot_length`], if there is such an instruction that can take the operands as they lie, and whether it is one of
-    /// a matrix unit.
+    /// How many elements the machine's instruction for dot products multiplies in a lane, if there is one that can take the
+    /// operands as they lie, and whether it is one of a matrix unit.
     fn dot_products(&self, machine: Machine) -> Option<(i64, bool)> {
         let length = self.dot_length()?;
         let (in_vectors, in_matrices) = match self.element_type {
@@ -509,8 +514,20 @@ impl MatMul {
         };
         let in_matrices = in_matrices && self.has_lanes_of_matrices();
         let are_neighbours = self.k.a == 1 && (self.k.b == 1 || self.n.b == 1);
-        let can = (in_vectors || in_matrices) && are_neighbours && self.k.size % length == 0;
-        can.then_some((length, in_matrices))
+        let divides = |length: i64| self.k.size % length == 0;
+        if !are_neighbours {
+            None
+        } else if (in_vectors || in_matrices) && divides(length) {
+            Some((length, in_matrices))
+        } else {
+            let as_words = machine.word_dot_products && self.element_type == ElementType::S32;
+            (as_words && divides(WORDS)).then_some((WORDS, false))
+        }
+    }
+
+    /// Whether a step takes bytes as words, integers of 16 bits, two in a lane.
+    fn is_of_words(&self) -> bool {
+        self.element_type == ElementType::S32 && self.depth == WORDS
     }
 
     /// Whether a vector has as many lanes as a matrix has columns.
@@ -526,7 +543,7 @@ impl MatMul {
     /// Whether the dot products see the elements of A, which are signed, moved into the range of unsigned ones.
     fn is_moved(&self) -> bool {
         self.element_type == ElementType::S32
-            && self.depth > 1
+            && self.depth > WORDS
             && !self.in_matrices
             && self.operand_types[0] == ElementType::S8
     }

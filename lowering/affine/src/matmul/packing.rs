@@ -173,7 +173,7 @@ impl<'c> Emitter<'_, 'c> {
             rows = rows.chunks(2).map(|pair| builder.shuffle(pair[0], pair[1], &mask)).collect();
             together *= 2;
         }
-        Ok(builder.value("vector.bitcast", &rows[..1], self.vector, &[]))
+        Ok(self.in_lanes(Operand::B, rows[0], product.lanes))
     }
 
     /// Packs behind the rows of a panel what each column's sum has too much if all elements of A are 128 more.
