@@ -3,6 +3,7 @@
 //! `hlo-run` runs programs, `hlo-opt` shows them at any stage, `hlo-bench` times them; [`file_test`] runs `test-files/`.
 //! Absent on purpose: anything a library user would want, which belongs in the crate `halo`.
 
+pub mod arithmetic;
 pub mod buffers;
 pub mod check_nans;
 pub mod compare;
@@ -31,6 +32,7 @@ pub mod outer_boundary;
 pub mod page;
 pub mod pass_run;
 pub mod platform_name;
+mod product_instructions;
 pub mod profile;
 pub mod program_part;
 pub mod progress;

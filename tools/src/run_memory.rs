@@ -71,8 +71,11 @@ fn donated(module: &Module, executable: &Executable, arguments: &[Literal]) -> R
     Ok(buffers.into_iter().map(Buffer::donate).collect())
 }
 
-/// By how much the process grows while it does something whose result it keeps.
-fn growth_in<T>(run: impl FnOnce() -> Result<T, ToolError>) -> Result<Option<u64>, ToolError> {
+/// By how many bytes the process grows at most while it does something, with the result; known on Linux.
+///
+/// # Errors
+/// Those of what it does.
+pub fn growth_in<T>(run: impl FnOnce() -> Result<T, ToolError>) -> Result<Option<u64>, ToolError> {
     let resets = fs::write("/proc/self/clear_refs", "5").is_ok();
     let before = status("VmRSS:").filter(|_| resets);
     let result = run()?;

@@ -109,8 +109,11 @@ fn work(computation: &Computation, instruction: &Instruction) -> Result<Cost, Gr
         ElementCost::Applied => applied(instruction)?.times(match instruction.kind {
             OpKind::Reduce => operand_elements(0),
             OpKind::ReduceWindow => {
-                let ReduceWindowAttributes { window } = attributes(instruction)?;
-                results.saturating_mul(positions(window))
+                let window: ReduceWindowAttributes<'_> = attributes(instruction)?;
+                let operand = operand(0).and_then(Shape::as_array);
+                // A scan combines each element with what is before it.
+                let is_scan = operand.is_some_and(|operand| window.accumulates(&operand.dimensions).is_some());
+                if is_scan { results } else { results.saturating_mul(positions(window.window)) }
             }
             OpKind::SelectAndScatter => {
                 let SelectAndScatterAttributes { window } = attributes(instruction)?;
@@ -277,6 +280,25 @@ mod tests {
             ROOT r = f32[1000] scatter(x, i, u), update_window_dims={}, inserted_window_dims={0}, \
             scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum }";
         assert_eq!(bytes_of_root(scatter), Some(4 * 64));
+    }
+
+    #[test]
+    fn a_scan_combines_each_element_once() {
+        let flops = |window: &str| {
+            let text = format!(
+                "HloModule m\n\
+                 sum {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }}\n\
+                 ENTRY e {{ x = f32[8,100] parameter(0) z = f32[] constant(0) \
+                 ROOT r = f32[8,100] reduce-window(x, z), window={{{window}}}, to_apply=sum }}"
+            );
+            let module = read(&text).ok()?;
+            let entry = module.entry();
+            Cost::of_instruction(entry, entry.get(entry.root)).ok().map(|cost| cost.flops)
+        };
+        assert_eq!(flops("size=1x100 pad=0_0x99_0"), Some(8 * 100));
+        assert_eq!(flops("size=1x100 pad=0_0x0_99"), Some(8 * 100));
+        // A window that slides combines all that it covers.
+        assert_eq!(flops("size=1x7 pad=0_0x3_3"), Some(8 * 100 * 7));
     }
 
     #[test]

@@ -22,11 +22,12 @@ use tools::machine_limits::MachineLimits;
 use tools::module_file::SourceText;
 use tools::outer_boundary;
 use tools::platform_name::PlatformName;
-use tools::run;
+use tools::{run, run_memory};
 
 /// Times halo on programs named on standard input.
 ///
-/// Requests: {"command": "load", "module": PATH, "spec": PATH}, {"command": "run", "seconds": S} and {"command": "limit"}.
+/// Requests: {"command": "ready"}, {"command": "load", "module": PATH, "spec": PATH}, {"command": "run", "seconds": S} and
+/// {"command": "limit"}.
 #[derive(Parser)]
 #[command(version)]
 struct Options {
@@ -41,6 +42,7 @@ struct Options {
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase", deny_unknown_fields)]
 enum Request {
+    Ready,
     Load { module: PathBuf, spec: PathBuf },
     Run { seconds: f64 },
     Limit,
@@ -53,6 +55,7 @@ struct Loaded {
     arguments: Vec<Literal>,
     /// What its kernels move and compute in a run, found when it is asked for.
     work: Option<Work>,
+    limits: MachineLimits,
 }
 
 fn main() -> ExitCode {
@@ -71,9 +74,10 @@ fn serve(options: Options) -> Result<u8, ToolError> {
     let threads = options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     // The arguments are used again, so nothing may be written over them; nor does `benchmarks/xla.py`.
     let options = LoadOptions { client: Some(client), without_aliases: true, ..LoadOptions::default() };
-    // The first compilation sets up LLVM; it must not count for the program that happens to be first.
+    // The first program sets up LLVM and what runs programs; it must not count for the one that happens to be first.
     let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";
-    LoadedProgram::load(SourceText { path: "warm-up".into(), text: warm_up.into() }, Engine::Jit, options.clone())?;
+    let warm_up = SourceText { path: "warm-up".into(), text: warm_up.into() };
+    LoadedProgram::load(warm_up, Engine::Jit, options.clone())?.execute_on_device(&[])?;
     let mut loaded = None;
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|source| ToolError::Read { path: Path::new("-").to_path_buf(), source })?;
@@ -87,10 +91,11 @@ fn serve(options: Options) -> Result<u8, ToolError> {
 fn answer(line: &str, options: &LoadOptions, threads: usize, loaded: &mut Option<Loaded>) -> Result<Value, ToolError> {
     let request = serde_json::from_str(line).map_err(|error| ToolError::Usage(format!("not a request: {error}")))?;
     match request {
+        Request::Ready => Ok(json!({})),
         Request::Load { module, spec } => {
             let program = LoadedProgram::load(SourceText::read(&module)?, Engine::Jit, options.clone())?;
             let arguments = run::spec_inputs(&spec, &program.module)?;
-            program.execute_on_device(&arguments)?;
+            let growth = run_memory::growth_in(|| program.execute_on_device(&arguments))?;
             // Reading the text is not counted, as it is not for XLA.
             let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
             let phases = &program.phases[1..];
@@ -98,8 +103,14 @@ fn answer(line: &str, options: &LoadOptions, threads: usize, loaded: &mut Option
             let phases: serde_json::Map<String, Value> =
                 phases.iter().map(|(name, time)| (name.clone(), milliseconds(*time).into())).collect();
             let temporary_bytes = program.arena_bytes;
-            *loaded = Some(Loaded { path: module, program, arguments, work: None });
-            Ok(json!({ "compile_ms": compile, "phases_ms": phases, "temporary_bytes": temporary_bytes }))
+            let limits = MachineLimits::new(threads);
+            *loaded = Some(Loaded { path: module, program, arguments, work: None, limits });
+            Ok(json!({
+                "compile_ms": compile,
+                "phases_ms": phases,
+                "temporary_bytes": temporary_bytes,
+                "growth_bytes": growth,
+            }))
         }
         Request::Run { seconds } => {
             let Loaded { program, arguments, .. } = loaded.as_ref().ok_or_else(none_loaded)?;
@@ -113,12 +124,13 @@ fn answer(line: &str, options: &LoadOptions, threads: usize, loaded: &mut Option
             Ok(json!({ "runs_ms": times }))
         }
         Request::Limit => {
-            let Loaded { path, arguments, work, .. } = loaded.as_mut().ok_or_else(none_loaded)?;
+            let Loaded { path, arguments, work, limits, .. } = loaded.as_mut().ok_or_else(none_loaded)?;
             let work = match work {
                 Some(work) => work,
                 None => work.insert(work_of(path, options, arguments)?),
             };
-            let least = work.least_time(&mut MachineLimits::new(threads));
+            limits.begin_spell();
+            let least = work.least_time(limits);
             Ok(json!({ "limit_ms": least.as_secs_f64() * 1e3, "bytes": work.bytes(), "flops": work.flops() }))
         }
     }
@@ -129,8 +141,8 @@ fn work_of(path: &Path, options: &LoadOptions, arguments: &[Literal]) -> Result<
     let options = LoadOptions { profile: true, ..options.clone() };
     let program = LoadedProgram::load(SourceText::read(path)?, Engine::Jit, options)?;
     program.execute_on_device(arguments)?;
-    let (executable, _) = program.executable().ok_or_else(none_loaded)?;
-    Ok(Work::of_run(&program.module, executable, &executable.take_profile()))
+    let (executable, options) = program.executable().ok_or_else(none_loaded)?;
+    Work::of_run(&program.module, options, executable, &executable.take_profile())
 }
 
 fn none_loaded() -> ToolError {
