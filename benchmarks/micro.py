@@ -2,6 +2,8 @@
 import json
 import math
 
+from elementwise import elementwise, functions
+
 COMPUTATIONS = """
 sum {
   a = f32[] parameter(0)
@@ -23,12 +25,29 @@ less {
   b = f32[] parameter(1)
   ROOT l = pred[] compare(a, b), direction=LT
 }
+less_of_integers {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT
+}
 less_of_pairs {
   a = f32[] parameter(0)
   b = f32[] parameter(1)
   c = s32[] parameter(2)
   d = s32[] parameter(3)
   ROOT l = pred[] compare(a, b), direction=LT
+}
+less_of_two_keys {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  c = s32[] parameter(2)
+  d = s32[] parameter(3)
+  e = s32[] parameter(4)
+  f = s32[] parameter(5)
+  first = pred[] compare(a, b), direction=LT
+  same = pred[] compare(a, b), direction=EQ
+  second = pred[] compare(c, d), direction=LT
+  ROOT l = pred[] select(same, second, first)
 }
 arg_largest {
   a = f32[] parameter(0)
@@ -85,11 +104,6 @@ def s32(*dimensions, low=0, high=1):
     return ("s32", list(dimensions), low, high)
 
 
-def elementwise(operation, low=-1, high=1, kind="f32"):
-    """A million elements."""
-    return [(kind, [1024, 1024], low, high)], f"{kind}[1024,1024] {operation}(p0)"
-
-
 def dot(left, right, contracted=(1, 0), kind="f32", result=None):
     """A product of matrices."""
     rows, columns = left[1 - contracted[0]], right[1 - contracted[1]]
@@ -112,10 +126,32 @@ def transpose(sizes, permutation, kind="f32"):
     return [(kind, sizes, low, high)], f"{kind}[{result}] transpose(p0), dimensions={{{','.join(map(str, permutation))}}}"
 
 
-def cumulative(computation, start):
-    return [f32(64, 4096)], (
+def cumulative(computation, start, sizes=(64, 4096), along=1, is_reversed=False):
+    """A scan along a dimension."""
+    shape = f"f32[{','.join(map(str, sizes))}]"
+    before = [0 if number != along else size - 1 for number, size in enumerate(sizes)]
+    pads = "x".join(f"0_{size}" if is_reversed else f"{size}_0" for size in before)
+    window = "x".join(str(size + 1) for size in before)
+    return [f32(*sizes)], (
         f"start = f32[] constant({start})\n"
-        f"f32[64,4096] reduce-window(p0, start), window={{size=1x4096 pad=0_0x4095_0}}, to_apply={computation}")
+        f"{shape} reduce-window(p0, start), window={{size={window} pad={pads}}}, to_apply={computation}")
+
+
+def reduction(sizes, dimension, computation="sum", start=0):
+    kept = ",".join(str(size) for number, size in enumerate(sizes) if number != dimension)
+    return [f32(*sizes)], (
+        f"start = f32[] constant({start})\nf32[{kept}] reduce(p0, start), dimensions={{{dimension}}}, to_apply={computation}")
+
+
+def roll(sizes, dimension, distance):
+    """The last elements of a dimension before the first ones."""
+    shape = lambda size: f"f32[{','.join(str(size if number == dimension else own) for number, own in enumerate(sizes))}]"
+    length = sizes[dimension]
+    part = lambda low, high: ", ".join(f"[{low}:{high}]" if number == dimension else f"[0:{own}]" for number, own in enumerate(sizes))
+    return [f32(*sizes)], (
+        f"end = {shape(distance)} slice(p0), slice={{{part(length - distance, length)}}}\n"
+        f"begin = {shape(length - distance)} slice(p0), slice={{{part(0, length - distance)}}}\n"
+        f"{shape(length)} concatenate(end, begin), dimensions={{{dimension}}}")
 
 
 def attention(length, kind="f32", is_causal=False):
@@ -245,13 +281,15 @@ OPERATIONS = {
     "dot_transposed_left_512": dot((512, 512), (512, 512), (0, 0)),
     "dot_transposed_right_512": dot((512, 512), (512, 512), (1, 1)),
     "dot_f64_512": dot((512, 512), (512, 512), kind="f64"),
-    "dot_bf16_512": dot((512, 512), (512, 512), kind="bf16"),
-    "dot_s8_512": dot((512, 512), (512, 512), kind="s8", result="s32"),
-    "dot_8x400x10": dot((8, 400), (400, 10)),
-    "dot_1x768x3072": dot((1, 768), (768, 3072)),
-    "dot_8x768x768": dot((8, 768), (768, 768)),
-    "dot_128x768x3072": dot((128, 768), (768, 3072)),
-    "dot_512x512x2": dot((512, 512), (512, 2)),
+    "dot_f64_1x4096x1024": dot((1, 4096), (4096, 1024), kind="f64"),
+    **{f"dot_{kind}_{m}x{k}x{n}" if (m, k) != (k, n) else f"dot_{kind}_{m}": dot((m, k), (k, n), kind=kind, result=result)
+       for kind, result in (("bf16", "bf16"), ("f16", "f16"), ("s8", "s32"))
+       for m, k, n in ((512, 512, 512), (1024, 1024, 1024), (128, 768, 3072), (1, 4096, 1024))},
+    # Rows by features by features: small ones, and those of transformers.
+    **{f"dot_{m}x{k}x{n}": dot((m, k), (k, n))
+       for m, k, n in ((8, 400, 10), (512, 512, 2), (1, 768, 3072), (1, 4096, 1024), (2, 4096, 1024), (8, 768, 768),
+                       (8, 1024, 1024), (16, 256, 768), (128, 768, 3072), (128, 3072, 768), (196, 768, 3072),
+                       (128, 2048, 5632))},
     "matrix_vector_2k": ([f32(2048, 2048), f32(2048)], "f32[2048] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
     "vector_matrix_2k": ([f32(2048), f32(2048, 2048)], "f32[2048] dot(p0, p1), lhs_contracting_dims={0}, rhs_contracting_dims={0}"),
     "batched_dot_64": ([f32(32, 64, 64)] * 2,
@@ -280,12 +318,21 @@ OPERATIONS = {
     "reduce_all_1m": ([MILLION], "zero = f32[] constant(0)\nf32[] reduce(p0, zero), dimensions={0,1}, to_apply=sum"),
     "reduce_largest_1m": ([MILLION], "least = f32[] constant(-inf)\nf32[1024] reduce(p0, least), dimensions={1}, to_apply=largest"),
     "reduce_rows_of_3": ([f32(200000, 3)], "zero = f32[] constant(0)\nf32[200000] reduce(p0, zero), dimensions={1}, to_apply=product"),
+    "reduce_rows_of_million": reduction((4, 1000000), 1),
+    "reduce_columns_of_million": reduction((1000000, 4), 0),
+    "reduce_largest_columns_1m": reduction((1024, 1024), 0, "largest", "-inf"),
     "reduce_middle": ([f32(64, 128, 128)], "zero = f32[] constant(0)\nf32[64,128] reduce(p0, zero), dimensions={1}, to_apply=sum"),
     "argmax_rows": arg_largest(1024, 1024, 1),
     "argmax_columns": arg_largest(1024, 1024, 0),
     "cumsum": cumulative("sum", 0),
     "cumprod": cumulative("product", 1),
     "cummax": cumulative("largest", "-inf"),
+    "cumsum_1m": cumulative("sum", 0, (1048576,), 0),
+    "cumsum_columns": cumulative("sum", 0, (4096, 64), 0),
+    "cumsum_wide_columns": cumulative("sum", 0, (1024, 1024), 0),
+    "cumsum_reversed": cumulative("sum", 0, is_reversed=True),
+    "cumsum_columns_reversed": cumulative("sum", 0, (4096, 64), 0, is_reversed=True),
+    "cummax_columns": cumulative("largest", "-inf", (4096, 64), 0),
     "pool_2x2": ([f32(1, 256, 256, 16)], "zero = f32[] constant(0)\nf32[1,128,128,16] reduce-window(p0, zero), window={size=1x2x2x1 stride=1x2x2x1}, to_apply=sum"),
     "pool_3x3": ([f32(1, 112, 112, 64)], "least = f32[] constant(-inf)\nf32[1,56,56,64] reduce-window(p0, least), window={size=1x3x3x1 stride=1x2x2x1 pad=0_0x0_1x0_1x0_0}, to_apply=largest"),
     # Data that is moved.
@@ -306,6 +353,14 @@ OPERATIONS = {
     "pad": ([f32(8, 56, 56, 64), f32()], "f32[8,58,58,64] pad(p0, p1), padding=0_0x1_1x1_1x0_0"),
     "pad_2d": ([f32(1000, 1000), f32()], "f32[1024,1024] pad(p0, p1), padding=12_12x12_12"),
     "concatenate": ([f32(1024, 512)] * 2, "f32[1024,1024] concatenate(p0, p1), dimensions={1}"),
+    "pad_rows": ([f32(1000, 1024), f32()], "f32[1024,1024] pad(p0, p1), padding=12_12x0_0"),
+    "concatenate_rows": ([f32(512, 1024)] * 2, "f32[1024,1024] concatenate(p0, p1), dimensions={0}"),
+    "roll": roll((1024, 1024), 1, 7),
+    "roll_rows": roll((1024, 1024), 0, 7),
+    "dynamic_update_slice": ([MILLION, f32(1024, 256), s32(high=700)],
+                             "zero = s32[] constant(0)\nf32[1024,1024] dynamic-update-slice(p0, p1, zero, p2)"),
+    "dynamic_slice": ([MILLION, s32(high=500)],
+                      "zero = s32[] constant(0)\nf32[512,1024] dynamic-slice(p0, p1, zero), dynamic_slice_sizes={512,1024}"),
     "slice": ([MILLION], "f32[1000,1000] slice(p0), slice={[12:1012], [12:1012]}"),
     "slice_strided": ([f32(1024, 2048)], "f32[1024,1024] slice(p0), slice={[0:1024], [0:2048:2]}"),
     "broadcast_rows": ([f32(1024)], "f32[1024,1024] broadcast(p0), dimensions={0}"),
@@ -328,34 +383,31 @@ OPERATIONS = {
                     "zero = f32[] constant(0)\nzeros = f32[256,16] broadcast(zero), dimensions={}\n"
                     "f32[256,16] scatter(zeros, p0, p1), update_window_dims={1}, inserted_window_dims={0}, "
                     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum"),
+    "segment_max": ([s32(65536, 1, high=255), f32(65536, 16)],
+                    "least = f32[] constant(-inf)\nleasts = f32[256,16] broadcast(least), dimensions={}\n"
+                    "f32[256,16] scatter(leasts, p0, p1), update_window_dims={1}, inserted_window_dims={0}, "
+                    "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=largest"),
+    "scatter_windows": ([f32(512, 512), s32(256, 2, high=496), f32(256, 16, 16)],
+                        "f32[512,512] scatter(p0, p1, p2), update_window_dims={1,2}, inserted_window_dims={}, "
+                        "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=sum"),
+    "gather_windows": ([f32(512, 512), s32(256, 2, high=496)],
+                       "f32[256,16,16] gather(p0, p1), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0,1}, "
+                       "index_vector_dim=1, slice_sizes={16,16}"),
     # Elementwise.
     "add_1m": ([MILLION] * 2, "f32[1024,1024] add(p0, p1)"),
+    "add_bf16_1m": elementwise("add", kind="bf16", operands=2),
+    "multiply_s8_1m": elementwise("multiply", -9, 9, "s8", 2),
     "chain_of_16": chain(16, [1024, 1024]),
-    "exp_1m": elementwise("exponential"),
-    "exp_f64_1m": elementwise("exponential", kind="f64"),
-    "expm1_1m": elementwise("exponential-minus-one"),
-    "log_1m": elementwise("log", 1, 2),
-    "log_f64_1m": elementwise("log", 1, 2, "f64"),
-    "log1p_1m": elementwise("log-plus-one", 0, 1),
-    "tanh_1m": elementwise("tanh"),
-    "tanh_f64_1m": elementwise("tanh", kind="f64"),
-    "logistic_1m": elementwise("logistic"),
-    "erf_1m": elementwise("erf"),
-    "sin_1m": elementwise("sine", -9, 9),
-    "cos_f64_1m": elementwise("cosine", -9, 9, "f64"),
-    "tan_1m": elementwise("tan"),
-    "sqrt_1m": elementwise("sqrt", 0, 1),
-    "rsqrt_1m": elementwise("rsqrt", 1, 2),
-    "cbrt_1m": elementwise("cbrt"),
-    "pow_1m": ([f32(1024, 1024, low=0, high=2)] * 2, "f32[1024,1024] power(p0, p1)"),
-    "atan2_1m": ([MILLION] * 2, "f32[1024,1024] atan2(p0, p1)"),
-    "remainder_1m": ([MILLION, f32(1024, 1024, low=1, high=2)], "f32[1024,1024] remainder(p0, p1)"),
+    **functions("f32"),
+    **functions("f64"),
+    "exp_bf16_1m": elementwise("exponential", kind="bf16"),
+    "tanh_f16_1m": elementwise("tanh", kind="f16"),
     "divide_s32_1m": ([s32(1024, 1024, high=999), s32(1024, 1024, low=1, high=99)], "s32[1024,1024] divide(p0, p1)"),
     "popcount_1m": ([s32(1024, 1024, high=999999)], "s32[1024,1024] popcnt(p0)"),
     "convert_bf16_1m": ([MILLION], "bf16[1024,1024] convert(p0)"),
     "convert_f16_1m": ([MILLION], "f16[1024,1024] convert(p0)"),
     "convert_s8_1m": ([("s8", [1024, 1024], -9, 9)], "f32[1024,1024] convert(p0)"),
-    "complex_multiply_1m": ([("c64", [1024, 1024], -1, 1)] * 2, "c64[1024,1024] multiply(p0, p1)"),
+    "complex_multiply_1m": elementwise("multiply", kind="c64", operands=2),
     # Libraries.
     "sort_64k": ([f32(65536)], "f32[65536] sort(p0), dimensions={0}, to_apply=less"),
     "sort_rows_of_9": ([f32(65536, 9)], "f32[65536,9] sort(p0), dimensions={1}, to_apply=less"),
@@ -365,6 +417,13 @@ OPERATIONS = {
                     "places = s32[65536] iota(), iota_dimension=0\n"
                     "both = (f32[65536], s32[65536]) sort(p0, places), dimensions={0}, is_stable=true, to_apply=less_of_pairs\n"
                     "s32[65536] get-tuple-element(both), index=1"),
+    "sort_s32_64k": ([s32(65536, high=1 << 30)], "s32[65536] sort(p0), dimensions={0}, to_apply=less_of_integers"),
+    "sort_by_two_keys": ([f32(65536), s32(65536, high=9)],
+                         "places = s32[65536] iota(), iota_dimension=0\n"
+                         "all = (f32[65536], s32[65536], s32[65536]) sort(p0, p1, places), dimensions={0}, is_stable=true, "
+                         "to_apply=less_of_two_keys\ns32[65536] get-tuple-element(all), index=2"),
+    "top_1_of_1k": ([f32(256, 1024)], "both = (f32[256,1], s32[256,1]) topk(p0), k=1, largest=true\nf32[256,1] get-tuple-element(both), index=0"),
+    "top_50_of_1k": ([f32(256, 1024)], "both = (f32[256,50], s32[256,50]) topk(p0), k=50, largest=true\nf32[256,50] get-tuple-element(both), index=0"),
     "top_8_of_1k": ([f32(256, 1024)], "both = (f32[256,8], s32[256,8]) topk(p0), k=8, largest=true\nf32[256,8] get-tuple-element(both), index=0"),
     "top_40_of_50k": ([f32(4, 50000)], "both = (f32[4,40], s32[4,40]) topk(p0), k=40, largest=true\nf32[4,40] get-tuple-element(both), index=0"),
     "fft_4k": ([("c64", [64, 4096], -1, 1)], "c64[64,4096] fft(p0), fft_type=FFT, fft_length={4096}"),

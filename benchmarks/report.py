@@ -29,9 +29,9 @@ def of_limit(result):
     return f"{100 * result['limit_ms'] / result['run_ms']:.0f} %" if "limit_ms" in result and result.get("run_ms") else ""
 
 
-def megabytes(result):
-    """Temporary memory of a run; empty where it is not known."""
-    size = result.get("temporary_bytes")
+def megabytes(result, key):
+    """Memory of a run; empty where it is not known."""
+    size = result.get(key)
     return "" if size is None else f"{size / 1e6:.3g}" if size >= 5000 else "0"
 
 
@@ -90,38 +90,72 @@ def spread(table, count):
     return {name: table[name] for name in chosen}
 
 
-def markdown(table, threads, machine, count=None):
-    """A table of times and ratios; with `count`, of that many programs and the means of all."""
+def markdown(tables, machine, count=None):
+    """A table of times and ratios for each number of threads beside each other; with `count`, of that many programs and the
+    means of all. Memory is that on most threads."""
 
-    def cell(row, compiler, key):
-        value = row.get(compiler, {}).get(key)
+    def cell(row, key):
+        value = row.get("halo", {}).get(key)
         return "failed" if value is None else f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
     def factor(row, key):
         value = ratio(row, key)
         return "" if value is None else f"{value:.2f}"
 
-    shown = table if count is None else spread(table, count)
-    chosen = "" if count is None else f" {len(shown)} of {len(table)} programs, evenly from the fastest to the slowest."
+    most = tables[max(tables)]
+    shown = most if count is None else spread(most, count)
+    chosen = "" if count is None else f" {len(shown)} of {len(most)} programs, evenly from the fastest to the slowest."
+    threads = " and ".join(map(str, tables))
+    slow = " and ".join(f"{len(slower(table, 'run_ms'))}" for table in tables.values())
     lines = [
-        f"Times in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.{chosen}",
-        f"Of all, {len(slower(table, 'run_ms'))} run slower than with XLA.",
+        f"Times of halo in ms on {threads} threads of {machine}; ratios are XLA over halo: above 1 halo is faster.{chosen}",
+        f"Of all, {slow} run slower than with XLA.",
         "",
-        "| program | compile: halo | XLA | ratio | run: halo | XLA | ratio | of limit | temporary MB: halo | XLA |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| program " + "".join(f"| compile, {threads} thr. | ratio " for threads in tables)
+        + "".join(f"| run, {threads} thr. | ratio | of limit " for threads in tables)
+        + "| temporary MB | XLA | growth MB | XLA |",
+        "|---" * (1 + 5 * len(tables) + 4) + "|",
     ]
-    for name, row in shown.items():
+    for name in shown:
+        rows = [table.get(name, {}) for table in tables.values()]
         cells = [name]
-        for key, _, _ in KEYS:
-            cells += [cell(row, "halo", key), cell(row, "xla", key), factor(row, key)]
-        halo, xla = row.get("halo", {}), row.get("xla", {})
-        cells += [of_limit(halo), megabytes(halo), megabytes(xla)]
+        for row in rows:
+            cells += [cell(row, "compile_ms"), factor(row, "compile_ms")]
+        for row in rows:
+            cells += [cell(row, "run_ms"), factor(row, "run_ms"), of_limit(row.get("halo", {}))]
+        cells += [
+            megabytes(rows[-1].get(compiler, {}), key)
+            for key in ("temporary_bytes", "growth_bytes") for compiler in ("halo", "xla")
+        ]
         lines.append(f"| {' | '.join(cells)} |")
-    means = [geometric_mean(table, key) for key, _, _ in KEYS]
-    if all(means):
-        (compiled, count), (run, _) = means
-        lines.append(f"| **geometric mean of {count}** | | | **{compiled:.2f}** | | | **{run:.2f}** | | | |")
+    means = {key: [geometric_mean(table, key) for table in tables.values()] for key, _, _ in KEYS}
+    if all(means["run_ms"]):
+        cells = [f"**geometric mean of {means['run_ms'][-1][1]}**"]
+        cells += [cell for mean in means["compile_ms"] for cell in ("", f"**{mean[0]:.2f}**")]
+        cells += [cell for mean in means["run_ms"] for cell in ("", f"**{mean[0]:.2f}**", "")] + [""] * 4
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
+
+
+def summary(table):
+    """Lines with the means, which programs are slower than with XLA and which need more memory."""
+    lines = []
+    for key, label, _ in KEYS:
+        mean = geometric_mean(table, key)
+        if mean:
+            lines.append(f"{label}: geometric mean of {mean[1]} ratios {mean[0]:.2f}")
+            slow = slower(table, key)
+            if slow:
+                lines.append(f"  slower than XLA: {', '.join(slow)}")
+    more = larger(table)
+    if more:
+        lines.append(f"temporary memory: more MB than XLA: {', '.join(more)}")
+    return lines
+
+
+def replace_in(file, mark, content):
+    """Writes a file's content between `<!-- MARK -->` and `<!-- /MARK -->` anew."""
+    file.write_text(put_between_marks(file.read_text(), mark, content))
 
 
 def put_between_marks(text, mark, content):

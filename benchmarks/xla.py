@@ -1,24 +1,26 @@
-"""Times XLA on HLO text: one process, one JSON request a line, one JSON answer a line.
+"""Times XLA on HLO text: a process that takes requests and answers each. These are known:
 
+  {"command": "ready"}                                -> {}
   {"command": "load", "module": PATH, "spec": PATH}   compiles, fills the inputs, runs once
-                                                      -> {"compile_ms": T, "temporary_bytes": B}
+      -> {"compile_ms": T, "temporary_bytes": B, "growth_bytes": G}, the last by how much the process grew in that run
   {"command": "run", "seconds": S}                    runs for about S seconds -> {"runs_ms": [T, ...]}
 
-Any failure answers {"error": TEXT}. `hlo-bench` speaks the same protocol, and one command more, which measures how fast the
-machine copies and computes just then, and says how long a run takes at least:
+Any failure answers {"error": TEXT}. `hlo-bench` understands the same, as lines of JSON, and one command more, which measures how
+fast the machine copies and computes just then, and says how long a run takes at least:
 
-  {"command": "limit"}                                -> {"limit_ms": T, "bytes": B, "flops": F}
+  {"command": "limit"}                                -> {"limit_ms": T, "bytes": B, "flops": F}, by the best rates so far
 """
-import argparse
 import gzip
 import json
 import os
+import pathlib
 import re
-import sys
 import time
 
+import jax
 import ml_dtypes
 import numpy as np
+from jaxlib import _hlo, _jax, lapack, xla_client
 
 
 def fill(index, shape, dtype, low, high):
@@ -74,6 +76,25 @@ def compile_text(client, text):
     return executable, 1e3 * (time.perf_counter() - start)
 
 
+def status(name):
+    """A number of bytes in Linux's description of this process."""
+    text = pathlib.Path("/proc/self/status").read_text()
+    return 1024 * int(re.search(rf"^{name}:\s*(\d+) kB", text, re.MULTILINE).group(1))
+
+
+def growth_in(run):
+    """By how many bytes the process grows at most while it does something; None where Linux does not say."""
+    try:
+        # The most so far becomes what there is.
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        run()
+        return None
+    before = status("VmRSS")
+    run()
+    return max(0, status("VmHWM") - before)
+
+
 class Program:
     def __init__(self, client, module, spec):
         self.executable, self.compile_ms = compile_text(client, read_text(module))
@@ -83,27 +104,48 @@ class Program:
             jax.device_put(fill(i, p["shape"], numpy_type(p["dtype"]), p["fill"]["lo"], p["fill"]["hi"]))
             for i, p in enumerate(parameters)
         ]
-        self.run()
+        self.growth = growth_in(self.run)
 
     def run(self):
-        results = self.executable.execute_sharded(self.inputs)
-        for shards in results.disassemble_into_single_device_arrays():
-            for array in shards:
-                array.block_until_ready()
+        run(self.executable, self.inputs)
 
 
-def serve(platform):
+def run(executable, inputs):
+    results = executable.execute_sharded(inputs)
+    for shards in results.disassemble_into_single_device_arrays():
+        for array in shards:
+            array.block_until_ready()
+
+
+def serve(connection, threads, platform):
+    """Answers requests until there are no more. JAX was imported, but none of it used."""
+    # XLA sizes its thread pool by the processors that it may use.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    # What it logs is no answer.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    jax.config.update("jax_enable_x64", True)
+    # Scipy's LAPACK, which programs of older JAX call by name.
+    lapack._lapack.initialize()
     client = jax.devices(platform)[0].client
-    # The first compilation sets up LLVM; it must not count for the program that happens to be first.
-    compile_text(client, "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }")
+    # The first program sets up LLVM and what runs programs; it must not count for the one that happens to be first.
+    run(compile_text(client, "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }")[0], [])
     program = None
-    for line in sys.stdin:
-        request = json.loads(line)
+    while True:
         try:
-            if request["command"] == "load":
+            request = connection.recv()
+        except EOFError:
+            return
+        try:
+            if request["command"] == "ready":
+                answer = {}
+            elif request["command"] == "load":
                 program = Program(client, request["module"], request["spec"])
                 memory = program.executable.get_compiled_memory_stats()
-                answer = {"compile_ms": program.compile_ms, "temporary_bytes": memory.temp_size_in_bytes}
+                answer = {
+                    "compile_ms": program.compile_ms,
+                    "temporary_bytes": memory.temp_size_in_bytes,
+                    "growth_bytes": program.growth,
+                }
             else:
                 times = []
                 end = time.perf_counter() + request["seconds"]
@@ -114,22 +156,4 @@ def serve(platform):
                 answer = {"runs_ms": times}
         except Exception as error:  # the answer says what went wrong; the caller goes on with other programs
             answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
-        print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--platform", default="cpu", help="as JAX names it")
-    options = parser.parse_args()
-    # XLA sizes its thread pool by the processors that it may use, so this comes before it is loaded.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    os.environ["JAX_PLATFORMS"] = options.platform
-    import jax
-    from jaxlib import lapack
-    jax.config.update("jax_enable_x64", True)
-    from jaxlib import _hlo, _jax, xla_client
-
-    # Scipy's LAPACK, which programs of older JAX call by name.
-    lapack._lapack.initialize()
-    serve(options.platform)
+        connection.send(answer)
