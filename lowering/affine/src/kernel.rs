@@ -287,7 +287,9 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 emitter.nested(|emitter| {
                     let index =
                         |emitter: &Elemental<'a, 'c>, position| item_index(emitter, self.mapping, &with(position));
-                    scan.emit(emitter, bounds, &index, &mut |emitter, index| body(emitter, &[index.to_vec()]))
+                    scan.emit(emitter, (bounds, dimension.lanes), &index, &mut |emitter, index| {
+                        body(emitter, &[index.to_vec()])
+                    })
                 })
             }
             WorkKind::Team | WorkKind::Tile => Err(LoweringError::bug("threads of a GPU on a processor")),

@@ -7,7 +7,7 @@
 //!     ├─ library_calls ── sorting, transforms, factorisations, random bits, custom calls: functions of the runtime
 //!     └─ kernel ── loop nest of one fusion, as its mapping     map_to_cpu, map_to_gpu: the mappings, chosen before, from the
 //!          │       divides the work                           trace: what a fusion reads
-//!          │       scan, team_scan: results that accumulate along a dimension
+//!          │       scan, vector_scan, team_scan: results that accumulate along a dimension
 //!          └─ walk ── from an instruction at an index to what    scope: index variables and their ranges
 //!               │     it reads; elemental: as code
 //!               ├─ operand_maps: indexing maps of shape      index: index expressions as affine maps or vectors
@@ -69,6 +69,7 @@ pub mod to_gpu;
 pub mod trace;
 mod transposed;
 mod trip_count;
+mod vector_scan;
 mod walk;
 mod wide_concatenate;
 

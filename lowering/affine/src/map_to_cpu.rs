@@ -282,11 +282,17 @@ fn loops_over_elements<'c>(
     let mut row_loop = None;
     let mut row_distance = 0;
     let mut reads_neighbours = true;
+    let mut scan_lanes = 1;
     let (loops, vector_loop) = match &scan {
         Some(scan) => {
             let mut loops: Vec<Loop> = sizes.iter().copied().map(Loop::over).collect();
             loops.remove(scan.dimension);
             let is_along_rows = scan.dimension + 1 == sizes.len();
+            if is_along_rows && scans_vectors(context, computation, (scan, sizes), &written)? {
+                let row = Loop::over(sizes[scan.dimension]);
+                let narrow = lanes * (32 / register_bits(computation).min(32));
+                scan_lanes = [narrow, lanes].into_iter().find(|&lanes| row.is_as_long_as(lanes)).unwrap_or(1);
+            }
             let vector_loop = if is_along_rows || lanes < 2 { None } else { last_if_long(&loops) };
             (loops, vector_loop)
         }
@@ -336,7 +342,7 @@ fn loops_over_elements<'c>(
         });
         RowWork { dimensions: dimensions.count(), rank, block: rows_of_block(computation, &sizes[..rank]), steps }
     });
-    let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes)), &vectors, (lanes, overlap));
+    let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes, scan_lanes)), &vectors, (lanes, overlap));
     Ok(WorkMapping { rows: row_work, ..mapping })
 }
 
@@ -382,11 +388,30 @@ pub(crate) fn scan_of(context: &Context, computation: &Computation, sizes: &[i64
     Ok(Scan::find(computation, &traced.found, &traced.index))
 }
 
+/// Whether a scan goes along its rows by vectors: it may, and their lanes are neighbours wherever they are read.
+fn scans_vectors(
+    context: &Context,
+    computation: &Computation,
+    (scan, sizes): (&Scan, &[i64]),
+    written: &[InstructionId],
+) -> Result<bool> {
+    let is_other = |(id, own): (InstructionId, &Instruction)| id != scan.instruction && combines(own);
+    if scan.of_vectors(computation).is_none() || computation.iter().any(is_other) {
+        return Ok(false);
+    }
+    let Traced { scope, variables, found, .. } = Traced::new(context, computation, written, sizes, None)?;
+    let along = variables[scan.dimension].as_variable();
+    Ok(along.is_some_and(|along| {
+        found.accesses_along(&scope, along).other == 0
+            && !found.lookups.iter().any(|&lookup| scope.depends(lookup, along))
+    }))
+}
+
 /// The mapping of loops, from the outermost, of which some may take vectors, and of a scan inside of them.
 fn mapping_of<'c>(
     context: &'c Context,
     loops: Vec<Loop>,
-    scan: Option<(Scan, &[i64])>,
+    scan: Option<(Scan, &[i64], u32)>,
     vectors: &[(usize, u32)],
     (inner_lanes, overlap): (u32, bool),
 ) -> WorkMapping<'c> {
@@ -400,11 +425,11 @@ fn mapping_of<'c>(
     for &(number, lanes) in vectors {
         dimensions[number].lanes = lanes;
     }
-    if let Some((scan, sizes)) = scan {
+    if let Some((scan, sizes, lanes)) = scan {
         let size = sizes[scan.dimension];
         index.insert(scan.dimension, scan.position(variable(depth), size));
         bounds.push(Variable::of_size(size));
-        dimensions.push(WorkDimension { kind: WorkKind::Scan, ..WorkDimension::sequential() });
+        dimensions.push(WorkDimension { kind: WorkKind::Scan, lanes, ..WorkDimension::sequential() });
     }
     let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
     WorkMapping { map, dimensions, inner_lanes, overlap, rows: None }

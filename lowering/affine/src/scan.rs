@@ -16,9 +16,16 @@ use crate::reduction::unpack;
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::{self, Combiner};
 use crate::trace::Trace;
+use crate::vector_scan::VectorScan;
 use crate::walk::Visitor;
 
 type Result<T> = std::result::Result<T, LoweringError>;
+
+/// The index of the results at a step of the loop.
+pub(crate) type ScanIndex<'i, 'a, 'c> = dyn Fn(&Elemental<'a, 'c>, Expr<'c>) -> Vec<Expr<'c>> + 'i;
+
+/// What is emitted for an index at which the scan's value is known.
+pub(crate) type ScanBody<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()> + 'b;
 
 /// Windows shorter than this are combined one by one: lanes go across rows of two and four.
 const SHORTEST: i64 = 5;
@@ -54,11 +61,18 @@ impl Scan {
         Scan::of(computation).filter(is_alike)
     }
 
-    /// The associative operation that it is of, if it is of one.
-    pub(crate) fn combiner(&self, computation: &Computation) -> Option<Combiner> {
+    /// The associative operation that it is of, if it is of one. Many terms are combined one after another: wider sums keep their
+    /// digits.
+    fn combiner(&self, computation: &Computation) -> Option<Combiner> {
         let instruction = computation.get(self.instruction);
         let [combination] = &instruction.computations[..] else { return None };
-        if instruction.operands.len() == 2 { combiner::recognise(combination) } else { None }
+        let combiner = if instruction.operands.len() == 2 { combiner::recognise(combination) } else { None };
+        combiner.map(Combiner::in_double)
+    }
+
+    /// How vectors along its dimension are scanned, if they can be.
+    pub(crate) fn of_vectors(&self, computation: &Computation) -> Option<VectorScan> {
+        VectorScan::of(self.combiner(computation)?, self.is_reversed)
     }
 
     /// What it combines, if that may be divided.
@@ -71,19 +85,19 @@ impl Scan {
         if self.is_reversed { -step + (size - 1) } else { step }
     }
 
-    /// The loop over steps that are at an index each; `body` gets the index, at which the scan's value is known.
+    /// The loop over steps that are at an index each, as vectors of so many lanes if that is more than one; `body` gets the index, at
+    /// which the scan's value is known.
     pub fn emit<'a, 'c>(
         &self,
         emitter: &mut Elemental<'a, 'c>,
-        steps: Interval,
-        index: &dyn Fn(&Elemental<'a, 'c>, Expr<'c>) -> Vec<Expr<'c>>,
-        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()>,
+        (mut steps, lanes): (Interval, u32),
+        index: &ScanIndex<'_, 'a, 'c>,
+        body: &mut ScanBody<'_, 'a, 'c>,
     ) -> Result<()> {
         let computation = emitter.computation;
         let instruction = computation.get(self.instruction);
         let inputs = instruction.operands.len() / 2;
-        // Many terms are summed one after another: wider sums keep their digits.
-        let combiner = self.combiner(computation).map(Combiner::in_double);
+        let combiner = self.combiner(computation);
         let mut start = Vec::with_capacity(inputs);
         for &operand in &instruction.operands[inputs..] {
             let initial = emitter.evaluate(operand, &[])?;
@@ -94,6 +108,16 @@ impl Scan {
         // From the end, what comes first in memory comes last; only what it begins with stays on the left.
         if self.is_reversed && combiner.is_none() && !takes_any_order(combination) {
             return self.emit_from_end(emitter, (steps, &start), index, body);
+        }
+        if lanes > 1
+            && let (Some(vectors), [own]) = (self.of_vectors(computation), &mut start[..])
+        {
+            let length = steps.upper + 1;
+            *own = vectors.emit(emitter, (self, length, lanes), own, index, body)?;
+            steps.lower = length - length % i64::from(lanes);
+            if steps.is_empty() {
+                return Ok(());
+            }
         }
         let state = start.iter().flat_map(|value| value.values()).collect();
         emitter.loop_over(steps, 1, state, &mut |emitter, step, state| {
@@ -118,8 +142,8 @@ impl Scan {
         &self,
         emitter: &mut Elemental<'a, 'c>,
         (steps, start): (Interval, &[RegisterValue<'c>]),
-        index: &dyn Fn(&Elemental<'a, 'c>, Expr<'c>) -> Vec<Expr<'c>>,
-        body: &mut dyn FnMut(&mut Elemental<'a, 'c>, &[Expr<'c>]) -> Result<()>,
+        index: &ScanIndex<'_, 'a, 'c>,
+        body: &mut ScanBody<'_, 'a, 'c>,
     ) -> Result<()> {
         let combination = &emitter.computation.get(self.instruction).computations[0];
         let mut finish = |emitter: &mut Elemental<'a, 'c>, index: &[Expr<'c>], values: &[RegisterValue<'c>]| {
@@ -149,7 +173,11 @@ impl Scan {
     }
 
     /// What is combined at an index.
-    fn elements<'a, 'c>(&self, emitter: &mut Elemental<'a, 'c>, index: &[Expr<'c>]) -> Result<Vec<RegisterValue<'c>>> {
+    pub(crate) fn elements<'a, 'c>(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        index: &[Expr<'c>],
+    ) -> Result<Vec<RegisterValue<'c>>> {
         let operands = &emitter.computation.get(self.instruction).operands;
         let operands = operands[..operands.len() / 2].iter();
         operands

@@ -1,6 +1,6 @@
 //! Reductions that choose one of the elements of a row, with its position: argmax, argmin and the like.
 //!
-//! Each lane of a vector goes through every so many-th element in order. The lanes' choices are combined at the end, those of
+//! Each lane of a few vectors goes through every so many-th element in order. The lanes' choices are combined at the end, those of
 //! smaller positions as the computation's left operands, as if the row had been gone through in order.
 
 use hlo::element_type::ElementType;
@@ -19,6 +19,9 @@ use crate::trace::split_merged;
 use crate::walk::{Choice, Visitor};
 
 type Result<T> = std::result::Result<T, LoweringError>;
+
+/// Vectors of choices that a row is gone through with, side by side: a choice waits for the one before it.
+const CHOICES_TOGETHER: i64 = 4;
 
 /// Whether a reduction chooses elements of its first operand, and gives their positions along the one dimension that it
 /// reduces as its second result.
@@ -106,18 +109,37 @@ impl<'a, 'c> Elemental<'a, 'c> {
             })
         };
         let width = i64::from(lanes);
-        let first = vector(self, self.scope.constant(0))?;
-        let values = |registers: &[RegisterValue<'c>]| registers.iter().flat_map(RegisterValue::values).collect();
-        let mut state = values(&first);
         let vectors = extent / width;
-        if vectors > 1 {
-            state = self.loop_over(Interval::new(1, vectors - 1), 1, state, &mut |emitter, number, state| {
-                let next = vector(emitter, number * width)?;
-                let arguments = [unpack(&first, &state), next].concat();
-                Ok(values(&emitter.scalar_computation(computation, &arguments)?))
+        let together = if vectors >= 2 * CHOICES_TOGETHER { CHOICES_TOGETHER } else { 1 };
+        let first =
+            (0..together).map(|own| vector(self, self.scope.constant(own * width))).collect::<Result<Vec<_>>>()?;
+        let values = |registers: &[RegisterValue<'c>]| registers.iter().flat_map(RegisterValue::values).collect();
+        let with_next = |emitter: &mut Self, chosen: &[RegisterValue<'c>], position: Expr<'c>| {
+            let next = vector(emitter, position)?;
+            emitter.scalar_computation(computation, &[chosen, &next].concat())
+        };
+        let all = first.concat();
+        let rounds = vectors / together;
+        let mut state = values(&all);
+        if rounds > 1 {
+            state = self.loop_over(Interval::new(1, rounds - 1), together, state, &mut |emitter, round, state| {
+                let chosen = unpack(&all, &state);
+                let mut next = Vec::with_capacity(all.len());
+                for (own, chosen) in (0..together).zip(chosen.chunks(first[0].len())) {
+                    next.extend(with_next(emitter, chosen, round * (together * width) + own * width)?);
+                }
+                Ok(values(&next))
             })?;
         }
-        let chosen = unpack(&first, &state);
+        let all = unpack(&all, &state);
+        let mut each = all.chunks(first[0].len());
+        let mut chosen = each.next().unwrap_or_default().to_vec();
+        for number in rounds * together..vectors {
+            chosen = with_next(self, &chosen, self.scope.constant(number * width))?;
+        }
+        for other in each {
+            chosen = self.choose_between(computation, &chosen, other)?;
+        }
         let mut choices: Vec<Vec<RegisterValue<'c>>> = (0..lanes)
             .map(|lane| chosen.iter().map(|vector| registers::extract(self.builder, vector, lane)).collect())
             .collect();

@@ -116,6 +116,11 @@ const MOST_SCANNED: i64 = 1 << 4;
 /// Threads that teams which scan together are multiples of.
 const WARP: i64 = 32;
 
+/// Whether what goes through a dimension scans by elements, not by vectors: each of several lanes or threads has a row, or a part.
+fn scans_alone(outer: &WorkDimension) -> bool {
+    outer.lanes > 1 || !matches!(outer.kind, WorkKind::Sequential | WorkKind::Parallel)
+}
+
 /// What a mapping must be for loops to be made of it.
 fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
     let mut lanes = mapping.dimensions.iter().map(|dimension| dimension.lanes).filter(|&lanes| lanes > 1);
@@ -133,9 +138,6 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         }
         if dimension.tile < 1 {
             return Err("has a tile without positions");
-        }
-        if dimension.lanes > 1 && dimension.kind == WorkKind::Scan {
-            return Err("scans vectors");
         }
         let kind_of = |number: usize| mapping.dimensions.get(number).map(|dimension| dimension.kind);
         let outer = number.checked_sub(1).and_then(kind_of);
@@ -173,7 +175,9 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
             WorkKind::Scan if number + 1 != mapping.dimensions.len() => {
                 return Err("scans outside of another dimension");
             }
-            WorkKind::Scan if dimension.lanes > 1 => return Err("has vectors along a scan"),
+            WorkKind::Scan if dimension.lanes > 1 && mapping.dimensions[..number].iter().any(scans_alone) => {
+                return Err("has vectors along a scan that lanes or threads make");
+            }
             WorkKind::Scan if dimension.tile > MOST_SCANNED => return Err("scans too many elements at once"),
             WorkKind::Threads
                 if dimension.lanes > 1

@@ -4,12 +4,12 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
 use melior::ir::{Attribute, Type};
-use mlir_ext::arith::CmpiPredicate;
+use mlir_ext::arith::{CmpfPredicate, CmpiPredicate};
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::convert::convert;
 use super::small_float::Format;
-use super::{RegisterValue, register_type, registers, table};
+use super::{RegisterValue, float, register_type, registers, table};
 
 /// An associative and commutative operation on elements of one type.
 ///
@@ -69,17 +69,85 @@ impl Combiner {
         Combiner { kind: OpKind::Maximum, element_type, accumulator: element_type, reduction: "maximumf" }
     }
 
+    /// Type of the elements.
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
     /// Whether this is a sum that is rounded, so that its order matters to the last digits.
     pub fn sums_floats(&self) -> bool {
         self.kind == OpKind::Add && matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)
     }
 
-    /// The same operation with real floats summed in `f64`.
+    /// The same operation with real floats summed, or multiplied, in `f64`.
     pub fn in_double(self) -> Self {
-        match self.sums_floats() && !self.accumulator.is_complex() {
+        let rounds = matches!(self.kind, OpKind::Add | OpKind::Multiply);
+        match rounds && self.accumulator.class() == ElementClass::Float {
             true => Combiner { accumulator: ElementType::F64, ..self },
             false => self,
         }
+    }
+
+    /// Whether what some elements in the middle give can be told from what all of them give by no more than rounding: not where
+    /// a product of a few may be too large, or too small, for its type, though that of all is neither.
+    pub fn takes_parts(&self) -> bool {
+        let is_float = matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex);
+        !(is_float && self.kind == OpKind::Multiply && self.accumulator == self.element_type)
+    }
+
+    /// How many registers of elements hold as many accumulators.
+    pub fn registers_of_accumulators(&self) -> u32 {
+        let bits = |own: ElementType| match own.class() {
+            ElementClass::Float | ElementClass::Complex => own.real_part().bit_width().max(32),
+            ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => own.bit_width(),
+        };
+        bits(self.accumulator) / bits(self.element_type)
+    }
+
+    /// Of whole numbers, the largest or smallest of which is that of the floats in whose order they are ([`Self::ordered`]).
+    pub fn of_ordered(&self) -> Option<Self> {
+        let (name, element_type) = (self.extremum()?, self.ordered_type()?);
+        Some(Combiner { kind: self.kind, element_type, accumulator: element_type, reduction: name })
+    }
+
+    /// Floats as whole numbers in their order, of which NaN is the largest, or the smallest, as this one keeps it.
+    pub fn ordered<'c>(&self, builder: &OpBuilder<'c>, floats: &RegisterValue<'c>) -> RegisterValue<'c> {
+        let Some(ordered) = self.of_ordered() else { return *floats };
+        let width = ordered.element_type.bit_width();
+        let numbers = float::turned(builder, builder.bitcast(floats.value, builder.integer_type(width)));
+        let [smallest, largest] = [i64::MIN, i64::MAX].map(|limit| limit >> (64 - width));
+        let nan = builder.integer_like(numbers, if self.kind == OpKind::Maximum { largest } else { smallest });
+        let is_nan = builder.cmpf(CmpfPredicate::Uno, floats.value, floats.value);
+        RegisterValue { element_type: ordered.element_type, value: builder.select(is_nan, nan, numbers), ..*floats }
+    }
+
+    /// The inverse of [`Self::ordered`].
+    pub fn floats_of<'c>(&self, builder: &OpBuilder<'c>, numbers: &RegisterValue<'c>) -> RegisterValue<'c> {
+        if self.of_ordered().is_none() {
+            return *numbers;
+        }
+        let float = builder.element_type_of(register_type(builder, self.accumulator, None));
+        let value = builder.bitcast(float::turned(builder, numbers.value), float);
+        RegisterValue { element_type: self.accumulator, value, ..*numbers }
+    }
+
+    /// The operation on whole numbers that finds the largest or the smallest.
+    fn extremum(&self) -> Option<&'static str> {
+        match self.kind {
+            OpKind::Maximum => Some("maxsi"),
+            OpKind::Minimum => Some("minsi"),
+            _ => None,
+        }
+    }
+
+    /// The whole numbers that are as wide as the registers of real floats.
+    fn ordered_type(&self) -> Option<ElementType> {
+        let is_double = self.accumulator == ElementType::F64;
+        (self.accumulator.class() == ElementClass::Float).then_some(if is_double {
+            ElementType::S64
+        } else {
+            ElementType::S32
+        })
     }
 
     /// The accumulator that changes nothing, in every lane.
@@ -163,11 +231,7 @@ impl Combiner {
     /// The largest or the smallest lane of a vector of floats, which takes a comparison that keeps NaN and orders zeros for each
     /// halving: whole numbers are in the order of the floats whose bits they are, once those of negative ones are turned.
     fn extremum_of_lanes<'c>(&self, builder: &OpBuilder<'c>, vector: Value<'c>) -> Option<Value<'c>> {
-        let name = match self.kind {
-            OpKind::Maximum => "maxsi",
-            OpKind::Minimum => "minsi",
-            _ => return None,
-        };
+        let name = self.extremum()?;
         let element = builder.element_type_of(vector.r#type());
         let (width, infinity): (u32, i64) = if element == Type::float32(builder.context()) {
             (32, 0x7f80_0000)
@@ -178,15 +242,11 @@ impl Combiner {
         };
         let magnitude = i64::MAX >> (64 - width);
         let nan = infinity | ((1 << infinity.trailing_zeros()) >> 1);
-        let ordered = |bits: Value<'c>| {
-            let sign = builder.shrsi(bits, builder.integer_like(bits, i64::from(width) - 1));
-            builder.xori(bits, builder.andi(sign, builder.integer_like(bits, magnitude)))
-        };
         let bits = builder.bitcast(vector, builder.integer_type(width));
         let without_sign = builder.andi(bits, builder.integer_like(bits, magnitude));
         let is_nan = builder.cmpi(CmpiPredicate::Ugt, without_sign, builder.integer_like(bits, infinity));
         let has_nan = reduce_lanes(builder, "or", is_nan, false);
-        let extremum = ordered(reduce_lanes(builder, name, ordered(bits), false));
+        let extremum = float::turned(builder, reduce_lanes(builder, name, float::turned(builder, bits), false));
         let result = builder.select(has_nan, builder.integer_like(extremum, nan), extremum);
         Some(builder.bitcast(result, element))
     }

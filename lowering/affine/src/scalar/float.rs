@@ -47,6 +47,13 @@ fn of_bits<'c>(builder: &OpBuilder<'c>, element_type: ElementType, both: [Value<
     builder.bitcast(bits, builder.element_type_of(both[0].r#type()))
 }
 
+/// Bits of floats as whole numbers in the order of the floats, and such numbers as bits: those of negative ones are turned.
+pub(super) fn turned<'c>(builder: &OpBuilder<'c>, bits: Value<'c>) -> Value<'c> {
+    let width = if builder.element_type_of(bits.r#type()) == builder.integer_type(64) { 64 } else { 32 };
+    let sign = builder.shrsi(bits, builder.integer_like(bits, width - 1));
+    builder.xori(bits, builder.andi(sign, builder.integer_like(bits, i64::MAX >> (64 - width))))
+}
+
 /// Whether a value is a constant in each lane, of which LLVM knows that it is no NaN, and mostly no zero.
 fn is_literal(value: Value<'_>) -> bool {
     let is_broadcast = |own: &OperationRef<'_, '_>| own.name().as_string_ref().as_str() == Ok("vector.broadcast");
