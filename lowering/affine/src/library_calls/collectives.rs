@@ -97,7 +97,7 @@ pub(super) fn exchange(
     descriptor.extend(sources);
     descriptor.extend(sizes(&array_operands(computation, instruction)));
     let arguments = vec![Argument::Text(name), Argument::Operands, Argument::Results];
-    Ok(Call { symbol: "halo_exchange", descriptor, arguments })
+    Ok(Call::new("halo_exchange", descriptor, arguments))
 }
 
 /// The descriptor is that of the runtime's `halo_ragged_all_to_all`.
@@ -119,13 +119,13 @@ pub(super) fn ragged_all_to_all(
     descriptor.extend([input_rows, output_rows, row * output.element_type.byte_width() as i64]);
     descriptor.extend([offsets.element_type.primitive_type(), offsets.element_count()]);
     let arguments = vec![Argument::Text(name), Argument::Operands, Argument::Results];
-    Ok(Call { symbol: "halo_ragged_all_to_all", descriptor, arguments })
+    Ok(Call::new("halo_ragged_all_to_all", descriptor, arguments))
 }
 
 /// Descriptor: 0 for the number among the replicas, 1 among the partitions.
 pub(super) fn number(instruction: &Instruction) -> Call {
     let descriptor = vec![i64::from(instruction.kind == OpKind::PartitionId)];
-    Call { symbol: "halo_device_number", descriptor, arguments: vec![Argument::Result(0)] }
+    Call::new("halo_device_number", descriptor, vec![Argument::Result(0)])
 }
 
 /// Descriptors: the channel, for each device its partner, the arrays.
@@ -142,11 +142,11 @@ fn channel(instruction: &Instruction, count: DeviceCount, values: &[&ArrayShape]
 /// `send` to another device.
 pub(super) fn send(computation: &Computation, instruction: &Instruction, count: DeviceCount) -> Result<Call, String> {
     let descriptor = channel(instruction, count, &array_operands(computation, instruction))?;
-    Ok(Call { symbol: "halo_send_to_device", descriptor, arguments: vec![Argument::Operands] })
+    Ok(Call::new("halo_send_to_device", descriptor, vec![Argument::Operands]))
 }
 
 /// `recv` from another device.
 pub(super) fn receive(instruction: &Instruction, count: DeviceCount) -> Result<Call, String> {
     let descriptor = channel(instruction, count, &arrays(&instruction.shape))?;
-    Ok(Call { symbol: "halo_receive_from_device", descriptor, arguments: vec![Argument::Results] })
+    Ok(Call::new("halo_receive_from_device", descriptor, vec![Argument::Results]))
 }

@@ -40,7 +40,7 @@ pub(super) fn custom_call(
     descriptor.extend(results.into_iter().flat_map(|result| array_words(result, Some(result))));
     let arguments =
         vec![Argument::Text(target.to_string()), Argument::Text(configuration), Argument::Operands, Argument::Results];
-    Ok(Call { symbol: "halo_custom_call", descriptor, arguments })
+    Ok(Call::new("halo_custom_call", descriptor, arguments))
 }
 
 /// Compiled code keeps every array row-major, which is also what is declared where nothing else is.

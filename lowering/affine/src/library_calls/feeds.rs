@@ -13,24 +13,24 @@ const UNNAMED: i64 = 0;
 
 pub(super) fn infeed(instruction: &Instruction) -> Call {
     let descriptor = descriptor(UNNAMED, &arrays(&instruction.shape));
-    Call { symbol: "halo_infeed", descriptor, arguments: vec![Argument::Results] }
+    Call::new("halo_infeed", descriptor, vec![Argument::Results])
 }
 
 pub(super) fn outfeed(computation: &Computation, instruction: &Instruction) -> Call {
     let descriptor = descriptor(UNNAMED, &array_operands(computation, instruction));
-    Call { symbol: "halo_outfeed", descriptor, arguments: vec![Argument::Operands] }
+    Call::new("halo_outfeed", descriptor, vec![Argument::Operands])
 }
 
 /// The value is taken when `send` runs; `send-done` has nothing left to do.
 pub(super) fn send(computation: &Computation, instruction: &Instruction) -> Result<Call, String> {
     let descriptor = descriptor(channel(instruction)?, &array_operands(computation, instruction));
-    Ok(Call { symbol: "halo_send", descriptor, arguments: vec![Argument::Operands] })
+    Ok(Call::new("halo_send", descriptor, vec![Argument::Operands]))
 }
 
 /// The value of a `recv` arrives at its `recv-done`.
 pub(super) fn receive(instruction: &Instruction) -> Result<Call, String> {
     let descriptor = descriptor(channel(instruction)?, &arrays(&instruction.shape));
-    Ok(Call { symbol: "halo_receive", descriptor, arguments: vec![Argument::Results] })
+    Ok(Call::new("halo_receive", descriptor, vec![Argument::Results]))
 }
 
 /// The queue of a channel; programs that name none share one.

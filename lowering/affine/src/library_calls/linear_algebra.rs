@@ -29,7 +29,7 @@ pub(super) fn fft(computation: &Computation, instruction: &Instruction) -> Resul
     let batch: i64 = operand.dimensions[..operand.rank().saturating_sub(lengths.len())].iter().product();
     let mut descriptor = vec![kind, is_double.into(), batch, lengths.len() as i64];
     descriptor.extend(lengths.iter().copied().chain([1; 3]).take(3));
-    Ok(Call { symbol: "halo_fft", descriptor, arguments: vec![Argument::Operand(0), Argument::Result(0)] })
+    Ok(Call::new("halo_fft", descriptor, vec![Argument::Operand(0), Argument::Result(0)]))
 }
 
 /// Descriptor: element type, batch, size, whether the lower triangle.
@@ -38,7 +38,7 @@ pub(super) fn cholesky(computation: &Computation, instruction: &Instruction) -> 
     let [batch, size, _] = matrix_sizes(matrices)?;
     let descriptor =
         vec![matrix_type(matrices)?, batch, size, attributes_of::<CholeskyAttributes>(instruction)?.lower.into()];
-    Ok(Call { symbol: "halo_cholesky", descriptor, arguments: vec![Argument::Operand(0), Argument::Result(0)] })
+    Ok(Call::new("halo_cholesky", descriptor, vec![Argument::Operand(0), Argument::Result(0)]))
 }
 
 /// Descriptor: element type, batch, rows, columns, left side, lower, unit diagonal, transposition.
@@ -54,7 +54,7 @@ pub(super) fn triangular_solve(computation: &Computation, instruction: &Instruct
     let flags = [attributes.left_side, attributes.lower, attributes.unit_diagonal].map(i64::from);
     let descriptor = [&[matrix_type(b)?, batch, rows, columns][..], &flags, &[transpose]].concat();
     let arguments = vec![Argument::Operand(0), Argument::Operand(1), Argument::Result(0)];
-    Ok(Call { symbol: "halo_triangular_solve", descriptor, arguments })
+    Ok(Call::new("halo_triangular_solve", descriptor, arguments))
 }
 
 fn operand<'a>(

@@ -42,8 +42,17 @@ pub(crate) struct Call {
     symbol: &'static str,
     /// The constant that describes the call.
     descriptor: Vec<i64>,
+    /// Those of further calls of the function, each of which takes the results of the one before as its operands.
+    further: Vec<Vec<i64>>,
     /// What is passed after the run context and the descriptor.
     arguments: Vec<Argument>,
+}
+
+impl Call {
+    /// One call.
+    fn new(symbol: &'static str, descriptor: Vec<i64>, arguments: Vec<Argument>) -> Self {
+        Call { symbol, descriptor, further: Vec::new(), arguments }
+    }
 }
 
 /// One address that a runtime function gets.
@@ -147,6 +156,9 @@ pub(crate) fn host_call(
     let instruction = computation.get(id);
     let call = call_of(computation, instruction, options).map_err(LoweringError::Bug)?;
     let call = call.ok_or_else(|| LoweringError::bug(format!("`{}` calls nothing", instruction.name)))?;
+    if !call.further.is_empty() {
+        return Err(LoweringError::bug(format!("`{}` is several calls on the host", instruction.name)));
+    }
     let argument = |argument: &Argument| {
         Ok(match argument {
             Argument::Operand(number) => HostArgument::Operand(*number),
@@ -209,6 +221,15 @@ impl<'c> Program<'_, 'c> {
         let parameters = vec![pointer; values.len()];
         builder.define_once(call.symbol, |builder| builder.declare_function(call.symbol, &parameters, &[]));
         builder.call(call.symbol, &values, &[]);
+        for descriptor in &call.further {
+            values[1] = self.constant_words(descriptor)?;
+            for (argument, value) in call.arguments.iter().zip(&mut values[2..]) {
+                if let (Argument::Operands, Some(table)) = (argument, table) {
+                    *value = pointer_offset(builder, table, inputs.len() as i64);
+                }
+            }
+            builder.call(call.symbol, &values, &[]);
+        }
         Ok(())
     }
 

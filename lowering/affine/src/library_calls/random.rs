@@ -22,7 +22,7 @@ pub(super) fn rng(instruction: &Instruction) -> Result<Call, String> {
     }
     let descriptor = vec![distribution, result.element_type.primitive_type(), result.element_count()];
     let arguments = vec![Argument::Operand(0), Argument::Operand(1), Argument::Result(0)];
-    Ok(Call { symbol: "halo_rng", descriptor, arguments })
+    Ok(Call::new("halo_rng", descriptor, arguments))
 }
 
 /// Descriptor: algorithm (0 Philox, 1 Threefry), 64-bit words of the state, then element type, rank and dimensions of
@@ -44,11 +44,11 @@ pub(super) fn bit_generator(computation: &Computation, instruction: &Instruction
     let mut descriptor = vec![algorithm, state.element_count()];
     descriptor.extend(shape_words(bits));
     let arguments = vec![Argument::Operand(0), Argument::Result(0), Argument::Result(1)];
-    Ok(Call { symbol: "halo_rng_bit_generator", descriptor, arguments })
+    Ok(Call::new("halo_rng_bit_generator", descriptor, arguments))
 }
 
 /// Descriptor: what the state grows by.
 pub(super) fn get_and_update_state(instruction: &Instruction) -> Result<Call, String> {
     let descriptor = vec![attributes_of::<RngGetAndUpdateStateAttributes>(instruction)?.delta];
-    Ok(Call { symbol: "halo_rng_get_and_update_state", descriptor, arguments: vec![Argument::Result(0)] })
+    Ok(Call::new("halo_rng_get_and_update_state", descriptor, vec![Argument::Result(0)]))
 }

@@ -48,27 +48,30 @@ pub(super) fn sort(computation: &Computation, instruction: &Instruction) -> Resu
     // A scalar is a row of one.
     let (length, inner) =
         first.dimensions[along..].split_first().map_or((1, 1), |(&length, inner)| (length, size(inner)));
-    let key = key_order(comparator).filter(|key| key.operand < operands.len());
-    let order = key.map_or(Order::Comparator, |key| key.order);
-    let needs_comparator = matches!(order, Order::Comparator | Order::Less);
+    let keys = key_orders(comparator).filter(|keys| keys.iter().all(|key| key.operand < operands.len()));
+    let keys = keys.unwrap_or_else(|| vec![KeyOrder { order: Order::Comparator, descending: false, operand: 0 }]);
+    let needs_comparator = keys.iter().any(|key| matches!(key.order, Order::Comparator | Order::Less));
     if needs_comparator {
         check_scalar_computation(comparator)?;
     }
-    let key_operand = key.map_or(0, |key| key.operand);
-    let mut descriptor = vec![
-        operands.len() as i64,
-        size(outer),
-        length,
-        inner,
-        order as i64,
-        key.is_some_and(|key| key.descending).into(),
-        key_operand as i64,
-        operands[key_operand].element_type.primitive_type(),
-    ];
-    descriptor.extend(operands.iter().map(|operand| operand.element_type.byte_width() as i64));
+    // Sorts are stable: what an earlier key does not decide, a sort by a later one has decided before.
+    let mut descriptors = keys.iter().rev().map(|key| {
+        let fixed = [
+            operands.len() as i64,
+            size(outer),
+            length,
+            inner,
+            key.order as i64,
+            key.descending.into(),
+            key.operand as i64,
+            operands[key.operand].element_type.primitive_type(),
+        ];
+        fixed.into_iter().chain(operands.iter().map(|operand| operand.element_type.byte_width() as i64)).collect()
+    });
+    let descriptor = descriptors.next().unwrap_or_default();
     let comparator = if needs_comparator { Argument::Comparator } else { Argument::Nothing };
     let arguments = vec![comparator, Argument::Operands, Argument::Results];
-    Ok(Call { symbol: "halo_sort", descriptor, arguments })
+    Ok(Call { further: descriptors.collect(), ..Call::new("halo_sort", descriptor, arguments) })
 }
 
 /// Descriptor: key type, rows, their length, elements to select, whether the largest ones.
@@ -86,17 +89,85 @@ pub(super) fn top_k(computation: &Computation, instruction: &Instruction, larges
     };
     let descriptor = vec![operand.element_type.primitive_type(), rows.iter().product(), length, k, largest.into()];
     let arguments = vec![Argument::Operand(0), Argument::Result(0), Argument::Result(1)];
-    Ok(Call { symbol: "halo_top_k", descriptor, arguments })
+    Ok(Call::new("halo_top_k", descriptor, arguments))
+}
+
+/// The orders that a comparator is, of which a later one decides where elements are alike in the earlier ones: by one operand's
+/// elements each, in which every two are alike or one comes first.
+fn key_orders(comparator: &Computation) -> Option<Vec<KeyOrder>> {
+    let mut keys = Vec::new();
+    let mut rest = comparator.root;
+    while let Some((key, behind)) = decided_first(comparator, rest) {
+        keys.push(key);
+        rest = behind;
+    }
+    keys.push(order_of(comparator, rest)?);
+    // NaN is neither less than anything, nor alike.
+    let is_total = |key: &KeyOrder| key.order != Order::Less;
+    (keys.len() == 1 || keys.iter().all(is_total)).then_some(keys)
+}
+
+/// The order that decides first, and what does where elements are alike in it: `a < b or a == b and …`, or a choice between the two.
+fn decided_first(comparator: &Computation, id: InstructionId) -> Option<(KeyOrder, InstructionId)> {
+    let instruction = comparator.get(id);
+    let (less, are_alike, rest) = match (instruction.kind, &instruction.operands[..]) {
+        (OpKind::Or, &[one, other]) => {
+            let [less, both] = if comparator.get(one).kind == OpKind::And { [other, one] } else { [one, other] };
+            let &[one, other] = &comparator.get(both).operands[..] else { return None };
+            if comparator.get(both).kind != OpKind::And {
+                return None;
+            }
+            match compared_operand(comparator, one)?.direction {
+                ComparisonDirection::Eq => (less, one, other),
+                _ => (less, other, one),
+            }
+        }
+        (OpKind::Select, &[condition, one, other]) => match compared_operand(comparator, condition)?.direction {
+            ComparisonDirection::Eq => (other, condition, one),
+            ComparisonDirection::Ne => (one, condition, other),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let key = order_of(comparator, less)?;
+    let alike = compared_operand(comparator, are_alike)?;
+    let decides_alike = matches!(alike.direction, ComparisonDirection::Eq | ComparisonDirection::Ne);
+    (decides_alike && (alike.order, alike.operand) == (key.order, key.operand)).then_some((key, rest))
 }
 
 /// The order that a comparator is, if it compares the elements of one operand and nothing else.
 pub(crate) fn key_order(comparator: &Computation) -> Option<KeyOrder> {
-    let root = comparator.root();
-    if root.kind != OpKind::Compare {
+    order_of(comparator, comparator.root)
+}
+
+/// The order that a comparison in a comparator is.
+fn order_of(comparator: &Computation, id: InstructionId) -> Option<KeyOrder> {
+    let ComparedOperand { direction, order, operand, swapped } = compared_operand(comparator, id)?;
+    let descending = match direction {
+        ComparisonDirection::Lt => swapped,
+        ComparisonDirection::Gt => !swapped,
+        _ => return None,
+    };
+    Some(KeyOrder { order, descending, operand })
+}
+
+/// A comparison of the two elements of one operand.
+struct ComparedOperand {
+    direction: ComparisonDirection,
+    /// In which order they are compared.
+    order: Order,
+    operand: usize,
+    /// Whether the right element is on the left.
+    swapped: bool,
+}
+
+fn compared_operand(comparator: &Computation, id: InstructionId) -> Option<ComparedOperand> {
+    let instruction = comparator.get(id);
+    if instruction.kind != OpKind::Compare {
         return None;
     }
-    let comparison = Comparison::from_attributes(&root.attributes)?;
-    let [left, right] = root.operands[..] else { return None };
+    let comparison = Comparison::from_attributes(&instruction.attributes)?;
+    let [left, right] = instruction.operands[..] else { return None };
     let [left, right] = [compared_element(comparator, left)?, compared_element(comparator, right)?];
     let (left_number, right_number) = (left.parameter, right.parameter);
     if left_number / 2 != right_number / 2 || left_number == right_number || left.form != right.form {
@@ -104,11 +175,6 @@ pub(crate) fn key_order(comparator: &Computation) -> Option<KeyOrder> {
     }
     // Parameters 2k and 2k + 1 are the left and the right element of operand k.
     let swapped = left_number % 2 == 1;
-    let descending = match comparison.direction {
-        ComparisonDirection::Lt => swapped,
-        ComparisonDirection::Gt => !swapped,
-        _ => return None,
-    };
     let element_type = comparator.get(comparator.parameters[left_number]).shape.as_array()?.element_type;
     let is_keyed_float =
         matches!(element_type, ElementType::F16 | ElementType::BF16 | ElementType::F32 | ElementType::F64);
@@ -123,7 +189,7 @@ pub(crate) fn key_order(comparator: &Computation) -> Option<KeyOrder> {
         ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => Order::Total,
         ElementClass::Complex => return None,
     };
-    Some(KeyOrder { order, descending, operand: left_number / 2 })
+    Some(ComparedOperand { direction: comparison.direction, order, operand: left_number / 2, swapped })
 }
 
 /// What is compared of a parameter.
