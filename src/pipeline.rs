@@ -115,6 +115,7 @@ impl FromStr for Phase {
 /// The pipeline of CPUs: each phase with the passes that lead to it.
 pub const CPU: &[(Phase, &str)] = &[
     (Phase::Hlo, passes::pipeline::HLO),
+    (Phase::Hlo, passes::pipeline::FOR_CPU),
     (Phase::Fused, passes::pipeline::FUSE),
     (Phase::Fused, FUSE_EPILOGUES),
     (Phase::Buffers, "hlo-assign-buffers"),

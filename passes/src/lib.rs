@@ -20,6 +20,7 @@ pub mod loop_over_elements;
 mod loop_state;
 pub mod pad_dynamic_dimensions;
 pub mod pipeline;
+mod reduction_parts;
 pub mod registry;
 pub mod regrouping;
 mod rewrite;

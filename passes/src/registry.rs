@@ -174,7 +174,13 @@ static PASSES: &[Pass] = &[
         description: "makes two reductions of one from many elements to few, and a batch of a product of few: more to do side by side",
         anchor: Anchor::Function,
         options: split_reductions::OPTIONS,
-        body: |root, options, statistics| split_reductions::run(root, options.integer("attention-rows")?, statistics),
+        body: |root, options, statistics| {
+            let own = split_reductions::Options {
+                attention_rows: options.integer("attention-rows")?,
+                gpu: options.boolean("gpu")?,
+            };
+            split_reductions::run(root, own, statistics)
+        },
     },
 ];
 

@@ -14,6 +14,7 @@ mod running;
 mod saved;
 mod steady_state;
 mod stress;
+mod threads;
 
 use std::sync::LazyLock;
 

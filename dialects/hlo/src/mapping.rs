@@ -10,7 +10,7 @@ pub use crate::ops::enumerations::WorkKind;
 pub struct WorkDimension {
     /// Who goes through its positions.
     pub kind: WorkKind,
-    /// Of [`WorkKind::Parallel`] the iterations that a thread takes at once, of [`WorkKind::Threads`] the threads of a
+    /// Of [`WorkKind::Parallel`] the iterations that a thread takes at once, of all pieces one after another, of [`WorkKind::Threads`] the threads of a
     /// block, or the teams, of [`WorkKind::Scan`] the elements that each thread of a team takes at once.
     pub tile: i64,
     /// Positions that are taken at once, as the lanes of a vector; around such a dimension, as the rows of a square, of which
@@ -63,6 +63,18 @@ impl WorkDimension {
         let ends = self.cuts.iter().copied().chain([bounds.upper + 1]);
         starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1))
     }
+
+    /// Whether the positions of a piece are taken as vectors: those of a shorter one are taken one by one.
+    pub fn takes_vectors(&self, piece: Interval) -> bool {
+        self.lanes > 1 && piece.upper - piece.lower + 1 >= i64::from(self.lanes)
+    }
+
+    /// Iterations of the loop over a piece: a vector is one, and so is what is left of the last one.
+    pub fn iterations(&self, piece: Interval) -> i64 {
+        let extent = piece.upper - piece.lower + 1;
+        let lanes = i64::from(self.lanes);
+        if self.takes_vectors(piece) { (extent + lanes - 1) / lanes } else { extent }
+    }
 }
 
 impl WorkMapping<'_> {
@@ -76,20 +88,15 @@ impl WorkMapping<'_> {
         self.dimensions.iter().map(|dimension| dimension.cuts.len() + 1).product()
     }
 
-    /// Iterations of the outermost loop, which may run in any order; 1 if it cannot be split. A vector is one.
-    pub fn iterations(&self) -> i64 {
-        let Some(first) = self.dimensions.first().filter(|first| first.kind != WorkKind::Scan && first.cuts.is_empty())
-        else {
-            return 1;
-        };
-        let (bounds, lanes) = (self.bounds(0), i64::from(first.lanes));
-        let extent = bounds.upper - bounds.lower + 1;
-        // What is left of the last vector is an iteration.
-        (extent + lanes - 1) / lanes
+    /// Iterations of the loops over a dimension, which may run in any order; 1 if they cannot be split.
+    pub fn iterations(&self, dimension: usize) -> i64 {
+        let Some(own) = self.dimensions.get(dimension).filter(|own| own.kind != WorkKind::Scan) else { return 1 };
+        own.pieces(self.bounds(dimension)).map(|piece| own.iterations(piece)).sum()
     }
 
-    /// Whether the outermost loop is handed to several threads.
-    pub fn is_parallel(&self) -> bool {
-        self.dimensions.first().is_some_and(|first| first.kind == WorkKind::Parallel)
+    /// The dimension whose loops are handed to several threads, if one is: each thread goes through all positions of those
+    /// around it.
+    pub fn parallel_dimension(&self) -> Option<usize> {
+        self.dimensions.iter().position(|own| own.kind == WorkKind::Parallel)
     }
 }

@@ -104,8 +104,9 @@ def Hlo_MappingAttr : AttrDef<Hlo_Dialect, "Mapping"> {
     `map` is the indexing map from a work item to the index of the element that it computes. Its dimension variables are
     the dimensions of the work, from the outermost; a work item that computes several elements has range variables.
     For each dimension, `kinds` says who goes through its positions: `sequential` (one thread), `parallel` (threads, each
-    with `tiles` iterations at once), `scan` (one thread, each position, or vector, takes over what the one before it
-    has accumulated), `threads` (of a GPU, in blocks of `tiles`). `lanes` are the positions that are taken at once as a vector;
+    with `tiles` iterations at once and all positions of the dimensions around), `scan` (one thread, each position, or
+    vector, takes over what the one before it has accumulated), `threads` (of a GPU, in blocks of `tiles`). `lanes` are the
+    positions that are taken at once as a vector;
     `cuts`, where there are any, those at which a loop ends and the next one begins. The last vector of a row may `overlap`
     the one before it. `inner_lanes` are those of vectors that one element is computed with, as in a reduction.
   }];

@@ -26,7 +26,7 @@ use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
-/// The part of the outermost loop that is emitted: all of it, or iterations between two values of type `index`, which
+/// The part of the parallel loops that is emitted: all of it, or iterations between two values of type `index`, which
 /// are defined at the top level of their function.
 pub type Range<'c> = Option<(Value<'c>, Value<'c>)>;
 
@@ -137,6 +137,9 @@ type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> R
 /// Neighbours that are computed together at most, so that they are stored as vectors.
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 
+/// The first iteration of some and the one behind their last; `None` for all.
+type Iterations<'c> = Option<(Expr<'c>, Expr<'c>)>;
+
 /// The index of the element that a work item computes.
 pub(crate) fn item_index<'c>(
     emitter: &Elemental<'_, 'c>,
@@ -147,13 +150,14 @@ pub(crate) fn item_index<'c>(
     results.map(|&result| emitter.scope.simplify(substitute(result, item, &[], &[]))).collect()
 }
 
-/// The work items of a kernel, or those of some iterations of its outermost loop.
+/// The work items of a kernel, or those of some iterations of its parallel loops.
 struct Work<'m, 'a, 'c> {
     mapping: &'m WorkMapping<'c>,
     rows: Option<&'m Rows<'m, 'c>>,
     /// The function of a kernel of a GPU.
     function: Option<&'a builder::Body<'c>>,
-    range: Option<(Expr<'c>, Expr<'c>)>,
+    /// The iterations, counted through all pieces of the parallel dimension.
+    range: Iterations<'c>,
     /// The result, where its elements are those of an operand.
     copied_to: Option<&'m ArrayRef<'c>>,
     /// Whether an element takes a loop of its own.
@@ -170,6 +174,23 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
         let range = range.map(|(begin, end)| (variable(begin), variable(end)));
         Work { mapping, rows, function, range, copied_to: None, combines: OnceCell::new() }
+    }
+
+    /// The pieces of a dimension, each with the iterations of its loop, counted from its own first one.
+    fn pieces(&self, dimension: usize) -> impl Iterator<Item = (Interval, Iterations<'c>)> {
+        let own = &self.mapping.dimensions[dimension];
+        let range = self.range_of(dimension);
+        let mut first = 0;
+        own.pieces(self.mapping.bounds(dimension)).map(move |piece| {
+            let before = first;
+            first += own.iterations(piece);
+            (piece, range.map(|(begin, end)| (begin - before, end - before)))
+        })
+    }
+
+    /// The iterations that are left of a dimension.
+    fn range_of(&self, dimension: usize) -> Iterations<'c> {
+        self.range.filter(|_| self.mapping.parallel_dimension() == Some(dimension))
     }
 
     /// Iterations of the loops inside that over a dimension; those that make one element count as many.
@@ -202,8 +223,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         outer: &[Expr<'c>],
         body: &mut Body<'_, 'a, 'c>,
     ) -> Result<()> {
-        let range = self.range.filter(|_| outer.is_empty());
-        for piece in self.mapping.dimensions[outer.len()].pieces(self.mapping.bounds(outer.len())) {
+        for (piece, range) in self.pieces(outer.len()) {
             let (mut lower, mut upper) =
                 (vec![emitter.scope.constant(piece.lower)], vec![emitter.scope.constant(piece.upper + 1)]);
             if let Some((begin, end)) = range {
@@ -257,13 +277,14 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         }
         match dimension.kind {
             WorkKind::Sequential | WorkKind::Parallel => {
-                let range = if outer.is_empty() { self.range } else { None };
-                let pieces: Vec<Interval> = match self.is_padding(emitter, outer)? {
-                    true => vec![bounds],
-                    false => dimension.pieces(bounds).collect(),
+                // Iterations are counted by piece.
+                let is_one = self.range_of(outer.len()).is_none() && self.is_padding(emitter, outer)?;
+                let pieces: Vec<_> = match is_one {
+                    true => vec![(bounds, None)],
+                    false => self.pieces(outer.len()).collect(),
                 };
-                for piece in pieces {
-                    if dimension.lanes > 1 && piece.upper - piece.lower + 1 >= i64::from(dimension.lanes) {
+                for (piece, range) in pieces {
+                    if dimension.takes_vectors(piece) {
                         self.vectors(emitter, outer, piece, range, body)?;
                         continue;
                     }
@@ -353,7 +374,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         emitter: &mut Elemental<'a, 'c>,
         outer: &[Expr<'c>],
         piece: Interval,
-        range: Option<(Expr<'c>, Expr<'c>)>,
+        range: Iterations<'c>,
         body: &mut Body<'_, 'a, 'c>,
     ) -> Result<()> {
         let lanes = self.mapping.dimensions[outer.len()].lanes;
@@ -408,9 +429,9 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 emitter.skipped_lanes = 0;
                 result.map(|()| Vec::new())
             };
-            let Some((_, end)) = range else { return last(emitter).map(|_| ()) };
+            let Some((begin, end)) = range else { return last(emitter).map(|_| ()) };
             // Nothing, unless iteration `count` is in the range.
-            let (lower, upper) = ([emitter.scope.constant(count)], [emitter.scope.constant(count + 1), end]);
+            let (lower, upper) = ([emitter.scope.constant(count), begin], [emitter.scope.constant(count + 1), end]);
             let number = Interval::new(count, count);
             emitter.loop_between(&lower, &upper, 1, number, Vec::new(), &mut |emitter, _, _| last(emitter))?;
         }

@@ -151,10 +151,10 @@ impl<'c> Program<'_, 'c> {
             || self.kernel_symbol(instruction),
             |name| self.kernel_function(name, kernel),
         )?;
-        if mapping.is_parallel() {
+        if let Some(dimension) = mapping.parallel_dimension() {
             let addresses: Vec<Value<'c>> =
                 arrays.placed().map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape)).collect();
-            self.call_in_parallel(memory, &name, &addresses, mapping);
+            self.call_in_parallel(memory, &name, &addresses, (mapping, dimension));
         } else {
             let made = arrays.made_inputs().iter().chain(arrays.outputs());
             let arguments: Vec<Value<'c>> = made.map(|array| array.memref).collect();
@@ -166,7 +166,7 @@ impl<'c> Program<'_, 'c> {
     /// A function of arrays and, if it is parallel, of the iterations to run.
     fn kernel_function(&self, name: &str, kernel: &Kernel<'_, 'c>) -> Result<()> {
         let builder = self.builder;
-        let is_parallel = kernel.mapping.is_parallel();
+        let is_parallel = kernel.mapping.parallel_dimension().is_some();
         let shapes: Vec<&ArrayShape> = kernel.arrays.placed().map(|(shape, _)| *shape).collect();
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
         let mut are_alone: Vec<bool> = kernel.shared.iter().map(|is_shared| !is_shared).collect();
@@ -217,7 +217,7 @@ impl<'c> Program<'_, 'c> {
         memory: &FunctionMemory<'_, 'c>,
         name: &str,
         addresses: &[Value<'c>],
-        mapping: &WorkMapping<'c>,
+        (mapping, dimension): (&WorkMapping<'c>, usize),
     ) {
         let builder = self.builder;
         let (pointer, i64_type) = (pointer_type(builder), builder.integer_type(64));
@@ -227,8 +227,8 @@ impl<'c> Program<'_, 'c> {
         let table = memory.address_table(builder, addresses);
         let table = pointer_to(builder, address_of(builder, table));
         let task = builder.function_pointer(&task_symbol(name), &self.task_parameters(), &[], pointer);
-        let count = builder.constant_integer(i64_type, mapping.iterations());
-        let grain = builder.constant_integer(i64_type, mapping.dimensions[0].tile);
+        let count = builder.constant_integer(i64_type, mapping.iterations(dimension));
+        let grain = builder.constant_integer(i64_type, mapping.dimensions[dimension].tile);
         builder.call(PARALLEL_FOR, &[memory.context(builder), task, table, count, grain], &[]);
     }
 }

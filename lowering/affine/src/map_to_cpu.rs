@@ -88,6 +88,15 @@ const ROWS_OF_BLOCK: i64 = 64;
 /// Element operations below which a kernel stays on the calling thread.
 const PARALLEL_COST: i64 = 400_000;
 
+/// Element operations that a thread takes at once: enough to be worth handing out.
+const TASK_COST: i64 = PARALLEL_COST / 4;
+
+/// Tasks of a kernel, at most: enough for many threads to finish together.
+const MOST_TASKS: i64 = 256;
+
+/// Elements that a thread takes at once of a row that it shares with others, at least: a page of them.
+const RUN_OF_THREAD: i64 = 1024;
+
 /// What work is divided for.
 #[derive(Clone, Copy, Debug)]
 pub struct CpuTarget {
@@ -172,15 +181,8 @@ fn choose<'c>(
         return Ok(vec![whole(context, &[], sizes, vector_lanes(shapes, target.vector_bits))]);
     }
     let parallel = |mut mapping: WorkMapping<'c>, cost: i64| {
-        let iterations = mapping.iterations();
-        if let Some(first) = mapping.dimensions.first_mut()
-            && target.parallel
-            && cost >= PARALLEL_COST
-            && iterations >= 2
-        {
-            // Enough tasks that threads finish together, each long enough to be worth handing out.
-            let tasks = (cost / (PARALLEL_COST / 4)).clamp(2, 16);
-            *first = WorkDimension { kind: WorkKind::Parallel, tile: (iterations / tasks).max(1), ..first.clone() };
+        if target.parallel && cost >= PARALLEL_COST {
+            share_among_threads(&mut mapping, cost / TASK_COST);
         }
         mapping
     };
@@ -213,6 +215,30 @@ fn choose<'c>(
         Ok(parallel(loops_over_elements(context, &part.body, (sizes, rows.clone()), &choice)?, cost))
     };
     pieces.into_iter().map(kernel).collect()
+}
+
+/// Hands the loops over a dimension to threads, in about so many tasks: those over the outermost one that has enough
+/// iterations, else those that have the most.
+fn share_among_threads(mapping: &mut WorkMapping<'_>, tasks: i64) {
+    let tasks = tasks.clamp(2, MOST_TASKS);
+    let depth = mapping.rows.as_ref().map_or(mapping.dimensions.len(), |rows| rows.dimensions);
+    let extent = |number: usize| mapping.bounds(number).upper - mapping.bounds(number).lower + 1;
+    // Threads that share rows take runs of their elements, so that each has lines of its own.
+    let least_tile = |number: usize| {
+        let inside: i64 = (number + 1..mapping.dimensions.len()).map(extent).product();
+        let elements = inside.saturating_mul(i64::from(mapping.dimensions[number].lanes));
+        if number == 0 { 1 } else { indexing::ceil_div(RUN_OF_THREAD, elements.max(1)) }
+    };
+    let steps: Vec<i64> = (0..depth).map(|number| mapping.iterations(number) / least_tile(number)).collect();
+    let most = steps.iter().copied().max().unwrap_or(1);
+    let enough = most.min(tasks).min(STEPS_OF_THREADS);
+    let Some(number) = steps.iter().position(|&steps| steps >= enough.max(2)) else { return };
+    let mut tile = (mapping.iterations(number) / tasks).max(least_tile(number));
+    if let Some(rows) = mapping.rows.as_ref().filter(|rows| rows.dimensions == number + 1 && tile > rows.block) {
+        tile -= tile % rows.block;
+    }
+    let own = &mut mapping.dimensions[number];
+    *own = WorkDimension { kind: WorkKind::Parallel, tile, ..own.clone() };
 }
 
 /// Tasks that each compute several elements, in a way of their own.

@@ -33,7 +33,7 @@ use crate::kernel_names::KernelNames;
 use crate::library_calls;
 use crate::mapping::{self, Mappings, invalid};
 use crate::matmul::{self, AttentionKernel, MatMul};
-use crate::memory::{ArrayRef, BufferTable, FunctionMemory};
+use crate::memory::{ArrayRef, BufferTable, FunctionMemory, pointer_to, pointer_type};
 use crate::parts::{STEPS_PER_FUNCTION, groups};
 use crate::scalar::{self, memory_type};
 use crate::wide_concatenate::{WideConcatenate, part_of_mapping};
@@ -45,6 +45,12 @@ pub(crate) const PROGRAM: &str = "program";
 
 /// Name of the function that runs the program; it takes the table of buffer addresses.
 pub const ENTRY: &str = hlo::ENTRY_SYMBOL;
+
+/// The runtime's copy of many bytes.
+const COPY: &str = "halo_copy";
+
+/// Bytes from which on threads share a copy.
+const BYTES_OF_PARALLEL_COPY: usize = 1 << 20;
 
 /// What the loops are made for.
 #[derive(Clone, Copy, Debug)]
@@ -393,7 +399,7 @@ impl<'c> Program<'_, 'c> {
         };
         scores_type
             .and_then(recognise)
-            .filter(|attention| mapping.dimensions.len() == 1 && mapping.iterations() == attention.tasks())
+            .filter(|attention| mapping.dimensions.len() == 1 && mapping.iterations(0) == attention.tasks())
             .ok_or_else(|| {
                 invalid(format!("`{}`: it is no attention of as many tasks as its mapping has", instruction.name))
             })
@@ -412,7 +418,7 @@ impl<'c> Program<'_, 'c> {
         };
         matmul::product_type(instruction)
             .and_then(recognise)
-            .filter(|product| mapping.dimensions.len() == 1 && mapping.iterations() == product.tasks())
+            .filter(|product| mapping.dimensions.len() == 1 && mapping.iterations(0) == product.tasks())
             .ok_or_else(|| {
                 invalid(format!("`{}`: it is no product of as many tasks as its mapping has", instruction.name))
             })
@@ -430,12 +436,28 @@ impl<'c> Program<'_, 'c> {
             |_| 1,
             memory,
             |copies, memory| {
-                for (array, slices) in copies {
+                for &(array, slices) in copies {
+                    if array.byte_size() >= BYTES_OF_PARALLEL_COPY {
+                        self.copy_in_parallel(array, slices, memory);
+                        continue;
+                    }
                     self.copy_array(&slices.map(|slice| memory.array(self.builder, &self.table, slice, array)));
                 }
                 Ok(())
             },
         )
+    }
+
+    /// Copies an array on the runtime's threads.
+    fn copy_in_parallel(&self, array: &ArrayShape, slices: [Slice; 2], memory: &FunctionMemory<'_, 'c>) {
+        let builder = self.builder;
+        let (pointer, i64_type) = (pointer_type(builder), builder.integer_type(64));
+        builder.define_once(COPY, |builder| {
+            builder.declare_function(COPY, &[pointer, pointer, pointer, i64_type], &[]);
+        });
+        let [from, to] = slices.map(|slice| pointer_to(builder, memory.address(builder, &self.table, slice, array)));
+        let bytes = builder.constant_integer(i64_type, array.byte_size() as i64);
+        builder.call(COPY, &[memory.context(builder), from, to, bytes], &[]);
     }
 
     /// Copies an array; one of one element in a register, in which LLVM can keep it.

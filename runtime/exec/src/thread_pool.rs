@@ -1,17 +1,18 @@
 //! Threads for outer parallel loops.
 //!
-//! One loop runs at a time, on the calling thread and any workers that come in time: chunks are taken from a counter, so
-//! a slow or late thread never holds the others up, and the caller only waits for workers that took a chunk. Nothing is
-//! allocated per loop. Workers spin for some microseconds after a loop before they sleep, so that a sequence of kernels
-//! does not pay for waking them. A loop started while another runs (from inside it, or by another client) runs on its own
-//! thread alone.
+//! A loop runs on the calling thread and any workers that come in time: chunks are taken from a counter, so a slow or late
+//! thread never holds the others up, and the caller only waits for workers that took a chunk. Several loops run at once, of
+//! several clients or one inside of another: idle workers look for those that have chunks left. Callers and workers together
+//! are no more than the pool's threads, so that programs which already keep all processors busy do not wait for workers that
+//! the system has put aside. Nothing is allocated per loop. Workers spin for some microseconds after a loop before they sleep,
+//! so that a sequence of kernels does not pay for waking them.
 
 use std::{
     ffi::c_void,
     hint, io,
     sync::{
-        Arc, Mutex, PoisonError, TryLockError,
-        atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle, Thread},
 };
@@ -24,48 +25,125 @@ pub type LoopBody = unsafe extern "C" fn(data: *mut c_void, begin: i64, end: i64
 /// How often a waiting thread looks before it sleeps: some tens of microseconds.
 const SPINS: u32 = 2000;
 
-// The state word: how many loops have been opened, whether the last is still open to workers, and how many are in it.
-const COUNT_MASK: u64 = (1 << 16) - 1;
+/// Loops that workers take part in at the same time; further ones run on their own threads alone.
+const MOST_JOBS: usize = 8;
+
+// The state of a job: whether it is open to workers, and how many are in it.
+const COUNT_MASK: u64 = OPEN - 1;
 const OPEN: u64 = 1 << 16;
-const EPOCH_SHIFT: u32 = 17;
 
 /// A fixed set of worker threads; they end when it is dropped.
 pub struct ThreadPool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
-    // Held while a loop runs.
-    busy: Mutex<()>,
 }
 
 #[derive(Default)]
 struct Shared {
-    state: AtomicU64,
-    job: Job,
-    sleeping: Vec<AtomicBool>,
-    caller_sleeps: AtomicBool,
+    jobs: [Job; MOST_JOBS],
+    /// Threads in loops, callers included.
+    active: AtomicUsize,
+    /// What each worker does.
+    workers: Vec<AtomicU8>,
     stop: AtomicBool,
 }
 
-/// The loop that runs. Written by its caller while no worker is in it; published by `state`.
+// What a worker does: it looks for work, is in a loop, or waits to be woken.
+const LOOKS: u8 = 0;
+const WORKS: u8 = 1;
+const SLEEPS: u8 = 2;
+
+/// A loop, or room for one. Written by its caller while no worker is in it; published by `state`. On lines of its own, as idle
+/// workers read the states of all jobs.
 #[derive(Default)]
+#[repr(align(128))]
 struct Job {
+    is_taken: AtomicBool,
+    state: AtomicU64,
     body: AtomicPtr<()>,
     data: AtomicPtr<c_void>,
     iterations: AtomicU64,
     grain: AtomicU64,
     next: AtomicU64,
     caller: Mutex<Option<Thread>>,
+    caller_sleeps: AtomicBool,
 }
 
 impl Job {
+    /// Makes the job its caller's, if it is nobody's.
+    fn take(&self) -> bool {
+        let is_taken = &self.is_taken;
+        !is_taken.load(Ordering::Relaxed)
+            && is_taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Opens a job that was taken to workers.
+    fn open(&self, body: LoopBody, data: *mut c_void, iterations: u64, grain: u64) {
+        self.body.store(body as *mut (), Ordering::Relaxed);
+        self.data.store(data, Ordering::Relaxed);
+        self.iterations.store(iterations, Ordering::Relaxed);
+        self.grain.store(grain, Ordering::Relaxed);
+        self.next.store(0, Ordering::Relaxed);
+        self.state.store(OPEN, Ordering::SeqCst);
+    }
+
+    /// Whether a worker that comes now finds something to do. What it says may be of a loop that has ended since.
+    fn has_chunks(&self) -> bool {
+        self.state.load(Ordering::SeqCst) & OPEN != 0
+            && self.next.load(Ordering::Relaxed) < self.iterations.load(Ordering::Relaxed)
+    }
+
+    /// The workers in it.
+    fn workers(&self) -> u64 {
+        self.state.load(Ordering::Relaxed) & COUNT_MASK
+    }
+
+    /// Counts a worker in, if the job is open.
+    fn join(&self) -> bool {
+        let enter = |state: u64| (state & OPEN != 0).then_some(state + 1);
+        self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_ok()
+    }
+
+    /// Counts a worker out; the last one wakes a caller that waits.
+    fn leave(&self) {
+        let left = self.state.fetch_sub(1, Ordering::SeqCst) - 1;
+        if left == 0
+            && self.caller_sleeps.load(Ordering::SeqCst)
+            && let Some(caller) = &*self.caller.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            caller.unpark();
+        }
+    }
+
+    /// Closes the job to workers and waits for those that are still in their chunks.
+    fn close(&self) {
+        let mut inside = self.state.fetch_and(!OPEN, Ordering::SeqCst) & COUNT_MASK;
+        let mut spins = 0;
+        while inside > 0 {
+            spins += 1;
+            if spins < SPINS {
+                hint::spin_loop();
+            } else {
+                *self.caller.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
+                self.caller_sleeps.store(true, Ordering::SeqCst);
+                if self.state.load(Ordering::SeqCst) & COUNT_MASK > 0 {
+                    thread::park();
+                }
+                self.caller_sleeps.store(false, Ordering::SeqCst);
+            }
+            inside = self.state.load(Ordering::SeqCst) & COUNT_MASK;
+        }
+        self.is_taken.store(false, Ordering::Release);
+    }
+
     /// Runs chunks until none is left.
     ///
     /// # Safety
-    /// The job must have been published and not yet been closed with no thread in it.
+    /// The job must have been opened and not yet been closed with no thread in it.
     unsafe fn run_chunks(&self) {
         let (iterations, grain) = (self.iterations.load(Ordering::Relaxed), self.grain.load(Ordering::Relaxed));
         let data = self.data.load(Ordering::Relaxed);
-        // SAFETY: only `parallel_for` writes the pointer, from a `LoopBody`.
+        // SAFETY: only `open` writes the pointer, from a `LoopBody`.
         let body = unsafe { std::mem::transmute::<*mut (), LoopBody>(self.body.load(Ordering::Relaxed)) };
         loop {
             let begin = self.next.fetch_add(grain, Ordering::Relaxed);
@@ -97,9 +175,9 @@ impl ThreadPool {
             threads => threads,
         };
         let helpers = (threads - 1).min(COUNT_MASK as usize);
-        let shared =
-            Arc::new(Shared { sleeping: (0..helpers).map(|_| AtomicBool::new(false)).collect(), ..Shared::default() });
-        let mut pool = Self { shared: shared.clone(), workers: Vec::with_capacity(helpers), busy: Mutex::new(()) };
+        let workers = (0..helpers).map(|_| AtomicU8::new(LOOKS)).collect();
+        let shared = Arc::new(Shared { workers, ..Shared::default() });
+        let mut pool = Self { shared: shared.clone(), workers: Vec::with_capacity(helpers) };
         for index in 0..helpers {
             let shared = shared.clone();
             let worker = thread::Builder::new().name(format!("halo-{}", index + 1));
@@ -127,54 +205,37 @@ impl ThreadPool {
         if iterations == 0 {
             return;
         }
-        let guard = match self.busy.try_lock() {
-            Ok(guard) if !self.workers.is_empty() && iterations > grain => guard,
-            Err(TryLockError::Poisoned(poisoned)) if !self.workers.is_empty() && iterations > grain => {
-                poisoned.into_inner()
-            }
-            _ => {
-                // SAFETY: the caller answers for the body.
-                return unsafe { body(data, 0, iterations as i64) };
-            }
+        let shared = &*self.shared;
+        let is_shared = !self.workers.is_empty() && iterations > grain;
+        let Some(job) = shared.jobs.iter().filter(|_| is_shared).find(|job| job.take()) else {
+            // SAFETY: the caller answers for the body.
+            return unsafe { body(data, 0, iterations as i64) };
         };
-        let (shared, job) = (&*self.shared, &self.shared.job);
-        job.body.store(body as *mut (), Ordering::Relaxed);
-        job.data.store(data, Ordering::Relaxed);
-        job.iterations.store(iterations, Ordering::Relaxed);
-        job.grain.store(grain, Ordering::Relaxed);
-        job.next.store(0, Ordering::Relaxed);
-        let epoch = (shared.state.load(Ordering::Relaxed) >> EPOCH_SHIFT) + 1;
-        shared.state.store(epoch << EPOCH_SHIFT | OPEN, Ordering::SeqCst);
-        let helpers = (iterations.div_ceil(grain) - 1).min(self.workers.len() as u64) as usize;
-        self.wake(helpers);
-        // SAFETY: published, and closed below by this thread.
+        let active = shared.active.fetch_add(1, Ordering::SeqCst) + 1;
+        job.open(body, data, iterations, grain);
+        let others = (iterations.div_ceil(grain) - 1).min(self.threads().saturating_sub(active) as u64);
+        self.wake(others as usize);
+        // SAFETY: opened, and closed below by this thread.
         unsafe { job.run_chunks() };
-        // All chunks are taken; wait for the workers that are still in theirs.
-        let mut inside = shared.state.fetch_and(!OPEN, Ordering::SeqCst) & COUNT_MASK;
-        let mut spins = 0;
-        while inside > 0 {
-            spins += 1;
-            if spins < SPINS {
-                hint::spin_loop();
-            } else {
-                *job.caller.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current());
-                shared.caller_sleeps.store(true, Ordering::SeqCst);
-                if shared.state.load(Ordering::SeqCst) & COUNT_MASK > 0 {
-                    thread::park();
-                }
-                shared.caller_sleeps.store(false, Ordering::SeqCst);
-            }
-            inside = shared.state.load(Ordering::SeqCst) & COUNT_MASK;
+        job.close();
+        let others = shared.active.fetch_sub(1, Ordering::SeqCst) - 1;
+        // There is a thread more for another loop.
+        if others > 0 && shared.next_job().is_some() {
+            self.wake(1);
         }
-        drop(guard);
     }
 
-    /// Wakes sleeping workers, so that up to `count` can take part.
-    fn wake(&self, count: usize) {
-        for (sleeping, worker) in self.shared.sleeping.iter().zip(&self.workers).take(count) {
-            if sleeping.swap(false, Ordering::SeqCst) {
+    /// Wakes sleeping workers, so that up to `count` can take part, those that look for work included.
+    fn wake(&self, mut count: usize) {
+        for (doing, worker) in self.shared.workers.iter().zip(&self.workers) {
+            if count == 0 {
+                return;
+            }
+            let now = doing.load(Ordering::SeqCst);
+            if now == SLEEPS && doing.compare_exchange(SLEEPS, LOOKS, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 worker.thread().unpark();
             }
+            count -= usize::from(now != WORKS);
         }
     }
 }
@@ -182,8 +243,8 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        self.wake(self.workers.len());
         for worker in self.workers.drain(..) {
+            worker.thread().unpark();
             // A worker cannot panic: it only runs loop bodies, which do not unwind.
             let _ = worker.join();
         }
@@ -193,22 +254,11 @@ impl Drop for ThreadPool {
 impl Shared {
     /// A worker's life.
     fn work(&self, index: usize) {
-        let mut last = 0;
+        let Some(doing) = self.workers.get(index) else { return };
         let mut spins = 0;
         while !self.stop.load(Ordering::SeqCst) {
-            let state = self.state.load(Ordering::SeqCst);
-            let epoch = state >> EPOCH_SHIFT;
-            if state & OPEN != 0 && epoch != last {
-                if self.state.compare_exchange(state, state + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                    last = epoch;
-                    spins = 0;
-                    // SAFETY: this thread is counted in, so the caller waits for it.
-                    unsafe { self.job.run_chunks() };
-                    let left = self.state.fetch_sub(1, Ordering::SeqCst) - 1;
-                    if left & (OPEN | COUNT_MASK) == 0 && self.caller_sleeps.load(Ordering::SeqCst) {
-                        self.wake_caller();
-                    }
-                }
+            if self.help(doing) {
+                spins = 0;
                 continue;
             }
             spins += 1;
@@ -216,23 +266,41 @@ impl Shared {
                 hint::spin_loop();
                 continue;
             }
-            let Some(sleeping) = self.sleeping.get(index) else { return };
-            sleeping.store(true, Ordering::SeqCst);
-            // A loop opened in between has either seen the flag, or is seen here.
-            let state = self.state.load(Ordering::SeqCst);
-            let idle = state & OPEN == 0 || state >> EPOCH_SHIFT == last;
-            if idle && !self.stop.load(Ordering::SeqCst) {
+            doing.store(SLEEPS, Ordering::SeqCst);
+            // A loop opened in between has either seen that, or is seen here; and so has one that ended.
+            if self.next_job().is_none() && !self.stop.load(Ordering::SeqCst) {
                 thread::park();
             }
-            sleeping.store(false, Ordering::SeqCst);
+            doing.store(LOOKS, Ordering::SeqCst);
             spins = 0;
         }
     }
 
-    fn wake_caller(&self) {
-        if let Some(caller) = &*self.job.caller.lock().unwrap_or_else(PoisonError::into_inner) {
-            caller.unpark();
+    /// Takes part in a loop, if one has work for a thread more.
+    fn help(&self, doing: &AtomicU8) -> bool {
+        let Some(job) = self.next_job() else { return false };
+        let enter = |active: usize| (active <= self.workers.len()).then_some(active + 1);
+        if self.active.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_err() {
+            return false;
         }
+        let is_in = job.join();
+        if is_in {
+            doing.store(WORKS, Ordering::SeqCst);
+            // SAFETY: this thread is counted in, so the caller waits for it.
+            unsafe { job.run_chunks() };
+            doing.store(LOOKS, Ordering::SeqCst);
+            job.leave();
+        }
+        self.active.fetch_sub(1, Ordering::SeqCst);
+        is_in
+    }
+
+    /// Of the loops that have chunks left, the one with the fewest workers, if there may be one more.
+    fn next_job(&self) -> Option<&Job> {
+        if self.active.load(Ordering::SeqCst) > self.workers.len() {
+            return None;
+        }
+        self.jobs.iter().filter(|job| job.has_chunks()).min_by_key(|job| job.workers())
     }
 }
 
@@ -314,7 +382,7 @@ mod tests {
             for _ in 0..3 {
                 scope.spawn(|| {
                     for _ in 0..50 {
-                        // A loop that another is in the way of gets all of its iterations at once.
+                        // A loop that workers have no room for gets all of its iterations at once.
                         for_each_chunk(&pool, 8, 1, |begin, end| {
                             for _ in begin..end {
                                 for_each_chunk(&pool, 8, 1, |begin, end| {
@@ -327,6 +395,49 @@ mod tests {
             }
         });
         assert_eq!(count.load(Ordering::Relaxed), 3 * 50 * 64);
+    }
+
+    #[test]
+    fn loops_at_the_same_time_share_workers() {
+        let pool = ThreadPool::new(4).unwrap();
+        // Each chunk of both loops waits until all four have begun: each caller needs a worker.
+        let begun = AtomicUsize::new(0);
+        let both = || {
+            for_each_chunk(&pool, 2, 1, |_, _| {
+                begun.fetch_add(1, Ordering::SeqCst);
+                let start = Instant::now();
+                while begun.load(Ordering::SeqCst) < 4 {
+                    assert!(start.elapsed() < Duration::from_secs(60), "no worker came");
+                    thread::yield_now();
+                }
+            });
+        };
+        thread::scope(|scope| {
+            scope.spawn(both);
+            scope.spawn(both);
+        });
+    }
+
+    #[test]
+    #[ignore = "a measurement, not a check"]
+    fn callers_side_by_side() {
+        let pool = ThreadPool::new(2).unwrap();
+        for callers in [1, 2] {
+            let start = Instant::now();
+            thread::scope(|scope| {
+                for _ in 0..callers {
+                    scope.spawn(|| {
+                        for _ in 0..500 {
+                            // Work that is shared, and as much again that is not.
+                            let work = |_, _| (0..20_000).for_each(|_| hint::spin_loop());
+                            for_each_chunk(&pool, 4, 1, work);
+                            (0..2).for_each(|_| work(0, 0));
+                        }
+                    });
+                }
+            });
+            println!("{callers} callers: {:?}", start.elapsed());
+        }
     }
 
     #[test]

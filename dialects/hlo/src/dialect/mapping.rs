@@ -170,8 +170,13 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
                 }
             }
             WorkKind::Threads if number == 1 && outer == Some(WorkKind::Team) => {}
-            WorkKind::Parallel | WorkKind::Threads if number > 0 => return Err("is parallel inside"),
-            WorkKind::Parallel if mapping.iterations() < 2 => return Err("is parallel along what cannot be split"),
+            WorkKind::Threads if number > 0 => return Err("has threads inside of a loop"),
+            WorkKind::Parallel if (0..number).any(|outer| kind_of(outer) != Some(WorkKind::Sequential)) => {
+                return Err("is parallel inside of what is no loop of one thread");
+            }
+            WorkKind::Parallel if mapping.iterations(number) < 2 => {
+                return Err("is parallel along what cannot be split");
+            }
             WorkKind::Scan if number + 1 != mapping.dimensions.len() => {
                 return Err("scans outside of another dimension");
             }
@@ -206,6 +211,9 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         };
         if !are_of_rows || by_row.iter().any(|dimension| dimension.lanes > 1 || !is_loop(dimension.kind)) {
             return Err("has rows that are not those of its outer loops");
+        }
+        if mapping.parallel_dimension().is_some_and(|parallel| parallel >= rows.dimensions) {
+            return Err("is parallel along its rows");
         }
         if by_row.is_empty() || !(1..=MOST_ROWS).contains(&rows.block) {
             return Err("has blocks of no rows, or of too many");

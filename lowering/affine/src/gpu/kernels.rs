@@ -368,7 +368,7 @@ pub(super) fn grid(mapping: &WorkMapping<'_>) -> (u64, u32) {
     }
     match mapping.dimensions.first() {
         Some(first) if first.kind == WorkKind::Threads => {
-            (ceil_div(mapping.iterations(), first.tile) as u64, first.tile as u32)
+            (ceil_div(mapping.iterations(0), first.tile) as u64, first.tile as u32)
         }
         _ => (1, 1),
     }

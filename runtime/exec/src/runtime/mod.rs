@@ -63,6 +63,7 @@ pub fn symbols() -> &'static [Symbol<'static>] {
     let table = TABLE.get_or_init(|| {
         let mut symbols: Vec<Symbol> = vec![
             ("halo_parallel_for", parallel::halo_parallel_for as *const ()),
+            ("halo_copy", parallel::halo_copy as *const ()),
             ("halo_custom_call", custom_call::halo_custom_call as *const ()),
             ("halo_device_number", collectives::halo_device_number as *const ()),
             ("halo_exchange", collectives::halo_exchange as *const ()),

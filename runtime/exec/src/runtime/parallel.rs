@@ -1,7 +1,7 @@
 //! Outer parallel loops of compiled code.
 
 use super::{RunContext, context::context_at};
-use crate::thread_pool::LoopBody;
+use crate::thread_pool::{LoopBody, for_each_chunk};
 use std::ffi::c_void;
 
 /// Runs `body(data, begin, end)` for disjoint chunks that make up `0..iterations`, each of `grain` iterations (the last may
@@ -28,6 +28,53 @@ pub unsafe extern "C" fn halo_parallel_for(
         },
         // SAFETY: as above.
         _ => unsafe { body(data, 0, iterations) },
+    }
+}
+
+/// Bytes that a thread copies at once: no more than a part of its caches, which are then not all written before the other threads
+/// begin.
+const BYTES_OF_CHUNK: usize = 1 << 18;
+
+/// Copies `bytes` bytes on the threads of `context`, or here without any.
+///
+/// # Safety
+/// `context` must be null or live; so many bytes must be readable at `from` and writable at `to`, and they must not overlap.
+pub unsafe extern "C" fn halo_copy(context: *const RunContext, from: *const u8, to: *mut u8, bytes: i64) {
+    let Ok(bytes) = usize::try_from(bytes) else { return };
+    // SAFETY: the caller's promise.
+    let context = unsafe { context_at(context) };
+    let copy = Copy { from, to };
+    match context.and_then(RunContext::threads) {
+        Some(threads) => {
+            let chunks = bytes.div_ceil(BYTES_OF_CHUNK);
+            for_each_chunk(threads, chunks, 1, |begin, end| {
+                let [begin, end] = [begin, end].map(|chunk| (chunk * BYTES_OF_CHUNK).min(bytes));
+                // SAFETY: within what the caller promised; chunks do not overlap.
+                unsafe { copy.range(begin, end) };
+            });
+        }
+        // SAFETY: the caller's promise.
+        None => unsafe { copy.range(0, bytes) },
+    }
+}
+
+/// Where bytes are copied from and to.
+struct Copy {
+    from: *const u8,
+    to: *mut u8,
+}
+
+// SAFETY: threads copy bytes of their own.
+unsafe impl Sync for Copy {}
+
+impl Copy {
+    /// Copies the bytes from one distance to another.
+    ///
+    /// # Safety
+    /// They must be readable and writable, and not overlap.
+    unsafe fn range(&self, begin: usize, end: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(self.from.add(begin), self.to.add(begin), end - begin) }
     }
 }
 
