@@ -230,7 +230,7 @@ fn share_among_threads(mapping: &mut WorkMapping<'_>, tasks: i64) {
         if number == 0 { 1 } else { indexing::ceil_div(RUN_OF_THREAD, elements.max(1)) }
     };
     let steps: Vec<i64> = (0..depth).map(|number| mapping.iterations(number) / least_tile(number)).collect();
-    let most = steps.iter().copied().max().unwrap_or(1);
+    let Some(most) = steps.iter().copied().max() else { return };
     let enough = most.min(tasks).min(STEPS_OF_THREADS);
     let Some(number) = steps.iter().position(|&steps| steps >= enough.max(2)) else { return };
     let mut tile = (mapping.iterations(number) / tasks).max(least_tile(number));
