@@ -168,9 +168,9 @@ fn reductions_to_few_results() {
     // Of few rows, to few columns, to both, of neighbours in the first and the last dimension.
     for (shape, dimensions, result) in [
         ("4,200003", "1", "4"),
-        ("200003,3", "0", "3"),
+        ("700001,3", "0", "3"),
         ("1009,5,128", "0", "5,128"),
-        ("16,60,60,24", "0,1,2", "24"),
+        ("40,60,60,24", "0,1,2", "24"),
         ("7,100,1000", "0,2", "100"),
         ("3,2,100019", "0,2", "2"),
         ("733,1000", "0,1", ""),
