@@ -32,13 +32,10 @@ pub(crate) const MOST_PARTS_IN_ORDER: i64 = 1 << 6;
 /// Parts for which a second reduction is worth it.
 const LEAST_PARTS: i64 = 4;
 
-/// For the threads of a processor: elements from which on a reduction is worth dividing (of columns those that caches do not hold,
-/// which one thread sums as fast as it reads), rows and columns from which on there are enough of them for threads, elements of
-/// each part at least, and parts, which are enough for many threads.
+/// For the threads of a processor: elements from which on a reduction of rows is worth dividing, rows from which on there are
+/// enough of them for threads, elements of each part at least, and parts, which are enough for many threads.
 const MANY_ELEMENTS: i64 = 1 << 18;
-const MANY_ELEMENTS_OF_COLUMNS: i64 = 1 << 21;
 const FEW_ROWS: i64 = 32;
-const FEW_COLUMNS: i64 = 256;
 const ELEMENTS_OF_TASK: i64 = 1 << 14;
 const LEAST_TASKS: i64 = 8;
 const MOST_TASKS: i64 = 64;
@@ -122,11 +119,8 @@ impl Parts {
         let count = shape.element_count();
         let results = count / terms.max(1);
         let along_rows = dimensions.contains(&(shape.rank() as i64 - 1));
-        let (most_results, least) = match along_rows {
-            true => (FEW_ROWS, MANY_ELEMENTS),
-            false => (FEW_COLUMNS, MANY_ELEMENTS_OF_COLUMNS),
-        };
-        if shape.is_dynamic() || results == 0 || results >= most_results || count < least {
+        let is_few = (1..FEW_ROWS).contains(&results) && count >= MANY_ELEMENTS;
+        if shape.is_dynamic() || !along_rows || !is_few {
             return None;
         }
         let wanted = (count / ELEMENTS_OF_TASK).min(MOST_TASKS);
