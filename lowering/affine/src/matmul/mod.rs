@@ -67,11 +67,8 @@ const LEAST_ROWS_OF_GROUP: i64 = 4;
 const LEAST_TERMS_OF_GROUP: i64 = 36;
 /// Products smaller than this (in multiplications) are not worth packing for.
 const SMALLEST: i64 = 4096;
-/// Tasks that the work is split into if columns and batches do not give that many; more, if each has so many multiplications, for
-/// processors of many cores.
+/// Tasks that the work is split into if columns and batches do not give that many.
 const TASKS: i64 = 8;
-const MOST_TASKS: i64 = 64;
-const MULTIPLICATIONS_OF_TASK: i64 = 1 << 25;
 /// Most rows of a product that reads B where it is.
 const MOST_STREAMED_ROWS: i64 = 8;
 /// Most columns of a product that reads A where it is, as B of its transpose, and bytes of a row of A that make up for
@@ -684,12 +681,7 @@ impl MatMul {
 
     /// Parts that the rows must be split into to give enough tasks.
     fn wanted_parts(&self) -> i64 {
-        parts(self.wanted_tasks(), positions(&self.batch) * self.groups())
-    }
-
-    /// Tasks to split a tiled product into, whatever steps its instructions take.
-    fn wanted_tasks(&self) -> i64 {
-        (self.cost().saturating_mul(self.depth) / MULTIPLICATIONS_OF_TASK).clamp(TASKS, MOST_TASKS)
+        parts(TASKS, positions(&self.batch) * self.groups())
     }
 
     /// Positions of the outer rows that one task computes.
@@ -703,7 +695,7 @@ impl MatMul {
         if positions(&self.rows) > 1 || self.wanted_parts() == 1 {
             return self.m.size;
         }
-        let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, self.wanted_tasks());
+        let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, TASKS);
         // Whole tiles of all instructions: the number of tasks is known before it is known which ones there are.
         let tile = match self.dot_length() {
             Some(_) if self.has_lanes_of_matrices() => least_common_multiple(self.vector_rows, 2 * matrices::SIDE),
