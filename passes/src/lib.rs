@@ -26,6 +26,7 @@ pub mod regrouping;
 mod rewrite;
 mod scatter_places;
 pub mod simplify_loops;
+mod split_convolutions;
 mod split_products;
 pub mod split_reductions;
 mod split_scans;

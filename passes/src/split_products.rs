@@ -18,13 +18,16 @@ const TILE: i64 = 64;
 const MANY_TILES: i64 = 128;
 
 /// Tiles that there may be of all parts.
-const MOST_TILES: i64 = 2 * MANY_TILES;
+pub(super) const MOST_TILES: i64 = 2 * MANY_TILES;
 
 /// Rows and columns below which products are not computed by tiles.
 const LEAST_SIDE: i64 = 16;
 
+/// Elements that as many blocks compute one by one, where products are not computed by tiles.
+const ELEMENTS: i64 = 256;
+
 /// Terms of each part at least.
-const LEAST_TERMS_OF_PART: i64 = 256;
+pub(super) const LEAST_TERMS_OF_PART: i64 = 256;
 
 /// Terms of a part are a multiple of what a tile multiplies in a step.
 const STEP: i64 = 32;
@@ -39,16 +42,7 @@ pub(super) fn split(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
     if result.is_dynamic() || shapes.iter().any(ArrayShape::is_dynamic) {
         return None;
     }
-    // Sums of small numbers are rounded once, at their end.
-    let wide = match result.element_type.class() {
-        ElementClass::Float if result.element_type.bit_width() < 32 => ElementType::F32,
-        ElementClass::Float => result.element_type,
-        ElementClass::Signed | ElementClass::Unsigned if result.element_type.bit_width() >= 32 => result.element_type,
-        _ => return None,
-    };
-    if shapes.iter().any(|shape| shape.element_type.bit_width() > wide.bit_width()) {
-        return None;
-    }
+    let wide = wide_type(result.element_type, &shapes)?;
     let sizes = |number: usize, dimensions: &[usize]| -> i64 {
         dimensions.iter().map(|&dimension| shapes[number].dimensions[dimension]).product()
     };
@@ -58,10 +52,7 @@ pub(super) fn split(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
         return None;
     }
     let (rows, columns) = (elements(0) / (batch * terms), elements(1) / (batch * terms));
-    let tiles = batch * ceil_div(rows, TILE) * ceil_div(columns, TILE);
-    if rows.min(columns) < LEAST_SIDE || tiles >= MANY_TILES {
-        return None;
-    }
+    let tiles = tiles_to_fill(batch, rows, columns).filter(|_| rows.min(columns) >= LEAST_SIDE)?;
     // Of the longest pair of dimensions, or the first of several.
     let pair =
         (0..lhs_contracting.len()).max_by_key(|&pair| (sizes(0, &lhs_contracting[pair..=pair]), usize::MAX - pair))?;
@@ -89,8 +80,38 @@ pub(super) fn split(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
     }
     .into();
     let products = builder.add(OpKind::Dot, ArrayShape::new(wide, dimensions), &[left.0, right.0], attributes);
-    let zero =
-        if wide.class() == ElementClass::Float { ConstantNumber::Float(0.0) } else { ConstantNumber::Integer(0) };
-    let total = builder.reduce(products, zero, &[lhs_batch.len() as i64], OpKind::Add);
-    Some(builder.convert(total, result.element_type))
+    Some(sum_of_parts(builder, products, lhs_batch.len(), result.element_type))
+}
+
+/// The type of the sums of parts of a result of a type: small numbers are rounded once, at their end.
+pub(super) fn wide_type(result: ElementType, operands: &[ArrayShape]) -> Option<ElementType> {
+    let wide = match result.class() {
+        ElementClass::Float if result.bit_width() < 32 => ElementType::F32,
+        ElementClass::Float => result,
+        ElementClass::Signed | ElementClass::Unsigned if result.bit_width() >= 32 => result,
+        _ => return None,
+    };
+    operands.iter().all(|shape| shape.element_type.bit_width() <= wide.bit_width()).then_some(wide)
+}
+
+/// The blocks that compute products of so many rows and columns each, if more of them are needed to keep a GPU busy.
+pub(super) fn tiles_to_fill(batch: i64, rows: i64, columns: i64) -> Option<i64> {
+    let tiles = match rows.min(columns) {
+        LEAST_SIDE.. => batch * ceil_div(rows, TILE) * ceil_div(columns, TILE),
+        _ => ceil_div(batch * rows * columns, ELEMENTS),
+    };
+    (tiles < MANY_TILES).then_some(tiles)
+}
+
+/// The sum of what is along a dimension, as numbers of a type.
+pub(super) fn sum_of_parts(
+    builder: &mut GraphBuilder,
+    parts: InstructionId,
+    dimension: usize,
+    result: ElementType,
+) -> InstructionId {
+    let is_float = builder.element_type(parts).class() == ElementClass::Float;
+    let zero = if is_float { ConstantNumber::Float(0.0) } else { ConstantNumber::Integer(0) };
+    let total = builder.reduce(parts, zero, &[dimension as i64], OpKind::Add);
+    builder.convert(total, result)
 }

@@ -21,7 +21,7 @@ use crate::reduction_parts::{MOST_PARTS, MOST_PARTS_IN_ORDER, Parts};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::regrouping::{self, Initial, Regrouping};
 use crate::rewrite::{Body, blocks_with};
-use crate::{split_products, split_scans, split_scatters};
+use crate::{split_convolutions, split_products, split_scans, split_scatters};
 
 /// The options of the pass.
 pub(crate) const OPTIONS: &[OptionDefinition] = &[
@@ -58,7 +58,7 @@ pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassSt
     let rewriter = Rewriter::new(root);
     let is_divided = |_, kind| match kind {
         OpKind::Reduce => true,
-        kind => gpu && matches!(kind, OpKind::ReduceWindow | OpKind::Scatter | OpKind::Dot),
+        kind => gpu && matches!(kind, OpKind::ReduceWindow | OpKind::Scatter | OpKind::Dot | OpKind::Convolution),
     };
     // What several operands are combined to is looked into, and what they begin with.
     let is_read =
@@ -82,6 +82,7 @@ pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassSt
                 OpKind::Scatter => (split_scatters::split(builder, instruction)?, "scatters"),
                 OpKind::Dot if is_whole.contains(&id) => return None,
                 OpKind::Dot => (split_products::split(builder, instruction)?, "products"),
+                OpKind::Convolution => (split_convolutions::split(builder, instruction)?, "products"),
                 _ => return None,
             };
             statistics.add(what, 1);

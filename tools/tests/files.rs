@@ -10,13 +10,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use halo::{ClientOptions, Platform};
 use libtest_mimic::{Arguments, Failed, Trial};
-use tools::conformance::gpu_platform;
 use tools::conformance::report::ConformanceReport;
-use tools::engine::Engine;
+use tools::conformance::{HOPPER, gpu};
+use tools::engine::{Engine, RunPlatform};
 use tools::file_test::{self, FileOutcome};
 use tools::mutations::saved::SavedMutants;
 use tools::mutations::{self, MutantFailure, MutantStage};
 use tools::operation_pairs;
+use tools::platform_name::PlatformName;
 use tools::random_programs;
 use tools::run::{self, RunCase, Settings};
 
@@ -29,8 +30,9 @@ fn main() -> ExitCode {
     files.sort();
     let sources = programs(&files);
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
-    trials.extend(random_programs(Platform::Cpu));
-    trials.extend(random_programs(gpu_platform()));
+    trials.extend(random_programs(Platform::Cpu.into()));
+    trials.extend(random_programs(gpu()));
+    trials.extend(random_programs(PlatformName { processor: Some(HOPPER.to_string()), ..gpu() }));
     trials.extend(operation_pairs());
     trials.extend(dumps::trials(&root));
     trials.extend(mutations(sources));
@@ -46,21 +48,24 @@ fn main() -> ExitCode {
 
 /// Compiled programs agree with the evaluator on random programs: `HALO_RANDOM_PROGRAMS` of them (400), the seeds
 /// counted from `HALO_RANDOM_SEED` (0). With `HALO_RANDOM_PRINT` each program is printed before it runs: for those
-/// that end the process. On a GPU, see [`gpu_platform`], there are
-/// `HALO_RANDOM_GPU_PROGRAMS` (50).
-fn random_programs(platform: Platform) -> impl Iterator<Item = Trial> {
+/// that end the process. On a GPU, see [`gpu`], there are
+/// `HALO_RANDOM_GPU_PROGRAMS` (50), and half as many where its processor is named.
+fn random_programs(name: PlatformName<Platform>) -> impl Iterator<Item = Trial> {
     const PROGRAMS_PER_TRIAL: u64 = 50;
-    let (kind, count, default) = match platform {
-        Platform::Cpu => ("random programs", "HALO_RANDOM_PROGRAMS", 400),
-        Platform::Cuda | Platform::CudaEmulator => ("random programs emulated", "HALO_RANDOM_GPU_PROGRAMS", 50),
+    let PlatformName { platform, processor } = name;
+    let (kind, count, default) = match (platform, &processor) {
+        (Platform::Cpu, _) => ("random programs".to_string(), "HALO_RANDOM_PROGRAMS", 400),
+        (_, None) => ("random programs emulated".to_string(), "HALO_RANDOM_GPU_PROGRAMS", 50),
+        (_, Some(gpu)) => (format!("random programs emulated {gpu}"), "HALO_RANDOM_GPU_PROGRAMS", 25),
     };
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("HALO_RANDOM_SEED").unwrap_or(0);
     let end = first + number(count).unwrap_or(default);
     (first..end).step_by(PROGRAMS_PER_TRIAL as usize).map(move |start| {
         let last = end.min(start + PROGRAMS_PER_TRIAL) - 1;
+        let gpu_processor = processor.clone();
         Trial::test(format!("{kind} {start}..={last}"), move || {
-            let options = ClientOptions { platform, threads: 1, ..ClientOptions::default() };
+            let options = ClientOptions { platform, gpu_processor, threads: 1, ..ClientOptions::default() };
             let client = halo::Client::with_options(options).map_err(|error| error.to_string())?;
             let failures: Vec<String> = (start..=last)
                 .inspect(|&seed| {
@@ -157,6 +162,9 @@ fn find_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// Models that take the emulator of a GPU seconds.
+const EMULATED_MODELS: [&str; 3] = ["black_scholes", "cg_f64", "mnist_mlp_sgd"];
+
 /// A model with a description runs on each engine; every other file says in itself what is done with it. Files of
 /// `command-line/` belong to the tests of the tools.
 fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
@@ -166,12 +174,18 @@ fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
     }
     let spec = path.with_extension("json");
     if spec.exists() {
-        let engines = [("jit", Engine::Jit), ("interpreter", Engine::Interpreter)];
+        let engines = [
+            ("jit", Engine::Jit, RunPlatform::Cpu),
+            ("interpreter", Engine::Interpreter, RunPlatform::Cpu),
+            ("emulated", Engine::Jit, RunPlatform::CudaEmulator),
+        ];
+        let is_emulated = EMULATED_MODELS.iter().any(|model| path.file_stem().is_some_and(|stem| stem == *model));
         return engines
             .into_iter()
-            .map(|(engine_name, engine)| {
+            .filter(|(.., platform)| *platform == RunPlatform::Cpu || is_emulated)
+            .map(|(engine_name, engine, platform)| {
                 let (path, spec) = (path.clone(), spec.clone());
-                Trial::test(format!("{name} {engine_name}"), move || run_model(path, spec, engine))
+                Trial::test(format!("{name} {engine_name}"), move || run_model(path, spec, engine, platform))
             })
             .collect();
     }
@@ -186,9 +200,9 @@ fn trials_of(root: &Path, path: PathBuf, bless: bool) -> Vec<Trial> {
     vec![trial]
 }
 
-fn run_model(module: PathBuf, spec: PathBuf, engine: Engine) -> Result<(), Failed> {
+fn run_model(module: PathBuf, spec: PathBuf, engine: Engine, platform: RunPlatform) -> Result<(), Failed> {
     let case = RunCase { module, spec: Some(spec), ..RunCase::default() };
-    let settings = Settings { engine, ..Settings::default() };
+    let settings = Settings { engine, platform, ..Settings::default() };
     let report = run::run_case(&case, &settings).map_err(|error| error.render())?;
     if report.agrees() { Ok(()) } else { Err(report.text(false).into()) }
 }

@@ -17,7 +17,7 @@ use crate::scalar::combiner::Combiner;
 use crate::scalar::{self, RegisterValue};
 use crate::team::{Team, is_term};
 use crate::trace::split_merged;
-use crate::walk::{Choice, Visitor, substitute};
+use crate::walk::{Choice, Visitor};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -34,8 +34,6 @@ pub struct ContractionMaps<'c> {
     pub rhs: IndexingMap<'c>,
     /// Sizes of the range variables to loop over.
     pub ranges: Vec<i64>,
-    /// A further range variable of the left map, as an expression of the result's index.
-    pub batch_group: Option<Expr<'c>>,
 }
 
 /// The maps of a dot or convolution.
@@ -47,16 +45,14 @@ pub fn contraction_maps<'c>(
     let maps = instruction_maps(context, computation, instruction).contraction().ok_or_else(|| no_map(instruction))?;
     let ranges: Vec<i64> = maps.rhs.ranges().iter().map(|range| range.bounds.upper + 1).collect();
     let lhs = OperandMap::new(maps.lhs, &result_shape(instruction)?.dimensions, &ranges);
-    Ok(ContractionMaps { lhs, rhs: maps.rhs, ranges, batch_group: maps.batch_group })
+    let lhs = match maps.batch_group {
+        Some(group) => lhs.with_range(ranges.len(), group),
+        None => lhs,
+    };
+    Ok(ContractionMaps { lhs, rhs: maps.rhs, ranges })
 }
 
 impl<'c> ContractionMaps<'c> {
-    /// Values of the left map's range variables.
-    pub fn lhs_ranges(&self, index: &[Expr<'c>], ranges: &[Expr<'c>]) -> Vec<Expr<'c>> {
-        let group = self.batch_group.map(|group| substitute(group, index, &[], &[]));
-        ranges.iter().copied().chain(group).collect()
-    }
-
     /// The map to an operand's index, and the conditions under which there is an element.
     pub(crate) fn of_operand(&self, operand: usize) -> (&[Expr<'c>], &[Constraint<'c>]) {
         match operand {
@@ -187,9 +183,8 @@ impl<'a, 'c> Elemental<'a, 'c> {
         total: &RegisterValue<'c>,
     ) -> Result<RegisterValue<'c>> {
         let Contraction { instruction, index, maps, lhs_sizes, .. } = contraction;
-        let lhs_ranges = maps.lhs_ranges(index, ranges);
-        let conditions = self.conditions(&maps.lhs.conditions, index, &lhs_ranges);
-        let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[])?;
+        let conditions = self.conditions(&maps.lhs.conditions, index, ranges);
+        let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, ranges, &[])?;
         let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, ranges, &[])?;
         let next = self.guarded_step(&conditions, &lhs_index, lhs_sizes, &[*total], &mut |emitter, lhs_index| {
             let lhs = emitter.evaluate(instruction.operands[0], lhs_index)?;

@@ -16,6 +16,7 @@ use indexing::{Constraint, Expr, Interval, Var};
 use melior::Context;
 use melior::ir::{Location, Type};
 use mlir_ext::builder::{OpBuilder, Value};
+use mlir_ext::control::AffineConditions;
 
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, Inputs};
@@ -118,6 +119,17 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let result = self.nested(body);
         self.team = team;
         result
+    }
+
+    /// Runs `body` where values are not negative.
+    pub(crate) fn where_not_negative(
+        &mut self,
+        values: &[Expr<'c>],
+        body: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let holds =
+            AffineConditions { values: self.scope.affine_bounds(values)?, equalities: vec![false; values.len()] };
+        self.builder.affine_if_then(&holds, |_| self.nested(body))
     }
 
     /// The bits of an instruction at an index, whose elements are those of a parameter of 8 or 16 bits.

@@ -6,7 +6,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
-use indexing::{Constraint, Expr, Interval};
+use indexing::{Constraint, Expr, Interval, ceil_div};
 use mlir_ext::builder::{self, OpBuilder, Value};
 
 use crate::elemental::{Elemental, index_binding};
@@ -314,20 +314,46 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 })
             }
             WorkKind::Team | WorkKind::Tile => Err(LoweringError::bug("threads of a GPU on a processor")),
-            WorkKind::Threads if dimension.lanes > 1 => {
-                let lanes = i64::from(dimension.lanes);
-                let vectors = Interval::of_size((bounds.upper + 1) / lanes);
-                over_threads(emitter, vectors, dimension.tile, &mut |emitter, position| {
-                    emitter.nested(|emitter| {
-                        let lane = emitter.scope.add_lanes(dimension.lanes);
-                        self.each_item(emitter, &with(position * lanes + lane), body)
-                    })
-                })
-            }
+            WorkKind::Threads if dimension.lanes > 1 => self.vectors_of_threads(emitter, outer, body),
             WorkKind::Threads => over_threads(emitter, bounds, dimension.tile, &mut |emitter, position| {
                 self.each_item(emitter, &with(position), body)
             }),
         }
+    }
+
+    /// A vector of neighbouring items a thread, and one thread for what is left of the last one.
+    fn vectors_of_threads(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        outer: &[Expr<'c>],
+        body: &mut Body<'_, 'a, 'c>,
+    ) -> Result<()> {
+        let (dimension, extent) = (&self.mapping.dimensions[outer.len()], self.mapping.bounds(outer.len()).upper + 1);
+        let lanes = i64::from(dimension.lanes);
+        let (count, rest) = (extent / lanes, extent % lanes);
+        let threads = Interval::of_size(ceil_div(extent, lanes));
+        over_threads(emitter, threads, dimension.tile, &mut |emitter, position| {
+            let mut vector = |emitter: &mut Elemental<'a, 'c>, position: Expr<'c>| {
+                emitter.nested(|emitter| {
+                    let lane = emitter.scope.add_lanes(dimension.lanes);
+                    self.each_item(emitter, &[outer, &[position * lanes + lane]].concat(), body)
+                })
+            };
+            if rest == 0 {
+                return vector(emitter, position);
+            }
+            emitter.where_not_negative(&[-position + (count - 1)], |emitter| {
+                let position = emitter.scope.narrowed(position, Interval::of_size(count));
+                vector(emitter, position)
+            })?;
+            emitter.where_not_negative(&[position - count], |emitter| {
+                let left = Interval::new(count * lanes, extent - 1);
+                emitter.loop_in(left, None, Vec::new(), &mut |emitter, position, _| {
+                    self.each_item(emitter, &[outer, &[position]].concat(), body).map(|()| Vec::new())
+                })?;
+                Ok(())
+            })
+        })
     }
 
     /// Whether the items with the given place in the outer dimensions are padding, wherever they are in the others.

@@ -22,7 +22,7 @@ use crate::contraction::{contraction_maps, is_product};
 use crate::error::LoweringError;
 use crate::gpu::PLATFORM;
 use crate::map_to_cpu::{is_in_place, scan_of, whole};
-use crate::mapping::{self, combines, has_elements, is_by_element, mapped_sizes};
+use crate::mapping::{self, combines, gives_elements, has_elements, mapped_sizes};
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of};
 use crate::reduction::{DivisibleReduction, divisible_reduction};
 use crate::scan::Scan;
@@ -31,7 +31,7 @@ use crate::scope::Scope;
 use crate::team::{TeamShape, WARP, combined_first};
 use crate::team_rows;
 use crate::team_scan;
-use crate::tiles::{attention_of, is_near_along_depth, tiles_of, transposes_of};
+use crate::tiles::{attention_of, few_rows_of, is_near_along_depth, tiles_of, transposes_of};
 use crate::trace::{split_merged, trace};
 use crate::wide_concatenate::WideConcatenate;
 
@@ -84,6 +84,22 @@ fn choose<'c>(
     if let Some(tiles) = tiles_of(context, body, sizes)? {
         return Ok(vec![tiles]);
     }
+    if let Some(few) = few_rows_of(context, body, sizes)? {
+        return Ok(vec![few]);
+    }
+    let lanes = lanes_of(context, body, sizes)?;
+    let vectors = |lanes: u32| {
+        let mut whole = elements(context, sizes, None);
+        whole.dimensions[0].lanes = lanes;
+        whole
+    };
+    // Of products of many elements, which read the same for several of them.
+    let are_many = |lanes: &u32| sizes.iter().product::<i64>() / i64::from(*lanes) >= BUSY_THREADS / WARP;
+    if let Some(lanes) = lanes.filter(are_many)
+        && body.instructions.iter().any(combines)
+    {
+        return Ok(vec![vectors(lanes)]);
+    }
     if let Some(rows) = team_rows::rows_of(context, body, sizes)? {
         return Ok(vec![rows]);
     }
@@ -95,16 +111,11 @@ fn choose<'c>(
     if !in_place && let Some(transposes) = transposes_of(context, body, sizes)? {
         return Ok(vec![transposes]);
     }
-    let lanes = lanes_of(context, body, sizes)?;
     if let Some(wide) = WideConcatenate::of(body)? {
         let part = |piece| elements(context, sizes, Some((wide.dimension, piece)));
         return Ok(wide.pieces().into_iter().map(part).collect());
     }
-    let mut whole = elements(context, sizes, None);
-    if let Some(lanes) = lanes {
-        whole.dimensions[0].lanes = lanes;
-    }
-    Ok(vec![whole])
+    Ok(vec![vectors(lanes.unwrap_or(1))])
 }
 
 /// Windows shorter than this are combined one by one, each element by a thread of its own.
@@ -119,29 +130,48 @@ const MOST_LANES: u32 = 8;
 /// Instructions of a fusion up to which each thread computes several elements.
 const MOST_INSTRUCTIONS: usize = 64;
 
-/// The neighbours that a thread of an elementwise kernel computes at once, so that it loads and stores vectors: all that it
-/// reads must be neighbours too, or the same for all of them.
+/// The neighbours that a thread of a kernel computes at once, so that it loads and stores vectors: all that it
+/// reads must be neighbours too, or the same for all of them. Elements may be products, as of a depthwise convolution.
 fn lanes_of(context: &Context, body: &Computation, sizes: &[i64]) -> Result<Option<u32>> {
-    if !is_by_element(body, sizes) || body.instructions.len() > MOST_INSTRUCTIONS {
+    let is_element = |own: &Instruction| is_product(own.kind) || !combines(own);
+    if !body.instructions.iter().all(is_element)
+        || !gives_elements(body, sizes)
+        || body.instructions.len() > MOST_INSTRUCTIONS
+    {
         return Ok(None);
     }
+    let mut lanes = widest_lanes(body);
+    while lanes > 1 {
+        if are_neighbours(context, body, sizes, lanes)? {
+            return Ok(Some(lanes));
+        }
+        // Elementwise kernels read all alike, or not.
+        if !body.instructions.iter().any(combines) {
+            return Ok(None);
+        }
+        lanes /= 2;
+    }
+    Ok(None)
+}
+
+/// Whether so many elements from each multiple of their number on read neighbours, or the same.
+fn are_neighbours(context: &Context, body: &Computation, sizes: &[i64], lanes: u32) -> Result<bool> {
     let roots = body.roots();
-    let lanes = widest_lanes(body);
-    let elements: i64 = sizes.iter().product();
-    if lanes == 1 || elements % i64::from(lanes) != 0 {
-        return Ok(None);
+    let vectors = sizes.iter().product::<i64>() / i64::from(lanes);
+    if vectors == 0 {
+        return Ok(false);
     }
     let mut scope = Scope::new(context);
     let lane = scope.add_traced(Interval::of_size(lanes.into()));
-    let first = scope.add_traced(Interval::of_size(elements / i64::from(lanes)));
+    let first = scope.add_traced(Interval::of_size(vectors));
     let index = split_merged(first * i64::from(lanes) + lane, sizes);
     let index: Vec<Expr<'_>> = index.into_iter().map(|expr| scope.simplify(expr)).collect();
     let found = trace(body, &roots, &index, &mut scope)?;
-    let Some(lane) = lane.as_variable() else { return Ok(None) };
+    let Some(lane) = lane.as_variable() else { return Ok(false) };
     let accesses = found.accesses_along(&scope, lane);
     let is_tested = found.conditions.iter().any(|condition| scope.depends(condition.expr, lane));
     let is_looked_up = found.lookups.iter().any(|&address| scope.depends(address, lane));
-    Ok((accesses.is_near() && accesses.near == 0 && !is_tested && !is_looked_up).then_some(lanes))
+    Ok(accesses.is_near() && accesses.near == 0 && !is_tested && !is_looked_up)
 }
 
 /// Elements that the widest access holds of the narrowest type that a fusion reads or writes; complex ones are no vectors.

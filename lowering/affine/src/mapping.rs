@@ -168,9 +168,13 @@ pub(crate) fn has_functions(computation: &Computation) -> bool {
 
 /// Whether a fusion computes each element of arrays of some sizes, its results, from single elements.
 pub(crate) fn is_by_element(body: &Computation, sizes: &[i64]) -> bool {
-    let is_by_itself = |own: &Instruction| combines(own) || own.kind == OpKind::DynamicUpdateSlice;
+    !body.instructions.iter().any(combines) && gives_elements(body, sizes)
+}
+
+/// Whether a fusion computes the elements of arrays of some sizes, all of them.
+pub(crate) fn gives_elements(body: &Computation, sizes: &[i64]) -> bool {
     let has_sizes = |shape: &ArrayShape| shape.dimensions == sizes;
-    !body.instructions.iter().any(is_by_itself)
+    !body.instructions.iter().any(|own| own.kind == OpKind::DynamicUpdateSlice)
         && body.roots().iter().all(|&root| body.get(root).shape.as_array().is_some_and(has_sizes))
 }
 

@@ -80,4 +80,13 @@ impl<'c> OperandMap<'c> {
         }
         OperandMap { map, conditions }
     }
+
+    /// The map with an expression of the result's index in the place of a range variable.
+    pub(crate) fn with_range(self, number: usize, value: Expr<'c>) -> Self {
+        let variable = self.map.range(number);
+        let replaced = |expr: Expr<'c>| expr.substitute(&|own| (own == variable).then_some(value));
+        let results = self.map.results().iter().map(|&result| replaced(result)).collect();
+        let conditions = self.conditions.iter().map(|own| Constraint::new(replaced(own.expr), own.interval)).collect();
+        OperandMap { map: self.map.with_results(results), conditions }
+    }
 }

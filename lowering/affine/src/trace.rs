@@ -175,10 +175,9 @@ impl<'t, 'c> Visitor<'t, 'c> for Tracer<'t, 'c> {
         if is_product(instruction.kind) {
             let maps = contraction_maps(context, computation, instruction)?;
             let ranges = self.variables(maps.ranges.iter().map(|&size| Interval::of_size(size)));
-            let lhs_ranges = maps.lhs_ranges(index, &ranges);
-            let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &lhs_ranges, &[])?;
+            let lhs_index = self.apply_with_ranges(maps.lhs.map.results(), index, &ranges, &[])?;
             let rhs_index = self.apply_with_ranges(maps.rhs.results(), index, &ranges, &[])?;
-            let conditions = self.conditions(&maps.lhs.conditions, index, &lhs_ranges);
+            let conditions = self.conditions(&maps.lhs.conditions, index, &ranges);
             self.trace.conditions.extend(conditions);
             self.evaluate(instruction.operands[0], &lhs_index)?;
             return self.evaluate_all(instruction.operands[1], &rhs_index);

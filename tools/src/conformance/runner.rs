@@ -17,7 +17,8 @@ use super::difference::difference;
 use super::joined::{join, member_of};
 use super::report::CaseOutcome;
 use super::tolerance;
-use crate::emit::{DEFAULT_GPU, DEFAULT_PTX};
+use crate::emit::DEFAULT_PTX;
+use crate::platform_name::PlatformName;
 
 /// Cases that are compiled as one program.
 const JOINED: usize = 48;
@@ -84,21 +85,36 @@ fn evaluate_one(case: &ConformanceCase) -> Result<CaseOutcome, String> {
 
 /// Compiles and runs the cases, many for the same devices in one program.
 pub fn execute(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
-    execute_on(cases, Platform::Cpu)
+    execute_on(cases, &Platform::Cpu.into())
 }
 
-/// Compiles the cases for a GPU, and runs them on it: see [`gpu_platform`].
+/// Compiles the cases for a GPU, and runs them on it: see [`gpu`].
 pub fn emulate(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
-    execute_on(cases, gpu_platform())
+    execute_on(cases, &gpu())
 }
 
-/// The GPU of tests: one that the host plays, or with `HALO_GPU=cuda` the machine's first.
-pub fn gpu_platform() -> Platform {
-    match std::env::var("HALO_GPU").as_deref() {
-        Ok("cuda") => Platform::Cuda,
-        _ => Platform::CudaEmulator,
-    }
+/// As [`emulate`], with the instructions that Hopper alone has.
+pub fn emulate_hopper(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
+    execute_on(cases, &PlatformName { processor: Some(HOPPER.to_string()), ..gpu() })
 }
+
+/// The GPU of tests: one that the host plays, or what `HALO_GPU` names, as in `cuda`, the machine's first, or
+/// `cuda-emulator:sm_90a`.
+pub fn gpu() -> PlatformName<Platform> {
+    let name = std::env::var("HALO_GPU").unwrap_or_default();
+    let (platform, processor) = match name.split_once(':') {
+        Some((platform, processor)) => (platform, Some(processor.to_string())),
+        None => (name.as_str(), None),
+    };
+    let platform = if platform == "cuda" { Platform::Cuda } else { Platform::CudaEmulator };
+    PlatformName { platform, processor }
+}
+
+/// The GPU with instructions that no other has.
+pub const HOPPER: &str = "sm_90a";
+
+/// GPUs whose code goes through the assembler: the oldest one, and Hopper.
+const ASSEMBLED_FOR: [&str; 2] = ["sm_80", HOPPER];
 
 /// Compiles the cases to PTX, which NVIDIA's assembler takes where it is installed.
 pub fn assemble(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
@@ -109,14 +125,15 @@ fn assemble_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     let loaded: Result<Vec<LoadedCase>, String> = cases.iter().map(|case| case.load()).collect();
     let assembled = loaded.and_then(|loaded| {
         let joined = join(loaded.iter().map(|case| &case.module));
-        ptx_of(&joined).map_err(|error| error.to_string()).and_then(|ptx| {
+        ASSEMBLED_FOR.iter().try_for_each(|gpu| {
+            let ptx = ptx_of(&joined, gpu).map_err(|error| error.to_string())?;
             if let Some(slow) =
                 ["\t.local", "ld.local", "st.local", ".extern .func"].iter().find(|word| ptx.contains(**word))
             {
-                return Err(format!("a kernel has `{}`", slow.trim()));
+                return Err(format!("a kernel for {gpu} has `{}`", slow.trim()));
             }
             // Without the assembler it is still known that the kernels call nothing that a GPU lacks.
-            ptxas::assemble(&ptx, DEFAULT_GPU).map(|_| ()).map_err(|error| error.to_string())
+            ptxas::assemble(&ptx, gpu).map(|_| ()).map_err(|error| format!("{gpu}: {error}"))
         })
     });
     match assembled {
@@ -126,21 +143,21 @@ fn assemble_together(cases: &[Arc<ConformanceCase>]) -> Vec<CaseOutcome> {
     }
 }
 
-/// The kernels of a program.
-fn ptx_of(module: &Module) -> Result<String, halo::Error> {
+/// The kernels of a program for a GPU.
+fn ptx_of(module: &Module, gpu: &str) -> Result<String, halo::Error> {
     let context = dialect::context();
     let program = pipeline::import(&context, module)?;
-    pipeline::run(&program, &CompilePipeline::cuda(DEFAULT_GPU, &halo::CompileOptions::default()).text(), false)?;
-    Ok(nvptx::generate(&program, &Target::nvptx(DEFAULT_GPU, DEFAULT_PTX), CodeGenerationOptions::default())?.text)
+    pipeline::run(&program, &CompilePipeline::cuda(gpu, &halo::CompileOptions::default()).text(), false)?;
+    Ok(nvptx::generate(&program, &Target::nvptx(gpu, DEFAULT_PTX), CodeGenerationOptions::default())?.text)
 }
 
-fn execute_on(cases: &[Arc<ConformanceCase>], platform: Platform) -> Vec<CaseOutcome> {
+fn execute_on(cases: &[Arc<ConformanceCase>], platform: &PlatformName<Platform>) -> Vec<CaseOutcome> {
     let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
     let of_same_devices = cases.chunk_by(|case, next| case.devices == next.devices);
     of_same_devices.flat_map(|cases| cases.chunks(size)).flat_map(|cases| execute_together(cases, platform)).collect()
 }
 
-fn execute_together(cases: &[Arc<ConformanceCase>], platform: Platform) -> Vec<CaseOutcome> {
+fn execute_together(cases: &[Arc<ConformanceCase>], platform: &PlatformName<Platform>) -> Vec<CaseOutcome> {
     let mut outcomes: Vec<Option<CaseOutcome>> = vec![None; cases.len()];
     let mut loaded: Vec<(usize, LoadedCase)> = Vec::new();
     for (number, case) in cases.iter().enumerate() {
@@ -195,7 +212,7 @@ fn compile_and_run<'f>(
     module: &Module,
     inputs: &[Vec<Literal>],
     fed: impl Iterator<Item = &'f Vec<ArrayLiteral>>,
-    platform: Platform,
+    platform: &PlatformName<Platform>,
 ) -> Result<Ran, (CaseOutcome, Option<usize>)> {
     let failed = |error: halo::Error| {
         let member = match &error {
@@ -205,7 +222,13 @@ fn compile_and_run<'f>(
         let text = error.to_string();
         (if error.is_unsupported() { CaseOutcome::Unsupported(text) } else { CaseOutcome::Fails(text) }, member)
     };
-    let options = halo::ClientOptions { platform, threads: 1, devices: inputs.len(), ..halo::ClientOptions::default() };
+    let options = halo::ClientOptions {
+        platform: platform.platform,
+        gpu_processor: platform.processor.clone(),
+        threads: 1,
+        devices: inputs.len(),
+        ..halo::ClientOptions::default()
+    };
     let executable = halo::Client::with_options(options)
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
         .map_err(failed)?;

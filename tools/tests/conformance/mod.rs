@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use hlo::element_type::ElementType;
 use hlo::op_kind::OpKind;
+use hlo::ops::{OpClass, definition};
 use libtest_mimic::{Failed, Trial};
 use tools::conformance::case::{ConformanceCase, read_family};
 use tools::conformance::gaps::Gaps;
 use tools::conformance::operations_page::{self, Sources};
 use tools::conformance::report::{CaseOutcome, ConformanceReport};
-use tools::conformance::{assemble, emulate, evaluate, execute, parse, verify};
+use tools::conformance::{assemble, emulate, emulate_hopper, evaluate, execute, parse, verify};
 
 /// What is done with the cases, by the name in tests and counts.
 type Run = fn(&[Arc<ConformanceCase>]) -> Vec<CaseOutcome>;
@@ -21,6 +22,9 @@ const ENGINES: [(&str, Run); 4] =
 
 /// What is done with a sample of the cases, for GPUs: they are played by the host, and their code goes through the assembler.
 const GPU_ENGINES: [(&str, Run); 2] = [("emulated", emulate), ("assembled", assemble)];
+
+/// What is done with those of products too: of these alone the code is another one.
+const HOPPER_ENGINE: (&str, Run) = ("emulated sm_90a", emulate_hopper);
 
 /// Cases of each operation and element type in the sample, unless `HALO_ALL_GPU_CASES` asks for all.
 const GPU_CASES: usize = 2;
@@ -46,7 +50,9 @@ pub fn trials(report: &Arc<Mutex<ConformanceReport>>, bless: bool) -> Vec<Trial>
                 trials.push(Trial::test(name, move || run_cases(engine, run, &cases, &gaps, &report)));
             }
             let sample = gpu_cases(&cases);
-            for (engine, run) in GPU_ENGINES.into_iter().filter(|_| !sample.is_empty()) {
+            let is_product = definition(op).class == OpClass::Contraction;
+            let hopper = is_product.then_some(HOPPER_ENGINE);
+            for (engine, run) in GPU_ENGINES.into_iter().chain(hopper).filter(|_| !sample.is_empty()) {
                 let (cases, gaps, report) = (sample.clone(), Arc::clone(&gaps), Arc::clone(report));
                 let name = format!("conformance/{family}/{op} {engine}");
                 trials.push(Trial::test(name, move || run_cases(engine, run, &cases, &gaps, &report)));

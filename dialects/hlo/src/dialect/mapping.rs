@@ -143,15 +143,16 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
         let outer = number.checked_sub(1).and_then(kind_of);
         match dimension.kind {
             WorkKind::Tile => {
-                let has_team = kind_of(2) == Some(WorkKind::Team);
-                let rest = if has_team { 2 } else { 3 };
+                let count = mapping.dimensions.len();
+                let has_team = kind_of(count - 1) == Some(WorkKind::Team);
+                let rest = count - usize::from(has_team);
                 let is_whole = (0..rest).all(|other| kind_of(other) == Some(WorkKind::Tile));
-                if !is_whole || mapping.dimensions.len() != 3 || dimension.lanes > 1 {
+                if !is_whole || count != 3 && (!has_team || count != 4) || dimension.lanes > 1 {
                     return Err("has tiles along other than three dimensions");
                 }
             }
             // The threads of a block that compute what all of its tiles have along the last dimension.
-            WorkKind::Team if number == 2 && outer == Some(WorkKind::Tile) && dimension.lanes == 1 => {}
+            WorkKind::Team if number >= 2 && outer == Some(WorkKind::Tile) && dimension.lanes == 1 => {}
             WorkKind::Team => {
                 let size = bounds.upper + 1;
                 let has_elements = match number {
@@ -184,11 +185,8 @@ fn check(mapping: &WorkMapping<'_>) -> Result<(), &'static str> {
                 return Err("has vectors along a scan that lanes or threads make");
             }
             WorkKind::Scan if dimension.tile > MOST_SCANNED => return Err("scans too many elements at once"),
-            WorkKind::Threads
-                if dimension.lanes > 1
-                    && (mapping.dimensions.len() > 1 || (bounds.upper + 1) % i64::from(dimension.lanes) != 0) =>
-            {
-                return Err("has vectors of threads that do not divide the work");
+            WorkKind::Threads if dimension.lanes > 1 && mapping.dimensions.len() > 1 => {
+                return Err("has vectors of threads beside other dimensions");
             }
             WorkKind::Scan | WorkKind::Threads if !dimension.cuts.is_empty() => {
                 return Err("has cuts along a scan or threads");

@@ -203,7 +203,7 @@ fn recognise_contraction(
         return None;
     }
     let maps = contraction_maps(context, computation, instruction).ok()?;
-    if !maps.lhs.conditions.is_empty() || maps.batch_group.is_some() {
+    if !maps.lhs.conditions.is_empty() {
         return None;
     }
     let addresses = [

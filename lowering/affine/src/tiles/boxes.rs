@@ -21,7 +21,8 @@ use mlir_ext::gpu;
 
 use super::attention::{self, attention_grid};
 use super::chunks::{CHUNK, is_only_moved};
-use super::rings::{BoxPlace, Ring, call, where_not_negative};
+use super::few_rows;
+use super::rings::{BoxPlace, Ring, call};
 use super::tensor_types::{SmallFloatSums, TensorOperands, TensorType};
 use super::warp_groups::{Matrix, Member, STEP, Stages};
 use super::{BUSY_BLOCKS, MOST_REPEATED, Product, Result, THREADS, Tile, is_near_along_depth, tile_grid};
@@ -110,7 +111,7 @@ impl<'c> BoxKernel<'c> {
         if attention_grid(mapping).is_some() {
             return Ok(attention::box_kernel(context, computation, mapping, alignment));
         }
-        if mapping.dimensions.get(1).is_none_or(|rows| rows.tile != ROWS) {
+        if few_rows::are_few(mapping) || mapping.dimensions.get(1).is_none_or(|rows| rows.tile != ROWS) {
             return Ok(None);
         }
         let Some(product) = Product::of(context, computation)? else { return Ok(None) };
@@ -254,14 +255,14 @@ pub(super) fn emit<'a, 'c>(
     let ring = Ring { barriers, first: 0, stages: count, bytes: stages.bytes(), warps: THREADS / WARP };
     let kernel = Kernel { tile, stages, descriptions, ring, steps, adds_sums };
     let of_asking = asking(tile.thread);
-    where_not_negative(emitter, &of_asking, |emitter| {
+    emitter.where_not_negative(&of_asking, |emitter| {
         kernel.ring.prepare(emitter)?;
         call(emitter.builder, gpu::FENCE_FOR_BARRIERS, &[]);
         Ok(())
     })?;
     barrier(builder);
-    where_not_negative(emitter, &of_asking, |emitter| kernel.ask(emitter))?;
-    where_not_negative(emitter, &[-tile.thread + (THREADS - 1)], |emitter| {
+    emitter.where_not_negative(&of_asking, |emitter| kernel.ask(emitter))?;
+    emitter.where_not_negative(&[-tile.thread + (THREADS - 1)], |emitter| {
         let sums = kernel.multiply(emitter, member.lane)?;
         member.finish(tile, emitter, sums, outputs)
     })

@@ -67,7 +67,8 @@ impl<'c> Chunks<'c> {
         let is_along_depth = is_near_along_depth || !matches!(width, 2 | 8);
         let number = product.instruction.operands[operand];
         let is_moved = is_only_moved(computation, number, r#type.element_type());
-        let vectors = vectors_of(tile, computation, operand, usize::from(is_along_depth), of_chunk)?;
+        let vectors =
+            vectors_of(product, &tile.mapping.map, computation, (operand, usize::from(is_along_depth)), of_chunk)?;
         let is_aligned = |source: &VectorSource| {
             let array = emitter.inputs.get(source.parameter);
             source.is_aligned && array.and_then(|array| array.alignment).is_some_and(|bytes| bytes % CHUNK == 0)

@@ -9,6 +9,7 @@ mod attention;
 mod boxes;
 mod chunks;
 mod doubles;
+mod few_rows;
 mod fragments;
 mod multiply_add;
 mod pipeline;
@@ -22,7 +23,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::ops::{OpClass, definition};
-use indexing::{Expr, IndexingMap, Interval, Linear, Var, ceil_div};
+use indexing::{Expr, ExprKind, IndexingMap, Interval, Linear, Operator, Var, ceil_div};
 use melior::Context;
 use mlir_ext::builder::{Body, OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
@@ -44,6 +45,7 @@ use crate::walk::{Choice, Visitor, linear_address, substitute};
 pub(crate) use attention::attention_of;
 use boxes::BOX_THREADS;
 pub(crate) use boxes::{BoxKernel, ParameterBoxes};
+pub(crate) use few_rows::few_rows_of;
 use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
 
@@ -70,9 +72,18 @@ struct Product<'a, 'c> {
     instruction: &'a Instruction,
     maps: ContractionMaps<'c>,
     /// The result's dimensions that both operands have, the left one, and the right one.
-    batch: Vec<usize>,
-    rows: Vec<usize>,
-    columns: Vec<usize>,
+    batch: Vec<Part>,
+    rows: Vec<Part>,
+    columns: Vec<Part>,
+}
+
+/// A dimension of a product's result, or a part of one: the groups of a convolution's features, or the positions within each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    dimension: usize,
+    /// From each of its positions to the next one, in positions of the dimension.
+    stride: i64,
+    size: i64,
 }
 
 impl<'a, 'c> Product<'a, 'c> {
@@ -86,19 +97,40 @@ impl<'a, 'c> Product<'a, 'c> {
             return Ok(None);
         }
         let maps = contraction_maps(context, computation, instruction)?;
-        if maps.batch_group.is_some() {
-            return Ok(None);
-        }
-        let uses = |results: &[Expr<'c>], d: usize| results.iter().any(|result| result.uses(Var::Dim(d as u32)));
         let (mut batch, mut rows, mut columns) = (Vec::new(), Vec::new(), Vec::new());
-        for d in 0..result_shape(instruction)?.rank() {
-            match (uses(maps.lhs.map.results(), d), uses(maps.rhs.results(), d)) {
-                (true, false) => rows.push(d),
-                (false, true) => columns.push(d),
-                _ => batch.push(d),
+        for (dimension, &size) in result_shape(instruction)?.dimensions.iter().enumerate() {
+            let variable = Var::Dim(dimension as u32);
+            let whole = Part { dimension, stride: 1, size };
+            let uses = |results: &[Expr<'c>]| results.iter().any(|result| result.uses(variable));
+            match (uses(maps.lhs.map.results()), uses(maps.rhs.results())) {
+                (true, false) => rows.push(whole),
+                (false, true) => columns.push(whole),
+                (true, true) if let Some(group) = group_of(maps.lhs.map.results(), variable) => {
+                    batch.push(Part { dimension, stride: group, size: size / group });
+                    columns.push(Part { size: group, ..whole });
+                }
+                _ => batch.push(whole),
             }
         }
         Ok(Some(Product { id, instruction, maps, batch, rows, columns }))
+    }
+
+    /// From batches, rows and columns to the result's index.
+    fn index(&self, context: &'c Context) -> Result<Vec<Expr<'c>>> {
+        let mut index = vec![Expr::constant(context, 0); result_shape(self.instruction)?.rank()];
+        for (number, parts) in [&self.batch, &self.rows, &self.columns].into_iter().enumerate() {
+            let sizes: Vec<i64> = parts.iter().map(|part| part.size).collect();
+            for (part, expr) in parts.iter().zip(split_merged(Expr::dim(context, number), &sizes)) {
+                index[part.dimension] = index[part.dimension] + expr * part.stride;
+            }
+        }
+        Ok(index)
+    }
+
+    /// How many batches, rows and columns there are, and how many terms are summed.
+    fn sizes(&self) -> ([i64; 3], i64) {
+        let count = |parts: &[Part]| parts.iter().map(|part| part.size).product();
+        ([count(&self.batch), count(&self.rows), count(&self.columns)], self.maps.ranges.iter().product())
     }
 
     /// Type of the sums.
@@ -107,11 +139,28 @@ impl<'a, 'c> Product<'a, 'c> {
         let result = result_shape(self.instruction)?.element_type;
         Ok(accumulator_type([lhs?.element_type, rhs?.element_type], result))
     }
+}
 
-    fn sizes(&self, dimensions: &[usize]) -> Result<Vec<i64>> {
-        let shape = result_shape(self.instruction)?;
-        Ok(dimensions.iter().map(|&d| shape.dimensions[d]).collect())
+/// How many positions of a dimension are a group, where expressions depend on these only through their group.
+fn group_of(results: &[Expr<'_>], variable: Var) -> Option<i64> {
+    let mut group = None;
+    let mut pending = results.to_vec();
+    while let Some(expr) = pending.pop() {
+        match expr.kind() {
+            ExprKind::Constant(_) => {}
+            ExprKind::Variable(own) if own == variable => return None,
+            ExprKind::Variable(_) => {}
+            ExprKind::Binary(Operator::FloorDiv, left, right) if left.as_variable() == Some(variable) => {
+                let size = right.as_constant()?;
+                if group.is_some_and(|group| group != size) {
+                    return None;
+                }
+                group = Some(size);
+            }
+            ExprKind::Binary(_, left, right) => pending.extend([left, right]),
+        }
     }
+    group
 }
 
 /// Whether a fused computation has a product that is computed by tiles, and goes on with its elements.
@@ -133,10 +182,7 @@ pub(crate) fn tiles_of<'c>(
     if sizes != shape.dimensions || accumulator.is_complex() || accumulator.bit_width() < 32 {
         return Ok(None);
     }
-    let groups = [&product.batch, &product.rows, &product.columns];
-    let group_sizes = [product.sizes(groups[0])?, product.sizes(groups[1])?, product.sizes(groups[2])?];
-    let [batch, rows, columns] = [0, 1, 2].map(|group: usize| group_sizes[group].iter().product::<i64>());
-    let depth: i64 = product.maps.ranges.iter().product();
+    let ([batch, rows, columns], depth) = product.sizes();
     if batch * rows * columns == 0 || rows.min(columns).min(depth) < LEAST_SIDE {
         return Ok(None);
     }
@@ -149,14 +195,8 @@ pub(crate) fn tiles_of<'c>(
     // The smallest for what keeps no GPU busy, or would repeat much.
     let smallest = if on_tensor_cores { tensor_cores::SMALLEST_TILE } else { multiply_add::SMALLEST_TILE };
     let side = TILES.iter().find(suits).copied().unwrap_or(smallest);
-    let mut index = vec![Expr::constant(context, 0); shape.rank()];
-    for (number, (group, sizes)) in groups.into_iter().zip(&group_sizes).enumerate() {
-        for (&d, expr) in group.iter().zip(split_merged(Expr::dim(context, number), sizes)) {
-            index[d] = expr;
-        }
-    }
     Ok(Some(WorkMapping {
-        map: IndexingMap::from_sizes(context, &[batch, rows, columns], &[], index),
+        map: IndexingMap::from_sizes(context, &[batch, rows, columns], &[], product.index(context)?),
         dimensions: vec![tile(1), tile(side), tile(side)],
         inner_lanes: 1,
         overlap: false,
@@ -175,7 +215,7 @@ pub(crate) fn tile_grid(mapping: &WorkMapping<'_>) -> Option<(i64, i64)> {
         return Some(grid);
     }
     let is_tiled = mapping.dimensions.len() == 3 && mapping.dimensions.iter().all(|own| own.kind == WorkKind::Tile);
-    is_tiled.then(|| (tiles_along(mapping).iter().product(), THREADS))
+    (is_tiled || few_rows::are_few(mapping)).then(|| (tiles_along(mapping).iter().product(), THREADS))
 }
 
 /// The threads of a block of a mapping, and the blocks of a multiprocessor that their registers must suffice for, where the
@@ -184,7 +224,8 @@ pub(crate) fn tile_limits(context: &Context, computation: &Computation, mapping:
     if attention::attention_grid(mapping).is_some() {
         return attention::attention_limits(context, computation);
     }
-    let (_, threads) = tile_grid(mapping).filter(|_| mapping.dimensions[1].tile == TILES[0])?;
+    let is_large = |mapping: &WorkMapping<'_>| mapping.dimensions[1].tile == TILES[0] && !few_rows::are_few(mapping);
+    let (_, threads) = tile_grid(mapping).filter(|_| is_large(mapping))?;
     let product = Product::of(context, computation).ok()??;
     let operands = TensorOperands::of(computation, &product).ok()?;
     operands.is_none().then_some([threads, 2])
@@ -235,6 +276,9 @@ pub(crate) fn emit_tiles<'a, 'c>(
     let operands = TensorOperands::of(computation, &product)?;
     let threads = if descriptions.is_some() { BOX_THREADS } else { THREADS };
     let tile = Tile::new(&mut emitter, product, mapping, threads)?;
+    if few_rows::are_few(mapping) {
+        return few_rows::emit(&tile, &mut emitter, outputs, function);
+    }
     match (operands, descriptions) {
         (_, Some(descriptions)) => boxes::emit(&tile, descriptions, &mut emitter, outputs, function),
         (Some(operands), None) if warp_groups::suit(&tile, operands, emitter.builder.machine()) => {
@@ -479,16 +523,16 @@ struct VectorSource {
 
 /// Where so many of an operand's elements in a direction (1 along the contracted positions, 0 across them), from each
 /// multiple of their number on, are neighbours in memory.
-fn vectors_of(
-    tile: &Tile<'_, '_, '_>,
+fn vectors_of<'c>(
+    product: &Product<'_, 'c>,
+    map: &IndexingMap<'c>,
     computation: &Computation,
-    operand: usize,
-    direction: usize,
+    (operand, direction): (usize, usize),
     count: i64,
 ) -> Result<Option<VectorSource>> {
-    let product = &tile.product;
     let (results, conditions) = product.maps.of_operand(operand);
-    let sizes = [tile.sizes[operand], tile.depth];
+    let ([batch, rows, columns], depth) = product.sizes();
+    let sizes = [[rows, columns][operand], depth];
     if sizes[direction] % count != 0 || !conditions.is_empty() {
         return Ok(None);
     }
@@ -497,10 +541,10 @@ fn vectors_of(
     let mut place = sizes.map(|size| scope.add_traced(Interval::of_size(size)));
     place[direction] = scope.add_traced(Interval::of_size(sizes[direction] / count)) * count + lane;
     let [along, position] = place;
-    let (batch, zero) = (scope.add_traced(tile.mapping.bounds(0)), scope.constant(0));
+    let (batch, zero) = (scope.add_traced(Interval::of_size(batch)), scope.constant(0));
     let item = if operand == 0 { [batch, along, zero] } else { [batch, zero, along] };
     let index: Vec<Expr<'_>> =
-        tile.mapping.map.results().iter().map(|&own| scope.simplify(substitute(own, &item, &[], &[]))).collect();
+        map.results().iter().map(|&own| scope.simplify(substitute(own, &item, &[], &[]))).collect();
     let ranges = split_merged(position, &product.maps.ranges);
     let place: Vec<Expr<'_>> =
         results.iter().map(|&result| scope.simplify(substitute(result, &index, &ranges, &[]))).collect();

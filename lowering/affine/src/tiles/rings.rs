@@ -5,7 +5,6 @@
 use indexing::Expr;
 use melior::ir::Type;
 use mlir_ext::builder::{OpBuilder, Value};
-use mlir_ext::control::AffineConditions;
 use mlir_ext::gpu;
 
 use super::Result;
@@ -70,7 +69,7 @@ impl<'c> Ring<'c> {
     /// The warp, of which the thread has a number, does not need the stage of a step any more.
     pub fn release(&self, emitter: &mut Elemental<'_, 'c>, step: Expr<'c>, lane: Expr<'c>) -> Result<()> {
         let free = self.free(emitter, self.stage(emitter, step))?;
-        where_not_negative(emitter, &[-lane], |emitter| {
+        emitter.where_not_negative(&[-lane], |emitter| {
             call(emitter.builder, gpu::ARRIVE, &[free]);
             Ok(())
         })
@@ -117,17 +116,6 @@ impl<'c> BoxPlace<'c> {
         call(emitter.builder, gpu::COPY_BOX, &operands);
         Ok(())
     }
-}
-
-/// Runs `body` in threads where values are not negative.
-pub(super) fn where_not_negative<'a, 'c>(
-    emitter: &mut Elemental<'a, 'c>,
-    values: &[Expr<'c>],
-    body: impl FnOnce(&mut Elemental<'a, 'c>) -> Result<()>,
-) -> Result<()> {
-    let holds =
-        AffineConditions { values: emitter.scope.affine_bounds(values)?, equalities: vec![false; values.len()] };
-    emitter.builder.affine_if_then(&holds, |_| emitter.nested(body))
 }
 
 /// A number as an integer of a type.

@@ -59,6 +59,19 @@ fn kernels_become_ptx_that_assembles() {
     }
 }
 
+/// The one kernel that is written in PTX, of the runtime.
+#[test]
+fn the_kernel_that_sets_conditions_assembles() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../runtime/cuda/src/set_condition.ptx");
+    let ptx = std::fs::read_to_string(path).unwrap();
+    for gpu in ["sm_80", "sm_90a"] {
+        match ptxas::assemble(&ptx, gpu).unwrap() {
+            Some(binary) => assert!(binary.starts_with(b"\x7fELF")),
+            None => println!("skipped: no ptxas on the path or in HALO_PTXAS"),
+        }
+    }
+}
+
 /// Kernels that share functions, memory and constants with nobody, with some others, or with all.
 fn many_kernels() -> String {
     let kernel = |number: usize| {

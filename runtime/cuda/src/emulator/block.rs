@@ -9,6 +9,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use super::KernelFunction;
 use super::matrices::{self, WarpOperation};
+use super::order::ThreadOrder;
 use super::pending::WarpGroupWait;
 use super::warp_groups::{WARP_GROUP, WarpGroupOperation};
 
@@ -66,7 +67,8 @@ pub(super) fn wait(wait: Wait) -> u32 {
     value
 }
 
-/// Runs the threads of a block. `enter` is told which thread goes on, and how many barriers it has passed.
+/// Runs the threads of a block in an order that changes with each barrier. `enter` is told which thread goes on, and how many
+/// barriers it has passed.
 ///
 /// # Safety
 /// The kernel must be callable with the arguments by every thread.
@@ -76,10 +78,10 @@ pub(super) fn wait(wait: Wait) -> u32 {
 pub(super) unsafe fn run(
     kernel: KernelFunction,
     arguments: *const u64,
-    order: &[usize],
+    mut order: ThreadOrder,
     enter: &mut dyn FnMut(usize, u32),
 ) -> Result<(), String> {
-    let threads = order.len();
+    let threads = order.threads().len();
     let stacks = (0..threads).map(|_| {
         let kept = STACKS.with_borrow_mut(Vec::pop);
         kept.map_or_else(|| DefaultStack::new(STACK_BYTES), Ok).map_err(|error| format!("no stack: {error}"))
@@ -98,7 +100,7 @@ pub(super) unsafe fn run(
     let mut states: Vec<State> = (0..threads).map(|_| State::Ready(0)).collect();
     let (mut epoch, mut turn) = (0, 0);
     let ended = loop {
-        for &thread in order {
+        for &thread in order.threads() {
             let State::Ready(value) = states[thread] else { continue };
             enter(thread, epoch);
             states[thread] = match fibers[thread].resume(value) {
@@ -131,7 +133,10 @@ pub(super) unsafe fn run(
         }
         match pass_barrier(&mut states) {
             Err(fault) => break Err(fault),
-            Ok(()) => epoch += 1,
+            Ok(()) => {
+                epoch += 1;
+                order.change();
+            }
         }
     };
     YIELDER.set(ptr::null());
@@ -279,9 +284,8 @@ mod tests {
     }
 
     fn run_all(kernel: KernelFunction, results: &mut [u64; 64]) -> Result<(), String> {
-        let order: Vec<usize> = (0..64).rev().collect();
         // SAFETY: the kernels take a place for each thread.
-        unsafe { run(kernel, results.as_mut_ptr(), &order, &mut |thread, _| THREAD.set(thread)) }
+        unsafe { run(kernel, results.as_mut_ptr(), ThreadOrder::new(64, 0), &mut |thread, _| THREAD.set(thread)) }
     }
 
     #[test]

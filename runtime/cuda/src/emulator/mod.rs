@@ -10,6 +10,7 @@ mod block;
 mod checks;
 mod copies;
 mod matrices;
+mod order;
 mod pending;
 mod phases;
 mod warp_groups;
@@ -32,6 +33,7 @@ use block::Wait;
 use checks::{Access, Checks, Moment};
 use copies::{COPY_BYTES, Copies, Copy};
 use matrices::{WarpKind, WarpOperation};
+use order::{ThreadOrder, seed, shuffled};
 use pending::{Pending, WarpGroupWait};
 use phases::{BOX_ALIGNMENT, BoxCopy, Phases};
 use warp_groups::WarpGroupOperation;
@@ -204,7 +206,7 @@ unsafe impl Device for EmulatedDevice<'_> {
 /// As for a launch.
 unsafe fn run_threads(kernel: KernelFunction, launch: &Launch, arguments: &[u64]) {
     let threads = u64::from(launch.threads);
-    for number in shuffled(launch.blocks * threads) {
+    for number in shuffled(launch.blocks * threads, seed()) {
         BLOCK.set((number / threads) as u32);
         THREAD.set((number % threads) as u32);
         // A number that is never 0, which is no thread.
@@ -221,12 +223,12 @@ impl EmulatedDevice<'_> {
     /// As for a launch.
     unsafe fn run_blocks(&self, kernel: KernelFunction, launch: &Launch, arguments: &[u64]) {
         let _alone = self.emulator.sharing.lock().unwrap_or_else(PoisonError::into_inner);
-        let order: Vec<usize> = shuffled(launch.threads.into()).map(|thread| thread as usize).collect();
-        for block in shuffled(launch.blocks) {
+        for block in shuffled(launch.blocks, seed()) {
             CHECKS.with_borrow_mut(Checks::begin_block);
             COPIES.with_borrow_mut(Copies::clear);
             PHASES.with_borrow_mut(Phases::clear);
             PENDING.with_borrow_mut(Pending::clear);
+            let order = ThreadOrder::new(launch.threads as usize, seed().wrapping_add(block));
             let mut last = 0;
             let mut enter = |thread: usize, epoch: u32| {
                 if launch.blocks == 1 && epoch != last {
@@ -239,30 +241,13 @@ impl EmulatedDevice<'_> {
                 NOW.set(Moment { thread: number as u32 + 1, epoch });
             };
             // SAFETY: the caller's promise.
-            let run = unsafe { block::run(kernel, arguments.as_ptr(), &order, &mut enter) };
+            let run = unsafe { block::run(kernel, arguments.as_ptr(), order, &mut enter) };
             if let Err(fault) = run {
                 CHECKS.with_borrow_mut(|checks| checks.report(|| format!("block {block}: {fault}")));
                 return;
             }
         }
     }
-}
-
-/// All numbers below `count`, each once, far from each other.
-fn shuffled(count: u64) -> impl Iterator<Item = u64> {
-    let count = u128::from(count.max(1));
-    let divisor = |mut a: u128, mut b: u128| {
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
-    // About the golden ratio, and prime to the count.
-    let mut step = (count * 618 / 1000).max(1);
-    while divisor(step, count) != 1 {
-        step += 1;
-    }
-    (0..count).map(move |number| ((number * step + count / 3) % count) as u64)
 }
 
 thread_local! {
@@ -530,19 +515,4 @@ fn checked_shared(address: u64, bytes: u64, alignment: u64, access: Access) -> u
 
 fn elsewhere() -> u64 {
     ELSEWHERE.with_borrow_mut(|elsewhere| elsewhere.as_mut_ptr() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_thread_runs_once() {
-        for count in [1, 2, 3, 7, 256, 1000] {
-            let mut numbers: Vec<u64> = shuffled(count).collect();
-            assert!(count < 7 || !numbers.is_sorted());
-            numbers.sort_unstable();
-            assert_eq!(numbers, (0..count).collect::<Vec<_>>());
-        }
-    }
 }

@@ -28,7 +28,7 @@ use mlir_ext::gpu::{self, WarpGroupProduct, WarpGroupWait};
 
 use super::super::boxes::{BoxKernel, ParameterBoxes, asking, have_boxes};
 use super::super::chunks::CHUNK;
-use super::super::rings::{BoxPlace, Ring, call as call_unit, where_not_negative};
+use super::super::rings::{BoxPlace, Ring, call as call_unit};
 use super::super::tensor_cores::EIGHT;
 use super::super::warp_groups::{self, DEPTH, GROUP, ROWS, STEP, chunk_at, descriptor};
 use super::super::{BUSY_BLOCKS, Result, THREADS};
@@ -229,17 +229,17 @@ pub(in super::super) fn emit_boxes<'c>(
     let group = emitter.emit_symbol(warp.floordiv(GROUP / WARP), 2)?;
     let groups = WarpGroups { kernel: &kernel, slabs: &slabs, steps, group, fragments };
     let of_asking = asking(thread);
-    where_not_negative(emitter, &of_asking, |emitter| {
+    emitter.where_not_negative(&of_asking, |emitter| {
         slabs.iter().try_for_each(|slab| slab.ring.prepare(emitter))?;
         call_unit(emitter.builder, gpu::FENCE_FOR_BARRIERS, &[]);
         Ok(())
     })?;
     barrier(builder);
-    where_not_negative(emitter, &[thread - THREADS], |emitter| {
+    emitter.where_not_negative(&[thread - THREADS], |emitter| {
         call_unit(builder, gpu::FEWER_REGISTERS, &[]);
-        where_not_negative(emitter, &of_asking, |emitter| groups.ask(emitter))
+        emitter.where_not_negative(&of_asking, |emitter| groups.ask(emitter))
     })?;
-    where_not_negative(emitter, &[-thread + (THREADS - 1)], |emitter| {
+    emitter.where_not_negative(&[-thread + (THREADS - 1)], |emitter| {
         call_unit(builder, gpu::MORE_REGISTERS, &[]);
         groups.multiply(emitter, output)
     })
