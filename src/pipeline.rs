@@ -186,6 +186,9 @@ const SPLIT_REDUCTIONS: &str = "hlo-split-reductions";
 /// The pass that brings convolutions into the forms that have fast code.
 const CANONICALIZE_CONVOLUTIONS: &str = "hlo-canonicalize-convolutions";
 
+/// The pass that brings products into the forms that have fast code.
+const CANONICALIZE_DOTS: &str = "hlo-canonicalize-dots";
+
 /// The pass that makes fusions.
 const FUSE: &str = "hlo-fuse";
 
@@ -259,7 +262,13 @@ impl CompilePipeline {
         let gradients = if is_regrouped { passes::fuse::GPU_ATTENTION_GRADIENTS } else { 0 };
         let fuse = format!("attention={is_regrouped} attention-gradients={gradients} attention-rows={rows}");
         let split = format!("attention-rows={}", if is_regrouped { rows } else { 0 });
-        Self::of(CUDA, options, &[(SPLIT_REDUCTIONS, split), (FUSE, fuse), (TO_GPU, to_gpu_options(machine))])
+        let pass_options = [
+            (CANONICALIZE_DOTS, "small-convolutions=true".to_string()),
+            (SPLIT_REDUCTIONS, split),
+            (FUSE, fuse),
+            (TO_GPU, to_gpu_options(machine)),
+        ];
+        Self::of(CUDA, options, &pass_options)
     }
 
     fn of(phases: &[(Phase, &str)], options: &CompileOptions, pass_options: &[(&str, String)]) -> Self {

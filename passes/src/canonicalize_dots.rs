@@ -18,7 +18,7 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::complex_products::real_products;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
-use crate::registry::{PassError, PassStatistics};
+use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
 use crate::widen_contractions::widen_operands;
 
@@ -30,11 +30,23 @@ fn numbers<'a>(attributes: &DotAttributes<'a>) -> [[&'a [i64]; 2]; 2] {
     ]
 }
 
-/// Runs the pass.
+/// Options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
+    name: "small-convolutions",
+    description: "whether convolutions multiply floats of less than 32 bits as they are",
+    kind: OptionKind::Boolean,
+    default: "false",
+}];
+
+/// Runs the pass; `small_convolutions` where there are instructions for products of small floats.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(
+    root: OperationRef<'_, '_>,
+    small_convolutions: bool,
+    statistics: &mut PassStatistics,
+) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     let is_contraction = |kind| matches!(kind, OpKind::Dot | OpKind::Convolution);
     for block in blocks_with(&rewriter, |_, kind| is_contraction(kind)) {
@@ -46,7 +58,7 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
         body.rewrite(|builder, id, instruction| match instruction.kind {
             OpKind::Transpose => swaps[id.index()].then(|| swapped(builder, instruction, statistics))?,
             OpKind::Constant => None,
-            _ => canonical(builder, instruction, statistics),
+            _ => canonical(builder, instruction, (small_convolutions, &mut *statistics)),
         })?;
     }
     Ok(())
@@ -148,12 +160,13 @@ fn swapped(
 fn canonical(
     builder: &mut GraphBuilder,
     instruction: &Instruction,
-    statistics: &mut PassStatistics,
+    (small_convolutions, statistics): (bool, &mut PassStatistics),
 ) -> Option<InstructionId> {
     let is_dot = instruction.kind == OpKind::Dot;
     if is_dot && let Some(smaller) = without_ones(builder, instruction) {
         statistics.add("drop-dimension", 1);
-        let value = canonical(builder, &smaller, statistics).unwrap_or_else(|| builder.push(smaller));
+        let value = canonical(builder, &smaller, (small_convolutions, &mut *statistics))
+            .unwrap_or_else(|| builder.push(smaller));
         return Some(builder.reshape(value, &instruction.shape.as_array()?.dimensions));
     }
     if is_dot
@@ -170,7 +183,7 @@ fn canonical(
         statistics.add("real-products", 1);
         return Some(value);
     }
-    let narrow = widen_operands(builder, &mut contraction);
+    let narrow = widen_operands(builder, &mut contraction, small_convolutions);
     statistics.add("widen", u64::from(narrow.is_some()));
     let vector_dot = if is_dot { VectorDot::of(builder, &contraction) } else { None };
     let value = match vector_dot {

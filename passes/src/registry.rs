@@ -95,8 +95,10 @@ static PASSES: &[Pass] = &[
         name: "hlo-canonicalize-dots",
         description: "folds transposes into contractions, and turns those with free dimensions on one side into reductions",
         anchor: Anchor::Function,
-        options: &[],
-        body: |root, _, statistics| canonicalize_dots::run(root, statistics),
+        options: canonicalize_dots::OPTIONS,
+        body: |root, options, statistics| {
+            canonicalize_dots::run(root, options.boolean("small-convolutions")?, statistics)
+        },
     },
     Pass {
         name: "hlo-dce",

@@ -1,7 +1,8 @@
 //! Contractions of small floats in the type that their sums have: `f32`, rounded once at the end, as in XLA.
 //!
 //! The operands of a product of matrices stay as they are: the lowering multiplies them as such or widens them while it
-//! packs them. An operand that fuses into a reduction, or that a convolution reads, is widened before.
+//! packs them. An operand that fuses into a reduction is widened before, and so is one of a convolution, unless there are instructions
+//! that multiply it as it is.
 
 use hlo::element_type::ElementType;
 use hlo::graph::Instruction;
@@ -11,14 +12,25 @@ use hlo::shape::ArrayShape;
 use crate::graph_builder::GraphBuilder;
 
 /// Gives a dot or convolution the type of its sums, which its result is to be converted from: returns the type that the
-/// result had. `None` where nothing needs to change.
-pub(crate) fn widen_operands(builder: &mut GraphBuilder, contraction: &mut Instruction) -> Option<ElementType> {
+/// result had. `None` where nothing needs to change. Operands of convolutions stay small where `small_convolutions` says so.
+pub(crate) fn widen_operands(
+    builder: &mut GraphBuilder,
+    contraction: &mut Instruction,
+    small_convolutions: bool,
+) -> Option<ElementType> {
     let &[lhs, rhs] = &contraction.operands[..] else { return None };
     let shapes = [lhs, rhs].map(|operand| builder.array(operand));
     let result = contraction.shape.as_array()?.clone();
-    let accumulator = accumulator(contraction, &shapes, &result)?;
+    let keeps = |side: usize| match contraction.kind {
+        OpKind::Convolution => {
+            small_convolutions && is_small(shapes[side].element_type) && result.element_type != ElementType::F64
+        }
+        _ => keeps_operand(contraction, &shapes, side),
+    };
+    let keeps = [keeps(0), keeps(1)];
+    let accumulator = accumulator(keeps, &shapes, &result)?;
     for (side, operand) in [lhs, rhs].into_iter().enumerate() {
-        if !keeps_operand(contraction, &shapes, side) {
+        if !keeps[side] {
             contraction.operands[side] = builder.convert(operand, accumulator);
         }
     }
@@ -31,7 +43,7 @@ fn is_small(element_type: ElementType) -> bool {
 }
 
 /// The type to compute in, if that is another one than the contraction has.
-fn accumulator(contraction: &Instruction, operands: &[ArrayShape; 2], result: &ArrayShape) -> Option<ElementType> {
+fn accumulator(keeps: [bool; 2], operands: &[ArrayShape; 2], result: &ArrayShape) -> Option<ElementType> {
     let [lhs, rhs] = operands;
     let is_static = !lhs.is_dynamic() && !rhs.is_dynamic() && !result.is_dynamic();
     let types = [lhs.element_type, rhs.element_type, result.element_type];
@@ -46,7 +58,7 @@ fn accumulator(contraction: &Instruction, operands: &[ArrayShape; 2], result: &A
         float if float.is_float() => float,
         _ => return None,
     };
-    let is_done = |side: usize| types[side] == accumulator || keeps_operand(contraction, operands, side);
+    let is_done = |side: usize| types[side] == accumulator || keeps[side];
     let is_done = result.element_type == accumulator && is_done(0) && is_done(1);
     (!is_done).then_some(accumulator)
 }
