@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use halo::{ClientOptions, Platform};
 use libtest_mimic::{Arguments, Failed, Trial};
 use tools::conformance::report::ConformanceReport;
-use tools::conformance::{HOPPER, gpu};
+use tools::conformance::{gpu, hopper};
 use tools::engine::{Engine, RunPlatform};
 use tools::file_test::{self, FileOutcome};
 use tools::mutations::saved::SavedMutants;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let mut trials: Vec<Trial> = files.into_iter().flat_map(|path| trials_of(&root, path, bless)).collect();
     trials.extend(random_programs(Platform::Cpu.into()));
     trials.extend(random_programs(gpu()));
-    trials.extend(random_programs(PlatformName { processor: Some(HOPPER.to_string()), ..gpu() }));
+    trials.extend(hopper().into_iter().flat_map(random_programs));
     trials.extend(operation_pairs());
     trials.extend(dumps::trials(&root));
     trials.extend(mutations(sources));

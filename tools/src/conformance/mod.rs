@@ -14,4 +14,4 @@ pub mod report;
 mod runner;
 pub mod tolerance;
 
-pub use runner::{HOPPER, assemble, emulate, emulate_hopper, evaluate, execute, gpu, parse, verify};
+pub use runner::{assemble, emulate, emulate_hopper, evaluate, execute, gpu, hopper, parse, verify};

@@ -13,7 +13,7 @@ use tools::conformance::case::{ConformanceCase, read_family};
 use tools::conformance::gaps::Gaps;
 use tools::conformance::operations_page::{self, Sources};
 use tools::conformance::report::{CaseOutcome, ConformanceReport};
-use tools::conformance::{assemble, emulate, emulate_hopper, evaluate, execute, parse, verify};
+use tools::conformance::{assemble, emulate, emulate_hopper, evaluate, execute, hopper, parse, verify};
 
 /// What is done with the cases, by the name in tests and counts.
 type Run = fn(&[Arc<ConformanceCase>]) -> Vec<CaseOutcome>;
@@ -51,8 +51,8 @@ pub fn trials(report: &Arc<Mutex<ConformanceReport>>, bless: bool) -> Vec<Trial>
             }
             let sample = gpu_cases(&cases);
             let is_product = definition(op).class == OpClass::Contraction;
-            let hopper = is_product.then_some(HOPPER_ENGINE);
-            for (engine, run) in GPU_ENGINES.into_iter().chain(hopper).filter(|_| !sample.is_empty()) {
+            let of_hopper = hopper().filter(|_| is_product).map(|_| HOPPER_ENGINE);
+            for (engine, run) in GPU_ENGINES.into_iter().chain(of_hopper).filter(|_| !sample.is_empty()) {
                 let (cases, gaps, report) = (sample.clone(), Arc::clone(&gaps), Arc::clone(report));
                 let name = format!("conformance/{family}/{op} {engine}");
                 trials.push(Trial::test(name, move || run_cases(engine, run, &cases, &gaps, &report)));

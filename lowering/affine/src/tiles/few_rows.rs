@@ -223,7 +223,7 @@ impl<'t, 'm, 'a, 'c> FewRows<'t, 'm, 'a, 'c> {
         // Beyond the last columns are these once more: nobody stores them.
         let mut first_of = |number: Expr<'c>, width: i64| -> Result<Expr<'c>> {
             let count = tile.sizes[many] / width;
-            let wanted = emitter.scope.simplify((tile.firsts[many]).floordiv(width) + number);
+            let wanted = emitter.scope.simplify(tile.firsts[many].floordiv(width) + number);
             let last = emitter.scope.constant(count - 1);
             let kept = emitter.builder.as_symbols(|builder| emitter.scope.emit_min(builder, &[wanted, last]))?;
             Ok(emitter.scope.add_variable(Interval::of_size(count), Binding::Symbol(kept)) * width)
