@@ -9,7 +9,7 @@ use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal, NativeElement};
 use hlo::shape::{ArrayShape, Shape};
 
-use crate::buffer::Donated;
+use crate::buffer::{Buffer, Donated};
 
 /// An array in memory: row-major, without gaps, 64-bit sizes or Rust's own.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +68,8 @@ impl ArrayRef<'_> {
 pub enum Leaf<'a> {
     /// An array.
     Array(ArrayRef<'a>),
+    /// An array in a device's memory.
+    Buffer(&'a Buffer),
     /// An array that the program may overwrite.
     Donated(&'a Donated),
     /// A token: nothing in memory.

@@ -2,19 +2,24 @@
 //!
 //! A [`Buffer`] is shared: cloning it is cheap, and its memory goes back to the client's pool with the last clone. The
 //! memory of every buffer starts on a cache line. Results come as buffers without a copy, and a literal becomes a buffer
-//! without one.
+//! without one. Of a GPU, results stay in its memory, and come to the host when their bytes are asked for.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use cuda::{DeviceArray, DeviceMemory};
 use hlo::element_type::ElementType;
-use hlo::literal::{ArrayLiteral, Literal, NativeElement};
+use hlo::literal::{self, ArrayLiteral, Literal, NativeElement};
 use hlo::shape::{ArrayShape, Shape};
 
 use crate::argument::{Argument, ArrayRef, Leaf, Sizes};
+use crate::client::Client;
 use crate::error::Error;
 use crate::results::{Place, ResultPlace, ResultTarget};
+
+/// Why a result is not written over a buffer.
+const OTHER_CLONE: &str = "another clone of the buffer is in use";
 
 /// An array in the device's memory.
 #[derive(Clone)]
@@ -29,12 +34,19 @@ enum Memory {
     Pooled(Arc<exec::Buffer>),
     /// A literal's own.
     Literal(ArrayLiteral),
+    /// Of a GPU, with a copy of the host's, once one was asked for.
+    Device(Arc<DeviceArray>, OnceLock<ArrayLiteral>),
 }
 
 impl Buffer {
     /// A buffer on memory of a pool that holds at least the shape's bytes.
     pub(crate) fn pooled(shape: Arc<ArrayShape>, memory: exec::Buffer) -> Self {
         Buffer { shape, memory: Memory::Pooled(Arc::new(memory)) }
+    }
+
+    /// A buffer on memory of a GPU that holds at least the shape's bytes.
+    pub(crate) fn on_device(shape: Arc<ArrayShape>, memory: DeviceArray) -> Self {
+        Buffer { shape, memory: Memory::Device(Arc::new(memory), OnceLock::new()) }
     }
 
     /// The shape.
@@ -47,20 +59,75 @@ impl Buffer {
         self.shape.element_type
     }
 
-    /// The bytes of the elements in row-major order.
-    pub fn bytes(&self) -> &[u8] {
+    /// The bytes of the elements in row-major order. Those of a GPU's memory are copied to the host when they are first asked
+    /// for.
+    ///
+    /// # Errors
+    /// None of the host's memory; [`Error::Cuda`] for a copy that fails, [`Error::Literal`] where there is no memory for one.
+    pub fn bytes(&self) -> Result<&[u8], Error> {
         match &self.memory {
-            Memory::Pooled(memory) => &memory.as_slice()[..self.shape.byte_size()],
-            Memory::Literal(literal) => literal.bytes(),
+            Memory::Pooled(memory) => Ok(&memory.as_slice()[..self.shape.byte_size()]),
+            Memory::Literal(literal) => Ok(literal.bytes()),
+            Memory::Device(array, copy) => Ok(self.host_copy(array, copy)?.bytes()),
         }
     }
 
-    /// The elements as native values, if the element type is `T`'s.
+    fn host_copy<'a>(&self, array: &DeviceArray, copy: &'a OnceLock<ArrayLiteral>) -> Result<&'a ArrayLiteral, Error> {
+        if let Some(known) = copy.get() {
+            return Ok(known);
+        }
+        let size = self.shape.byte_size();
+        let mut bytes = literal::reserve(size)?;
+        bytes.resize(size, 0);
+        array.download(&mut bytes)?;
+        let copied = ArrayLiteral::new(ArrayShape::clone(&self.shape), bytes)?;
+        Ok(copy.get_or_init(|| copied))
+    }
+
+    /// Whether the array is in the host's memory.
+    pub fn is_on_host(&self) -> bool {
+        matches!(self.memory, Memory::Pooled(_) | Memory::Literal(_))
+    }
+
+    /// The array in the memory of a client's devices: a copy, unless it is there.
+    ///
+    /// # Errors
+    /// When memory runs out, and for copies that fail.
+    pub fn to_device(&self, client: &Client) -> Result<Buffer, Error> {
+        let device = client.inner.device.as_ref();
+        if self.suits(device) {
+            return Ok(self.clone());
+        }
+        client.buffer_of(Arc::clone(&self.shape), self.bytes()?)
+    }
+
+    /// The array in the host's memory: a copy, unless it is there.
+    ///
+    /// # Errors
+    /// As for [`Self::bytes`].
+    pub fn to_host(&self) -> Result<Buffer, Error> {
+        match &self.memory {
+            Memory::Pooled(_) | Memory::Literal(_) => Ok(self.clone()),
+            Memory::Device(array, copy) => Ok(self.host_copy(array, copy)?.clone().into()),
+        }
+    }
+
+    /// Whether programs use the array where it is: on this GPU, or where there is none on the host.
+    pub(crate) fn suits(&self, device: Option<&DeviceMemory>) -> bool {
+        match (&self.memory, device) {
+            (Memory::Device(array, _), Some(device)) => array.memory().is_same(device),
+            (Memory::Device(..), None) => false,
+            (Memory::Pooled(_) | Memory::Literal(_), device) => device.is_none(),
+        }
+    }
+
+    /// The elements as native values, if the element type is `T`'s; none either of an array on a GPU that cannot be copied, for
+    /// reasons that [`Self::bytes`] gives.
     pub fn as_slice<T: NativeElement>(&self) -> Option<&[T]> {
         if T::ELEMENT_TYPE != self.element_type() {
             return None;
         }
-        let bytes = self.bytes();
+        let bytes = self.bytes().ok()?;
         // SAFETY: the memory starts on a cache line and holds whole elements; any bits are a valid `T`.
         Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<T>(), bytes.len() / size_of::<T>()) })
     }
@@ -70,13 +137,29 @@ impl Buffer {
         self.as_slice().map(<[T]>::to_vec)
     }
 
-    /// The bytes for writing, if no other clone of the buffer is left.
+    /// The bytes for writing, if no other clone of the buffer is left. An array on a GPU moves to the host for that.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
+        if let Memory::Device(array, copy) = &mut self.memory {
+            Arc::get_mut(array)?;
+            let copied = match copy.take() {
+                Some(copied) => copied,
+                None => self.clone().to_host().ok()?.into_literal()?,
+            };
+            self.memory = Memory::Literal(copied);
+        }
         match &mut self.memory {
             Memory::Pooled(memory) => {
                 Arc::get_mut(memory).map(|memory| &mut memory.as_mut_slice()[..self.shape.byte_size()])
             }
             Memory::Literal(literal) => Some(literal.bytes_mut()),
+            Memory::Device(..) => None,
+        }
+    }
+
+    fn into_literal(self) -> Option<ArrayLiteral> {
+        match self.memory {
+            Memory::Literal(literal) => Some(literal),
+            Memory::Pooled(_) | Memory::Device(..) => None,
         }
     }
 
@@ -90,25 +173,30 @@ impl Buffer {
         Donated { buffer: self, is_taken: AtomicBool::new(false) }
     }
 
-    /// The array as an argument.
-    fn array(&self) -> ArrayRef<'_> {
-        ArrayRef {
-            element_type: self.element_type(),
-            sizes: Sizes::Signed(&self.shape.dimensions),
-            address: self.bytes().as_ptr(),
-        }
+    /// The array as an argument of programs that run there, and whether its address is one of a GPU.
+    ///
+    /// # Errors
+    /// For an array of another device that cannot be copied to the host.
+    pub(crate) fn array(&self, device: Option<&DeviceMemory>) -> Result<(ArrayRef<'_>, bool), &'static str> {
+        let (address, is_on_device) = match &self.memory {
+            Memory::Device(array, _) if self.suits(device) => (array.address() as *const u8, true),
+            _ => (self.bytes().map_err(|_| "it cannot be copied from its GPU")?.as_ptr(), false),
+        };
+        let sizes = Sizes::Signed(&self.shape.dimensions);
+        Ok((ArrayRef { element_type: self.element_type(), sizes, address }, is_on_device))
     }
 
     /// The array on the host: a copy, unless the buffer came from a literal.
     ///
     /// # Errors
-    /// None but [`Error::Literal`], for sizes beyond what memory can hold.
+    /// As for [`Self::bytes`], and [`Error::Literal`] for sizes beyond what memory can hold.
     pub fn to_literal(&self) -> Result<Literal, Error> {
         match &self.memory {
             Memory::Literal(literal) => Ok(Literal::Array(literal.clone())),
             Memory::Pooled(_) => {
-                Ok(Literal::Array(ArrayLiteral::from_bytes(ArrayShape::clone(&self.shape), self.bytes())?))
+                Ok(Literal::Array(ArrayLiteral::from_bytes(ArrayShape::clone(&self.shape), self.bytes()?)?))
             }
+            Memory::Device(array, copy) => Ok(Literal::Array(self.host_copy(array, copy)?.clone())),
         }
     }
 }
@@ -139,7 +227,7 @@ impl fmt::Debug for Buffer {
 // SAFETY: the memory holds the shape's bytes and lives as long as the buffer.
 unsafe impl Argument for Buffer {
     fn for_each_leaf(&self, visit: &mut dyn FnMut(Leaf<'_>)) {
-        visit(Leaf::Array(self.array()));
+        visit(Leaf::Buffer(self));
     }
 }
 
@@ -152,22 +240,30 @@ pub struct Donated {
 }
 
 impl Donated {
-    /// The array as an argument.
-    pub(crate) fn array(&self) -> ArrayRef<'_> {
-        self.buffer.array()
+    /// The buffer as an argument.
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
     }
 
-    /// The buffer, for writing, if nothing else refers to its memory.
+    /// The buffer, for writing by programs that run there, if nothing else refers to its memory.
     ///
     /// # Errors
     /// For a buffer that an earlier call has taken.
-    pub(crate) fn take(&self) -> Result<Option<Buffer>, &'static str> {
-        let Memory::Pooled(memory) = &self.buffer.memory else { return Ok(None) };
+    pub(crate) fn take(&self, device: Option<&DeviceMemory>) -> Result<Option<Buffer>, &'static str> {
+        // No other reference can appear: where there is one only, it is this, and it is not handed out.
+        let (is_only, memory) = match &self.buffer.memory {
+            Memory::Pooled(memory) => (Arc::strong_count(memory) == 1, Memory::Pooled(Arc::clone(memory))),
+            // What the host has of it is not what will be there.
+            Memory::Device(array, _) => {
+                (Arc::strong_count(array) == 1, Memory::Device(Arc::clone(array), OnceLock::new()))
+            }
+            Memory::Literal(_) => return Ok(None),
+        };
         if self.is_taken.swap(true, Ordering::AcqRel) {
             return Err("it was donated to an earlier call");
         }
-        // No other reference can appear: this is the only one, and it is not handed out.
-        Ok((Arc::strong_count(memory) == 1).then(|| self.buffer.clone()))
+        let is_usable = is_only && self.buffer.suits(device);
+        Ok(is_usable.then(|| Buffer { shape: Arc::clone(&self.buffer.shape), memory }))
     }
 }
 
@@ -181,6 +277,11 @@ unsafe impl Argument for Donated {
 // SAFETY: the memory is only handed out if nothing else refers to it.
 unsafe impl ResultPlace for Buffer {
     fn for_each_place(&mut self, visit: &mut dyn FnMut(Place<'_>)) {
+        if let Memory::Device(array, copy) = &mut self.memory {
+            copy.take();
+            let is_only = Arc::get_mut(array).is_some();
+            return visit(if is_only { Place::Buffer(self) } else { Place::Unusable(OTHER_CLONE) });
+        }
         let shape = Arc::clone(&self.shape);
         match self.bytes_mut() {
             Some(bytes) => {
@@ -189,7 +290,7 @@ unsafe impl ResultPlace for Buffer {
                 let array = ArrayRef { element_type: shape.element_type, sizes, address };
                 visit(Place::Array(ResultTarget { array, address }));
             }
-            None => visit(Place::Unusable("another clone of the buffer is in use")),
+            None => visit(Place::Unusable(OTHER_CLONE)),
         }
     }
 }
@@ -216,7 +317,7 @@ mod tests {
         let mut first = pooled(&pool, &[1., 2., 3.]);
         let second = first.clone();
         assert!(first.bytes_mut().is_none());
-        assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
+        assert_eq!(first.bytes().unwrap().as_ptr(), second.bytes().unwrap().as_ptr());
         assert_eq!(pool.unused_bytes(), 0);
         drop(first);
         assert_eq!(pool.unused_bytes(), 0);
@@ -230,7 +331,7 @@ mod tests {
     fn literals_become_buffers_and_back_without_a_copy() {
         let literal = ArrayLiteral::from_slice([2, 2], &[1f64, 2., 3., 4.]).unwrap();
         let buffer = Buffer::from(literal.clone());
-        assert_eq!(buffer.bytes().as_ptr(), literal.bytes().as_ptr());
+        assert_eq!(buffer.bytes().unwrap().as_ptr(), literal.bytes().as_ptr());
         assert_eq!(buffer.to_literal().unwrap(), Literal::Array(literal));
         let pool = BufferPool::new();
         assert_eq!(pooled(&pool, &[5., 6.]).to_literal().unwrap(), Literal::from([5f32, 6.]));
@@ -243,15 +344,15 @@ mod tests {
         let mut address = std::ptr::null_mut();
         buffer.for_each_place(&mut |place| match place {
             Place::Array(target) => address = target.address,
-            Place::Token | Place::Unusable(_) => panic!("{place:?}"),
+            Place::Buffer(_) | Place::Token | Place::Unusable(_) => panic!("{place:?}"),
         });
         // SAFETY: the buffer is alive, and nothing else looks at it.
         unsafe { address.cast::<f32>().write(7.) };
         let mut seen = 0.;
         (&buffer,).for_each(&mut |leaf| match leaf {
             // SAFETY: the buffer is alive.
-            Leaf::Array(array) => seen = unsafe { array.address.cast::<f32>().read() },
-            Leaf::Donated(_) | Leaf::Token | Leaf::Unusable(_) => panic!("{leaf:?}"),
+            Leaf::Buffer(buffer) => seen = unsafe { buffer.array(None).unwrap().0.address.cast::<f32>().read() },
+            Leaf::Array(_) | Leaf::Donated(_) | Leaf::Token | Leaf::Unusable(_) => panic!("{leaf:?}"),
         });
         assert_eq!(seen, 7.);
     }

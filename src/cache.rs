@@ -125,10 +125,17 @@ impl Key {
     /// The key of a compilation.
     pub(crate) fn new(module: &Module, options: &CompileOptions, target: &Target, client: &Client) -> Self {
         let mut hash = Sha256::new();
-        let CompileOptions { excess_precision, verify: _, compile_threads: _, profile, debug_info: _, pass_limit } =
-            options;
+        let CompileOptions {
+            excess_precision,
+            verify: _,
+            compile_threads: _,
+            profile,
+            debug_info: _,
+            pass_limit,
+            assemble,
+        } = options;
         let (parallel, platform, gpu) = (client.threads() > 1, client.platform(), &client.inner.gpu_processor);
-        let flags = format!("{parallel} {platform:?} {gpu:?} {excess_precision} {profile} {pass_limit:?}");
+        let flags = format!("{parallel} {platform:?} {gpu:?} {excess_precision} {profile} {pass_limit:?} {assemble}");
         for part in [COMPILER, target.triple(), target.cpu_name(), target.features(), &flags] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

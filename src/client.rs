@@ -1,14 +1,19 @@
 //! The devices that programs are compiled for and run on.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cuda::{DeviceMemory, Transferred};
 use exec::runtime::devices::DEFAULT_TIME_LIMIT;
 use exec::runtime::feeds::Channels;
 use exec::{BufferPool, ThreadPool};
+use hlo::shape::ArrayShape;
 #[cfg(feature = "compiler")]
 use lowering_llvm::Target;
 
+use crate::argument::{Arguments, Leaf};
+use crate::buffer::Buffer;
 #[cfg(feature = "compiler")]
 use crate::cache::CompilationCache;
 #[cfg(feature = "compiler")]
@@ -21,7 +26,7 @@ pub enum Platform {
     /// The host's processor.
     #[default]
     Cpu,
-    /// The machine's first NVIDIA GPU.
+    /// An NVIDIA GPU of the machine.
     Cuda,
     /// An NVIDIA GPU played by the host's processor: for tests, as each access of each thread is checked.
     CudaEmulator,
@@ -32,6 +37,8 @@ pub enum Platform {
 pub struct ClientOptions {
     /// What runs the programs.
     pub platform: Platform,
+    /// Which of the machine's GPUs it is, from 0, as the driver numbers them; the other platforms ignore it.
+    pub gpu_number: u32,
     /// Threads that a program runs on; 0 for the number of hardware threads.
     pub threads: usize,
     /// Where compiled programs are kept on disk; nowhere by default.
@@ -41,6 +48,9 @@ pub struct ClientOptions {
     /// newest one that the platform's GPU and its driver know. The CPU ignores it.
     #[cfg(feature = "compiler")]
     pub gpu_processor: Option<String>,
+    /// A folder for the machine code that a GPU's driver makes of kernels, so that it makes it once for each GPU and driver;
+    /// it has up to 1 GB, and any number of processes share it. The driver has a cache of its own, which may be turned off.
+    pub cubin_cache: Option<PathBuf>,
     /// Whether programs on the host's processor (x86-64) take numbers too small to be normal (below 1.2e-38 of an `f32`) for
     /// zero, as XLA's do. Where many results are as small, such as `exp(-x * x)` far from 0, code is up to several times as
     /// fast. By default they are kept.
@@ -67,7 +77,8 @@ pub(crate) struct ClientInner {
     devices: usize,
     platform: Platform,
     pub(crate) flush_subnormals: bool,
-    pub(crate) gpu: Option<Arc<cuda::Gpu>>,
+    /// The memory of a GPU; none where programs run in the host's.
+    pub(crate) device: Option<DeviceMemory>,
     #[cfg(feature = "compiler")]
     pub(crate) contexts: ContextPool,
     #[cfg(feature = "compiler")]
@@ -87,12 +98,12 @@ impl Client {
         Self::with_options(ClientOptions::default())
     }
 
-    /// The machine's first NVIDIA GPU.
+    /// The machine's NVIDIA GPU of this number, from 0.
     ///
     /// # Errors
-    /// [`Error::Cuda`] where there is no driver or no GPU.
-    pub fn cuda() -> Result<Self, Error> {
-        Self::with_options(ClientOptions { platform: Platform::Cuda, ..ClientOptions::default() })
+    /// [`Error::Cuda`] where there is no driver or no such GPU.
+    pub fn cuda(gpu_number: u32) -> Result<Self, Error> {
+        Self::with_options(ClientOptions { platform: Platform::Cuda, gpu_number, ..ClientOptions::default() })
     }
 
     /// The host's CPU, with this many threads; 0 for the number of hardware threads.
@@ -128,9 +139,16 @@ impl Client {
         };
         let pool = || ThreadPool::with_subnormals(threads, !options.flush_subnormals);
         let threads = if threads > 1 { Some(pool()?) } else { None };
-        let gpu = match options.platform {
-            Platform::Cuda => Some(Arc::new(cuda::Gpu::open(0)?)),
-            Platform::Cpu | Platform::CudaEmulator => None,
+        let device = match options.platform {
+            Platform::Cpu => None,
+            Platform::Cuda => {
+                let gpu = cuda::Gpu::open(options.gpu_number)?;
+                Some(DeviceMemory::of_gpu(match &options.cubin_cache {
+                    Some(folder) => gpu.with_cubin_cache(folder),
+                    None => gpu,
+                }))
+            }
+            Platform::CudaEmulator => Some(DeviceMemory::emulated()),
         };
         let inner = ClientInner {
             threads,
@@ -140,7 +158,7 @@ impl Client {
             devices: options.devices.max(1),
             platform: options.platform,
             flush_subnormals: options.flush_subnormals,
-            gpu,
+            device,
             #[cfg(feature = "compiler")]
             contexts: ContextPool::default(),
             #[cfg(feature = "compiler")]
@@ -168,11 +186,83 @@ impl Client {
         self.inner.devices
     }
 
+    /// The arrays of arguments in the memory of the client's devices, tuples flattened and tokens left out: programs take them
+    /// from there any number of times. Buffers that are there are only cloned.
+    ///
+    /// ```no_run
+    /// # use halo::{Client, CompileOptions};
+    /// let client = Client::cuda(0)?;
+    /// # let step = client.compile("", &CompileOptions::default())?;
+    /// let weights = client.to_device(([1f32, 2.0, 3.0].as_slice(),))?;
+    /// let results = step.execute_buffers(&weights)?; // nothing is copied
+    /// println!("{:?}", results[0].as_slice::<f32>()); // to the host, now
+    /// # Ok::<(), halo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When memory runs out, for copies that fail, and for arguments that are no arrays in memory.
+    pub fn to_device(&self, arguments: impl Arguments) -> Result<Vec<Buffer>, Error> {
+        let mut buffers = Vec::new();
+        let mut number = 0;
+        arguments.for_each(&mut |leaf| {
+            let buffer = match leaf {
+                Leaf::Array(array) => {
+                    let shape = array.shape();
+                    // SAFETY: the array is readable by contract, and as large as it says.
+                    let bytes = unsafe { std::slice::from_raw_parts(array.address, shape.byte_size()) };
+                    Some(self.buffer_of(Arc::new(shape), bytes))
+                }
+                Leaf::Buffer(buffer) => Some(buffer.to_device(self)),
+                Leaf::Donated(donated) => Some(donated.buffer().to_device(self)),
+                Leaf::Token => None,
+                Leaf::Unusable(reason) => Some(Err(Error::Argument { argument: number.to_string(), reason })),
+            };
+            buffers.extend(buffer);
+            number += 1;
+        });
+        buffers.into_iter().collect()
+    }
+
+    /// A buffer whose bytes nobody has written, with its address, of the host or of the client's GPU.
+    pub(crate) fn new_buffer(&self, shape: Arc<ArrayShape>) -> Result<(Buffer, *mut u8), Error> {
+        let size = shape.byte_size();
+        Ok(match &self.inner.device {
+            Some(device) => {
+                let memory = device.allocate(size)?;
+                let address = memory.address() as *mut u8;
+                (Buffer::on_device(shape, memory), address)
+            }
+            None => {
+                let memory = self.inner.memory.allocate(size)?;
+                let address = memory.as_ptr();
+                (Buffer::pooled(shape, memory), address)
+            }
+        })
+    }
+
+    /// A buffer of the shape's bytes.
+    pub(crate) fn buffer_of(&self, shape: Arc<ArrayShape>, bytes: &[u8]) -> Result<Buffer, Error> {
+        match &self.inner.device {
+            Some(device) => Ok(Buffer::on_device(shape, device.upload(bytes)?)),
+            None => {
+                let mut memory = self.inner.memory.allocate(bytes.len())?;
+                memory.as_mut_slice()[..bytes.len()].copy_from_slice(bytes);
+                Ok(Buffer::pooled(shape, memory))
+            }
+        }
+    }
+
+    /// Bytes that went to the client's GPU so far, and came from there: none where programs run in the host's memory.
+    pub fn transferred(&self) -> Transferred {
+        self.inner.device.as_ref().map(DeviceMemory::transferred).unwrap_or_default()
+    }
+
     /// Gives memory that no buffer, no literal and no compilation uses back to the system.
     pub fn release_unused_memory(&self) {
         #[cfg(feature = "compiler")]
         self.inner.contexts.clear();
         self.inner.memory.release_unused();
+        self.inner.device.iter().for_each(DeviceMemory::release_unused);
         hlo::literal_memory::release();
     }
 }

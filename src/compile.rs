@@ -5,7 +5,7 @@ use std::time::Instant;
 use hlo::graph::Module;
 use hlo::literal::Literal;
 use lowering_affine::to_gpu;
-use lowering_llvm::{CodeGenerationOptions, Target, emulation, generate_code, nvptx};
+use lowering_llvm::{CodeGenerationOptions, Target, emulation, generate_code, nvptx, ptxas};
 use melior::Context;
 
 use crate::cache::Key;
@@ -62,7 +62,8 @@ impl Client {
         options: &CompileOptions,
         mut timings: CompileTimings,
     ) -> Result<Executable, Error> {
-        let target = match &self.inner.gpu {
+        let gpu = self.inner.device.as_ref().and_then(cuda::DeviceMemory::gpu);
+        let target = match gpu {
             Some(gpu) => match &self.inner.gpu_processor {
                 Some(name) => &Target::nvptx(name, ""),
                 None => &nvptx::target_for(gpu.compute_capability(), gpu.driver_version()),
@@ -155,6 +156,7 @@ impl Aim<'_> {
             Platform::Cpu => None,
             Platform::Cuda | Platform::CudaEmulator => Some(to_gpu::launch_plan(program.as_operation())?),
         };
+        let mut cubins = Vec::new();
         let objects = match platform {
             Platform::Cpu => {
                 let code = generate_code(&program, target, code_options)?;
@@ -163,13 +165,18 @@ impl Aim<'_> {
                 timings.emit = code.timings.emit;
                 code.objects
             }
-            Platform::Cuda => vec![nvptx::generate(&program, target, code_options)?.text.into_bytes()],
+            Platform::Cuda => {
+                let kernels = nvptx::generate(&program, target, code_options)?.text;
+                let cubin = if options.assemble { ptxas::assemble(&kernels, target.cpu_name())? } else { None };
+                cubins.extend(cubin.map(|code| (target.cpu_name().to_string(), code)));
+                vec![kernels.into_bytes()]
+            }
             Platform::CudaEmulator => vec![emulation::generate(&program, target, options.verify)?],
         };
         if plan.is_some() {
             timings.emit = start.elapsed();
         }
         let machine = Machine { triple: target.triple().to_string(), features: target.features().to_string() };
-        Ok(Program { interface, objects, plan, machine })
+        Ok(Program { interface, objects, cubins, plan, machine })
     }
 }

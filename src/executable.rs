@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use cuda::DeviceMemory;
 use exec::Jit;
 use exec::runtime::ProgramState;
 use hlo::ENTRY_SYMBOL;
@@ -82,11 +83,12 @@ pub(crate) type Interface = hlo::interface::Interface<ArrayLiteral>;
 
 /// Bytes of a program's buffers.
 fn buffer_sizes(interface: &Interface) -> cuda::BufferSizes {
-    let Interface { arena_size, parameters, outputs, .. } = interface;
+    let Interface { arena_size, parameters, outputs, aliases, .. } = interface;
     cuda::BufferSizes {
         arena: *arena_size,
         parameters: parameters.iter().map(|shape| shape.as_ref().map_or(0, ArrayShape::byte_size)).collect(),
         outputs: outputs.iter().map(|shape| shape.as_ref().map_or(0, |shape| shape.byte_size())).collect(),
+        aliases: aliases.clone(),
     }
 }
 
@@ -104,6 +106,7 @@ pub(crate) struct ExecutableInner {
     pub(crate) code: Code,
     pub(crate) interface: Interface,
     pub(crate) objects: Vec<Vec<u8>>,
+    pub(crate) cubins: Vec<(String, Vec<u8>)>,
     /// Memory of earlier calls, for later ones.
     pub(crate) frames: Mutex<Vec<FrameMemory>>,
     /// Calls that run while their callers go on.
@@ -142,6 +145,8 @@ pub(crate) struct Program {
     pub interface: Interface,
     /// Machine code; of a program for GPUs its kernels.
     pub objects: Vec<Vec<u8>>,
+    /// Kernels as machine code, each with the GPU that it is for: where there is any, it is loaded in place of the PTX.
+    pub cubins: Vec<(String, Vec<u8>)>,
     /// The launches of kernels, of a program for GPUs.
     pub plan: Option<LaunchPlan>,
     pub machine: Machine,
@@ -164,7 +169,7 @@ impl Executable {
     /// # Errors
     /// [`Error::Execution`] and [`Error::Cuda`].
     pub(crate) unsafe fn load(client: Client, program: Program, origin: Origin) -> Result<Self, Error> {
-        let Program { interface, objects, plan, machine } = program;
+        let Program { interface, objects, cubins, plan, machine } = program;
         let start = std::time::Instant::now();
         let devices = usize::try_from(interface.devices.total()).unwrap_or(usize::MAX);
         if interface.communicates && devices > client.devices() {
@@ -184,11 +189,12 @@ impl Executable {
                     let entry = std::mem::transmute::<*mut c_void, EntryFunction>(address.as_ptr());
                     Code::Host { _jit: jit, entry }
                 }
-                Some(plan) => match (&client.inner.gpu, &objects[..]) {
-                    (Some(gpu), [ptx]) => {
-                        let gpu = Arc::clone(gpu);
+                Some(plan) => match (&client.inner.device, &objects[..]) {
+                    (Some(DeviceMemory::Gpu(memory)), [ptx]) => {
+                        let memory = Arc::clone(memory);
                         let constants: Vec<&[u8]> = interface.constants.iter().map(ArrayLiteral::bytes).collect();
-                        Code::Gpu(cuda::GpuProgram::load(gpu, ptx, plan, buffer_sizes(&interface), &constants)?)
+                        let kernels = cuda::KernelCode { ptx, cubins: &cubins };
+                        Code::Gpu(cuda::GpuProgram::load(memory, kernels, plan, buffer_sizes(&interface), &constants)?)
                     }
                     _ => Code::Emulated(cuda::Emulator::load(&objects, plan, buffer_sizes(&interface))?),
                 },
@@ -204,6 +210,7 @@ impl Executable {
             code,
             interface,
             objects,
+            cubins,
             frames,
             queue: Queue::default(),
             states,

@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 
+use cuda::DeviceMemory;
 use exec::Buffer as PoolBuffer;
 use exec::FlushSubnormals;
 use exec::runtime::RunContext;
@@ -16,18 +17,23 @@ use exec::runtime::devices::{DeviceFailure, Devices};
 use hlo::literal::{self, ALIGNMENT, AlignedBytes, ArrayLiteral, Literal};
 use hlo::shape::{ArrayShape, Shape};
 
-use crate::argument::{Arguments, Leaf, shape_text};
+use crate::argument::{Arguments, ArrayRef, Leaf, shape_text};
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executable::{Code, Executable, ExecutableInner, Interface};
 use crate::pending::Pending;
 use crate::results::{Place, Results};
 
+/// Why a result is not written over a buffer.
+const OF_ANOTHER_DEVICE: &str = "it is in the memory of another device";
+
 /// What a call needs for itself, kept between calls.
 pub(crate) struct FrameMemory {
     arena: PoolBuffer,
     /// Context, arena, parameters, constants, outputs; the arena and the constants are always in place.
     table: Vec<*mut c_void>,
+    /// Whether each is an address of a GPU.
+    on_device: Vec<bool>,
 }
 
 // SAFETY: between calls, the table's addresses are only kept; the arena has one owner.
@@ -59,12 +65,45 @@ impl ExecutableInner {
 
     fn new_frame(&self) -> Result<FrameMemory, Error> {
         let interface = &self.interface;
-        let arena = self.client.inner.memory.allocate(interface.arena_size.max(ALIGNMENT))?;
+        // A GPU has its own.
+        let arena_size = if self.is_of_gpu() { 0 } else { interface.arena_size };
+        let arena = self.client.inner.memory.allocate(arena_size.max(ALIGNMENT))?;
         let mut table = vec![ptr::null_mut(), arena.as_ptr().cast()];
         table.resize(2 + interface.parameters.len(), ptr::null_mut());
         table.extend(interface.constants.iter().map(|constant| constant.bytes().as_ptr().cast_mut().cast::<c_void>()));
         table.resize(table.len() + interface.outputs.len(), ptr::null_mut());
-        Ok(FrameMemory { arena, table })
+        let on_device = vec![false; table.len()];
+        Ok(FrameMemory { arena, table, on_device })
+    }
+
+    fn is_of_gpu(&self) -> bool {
+        matches!(self.code, Code::Gpu(_))
+    }
+
+    /// The arrays of a call, as programs on a GPU take them.
+    fn run_arrays(&self, memory: &FrameMemory) -> cuda::RunArrays {
+        let place = |position: usize| match (memory.table[position] as u64, memory.on_device[position]) {
+            (address, true) => cuda::ArrayPlace::Device(address),
+            (address, false) => cuda::ArrayPlace::Host(address),
+        };
+        cuda::RunArrays {
+            parameters: (2..2 + self.interface.parameters.len()).map(place).collect(),
+            outputs: (self.first_output()..memory.table.len()).map(place).collect(),
+        }
+    }
+
+    /// Counts what a GPU would transfer for a call.
+    fn count_transfers(&self, memory: &FrameMemory) {
+        let Some(DeviceMemory::Emulated(device)) = &self.client.inner.device else { return };
+        let is_on_host = |position: usize| !memory.on_device[position];
+        for (number, shape) in self.interface.parameters.iter().enumerate() {
+            let size = shape.as_ref().filter(|_| is_on_host(2 + number)).map_or(0, ArrayShape::byte_size);
+            device.transfers.add_to_device(size);
+        }
+        for (number, shape) in self.interface.outputs.iter().enumerate() {
+            let size = shape.as_ref().filter(|_| is_on_host(self.first_output() + number));
+            device.transfers.add_to_host(size.map_or(0, |shape| shape.byte_size()));
+        }
     }
 
     /// The addresses of a table, as a launch plan has them.
@@ -102,8 +141,12 @@ impl ExecutableInner {
 }
 
 impl Frame<'_> {
-    fn table(&mut self) -> &mut [*mut c_void] {
-        self.memory.as_mut().map_or(&mut [], |memory| &mut memory.table)
+    /// Puts an address into the table.
+    fn set(&mut self, position: usize, address: *mut u8, is_on_device: bool) {
+        let Some(memory) = &mut self.memory else { return };
+        if let (Some(slot), Some(flag)) = (memory.table.get_mut(position), memory.on_device.get_mut(position)) {
+            (*slot, *flag) = (address.cast(), is_on_device);
+        }
     }
 
     /// Puts the arguments' addresses into the table. Donated buffers that results are to be written over go to `taken`, by
@@ -115,33 +158,40 @@ impl Frame<'_> {
     ) -> Result<(), Error> {
         let executable = self.executable;
         let expected = &executable.interface.parameters;
-        let table = self.table();
+        let device = executable.client.inner.device.as_ref();
         let mut count = 0;
         let mut failure = None;
         arguments.for_each(&mut |leaf| {
             let number = count;
             count += 1;
-            let (Some(shape), Some(slot)) = (expected.get(number), table.get_mut(2 + number)) else { return };
-            let leaf = match leaf {
+            let Some(shape) = expected.get(number) else { return };
+            let array = match leaf {
+                Leaf::Array(array) => Ok(Some((array, false))),
+                Leaf::Buffer(buffer) => buffer.array(device).map(Some),
                 Leaf::Donated(donated) => {
-                    let array = Leaf::Array(donated.array());
-                    match taken.as_mut().filter(|_| executable.interface.aliases.contains(&Some(number))) {
-                        None => array,
-                        Some(taken) => match donated.take() {
-                            Ok(buffer) => {
-                                taken.extend(buffer.map(|buffer| (number, buffer)));
-                                array
-                            }
-                            Err(reason) => Leaf::Unusable(reason),
-                        },
-                    }
+                    let is_wanted = executable.interface.aliases.contains(&Some(number));
+                    let kept = match taken.as_mut().filter(|_| is_wanted) {
+                        None => Ok(()),
+                        Some(taken) => donated.take(device).map(|buffer| {
+                            taken.extend(buffer.map(|buffer| (number, buffer)));
+                        }),
+                    };
+                    kept.and_then(|()| donated.buffer().array(device)).map(Some)
                 }
-                other => other,
+                Leaf::Token => Ok(None),
+                Leaf::Unusable(reason) => Err(reason),
             };
-            match (leaf, shape) {
-                (Leaf::Array(array), Some(shape)) if array.has_shape(shape) => *slot = array.address.cast_mut().cast(),
-                (Leaf::Token | Leaf::Array(_), None) => *slot = ptr::null_mut(),
-                (_, shape) if failure.is_none() => failure = Some((number, shape, text_of_leaf(&leaf))),
+            match (array, shape) {
+                (Ok(Some((array, is_on_device))), Some(shape)) if array.has_shape(shape) => {
+                    self.set(2 + number, array.address.cast_mut(), is_on_device);
+                }
+                (Ok(_), None) => self.set(2 + number, ptr::null_mut(), false),
+                (array, shape) if failure.is_none() => {
+                    let text = |array: Option<(ArrayRef<'_>, bool)>| {
+                        array.map_or_else(|| "token[]".to_string(), |(array, _)| shape_text(&array.shape()))
+                    };
+                    failure = Some((number, shape, array.map(text)));
+                }
                 _ => {}
             }
         });
@@ -162,23 +212,28 @@ impl Frame<'_> {
     }
 
     /// Puts the address of result `number` into the table. If the result takes the place of an argument, that becomes the
-    /// argument's, with what the argument is.
+    /// argument's, with what the argument is; on a GPU the program sees to that.
     ///
     /// # Safety
     /// The arguments must be set and readable, and the address must be that of as much memory as the result needs, which
-    /// nothing else refers to.
-    unsafe fn set_output(&mut self, number: usize, address: *mut u8) {
+    /// nothing else refers to, of the executable's GPU if `is_on_device`.
+    unsafe fn set_output(&mut self, number: usize, address: *mut u8, is_on_device: bool) {
         let executable = self.executable;
-        let position = executable.first_output() + number;
-        if let Some(slot) = self.table().get_mut(position) {
-            *slot = address.cast();
-        }
-        let Some(parameter) = executable.interface.aliases.get(number).copied().flatten() else { return };
+        self.set(executable.first_output() + number, address, is_on_device);
+        let alias = executable.interface.aliases.get(number).copied().flatten();
+        let Some(parameter) = alias.filter(|_| !executable.is_of_gpu()) else { return };
         let size = executable.interface.parameters.get(parameter).and_then(Option::as_ref).map(ArrayShape::byte_size);
-        if let (Some(size), Some(slot)) = (size, self.table().get_mut(2 + parameter)) {
+        let argument =
+            self.memory.as_ref().map(|memory| (memory.table[2 + parameter], memory.on_device[2 + parameter]));
+        let (Some(size), Some((argument, was_on_device))) = (size, argument) else { return };
+        if argument != address.cast() {
             // SAFETY: the argument has its parameter's shape, which is the result's; the caller answers for the rest.
-            unsafe { ptr::copy_nonoverlapping(slot.cast::<u8>().cast_const(), address, size) };
-            *slot = address.cast();
+            unsafe { ptr::copy_nonoverlapping(argument.cast::<u8>().cast_const(), address, size) };
+            // A GPU copies the argument to its own memory, wherever the result goes then.
+            if let (Some(DeviceMemory::Emulated(device)), false) = (&executable.client.inner.device, was_on_device) {
+                device.transfers.add_to_device(size);
+            }
+            self.set(2 + parameter, address, true);
         }
     }
 
@@ -188,6 +243,7 @@ impl Frame<'_> {
     /// As for [`Self::set_output`].
     unsafe fn set_results(&mut self, results: &mut dyn Results) -> Result<(), Error> {
         let expected = &self.executable.interface.outputs;
+        let device = self.executable.client.inner.device.as_ref();
         let mut count = 0;
         let mut failure = None;
         results.for_each(&mut |place| {
@@ -197,15 +253,25 @@ impl Frame<'_> {
             match (place, shape) {
                 (Place::Array(target), Some(shape)) if target.array.has_shape(shape) => {
                     // SAFETY: the place is writable by contract, and has the result's shape.
-                    unsafe { self.set_output(number, target.address) };
+                    unsafe { self.set_output(number, target.address, false) };
                 }
-                (Place::Token | Place::Array(_), None) => {}
+                (Place::Token | Place::Array(_) | Place::Buffer(_), None) => {}
+                (Place::Buffer(buffer), Some(shape)) if is_same_array(buffer.shape(), shape) => {
+                    match buffer.array(device) {
+                        // SAFETY: as above; nothing else refers to the buffer's memory by contract.
+                        Ok((array, true)) => unsafe { self.set_output(number, array.address.cast_mut(), true) },
+                        _ => {
+                            failure.get_or_insert(Error::Result { result: number, reason: OF_ANOTHER_DEVICE });
+                        }
+                    }
+                }
                 (Place::Unusable(reason), _) => {
                     failure.get_or_insert(Error::Result { result: number, reason });
                 }
                 (place, shape) => {
                     let found = match place {
                         Place::Array(target) => shape_text(&target.array.shape()),
+                        Place::Buffer(buffer) => shape_text(buffer.shape()),
                         Place::Token | Place::Unusable(_) => "token[]".to_string(),
                     };
                     let expected = shape.as_ref().map_or_else(|| "token[]".to_string(), |shape| shape_text(shape));
@@ -242,8 +308,11 @@ impl Frame<'_> {
                     entry(memory.table.as_ptr());
                     Ok(())
                 }
-                Code::Gpu(program) => program.run(&executable.plan_memory(&memory.table), &context),
-                Code::Emulated(emulator) => emulator.run(&executable.plan_memory(&memory.table), &context),
+                Code::Gpu(program) => program.run(&executable.run_arrays(memory), &context),
+                Code::Emulated(emulator) => {
+                    executable.count_transfers(memory);
+                    emulator.run(&executable.plan_memory(&memory.table), &context)
+                }
             }
         };
         memory.table[0] = ptr::null_mut();
@@ -289,7 +358,7 @@ impl ResultMemory for LiteralResults {
             let mut bytes = shape.as_ref().map(|shape| literal::reserve(shape.byte_size())).transpose()?;
             if let Some(bytes) = &mut bytes {
                 // SAFETY: the arguments are set and live; the bytes are new.
-                unsafe { frame.set_output(number, bytes.as_mut_ptr()) };
+                unsafe { frame.set_output(number, bytes.as_mut_ptr(), false) };
             }
             outputs.push(bytes);
         }
@@ -312,7 +381,7 @@ impl ResultMemory for LiteralResults {
     }
 }
 
-/// Buffers of the client's pool.
+/// Buffers in the memory of the client's devices.
 struct BufferResults(Vec<Buffer>);
 
 impl ResultMemory for BufferResults {
@@ -326,15 +395,21 @@ impl ResultMemory for BufferResults {
         for (number, shape) in executable.interface.outputs.iter().enumerate() {
             let Some(shape) = shape else { continue };
             let alias = executable.interface.aliases.get(number).copied().flatten();
+            let is_on_device = executable.client.inner.device.is_some();
             if let Some(place) = taken.iter().position(|&(parameter, _)| Some(parameter) == alias) {
                 // The address that the table has for the argument.
-                buffers.push(taken.swap_remove(place).1);
+                let buffer = taken.swap_remove(place).1;
+                if let Ok((array, _)) = buffer.array(executable.client.inner.device.as_ref()) {
+                    // SAFETY: the arguments are set and live; the memory is the argument's, which was given up.
+                    unsafe { frame.set_output(number, array.address.cast_mut(), is_on_device) };
+                }
+                buffers.push(buffer);
                 continue;
             }
-            let memory = executable.client.inner.memory.allocate(shape.byte_size())?;
+            let (buffer, address) = executable.client.new_buffer(Arc::clone(shape))?;
             // SAFETY: the arguments are set and live; the memory is new.
-            unsafe { frame.set_output(number, memory.as_ptr()) };
-            buffers.push(Buffer::pooled(Arc::clone(shape), memory));
+            unsafe { frame.set_output(number, address, is_on_device) };
+            buffers.push(buffer);
         }
         Ok(BufferResults(buffers))
     }
@@ -373,6 +448,11 @@ impl<'e, R: ResultMemory> Call<'e, R> {
     }
 }
 
+/// Whether two shapes are of arrays of the same elements, layouts apart.
+fn is_same_array(one: &ArrayShape, other: &ArrayShape) -> bool {
+    one.element_type == other.element_type && one.dimensions == other.dimensions
+}
+
 /// Tells the other devices when the run of one ends, however it ends.
 struct Ending<'d> {
     devices: &'d Devices,
@@ -382,16 +462,6 @@ struct Ending<'d> {
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         self.devices.end(self.number);
-    }
-}
-
-/// The shape of a leaf in words, or why it is unusable.
-fn text_of_leaf(leaf: &Leaf<'_>) -> Result<String, &'static str> {
-    match leaf {
-        Leaf::Array(array) => Ok(shape_text(&array.shape())),
-        Leaf::Donated(donated) => Ok(shape_text(&donated.array().shape())),
-        Leaf::Token => Ok("token[]".to_string()),
-        Leaf::Unusable(reason) => Err(reason),
     }
 }
 
@@ -538,12 +608,7 @@ impl Executable {
     /// When memory runs out.
     pub fn result_buffers(&self) -> Result<Vec<Buffer>, Error> {
         let shapes = self.inner.interface.outputs.iter().flatten();
-        shapes
-            .map(|shape| {
-                let memory = self.inner.client.inner.memory.allocate(shape.byte_size())?;
-                Ok(Buffer::pooled(Arc::clone(shape), memory))
-            })
-            .collect()
+        shapes.map(|shape| Ok(self.inner.client.new_buffer(Arc::clone(shape))?.0)).collect()
     }
 }
 

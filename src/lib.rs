@@ -61,6 +61,9 @@
 //! # Ok::<(), halo::Error>(())
 //! ```
 //!
+//! On a GPU ([`Client::cuda`]), what [`Client::to_device`] gives and what [`Executable::execute_buffers`] returns is in its memory:
+//! programs take it from there, and it comes to the host when its bytes are asked for.
+//!
 //! A step that returns new values of its arguments can write them over the old ones: the program says which result takes the
 //! place of which argument (`input_output_alias`), and the caller gives these up with [`Buffer::donate`].
 //!
@@ -137,6 +140,7 @@ pub use cache::CompilationCache;
 pub use client::{Client, ClientOptions, Platform};
 #[cfg(feature = "compiler")]
 pub use compile::bundle;
+pub use cuda::Transferred;
 pub use error::Error;
 pub use executable::{CompileTimings, Executable, MemoryUse};
 pub use feeds::{Infeed, Outfeed};

@@ -41,6 +41,9 @@ pub struct CompileOptions {
     /// Of the passes that may be left out ([`OPTIONAL`]), run only so many, for finding the one that breaks a program; all
     /// by default.
     pub pass_limit: Option<usize>,
+    /// Whether programs for GPUs have their kernels' machine code, too, for the GPU that they are for, by NVIDIA's assembler:
+    /// `$HALO_PTXAS`, or `ptxas` on the path; where there is none, they have not. It takes longer to make and no time to load.
+    pub assemble: bool,
 }
 
 impl Default for CompileOptions {
@@ -52,6 +55,7 @@ impl Default for CompileOptions {
             profile: false,
             debug_info: None,
             pass_limit: None,
+            assemble: false,
         }
     }
 }

@@ -3,6 +3,7 @@
 use hlo::literal::{ArrayLiteral, Literal, NativeElement};
 
 use crate::argument::{ArrayRef, Sizes};
+use crate::buffer::Buffer;
 
 /// One array to be written.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +19,8 @@ pub struct ResultTarget<'a> {
 pub enum Place<'a> {
     /// An array.
     Array(ResultTarget<'a>),
+    /// A buffer on a GPU, whose memory nothing else refers to.
+    Buffer(&'a Buffer),
     /// A token: nothing in memory.
     Token,
     /// Something that cannot be written, for this reason.

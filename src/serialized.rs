@@ -20,7 +20,7 @@ use crate::executable::{Code, CompileTimings, Executable, Interface, Machine, Or
 const MAGIC: &[u8; 8] = b"halo-exe";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 4;
+const FORMAT: u64 = 5;
 
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
@@ -38,7 +38,8 @@ impl Executable {
             Code::Gpu(program) => Some(program.plan()),
             Code::Emulated(emulator) => Some(emulator.plan()),
         };
-        write(&self.inner.interface, &self.inner.objects, plan, &self.inner.machine)
+        let code = (&self.inner.objects[..], &self.inner.cubins[..]);
+        write(&self.inner.interface, code, plan, &self.inner.machine)
     }
 }
 
@@ -46,11 +47,19 @@ impl Program {
     /// The program as bytes.
     #[cfg(feature = "compiler")]
     pub(crate) fn write(&self) -> Vec<u8> {
-        write(&self.interface, &self.objects, self.plan.as_ref(), &self.machine)
+        write(&self.interface, (&self.objects, &self.cubins), self.plan.as_ref(), &self.machine)
     }
 }
 
-fn write(interface: &Interface, objects: &[Vec<u8>], plan: Option<&LaunchPlan>, machine: &Machine) -> Vec<u8> {
+/// Objects, and machine code of GPUs by their names.
+type CodeParts<'a> = (&'a [Vec<u8>], &'a [(String, Vec<u8>)]);
+
+fn write(
+    interface: &Interface,
+    (objects, cubins): CodeParts<'_>,
+    plan: Option<&LaunchPlan>,
+    machine: &Machine,
+) -> Vec<u8> {
     let mut writer = Writer::default();
     writer.bytes.extend(MAGIC);
     writer.number(FORMAT);
@@ -79,6 +88,10 @@ fn write(interface: &Interface, objects: &[Vec<u8>], plan: Option<&LaunchPlan>, 
     writer.number(partitions as u64);
     writer.number(interface.communicates.into());
     writer.list(objects, |writer, object| writer.block(object));
+    writer.list(cubins, |writer, (processor, code)| {
+        writer.text(processor);
+        writer.block(code);
+    });
     let plan = plan.map(LaunchPlan::to_string);
     writer.list(plan.as_slice(), |writer, plan| writer.text(plan));
     let checksum = Sha256::digest(&writer.bytes);
@@ -134,7 +147,8 @@ impl Client {
             };
             return Err(format!("it was compiled for another platform ({made_for})"));
         }
-        let obstacle = match &self.inner.gpu {
+        let gpu = self.inner.device.as_ref().and_then(cuda::DeviceMemory::gpu);
+        let obstacle = match gpu {
             Some(gpu) => program.objects.iter().find_map(|ptx| gpu.obstacle(ptx)),
             None => exec::host::obstacle(triple, features),
         };
@@ -184,6 +198,7 @@ impl Program {
         let devices = DeviceCount { replicas: reader.number()? as i64, partitions: reader.number()? as i64 };
         let communicates = reader.number()? != 0;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
+        let cubins = reader.list(16, |reader| Ok((reader.text()?.to_string(), reader.block()?.to_vec())))?;
         let plan = reader.list(8, |reader| reader.text()?.parse())?.pop();
         reader.end()?;
         let interface = Interface {
@@ -198,6 +213,6 @@ impl Program {
             communicates,
             steps,
         };
-        Ok(Program { interface, objects, plan, machine })
+        Ok(Program { interface, objects, cubins, plan, machine })
     }
 }

@@ -84,17 +84,17 @@ fn buffers_start_on_cache_lines_and_are_reused() {
     let program = scaled(64, 64);
     let matrix = Array2::<f32>::ones((64, 64));
     let first = program.execute_buffers((&matrix, 2f32)).unwrap();
-    let address = first[0].bytes().as_ptr();
+    let address = first[0].bytes().unwrap().as_ptr();
     assert_eq!(address as usize % 64, 0);
     let clone = first[0].clone();
     drop(first);
     let second = program.execute_buffers((&matrix, 3f32)).unwrap();
-    assert_ne!(second[0].bytes().as_ptr(), address, "the clone is still in use");
+    assert_ne!(second[0].bytes().unwrap().as_ptr(), address, "the clone is still in use");
     assert!(clone.as_slice::<f32>().unwrap().iter().all(|&value| value == 2.));
     // Given up to the call, the clone's memory is the pool's again.
     program.execute((clone, 1f32)).unwrap();
     let third = program.execute_buffers((&matrix, 4f32)).unwrap();
-    assert_eq!(third[0].bytes().as_ptr(), address);
+    assert_eq!(third[0].bytes().unwrap().as_ptr(), address);
 }
 
 /// Slices need no more than the alignment of their elements.

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use halo::builder::HloBuilder;
-use halo::{Client, ClientOptions, CompilationCache, CompileOptions, Executable, Literal, Module, Shape};
+use halo::{
+    Client, ClientOptions, CompilationCache, CompileOptions, Executable, Literal, Module, Platform, Shape, Target,
+    bundle,
+};
 
 use super::{CLIENT, compile};
 
@@ -128,6 +131,16 @@ fn other_versions_and_machines_are_refused() {
     // No processor that has the first has the second.
     let error = load(&changed(&bytes, "+fma,", "+tbm,")).unwrap_err();
     assert!(error.contains("it needs features that this CPU lacks: tbm"), "{error}");
+}
+
+#[test]
+fn a_bundle_says_why_its_programs_are_refused() {
+    let bytes = bundle(&program(4.), &CompileOptions::default(), &[(Platform::Cpu, Target::host())]).unwrap();
+    let start = bytes.windows(8).position(|window| window == b"halo-exe").expect("a program");
+    let version = env!("CARGO_PKG_VERSION");
+    let other = changed(&bytes[start..], version, &format!("9{}", &version[1..]));
+    let error = load(&[&bytes[..start], &other].concat()).unwrap_err();
+    assert!(error.contains("nothing in the bundle runs here: another version of halo made it (9"), "{error}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn donated(module: &Module, executable: &Executable, arguments: &[Literal]) -> R
         if let Some(argument) = parameter.and_then(|parameter| buffers.get_mut(parameter))
             && let Some(bytes) = place.bytes_mut()
         {
-            bytes.copy_from_slice(argument.bytes());
+            bytes.copy_from_slice(argument.bytes()?);
             *argument = place;
         }
     }

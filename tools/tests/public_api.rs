@@ -23,6 +23,7 @@ fn sources(name: &str) -> Option<PathBuf> {
     let folder = match name {
         "hlo" => "dialects/hlo/src",
         "exec" => "runtime/exec/src",
+        "cuda" => "runtime/cuda/src",
         "lowering_llvm" => "lowering/llvm/src",
         "halo" => "src",
         _ => return None,
@@ -284,7 +285,7 @@ impl Listing {
 
 #[test]
 fn the_public_interface_is_the_listed_one() {
-    let crates = ["halo", "hlo", "exec", "lowering_llvm"];
+    let crates = ["halo", "hlo", "exec", "cuda", "lowering_llvm"];
     let indices = crates.iter().map(|name| (name.to_string(), Index::of(&sources(name).expect("a crate")))).collect();
     let mut listing = Listing { indices, blocks: BTreeSet::new() };
     let file = syn::parse_file(&fs::read_to_string(root().join("src/lib.rs")).expect("src/lib.rs")).expect("Rust");

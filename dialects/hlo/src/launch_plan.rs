@@ -320,6 +320,7 @@ mod tests {
     fn malformed_plans_are_refused() {
         for text in [
             "jump",
+            "host f [] () [] -> []",
             "copy [arena, 0 : 4]",
             "copy [arena, 0 : 4] -> [stack, 0 : 4]",
             "launch f <<<1, 1>>> (",
@@ -328,7 +329,7 @@ mod tests {
             "repeat {\n  body {\n  }\n}",
             "switch [arena, 0 : 4] {",
             "}",
-            "call f [99999999999999999999] () [] -> []",
+            "host call f [99999999999999999999] () [] -> []",
         ] {
             assert!(text.parse::<LaunchPlan>().is_err(), "{text}");
         }

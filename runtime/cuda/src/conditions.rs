@@ -48,7 +48,7 @@ impl Conditions {
     pub fn load(gpu: &Gpu) -> Option<Self> {
         let driver: &'static Driver = gpu.driver;
         let functions = driver.conditions.as_ref()?;
-        let module = gpu.load_module(CStr::from_bytes_with_nul(PTX.as_bytes()).ok()?).ok()?;
+        let module = gpu.load_module(PTX.as_bytes()).ok()?;
         match gpu.kernel(module, KERNEL) {
             Ok(kernel) => Some(Conditions { functions, module, kernel }),
             Err(_) => {

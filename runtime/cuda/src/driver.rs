@@ -105,6 +105,18 @@ functions! {
 }
 
 functions! {
+    /// What makes machine code of PTX.
+    LinkFunctions {
+        create = "cuLinkCreate_v2"(c_uint, *const c_int, *const *mut c_void, *mut Handle);
+        add_data = "cuLinkAddData_v2"(
+            Handle, c_int, *const c_void, usize, *const c_char, c_uint, *const c_int, *const *mut c_void
+        );
+        complete = "cuLinkComplete"(Handle, *mut *mut c_void, *mut usize);
+        destroy = "cuLinkDestroy"(Handle);
+    }
+}
+
+functions! {
     /// Descriptions of boxes of arrays, of drivers since 12.0.
     BoxFunctions {
         describe = "cuTensorMapEncodeTiled"(
@@ -162,6 +174,7 @@ pub(crate) struct Driver {
     pub pools: Option<PoolFunctions>,
     pub conditions: Option<ConditionFunctions>,
     pub boxes: Option<BoxFunctions>,
+    pub links: Option<LinkFunctions>,
     /// None where tests play the driver.
     _library: Option<Library>,
 }
@@ -207,8 +220,9 @@ impl Driver {
         // SAFETY: the version is written to a live variable.
         let known = unsafe { (functions.version)(&raw mut version) } == SUCCESS;
         let (pools, boxes) = (PoolFunctions::of(&library).ok(), BoxFunctions::of(&library).ok());
+        let links = LinkFunctions::of(&library).ok();
         let conditions = (known && version >= VERSION_OF_CONDITIONS).then(|| ConditionFunctions::of(&library).ok());
-        Ok(Driver { functions, pools, conditions: conditions.flatten(), boxes, _library: Some(library) })
+        Ok(Driver { functions, pools, conditions: conditions.flatten(), boxes, links, _library: Some(library) })
     }
 
     /// Functions that a test has in the place of the driver's.
@@ -218,8 +232,9 @@ impl Driver {
         pools: Option<PoolFunctions>,
         conditions: Option<ConditionFunctions>,
         boxes: Option<BoxFunctions>,
+        links: Option<LinkFunctions>,
     ) -> Self {
-        Driver { functions, pools, conditions, boxes, _library: None }
+        Driver { functions, pools, conditions, boxes, links, _library: None }
     }
 
     /// The error of a code that a function returned.

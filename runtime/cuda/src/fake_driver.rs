@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::driver::{
     BoxDescription, BoxFunctions, Condition, ConditionFunctions, ConditionalNode, DevicePointer, Driver, Functions,
-    Handle, PoolFunctions,
+    Handle, LinkFunctions, PoolFunctions,
 };
 
 /// Bytes that the device has.
@@ -52,6 +52,11 @@ struct State {
     allowed_bytes: Vec<(usize, c_int)>,
     given_bytes: Vec<c_uint>,
     lacks: Lacks,
+    /// The device's of the calling thread: one more than its number.
+    context: usize,
+    /// Bytes of the device's memory that are left, where that is limited.
+    left_bytes: Option<usize>,
+    loads: Loads,
 }
 
 /// What a driver has not.
@@ -63,6 +68,18 @@ pub(crate) struct Lacks {
     pub conditional_nodes: bool,
     pub pinned_memory: bool,
     pub boxes: bool,
+    pub links: bool,
+}
+
+/// How kernels came to the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Loads {
+    /// As PTX.
+    pub texts: usize,
+    /// PTX that machine code was made of.
+    pub links: usize,
+    /// As machine code.
+    pub cubins: usize,
 }
 
 /// What the driver was asked for.
@@ -104,6 +121,21 @@ pub(crate) fn fresh_without(lacks: Lacks) -> (&'static Driver, MutexGuard<'stati
 /// What was asked for so far, and how many allocations are left.
 pub(crate) fn counts() -> (Counts, usize) {
     with_state(|state| (state.counts, state.allocations.len()))
+}
+
+/// The context that was last entered: one more than the number of its device.
+pub(crate) fn current_context() -> usize {
+    with_state(|state| state.context)
+}
+
+/// How kernels came to the device so far.
+pub(crate) fn loads() -> Loads {
+    with_state(|state| state.loads)
+}
+
+/// From now on the device has so much memory.
+pub(crate) fn limit_memory(bytes: usize) {
+    with_state(|state| state.left_bytes = Some(bytes));
 }
 
 /// Kernels, and the bytes of shared memory that launches were allowed to give them.
@@ -164,11 +196,14 @@ fn driver(lacks: Lacks) -> Driver {
         add_node,
     };
     let boxes = BoxFunctions { describe };
+    let links =
+        LinkFunctions { create: create_link, add_data: add_to_link, complete: complete_link, destroy: destroy_link };
     Driver::fake(
         functions,
         (!lacks.pools).then_some(pools),
         (!lacks.conditions).then_some(conditions),
         (!lacks.boxes).then_some(boxes),
+        (!lacks.links).then_some(links),
     )
 }
 
@@ -266,7 +301,7 @@ unsafe extern "C" fn version(version: *mut c_int) -> c_int {
 
 unsafe extern "C" fn device_count(count: *mut c_int) -> c_int {
     // SAFETY: the caller passes a live variable, as everywhere below.
-    unsafe { *count = 1 };
+    unsafe { *count = 2 };
     0
 }
 
@@ -288,9 +323,9 @@ unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_int, _: c_
     0
 }
 
-unsafe extern "C" fn retain_context(context: *mut Handle, _: c_int) -> c_int {
+unsafe extern "C" fn retain_context(context: *mut Handle, device: c_int) -> c_int {
     // SAFETY: as above.
-    unsafe { *context = std::ptr::null_mut() };
+    unsafe { *context = (device as usize + 1) as Handle };
     0
 }
 
@@ -298,7 +333,8 @@ unsafe extern "C" fn release_context(_: c_int) -> c_int {
     0
 }
 
-unsafe extern "C" fn set_context(_: Handle) -> c_int {
+unsafe extern "C" fn set_context(context: Handle) -> c_int {
+    with_state(|state| state.context = context as usize);
     0
 }
 
@@ -313,11 +349,53 @@ unsafe extern "C" fn load_module(
     unsafe {
         *module = std::ptr::null_mut();
         let text = CStr::from_ptr(text.cast());
+        if text.to_bytes().starts_with(b"\x7fELF") {
+            with_state(|state| state.loads.cubins += 1);
+            return 0;
+        }
+        if text == c"damaged" {
+            return BAD_IMAGE;
+        }
+        with_state(|state| state.loads.texts += usize::from(!text.to_bytes().starts_with(b"//")));
         if text.to_bytes().ends_with(b"nonsense") {
             std::ptr::copy_nonoverlapping(COMPLAINT.as_ptr(), (*values).cast(), COMPLAINT.len());
             return BAD_IMAGE;
         }
     }
+    0
+}
+
+unsafe extern "C" fn create_link(_: c_uint, _: *const c_int, _: *const *mut c_void, state: *mut Handle) -> c_int {
+    // SAFETY: a live variable.
+    unsafe { *state = std::ptr::null_mut() };
+    0
+}
+
+unsafe extern "C" fn add_to_link(
+    _: Handle,
+    kind: c_int,
+    _: *const c_void,
+    _: usize,
+    _: *const c_char,
+    _: c_uint,
+    _: *const c_int,
+    _: *const *mut c_void,
+) -> c_int {
+    with_state(|state| state.loads.links += 1);
+    if kind == 1 { 0 } else { INVALID_VALUE }
+}
+
+unsafe extern "C" fn complete_link(_: Handle, code: *mut *mut c_void, size: *mut usize) -> c_int {
+    const CODE: &CStr = c"\x7fELF";
+    // SAFETY: live variables; the code is static.
+    unsafe {
+        *code = CODE.as_ptr().cast_mut().cast();
+        *size = CODE.to_bytes_with_nul().len();
+    }
+    0
+}
+
+unsafe extern "C" fn destroy_link(_: Handle) -> c_int {
     0
 }
 
@@ -368,7 +446,11 @@ unsafe extern "C" fn launch(
 }
 
 unsafe extern "C" fn allocate(address: *mut DevicePointer, bytes: usize) -> c_int {
-    if bytes > DEVICE_BYTES {
+    let has_room = with_state(|state| match &mut state.left_bytes {
+        Some(left) => left.checked_sub(bytes).map(|rest| *left = rest).is_some(),
+        None => bytes <= DEVICE_BYTES,
+    });
+    if !has_room {
         return OUT_OF_MEMORY;
     }
     with_state(|state| state.counts.allocations += 1);
@@ -386,7 +468,12 @@ fn new_memory(bytes: usize) -> DevicePointer {
 }
 
 unsafe extern "C" fn free(address: DevicePointer) -> c_int {
-    with_state(|state| state.allocations.remove(&address)).map_or(ILLEGAL_ADDRESS, |_| 0)
+    let freed = with_state(|state| {
+        let memory = state.allocations.remove(&address)?;
+        state.left_bytes.iter_mut().for_each(|left| *left += memory.len() * 16);
+        Some(())
+    });
+    freed.map_or(ILLEGAL_ADDRESS, |()| 0)
 }
 
 unsafe extern "C" fn default_pool(pool: *mut Handle, _: c_int) -> c_int {

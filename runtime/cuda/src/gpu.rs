@@ -1,11 +1,14 @@
 //! GPUs of this machine, and their memory.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
 use crate::Error;
 use crate::conditions::Conditions;
+use crate::cubins::{CubinCache, KernelCode};
+use crate::device_memory::TransferCounter;
 use crate::driver::{DevicePointer, Driver, Handle, PoolFunctions, SUCCESS};
 
 /// The driver's numbers of options for loading code: a buffer for errors, and its size.
@@ -27,6 +30,7 @@ const KEPT_BYTES: u64 = 1 << 30;
 /// A GPU of this machine.
 pub struct Gpu {
     pub(crate) driver: &'static Driver,
+    number: u32,
     device: c_int,
     pub(crate) context: Handle,
     capability: (u32, u32),
@@ -34,6 +38,8 @@ pub struct Gpu {
     pool: Option<&'static PoolFunctions>,
     /// What sets the conditions of graphs, once a program needs it: none where that cannot be.
     pub(crate) conditions: OnceLock<Option<Conditions>>,
+    pub(crate) transfers: TransferCounter,
+    cubins: Option<CubinCache>,
 }
 
 // SAFETY: the context is the driver's, which is made for any number of threads.
@@ -76,12 +82,32 @@ impl Gpu {
         }
         let capability = (capability[0] as u32, capability[1] as u32);
         let pool = driver.pools.as_ref().filter(|pools| prepare_pool(driver, pools, device));
-        Ok(Gpu { driver, device, context, capability, pool, conditions: OnceLock::new() })
+        let (conditions, transfers) = (OnceLock::new(), TransferCounter::default());
+        Ok(Gpu { driver, number, device, context, capability, pool, conditions, transfers, cubins: None })
+    }
+
+    /// With a folder for the machine code that the driver makes of PTX, so that it is made once for each GPU and driver.
+    pub fn with_cubin_cache(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.cubins = Some(CubinCache::new(folder.into()));
+        self
+    }
+
+    /// Its number among those of the machine, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Its compute capability, as in 9.0.
     pub fn compute_capability(&self) -> (u32, u32) {
         self.capability
+    }
+
+    /// What the driver says of the device, by its number of that.
+    pub(crate) fn attribute(&self, attribute: c_int) -> Result<c_int, Error> {
+        let mut value = 0;
+        // SAFETY: the value is written to a live variable.
+        let code = unsafe { (self.driver.device_attribute)(&raw mut value, attribute, self.device) };
+        self.driver.check("cuDeviceGetAttribute", code).map(|()| value)
     }
 
     /// The version of CUDA that its driver is of, as in 12.4; 0.0 where that does not say.
@@ -134,17 +160,32 @@ impl Gpu {
         };
     }
 
-    /// Code that the driver compiles for the device.
+    /// The kernels of a program: by machine code that is there, or by PTX, which the driver compiles.
+    ///
+    /// # Errors
+    /// As for [`Self::load_module`].
+    pub(crate) fn load_kernels(&self, code: &KernelCode<'_>) -> Result<Handle, Error> {
+        if let Some(Ok(module)) = code.cubin_for(self.capability).map(|cubin| self.load_module(cubin)) {
+            return Ok(module);
+        }
+        if let Some(Ok(module)) = self.cubins.as_ref().map(|cubins| cubins.load(code.ptx, self)) {
+            return Ok(module);
+        }
+        let text = CString::new(code.ptx).map_err(|_| Error::Plan("the kernels' code has a zero byte".into()))?;
+        self.load_module(text.as_bytes_with_nul())
+    }
+
+    /// Machine code, or PTX that ends with a zero byte, which the driver compiles for the device.
     ///
     /// # Errors
     /// For what the driver refuses, with what it says about it.
-    pub(crate) fn load_module(&self, ptx: &CStr) -> Result<Handle, Error> {
+    pub(crate) fn load_module(&self, code: &[u8]) -> Result<Handle, Error> {
         let mut log = vec![0u8; ERROR_LOG_BYTES];
         let mut module = ptr::null_mut();
         let values = [log.as_mut_ptr().cast::<c_void>(), ERROR_LOG_BYTES as *mut c_void];
-        // SAFETY: text and buffers live through the call; the options have as many values, of the kinds that they take.
+        // SAFETY: code and buffers live through the call; the options have as many values, of the kinds that they take.
         let code = unsafe {
-            (self.driver.load_module)(&raw mut module, ptx.as_ptr().cast(), 2, ERROR_LOG.as_ptr(), values.as_ptr())
+            (self.driver.load_module)(&raw mut module, code.as_ptr().cast(), 2, ERROR_LOG.as_ptr(), values.as_ptr())
         };
         self.driver.check("cuModuleLoadDataEx", code).map_err(|error| {
             let log = String::from_utf8_lossy(&log);

@@ -6,7 +6,10 @@
 //! ```
 
 mod box_table;
+pub mod ceilings;
 mod conditions;
+mod cubins;
+mod device_memory;
 mod driver;
 pub mod emulator;
 mod error;
@@ -16,12 +19,15 @@ mod fake_driver;
 mod gpu;
 mod gpu_program;
 mod host_call;
+mod run_memory;
 mod staging;
 mod stream;
 mod stream_device;
 
+pub use cubins::KernelCode;
+pub use device_memory::{DeviceArray, DeviceMemory, GpuMemory, TransferCounter, Transferred};
 pub use emulator::Emulator;
 pub use error::Error;
 pub use execution::{Device, PlanMemory};
 pub use gpu::Gpu;
-pub use gpu_program::{BufferSizes, GpuProgram};
+pub use gpu_program::{ArrayPlace, BufferSizes, GpuProgram, RunArrays};

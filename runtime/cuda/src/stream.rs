@@ -131,6 +131,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.gpu.transfers.add_to_device(bytes);
         // SAFETY: the caller's promise.
         unsafe {
             let from = from as *const u8;
@@ -152,6 +153,7 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
+        self.gpu.transfers.add_to_host(bytes);
         // SAFETY: the caller's promise.
         unsafe {
             let to = to as *mut u8;

@@ -73,12 +73,16 @@ pub(crate) struct StreamDevice<'p> {
     pub target: Handle,
     /// The kernels since the host last waited, for messages.
     launched: Launched,
+    /// Whether the run ended as it should, and was waited for.
+    is_done: bool,
 }
 
 impl Drop for StreamDevice<'_> {
     fn drop(&mut self) {
         // What the stream uses must not be freed before it is done, also after a failure.
-        self.stream.abandon();
+        if !self.is_done {
+            self.stream.abandon();
+        }
     }
 }
 
@@ -112,15 +116,22 @@ impl<'p> StreamDevice<'p> {
         stream: &'p mut Stream,
     ) -> Self {
         let target = stream.handle;
-        StreamDevice { program, context, graphs, stream, target, launched: Launched::default() }
+        StreamDevice { program, context, graphs, stream, target, launched: Launched::default(), is_done: false }
     }
 
     pub fn driver(&self) -> &'static Driver {
-        self.program.gpu.driver
+        self.program.gpu().driver
     }
 
     pub fn gpu(&self) -> &'p Gpu {
-        &self.program.gpu
+        self.program.gpu()
+    }
+
+    /// Waits for the end of the run.
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.wait()?;
+        self.is_done = true;
+        Ok(())
     }
 
     /// Waits until everything is done. What fails is one of the kernels since the last time.

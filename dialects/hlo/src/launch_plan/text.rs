@@ -49,7 +49,7 @@ pub(super) fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[PlanStep], depth:
                 let descriptor = list(descriptor);
                 writeln!(
                     f,
-                    "{indent}call {} [{descriptor}] ({arguments}) [{operands}] -> [{results}]",
+                    "{indent}host call {} [{descriptor}] ({arguments}) [{operands}] -> [{results}]",
                     escaped(symbol)
                 )?;
             }
@@ -240,7 +240,8 @@ fn step<'t>(
             })?;
             PlanStep::Switch { selector, branches }
         }
-        "call" => {
+        "host" => {
+            line.expect("call")?;
             let symbol = unescaped(line.word())?;
             let descriptor = line.list("[", "]", Scanner::number)?;
             let arguments = line.list("(", ")", host_argument)?;
