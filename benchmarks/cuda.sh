@@ -6,13 +6,16 @@ set -u
 usage() {
     cat <<'END'
 usage: ./x cuda [--emulator] [--values] [--report FILE] [--models DIR] [--limit SECONDS]
+       ./x cuda --pack DIR [--cases N] [--models DIR] [--platforms PLATFORMS]
        ./x cuda --registers [--into FILE] CHIP[,CHIP...] [PROGRAM...]
 
   --emulator   on the GPU that the host plays: no rates, and only a sample of the cases
   --values     only whether values are right (./x test --cuda)
   --report     where the report goes (default: target/cuda-report.md)
-  --models     programs with descriptions to run (default: test-files/models)
+  --models     programs with descriptions to run (default: $HALO_MODELS, or test-files/models)
   --limit      seconds for each model (default: 120)
+  --pack       no GPU: what a machine with one needs, without a compiler there, into a folder and an archive, of which
+               run.sh runs everything and writes a report
   --registers  no GPU: what the kernels of programs need of one, by NVIDIA's assembler ($HALO_PTXAS); without programs of
                all in $HALO_MODELS, and where a document is named, into its tables
 END
@@ -23,7 +26,7 @@ shift
 root=$(cd "$(dirname "$0")/.." && pwd)
 platform=cuda
 report=$root/target/cuda-report.md
-models=$root/test-files/models
+models=${HALO_MODELS:-$root/test-files/models}
 limit=120
 values_only=
 while [ $# -gt 0 ]; do
@@ -33,6 +36,10 @@ while [ $# -gt 0 ]; do
         --report) report=$2; shift ;;
         --models) models=$2; shift ;;
         --limit) limit=$2; shift ;;
+        --pack)
+            shift
+            exec python3 "$root/benchmarks/pack.py" --hlo-opt "$bin/hlo-opt" --runner "$bin/hlo-run-bundle" "$@"
+            ;;
         --registers) shift; exec python3 "$root/benchmarks/registers.py" "$bin/hlo-opt" "$@" ;;
         --help) usage; exit 0 ;;
         *) usage >&2; exit 2 ;;
@@ -92,7 +99,8 @@ fi
 
 # A file for machines without a compiler.
 if "$bin/hlo-opt" "$work/first.hlo" --emit=bundle --bundle-for=$platform -o "$work/first.halo" >"$work/out" 2>&1 &&
-    "$bin/hlo-run" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1; then
+    "$bin/hlo-run" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1 &&
+    "$bin/hlo-run-bundle" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1; then
     say "- a bundle runs"
 else
     failed=1
@@ -126,155 +134,15 @@ for spec in "$models"/*.json; do
     say "| $(basename "$model") | $result | $(time_of run) | $(time_of device) |"
 done
 
-# Name, bytes moved, multiply-adds; the program follows.
-rate() {
-    name=$1 bytes=$2 products=$3
-    cat >"$work/$name.hlo"
-    "$bin/hlo-run" "$work/$name.hlo" --random-inputs 1 --platform=cuda --time --repeat 20 --output-dir "$work" \
-        >"$work/out" 2>&1 || { say "| $name | FAILS | | |"; failed=1; return; }
-    time=$(awk '$1 == "device" { print $2; exit }' "$work/out")
-    say "$(awk -v name="$name" -v ms="$time" -v bytes="$bytes" -v products="$products" 'BEGIN {
-        printf "| %s | %s | %.0f | %.2f |", name, ms, bytes / ms / 1e6, 2 * products / ms / 1e9 }')"
-}
-
 if [ $platform = cuda ] && [ -z "$values_only" ]; then
     say ""
     say "## Rates"
     say ""
-    say "| kernel | device, ms | GB/s | TFLOP/s |"
-    say "|---|--:|--:|--:|"
-    add='add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }'
-    rate copy 536870912 0 <<END
-HloModule copy
-ENTRY main { x = f32[67108864] parameter(0) ROOT y = f32[67108864] negate(x) }
-END
-    rate rows 268435456 0 <<END
-HloModule rows
-$add
-ENTRY main { x = f32[16384,4096] parameter(0) z = f32[] constant(0) ROOT y = f32[16384] reduce(x, z), dimensions={1}, to_apply=add }
-END
-    rate columns 268435456 0 <<END
-HloModule columns
-$add
-ENTRY main { x = f32[16384,4096] parameter(0) z = f32[] constant(0) ROOT y = f32[4096] reduce(x, z), dimensions={0}, to_apply=add }
-END
-    rate all 268435456 0 <<END
-HloModule all
-$add
-ENTRY main { x = f32[67108864] parameter(0) z = f32[] constant(0) ROOT y = f32[] reduce(x, z), dimensions={0}, to_apply=add }
-END
-    rate transpose 536870912 0 <<END
-HloModule transpose
-ENTRY main { x = f32[8192,8192] parameter(0) ROOT y = f32[8192,8192] transpose(x), dimensions={1,0} }
-END
-    most='most { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] maximum(a, b) }'
-    # Rows of $1, of which weights are made of scores: a softmax.
-    softmax() {
-        cat <<END
-  low = f32[] constant(-inf)
-  z = f32[] constant(0)
-  m = f32[$2] reduce(s, low), dimensions={$3}, to_apply=most
-  mb = f32[$1] broadcast(m), dimensions={$4}
-  d = f32[$1] subtract(s, mb)
-  e = f32[$1] exponential(d)
-  t = f32[$2] reduce(e, z), dimensions={$3}, to_apply=add
-  tb = f32[$1] broadcast(t), dimensions={$4}
-END
-    }
-    rate softmax 536870912 0 <<END
-HloModule softmax
-$add
-$most
-ENTRY main {
-  s = f32[16384,4096] parameter(0)
-$(softmax 16384,4096 16384 1 0)
-  ROOT w = f32[16384,4096] divide(e, tb)
-}
-END
-    rate norm 536870912 0 <<END
-HloModule norm
-$add
-ENTRY main {
-  x = f32[16384,4096] parameter(0)
-  z = f32[] constant(0)
-  n = f32[] constant(4096)
-  nb = f32[16384] broadcast(n), dimensions={}
-  t = f32[16384] reduce(x, z), dimensions={1}, to_apply=add
-  mean = f32[16384] divide(t, nb)
-  mb = f32[16384,4096] broadcast(mean), dimensions={0}
-  c = f32[16384,4096] subtract(x, mb)
-  q = f32[16384,4096] multiply(c, c)
-  u = f32[16384] reduce(q, z), dimensions={1}, to_apply=add
-  v = f32[16384] divide(u, nb)
-  r = f32[16384] rsqrt(v)
-  rb = f32[16384,4096] broadcast(r), dimensions={0}
-  ROOT y = f32[16384,4096] multiply(c, rb)
-}
-END
-    # 64 heads of 4,096 queries and keys: two products, and with the gradient five more.
-    heads=64,4096,64
-    scores=64,4096,4096
-    batches='lhs_batch_dims={0}, rhs_batch_dims={0}'
-    attention=$(cat <<END
-  q = bf16[$heads] parameter(0)
-  k = bf16[$heads] parameter(1)
-  v = bf16[$heads] parameter(2)
-  s = f32[$scores] dot(q, k), $batches, lhs_contracting_dims={2}, rhs_contracting_dims={2}
-$(softmax $scores 64,4096 2 0,1)
-  w = f32[$scores] divide(e, tb)
-  wn = bf16[$scores] convert(w)
-  o = f32[$heads] dot(wn, v), $batches, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-END
-)
-    rate attention 0 137438953472 <<END
-HloModule attention
-$add
-$most
-ENTRY main {
-$attention
-  ROOT y = bf16[$heads] convert(o)
-}
-END
-    rate attention_gradient 0 481036337152 <<END
-HloModule attention_gradient
-$add
-$most
-ENTRY main {
-$attention
-  do = bf16[$heads] parameter(3)
-  g = f32[$scores] dot(do, v), $batches, lhs_contracting_dims={2}, rhs_contracting_dims={2}
-  gw = f32[$scores] multiply(g, w)
-  h = f32[64,4096] reduce(gw, z), dimensions={2}, to_apply=add
-  hb = f32[$scores] broadcast(h), dimensions={0,1}
-  f = f32[$scores] subtract(g, hb)
-  ds = f32[$scores] multiply(w, f)
-  dn = bf16[$scores] convert(ds)
-  dq = f32[$heads] dot(dn, k), $batches, lhs_contracting_dims={2}, rhs_contracting_dims={1}
-  dk = f32[$heads] dot(dn, q), $batches, lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  dv = f32[$heads] dot(wn, do), $batches, lhs_contracting_dims={1}, rhs_contracting_dims={1}
-  ROOT y = (f32[$heads], f32[$heads], f32[$heads], f32[$heads]) tuple(o, dq, dk, dv)
-}
-END
-    # What a launch costs: one kernel, and 64 that wait for each other.
-    rate launch_of_1 0 0 <"$work/first.hlo"
-    rate launches_of_64 0 0 <<END
-HloModule launches
-ENTRY main {
-  x0 = f32[64,64] parameter(0)
-$(seq 1 64 | while read -r n; do echo "  x$n = f32[64,64] dot(x$((n - 1)), x0), lhs_contracting_dims={1}, rhs_contracting_dims={0}"; done)
-  ROOT y = f32[64,64] copy(x64)
-}
-END
-    for type in f32 bf16; do
-        rate "matmul_$type" 0 68719476736 <<END
-HloModule matmul
-ENTRY main {
-  a = $type[4096,4096] parameter(0)
-  b = $type[4096,4096] parameter(1)
-  ROOT c = $type[4096,4096] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-END
-    done
+    python3 "$root/benchmarks/rates.py" "$work/rates" --hlo-opt "$bin/hlo-opt" >"$work/out" 2>&1
+    refused=$(cat "$work/out")
+    [ -z "$refused" ] || { failed=1; say "Refused: $refused"; }
+    "$root/benchmarks/gpu_rates.sh" "$bin/hlo-run-bundle" cuda "$work/rates" >"$work/out" 2>&1 || failed=1
+    say "$(cat "$work/out")"
     say ""
     say "## Models, beside XLA where JAX has the platform"
     say ""

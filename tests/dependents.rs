@@ -5,6 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use halo::builder::HloBuilder;
+use halo::{CompileOptions, Platform, Shape, Target};
+
+/// What runs bundles has all library calls, and reads arrays and options.
+const MOST_RUNNER_BYTES: u64 = 5_000_000;
+
 /// A program with the runtime alone has no compiler in it, and no transforms and factorisations unless it asks for these.
 const MOST_RUNTIME_BYTES: u64 = 2_000_000;
 
@@ -112,4 +118,62 @@ fn projects_elsewhere_compile_and_run() {
     let size = |project: &Project| fs::metadata(project.binary()).unwrap().len();
     println!("with the compiler: {} bytes; with the runtime alone: {} bytes", size(&compiles), size(&runs));
     assert!(size(&runs) < MOST_RUNTIME_BYTES, "{} bytes", size(&runs));
+}
+
+/// Runs cargo in the repository, for a package by itself: features of others would be its own.
+fn build_runner() -> PathBuf {
+    let folder = root().join("target/dependents");
+    let output = Command::new(env!("CARGO"))
+        .args(["build", "--release", "--package", "halo-data", "--features", "runner", "--bin", "hlo-run-bundle"])
+        .current_dir(root())
+        .env("CARGO_TARGET_DIR", &folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let stripped = folder.join("hlo-run-bundle");
+    let strip = Command::new("strip").arg("-o").arg(&stripped).arg(folder.join("release/hlo-run-bundle")).status();
+    assert!(strip.unwrap().success());
+    stripped
+}
+
+#[test]
+#[ignore = "builds everything twice: ./x dependents"]
+fn bundles_run_without_a_compiler() {
+    let runner = build_runner();
+    let size = fs::metadata(&runner).unwrap().len();
+    println!("hlo-run-bundle: {size} bytes");
+    assert!(size < MOST_RUNNER_BYTES, "{size} bytes");
+    let folder = std::env::temp_dir().join(format!("halo-bundles-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let platforms = [(Platform::Cpu, Target::host()), (Platform::CudaEmulator, Target::host())];
+    let b = HloBuilder::new("test");
+    let x = b.parameter(0, Shape::of::<f32>([3, 3]), "x");
+    // A library call, too.
+    let program = b.build(b.tuple(&[x + 1.0, b.cholesky(x.dot(x) * 0.01 + 1.0, true)])).unwrap();
+    let bundle = halo::bundle(&program, &CompileOptions::default(), &platforms).unwrap();
+    fs::write(folder.join("program.halo"), bundle).unwrap();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(&runner).args(arguments).current_dir(&folder).output().unwrap();
+        let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        (output.status.code(), text)
+    };
+    let (status, first) = run(&["program.halo", "--random-inputs=1"]);
+    assert_eq!(status, Some(0), "{first}");
+    assert!(first.starts_with("f32[3,3]") && first.lines().count() == 2, "{first}");
+    let (status, text) = run(&["program.halo", "--random-inputs=1", "--output-dir=out"]);
+    assert_eq!((status, text.as_str()), (Some(0), ""));
+    for platform in ["cpu", "cuda-emulator"] {
+        let platform = format!("--platform={platform}");
+        let (status, text) =
+            run(&["program.halo", "--random-inputs=1", "--expected=out", "--time", "--repeat=3", &platform]);
+        assert_eq!(status, Some(0), "{text}");
+        assert!(text.contains("output 1 f32[3,3]: agrees") && text.contains("least"), "{text}");
+    }
+    let (status, text) = run(&["program.halo", "--random-inputs=2", "--expected=out"]);
+    assert!(status == Some(1) && text.contains("DIFFERS"), "{text}");
+    let (status, text) = run(&["program.halo", "--random-inputs=1", "--platform=cuda"]);
+    assert!(status == Some(0) || text.contains("GPU"), "{text}");
+    let (status, text) = run(&["out/out_0.npy", "--random-inputs=1"]);
+    assert!(status == Some(2) && text.contains("it is no saved executable"), "{text}");
+    fs::remove_dir_all(&folder).unwrap();
 }

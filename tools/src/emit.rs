@@ -253,7 +253,7 @@ fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, To
     let platforms: Vec<(halo::Platform, Target)> = options
         .bundle_for
         .iter()
-        .map(|PlatformName { platform, processor }| {
+        .map(|PlatformName { platform, processor, .. }| {
             let target = match (platform, processor) {
                 (RunPlatform::Cpu, _) => named(CodePlatform::Cpu).unwrap_or_else(Target::host),
                 (RunPlatform::Cuda, Some(name)) => checked(Target::nvptx(name, ""))?,
@@ -275,6 +275,7 @@ fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, To
         excess_precision: options.excess_precision,
         pass_limit: options.bisect_limit,
         debug_info,
+        assemble: std::env::var_os("HALO_PTXAS").is_some(),
         ..CompileOptions::default()
     };
     let bundled = halo::bundle(&module, &compile, &platforms);

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use evaluator::Environment;
-use halo::{Client, ClientOptions, CompileOptions};
+use halo::{Buffer, Client, ClientOptions, CompileOptions, Platform};
 use hlo::aliases;
 use hlo::devices::{self, DeviceCount};
 use hlo::graph::Module;
 use hlo::literal::Literal;
-use hlo::shape::ProgramShape;
+use hlo::shape::{ProgramShape, Shape};
 
 use crate::custom_call_stubs::Stubs;
 use crate::error::ToolError;
@@ -35,7 +35,7 @@ pub enum RunPlatform {
     /// The host's processor.
     #[default]
     Cpu,
-    /// The machine's first NVIDIA GPU.
+    /// An NVIDIA GPU of the machine.
     Cuda,
     /// An NVIDIA GPU played by the host's processor, with each access of each thread checked.
     CudaEmulator,
@@ -66,6 +66,8 @@ pub struct LoadOptions {
     pub client: Option<Client>,
     /// What a device of its own is.
     pub platform: RunPlatform,
+    /// Which of the machine's GPUs.
+    pub gpu_number: u32,
     /// The GPU that kernels are for, where it is not what the platform's needs.
     pub target_cpu: Option<String>,
     /// Threads of a device of its own; all processors when absent.
@@ -99,6 +101,7 @@ impl LoadOptions {
     fn new_client(&self, devices: usize) -> Result<Client, ToolError> {
         Ok(Client::with_options(ClientOptions {
             platform: self.platform.into(),
+            gpu_number: self.gpu_number,
             gpu_processor: self.target_cpu.clone(),
             threads: self.threads.unwrap_or(0),
             flush_subnormals: self.flush_subnormals,
@@ -250,12 +253,57 @@ impl LoadedProgram {
         self.executable.as_ref().map(|(executable, options)| (executable, options))
     }
 
+    /// The program with its arguments in the memory of the GPU that it runs on, which is not copied for a run; none where it
+    /// runs on the host, or for several devices, or reads what the host puts into a queue.
+    pub fn resident(&self, arguments: &[Literal]) -> Result<Option<ResidentProgram>, ToolError> {
+        let Some((executable, _)) = &self.executable else { return Ok(None) };
+        let leaves = || arguments.iter().flat_map(Literal::leaves);
+        let is_on_gpu = executable.client().platform() != Platform::Cpu && !executable.communicates();
+        if !is_on_gpu || !self.infeed.is_empty() || leaves().any(|leaf| leaf.as_array().is_none()) {
+            return Ok(None);
+        }
+        let arguments = executable.client().to_device(arguments)?;
+        Ok(Some(ResidentProgram { executable: executable.clone(), arguments }))
+    }
+
     /// Runs the program, which is for one device, for its time, with the results left in the device's memory, as XLA leaves them.
     pub fn execute_on_device(&self, arguments: &[Literal]) -> Result<(), ToolError> {
         match &self.executable {
             Some((executable, _)) => Ok(executable.execute_buffers(arguments).map(drop)?),
             None => self.execute(arguments).map(drop),
         }
+    }
+}
+
+/// A program of a GPU with its arguments.
+pub struct ResidentProgram {
+    executable: halo::Executable,
+    arguments: Vec<Buffer>,
+}
+
+impl ResidentProgram {
+    /// Runs the program; the results stay on the GPU.
+    pub fn execute(&self) -> Result<Vec<Buffer>, ToolError> {
+        Ok(self.executable.execute_buffers(&self.arguments)?)
+    }
+
+    /// Results on the host.
+    pub fn result(&self, buffers: &[Buffer]) -> Result<Literal, ToolError> {
+        literal_of(&self.executable.program_shape().result, &mut buffers.iter())
+    }
+}
+
+fn literal_of<'b>(shape: &Shape, buffers: &mut impl Iterator<Item = &'b Buffer>) -> Result<Literal, ToolError> {
+    match shape {
+        Shape::Tuple(elements) => {
+            let elements = elements.iter().map(|element| literal_of(element, buffers));
+            Ok(Literal::Tuple(elements.collect::<Result<_, _>>()?))
+        }
+        Shape::Array(_) => {
+            let buffer = buffers.next().ok_or_else(|| ToolError::Bug("too few results".into()))?;
+            Ok(buffer.to_literal()?)
+        }
+        Shape::Token | Shape::Opaque => Ok(Literal::Token),
     }
 }
 

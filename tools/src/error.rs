@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use data::error::{DataError, io_text};
 use evaluator::EvalError;
 use hlo::graph::{Computation, Instruction, Module, TextPosition};
 use hlo::literal::Literal;
@@ -210,6 +211,18 @@ impl From<halo::Error> for ToolError {
     }
 }
 
+impl From<DataError> for ToolError {
+    fn from(error: DataError) -> Self {
+        match error {
+            DataError::Usage(message) => ToolError::Usage(message),
+            DataError::Read { path, source } => ToolError::Read { path, source },
+            DataError::Write { path, source } => ToolError::Write { path, source },
+            DataError::Data { path, message } => ToolError::Data { path, message },
+            DataError::Literal(error) => ToolError::Literal(error),
+        }
+    }
+}
+
 /// The first instruction of a module that is meant, in any computation.
 fn find(module: &Module, is_meant: impl Fn(&Instruction) -> bool) -> Option<&Instruction> {
     let mut open: Vec<&Computation> = module.functions.iter().collect();
@@ -222,12 +235,4 @@ fn find(module: &Module, is_meant: impl Fn(&Instruction) -> bool) -> Option<&Ins
         }
     }
     None
-}
-
-/// The system's message without the `(os error 2)` that Rust appends, in lower case.
-fn io_text(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or(&text);
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -3,10 +3,11 @@
 //! `hlo-run` runs programs, `hlo-opt` shows them at any stage, `hlo-bench` times them; [`file_test`] runs `test-files/`.
 //! Absent on purpose: anything a library user would want, which belongs in the crate `halo`.
 
+pub use data::{compare, fill, model_spec, npy, value_text};
+
 pub mod arithmetic;
 pub mod buffers;
 pub mod check_nans;
-pub mod compare;
 pub mod conformance;
 pub mod custom_call_stubs;
 pub mod dot;
@@ -15,7 +16,6 @@ pub mod engine;
 pub mod error;
 pub mod explain_fusion;
 pub mod file_test;
-pub mod fill;
 pub mod first_difference;
 pub mod indexing_report;
 mod input;
@@ -23,10 +23,8 @@ pub mod interrupt;
 pub mod kernels;
 pub mod least_time;
 pub mod machine_limits;
-pub mod model_spec;
 pub mod module_file;
 pub mod mutations;
-pub mod npy;
 pub mod operation_pairs;
 pub mod outer_boundary;
 pub mod page;
@@ -43,5 +41,4 @@ pub mod run_memory;
 pub mod sensitivity;
 pub mod source_line;
 pub mod time_limit;
-pub mod value_text;
 pub mod verify_diagnostics;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use syn::visit::{self, Visit};
 
 /// The crates; each may depend on those above it only.
-const CRATES: [&str; 13] = [
+const CRATES: [&str; 14] = [
     "halo-mlir-build",
     "halo-mlir-ext",
     "halo-indexing",
@@ -21,6 +21,7 @@ const CRATES: [&str; 13] = [
     "halo-lowering-llvm",
     "halo-lowering-affine",
     "halo",
+    "halo-data",
     "halo-tools",
 ];
 

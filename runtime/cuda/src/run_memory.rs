@@ -86,13 +86,12 @@ impl RunMemory {
         arrays: &RunArrays,
     ) -> Result<(&PlanMemory, &mut Graphs, &mut Stream), Error> {
         let aliases = &program.sizes.aliases;
-        let result_of = |parameter: usize| {
-            let result = aliases.iter().position(|&alias| alias == Some(parameter))?;
-            arrays.outputs.get(result).copied()
-        };
-        let parameters = (0..).zip(&arrays.parameters);
-        let parameters = parameters.map(|(number, &own)| on_device(result_of(number).unwrap_or(own)));
-        let parameters: Vec<Option<DevicePointer>> = parameters.collect();
+        let mut parameters: Vec<Option<DevicePointer>> = arrays.parameters.iter().map(|&own| on_device(own)).collect();
+        for (alias, &result) in aliases.iter().zip(&arrays.outputs) {
+            if let Some(parameter) = alias.and_then(|parameter| parameters.get_mut(parameter)) {
+                *parameter = on_device(result);
+            }
+        }
         let alias_of = |result: usize| aliases.get(result).copied().flatten();
         let outputs = (0..).zip(&arrays.outputs);
         // What takes the place of a parameter needs none of its own.

@@ -263,6 +263,12 @@ impl Options {
         if self.debug_info && phase < Phase::Llvm {
             return refuse("--debug-info", "a stage of compilation from the llvm dialect on");
         }
+        let numbered =
+            [&self.platform.gpu_number].into_iter().chain(self.bundle_for.iter().map(|name| &name.gpu_number));
+        if numbered.into_iter().any(Option::is_some) {
+            let message = "code is for a kind of GPU, as in cuda:sm_90a, not for the machine's GPU of a number";
+            return Err(ToolError::Usage(message.into()));
+        }
         let processors = [("--target-cpu", &self.target_cpu), ("a GPU in --platform", &self.platform.processor)];
         if let Some((flag, _)) = processors.iter().find(|(_, name)| name.is_some() && phase < Phase::Mapped) {
             return refuse(flag, "a stage of compilation from mapped on");

@@ -55,7 +55,7 @@ struct Options {
     /// How to run.
     #[arg(long, value_enum, default_value_t)]
     engine: Engine,
-    /// What compiled code runs on; a GPU may be named with it, as in cuda:sm_90a.
+    /// What compiled code runs on; a GPU may be named with it, as in cuda:1 or cuda:sm_90a.
     #[arg(long, default_value = "cpu")]
     platform: PlatformName<RunPlatform>,
     /// GPU that kernels are for, by LLVM's name, e.g. sm_90a for its matrix instructions.
@@ -79,7 +79,8 @@ struct Options {
     /// Runs so many times.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Prints compile time by phase, and run time; of ten runs and more with percentiles.
+    /// Prints compile time by phase, and run time; of ten runs and more with percentiles. On a GPU, copies of arguments and
+    /// results are no part of a run.
     #[arg(long, conflicts_with = "batch")]
     time: bool,
     /// Prints the time, bandwidth and arithmetic of each kernel; with a file, also writes a trace that Perfetto opens.
@@ -180,6 +181,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
     let settings = Settings {
         engine: options.engine,
         platform: options.platform.platform,
+        gpu_number: options.platform.gpu_number.unwrap_or(0),
         target_cpu: options.platform.processor(options.target_cpu.as_ref())?,
         threads: options.threads.map(usize::from),
         warm_up: options.warm_up as usize,

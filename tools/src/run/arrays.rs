@@ -1,21 +1,20 @@
-//! Input arrays from wherever a case has them, expected arrays, and output files.
+//! Input arrays from wherever a case has them.
 
 use std::path::{Path, PathBuf};
 
+use data::arrays::{random, read_archive};
 use hlo::graph::{Computation, Module};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
 use hlo::ops::view::counted;
 use hlo::shape::{ArrayShape, Shape};
-use serde_json::json;
 
 use super::Place;
 use super::case::{InputFiles, RunCase};
 use super::input_text::Input;
 use crate::error::ToolError;
-use crate::fill::{self, FillRange};
 use crate::model_spec::ModelSpec;
-use crate::npy::{self, NpzFile};
+use crate::npy;
 
 /// The entry parameters' values on a device: tuples are put together from the arrays that stand for their leaves.
 pub(super) fn inputs(
@@ -180,9 +179,9 @@ pub(super) fn infeed(files: &[PathBuf], module: &Module) -> Result<Vec<Literal>,
             .map(|shape| {
                 let wanted = without_layout(shape);
                 let missing = || ToolError::Usage(format!("--infeed: a file with {wanted} is missing"));
-                npy::read(files.next().ok_or_else(missing)?, shape)
+                Ok(npy::read(files.next().ok_or_else(missing)?, shape)?)
             })
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, ToolError>>()?;
         values.push(assemble(shape, &mut arrays.into_iter())?);
     }
     Ok(values)
@@ -196,64 +195,4 @@ fn infeed_shapes(computation: &Computation, shapes: &mut Vec<Shape>) {
             shapes.push(value.clone());
         }
     }
-}
-
-/// Arrays named `…_0`, `…_1` … are taken in that order, others in the order of the archive.
-fn read_archive(file: &Path, shapes: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
-    let mut archive = NpzFile::open(file)?;
-    let names = archive.names();
-    if names.len() != shapes.len() {
-        let message = format!("expected {} arrays, the archive has {}", shapes.len(), names.len());
-        return Err(ToolError::data(file, message));
-    }
-    let numbers: Option<Vec<usize>> = names.iter().map(|name| name.rsplit_once('_')?.1.parse().ok()).collect();
-    let mut positions: Vec<usize> = (0..names.len()).collect();
-    if let Some(numbers) = numbers {
-        positions.sort_by_key(|&position| numbers[position]);
-    }
-    positions.into_iter().zip(shapes).map(|(position, shape)| archive.read(position, shape)).collect()
-}
-
-fn random(seed: u64, shapes: &[&ArrayShape]) -> Result<Vec<ArrayLiteral>, ToolError> {
-    // Streams are 2^24 apart in the generator's state space; seeds are spread over it.
-    let first = fill::mix(seed) >> 24;
-    let array = |(number, shape): (u64, &&ArrayShape)| {
-        fill::fill(first.wrapping_add(number), shape, FillRange::default_for(shape.element_type))
-    };
-    (0..).zip(shapes).map(array).collect()
-}
-
-/// Expected outputs from a folder that `--output-dir` wrote, or an archive.
-pub(super) fn expected(path: &Path, outputs: &[&ArrayLiteral]) -> Result<Vec<ArrayLiteral>, ToolError> {
-    let shapes: Vec<&ArrayShape> = outputs.iter().map(|output| output.shape()).collect();
-    if !path.is_dir() {
-        return read_archive(path, &shapes);
-    }
-    let beyond = path.join(output_name(outputs.len()));
-    if beyond.exists() {
-        let message = format!("expected {} arrays, the folder has {}", outputs.len(), output_name(outputs.len()));
-        return Err(ToolError::data(path, message));
-    }
-    shapes.iter().enumerate().map(|(number, shape)| npy::read(&path.join(output_name(number)), shape)).collect()
-}
-
-fn output_name(number: usize) -> String {
-    format!("out_{number}.npy")
-}
-
-/// Writes `out_0.npy` … and `meta.json`, which names the XLA type and shape of each.
-pub(super) fn write_outputs(folder: &Path, outputs: &[&ArrayLiteral]) -> Result<(), ToolError> {
-    std::fs::create_dir_all(folder).map_err(|source| ToolError::write(folder, source))?;
-    let mut rows = Vec::with_capacity(outputs.len());
-    for (number, output) in outputs.iter().enumerate() {
-        npy::write(&folder.join(output_name(number)), output)?;
-        rows.push(json!({
-            "file": output_name(number),
-            "type": output.element_type().name(),
-            "shape": output.shape().dimensions,
-        }));
-    }
-    let path = folder.join("meta.json");
-    let text = format!("{:#}\n", json!({ "outputs": rows }));
-    std::fs::write(&path, text).map_err(|source| ToolError::write(&path, source))
 }

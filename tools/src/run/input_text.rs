@@ -72,7 +72,7 @@ impl<'t> Input<'t> {
         // A folder or a pipe is no value either; what is named like one is.
         let is_file = self.value.ends_with(".npy") || path.exists() || path.is_absolute();
         if self.shape.is_none() && is_file {
-            return npy::read(path, shape);
+            return Ok(npy::read(path, shape)?);
         }
         if self.value.trim_start().starts_with('{') {
             return literal(self.value, shape).map_err(usage);

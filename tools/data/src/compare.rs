@@ -3,7 +3,7 @@
 //! An element agrees when |found - expected| <= atol + rtol * max(|expected|, rms of the expected array); integers and
 //! `pred` agree when equal, whatever the tolerance; NaN agrees with NaN and each infinity with itself.
 //! The rms keeps elements near zero, where cancellation leaves no relative precision, from failing. An element of any
-//! type may also differ by its [movement](crate::sensitivity), where that was measured.
+//! type may also differ by its [movement](crate::movement), where that was measured.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::scalar::{self, Scalar};
 
-use crate::sensitivity::Movement;
+use crate::movement::Movement;
 use crate::value_text::scalar_text;
 
 /// Bounds on the difference of values; none by default.

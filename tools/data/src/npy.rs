@@ -14,15 +14,15 @@ use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use npyz::{DType, Endianness, NpyHeader, Order, TypeChar, WriteOptions, WriterBuilder};
 
-use crate::error::ToolError;
+use crate::error::DataError;
 
 /// First bytes of a `.npy` file.
-pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
+pub const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Reads a `.npy` file that must hold an array of the given shape (the layout does not count).
-pub fn read(path: &Path, shape: &ArrayShape) -> Result<ArrayLiteral, ToolError> {
-    let file = File::open(path).map_err(|source| ToolError::read(path, source))?;
-    read_array(BufReader::new(file), shape).map_err(|message| ToolError::data(path, message))
+pub fn read(path: &Path, shape: &ArrayShape) -> Result<ArrayLiteral, DataError> {
+    let file = File::open(path).map_err(|source| DataError::read(path, source))?;
+    read_array(BufReader::new(file), shape).map_err(|message| DataError::data(path, message))
 }
 
 /// Reads an array of the given shape from the bytes of a `.npy` file.
@@ -41,14 +41,14 @@ pub struct NpzFile {
 
 impl NpzFile {
     /// Opens an archive.
-    pub fn open(path: &Path) -> Result<Self, ToolError> {
-        let mut file = BufReader::new(File::open(path).map_err(|source| ToolError::read(path, source))?);
-        let beginning = file.fill_buf().map_err(|source| ToolError::read(path, source))?;
+    pub fn open(path: &Path) -> Result<Self, DataError> {
+        let mut file = BufReader::new(File::open(path).map_err(|source| DataError::read(path, source))?);
+        let beginning = file.fill_buf().map_err(|source| DataError::read(path, source))?;
         if beginning.starts_with(MAGIC) {
-            return Err(ToolError::data(path, "one array in a .npy file, not an npz archive"));
+            return Err(DataError::data(path, "one array in a .npy file, not an npz archive"));
         }
         let archive = zip::ZipArchive::new(file)
-            .map_err(|error| ToolError::data(path, format!("not an npz archive: {error}")))?;
+            .map_err(|error| DataError::data(path, format!("not an npz archive: {error}")))?;
         Ok(NpzFile { archive, path: path.to_path_buf() })
     }
 
@@ -61,18 +61,18 @@ impl NpzFile {
     }
 
     /// Reads array `position`, which must have the given shape.
-    pub fn read(&mut self, position: usize, shape: &ArrayShape) -> Result<ArrayLiteral, ToolError> {
+    pub fn read(&mut self, position: usize, shape: &ArrayShape) -> Result<ArrayLiteral, DataError> {
         let path = &self.path;
-        let entry = self.archive.by_index(position).map_err(|error| ToolError::data(path, error.to_string()))?;
+        let entry = self.archive.by_index(position).map_err(|error| DataError::data(path, error.to_string()))?;
         let name = entry.name().to_string();
-        read_array(entry, shape).map_err(|message| ToolError::data(path, format!("array `{name}`: {message}")))
+        read_array(entry, shape).map_err(|message| DataError::data(path, format!("array `{name}`: {message}")))
     }
 }
 
 /// Writes an array as a `.npy` file.
-pub fn write(path: &Path, array: &ArrayLiteral) -> Result<(), ToolError> {
-    let file = File::create(path).map_err(|source| ToolError::write(path, source))?;
-    write_array(BufWriter::new(file), array).map_err(|source| ToolError::write(path, source))
+pub fn write(path: &Path, array: &ArrayLiteral) -> Result<(), DataError> {
+    let file = File::create(path).map_err(|source| DataError::write(path, source))?;
+    write_array(BufWriter::new(file), array).map_err(|source| DataError::write(path, source))
 }
 
 /// How an element type is stored: NumPy's type character and the bytes an element.

@@ -11,7 +11,7 @@ use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
 use num_complex::Complex;
 
-use crate::error::ToolError;
+use crate::error::DataError;
 
 /// Range that values are drawn from; both ends can occur for integers, only the low end is certain for floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,12 +80,12 @@ pub fn mix(state: u64) -> u64 {
 ///
 /// Floats are `low + (high - low) * ((u >> 11) * 2^-53)` in f64, rounded to the type; integers
 /// `low + u % (high - low + 1)`; `pred` is `u & 1`, or `low` when both ends are equal; a complex element takes two draws.
-pub fn fill(stream: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLiteral, ToolError> {
+pub fn fill(stream: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLiteral, DataError> {
     fill_shard(stream, 0, shape, range)
 }
 
 /// The array that follows the first `skipped` elements of a larger one: part of what is divided among devices.
-pub fn fill_shard(stream: u64, skipped: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLiteral, ToolError> {
+pub fn fill_shard(stream: u64, skipped: u64, shape: &ArrayShape, range: FillRange) -> Result<ArrayLiteral, DataError> {
     let size = shape.checked_byte_size().ok_or_else(|| hlo::literal::LiteralError::Overflow(shape.clone()))?;
     let element_type = shape.element_type;
     let first = stream << 40;
@@ -113,7 +113,7 @@ pub fn fill_shard(stream: u64, skipped: u64, shape: &ArrayShape, range: FillRang
 }
 
 /// Gives the constants whose values the text left out made-up ones: parameters' default ranges, numbered by their order.
-pub fn fill_elided(module: &mut Module) -> Result<(), ToolError> {
+pub fn fill_elided(module: &mut Module) -> Result<(), DataError> {
     let mut number = 0;
     let mut open: Vec<&mut Computation> = module.functions.iter_mut().collect();
     while let Some(computation) = open.pop() {

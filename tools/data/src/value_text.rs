@@ -2,9 +2,9 @@
 
 use hlo::element_type::ElementType;
 use hlo::literal::{ArrayLiteral, Literal};
+use hlo::literal_text::write_literal;
 use hlo::scalar::{self, Scalar};
 use hlo::shape::ArrayShape;
-use hlo::text::literal::write_literal;
 
 /// Arrays of at most so many elements are shown whole.
 const WHOLE_LIMIT: i64 = 64;
