@@ -52,7 +52,7 @@ fn main() -> ExitCode {
 /// `HALO_RANDOM_GPU_PROGRAMS` (50), and half as many where its processor is named.
 fn random_programs(name: PlatformName<Platform>) -> impl Iterator<Item = Trial> {
     const PROGRAMS_PER_TRIAL: u64 = 50;
-    let PlatformName { platform, processor } = name;
+    let PlatformName { platform, processor, .. } = name;
     let (kind, count, default) = match (platform, &processor) {
         (Platform::Cpu, _) => ("random programs".to_string(), "HALO_RANDOM_PROGRAMS", 400),
         (_, None) => ("random programs emulated".to_string(), "HALO_RANDOM_GPU_PROGRAMS", 50),

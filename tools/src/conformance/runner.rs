@@ -107,7 +107,7 @@ pub fn gpu() -> PlatformName<Platform> {
         None => (name.as_str(), None),
     };
     let platform = if platform == "cuda" { Platform::Cuda } else { Platform::CudaEmulator };
-    PlatformName { platform, processor }
+    PlatformName { platform, gpu_number: None, processor }
 }
 
 /// The GPU with instructions that no other has.
@@ -116,7 +116,7 @@ const HOPPER: &str = "sm_90a";
 /// That GPU, played by the host, unless `HALO_GPU` asks for something else.
 pub fn hopper() -> Option<PlatformName<Platform>> {
     let is_asked = std::env::var_os("HALO_GPU").is_none();
-    is_asked.then(|| PlatformName { platform: Platform::CudaEmulator, processor: Some(HOPPER.to_string()) })
+    is_asked.then(|| PlatformName { processor: Some(HOPPER.to_string()), ..Platform::CudaEmulator.into() })
 }
 
 /// GPUs whose code goes through the assembler: the oldest one, and Hopper.
