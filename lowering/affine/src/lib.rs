@@ -67,6 +67,7 @@ mod tiles;
 pub mod to_affine;
 pub mod to_gpu;
 pub mod trace;
+mod traced;
 mod transposed;
 mod trip_count;
 mod vector_scan;

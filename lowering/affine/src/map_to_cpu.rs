@@ -33,9 +33,9 @@ use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
-use crate::scope::Scope;
 use crate::to_affine::devices_together;
-use crate::trace::{NEAR, Trace, coefficient, merged_dimensions, split_merged, trace};
+use crate::trace::{NEAR, coefficient, merged_dimensions, split_merged};
+use crate::traced::{Traced, bounds_of};
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -317,7 +317,8 @@ fn loops_over_elements<'c>(
             if is_along_rows && scans_vectors(context, computation, (scan, sizes), &written)? {
                 let row = Loop::over(sizes[scan.dimension]);
                 let narrow = lanes * (32 / register_bits(computation).min(32));
-                scan_lanes = [narrow, lanes].into_iter().find(|&lanes| row.is_as_long_as(lanes)).unwrap_or(1);
+                let as_long = [narrow, lanes].into_iter().find(|&lanes| row.is_as_long_as(lanes));
+                scan_lanes = as_long.unwrap_or(scan_lanes);
             }
             let vector_loop = if is_along_rows || lanes < 2 { None } else { last_if_long(&loops) };
             (loops, vector_loop)
@@ -476,40 +477,6 @@ fn vector_lanes<'a>(shapes: impl IntoIterator<Item = &'a Shape>, vector_bits: u3
     }
     let bits = if wide && !narrow { 64 } else { 32 };
     (vector_bits / bits).max(1)
-}
-
-/// What a computation reads for an element whose index is all variables.
-struct Traced<'c> {
-    scope: Scope<'c>,
-    /// A variable for each dimension.
-    variables: Vec<Expr<'c>>,
-    /// The index: constants for dimensions of one element.
-    index: Vec<Expr<'c>>,
-    found: Trace<'c>,
-}
-
-impl<'c> Traced<'c> {
-    fn new(
-        context: &'c Context,
-        computation: &Computation,
-        written: &[InstructionId],
-        sizes: &[i64],
-        part: Option<(usize, Interval)>,
-    ) -> Result<Self> {
-        let mut scope = Scope::new(context);
-        let bounds = sizes.iter().enumerate().map(|(dimension, &size)| bounds_of(part, dimension, size));
-        let variables: Vec<Expr<'c>> = bounds.map(|bounds| scope.add_traced(bounds)).collect();
-        let index: Vec<Expr<'c>> = variables.iter().map(|&variable| scope.simplify(variable)).collect();
-        let found = trace(computation, written, &index, &mut scope)?;
-        Ok(Traced { scope, variables, index, found })
-    }
-}
-
-fn bounds_of(part: Option<(usize, Interval)>, dimension: usize, size: i64) -> Interval {
-    match part {
-        Some((own, bounds)) if own == dimension => bounds,
-        _ => Interval::of_size(size),
-    }
 }
 
 /// The neighbouring dimensions that are one loop each, as (first, one past last).

@@ -64,7 +64,7 @@ impl VectorScan {
                 let [element] = &elements[..] else { return Err(LoweringError::bug("a scan of several arrays")) };
                 let element = self.elements.ordered(builder, &self.elements.widen(builder, element));
                 let mut carried = start.with_values(&carried);
-                let scanned = self.scan_registers(builder, registers, &element, &mut carried);
+                let scanned = self.scan_registers(builder, (registers, lanes / registers), &element, &mut carried);
                 let scanned = self.elements.floats_of(builder, &scanned);
                 emitter.remember(scan.instruction, &index, vec![self.elements.finish(builder, &scanned)]);
                 body(emitter, &index)?;
@@ -76,15 +76,14 @@ impl VectorScan {
         Ok(self.elements.floats_of(builder, &total.ok_or_else(|| LoweringError::bug("a scan without a value"))?))
     }
 
-    /// What the elements of a vector, which is one or two registers, and those before have; the latter is carried, in all lanes.
+    /// What the elements of a vector, which is one or two registers of so many lanes, and those before have; the latter is carried, in all lanes.
     fn scan_registers<'c>(
         &self,
         builder: &OpBuilder<'c>,
-        registers: u32,
+        (registers, lanes): (u32, u32),
         element: &RegisterValue<'c>,
         carried: &mut RegisterValue<'c>,
     ) -> RegisterValue<'c> {
-        let lanes = element.lanes.unwrap_or(1) / registers;
         let mut scanned = |number: u32| {
             let own: Vec<u32> = (number * lanes..(number + 1) * lanes).collect();
             let own = shuffled(builder, [element, element], &own);
