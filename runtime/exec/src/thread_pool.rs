@@ -1,7 +1,9 @@
 //! Threads for outer parallel loops.
 //!
-//! A loop runs on the calling thread and any workers that come in time: chunks are taken from a counter, so a slow or late
-//! thread never holds the others up, and the caller only waits for workers that took a chunk. Several loops run at once, of
+//! A loop runs on the calling thread and any workers that come in time. Its chunks are as many slices as the pool has threads, of
+//! which each thread takes its own first, so that in loops over the same array it comes back to what its cache holds. Then it
+//! takes chunks of the others' slices, so a slow or late thread never holds the others up, and the caller only waits for
+//! workers that took a chunk. Several loops run at once, of
 //! several clients or one inside of another: idle workers look for those that have chunks left. Callers and workers together
 //! are no more than the pool's threads, so that programs which already keep all processors busy do not wait for workers that
 //! the system has put aside. Nothing is allocated per loop. Workers spin for some microseconds after a loop before they sleep,
@@ -38,7 +40,6 @@ pub struct ThreadPool {
     workers: Vec<JoinHandle<()>>,
 }
 
-#[derive(Default)]
 struct Shared {
     jobs: [Job; MOST_JOBS],
     /// Threads in loops, callers included.
@@ -55,7 +56,6 @@ const SLEEPS: u8 = 2;
 
 /// A loop, or room for one. Written by its caller while no worker is in it; published by `state`. On lines of its own, as idle
 /// workers read the states of all jobs.
-#[derive(Default)]
 #[repr(align(128))]
 struct Job {
     is_taken: AtomicBool,
@@ -64,12 +64,40 @@ struct Job {
     data: AtomicPtr<c_void>,
     iterations: AtomicU64,
     grain: AtomicU64,
-    next: AtomicU64,
+    /// The first chunk of each thread's slice that nobody has taken.
+    next: Box<[NextChunk]>,
     caller: Mutex<Option<Thread>>,
     caller_sleeps: AtomicBool,
 }
 
+/// A counter on lines of its own.
+#[derive(Default)]
+#[repr(align(128))]
+struct NextChunk(AtomicU64);
+
 impl Job {
+    /// Room for a loop on up to so many threads.
+    fn of_threads(threads: usize) -> Self {
+        Self {
+            is_taken: AtomicBool::default(),
+            state: AtomicU64::default(),
+            body: AtomicPtr::default(),
+            data: AtomicPtr::default(),
+            iterations: AtomicU64::default(),
+            grain: AtomicU64::new(1),
+            next: (0..threads).map(|_| NextChunk::default()).collect(),
+            caller: Mutex::default(),
+            caller_sleeps: AtomicBool::default(),
+        }
+    }
+
+    /// The chunk with which a thread's slice begins; that of the next thread is where it ends.
+    fn first_chunk(&self, thread: usize) -> u64 {
+        let chunks = self.iterations.load(Ordering::Relaxed).div_ceil(self.grain.load(Ordering::Relaxed).max(1));
+        // Of any number of chunks, which may be more than would fit with the threads as a factor.
+        (u128::from(chunks) * thread as u128 / self.next.len().max(1) as u128) as u64
+    }
+
     /// Makes the job its caller's, if it is nobody's.
     fn take(&self) -> bool {
         let is_taken = &self.is_taken;
@@ -83,14 +111,17 @@ impl Job {
         self.data.store(data, Ordering::Relaxed);
         self.iterations.store(iterations, Ordering::Relaxed);
         self.grain.store(grain, Ordering::Relaxed);
-        self.next.store(0, Ordering::Relaxed);
+        for (thread, next) in self.next.iter().enumerate() {
+            next.0.store(self.first_chunk(thread), Ordering::Relaxed);
+        }
         self.state.store(OPEN, Ordering::SeqCst);
     }
 
     /// Whether a worker that comes now finds something to do. What it says may be of a loop that has ended since.
     fn has_chunks(&self) -> bool {
-        self.state.load(Ordering::SeqCst) & OPEN != 0
-            && self.next.load(Ordering::Relaxed) < self.iterations.load(Ordering::Relaxed)
+        let is_left =
+            |(thread, next): (usize, &NextChunk)| next.0.load(Ordering::Relaxed) < self.first_chunk(thread + 1);
+        self.state.load(Ordering::SeqCst) & OPEN != 0 && self.next.iter().enumerate().any(is_left)
     }
 
     /// The workers in it.
@@ -136,22 +167,28 @@ impl Job {
         self.is_taken.store(false, Ordering::Release);
     }
 
-    /// Runs chunks until none is left.
+    /// Runs chunks until none is left, those of a thread's own slice first.
     ///
     /// # Safety
     /// The job must have been opened and not yet been closed with no thread in it.
-    unsafe fn run_chunks(&self) {
+    unsafe fn run_chunks(&self, thread: usize) {
         let (iterations, grain) = (self.iterations.load(Ordering::Relaxed), self.grain.load(Ordering::Relaxed));
         let data = self.data.load(Ordering::Relaxed);
         // SAFETY: only `open` writes the pointer, from a `LoopBody`.
         let body = unsafe { std::mem::transmute::<*mut (), LoopBody>(self.body.load(Ordering::Relaxed)) };
-        loop {
-            let begin = self.next.fetch_add(grain, Ordering::Relaxed);
-            if begin >= iterations {
-                return;
+        let (others, own) = self.next.split_at(thread.min(self.next.len()));
+        let slices = (thread..).zip(own).chain(others.iter().enumerate());
+        for (slice, next) in slices {
+            let end = self.first_chunk(slice + 1);
+            loop {
+                let chunk = next.0.fetch_add(1, Ordering::Relaxed);
+                if chunk >= end {
+                    break;
+                }
+                let begin = chunk * grain;
+                // SAFETY: the caller of `parallel_for` answers for the body; chunks do not overlap.
+                unsafe { body(data, begin as i64, begin.saturating_add(grain).min(iterations) as i64) };
             }
-            // SAFETY: the caller of `parallel_for` answers for the body; chunks do not overlap.
-            unsafe { body(data, begin as i64, (begin + grain).min(iterations) as i64) };
         }
     }
 }
@@ -176,7 +213,12 @@ impl ThreadPool {
         };
         let helpers = (threads - 1).min(COUNT_MASK as usize);
         let workers = (0..helpers).map(|_| AtomicU8::new(LOOKS)).collect();
-        let shared = Arc::new(Shared { workers, ..Shared::default() });
+        let shared = Arc::new(Shared {
+            jobs: std::array::from_fn(|_| Job::of_threads(helpers + 1)),
+            active: AtomicUsize::default(),
+            workers,
+            stop: AtomicBool::default(),
+        });
         let mut pool = Self { shared: shared.clone(), workers: Vec::with_capacity(helpers) };
         for index in 0..helpers {
             let shared = shared.clone();
@@ -216,7 +258,7 @@ impl ThreadPool {
         let others = (iterations.div_ceil(grain) - 1).min(self.threads().saturating_sub(active) as u64);
         self.wake(others as usize);
         // SAFETY: opened, and closed below by this thread.
-        unsafe { job.run_chunks() };
+        unsafe { job.run_chunks(0) };
         job.close();
         let others = shared.active.fetch_sub(1, Ordering::SeqCst) - 1;
         // There is a thread more for another loop.
@@ -257,7 +299,7 @@ impl Shared {
         let Some(doing) = self.workers.get(index) else { return };
         let mut spins = 0;
         while !self.stop.load(Ordering::SeqCst) {
-            if self.help(doing) {
+            if self.help(index, doing) {
                 spins = 0;
                 continue;
             }
@@ -277,7 +319,7 @@ impl Shared {
     }
 
     /// Takes part in a loop, if one has work for a thread more.
-    fn help(&self, doing: &AtomicU8) -> bool {
+    fn help(&self, index: usize, doing: &AtomicU8) -> bool {
         let Some(job) = self.next_job() else { return false };
         let enter = |active: usize| (active <= self.workers.len()).then_some(active + 1);
         if self.active.fetch_update(Ordering::SeqCst, Ordering::SeqCst, enter).is_err() {
@@ -287,7 +329,7 @@ impl Shared {
         if is_in {
             doing.store(WORKS, Ordering::SeqCst);
             // SAFETY: this thread is counted in, so the caller waits for it.
-            unsafe { job.run_chunks() };
+            unsafe { job.run_chunks(index + 1) };
             doing.store(LOOKS, Ordering::SeqCst);
             job.leave();
         }
