@@ -55,8 +55,10 @@ const PAGE: u64 = 4096;
 const WAYS: i64 = 8;
 /// Bytes of a B that is not in a cache before it is packed.
 const LARGE_B: i64 = 1 << 20;
-/// Panels that share a walk over A, and as many where the columns of A are packed on each walk.
-const PANELS_PER_GROUP: [i64; 2] = [4, 8];
+/// Bytes of a row of the panels that share a walk over A: a block of them stays in the second-level cache.
+const GROUP_ROW_BYTES: i64 = 512;
+/// Panels that share a walk over A where its columns are packed on each walk.
+const PANELS_OVER_PACKED_COLUMNS: i64 = 8;
 /// Bytes of a B that is read where it is: packing it would cost more than the places that its rows take in the cache.
 const SMALL_B: i64 = 1 << 16;
 /// Features of a group of a convolution that are worth vectors along them, and multiplications for those of one place.
@@ -567,7 +569,11 @@ impl MatMul {
 
     /// Panels that share a walk over A.
     fn panels_per_group(&self) -> i64 {
-        PANELS_PER_GROUP[usize::from(self.packing_of_a().is_some_and(PackedA::has_columns))]
+        if self.packing_of_a().is_some_and(PackedA::has_columns) {
+            return PANELS_OVER_PACKED_COLUMNS;
+        }
+        let row_bytes = self.panel() * self.element_type.byte_width() as i64;
+        (GROUP_ROW_BYTES / row_bytes.max(1)).clamp(1, PANELS_OVER_PACKED_COLUMNS)
     }
 
     /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
