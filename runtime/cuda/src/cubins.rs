@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 use crate::driver::{Handle, LinkFunctions};
+use crate::gpu::number_of;
 use crate::{Error, Gpu};
 
 /// Bytes of a cache's files, at most; the oldest are removed.
@@ -38,10 +39,8 @@ impl<'a> KernelCode<'a> {
     /// The machine code for a GPU of this compute capability: for the same, or an older one of its major version.
     pub(crate) fn cubin_for(&self, (major, minor): (u32, u32)) -> Option<&'a [u8]> {
         let fits = |processor: &str| {
-            let number = processor.strip_prefix("sm_")?;
-            let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-            let needed = digits.parse::<u32>().ok()?;
-            let runs = if digits.len() < number.len() { needed % 10 == minor } else { needed % 10 <= minor };
+            let (needed, is_exact) = number_of(processor)?;
+            let runs = if is_exact { needed % 10 == minor } else { needed % 10 <= minor };
             (needed / 10 == major && runs).then_some(needed)
         };
         let fitting = self.cubins.iter().filter_map(|(processor, code)| Some((fits(processor)?, code)));

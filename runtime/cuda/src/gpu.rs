@@ -221,13 +221,18 @@ fn prepare_pool(driver: &Driver, pools: &PoolFunctions, device: c_int) -> bool {
 fn obstacle(ptx: &str, (major, minor): (u32, u32)) -> Option<String> {
     let processor = ptx.lines().find_map(|line| line.trim().strip_prefix(".target"))?;
     let processor = processor.split(',').next()?.trim();
-    let number = processor.strip_prefix("sm_")?;
-    let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let (needed, own) = (digits.parse::<u32>().ok()?, major * 10 + minor);
-    let is_exact = digits.len() < number.len();
+    let (needed, is_exact) = number_of(processor)?;
+    let own = major * 10 + minor;
     let runs = if is_exact { needed == own } else { needed <= own };
     let or_newer = if is_exact { "" } else { " and newer ones" };
     (!runs).then(|| format!("its kernels are for {processor} GPUs{or_newer}, this one is sm_{own}"))
+}
+
+/// The number in the name of a processor, as in `sm_90a`, and whether a letter behind it keeps its code from any other.
+pub(crate) fn number_of(processor: &str) -> Option<(u32, bool)> {
+    let number = processor.strip_prefix("sm_")?;
+    let digits = number.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    Some((digits.parse().ok()?, digits.len() < number.len()))
 }
 
 #[cfg(test)]

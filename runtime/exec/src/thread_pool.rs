@@ -93,9 +93,9 @@ impl Job {
 
     /// The chunk with which a thread's slice begins; that of the next thread is where it ends.
     fn first_chunk(&self, thread: usize) -> u64 {
-        let chunks = self.iterations.load(Ordering::Relaxed).div_ceil(self.grain.load(Ordering::Relaxed).max(1));
+        let chunks = self.iterations.load(Ordering::Relaxed).div_ceil(self.grain.load(Ordering::Relaxed));
         // Of any number of chunks, which may be more than would fit with the threads as a factor.
-        (u128::from(chunks) * thread as u128 / self.next.len().max(1) as u128) as u64
+        (u128::from(chunks) * thread as u128 / self.next.len() as u128) as u64
     }
 
     /// Makes the job its caller's, if it is nobody's.

@@ -573,7 +573,7 @@ impl MatMul {
             return PANELS_OVER_PACKED_COLUMNS;
         }
         let row_bytes = self.panel() * self.element_type.byte_width() as i64;
-        (GROUP_ROW_BYTES / row_bytes.max(1)).clamp(1, PANELS_OVER_PACKED_COLUMNS)
+        (GROUP_ROW_BYTES / row_bytes).clamp(1, PANELS_OVER_PACKED_COLUMNS)
     }
 
     /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
