@@ -4,13 +4,11 @@
 //! that programs are sent to begin without one.
 
 use std::ffi::{c_int, c_void};
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::ptr;
 use std::slice;
-use std::time::SystemTime;
 
+use exec::FileCache;
 use sha2::{Digest, Sha256};
 
 use crate::driver::{Handle, LinkFunctions};
@@ -19,9 +17,6 @@ use crate::{Error, Gpu};
 
 /// Bytes of a cache's files, at most; the oldest are removed.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// What files of a cache are called at the end.
-const EXTENSION: &str = "cubin";
 
 /// The driver's number of PTX among what it links.
 const PTX_INPUT: c_int = 1;
@@ -51,21 +46,20 @@ impl<'a> KernelCode<'a> {
 /// A folder of machine code that the driver made of PTX.
 #[derive(Debug)]
 pub(crate) struct CubinCache {
-    folder: PathBuf,
+    files: FileCache,
 }
 
 impl CubinCache {
     pub fn new(folder: PathBuf) -> Self {
-        CubinCache { folder }
+        CubinCache { files: FileCache::new(folder, "cubin", MOST_BYTES) }
     }
 
-    /// The file of what the driver makes of PTX on a GPU.
-    fn path(&self, ptx: &[u8], gpu: &Gpu) -> PathBuf {
+    /// The key of what the driver makes of PTX on a GPU.
+    fn key(ptx: &[u8], gpu: &Gpu) -> String {
         let mut hash = Sha256::new();
         hash.update(format!("{:?} {:?}\n", gpu.compute_capability(), gpu.driver_version()));
         hash.update(ptx);
-        let name: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(name).with_extension(EXTENSION)
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Kernels by their machine code, which is made if there is none yet.
@@ -73,44 +67,22 @@ impl CubinCache {
     /// # Errors
     /// Where the driver does not link, or refuses: then it may take the PTX itself.
     pub fn load(&self, ptx: &[u8], gpu: &Gpu) -> Result<Handle, Error> {
-        let path = self.path(ptx, gpu);
-        if let Ok(code) = fs::read(&path) {
+        let key = Self::key(ptx, gpu);
+        if let Some(code) = self.files.get(&key) {
             match gpu.load_module(&code) {
                 Ok(module) => return Ok(module),
                 // It is damaged.
-                Err(_) => drop(fs::remove_file(&path)),
+                Err(_) => self.files.remove(&key),
             }
         }
         let functions = gpu.driver.links.as_ref();
         let functions = functions.ok_or_else(|| Error::WrongArchitecture("its driver does not link".into()))?;
         let code = link(functions, ptx, gpu)?;
         // What cannot be kept is made again.
-        let _ = self.keep(&path, &code);
+        if self.files.make_directory().is_ok() {
+            self.files.put(&key, &code);
+        }
         gpu.load_module(&code)
-    }
-
-    fn keep(&self, path: &Path, code: &[u8]) -> io::Result<()> {
-        fs::create_dir_all(&self.folder)?;
-        let unfinished = path.with_extension(format!("{}.unfinished", std::process::id()));
-        fs::write(&unfinished, code)?;
-        fs::rename(&unfinished, path)?;
-        let mut files = Vec::new();
-        for entry in fs::read_dir(&self.folder)?.flatten() {
-            let (path, metadata) = (entry.path(), entry.metadata()?);
-            if path.extension().is_some_and(|extension| extension == EXTENSION) {
-                files.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), path));
-            }
-        }
-        files.sort();
-        let mut bytes: u64 = files.iter().map(|(_, size, _)| size).sum();
-        for (_, size, path) in files {
-            if bytes <= MOST_BYTES {
-                break;
-            }
-            fs::remove_file(path)?;
-            bytes -= size;
-        }
-        Ok(())
     }
 }
 

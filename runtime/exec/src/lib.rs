@@ -2,6 +2,7 @@
 
 pub mod buffer_pool;
 mod error;
+pub mod file_cache;
 pub mod host;
 pub mod jit;
 pub mod runtime;
@@ -10,6 +11,7 @@ pub mod thread_pool;
 
 pub use buffer_pool::{Buffer, BufferPool};
 pub use error::Error;
+pub use file_cache::FileCache;
 pub use jit::Jit;
 pub use subnormals::FlushSubnormals;
 pub use thread_pool::ThreadPool;
