@@ -159,8 +159,7 @@ def parser():
 def parse():
     options = parser().parse_args()
     processors = len(os.sched_getaffinity(0))
-    options.suites = [name for name in ("models", "programs", "micro", "functions", "random")
-                      if name != "models" and getattr(options, name)]
+    options.suites = [name for name in ("programs", "micro", "functions", "random") if getattr(options, name)]
     if options.all:
         root = HERE.parent
         options.suites = ["models", "programs", "micro"]

@@ -96,9 +96,8 @@ impl Parts {
             return None;
         }
         let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
-        let reduced = |d: &i64| shape.dimensions.get(*d as usize).copied().unwrap_or(1);
-        let terms: i64 = dimensions.iter().map(reduced).product();
-        let results = shape.element_count() / terms.max(1);
+        let reduced = |d: &i64| size_along(shape, *d);
+        let [results, terms] = results_and_terms(shape, dimensions);
         if results == 0 || results >= limits.results || terms < limits.terms {
             return None;
         }
@@ -114,10 +113,8 @@ impl Parts {
     /// outermost reduced dimension can be divided. `allows_rest` if equal parts may leave some positions to no part.
     pub(crate) fn for_processor(shape: &ArrayShape, reduce: &Instruction, allows_rest: bool) -> Option<Self> {
         let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
-        let reduced = |d: &i64| shape.dimensions.get(*d as usize).copied().unwrap_or(1);
-        let terms: i64 = dimensions.iter().map(reduced).product();
+        let [results, _] = results_and_terms(shape, dimensions);
         let count = shape.element_count();
-        let results = count / terms.max(1);
         let along_rows = dimensions.contains(&(shape.rank() as i64 - 1));
         let is_few = (1..FEW_ROWS).contains(&results) && count >= MANY_ELEMENTS;
         if shape.is_dynamic() || !along_rows || !is_few {
@@ -127,7 +124,7 @@ impl Parts {
         let mut in_order = dimensions.to_vec();
         in_order.sort_unstable();
         in_order.into_iter().find_map(|along| {
-            let size = reduced(&along);
+            let size = size_along(shape, along);
             let most = wanted.min(size);
             let counts = (LEAST_TASKS.max(most / 2)..=most).rev();
             let parts = counts.min_by_key(|parts| size % parts)?;
@@ -149,4 +146,14 @@ impl Parts {
         let left = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
         Parts { sizes, inner, left, along: place, rest }
     }
+}
+
+fn size_along(shape: &ArrayShape, dimension: i64) -> i64 {
+    shape.dimensions.get(dimension as usize).copied().unwrap_or(1)
+}
+
+/// The results of a reduction of some dimensions, and the elements that each combines.
+fn results_and_terms(shape: &ArrayShape, dimensions: &[i64]) -> [i64; 2] {
+    let terms: i64 = dimensions.iter().map(|&d| size_along(shape, d)).product();
+    [shape.element_count() / terms.max(1), terms]
 }

@@ -238,7 +238,8 @@ impl Drop for GpuMemory {
     }
 }
 
-fn rounded(bytes: usize) -> usize {
+/// Bytes that an array takes, so that the next one may begin behind it.
+pub(crate) fn rounded(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(ALIGNMENT)
 }
 
@@ -302,9 +303,12 @@ impl GpuMemory {
         });
     }
 
+    fn take_unused(&self) -> Vec<DevicePointer> {
+        std::mem::take(&mut *self.unused()).places.into_values().flatten().collect()
+    }
+
     fn release_unused(&self) {
-        let unused = std::mem::take(&mut *self.unused());
-        let addresses: Vec<DevicePointer> = unused.places.into_values().flatten().collect();
+        let addresses = self.take_unused();
         if !addresses.is_empty() {
             self.free(&addresses);
         }
@@ -314,9 +318,8 @@ impl GpuMemory {
     pub(crate) fn allocate(&self, bytes: usize, stream: Handle) -> Result<DevicePointer, Error> {
         match self.gpu.allocate(bytes, stream) {
             Err(Error::OutOfMemory { .. }) if self.unused().bytes > 0 => {
-                let unused = std::mem::take(&mut *self.unused());
                 // SAFETY: whoever used them has ended.
-                unused.places.into_values().flatten().for_each(|address| unsafe { self.gpu.free(address, stream) });
+                self.take_unused().into_iter().for_each(|address| unsafe { self.gpu.free(address, stream) });
                 self.gpu.allocate(bytes, stream)
             }
             allocated => allocated,

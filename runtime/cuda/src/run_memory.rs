@@ -8,15 +8,13 @@ use hlo::buffers::Slice;
 use hlo::launch_plan::Boxes;
 
 use crate::box_table::{self, DESCRIPTION_BYTES};
+use crate::device_memory::rounded;
 use crate::driver::{DevicePointer, Handle};
 use crate::execution::PlanMemory;
 use crate::gpu_program::{ArrayPlace, GpuProgram, RunArrays};
 use crate::stream::Stream;
 use crate::stream_device::Graphs;
 use crate::{Error, Gpu};
-
-/// Buffers begin at multiples of so many bytes.
-const ALIGNMENT: usize = 256;
 
 /// Sets of addresses that are remembered.
 const MOST_LAYOUTS: usize = 8;
@@ -213,7 +211,7 @@ pub(crate) struct Places {
 impl Places {
     pub fn place(&mut self, size: usize) -> usize {
         let start = self.end;
-        self.end = (start + size.max(1)).next_multiple_of(ALIGNMENT);
+        self.end += rounded(size);
         start
     }
 }

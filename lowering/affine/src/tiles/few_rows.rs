@@ -253,33 +253,34 @@ impl<'t, 'm, 'a, 'c> FewRows<'t, 'm, 'a, 'c> {
         let sums = vec![zero.value; (self.few * columns) as usize];
         let mut sums =
             emitter.loop_in(Interval::of_size(chunks / parts), None, sums, &mut |emitter, round, sums| {
-                self.step(emitter, round * parts + self.part, sums)
+                self.step(emitter, round * parts + self.part, &sums)
             })?;
         if chunks % parts > 0 {
             let (wanted, last) = (self.part + chunks / parts * parts, emitter.scope.constant(chunks - 1));
             let condition = [is_term(wanted, chunks)];
             let types = vec![zero.element_type; sums.len()];
             let choice = Choice { conditions: &condition, types: &types, index: &[], sizes: &[] };
-            let values = |sums: &[Value<'c>]| -> Vec<RegisterValue<'c>> {
-                sums.iter().map(|&sum| zero.with_values(&[sum])).collect()
-            };
             let last_sums = emitter.choose(
                 &choice,
                 &mut |emitter, _| {
                     let kept = emitter.scope.emit_min(emitter.builder, &[wanted, last])?;
                     let kept = index_binding(emitter.builder, kept);
                     let kept = emitter.scope.add_variable(Interval::of_size(chunks), kept);
-                    Ok(values(&self.step(emitter, kept, sums.clone())?))
+                    Ok(self.typed(&self.step(emitter, kept, &sums)?))
                 },
-                &mut |_| Ok(values(&sums)),
+                &mut |_| Ok(self.typed(&sums)),
             )?;
             sums = last_sums.iter().map(|sum| sum.value).collect();
         }
         self.finish(emitter, outputs, function, &sums)
     }
 
+    fn typed(&self, sums: &[Value<'c>]) -> Vec<RegisterValue<'c>> {
+        sums.iter().map(|&sum| self.tile.zero.with_values(&[sum])).collect()
+    }
+
     /// The sums with the products at some neighbouring terms more.
-    fn step(&self, emitter: &mut Elemental<'a, 'c>, chunk: Expr<'c>, sums: Vec<Value<'c>>) -> Result<Vec<Value<'c>>> {
+    fn step(&self, emitter: &mut Elemental<'a, 'c>, chunk: Expr<'c>, sums: &[Value<'c>]) -> Result<Vec<Value<'c>>> {
         let Division { many, is_along_terms, columns, terms, .. } = self.division;
         let first = chunk * terms;
         // Of the larger operand, by columns and terms.
@@ -299,7 +300,7 @@ impl<'t, 'm, 'a, 'c> FewRows<'t, 'm, 'a, 'c> {
                 larger.extend((0..columns).map(of_column));
             }
         }
-        let mut sums: Vec<RegisterValue<'c>> = sums.iter().map(|&sum| self.tile.zero.with_values(&[sum])).collect();
+        let mut sums = self.typed(sums);
         for row in 0..self.few {
             let row_expr = emitter.scope.constant(row);
             let own = self.neighbours(emitter, self.of_few, [row_expr, first])?;
@@ -361,7 +362,7 @@ impl<'t, 'm, 'a, 'c> FewRows<'t, 'm, 'a, 'c> {
         let (builder, zero, few) = (emitter.builder, self.tile.zero, self.few);
         let Division { many, is_along_terms, parts, columns, .. } = self.division;
         let combiner = Combiner::sum(zero.element_type);
-        let mut sums: Vec<RegisterValue<'c>> = sums.iter().map(|&sum| zero.with_values(&[sum])).collect();
+        let mut sums = self.typed(sums);
         // The lanes of a warp exchange theirs; what is left has several parts, a warp each, or a group of threads each.
         let of_warp = if is_along_terms { WARP } else { 1 };
         let mut distance = of_warp / 2;

@@ -3,6 +3,8 @@
 
 use std::sync::LazyLock;
 
+use fastrand::Rng;
+
 /// `HALO_EMULATOR_SEED`, or 0.
 pub(super) fn seed() -> u64 {
     static SEED: LazyLock<u64> = LazyLock::new(|| {
@@ -15,12 +17,12 @@ pub(super) fn seed() -> u64 {
 /// An order of the threads of a block.
 pub(super) struct ThreadOrder {
     threads: Vec<usize>,
-    numbers: RandomNumbers,
+    numbers: Rng,
 }
 
 impl ThreadOrder {
     pub fn new(threads: usize, seed: u64) -> Self {
-        let mut order = ThreadOrder { threads: (0..threads).collect(), numbers: RandomNumbers(seed) };
+        let mut order = ThreadOrder { threads: (0..threads).collect(), numbers: Rng::with_seed(seed) };
         order.change();
         order
     }
@@ -31,10 +33,7 @@ impl ThreadOrder {
 
     /// Makes it another one.
     pub fn change(&mut self) {
-        for place in (1..self.threads.len()).rev() {
-            let other = self.numbers.next() % (place as u64 + 1);
-            self.threads.swap(place, other as usize);
-        }
+        self.numbers.shuffle(&mut self.threads);
     }
 }
 
@@ -47,28 +46,14 @@ pub(super) fn shuffled(count: u64, seed: u64) -> impl Iterator<Item = u64> {
         }
         a
     };
-    let mut numbers = RandomNumbers(seed);
-    let mut random = || u128::from(numbers.next());
+    let mut numbers = Rng::with_seed(seed);
     // About the golden ratio, and prime to the count.
-    let mut step = (count * (610 + random() % 16) / 1000).max(1);
+    let mut step = (count * (610 + numbers.u128(..16)) / 1000).max(1);
     while divisor(step, count) != 1 {
         step += 1;
     }
-    let first = random() % count;
+    let first = numbers.u128(..count);
     (0..count).map(move |number| ((number * step + first) % count) as u64)
-}
-
-/// Steele, Lea, Flood: Fast splittable pseudorandom number generators (SplitMix64).
-struct RandomNumbers(u64);
-
-impl RandomNumbers {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
-    }
 }
 
 #[cfg(test)]
