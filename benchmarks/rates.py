@@ -105,9 +105,9 @@ def f8(size):
 
 
 CHAIN = "\n".join(
-    ["  x0 = f32[64,64] parameter(0)"]
-    + [f"  x{n} = f32[64,64] dot(x{n - 1}, x0), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}" for n in range(1, 65)]
-    + ["  ROOT y = f32[64,64] copy(x64)"]
+    ["  x0 = f32[1000] parameter(0)"]
+    + [f"  y{n} = f32[1000] add(x{n}, x{n})\n  x{n + 1} = f32[1000] opt-barrier(y{n})" for n in range(64)]
+    + ["  ROOT y = f32[1000] copy(x64)"]
 )
 
 MIB = 1 << 20

@@ -237,6 +237,7 @@ impl CompilePipeline {
             allow_fma: options.excess_precision,
             warp_group_matrices: false,
             float_extrema: false,
+            word_shift_amounts: false,
         };
         let work = map_to_cpu::CpuTarget {
             vector_bits: target.vector_bits(),

@@ -221,6 +221,9 @@ pub struct Machine {
     pub warp_group_matrices: bool,
     /// There are instructions for the larger and the smaller of two floats that keep NaN and the order of zeros (GPUs).
     pub float_extrema: bool,
+    /// Shifts of 64 bits look at 32 bits of their amount, of which LLVM's code generator takes the whole to be compared with
+    /// the width (GPUs).
+    pub word_shift_amounts: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }

@@ -90,9 +90,7 @@ pub(super) fn count_leading_zeros<'c>(
 
 /// Zero when the amount, read as unsigned, is the width or more.
 pub(super) fn shift_left<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
-    let (value, amount) = (operands[0], operands[1]);
-    let shifted = builder.shli(value, amount);
-    builder.select(is_in_width(builder, element_type, amount), shifted, builder.integer_like(value, 0))
+    shift_logically(builder, element_type, operands[0], operands[1], OpBuilder::shli)
 }
 
 /// Zero when the amount, read as unsigned, is the width or more.
@@ -101,9 +99,26 @@ pub(super) fn shift_right_logical<'c>(
     element_type: ElementType,
     operands: &[Value<'c>],
 ) -> Value<'c> {
-    let (value, amount) = (zero_extended(builder, element_type, operands[0]), operands[1]);
-    let shifted = builder.shrui(value, amount);
-    builder.select(is_in_width(builder, element_type, amount), shifted, builder.integer_like(value, 0))
+    let value = zero_extended(builder, element_type, operands[0]);
+    shift_logically(builder, element_type, value, operands[1], OpBuilder::shrui)
+}
+
+/// A shift in either direction, zero when the amount is the width or more.
+fn shift_logically<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    value: Value<'c>,
+    amount: Value<'c>,
+    shift: fn(&OpBuilder<'c>, Value<'c>, Value<'c>) -> Value<'c>,
+) -> Value<'c> {
+    let (width, zero) = (i64::from(element_type.bit_width()), builder.integer_like(value, 0));
+    let is_in_width = is_in_width(builder, element_type, amount);
+    if width == 64 && builder.machine().word_shift_amounts {
+        // The zero is chosen before the shift: behind it, the code generator thinks that the shift makes it anyway.
+        let kept = builder.select(is_in_width, value, zero);
+        return shift(builder, kept, builder.andi(amount, builder.integer_like(amount, width - 1)));
+    }
+    builder.select(is_in_width, shift(builder, value, amount), zero)
 }
 
 /// Copies of the sign when the amount, read as unsigned, is the width or more; unsigned integers are read as signed.

@@ -304,13 +304,30 @@ impl<'c> TilePlace<'c> {
     fn of(emitter: &mut Elemental<'_, 'c>, mapping: &WorkMapping<'c>, threads: i64) -> Result<Self> {
         let along = tiles_along(mapping);
         let (block, thread) = thread_numbers(emitter, along.iter().product(), 1, threads)?;
-        let [batch, row, column]: [Expr<'c>; 3] =
-            split_merged(block, &along).try_into().map_err(|_| LoweringError::bug("a tile has three coordinates"))?;
+        let [batch, row, column] = tile_of_block(block, along)?;
         let batch = simple_symbol(emitter, batch, along[0])?;
         let row = simple_symbol(emitter, row, along[1])? * mapping.dimensions[1].tile;
         let column = simple_symbol(emitter, column, along[2])? * mapping.dimensions[2].tile;
         Ok(TilePlace { batch, firsts: [row, column], thread })
     }
+}
+
+/// Tiles that a group of blocks has along one side at most.
+const MOST_GROUPED: i64 = 16;
+
+/// The batch, the row and the column of the tile that a block has, of so many along each. Blocks that run at the same time have
+/// tiles of a group of rows, or of columns, about as many of the one as of the other, so that most of what a block reads is in
+/// the cache because another has read it.
+fn tile_of_block<'c>(block: Expr<'c>, [batches, rows, columns]: [i64; 3]) -> Result<[Expr<'c>; 3]> {
+    let largest = |along: i64| (1..=MOST_GROUPED).rev().find(|size| along % size == 0).unwrap_or(1);
+    let (of_rows, of_columns) = (largest(rows), largest(columns));
+    let (grouped, others, size) =
+        if of_rows >= of_columns { (rows, columns, of_rows) } else { (columns, rows, of_columns) };
+    let [batch, group, other, place]: [Expr<'c>; 4] = split_merged(block, &[batches, grouped / size, others, size])
+        .try_into()
+        .map_err(|_| LoweringError::bug("a tile in a group has four coordinates"))?;
+    let place = group * size + place;
+    Ok(if of_rows >= of_columns { [batch, place, other] } else { [batch, other, place] })
 }
 
 /// As [`Elemental::emit_symbol`], of the expression simplified.
