@@ -44,7 +44,7 @@ pub(crate) fn define(kernels: &LlvmModule) -> Result<(), Error> {
         let Some(instruction) = name.strip_prefix(gpu::INSTRUCTION) else { continue };
         let assembly = match (WarpGroupProduct::of(&name), WarpGroupWait::of(&name)) {
             (Some(product), _) => warp_group_product(function, &product),
-            (_, Some(wait)) => warp_group_wait(&wait),
+            (_, Some(wait)) => warp_group_wait(function, &wait),
             _ => match gpu::TEXTS.iter().find(|(own, _)| *own == name) {
                 Some((_, text)) => with_operands(function, text),
                 None => Assembly { text: format!("{instruction};"), constraints: "~{memory}".into() },
@@ -107,12 +107,7 @@ fn with_operands(function: FunctionValue<'_>, text: &str) -> Assembly {
 
 /// The products of several pairs of matrices, one after another, and the wait for the last unless they are pending.
 fn warp_group_product(function: FunctionValue<'_>, product: &WarpGroupProduct) -> Assembly {
-    let results = match function.get_type().get_return_type() {
-        Some(BasicTypeEnum::StructType(results)) => results.get_field_types(),
-        _ => Vec::new(),
-    };
-    let sums = results.len();
-    let is_of_floats = matches!(results.first(), Some(BasicTypeEnum::FloatType(_)));
+    let (sums, is_of_floats) = sums_of(function);
     let operands = function.count_params() as usize - if product.is_first { 0 } else { sums };
     let names = |numbers: std::ops::Range<usize>| {
         let names: Vec<String> = numbers.map(|number| format!("${number}")).collect();
@@ -156,9 +151,19 @@ fn warp_group_product(function: FunctionValue<'_>, product: &WarpGroupProduct) -
     Assembly { text, constraints: constraints.join(",") }
 }
 
+/// How many sums a function gives, and whether they are floats.
+fn sums_of(function: FunctionValue<'_>) -> (usize, bool) {
+    let results = match function.get_type().get_return_type() {
+        Some(BasicTypeEnum::StructType(results)) => results.get_field_types(),
+        _ => Vec::new(),
+    };
+    (results.len(), matches!(results.first(), Some(BasicTypeEnum::FloatType(_))))
+}
+
 /// The wait for pending products.
-fn warp_group_wait(wait: &WarpGroupWait) -> Assembly {
-    let constraints: Vec<String> = vec!["=f".to_string(); wait.sums]
+fn warp_group_wait(function: FunctionValue<'_>, wait: &WarpGroupWait) -> Assembly {
+    let (_, is_of_floats) = sums_of(function);
+    let constraints: Vec<String> = vec![if is_of_floats { "=f" } else { "=r" }.to_string(); wait.sums]
         .into_iter()
         .chain((0..wait.sums).map(|number| number.to_string()))
         .chain(vec!["r".to_string(); wait.words])

@@ -24,7 +24,7 @@ use super::chunks::{CHUNK, is_only_moved};
 use super::few_rows;
 use super::rings::{BoxPlace, Ring, call};
 use super::tensor_types::{SmallFloatSums, TensorOperands, TensorType};
-use super::warp_groups::{Matrix, Member, STEP, Stages};
+use super::warp_groups::{Matrix, Member, STEP, Stages, wait_for_products};
 use super::{BUSY_BLOCKS, MOST_REPEATED, Product, Result, THREADS, Tile, is_near_along_depth, tile_grid};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -250,7 +250,7 @@ pub(super) fn emit<'a, 'c>(
     let barriers = SharedValues::new(builder, function, &zero, &[Ring::barriers_of(count)]).address(builder);
     let thread = emitter.emit_symbol(tile.thread, THREADS)?;
     let member = Member::new(emitter, thread)?;
-    let stages = Stages { matrices, address, group: member.group };
+    let stages = Stages { matrices, address, group: member.group, is_pending: !adds_sums };
     let steps = ceil_div(tile.depth * r#type.width(), STEP);
     let ring = Ring { barriers, first: 0, stages: count, bytes: stages.bytes(), warps: THREADS / WARP };
     let kernel = Kernel { tile, stages, descriptions, ring, steps, adds_sums };
@@ -318,15 +318,23 @@ impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
 
     /// What the threads do that multiply: the sums of one.
     fn multiply(&self, emitter: &mut Elemental<'a, 'c>, lane: Expr<'c>) -> Result<Vec<Value<'c>>> {
-        let zeros = self.stages.zeros(self.tile);
-        emitter.loop_in(Interval::of_size(self.steps), None, zeros, &mut |emitter, step, sums| {
+        let (zeros, sum_type) = (self.stages.zeros(self.tile), self.tile.zero.element_type);
+        let sums = emitter.loop_in(Interval::of_size(self.steps), None, zeros, &mut |emitter, step, sums| {
             self.ring.wait(emitter, step)?;
             let stage = self.ring.stage(emitter, step);
-            let before = if self.adds_sums { &[] } else { &sums[..] };
-            let products = self.stages.multiply(emitter, stage, (before, self.tile.zero.element_type))?;
-            self.ring.release(emitter, step, lane)?;
-            let add = |(sum, product): (Value<'c>, Value<'c>)| emitter.builder.addf(sum, product);
-            Ok(if self.adds_sums { sums.into_iter().zip(products).map(add).collect() } else { products })
-        })
+            if self.adds_sums {
+                let products = self.stages.multiply(emitter, stage, (&[], sum_type))?;
+                self.ring.release(emitter, step, lane)?;
+                let add = |(sum, product): (Value<'c>, Value<'c>)| emitter.builder.addf(sum, product);
+                return Ok(sums.into_iter().zip(products).map(add).collect());
+            }
+            // Those of the step before have ended when these have begun: the units never wait for the threads.
+            let products = self.stages.multiply(emitter, stage, (&sums, sum_type))?;
+            let products = wait_for_products(emitter.builder, 1, &products, sum_type);
+            let before = step + (self.ring.stages - 1);
+            emitter.where_not_negative(&[step - 1], |emitter| self.ring.release(emitter, before, lane))?;
+            Ok(products)
+        })?;
+        Ok(if self.adds_sums { sums } else { wait_for_products(emitter.builder, 0, &sums, sum_type) })
     }
 }

@@ -7,7 +7,7 @@
 use hlo::element_type::ElementType;
 use indexing::{Expr, Interval, ceil_div};
 use mlir_ext::builder::{Body, Machine, OpBuilder, Value};
-use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct};
+use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct, WarpGroupWait};
 
 use super::chunks::{CHUNK, Chunks};
 use super::fragments::FragmentRows;
@@ -65,7 +65,7 @@ pub(super) fn emit<'a, 'c>(
     let matrix = |chunks: &Chunks<'c>| Matrix { r#type, is_along_depth: chunks.is_along_depth, side: SIDE };
     let matrices = [matrix(&left), matrix(&right)];
     let member = Member::new(emitter, tile.thread)?;
-    let stages = Stages { matrices, address: shared.address(builder), group: member.group };
+    let stages = Stages { matrices, address: shared.address(builder), group: member.group, is_pending: false };
     let slabs = [Slab::new(emitter, left)?, Slab::new(emitter, right)?];
     let steps = ceil_div(tile.depth * r#type.width(), STEP);
     let product = WarpGroups { tile, slabs, shared, stages };
@@ -135,6 +135,8 @@ pub(super) struct Stages<'c> {
     pub matrices: [Matrix; 2],
     pub address: Value<'c>,
     pub group: Expr<'c>,
+    /// Whether threads go on while their products are made, and wait for them by themselves ([`wait_for_products`]).
+    pub is_pending: bool,
 }
 
 impl<'c> Stages<'c> {
@@ -189,6 +191,7 @@ impl<'c> Stages<'c> {
             parts: (STEP / DEPTH) as usize,
             across: (left.r#type.width() == 2).then_some(across),
             is_first: sums.is_empty(),
+            is_pending: self.is_pending,
             ..WarpGroupProduct::default()
         };
         Ok(call(builder, &product.symbol(), &operands, (sum_type, self.sums())))
@@ -228,6 +231,17 @@ pub(super) fn call<'c>(
         builder.declare_function(symbol, &types, &results);
     });
     builder.call(symbol, operands, &results).results()
+}
+
+/// Waits until no more than so many products are pending, and gives the sums of some type that come of those behind them.
+pub(super) fn wait_for_products<'c>(
+    builder: &OpBuilder<'c>,
+    pending: u32,
+    sums: &[Value<'c>],
+    sum_type: ElementType,
+) -> Vec<Value<'c>> {
+    let wait = WarpGroupWait { pending, sums: sums.len(), words: 0 };
+    call(builder, &wait.symbol(), sums, (sum_type, sums.len()))
 }
 
 /// Where a thread is among those that multiply.
