@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::driver::{
@@ -54,6 +55,8 @@ struct State {
     lacks: Lacks,
     /// The device's of the calling thread: one more than its number.
     context: usize,
+    /// Those that hold a context.
+    holders: usize,
     /// Bytes of the device's memory that are left, where that is limited.
     left_bytes: Option<usize>,
     loads: Loads,
@@ -97,6 +100,8 @@ pub(crate) struct Counts {
     pub described: usize,
     /// Bytes from the host.
     pub uploaded: usize,
+    /// Streams, events and pinned memory that were given back when nobody held a context any more.
+    pub late: usize,
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -326,11 +331,18 @@ unsafe extern "C" fn device_attribute(value: *mut c_int, attribute: c_int, _: c_
 unsafe extern "C" fn retain_context(context: *mut Handle, device: c_int) -> c_int {
     // SAFETY: as above.
     unsafe { *context = (device as usize + 1) as Handle };
+    with_state(|state| state.holders += 1);
     0
 }
 
 unsafe extern "C" fn release_context(_: c_int) -> c_int {
+    with_state(|state| state.holders -= 1);
     0
+}
+
+/// Something of a context is given back.
+fn give_back() {
+    with_state(|state| state.counts.late += usize::from(state.holders == 0));
 }
 
 unsafe extern "C" fn set_context(context: Handle) -> c_int {
@@ -510,6 +522,7 @@ unsafe extern "C" fn allocate_pinned(address: *mut *mut c_void, bytes: usize, _:
 }
 
 unsafe extern "C" fn free_pinned(address: *mut c_void) -> c_int {
+    give_back();
     // SAFETY: it was allocated in the same way.
     unsafe { free(address as u64) }
 }
@@ -537,6 +550,7 @@ unsafe extern "C" fn create_stream(stream: *mut Handle, _: c_uint) -> c_int {
 }
 
 unsafe extern "C" fn destroy_stream(_: Handle) -> c_int {
+    give_back();
     0
 }
 
@@ -706,7 +720,7 @@ unsafe extern "C" fn describe(
 
 unsafe extern "C" fn create_event(event: *mut Handle, _: c_uint) -> c_int {
     // SAFETY: a live variable.
-    unsafe { *event = std::ptr::null_mut() };
+    unsafe { *event = NonNull::dangling().as_ptr() };
     0
 }
 
@@ -730,6 +744,7 @@ unsafe extern "C" fn elapsed(milliseconds: *mut f32, _: Handle, _: Handle) -> c_
 }
 
 unsafe extern "C" fn destroy_event(_: Handle) -> c_int {
+    give_back();
     0
 }
 

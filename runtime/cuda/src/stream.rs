@@ -30,6 +30,8 @@ impl Drop for Stream {
         // SAFETY: stream and events are this value's own. What the stream uses must not be freed before it is done.
         unsafe {
             (driver.synchronize)(self.handle);
+            // The staging's events are of the context, which this value may be the last to hold.
+            drop(self.staging.take());
             self.events.iter().filter(|event| !event.is_null()).for_each(|&event| {
                 (driver.destroy_event)(event);
             });
