@@ -21,8 +21,8 @@ usage: ./x cuda [--emulator] [--values] [--report FILE] [--models DIR] [--limit 
 END
 }
 
-bin=$1
-shift
+bin=$1 runner=$2
+shift 2
 root=$(cd "$(dirname "$0")/.." && pwd)
 platform=cuda
 report=$root/target/cuda-report.md
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
         --limit) limit=$2; shift ;;
         --pack)
             shift
-            exec python3 "$root/benchmarks/pack.py" --hlo-opt "$bin/hlo-opt" --runner "$bin/hlo-run-bundle" "$@"
+            exec python3 "$root/benchmarks/pack.py" --hlo-opt "$bin/hlo-opt" --runner "$runner" "$@"
             ;;
         --registers) shift; exec python3 "$root/benchmarks/registers.py" "$bin/hlo-opt" "$@" ;;
         --help) usage; exit 0 ;;
@@ -100,7 +100,7 @@ fi
 # A file for machines without a compiler.
 if "$bin/hlo-opt" "$work/first.hlo" --emit=bundle --bundle-for=$platform -o "$work/first.halo" >"$work/out" 2>&1 &&
     "$bin/hlo-run" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1 &&
-    "$bin/hlo-run-bundle" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1; then
+    "$runner" "$work/first.halo" --random-inputs 1 --platform=$platform >"$work/out" 2>&1; then
     say "- a bundle runs"
 else
     failed=1
@@ -141,7 +141,7 @@ if [ $platform = cuda ] && [ -z "$values_only" ]; then
     python3 "$root/benchmarks/rates.py" "$work/rates" --hlo-opt "$bin/hlo-opt" >"$work/out" 2>&1
     refused=$(cat "$work/out")
     [ -z "$refused" ] || { failed=1; say "Refused: $refused"; }
-    "$root/benchmarks/gpu_rates.sh" "$bin/hlo-run-bundle" cuda "$work/rates" >"$work/out" 2>&1 || failed=1
+    "$root/benchmarks/gpu_rates.sh" "$runner" cuda "$work/rates" >"$work/out" 2>&1 || failed=1
     say "$(cat "$work/out")"
     say ""
     say "## Models, beside XLA where JAX has the platform"

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use halo::builder::HloBuilder;
+use halo::builder::{FftType, HloBuilder};
 use halo::{CompileOptions, Platform, Shape, Target};
 
-/// What runs bundles has all library calls, and reads arrays and options.
+/// What runs bundles reads arrays and options, and has transforms; factorisations only if it is built with these.
 const MOST_RUNNER_BYTES: u64 = 5_000_000;
 
 /// A program with the runtime alone has no compiler in it, and no transforms and factorisations unless it asks for these.
@@ -122,18 +122,25 @@ fn projects_elsewhere_compile_and_run() {
 
 /// Runs cargo in the repository, for a package by itself: features of others would be its own.
 fn build_runner() -> PathBuf {
-    let folder = root().join("target/dependents");
+    let folder = root().join("target");
     let output = Command::new(env!("CARGO"))
-        .args(["build", "--release", "--package", "halo-data", "--features", "runner", "--bin", "hlo-run-bundle"])
+        .args([
+            "build",
+            "--profile",
+            "small",
+            "--package",
+            "halo-data",
+            "--features",
+            "runner",
+            "--bin",
+            "hlo-run-bundle",
+        ])
         .current_dir(root())
         .env("CARGO_TARGET_DIR", &folder)
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let stripped = folder.join("hlo-run-bundle");
-    let strip = Command::new("strip").arg("-o").arg(&stripped).arg(folder.join("release/hlo-run-bundle")).status();
-    assert!(strip.unwrap().success());
-    stripped
+    folder.join("small/hlo-run-bundle")
 }
 
 #[test]
@@ -148,10 +155,13 @@ fn bundles_run_without_a_compiler() {
     let platforms = [(Platform::Cpu, Target::host()), (Platform::CudaEmulator, Target::host())];
     let b = HloBuilder::new("test");
     let x = b.parameter(0, Shape::of::<f32>([3, 3]), "x");
-    // A library call, too.
-    let program = b.build(b.tuple(&[x + 1.0, b.cholesky(x.dot(x) * 0.01 + 1.0, true)])).unwrap();
-    let bundle = halo::bundle(&program, &CompileOptions::default(), &platforms).unwrap();
-    fs::write(folder.join("program.halo"), bundle).unwrap();
+    let write = |name: &str, result| {
+        let bundle = halo::bundle(&b.build(result).unwrap(), &CompileOptions::default(), &platforms).unwrap();
+        fs::write(folder.join(name), bundle).unwrap();
+    };
+    // Library calls, too: one that is there, and one that is not.
+    write("program.halo", b.tuple(&[x + 1.0, b.fft(x, FftType::Rfft, &[3])]));
+    write("factors.halo", b.cholesky(x.dot(x) * 0.01 + 1.0, true));
     let run = |arguments: &[&str]| {
         let output = Command::new(&runner).args(arguments).current_dir(&folder).output().unwrap();
         let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
@@ -167,7 +177,7 @@ fn bundles_run_without_a_compiler() {
         let (status, text) =
             run(&["program.halo", "--random-inputs=1", "--expected=out", "--time", "--repeat=3", &platform]);
         assert_eq!(status, Some(0), "{text}");
-        assert!(text.contains("output 1 f32[3,3]: agrees") && text.contains("least"), "{text}");
+        assert!(text.contains("output 1 c64[3,2]: agrees") && text.contains("least"), "{text}");
     }
     let (status, text) = run(&["program.halo", "--random-inputs=2", "--expected=out"]);
     assert!(status == Some(1) && text.contains("DIFFERS"), "{text}");
@@ -175,5 +185,9 @@ fn bundles_run_without_a_compiler() {
     assert!(status == Some(0) || text.contains("GPU"), "{text}");
     let (status, text) = run(&["out/out_0.npy", "--random-inputs=1"]);
     assert!(status == Some(2) && text.contains("it is no saved executable"), "{text}");
+    let (status, text) = run(&["factors.halo", "--random-inputs=1"]);
+    assert!(status != Some(0) && text.contains("halo's feature `linear-algebra`"), "{text}");
+    let (status, text) = run(&["factors.halo", "--random-inputs=1", "--platform=cuda-emulator"]);
+    assert_eq!(status, Some(0), "{text}");
     fs::remove_dir_all(&folder).unwrap();
 }
