@@ -263,8 +263,15 @@ impl Executable {
         self.inner.interface.arena_size
     }
 
-    /// How long the GPU worked in the last run that ended, by its own clock: copies from and to the host are left out. `None`
-    /// before, and where the host runs the program.
+    /// Whether a GPU is to time the runs from now on ([`device_time`](Self::device_time)), which costs each a few microseconds.
+    pub fn time_device(&self, is_timed: bool) {
+        if let Code::Gpu(program) = &self.inner.code {
+            program.time_device(is_timed);
+        }
+    }
+
+    /// How long the GPU worked in the last run that it timed ([`time_device`](Self::time_device)), by its own clock: copies from
+    /// and to the host are left out. `None` before, and where the host runs the program.
     pub fn device_time(&self) -> Option<Duration> {
         match &self.inner.code {
             Code::Gpu(program) => program.device_time(),

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -70,6 +71,8 @@ pub struct GpuProgram {
     constant_memory: Option<DevicePointer>,
     /// Memory of runs that have ended.
     unused: Mutex<Vec<RunMemory>>,
+    /// Whether runs are timed by the device, and how long it worked in the last one that was.
+    is_timed: AtomicBool,
     device_time: Mutex<Option<Duration>>,
 }
 
@@ -128,6 +131,7 @@ impl GpuProgram {
             constants: Vec::new(),
             constant_memory: None,
             unused: Mutex::default(),
+            is_timed: AtomicBool::default(),
             device_time: Mutex::default(),
         };
         for launch in program.plan.launches() {
@@ -182,7 +186,12 @@ impl GpuProgram {
         &self.plan
     }
 
-    /// How long the device worked in the last run that ended, copies from and to the host left out.
+    /// Whether the device is to time the runs from now on, which costs each a few microseconds.
+    pub fn time_device(&self, is_timed: bool) {
+        self.is_timed.store(is_timed, Ordering::Relaxed);
+    }
+
+    /// How long the device worked in the last run that it timed, copies from and to the host left out.
     pub fn device_time(&self) -> Option<Duration> {
         *self.device_time.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -218,6 +227,7 @@ impl GpuProgram {
     /// # Safety
     /// As for [`Self::run`].
     unsafe fn run_in(&self, memory: &mut RunMemory, arrays: &RunArrays, context: &RunContext<'_>) -> Result<(), Error> {
+        let is_timed = self.is_timed.load(Ordering::Relaxed);
         let (places, graphs, stream) = memory.prepare(self, arrays)?;
         let mut device = StreamDevice::new(self, context, graphs, stream);
         // SAFETY: the arrays are live and as large as the sizes, by the caller's promise; other memory was made for them.
@@ -230,9 +240,13 @@ impl GpuProgram {
                     ArrayPlace::Device(_) => {}
                 }
             }
-            device.stream.start_clock()?;
+            if is_timed {
+                device.stream.start_clock()?;
+            }
             execution::run(&self.plan, places, &mut device)?;
-            device.stream.stop_clock()?;
+            if is_timed {
+                device.stream.stop_clock()?;
+            }
             for ((&to, &from), &size) in arrays.outputs.iter().zip(&places.outputs).zip(&self.sizes.outputs) {
                 if let ArrayPlace::Host(to) = to {
                     device.stream.download(from, to, size)?;
@@ -240,7 +254,9 @@ impl GpuProgram {
             }
         }
         device.finish()?;
-        *self.device_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.stream().clock()?);
+        if is_timed {
+            *self.device_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.stream().clock()?);
+        }
         Ok(())
     }
 }

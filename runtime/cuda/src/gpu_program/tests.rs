@@ -58,6 +58,7 @@ fn what_runs_again_is_replayed_in_the_same_memory() {
     let (driver, _user) = fake_driver::fresh();
     let gpu = device(driver);
     let program = load(&gpu, PLAN).unwrap();
+    program.time_device(true);
     assert_eq!(program.device_time(), None);
     for x in 0..5 {
         assert_eq!(run(&program, x), Ok(2 * x + 1));
