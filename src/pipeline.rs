@@ -236,8 +236,7 @@ impl CompilePipeline {
             runtime_tile_bits: tiles::widest_vector_bits(|feature| target.has_feature(feature)),
             allow_fma: options.excess_precision,
             warp_group_matrices: false,
-            float_extrema: false,
-            word_shift_amounts: false,
+            is_gpu: false,
         };
         let work = map_to_cpu::CpuTarget {
             vector_bits: target.vector_bits(),

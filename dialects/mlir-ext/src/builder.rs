@@ -219,11 +219,10 @@ pub struct Machine {
     pub half_arithmetic: bool,
     /// Four warps of a GPU multiply matrices in shared memory together (`wgmma` of `sm_90a`).
     pub warp_group_matrices: bool,
-    /// There are instructions for the larger and the smaller of two floats that keep NaN and the order of zeros (GPUs).
-    pub float_extrema: bool,
-    /// Shifts of 64 bits look at 32 bits of their amount, of which LLVM's code generator takes the whole to be compared with
-    /// the width (GPUs).
-    pub word_shift_amounts: bool,
+    /// The machine is an NVIDIA GPU. There are instructions for the larger and the smaller of two floats that keep NaN and the
+    /// order of zeros. Shifts of 64 bits look at 32 bits of their amount, where LLVM's code generator thinks that they look at
+    /// the whole. What widens f16 makes all NaN the same one.
+    pub is_gpu: bool,
     /// A product that is added to something need not be rounded before: one fused multiply-add, where there is one.
     pub allow_fma: bool,
 }

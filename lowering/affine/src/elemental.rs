@@ -20,11 +20,13 @@ use mlir_ext::control::AffineConditions;
 
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, Inputs};
-use crate::operand_maps::{operand_map, result_shape};
+use crate::operand_maps::{operand_map, operand_shape, result_shape};
 use crate::rows::RowValue;
+use crate::scalar::compare::Comparison;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::team::Team;
+use crate::tiles::is_only_moved;
 use crate::transposed::Transposed;
 use crate::walk::{Choice, Inside, Outside, Parts, Visitor, concatenated, linear_address};
 
@@ -138,6 +140,34 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let bits = self.nested(|emitter| emitter.evaluate(id, index));
         self.as_bits = false;
         bits
+    }
+
+    /// Whether an instruction tells apart what is the same once it is widened to registers.
+    fn compares_bits(&self, instruction: &Instruction) -> bool {
+        let is_total = || {
+            let comparison = Comparison::from_attributes(&instruction.attributes);
+            comparison.is_some_and(|comparison| comparison.total_order)
+        };
+        let is_half = || {
+            let operand = operand_shape(self.computation, instruction, 0);
+            operand.is_ok_and(|shape| shape.element_type == ElementType::F16)
+        };
+        self.builder.machine().is_gpu && instruction.kind == OpKind::Compare && is_half() && is_total()
+    }
+
+    /// The place of an f16 in the total order, by its bits in memory.
+    fn half_in_order(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
+        let builder = self.builder;
+        let mut value = match is_only_moved(self.computation, id, ElementType::F16) {
+            true => self.evaluate_bits(id, index)?,
+            false => self.evaluate(id, index)?,
+        };
+        if value.element_type == ElementType::F16 {
+            let bits = builder.integer_type(ElementType::F16.bit_width());
+            value.value = builder.bitcast(scalar::to_memory(builder, &value), bits);
+        }
+        let value_in_order = scalar::compare::ordered_bits(builder, value.value, ElementType::F16.bit_width());
+        Ok(RegisterValue { element_type: ElementType::S16, value: value_in_order, ..value })
     }
 
     /// What a parameter has at an index, if it came through shared memory.
@@ -410,6 +440,18 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
             Some(loaded) => Ok(loaded),
             None if self.as_bits => self.load_element(&array.as_bits(), index),
             None => self.load_element(array, index),
+        }
+    }
+
+    fn elementwise_operand(
+        &mut self,
+        instruction: &'a Instruction,
+        operand: InstructionId,
+        index: &[Expr<'c>],
+    ) -> Result<RegisterValue<'c>> {
+        match self.compares_bits(instruction) {
+            true => self.half_in_order(operand, index),
+            false => self.evaluate(operand, index),
         }
     }
 

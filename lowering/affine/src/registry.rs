@@ -158,8 +158,7 @@ pub fn to_affine_options(profile: bool, machine: Machine) -> String {
         runtime_tile_bits,
         allow_fma,
         warp_group_matrices: _,
-        float_extrema: _,
-        word_shift_amounts: _,
+        is_gpu: _,
     } = machine;
     format!(
         "bf16-dot-products={bf16_dot_products} bf16-matrices={bf16_matrices} byte-dot-products={byte_dot_products} \
@@ -238,8 +237,7 @@ pub fn register(custom_calls: CustomCallNames) {
                     let machine = Machine {
                         allow_fma: options.boolean("excess-precision")?,
                         warp_group_matrices: options.boolean("warp-group-matrices")?,
-                        float_extrema: true,
-                        word_shift_amounts: true,
+                        is_gpu: true,
                         ..Machine::default()
                     };
                     Ok(to_gpu::run(root, machine, custom_calls, statistics)?)
@@ -261,8 +259,7 @@ fn loop_options(options: &PassOptions<'_>, custom_calls: CustomCallNames) -> Res
         half_arithmetic: options.boolean("half-arithmetic")?,
         runtime_tile_bits: bits(options, "runtime-tile-bits")?,
         warp_group_matrices: false,
-        float_extrema: false,
-        word_shift_amounts: false,
+        is_gpu: false,
         allow_fma: options.boolean("excess-precision")?,
     };
     Ok(LoopOptions {

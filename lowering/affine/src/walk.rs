@@ -113,6 +113,16 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
         outside: Outside<'_, Self, Self::Value>,
     ) -> Result<Vec<Self::Value>>;
 
+    /// What an elementwise instruction takes of an operand at an index.
+    fn elementwise_operand(
+        &mut self,
+        _: &'a Instruction,
+        operand: InstructionId,
+        index: &[Expr<'c>],
+    ) -> Result<Self::Value> {
+        self.evaluate(operand, index)
+    }
+
     /// The element of an array-shaped instruction at an index.
     fn evaluate(&mut self, id: InstructionId, index: &[Expr<'c>]) -> Result<Self::Value> {
         let first = self.evaluate_all(id, index)?.into_iter().next();
@@ -165,7 +175,11 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
                 let mut operands = Vec::with_capacity(instruction.operands.len());
                 for (number, &operand) in instruction.operands.iter().enumerate() {
                     let is_scalar = operand_shape(self.computation(), instruction, number)?.rank() == 0;
-                    operands.push(self.evaluate(operand, if is_scalar { &[] } else { index })?);
+                    operands.push(self.elementwise_operand(
+                        instruction,
+                        operand,
+                        if is_scalar { &[] } else { index },
+                    )?);
                 }
                 self.elementwise(instruction, &operands)
             }

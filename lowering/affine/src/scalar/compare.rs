@@ -64,7 +64,11 @@ pub fn compare<'c>(
 /// Signed integers in the total order of the floats: the bits, all but the sign inverted for negative ones.
 pub(super) fn total_order_key<'c>(builder: &OpBuilder<'c>, value: Value<'c>) -> Value<'c> {
     let width = if builder.element_type_of(value.r#type()) == Type::float64(builder.context()) { 64 } else { 32 };
-    let bits = builder.bitcast(value, builder.integer_type(width));
+    ordered_bits(builder, builder.bitcast(value, builder.integer_type(width)), width)
+}
+
+/// As [`total_order_key`], of what a float of so many bits is in memory.
+pub(crate) fn ordered_bits<'c>(builder: &OpBuilder<'c>, bits: Value<'c>, width: u32) -> Value<'c> {
     let sign = builder.shrsi(bits, builder.integer_like(bits, i64::from(width) - 1));
     let flip = builder.shrui(sign, builder.integer_like(bits, 1));
     builder.xori(bits, flip)

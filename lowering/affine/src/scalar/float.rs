@@ -19,7 +19,7 @@ pub(super) fn sign<'c>(builder: &OpBuilder<'c>, _: ElementType, operands: &[Valu
 /// The larger of two numbers, NaN if one is; 0 of zeros of both signs.
 pub(super) fn maximum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (a, b) = (operands[0], operands[1]);
-    if builder.machine().float_extrema || is_literal(a) || is_literal(b) {
+    if builder.machine().is_gpu || is_literal(a) || is_literal(b) {
         return builder.value("arith.maximumf", &[a, b], a.r#type(), &[]);
     }
     let larger = |a, b| builder.select(builder.cmpf(Ogt, a, b), a, b);
@@ -30,7 +30,7 @@ pub(super) fn maximum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, op
 /// The smaller of two numbers, NaN if one is; -0 of zeros of both signs.
 pub(super) fn minimum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, operands: &[Value<'c>]) -> Value<'c> {
     let (a, b) = (operands[0], operands[1]);
-    if builder.machine().float_extrema || is_literal(a) || is_literal(b) {
+    if builder.machine().is_gpu || is_literal(a) || is_literal(b) {
         return builder.value("arith.minimumf", &[a, b], a.r#type(), &[]);
     }
     let smaller = |a, b| builder.select(builder.cmpf(Olt, a, b), a, b);

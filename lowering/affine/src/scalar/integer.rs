@@ -113,7 +113,7 @@ fn shift_logically<'c>(
 ) -> Value<'c> {
     let (width, zero) = (i64::from(element_type.bit_width()), builder.integer_like(value, 0));
     let is_in_width = is_in_width(builder, element_type, amount);
-    if width == 64 && builder.machine().word_shift_amounts {
+    if width == 64 && builder.machine().is_gpu {
         // The zero is chosen before the shift: behind it, the code generator thinks that the shift makes it anyway.
         let kept = builder.select(is_in_width, value, zero);
         return shift(builder, kept, builder.andi(amount, builder.integer_like(amount, width - 1)));

@@ -207,7 +207,7 @@ pub(super) fn copy_chunk<'c>(builder: &OpBuilder<'c>, goal: Value<'c>, source: V
 }
 
 /// Whether an instruction's elements are those of a parameter of a type.
-pub(super) fn is_only_moved(computation: &Computation, id: InstructionId, element_type: ElementType) -> bool {
+pub(crate) fn is_only_moved(computation: &Computation, id: InstructionId, element_type: ElementType) -> bool {
     let mut own = computation.get(id);
     while own.kind != OpKind::Parameter {
         if definition(own.kind).fusion != FusionRole::View {

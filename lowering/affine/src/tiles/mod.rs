@@ -45,6 +45,7 @@ use crate::walk::{Choice, Visitor, linear_address, substitute};
 pub(crate) use attention::attention_of;
 use boxes::BOX_THREADS;
 pub(crate) use boxes::{BoxKernel, ParameterBoxes};
+pub(crate) use chunks::is_only_moved;
 pub(crate) use few_rows::few_rows_of;
 use tensor_types::{TensorOperands, TensorType};
 pub(crate) use transposes::transposes_of;
