@@ -58,18 +58,26 @@ NORM = """
   rb = f32[16384,4096] broadcast(r), dimensions={0}
   ROOT y = f32[16384,4096] multiply(c, rb)"""
 
-# 64 heads of 4,096 queries and keys: two products, and with the gradient five more.
-HEADS, SCORES, BATCHES = "64,4096,64", "64,4096,4096", "lhs_batch_dims={0}, rhs_batch_dims={0}"
-ATTENTION = f"""
-  q = bf16[{HEADS}] parameter(0)
-  k = bf16[{HEADS}] parameter(1)
-  v = bf16[{HEADS}] parameter(2)
-  s = f32[{SCORES}] dot(q, k), {BATCHES}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
-{weights(SCORES, "64,4096", 2, "0,1")}
-  w = f32[{SCORES}] divide(e, tb)
-  wn = bf16[{SCORES}] convert(w)
-  o = f32[{HEADS}] dot(wn, v), {BATCHES}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}"""
-GRADIENT = f"""{ATTENTION}
+BATCHES = "lhs_batch_dims={0}, rhs_batch_dims={0}"
+
+
+def attention(heads, size):
+    """Heads of 4,096 queries and keys, each of so many features: two products."""
+    shape, scores = f"{heads},4096,{size}", f"{heads},4096,4096"
+    return f"""
+  q = bf16[{shape}] parameter(0)
+  k = bf16[{shape}] parameter(1)
+  v = bf16[{shape}] parameter(2)
+  s = f32[{scores}] dot(q, k), {BATCHES}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
+{weights(scores, f"{heads},4096", 2, "0,1")}
+  w = f32[{scores}] divide(e, tb)
+  wn = bf16[{scores}] convert(w)
+  o = f32[{shape}] dot(wn, v), {BATCHES}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{1}}"""
+
+
+# With the gradient, five more products.
+HEADS, SCORES = "64,4096,64", "64,4096,4096"
+GRADIENT = f"""{attention(64, 64)}
   do = bf16[{HEADS}] parameter(3)
   g = f32[{SCORES}] dot(do, v), {BATCHES}, lhs_contracting_dims={{2}}, rhs_contracting_dims={{2}}
   gw = f32[{SCORES}] multiply(g, w)
@@ -146,9 +154,10 @@ def programs():
         yield f"matmul_f8_{size}", module("matmul", f8(size)), 0, cube(size), "-"
     terms = 128 * 56 * 56 * 128 * 3 * 3 * 128
     yield "convolution_bf16", module("convolution", CONVOLUTION), 0, terms, "vendor_bf16_4096"
-    entry = f"{ATTENTION}\n  ROOT y = bf16[{HEADS}] convert(o)"
     product = 64 * 4096 * 4096 * 64
-    yield "attention", module("attention", entry, ADD, MOST), 0, 2 * product, "vendor_bf16_4096"
+    for name, heads, size in [("attention", 64, 64), ("attention_128", 32, 128)]:
+        entry = f"{attention(heads, size)}\n  ROOT y = bf16[{heads},4096,{size}] convert(o)"
+        yield name, module("attention", entry, ADD, MOST), 0, 2 * product, "vendor_bf16_4096"
     yield "attention_gradient", module("attention", GRADIENT, ADD, MOST), 0, 7 * product, "vendor_bf16_4096"
     # What a launch costs: one kernel, and 64 that wait for each other.
     few = "  x = f32[1000] parameter(0)\n  ROOT y = f32[1000] add(x, x)"
