@@ -22,6 +22,7 @@ use crate::error::LoweringError;
 use crate::memory::{ArrayRef, Inputs};
 use crate::operand_maps::{operand_map, operand_shape, result_shape};
 use crate::rows::RowValue;
+use crate::scalar::approximate::{self, Digits};
 use crate::scalar::compare::Comparison;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
@@ -65,6 +66,8 @@ pub struct Elemental<'a, 'c> {
     pub(crate) transposed: Vec<Transposed<'c>>,
     /// What came through the memory that threads of a block share, by parameter and address.
     pub(crate) staged: HashMap<(usize, Expr<'c>), RegisterValue<'c>>,
+    /// How many digits are needed of what is computed.
+    pub(crate) digits: Digits,
     values: Vec<Values<'c>>,
     starts: Vec<HashMap<(InstructionId, usize, Vec<Expr<'c>>), Expr<'c>>>,
     concatenates: HashMap<InstructionId, Rc<Parts>>,
@@ -95,6 +98,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             row: None,
             transposed: Vec::new(),
             staged: HashMap::new(),
+            digits: Digits::All,
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],
             concatenates: HashMap::new(),
@@ -191,7 +195,11 @@ impl<'a, 'c> Elemental<'a, 'c> {
         operands: &[RegisterValue<'c>],
         result: ElementType,
     ) -> Result<RegisterValue<'c>> {
-        scalar::elementwise(self.builder, instruction.kind, &instruction.attributes, operands, result)
+        let kind = instruction.kind;
+        match approximate::elementwise(self.builder, self.digits, kind, operands) {
+            Some(value) => Ok(value),
+            None => scalar::elementwise(self.builder, kind, &instruction.attributes, operands, result),
+        }
     }
 
     fn scalar_constant(&self, instruction: &Instruction) -> Result<RegisterValue<'c>> {

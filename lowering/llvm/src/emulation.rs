@@ -27,7 +27,7 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 20] = [
+const ANSWERS: [(&str, &str); 21] = [
     (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
     (gpu::ARRIVE, "halo_emulator_arrive"),
     (gpu::COPY_BOX, "halo_emulator_copy_box"),
@@ -44,6 +44,7 @@ const ANSWERS: [(&str, &str); 20] = [
     ("llvm.nvvm.cp.async.wait.group", "halo_emulator_wait_for_copies"),
     ("llvm.nvvm.ex2.approx.ftz.f32", "halo_emulator_power_of_two"),
     ("llvm.nvvm.f2tf32.rna", "halo_emulator_round_to_tf32"),
+    ("llvm.nvvm.rcp.approx.ftz.f", "halo_emulator_reciprocal"),
     ("llvm.nvvm.read.ptx.sreg.ctaid.x", "halo_emulator_block"),
     ("llvm.nvvm.read.ptx.sreg.tid.x", "halo_emulator_thread"),
     ("llvm.nvvm.shfl.sync.bfly.f32", "halo_emulator_exchange_f32"),

@@ -10,6 +10,7 @@
 //!               └─ special: operations whose types or attributes a table cannot say (compare, convert, select …)
 //!  registers: memory <-> registers, constants, lanes        small_float: formats below 32 bits
 //!  combiner: reduction computations that are one associative operation
+//!  approximate: with fewer digits, where a kernel says that these are enough
 //! ```
 //!
 //! Results are XLA:CPU's: integers wrap, nothing traps, NaN propagates through minimum and maximum. Sums of products
@@ -22,6 +23,7 @@ use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::error::LoweringError;
 
+pub mod approximate;
 pub mod combiner;
 pub mod compare;
 mod complex;

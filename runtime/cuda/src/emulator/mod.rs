@@ -72,7 +72,7 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 32] = [
+        let functions: [Symbol; 33] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
@@ -93,6 +93,7 @@ impl Emulator {
             ("halo_emulator_multiply_matrices", halo_emulator_multiply_matrices as *const ()),
             ("halo_emulator_multiply_warp_group", halo_emulator_multiply_warp_group as *const ()),
             ("halo_emulator_power_of_two", halo_emulator_power_of_two as *const ()),
+            ("halo_emulator_reciprocal", halo_emulator_reciprocal as *const ()),
             ("halo_emulator_read", halo_emulator_read as *const ()),
             ("halo_emulator_round_to_tf32", halo_emulator_round_to_tf32 as *const ()),
             ("halo_emulator_set_registers", halo_emulator_set_registers as *const ()),
@@ -287,6 +288,12 @@ extern "C" fn halo_emulator_exchange_f32(_: u32, value: f32, distance: u32, _: u
 extern "C" fn halo_emulator_power_of_two(exponent: f32) -> f32 {
     let flushed = |value: f32| if value.is_subnormal() { 0.0 } else { value };
     flushed(flushed(exponent).exp2())
+}
+
+/// A reciprocal; numbers that are not normal are zeros.
+extern "C" fn halo_emulator_reciprocal(divisor: f32) -> f32 {
+    let normal = |value: f32| if value.is_subnormal() { 0f32.copysign(value) } else { value };
+    normal(1.0 / normal(divisor))
 }
 
 /// The nearest number with 10 bits behind the point, of two the one that is further from 0.

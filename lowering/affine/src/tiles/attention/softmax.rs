@@ -15,6 +15,7 @@ use crate::attention::{AttentionForm, ResultDimension};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::ArrayRef;
+use crate::scalar::approximate::power_of_two;
 use crate::scalar::{self, RegisterValue};
 use crate::team::exchange;
 use crate::walk::Visitor;
@@ -360,11 +361,6 @@ impl<'c> Powers<'_, 'c> {
         let attributes = &emitter.computation.get(self.form.attention.exponential).attributes;
         Ok(scalar::elementwise(builder, OpKind::Exponential, attributes, &[difference], difference.element_type)?.value)
     }
-}
-
-/// A power of two with 22 bits: weights that are rounded to 16 bits are no better for more.
-fn power_of_two<'c>(builder: &OpBuilder<'c>, exponent: Value<'c>) -> Value<'c> {
-    builder.intrinsic("llvm.nvvm.ex2.approx.ftz.f32", &[exponent], exponent.r#type())
 }
 
 /// The number that every element of a value is, where that is a constant.
