@@ -17,6 +17,7 @@ mod rings;
 mod tensor_cores;
 mod tensor_types;
 mod transposes;
+mod turns;
 mod warp_groups;
 
 use hlo::element_type::ElementType;
@@ -265,9 +266,9 @@ pub(crate) fn emit_tiles<'a, 'c>(
 ) -> Result<()> {
     let mut emitter = Elemental::new(builder, computation, inputs, 1);
     if attention::attention_grid(mapping).is_some() {
-        return match <[Value<'c>; 3]>::try_from(descriptions) {
-            Ok(descriptions) => attention::emit_boxes(emitter, outputs, (function, descriptions)),
-            Err(_) => attention::emit(emitter, mapping, outputs, function),
+        return match descriptions {
+            [] => attention::emit(emitter, mapping, outputs, function),
+            descriptions => attention::emit_boxes(emitter, outputs, (function, descriptions)),
         };
     }
     let Some(product) = Product::of(emitter.scope.context(), computation)? else {

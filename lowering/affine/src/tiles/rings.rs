@@ -77,16 +77,21 @@ impl<'c> Ring<'c> {
 
     /// The addresses of a stage's barriers.
     fn full(&self, emitter: &Elemental<'_, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
-        address_at(emitter, self.barriers, (stage + self.first) * BARRIER)
+        address_of(emitter, self.barriers, stage + self.first)
     }
 
     fn free(&self, emitter: &Elemental<'_, 'c>, stage: Expr<'c>) -> Result<Value<'c>> {
-        address_at(emitter, self.barriers, (stage + (self.first + self.stages)) * BARRIER)
+        address_of(emitter, self.barriers, stage + (self.first + self.stages))
     }
 }
 
+/// The address of a barrier of a number.
+pub(super) fn address_of<'c>(emitter: &Elemental<'_, 'c>, barriers: Value<'c>, number: Expr<'c>) -> Result<Value<'c>> {
+    address_at(emitter, barriers, number * BARRIER)
+}
+
 /// Waits until a phase of a barrier has ended.
-fn wait<'c>(emitter: &Elemental<'_, 'c>, barrier: Value<'c>, phase: Expr<'c>) -> Result<()> {
+pub(super) fn wait<'c>(emitter: &Elemental<'_, 'c>, barrier: Value<'c>, phase: Expr<'c>) -> Result<()> {
     let builder = emitter.builder;
     let parity = emit_number(emitter, emitter.scope.simplify(phase.modulo(2)), builder.integer_type(32))?;
     call(builder, gpu::WAIT_FOR_PHASE, &[barrier, parity]);

@@ -3,7 +3,7 @@
 //! of, and then the values.
 
 use hlo::element_type::ElementType;
-use hlo::graph::Computation;
+use hlo::graph::{Computation, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
@@ -27,6 +27,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::invalid;
 use crate::memory::ArrayRef;
+use crate::scalar::approximate::Digits;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::Binding;
 use crate::team::exchange;
@@ -56,7 +57,7 @@ fn blocks_of(computation: &Computation, chain: &ChainForm) -> Option<Blocks> {
 }
 
 /// What matrix instructions multiply in all products of a chain: one type of 16 bits, to which weights are rounded, or may be.
-fn tensors_of(computation: &Computation, chain: &ChainForm) -> Option<TensorType> {
+pub(super) fn tensors_of(computation: &Computation, chain: &ChainForm) -> Option<TensorType> {
     let form = &chain.forms[0];
     let (tensors, algorithm) = match form.operand_types[0] {
         ElementType::BF16 => (TensorType::Bf16, DotAlgorithm::Bf16Bf16F32),
@@ -122,7 +123,7 @@ pub(super) fn emit<'a, 'c>(
         slabs.push(own);
     }
     let kernel = Kernel { form, blocks, places: &places, first };
-    let steps = Steps { kernel, chain: &chain, slabs: &slabs };
+    let steps = Steps { kernel: &kernel, chain: &chain };
     let forms = chain.forms.iter().zip(&slabs);
     match blocks.tensors {
         Some(tensors) => {
@@ -132,7 +133,7 @@ pub(super) fn emit<'a, 'c>(
                 products.push(Matrices::new(emitter, form, &blocks, operands, slabs, thread)?);
             }
             let products: Vec<&dyn Products<'c>> = products.iter().map(|own| own as _).collect();
-            steps.emit(emitter, &products, output)
+            steps.emit(emitter, (&products, &slabs), output)
         }
         None => {
             let mut products = Vec::with_capacity(slabs.len());
@@ -140,32 +141,31 @@ pub(super) fn emit<'a, 'c>(
                 products.push(MultiplyAdds::new(emitter, form, &blocks, slabs, thread, function)?);
             }
             let products: Vec<&dyn Products<'c>> = products.iter().map(|own| own as _).collect();
-            steps.emit(emitter, &products, output)
+            steps.emit(emitter, (&products, &slabs), output)
         }
     }
 }
 
 /// The steps of a block.
-struct Steps<'s, 'c> {
-    kernel: Kernel<'s, 'c>,
-    chain: &'s ChainForm,
-    /// Rows and columns of each product of the weights, and of the first one the values.
-    slabs: &'s [Vec<Slab<'c>>],
+pub(super) struct Steps<'s, 'c> {
+    pub kernel: &'s Kernel<'s, 'c>,
+    pub chain: &'s ChainForm,
 }
 
 impl<'c> Steps<'_, 'c> {
     fn emit<'a>(
         &self,
         emitter: &mut Elemental<'a, 'c>,
-        products: &[&dyn Products<'c>],
+        // Rows and columns of each product of the weights, and of the first one the values.
+        (products, slabs): (&[&dyn Products<'c>], &[Vec<Slab<'c>>]),
         output: &ArrayRef<'c>,
     ) -> Result<()> {
         let (builder, shares) = (emitter.builder, products[0].shares());
         let rows = self.kernel.queries(emitter, shares)?;
         let start = self.start(builder, shares);
         let [begin, end] = self.kernel.slabs_of_chain(emitter, self.chain)?;
-        let values = self.slabs[0].get(2);
-        for own in self.slabs {
+        let values = slabs[0].get(2);
+        for own in slabs {
             own[0].begin(emitter, self.kernel.first)?;
             own[1].begin(emitter, begin * self.kernel.blocks.keys)?;
         }
@@ -182,7 +182,7 @@ impl<'c> Steps<'_, 'c> {
                 for own in products {
                     scores.push(own.scores(emitter)?);
                 }
-                let weights = emitter.nested(|emitter| self.weights(emitter, shares, (&rows, first), &scores))?;
+                let weights = self.weights(emitter, shares, (&rows, first), &scores)?;
                 if values.is_some() {
                     products[0].keep(emitter, &weights)?;
                 }
@@ -190,30 +190,43 @@ impl<'c> Steps<'_, 'c> {
                 // In the last step nobody needs what comes: it is the last slab again.
                 let next = emitter.scope.emit_min(builder, &[step + 1, end - 1])?;
                 let next = emitter.scope.add_variable(steps, Binding::Index(next));
-                for own in self.slabs {
+                for own in slabs {
                     own[1].begin(emitter, next * self.kernel.blocks.keys)?;
                 }
                 match self.chain.reduction {
                     None => products[0].add(emitter, &weights, state),
-                    Some(kind) => {
-                        let of_row = weights.chunks(weights.len() / state.len());
-                        let combined = of_row.zip(state).map(|(weights, before)| {
-                            let own = side_by_side(weights, |a, b| combine(builder, kind, a, b));
-                            own.map_or(before, |own| combine(builder, kind, before, own))
-                        });
-                        Ok(combined.collect())
-                    }
+                    Some(kind) => Ok(combined(builder, kind, &weights, state)),
                 }
             })?;
         slabs::wait(builder);
+        self.finish(emitter, shares, (state, &rows), output)
+    }
+
+    /// Stores a thread's sums, or what its weights were combined to.
+    pub fn finish(
+        &self,
+        emitter: &mut Elemental<'_, 'c>,
+        shares: &dyn Shares<'c>,
+        (state, rows): (Vec<Value<'c>>, &[Expr<'c>]),
+        output: &ArrayRef<'c>,
+    ) -> Result<()> {
         match self.chain.reduction {
-            None => self.kernel.store_rows(emitter, shares, (&state, &rows), output),
-            Some(kind) => self.finish_rows(emitter, shares, kind, (state, &rows), output),
+            None => self.kernel.store_rows(emitter, shares, (&state, rows), output),
+            Some(kind) => self.finish_rows(emitter, shares, kind, (state, rows), output),
+        }
+    }
+
+    /// The digits that weights need: products of 16 bits have no more, and of a row the sum has not.
+    fn digits(&self) -> Digits {
+        match (self.kernel.blocks.tensors, self.chain.reduction) {
+            (Some(_), None) => Digits::Few,
+            (Some(_), Some(_)) => Digits::Most,
+            (None, _) => Digits::All,
         }
     }
 
     /// What a thread's rows are before the first column: sums of values, or of weights.
-    fn start(&self, builder: &OpBuilder<'c>, shares: &dyn Shares<'c>) -> Vec<Value<'c>> {
+    pub fn start(&self, builder: &OpBuilder<'c>, shares: &dyn Shares<'c>) -> Vec<Value<'c>> {
         let element = scalar::register_type(builder, self.kernel.form.element_type, None);
         let rows = shares.rows().len();
         let (features, neighbours) = shares.features();
@@ -223,8 +236,21 @@ impl<'c> Steps<'_, 'c> {
         }
     }
 
-    /// The weights of a slab by its scores.
-    fn weights(
+    /// The weights of a slab, which begins with a column, by its scores.
+    pub fn weights(
+        &self,
+        emitter: &mut Elemental<'_, 'c>,
+        shares: &dyn Shares<'c>,
+        place: (&[Expr<'c>], Expr<'c>),
+        scores: &[Vec<Value<'c>>],
+    ) -> Result<Vec<Value<'c>>> {
+        emitter.digits = self.digits();
+        let weights = emitter.nested(|emitter| self.emit_weights(emitter, shares, place, scores));
+        emitter.digits = Digits::All;
+        weights
+    }
+
+    fn emit_weights(
         &self,
         emitter: &mut Elemental<'_, 'c>,
         shares: &dyn Shares<'c>,
@@ -235,6 +261,7 @@ impl<'c> Steps<'_, 'c> {
         let element_type = self.kernel.form.element_type;
         let columns = self.kernel.keys(emitter, shares, first)?;
         let absent = self.chain.reduction.map_or(0.0, nothing);
+        let id = self.unrounded(emitter.computation);
         let mut weights = Vec::with_capacity(rows.len() * columns.len());
         for &row in rows {
             let mut index = self.kernel.row_index(emitter, row);
@@ -244,7 +271,7 @@ impl<'c> Steps<'_, 'c> {
                     let score = RegisterValue::real(builder, element_type, scores[weights.len()]);
                     emitter.combined.insert(own.product, score);
                 }
-                let weight = emitter.evaluate(self.chain.chain.weights, &index)?;
+                let weight = emitter.evaluate(id, &index)?;
                 let weight = scalar::convert::convert(builder, &weight, element_type);
                 let weight = weight.ok_or_else(|| LoweringError::bug("weights of another class"))?.value;
                 let absent = builder.float_like(weight, absent);
@@ -252,6 +279,21 @@ impl<'c> Steps<'_, 'c> {
             }
         }
         Ok(weights)
+    }
+
+    /// What the weights are before they are rounded to the type that matrix instructions take: words of these are made of them anyway.
+    fn unrounded(&self, computation: &Computation) -> InstructionId {
+        let id = self.chain.chain.weights;
+        let type_of = |id| computation.get(id).shape.as_array().map(|shape| shape.element_type);
+        let tensors = self.kernel.blocks.tensors.filter(|_| self.chain.reduction.is_none());
+        match (tensors, computation.get(id).kind, computation.get(id).operands.first()) {
+            (Some(tensors), OpKind::Convert, Some(&operand))
+                if type_of(id) == Some(tensors.element_type()) && type_of(operand) == Some(ElementType::F32) =>
+            {
+                operand
+            }
+            _ => id,
+        }
     }
 
     /// Combines what the threads of a row have, of which one stores it.
@@ -278,6 +320,21 @@ impl<'c> Steps<'_, 'c> {
         }
         Ok(())
     }
+}
+
+/// What the weights of rows, and what was combined before, are combined to.
+pub(super) fn combined<'c>(
+    builder: &OpBuilder<'c>,
+    kind: OpKind,
+    weights: &[Value<'c>],
+    before: Vec<Value<'c>>,
+) -> Vec<Value<'c>> {
+    let of_row = weights.chunks(weights.len() / before.len());
+    let combined = of_row.zip(before).map(|(weights, before)| {
+        let own = side_by_side(weights, |a, b| combine(builder, kind, a, b));
+        own.map_or(before, |own| combine(builder, kind, before, own))
+    });
+    combined.collect()
 }
 
 /// What changes nothing in combinations.

@@ -10,12 +10,15 @@
 //! Both products are made by matrix instructions (`matrices`) or by multiply-adds (`multiply_adds`), and where four warps multiply
 //! together by those (`warp_groups`).
 
+mod box_slabs;
 mod causal;
 mod chains;
 mod matrices;
 mod multiply_adds;
 mod slabs;
 mod softmax;
+mod warp_group_chains;
+mod warp_group_products;
 mod warp_groups;
 
 use hlo::element_type::ElementType;
