@@ -20,8 +20,12 @@ use crate::scalar::{self, RegisterValue};
 use crate::team::exchange;
 use crate::walk::Visitor;
 
-/// Factors of scores with which exponents of near logits are finite.
-const MULTIPLES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
+/// Factors of scores with which exponents of near logits are finite, and of far ones differ by ten and more.
+const MULTIPLES: std::ops::RangeInclusive<f64> = 1e-6..=1.0;
+
+/// Exponents of two of the largest logits from which on numbers next to each other have exponents that differ by 16 and more. Those
+/// of smaller ones are rounded by 8 at most.
+const FAR: f64 = (1 << 28) as f64;
 
 /// Bytes that a thread stores at once, where it can.
 const STORED_BYTES: i64 = 16;
@@ -189,7 +193,7 @@ impl<'c> Kernel<'_, 'c> {
             let is_any = builder.cmpf(CmpfPredicate::Une, largest, builder.float_like(largest, f64::NEG_INFINITY));
             let kept = builder.select(is_any, largest, builder.float_like(largest, 0.0));
             let powers = self.powers(builder, kept, multiple);
-            let scale = powers.of(emitter, most_before[row])?;
+            let scale = powers.scale(emitter, most_before[row])?;
             let own: Vec<Value<'c>> =
                 logits.into_iter().map(|logit| powers.of(emitter, logit)).collect::<Result<_>>()?;
             let before = builder.mulf(totals_before[row], scale);
@@ -225,8 +229,8 @@ impl<'c> Kernel<'_, 'c> {
     /// The exponentials of a row whose largest logit is one, or whose largest score is.
     fn powers<'k>(&'k self, builder: &OpBuilder<'c>, most: Value<'c>, multiple: Option<f64>) -> Powers<'k, 'c> {
         let factor = multiple.unwrap_or(1.0) * std::f64::consts::LOG2_E;
-        let factor = self.blocks.tensors.map(|_| builder.float_like(most, factor));
-        Powers { form: self.form, most, factor }
+        let exponents = self.blocks.tensors.map(|_| Exponents::new(builder, most, factor));
+        Powers { form: self.form, most, exponents }
     }
 
     /// Divides the sums and stores them.
@@ -336,22 +340,64 @@ impl<'c> Kernel<'_, 'c> {
     }
 }
 
+/// What makes exponents of two of logits of 32 bits: each is a product less that of the largest logit, in one instruction. That
+/// product is rounded, so that all weights of a row are off by one factor, of which nothing is left when they are divided by their sum.
+/// It would be no number any more for logits that are far from 0: their distance, which is exact, is the exponent as well, as all
+/// others than the largest have weights of almost nothing.
+struct Exponents<'c> {
+    is_far: Value<'c>,
+    /// Of logits that are not far.
+    near: Value<'c>,
+    factor: Value<'c>,
+    /// The product of the largest logit.
+    most: Value<'c>,
+}
+
+impl<'c> Exponents<'c> {
+    fn new(builder: &OpBuilder<'c>, most: Value<'c>, factor: f64) -> Self {
+        let constant = |value: f64| builder.float_like(most, value);
+        let near = constant(factor);
+        let product = builder.mulf(most, near);
+        let absolute = builder.intrinsic("llvm.fabs.f32", &[product], most.r#type());
+        let is_far = builder.cmpf(CmpfPredicate::Ogt, absolute, constant(FAR));
+        let factor = builder.select(is_far, constant(1.0), near);
+        Exponents { is_far, near, factor, most: builder.select(is_far, most, product) }
+    }
+
+    fn of(&self, builder: &OpBuilder<'c>, logit: Value<'c>) -> Value<'c> {
+        let less = builder.subf(builder.float_like(logit, -0.0), self.most);
+        builder.intrinsic("llvm.fma.f32", &[logit, self.factor, less], logit.r#type())
+    }
+
+    /// That of what was the largest logit before, whose product was rounded.
+    fn of_largest(&self, builder: &OpBuilder<'c>, before: Value<'c>) -> Value<'c> {
+        let product = builder.select(self.is_far, before, builder.mulf(before, self.near));
+        builder.subf(product, self.most)
+    }
+}
+
 /// The exponentials of a row's logits, less the largest.
 struct Powers<'k, 'c> {
     form: &'k AttentionForm,
     most: Value<'c>,
-    /// What distances of logits are multiplied by to be exponents of two; none of weights with more than 16 bits.
-    factor: Option<Value<'c>>,
+    /// None of weights with more than 16 bits.
+    exponents: Option<Exponents<'c>>,
 }
 
 impl<'c> Powers<'_, 'c> {
-    /// The exponential of a logit, or what sums are to be multiplied by that had that as their largest. Of the largest it is
-    /// exactly 1, however large: a product with it that is rounded by itself would be off by as much as its last digit.
+    /// The exponential of a logit.
     fn of(&self, emitter: &Elemental<'_, 'c>, logit: Value<'c>) -> Result<Value<'c>> {
-        let builder = emitter.builder;
-        match self.factor {
-            Some(factor) => Ok(power_of_two(builder, builder.mulf(builder.subf(logit, self.most), factor))),
+        match &self.exponents {
+            Some(exponents) => Ok(power_of_two(emitter.builder, exponents.of(emitter.builder, logit))),
             None => self.exponential(emitter, logit),
+        }
+    }
+
+    /// What sums are to be multiplied by that had a logit as their largest.
+    fn scale(&self, emitter: &Elemental<'_, 'c>, before: Value<'c>) -> Result<Value<'c>> {
+        match &self.exponents {
+            Some(exponents) => Ok(power_of_two(emitter.builder, exponents.of_largest(emitter.builder, before))),
+            None => self.exponential(emitter, before),
         }
     }
 
