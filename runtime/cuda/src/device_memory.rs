@@ -3,7 +3,7 @@
 //! What is given back is kept for the next array of its size: a program that makes and drops the same arrays in each run finds
 //! them at the same addresses, and its graphs fit.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -224,10 +224,11 @@ pub struct GpuMemory {
     unused: Mutex<Unused>,
 }
 
-/// Memory that no array uses, by its size.
+/// Memory that no array uses, by its size. The first of a size is taken first: so a loop that drops its results finds the same
+/// places each time, in whatever order they were dropped, and with them its graphs.
 #[derive(Default)]
 struct Unused {
-    places: HashMap<usize, Vec<DevicePointer>>,
+    places: HashMap<usize, BTreeSet<DevicePointer>>,
     bytes: usize,
 }
 
@@ -269,7 +270,7 @@ impl GpuMemory {
     fn take(&self, bytes: usize) -> Result<DevicePointer, Error> {
         let bytes = rounded(bytes);
         let mut unused = self.unused();
-        if let Some(address) = unused.places.get_mut(&bytes).and_then(Vec::pop) {
+        if let Some(address) = unused.places.get_mut(&bytes).and_then(BTreeSet::pop_first) {
             unused.bytes -= bytes;
             return Ok(address);
         }
@@ -286,7 +287,7 @@ impl GpuMemory {
         let bytes = rounded(bytes);
         let mut unused = self.unused();
         if unused.bytes + bytes <= KEPT_BYTES {
-            unused.places.entry(bytes).or_default().push(address);
+            unused.places.entry(bytes).or_default().insert(address);
             unused.bytes += bytes;
             return;
         }

@@ -104,6 +104,24 @@ fn arrays_on_the_device_stay_there() {
 }
 
 #[test]
+fn arrays_find_the_same_places_in_whatever_order_they_were_dropped() {
+    let (driver, _user) = fake_driver::fresh();
+    let memory = DeviceMemory::of_gpu(Gpu::of(driver, 0).unwrap());
+    let take = || -> Vec<DeviceArray> { (0..3).map(|_| memory.allocate(4).unwrap()).collect() };
+    let places = |arrays: &[DeviceArray]| -> Vec<ArrayPlace> { arrays.iter().map(place_of).collect() };
+    let first = take();
+    let mut expected = places(&first);
+    drop(first);
+    expected.sort_by_key(|place| format!("{place:?}"));
+    for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+        let mut arrays: Vec<Option<DeviceArray>> = take().into_iter().map(Some).collect();
+        let found: Vec<ArrayPlace> = arrays.iter().flatten().map(place_of).collect();
+        assert_eq!(found, expected);
+        order.into_iter().for_each(|number: usize| drop(arrays[number].take()));
+    }
+}
+
+#[test]
 fn a_result_in_the_place_of_an_argument_is_where_both_are() {
     let (driver, _user) = fake_driver::fresh();
     let memory = DeviceMemory::of_gpu(Gpu::of(driver, 0).unwrap());
