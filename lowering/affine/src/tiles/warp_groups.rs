@@ -213,9 +213,14 @@ pub(super) fn descriptor<'c>(
     distance: i64,
     of_neighbours: i64,
 ) -> Value<'c> {
-    let address = builder.addi(first, builder.integer_like(first, distance));
-    let address = builder.andi(address, builder.integer_like(first, ADDRESSES));
-    builder.ori(address, builder.integer_like(first, 1 << 62 | (EIGHT * EIGHT) << 32 | of_neighbours << 16))
+    // Parts are a sum of words from each other: nothing carries over from the address, which takes instructions between products.
+    let word = builder.integer_type(32);
+    let low = builder.value("arith.trunci", &[first], word, &[]);
+    let low = builder.andi(low, builder.integer_like(low, ADDRESSES));
+    let low = builder.ori(low, builder.integer_like(low, of_neighbours << 16));
+    let low = builder.addi(low, builder.integer_like(low, distance));
+    let low = builder.value("arith.extui", &[low], first.r#type(), &[]);
+    builder.ori(low, builder.integer_like(low, 1 << 62 | (EIGHT * EIGHT) << 32))
 }
 
 /// Calls a function that stands for an instruction, and gives so many numbers of a type.
