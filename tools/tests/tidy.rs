@@ -469,7 +469,11 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 29] = [
         &["subi"],
         "sums of products of integers, whose operands were moved into the range of unsigned ones",
     ),
-    ("scalar, math", &["for_loop", "if_else"], "values, not indices: powers by squaring, rarely needed slow paths"),
+    (
+        "scalar, math",
+        &["for_loop", "if_else", "llvm.nvvm.rcp.approx.ftz.f"],
+        "values, not indices: powers by squaring, rarely needed slow paths, and an instruction of GPUs",
+    ),
 ];
 
 #[test]

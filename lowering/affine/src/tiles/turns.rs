@@ -1,7 +1,7 @@
 //! Groups of warps that multiply in turns: while one computes with what its matrices gave, those of the other are multiplied.
 //!
 //! A barrier in shared memory (`mbarrier`) says of each group when its turn has come. Left to themselves, groups whose matrices come
-//! at the same time go in step, and matrix and other instructions wait for each other.
+//! at the same time may go in step, and matrix and other instructions wait for each other.
 
 use indexing::Expr;
 use mlir_ext::builder::Value;
