@@ -39,6 +39,7 @@ const ANSWERS: [(&str, &str); 21] = [
     (gpu::MAKE_BARRIER, "halo_emulator_make_barrier"),
     (gpu::WAIT_FOR_PHASE, "halo_emulator_wait_for_phase"),
     ("llvm.nvvm.barrier.cta.sync.aligned.all", BARRIER),
+    ("llvm.nvvm.cp.async.ca.shared.global.4.s", "halo_emulator_copy_word"),
     ("llvm.nvvm.cp.async.cg.shared.global.16.s", "halo_emulator_copy"),
     ("llvm.nvvm.cp.async.commit.group", "halo_emulator_commit_copies"),
     ("llvm.nvvm.cp.async.wait.group", "halo_emulator_wait_for_copies"),
@@ -53,7 +54,7 @@ const ANSWERS: [(&str, &str); 21] = [
 
 /// What the threads of a warp do with matrices, and who does it: with words in memory, the operands in the order of the
 /// arguments and then the results in their place, and a number for which of them it is.
-const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 10] = [
+const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 11] = [
     ("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.b16.p3", LOAD_MATRICES, 0),
     ("llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4.trans.b16.p3", LOAD_MATRICES, 1),
     ("llvm.nvvm.mma.m16n8k16.row.col.bf16", MULTIPLY_MATRICES, 0),
@@ -64,13 +65,14 @@ const MATRIX_INSTRUCTIONS: [(&str, &str, u64); 10] = [
     ("llvm.nvvm.mma.m16n8k32.row.col.u8", MULTIPLY_MATRICES, 5),
     ("llvm.nvvm.mma.m16n8k8.row.col.tf32", MULTIPLY_MATRICES, 6),
     ("llvm.nvvm.mma.m8n8k4.row.col.f64", MULTIPLY_MATRICES, 7),
+    ("llvm.nvvm.mma.m16n8k8.row.col.f64", MULTIPLY_MATRICES, 8),
 ];
 
 const LOAD_MATRICES: &str = "halo_emulator_load_matrices";
 const MULTIPLY_MATRICES: &str = "halo_emulator_multiply_matrices";
 
 /// Words of the memory for operands and results.
-const MATRIX_WORDS: u32 = 10;
+const MATRIX_WORDS: u32 = 20;
 
 /// What the names of functions begin with in which threads wait for others.
 const WAITS: [&str; 2] = [BARRIER, "halo_emulator_exchange"];

@@ -2,15 +2,17 @@
 
 use std::collections::{HashMap, VecDeque};
 
-/// Bytes that a copy fills.
-pub(super) const COPY_BYTES: u64 = 16;
+/// The most bytes that a copy fills.
+const MOST_BYTES: usize = 16;
 
-/// A copy of some bytes, behind which zeros are.
+/// A copy of some bytes, behind which zeros are until it has filled its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Copy {
     pub to: u64,
     pub from: u64,
     pub bytes: u32,
+    /// Bytes of the place.
+    pub filled: u64,
 }
 
 impl Copy {
@@ -19,14 +21,15 @@ impl Copy {
     /// # Safety
     /// Both places must be live memory.
     pub unsafe fn run(self) {
-        let mut chunk = [0u8; COPY_BYTES as usize];
-        let bytes = &mut chunk[..(self.bytes as usize).min(COPY_BYTES as usize)];
+        let mut chunk = [0u8; MOST_BYTES];
+        let filled = (self.filled as usize).min(MOST_BYTES);
+        let bytes = &mut chunk[..(self.bytes as usize).min(filled)];
         // SAFETY: the caller's promise.
         unsafe {
             if !bytes.is_empty() {
                 std::ptr::copy_nonoverlapping(self.from as *const u8, bytes.as_mut_ptr(), bytes.len());
             }
-            std::ptr::copy_nonoverlapping(chunk.as_ptr(), self.to as *mut u8, chunk.len());
+            std::ptr::copy_nonoverlapping(chunk.as_ptr(), self.to as *mut u8, filled);
         }
     }
 }
@@ -77,7 +80,7 @@ mod tests {
     #[test]
     fn groups_come_in_order() {
         let mut copies = Copies::default();
-        let copy = |to| Copy { to, from: 0, bytes: 0 };
+        let copy = |to| Copy { to, from: 0, bytes: 0, filled: 16 };
         for to in [1, 2, 3] {
             copies.begin(7, copy(to));
             copies.commit(7);
@@ -93,9 +96,18 @@ mod tests {
     #[test]
     fn what_is_not_copied_is_zero() {
         let (from, mut to) = ([1u8; 16], [9u8; 16]);
-        let copy = Copy { to: to.as_mut_ptr() as u64, from: from.as_ptr() as u64, bytes: 8 };
+        let copy = Copy { to: to.as_mut_ptr() as u64, from: from.as_ptr() as u64, bytes: 8, filled: 16 };
         // SAFETY: both are live.
         unsafe { copy.run() };
         assert_eq!(to, [1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn words_are_copied_alone() {
+        let (from, mut to) = ([1u8; 16], [9u8; 16]);
+        let copy = Copy { to: to.as_mut_ptr() as u64, from: from.as_ptr() as u64, bytes: 4, filled: 4 };
+        // SAFETY: both are live.
+        unsafe { copy.run() };
+        assert_eq!(to, [1, 1, 1, 1, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9]);
     }
 }

@@ -14,9 +14,9 @@ pub(super) enum WarpKind {
         is_transposed: bool,
     },
     /// Sums of 16 rows and 8 columns become larger by the products of 16 rows and 8 columns of 32 bytes; those of `f64` have 8
-    /// rows, and 4 numbers of each.
+    /// rows, and 4 numbers of each, or 16 rows, and 8 numbers.
     Multiply {
-        /// Which of [`TYPES`], or [`DOUBLES`].
+        /// Which of [`TYPES`], or [`DOUBLES`] or [`MANY_DOUBLES`].
         types: u32,
     },
 }
@@ -58,8 +58,9 @@ pub(super) const TYPES: [[Element; 2]; 11] = [
     [Element::E5m2; 2],
 ];
 
-/// The number of products of `f64`.
+/// The numbers of products of `f64`.
 const DOUBLES: u32 = 7;
+const MANY_DOUBLES: u32 = 8;
 
 /// Words of the operands of an `mma`: of the left one, of the right one, and sums.
 const OPERANDS: [usize; 3] = [4, 2, 4];
@@ -80,7 +81,8 @@ pub(super) fn run(operations: &[WarpOperation]) -> Result<(), String> {
     unsafe {
         match kind {
             WarpKind::LoadMatrices { is_transposed } => load(lanes, is_transposed),
-            WarpKind::Multiply { types: DOUBLES } => multiply_doubles(lanes),
+            WarpKind::Multiply { types: DOUBLES } => multiply_doubles::<2>(lanes, 4),
+            WarpKind::Multiply { types: MANY_DOUBLES } => multiply_doubles::<4>(lanes, 8),
             WarpKind::Multiply { types } => {
                 let types = TYPES.get(types as usize).ok_or("a product of types that there is not")?;
                 multiply(lanes, *types);
@@ -138,17 +140,25 @@ unsafe fn multiply(lanes: &[WarpOperation; WARP], types: [Element; 2]) {
     }
 }
 
+/// Of two sums for each eight rows, and some contracted positions.
+///
 /// # Safety
-/// Each lane must have eight words: numbers of the left and of the right operand, and two sums.
-unsafe fn multiply_doubles(lanes: &[WarpOperation; WARP]) {
+/// Each lane must have numbers of the left operand, for every four positions one of each eight rows, of the right one, for every
+/// four positions one, and sums.
+unsafe fn multiply_doubles<const SUMS: usize>(lanes: &[WarpOperation; WARP], positions: usize) {
     // SAFETY: the caller's promise.
     let number = |lane: usize, place: usize| unsafe { lanes[lane].words.cast::<f64>().add(place).read_unaligned() };
-    let mut results = [[0f64; 2]; WARP];
+    let eights = SUMS / 2;
+    let (right, sums) = (positions / 4 * eights, positions / 4 * (eights + 1));
+    let mut results = [[0f64; SUMS]; WARP];
     for (lane, results) in results.iter_mut().enumerate() {
         for (place, result) in results.iter_mut().enumerate() {
-            let (row, column) = (lane / 4, lane % 4 * 2 + place);
-            let products = (0..4).map(|depth| (number(row * 4 + depth, 0), number(column * 4 + depth, 1)));
-            *result = products.fold(number(lane, 2 + place), |sum, (left, right)| left.mul_add(right, sum));
+            let (row, eight, column) = (lane / 4, place / 2, lane % 4 * 2 + place % 2);
+            let products = (0..positions).map(|depth| {
+                let (four, own) = (depth / 4, depth % 4);
+                (number(row * 4 + own, four * eights + eight), number(column * 4 + own, right + four))
+            });
+            *result = products.fold(number(lane, sums + place), |sum, (left, right)| left.mul_add(right, sum));
         }
     }
     for (lane, results) in lanes.iter().zip(results) {

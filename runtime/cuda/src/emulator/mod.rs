@@ -31,7 +31,7 @@ use crate::{BufferSizes, Error, host_call};
 use aligned_memory::AlignedMemory;
 use block::Wait;
 use checks::{Access, Checks, Moment};
-use copies::{COPY_BYTES, Copies, Copy};
+use copies::{Copies, Copy};
 use matrices::{WarpKind, WarpOperation};
 use order::{ThreadOrder, seed, shuffled};
 use pending::{Pending, WarpGroupWait};
@@ -80,6 +80,7 @@ impl Emulator {
             ("halo_emulator_combine", halo_emulator_combine as *const ()),
             ("halo_emulator_commit_copies", halo_emulator_commit_copies as *const ()),
             ("halo_emulator_copy", halo_emulator_copy as *const ()),
+            ("halo_emulator_copy_word", halo_emulator_copy_word as *const ()),
             ("halo_emulator_copy_box", halo_emulator_copy_box as *const ()),
             ("halo_emulator_exchange_f32", halo_emulator_exchange_f32 as *const ()),
             ("halo_emulator_exchange_i32", halo_emulator_exchange_i32 as *const ()),
@@ -377,10 +378,20 @@ extern "C" fn halo_emulator_wait_for_warp_group(words: *mut u32, pending: u32, s
 }
 
 extern "C" fn halo_emulator_copy(to: u64, from: u64, bytes: u32) {
+    begin_copy(Copy { to, from, bytes, filled: 16 });
+}
+
+extern "C" fn halo_emulator_copy_word(to: u64, from: u64, bytes: u32) {
+    begin_copy(Copy { to, from, bytes, filled: 4 });
+}
+
+/// A thread begins a copy.
+fn begin_copy(copy: Copy) {
+    let Copy { to, from, bytes, filled } = copy;
     // What is in shared memory from here on until the thread has waited, nobody knows.
-    let to = checked_shared(to, COPY_BYTES, COPY_BYTES, Access::Store);
-    let from = if bytes == 0 { 0 } else { checked(from, bytes.into(), COPY_BYTES, Access::Load) };
-    COPIES.with_borrow_mut(|copies| copies.begin(NOW.get().thread, Copy { to, from, bytes }));
+    let to = checked_shared(to, filled, filled, Access::Store);
+    let from = if bytes == 0 { 0 } else { checked(from, bytes.into(), filled, Access::Load) };
+    COPIES.with_borrow_mut(|copies| copies.begin(NOW.get().thread, Copy { to, from, ..copy }));
 }
 
 extern "C" fn halo_emulator_commit_copies() {
@@ -390,7 +401,7 @@ extern "C" fn halo_emulator_commit_copies() {
 extern "C" fn halo_emulator_wait_for_copies(pending: u32) {
     let done = COPIES.with_borrow_mut(|copies| copies.wait(NOW.get().thread, pending as usize));
     for copy in done {
-        checked_shared(copy.to, COPY_BYTES, COPY_BYTES, Access::Store);
+        checked_shared(copy.to, copy.filled, copy.filled, Access::Store);
         // SAFETY: both places were checked when the copy began, and are live as long as the launch.
         unsafe { copy.run() };
     }
@@ -449,6 +460,14 @@ fn report_error(result: Result<(), String>) {
     }
 }
 
+/// The numbers of a chunk as a unit rounds them on their way.
+fn rounded_to_tf32(mut bytes: [u8; phases::CHUNK as usize]) -> [u8; phases::CHUNK as usize] {
+    for number in bytes.as_chunks_mut().0 {
+        *number = halo_emulator_round_to_tf32(f32::from_ne_bytes(*number)).to_ne_bytes();
+    }
+    bytes
+}
+
 /// Whether a phase of a barrier has ended; what has come then is there.
 fn phase_ended(barrier: u64, is_odd: bool) -> Result<bool, String> {
     let Some(copies) = PHASES.with_borrow_mut(|phases| phases.ended(barrier, is_odd))? else { return Ok(false) };
@@ -465,6 +484,9 @@ fn phase_ended(barrier: u64, is_odd: bool) -> Result<bool, String> {
                             chunk.bytes as usize,
                         );
                     }
+                }
+                if copy.boxes.width == 4 {
+                    bytes = rounded_to_tf32(bytes);
                 }
                 checks.end_unit_copy(chunk.to, phases::CHUNK, NOW.get().epoch);
                 // SAFETY: the place is shared memory of the running block, which was checked when the copy began.
