@@ -420,7 +420,7 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 29] = [
     ),
     (
         "tiles/chunks.rs",
-        &["addi", "llvm.inttoptr"],
+        &["llvm.ptrtoint", "llvm.inttoptr"],
         "copies into shared memory are LLVM's: they take an address, or none",
     ),
     (

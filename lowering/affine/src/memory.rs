@@ -399,6 +399,15 @@ pub(crate) fn global_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>) ->
     builder.value("llvm.inttoptr", &[address], pointer, &[])
 }
 
+/// The pointer to so many bytes behind another one.
+pub(crate) fn byte_behind<'c>(builder: &OpBuilder<'c>, pointer: Value<'c>, bytes: Value<'c>) -> Value<'c> {
+    let bytes = builder.value("arith.index_cast", &[bytes], builder.integer_type(64), &[]);
+    let dynamic = DenseI32ArrayAttribute::new(builder.context(), &[i32::MIN]).into();
+    let byte = TypeAttribute::new(builder.integer_type(8)).into();
+    let attributes = [("rawConstantIndices", dynamic), ("elem_type", byte)];
+    builder.value("llvm.getelementptr", &[pointer, bytes], pointer.r#type(), &attributes)
+}
+
 /// The place of a byte in the memory that the threads of a block share.
 pub(crate) fn shared_pointer<'c>(builder: &OpBuilder<'c>, address: Value<'c>, byte: Value<'c>) -> Value<'c> {
     let shared = melior::dialect::llvm::r#type::pointer(builder.context(), SHARED_SPACE as u32);

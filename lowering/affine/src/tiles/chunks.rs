@@ -12,7 +12,7 @@ use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::{GLOBAL_SPACE, address_of};
+use crate::memory::{GLOBAL_SPACE, address_of, byte_behind, global_pointer};
 use crate::scalar::{self, RegisterValue};
 use crate::trace::trace;
 use crate::walk::Visitor;
@@ -59,7 +59,8 @@ impl<'c> Chunks<'c> {
         (operand, r#type): (usize, TensorType),
         step: i64,
     ) -> Result<Self> {
-        let (computation, side, width) = (emitter.computation, tile.side(), r#type.width());
+        let side = [tile.side(), tile.columns()][operand];
+        let (computation, width) = (emitter.computation, r#type.width());
         let of_chunk = CHUNK / width;
         let product = &tile.product;
         let is_near_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
@@ -115,37 +116,10 @@ impl<'c> Chunks<'c> {
         step: Expr<'c>,
         goals: &[Value<'c>],
     ) -> Result<()> {
-        let builder = emitter.builder;
-        let word = builder.integer_type(64);
-        let nowhere = scalar::constant(builder, ElementType::S64, &[], None);
         for (&place, &goal) in self.places.iter().zip(goals) {
-            let first = self.first(tile, step, place);
-            let mut found = None;
-            let source = emitter.nested(|emitter| {
-                tile.element(emitter, self.operand, (first, first), nowhere, &mut |emitter, id, index| {
-                    let source = self.source(emitter, id, index)?;
-                    found = Some(source);
-                    Ok(nowhere.with_values(&[source]))
-                })
-            })?;
-            // Often there always is one.
-            let is_there = (found != Some(source.value))
-                .then(|| builder.cmpi(CmpiPredicate::Ne, source.value, builder.constant_integer(word, 0)));
-            copy_chunk(builder, goal, source.value, is_there);
+            copy_elements(tile, emitter, (self.operand, self.first(tile, step, place)), (goal, CHUNK))?;
         }
         Ok(())
-    }
-
-    /// The address of an operand's element, as a number.
-    fn source<'a>(&self, emitter: &mut Elemental<'a, 'c>, id: InstructionId, index: &[Expr<'c>]) -> Result<Value<'c>> {
-        let (builder, computation) = (emitter.builder, emitter.computation);
-        // What the tracer adds to the scope has no code.
-        let loads = emitter.nested(|emitter| trace(computation, &[id], index, &mut emitter.scope))?.loads;
-        let &[(parameter, element)] = &loads[..] else { return Err(LoweringError::bug("a copy of several arrays")) };
-        let array = emitter.inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
-        let byte = emitter.scope.simplify(element * self.r#type.width());
-        let address = builder.addi(address_of(builder, array.memref), emitter.scope.emit(builder, byte)?);
-        Ok(builder.value("arith.index_cast", &[address], builder.integer_type(64), &[]))
     }
 
     /// The elements of a chunk that begins at a row (or column) and a contracted position, as bits.
@@ -197,13 +171,70 @@ impl<'c> Chunks<'c> {
     }
 }
 
+/// Has so many bytes of an operand's neighbours, from a row (or column) and a contracted position on, copied to a place in shared
+/// memory; zeros where there are none.
+pub(super) fn copy_elements<'a, 'c>(
+    tile: &Tile<'_, 'a, 'c>,
+    emitter: &mut Elemental<'a, 'c>,
+    (operand, first): (usize, [Expr<'c>; 2]),
+    (goal, bytes): (Value<'c>, i64),
+) -> Result<()> {
+    let builder = emitter.builder;
+    let nowhere = scalar::constant(builder, ElementType::S64, &[], None);
+    let mut found = None;
+    let source = emitter.nested(|emitter| {
+        tile.element(emitter, operand, (first, first), nowhere, &mut |emitter, id, index| {
+            let source = address_of_element(emitter, id, index)?;
+            found = Some(source);
+            Ok(nowhere.with_values(&[source]))
+        })
+    })?;
+    // Often there always is one.
+    let is_there = (found != Some(source.value))
+        .then(|| builder.cmpi(CmpiPredicate::Ne, source.value, builder.constant_integer(builder.integer_type(64), 0)));
+    copy_bytes(builder, (goal, bytes), source.value, is_there);
+    Ok(())
+}
+
+/// The address of an operand's element, as a number.
+fn address_of_element<'a, 'c>(
+    emitter: &mut Elemental<'a, 'c>,
+    id: InstructionId,
+    index: &[Expr<'c>],
+) -> Result<Value<'c>> {
+    let (builder, computation) = (emitter.builder, emitter.computation);
+    // What the tracer adds to the scope has no code.
+    let loads = emitter.nested(|emitter| trace(computation, &[id], index, &mut emitter.scope))?.loads;
+    let &[(parameter, element)] = &loads[..] else { return Err(LoweringError::bug("a copy of several arrays")) };
+    let array = emitter.inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;
+    let byte = emitter.scope.simplify(element * array.element_type.byte_width() as i64);
+    let first = global_pointer(builder, address_of(builder, array.memref));
+    // A distance from a pointer, of which what is constant becomes a part of the instruction.
+    let pointer = byte_behind(builder, first, emitter.scope.emit(builder, byte)?);
+    Ok(builder.value("llvm.ptrtoint", &[pointer], builder.integer_type(64), &[]))
+}
+
 /// Has a chunk copied to a place in shared memory from an address, if there is one; else zeros.
 pub(super) fn copy_chunk<'c>(builder: &OpBuilder<'c>, goal: Value<'c>, source: Value<'c>, is_there: Option<Value<'c>>) {
-    let [all, none] = [CHUNK, 0].map(|bytes| builder.constant_integer(builder.integer_type(32), bytes));
+    copy_bytes(builder, (goal, CHUNK), source, is_there);
+}
+
+/// As [`copy_chunk`], of a chunk or a word.
+fn copy_bytes<'c>(
+    builder: &OpBuilder<'c>,
+    (goal, bytes): (Value<'c>, i64),
+    source: Value<'c>,
+    is_there: Option<Value<'c>>,
+) {
+    let name = match bytes {
+        CHUNK => "llvm.nvvm.cp.async.cg.shared.global.16.s",
+        _ => "llvm.nvvm.cp.async.ca.shared.global.4.s",
+    };
+    let [all, none] = [bytes, 0].map(|bytes| builder.constant_integer(builder.integer_type(32), bytes));
     let bytes = is_there.map_or(all, |is_there| builder.select(is_there, all, none));
     let global = melior::dialect::llvm::r#type::pointer(builder.context(), GLOBAL_SPACE);
     let source = builder.value("llvm.inttoptr", &[source], global, &[]);
-    builder.intrinsic_effect("llvm.nvvm.cp.async.cg.shared.global.16.s", &[goal, source, bytes]);
+    builder.intrinsic_effect(name, &[goal, source, bytes]);
 }
 
 /// Whether an instruction's elements are those of a parameter of a type.

@@ -5,6 +5,7 @@
 //! may lie in any order and be fusions themselves, and so may be what becomes of the result. A convolution's contracted
 //! positions are those of its window, where it reads beyond its input there are zeros.
 
+mod ahead;
 mod attention;
 mod boxes;
 mod chunks;
@@ -59,14 +60,15 @@ const THREADS: i64 = 256;
 /// Rows, columns and terms below which a product is not worth tiles.
 const LEAST_SIDE: i64 = 16;
 
-/// Sides of the tiles that blocks may have.
-const TILES: [i64; 2] = [128, 64];
+/// Rows and columns of the tiles that blocks may have, the largest first.
+const TILES: [[i64; 2]; 2] = [[128, 128], [64, 64]];
 
 /// Blocks that keep a GPU busy.
 const BUSY_BLOCKS: i64 = 128;
 
-/// Instructions behind a product up to which each of a thread's 64 elements may have its own copies.
+/// Instructions behind a product up to which each of a thread's elements may have its own copies, of so many elements.
 const MOST_REPEATED: usize = 24;
+const REPEATED_ELEMENTS: i64 = 64;
 
 /// The dimensions of a product's result and what is contracted, as three numbers and a further one.
 struct Product<'a, 'c> {
@@ -188,18 +190,23 @@ pub(crate) fn tiles_of<'c>(
     if batch * rows * columns == 0 || rows.min(columns).min(depth) < LEAST_SIDE {
         return Ok(None);
     }
-    let on_tensor_cores = TensorOperands::of(computation, &product)?.is_some();
-    let suits = |side: &&i64| {
-        let is_busy = batch * ceil_div(rows, **side) * ceil_div(columns, **side) >= BUSY_BLOCKS;
-        let fits = accumulator.bit_width() == 32 && computation.instructions.len() <= MOST_REPEATED;
-        is_busy && fits && rows.min(columns) * 2 > **side
+    let operands = TensorOperands::of(computation, &product)?;
+    let (tiles, smallest): (&[[i64; 2]], i64) = match operands {
+        Some(TensorOperands([TensorType::F64, _])) => (&doubles::TILES, tensor_cores::SMALLEST_TILE),
+        Some(_) => (&TILES, tensor_cores::SMALLEST_TILE),
+        None if accumulator.bit_width() == 32 => (&multiply_add::TILES, multiply_add::SMALLEST_TILE),
+        None => (&[], multiply_add::SMALLEST_TILE),
+    };
+    let suits = |&&[of_rows, of_columns]: &&[i64; 2]| {
+        let is_busy = batch * ceil_div(rows, of_rows) * ceil_div(columns, of_columns) >= BUSY_BLOCKS;
+        let most = MOST_REPEATED as i64 * REPEATED_ELEMENTS / (of_rows * of_columns / THREADS).max(REPEATED_ELEMENTS);
+        is_busy && computation.instructions.len() as i64 <= most && rows * 2 > of_rows && columns * 2 > of_columns
     };
     // The smallest for what keeps no GPU busy, or would repeat much.
-    let smallest = if on_tensor_cores { tensor_cores::SMALLEST_TILE } else { multiply_add::SMALLEST_TILE };
-    let side = TILES.iter().find(suits).copied().unwrap_or(smallest);
+    let [of_rows, of_columns] = tiles.iter().find(suits).copied().unwrap_or([smallest; 2]);
     Ok(Some(WorkMapping {
         map: IndexingMap::from_sizes(context, &[batch, rows, columns], &[], product.index(context)?),
-        dimensions: vec![tile(1), tile(side), tile(side)],
+        dimensions: vec![tile(1), tile(of_rows), tile(of_columns)],
         inner_lanes: 1,
         overlap: false,
         rows: None,
@@ -221,16 +228,20 @@ pub(crate) fn tile_grid(mapping: &WorkMapping<'_>) -> Option<(i64, i64)> {
 }
 
 /// The threads of a block of a mapping, and the blocks of a multiprocessor that their registers must suffice for, where the
-/// assembler would take too many, or too few: of attention, and of large tiles by multiply-adds.
+/// assembler would take too many, or too few: of attention, and of large tiles by multiply-adds and of `f64`.
 pub(crate) fn tile_limits(context: &Context, computation: &Computation, mapping: &WorkMapping<'_>) -> Option<[i64; 2]> {
     if attention::attention_grid(mapping).is_some() {
         return attention::attention_limits(context, computation);
     }
-    let is_large = |mapping: &WorkMapping<'_>| mapping.dimensions[1].tile == TILES[0] && !few_rows::are_few(mapping);
-    let (_, threads) = tile_grid(mapping).filter(|_| is_large(mapping))?;
+    let (_, threads) = tile_grid(mapping).filter(|_| !few_rows::are_few(mapping))?;
+    let sides = [mapping.dimensions[1].tile, mapping.dimensions[2].tile];
     let product = Product::of(context, computation).ok()??;
-    let operands = TensorOperands::of(computation, &product).ok()?;
-    operands.is_none().then_some([threads, 2])
+    let blocks = match TensorOperands::of(computation, &product).ok()? {
+        None => multiply_add::blocks(sides),
+        Some(TensorOperands([TensorType::F64, _])) => doubles::blocks(sides),
+        Some(_) => None,
+    };
+    blocks.map(|blocks| [threads, blocks])
 }
 
 /// Tiles along each dimension of the work.

@@ -1,39 +1,57 @@
 //! Tiles by the multiply-adds of threads: each has some rows and columns of the tile in registers.
+//!
+//! Step by step (`ahead`), slabs of both operands come into shared memory, in stages that are in turns: what a parameter has as it is
+//! is copied behind the threads' back, some steps ahead, anything else is brought in registers, one step ahead.
 
-use indexing::{Expr, Interval, ceil_div};
+use indexing::{Expr, ceil_div};
 use mlir_ext::builder::{Body, Value};
 
-use super::{Result, THREADS, Tile, is_near_along_depth};
+use super::ahead::{Parts, emit_ahead};
+use super::chunks::{CHUNK, copy_elements, is_only_moved};
+use super::pipeline::commit_copies;
+use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
-use crate::memory::ArrayRef;
-use crate::scalar::{self, RegisterValue, register_type};
-use crate::scope::Binding;
-use crate::team::{SharedValues, barrier};
+use crate::memory::{ArrayRef, shared_pointer};
+use crate::scalar::{self, RegisterValue};
+use crate::team::{SharedValues, WARP};
 use crate::walk::Visitor;
 
 /// Threads of a block, along rows and along columns.
 const SIDE: i64 = 16;
 
-/// Rows and columns of the smallest tile.
-pub(super) const SMALLEST_TILE: i64 = 2 * SIDE;
+/// Those of a warp. So many along each load few different vectors of both operands.
+const WARP_ROWS: i64 = 4;
+const WARP_COLUMNS: i64 = WARP / WARP_ROWS;
 
-/// Elements of each operand that a thread brings in each step.
+/// Rows and columns of the smallest tile, and of those for numbers of 32 bits, the largest first.
+pub(super) const SMALLEST_TILE: i64 = 2 * SIDE;
+pub(super) const TILES: [[i64; 2]; 3] = [[256, 128], [128, 128], [64, 64]];
+
+/// Blocks of a multiprocessor that registers must suffice for, where tiles are large.
+pub(super) fn blocks(sides: [i64; 2]) -> Option<i64> {
+    match sides {
+        [256, 128] => Some(1),
+        [128, 128] => Some(2),
+        _ => None,
+    }
+}
+
+/// Elements of the shorter side of a slab that a thread brings in each step.
 const LOADS: i64 = 4;
 
-/// Columns that a thread computes side by side, as a vector.
+/// Rows, and columns, that a thread has side by side: a vector in shared memory.
 const VECTOR: i64 = 4;
 
 /// Elements between the rows of shared memory beyond their own, so that columns lie in different banks.
 const PADDING: i64 = 4;
 
-/// One operand's part of the product.
-struct Slab<'c> {
-    operand: usize,
-    /// Where the thread's elements are in a tile and in a step.
-    places: Vec<[Expr<'c>; 2]>,
-    shared: SharedValues<'c>,
-}
+/// Stages where something is copied, and where all is brought.
+const STAGES_OF_COPIES: i64 = 4;
+const STAGES: i64 = 2;
+
+/// Bytes of a word, which can be copied alone.
+const WORD: i64 = CHUNK / VECTOR;
 
 /// Emits the part of a fusion that a tile is.
 pub(super) fn emit<'a, 'c>(
@@ -48,164 +66,227 @@ pub(super) fn emit<'a, 'c>(
 struct MultiplyAdds<'t, 'm, 'a, 'c> {
     tile: &'t Tile<'m, 'a, 'c>,
     slabs: [Slab<'c>; 2],
-    /// Where the thread's first row and first columns are in the tile.
-    row: Expr<'c>,
-    column: Expr<'c>,
-    /// Contracted positions of a step.
+    /// Where the thread is among those along rows and along columns.
+    member: [Expr<'c>; 2],
+    /// Rows and columns of a thread.
+    own: [i64; 2],
+    /// Contracted positions of a step, and stages.
     step: i64,
+    stages: i64,
 }
 
 impl<'t, 'm, 'a, 'c> MultiplyAdds<'t, 'm, 'a, 'c> {
     fn new(tile: &'t Tile<'m, 'a, 'c>, emitter: &mut Elemental<'a, 'c>, function: &Body<'c>) -> Result<Self> {
-        let builder = emitter.builder;
-        let (side, thread) = (tile.side(), tile.thread);
-        let row = emitter.emit_symbol(thread.floordiv(SIDE), SIDE)?;
-        let column = emitter.emit_symbol(thread.modulo(SIDE), SIDE)?;
-        let step = THREADS * LOADS / side;
-        let mut slabs = Vec::with_capacity(2);
-        for operand in 0..2 {
-            let is_along_depth =
-                is_near_along_depth(emitter.computation, tile.product.instruction, &tile.product.maps, operand)?;
-            let mut places = Vec::new();
-            for number in 0..LOADS {
-                // Neighbouring threads bring neighbouring elements.
-                let (inner, inner_size) = if is_along_depth { (step, side) } else { (side, step) };
-                let fast = emitter.emit_symbol(thread.modulo(inner), inner)?;
-                let slow = emitter.emit_symbol(thread.floordiv(inner), THREADS / inner)? + number * (THREADS / inner);
-                debug_assert_eq!(THREADS / inner * LOADS, inner_size);
-                places.push(if is_along_depth { [slow, fast] } else { [fast, slow] });
-            }
-            let shared = SharedValues::new(builder, function, &tile.zero, &[step, side + PADDING]);
-            slabs.push(Slab { operand, places, shared });
-        }
-        let slabs: [Slab<'c>; 2] = slabs.try_into().map_err(|_| LoweringError::bug("a product has two operands"))?;
-        Ok(MultiplyAdds { tile, slabs, row, column, step })
+        let sides = [tile.side(), tile.columns()];
+        let (lane, warp) = (tile.thread.modulo(WARP), tile.thread.floordiv(WARP));
+        let warps = SIDE / WARP_COLUMNS;
+        let row = warp.floordiv(warps) * WARP_ROWS + lane.floordiv(WARP_COLUMNS);
+        let column = warp.modulo(warps) * WARP_COLUMNS + lane.modulo(WARP_COLUMNS);
+        let member = [emitter.emit_symbol(row, SIDE)?, emitter.emit_symbol(column, SIDE)?];
+        let step = THREADS * LOADS / sides[1];
+        let ways = [Way::of(tile, emitter, 0)?, Way::of(tile, emitter, 1)?];
+        let stages = if ways.iter().any(|way| way.is_copied()) { STAGES_OF_COPIES } else { STAGES };
+        let mut slab = |operand: usize| {
+            let form = (operand, ways[operand], sides[operand]);
+            Slab::new(tile, emitter, form, [step, stages], function)
+        };
+        let slabs = [slab(0)?, slab(1)?];
+        Ok(MultiplyAdds { tile, slabs, member, own: sides.map(|side| side / SIDE), step, stages })
     }
 
     fn emit(&self, emitter: &mut Elemental<'a, 'c>, outputs: &[ArrayRef<'c>]) -> Result<()> {
-        let builder = emitter.builder;
-        let steps = ceil_div(self.tile.depth, self.step);
-        let side = self.tile.side();
-        let (rows, vectors) = (side / SIDE, (side / SIDE / VECTOR).max(1));
-        let width = (side / SIDE).min(VECTOR);
-        let zero = builder.zero(register_type(builder, self.tile.zero.element_type, Some(width as u32)));
-        let first = self.bring(emitter, emitter.scope.constant(0))?;
-        let mut state = vec![zero; (rows * vectors) as usize];
-        let sums = state.len();
-        state.extend(first.iter().flat_map(RegisterValue::values));
-        let state = emitter.loop_in(Interval::of_size(steps), None, state, &mut |emitter, step, state| {
-            let (sums, brought) = state.split_at(sums);
-            let mut brought = brought.iter();
-            for slab in &self.slabs {
-                for place in &slab.places {
-                    let value = brought.next().map_or(self.tile.zero, |value| self.tile.zero.with_values(&[*value]));
-                    let [along, depth] = *place;
-                    let place = [emitter.scope.emit(builder, depth)?, emitter.scope.emit(builder, along)?];
-                    slab.shared.store(builder, &value, &place);
-                }
-            }
-            barrier(builder);
-            // In the last step nobody needs what comes: it is the last slab again.
-            let next = emitter.scope.emit_min(builder, &[step + 1, emitter.scope.constant(steps - 1)])?;
-            let next = emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next));
-            let brought = self.bring(emitter, next)?;
-            let mut next: Vec<Value<'c>> = self.multiply(emitter, sums, (rows, vectors, width))?;
-            barrier(builder);
-            next.extend(brought.iter().flat_map(RegisterValue::values));
-            Ok(next)
-        })?;
+        let zeros = vec![self.tile.zero.value; (self.own[0] * self.own[1]) as usize];
+        let sums = emit_ahead(self, emitter, ceil_div(self.tile.depth, self.step), zeros)?;
+        let columns = self.own[1];
+        let width = columns.min(VECTOR);
         let are_vectors = self.tile.has_vectors(emitter.computation, width)?;
-        for row in 0..rows {
-            for vector in 0..vectors {
-                let sum = state[(row * vectors + vector) as usize];
-                let sums: Vec<Value<'c>> = (0..width).map(|lane| builder.extract_lane(sum, lane as u32)).collect();
-                let place = (self.row_of(row, rows), self.column_of(vector, width));
-                self.tile.finish_row(emitter, outputs, place, (&sums, are_vectors))?;
-            }
+        for (number, sums) in (0..).step_by(width as usize).zip(sums.chunks(width as usize)) {
+            let place = (self.place(0, number / columns), self.place(1, number % columns));
+            self.tile.finish_row(emitter, outputs, place, (sums, are_vectors))?;
         }
         Ok(())
     }
 
-    /// The place in the tile of one of a thread's rows: groups of neighbours, each group of all threads next to each other.
-    fn row_of(&self, row: i64, rows: i64) -> Expr<'c> {
-        let group = rows.min(VECTOR);
-        self.row * group + (row / group * group * SIDE + row % group)
+    fn are_copied(&self) -> bool {
+        self.slabs.iter().any(|slab| slab.way.is_copied())
     }
 
-    /// The place in the tile of the first column of one of a thread's vectors.
-    fn column_of(&self, vector: i64, width: i64) -> Expr<'c> {
-        self.column * width + vector * width * SIDE
+    /// The place in the tile of one of a thread's rows, or columns: groups of neighbours, each group of all threads next to each
+    /// other.
+    fn place(&self, operand: usize, own: i64) -> Expr<'c> {
+        let group = self.group(operand);
+        self.member[operand] * group + (own / group * group * SIDE + own % group)
     }
 
-    /// The thread's elements of both operands in a step.
-    fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<Vec<RegisterValue<'c>>> {
-        let mut brought = Vec::new();
+    /// Rows, or columns, of a group.
+    fn group(&self, operand: usize) -> i64 {
+        self.own[operand].min(VECTOR)
+    }
+
+    /// The element of an operand's shared memory at a row (or column) and a position, in the stage of a step.
+    fn element(&self, slab: &Slab<'c>, step: Expr<'c>, [along, depth]: [Expr<'c>; 2]) -> Expr<'c> {
+        (step.modulo(self.stages) * self.step + depth) * slab.row + along
+    }
+}
+
+impl<'a, 'c> Parts<'a, 'c> for MultiplyAdds<'_, '_, 'a, 'c> {
+    fn stages(&self) -> (i64, bool) {
+        (self.stages, self.are_copied())
+    }
+
+    fn parts(&self) -> i64 {
+        self.step
+    }
+
+    fn copy(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, stage: Expr<'c>) -> Result<()> {
+        if !self.are_copied() {
+            return Ok(());
+        }
+        let builder = emitter.builder;
         for slab in &self.slabs {
+            let Way::Copied { bytes } = slab.way else { continue };
             for &[along, depth] in &slab.places {
-                let position = step * self.step + depth;
-                let place = [self.tile.firsts[slab.operand] + along, position];
-                brought.push(emitter.nested(|emitter| self.element(emitter, slab.operand, place))?);
+                let byte = emitter.scope.simplify(self.element(slab, stage, [along, depth]) * WORD);
+                let goal = shared_pointer(builder, slab.address, emitter.scope.emit(builder, byte)?);
+                let first = [self.tile.firsts[slab.operand] + along, step * self.step + depth];
+                copy_elements(self.tile, emitter, (slab.operand, first), (goal, bytes))?;
+            }
+        }
+        commit_copies(builder);
+        Ok(())
+    }
+
+    fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<Vec<RegisterValue<'c>>> {
+        let zero = self.tile.zero;
+        let mut brought = Vec::new();
+        for slab in self.slabs.iter().filter(|slab| !slab.way.is_copied()) {
+            for &[along, depth] in &slab.places {
+                let place = [self.tile.firsts[slab.operand] + along, step * self.step + depth];
+                let value = emitter.nested(|emitter| {
+                    self.tile.element(emitter, slab.operand, (place, place), zero, &mut |emitter, id, index| {
+                        let value = emitter.evaluate(id, index)?;
+                        let wide = scalar::convert::convert(emitter.builder, &value, zero.element_type);
+                        wide.ok_or_else(|| LoweringError::bug("an operand that cannot be summed"))
+                    })
+                })?;
+                brought.push(value);
             }
         }
         Ok(brought)
     }
 
-    /// The element of an operand at a row (or column) and a contracted position; zero where there is none.
-    fn element(
-        &self,
-        emitter: &mut Elemental<'a, 'c>,
-        operand: usize,
-        place: [Expr<'c>; 2],
-    ) -> Result<RegisterValue<'c>> {
-        let zero = self.tile.zero;
-        self.tile.element(emitter, operand, (place, place), zero, &mut |emitter, id, index| {
-            let value = emitter.evaluate(id, index)?;
-            let wide = scalar::convert::convert(emitter.builder, &value, zero.element_type);
-            wide.ok_or_else(|| LoweringError::bug("an operand that cannot be summed"))
-        })
+    fn keep(&self, emitter: &Elemental<'a, 'c>, step: Expr<'c>, brought: &[RegisterValue<'c>]) -> Result<()> {
+        let builder = emitter.builder;
+        let slabs = self.slabs.iter().filter(|slab| !slab.way.is_copied());
+        let places = slabs.flat_map(|slab| slab.places.iter().map(move |&place| (slab, place)));
+        for ((slab, place), value) in places.zip(brought) {
+            let place = emitter.scope.simplify(self.element(slab, step, place));
+            slab.shared.store(builder, value, &[emitter.scope.emit(builder, place)?]);
+        }
+        Ok(())
     }
 
-    /// Adds the products of what is in shared memory to the sums.
-    fn multiply(
-        &self,
-        emitter: &mut Elemental<'a, 'c>,
-        sums: &[Value<'c>],
-        (rows, vectors, width): (i64, i64, i64),
-    ) -> Result<Vec<Value<'c>>> {
+    /// Of a position: elements of the thread's rows, then of its columns.
+    fn load(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, position: i64) -> Result<Vec<Value<'c>>> {
         let builder = emitter.builder;
-        let [left, right] = &self.slabs;
-        let lanes = Some(width as u32);
-        let group = rows.min(VECTOR);
-        let firsts = |expr: Expr<'c>, emitter: &Elemental<'_, 'c>| emitter.scope.emit(builder, expr);
-        let row_places: Vec<Value<'c>> =
-            (0..rows / group).map(|own| firsts(self.row_of(own * group, rows), emitter)).collect::<Result<_>>()?;
-        let column_places: Vec<Value<'c>> =
-            (0..vectors).map(|own| firsts(self.column_of(own, width), emitter)).collect::<Result<_>>()?;
-        let like = scalar::splat(builder, &self.tile.zero, lanes);
-        let mut sums: Vec<RegisterValue<'c>> = sums.iter().map(|&sum| like.with_values(&[sum])).collect();
-        for position in 0..self.step {
-            let position = builder.constant_index(position);
-            let load = |slab: &Slab<'c>, place: Value<'c>, lanes: i64| {
-                slab.shared.load_vector(builder, &[position, place], lanes as u32)
-            };
-            let own_rows: Vec<RegisterValue<'c>> = row_places
-                .iter()
-                .flat_map(|&place| {
-                    let rows = load(left, place, group);
-                    (0..group)
-                        .map(move |row| scalar::registers::extract(builder, &rows, row as u32))
-                        .collect::<Vec<_>>()
-                })
-                .collect();
-            let own_columns: Vec<RegisterValue<'c>> =
-                column_places.iter().map(|&place| load(right, place, width)).collect();
-            for (row, left) in own_rows.iter().enumerate() {
-                for (vector, right) in own_columns.iter().enumerate() {
-                    let sum = &mut sums[row * vectors as usize + vector];
-                    *sum = emitter.multiply_add(self.tile.product.instruction, left, right, sum)?;
-                }
+        let mut loaded = Vec::new();
+        for (operand, slab) in self.slabs.iter().enumerate() {
+            let lanes = self.group(operand);
+            for own in (0..self.own[operand]).step_by(lanes as usize) {
+                let place = [self.place(operand, own), emitter.scope.constant(position)];
+                let place = emitter.scope.simplify(self.element(slab, step, place));
+                let place = emitter.scope.emit(builder, place)?;
+                let vector = slab.shared.load_vector(builder, &[place], lanes as u32);
+                loaded.extend((0..lanes as u32).map(|lane| scalar::registers::extract(builder, &vector, lane).value));
             }
         }
-        Ok(sums.iter().map(|sum| sum.value).collect())
+        Ok(loaded)
+    }
+
+    /// One row after another, and back and forth along them: two neighbours have a factor in common, which is read from the
+    /// registers once.
+    fn multiply(&self, emitter: &Elemental<'a, 'c>, factors: &[Value<'c>], sums: &mut [Value<'c>]) -> Result<()> {
+        let [rows, columns] = self.own.map(|own| own as usize);
+        let number = |value: Value<'c>| self.tile.zero.with_values(&[value]);
+        for row in 0..rows {
+            for turn in 0..columns {
+                let column = if row % 2 == 0 { turn } else { columns - 1 - turn };
+                let sum = &mut sums[row * columns + column];
+                let (left, right) = (number(factors[row]), number(factors[rows + column]));
+                *sum = emitter.multiply_add(self.tile.product.instruction, &left, &right, &number(*sum))?.value;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a thread's elements of an operand come into shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// Copied, so many bytes at once.
+    Copied {
+        /// A chunk, or a word.
+        bytes: i64,
+    },
+    /// In registers.
+    Brought,
+}
+
+impl Way {
+    fn of<'a, 'c>(tile: &Tile<'_, 'a, 'c>, emitter: &Elemental<'a, 'c>, operand: usize) -> Result<Self> {
+        let (product, computation, sums) = (&tile.product, emitter.computation, tile.zero.element_type);
+        let number = product.instruction.operands[operand];
+        if sums.byte_width() as i64 != WORD || !is_only_moved(computation, number, sums) {
+            return Ok(Way::Brought);
+        }
+        let is_aligned = |source: VectorSource| {
+            let array = emitter.inputs.get(source.parameter);
+            source.is_aligned && array.and_then(|array| array.alignment).is_some_and(|bytes| bytes % CHUNK == 0)
+        };
+        let vectors = vectors_of(product, &tile.mapping.map, computation, (operand, 0), VECTOR)?;
+        Ok(Way::Copied { bytes: if vectors.is_some_and(is_aligned) { CHUNK } else { WORD } })
+    }
+
+    fn is_copied(self) -> bool {
+        self != Way::Brought
+    }
+}
+
+/// One operand's part of the product.
+struct Slab<'c> {
+    operand: usize,
+    way: Way,
+    /// Where the thread's elements, or the first ones of its chunks, are in a tile and in a step.
+    places: Vec<[Expr<'c>; 2]>,
+    shared: SharedValues<'c>,
+    /// The address of the shared memory, and elements in it from a position of a step to the next one.
+    address: Value<'c>,
+    row: i64,
+}
+
+impl<'c> Slab<'c> {
+    fn new<'a>(
+        tile: &Tile<'_, 'a, 'c>,
+        emitter: &mut Elemental<'a, 'c>,
+        (operand, way, side): (usize, Way, i64),
+        [step, stages]: [i64; 2],
+        function: &Body<'c>,
+    ) -> Result<Self> {
+        let product = &tile.product;
+        let is_along_depth = is_near_along_depth(emitter.computation, product.instruction, &product.maps, operand)?;
+        // Neighbouring threads have neighbouring elements, or chunks, which lie across the contracted positions.
+        let at_once = if way == (Way::Copied { bytes: CHUNK }) { VECTOR } else { 1 };
+        let inner = if is_along_depth { step } else { side / at_once };
+        let fast = emitter.emit_symbol(emitter.scope.simplify(tile.thread.modulo(inner)), inner)?;
+        let slow = emitter.emit_symbol(emitter.scope.simplify(tile.thread.floordiv(inner)), THREADS / inner)?;
+        let place = |number: i64| {
+            let slow = slow + number * (THREADS / inner);
+            if is_along_depth { [slow * at_once, fast] } else { [fast * at_once, slow] }
+        };
+        let places = (0..side * step / at_once / THREADS).map(place).collect();
+        let row = side + PADDING;
+        let shared = SharedValues::new(emitter.builder, function, &tile.zero, &[stages * step * row]);
+        let address = shared.address(emitter.builder);
+        Ok(Slab { operand, way, places, shared, address, row })
     }
 }

@@ -24,14 +24,17 @@ pub(super) fn stages_of(operands: &[Chunks<'_>]) -> i64 {
     if operands.iter().any(|chunks| chunks.is_copied) { STAGES_OF_COPIES } else { STAGES }
 }
 
-/// A way to multiply what is in shared memory.
-pub(super) trait Product<'a, 'c> {
+/// Operands in stages of shared memory.
+pub(super) trait Staged<'a, 'c> {
     /// An operand's chunks, and the array that they are kept in with its address.
     fn operand(&self, number: usize) -> (&Chunks<'c>, &SharedValues<'c>, Value<'c>);
 
     /// The element of the array at which one of the thread's chunks begins, in a stage.
     fn place(&self, operand: usize, chunk: usize, stage: Expr<'c>) -> Expr<'c>;
+}
 
+/// A way to multiply what is in shared memory.
+pub(super) trait Product<'a, 'c>: Staged<'a, 'c> {
     /// What a thread does before the others may rely on what it has written.
     fn publish(&self, _emitter: &Elemental<'a, 'c>) {}
 
@@ -52,8 +55,8 @@ pub(super) fn emit_steps<'a, 'c>(
     (steps, stages): (i64, i64),
     sums: Vec<Value<'c>>,
 ) -> Result<Vec<Value<'c>>> {
-    let pipeline = Pipeline { product, tile, steps, stages };
-    let copies = stages == STAGES_OF_COPIES;
+    let pipeline = Pipeline { product, tile, stages };
+    let copies = pipeline.has_copies();
     let first = emitter.scope.constant(0);
     for ahead in 0..if copies { stages - 1 } else { 0 } {
         pipeline.copy(emitter, emitter.scope.constant(ahead.min(steps - 1)), emitter.scope.constant(ahead))?;
@@ -68,10 +71,10 @@ pub(super) fn emit_steps<'a, 'c>(
         product.publish(emitter);
         barrier(emitter.builder);
         if copies {
-            let next = pipeline.step_after(emitter, step, stages - 1)?;
+            let next = step_after(emitter, (step, steps), stages - 1)?;
             pipeline.copy(emitter, next, step + (stages - 1))?;
         }
-        let next = pipeline.step_after(emitter, step, 1)?;
+        let next = step_after(emitter, (step, steps), 1)?;
         let brought = pipeline.bring(emitter, next)?;
         let sums = product.multiply(emitter, step.modulo(stages), sums)?;
         pipeline.keep(emitter, step + 1, &brought)?;
@@ -95,19 +98,28 @@ pub(super) fn wait_for_copies(builder: &OpBuilder<'_>, pending: i64) {
     builder.intrinsic_effect("llvm.nvvm.cp.async.wait.group", &[pending]);
 }
 
-struct Pipeline<'p, 'm, 'a, 'c> {
-    product: &'p dyn Product<'a, 'c>,
-    tile: &'p Tile<'m, 'a, 'c>,
-    steps: i64,
-    stages: i64,
+/// A later step of so many; the last one where there is none: nobody needs what comes then.
+pub(super) fn step_after<'c>(
+    emitter: &mut Elemental<'_, 'c>,
+    (step, steps): (Expr<'c>, i64),
+    distance: i64,
+) -> Result<Expr<'c>> {
+    let last = emitter.scope.constant(steps - 1);
+    let next = emitter.scope.emit_min(emitter.builder, &[step + distance, last])?;
+    Ok(emitter.scope.add_variable(Interval::of_size(steps), Binding::Index(next)))
 }
 
-impl<'a, 'c> Pipeline<'_, '_, 'a, 'c> {
-    /// A later step; the last one where there is none: nobody needs what comes then.
-    fn step_after(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, distance: i64) -> Result<Expr<'c>> {
-        let last = emitter.scope.constant(self.steps - 1);
-        let next = emitter.scope.emit_min(emitter.builder, &[step + distance, last])?;
-        Ok(emitter.scope.add_variable(Interval::of_size(self.steps), Binding::Index(next)))
+/// How a tile's operands come into the stages.
+pub(super) struct Pipeline<'p, 'm, 'a, 'c, P: ?Sized> {
+    pub product: &'p P,
+    pub tile: &'p Tile<'m, 'a, 'c>,
+    pub stages: i64,
+}
+
+impl<'a, 'c, P: Staged<'a, 'c> + ?Sized> Pipeline<'_, '_, 'a, 'c, P> {
+    /// Whether something comes behind the threads' back.
+    pub fn has_copies(&self) -> bool {
+        self.stages == STAGES_OF_COPIES
     }
 
     /// Where the thread's chunks of an operand go, as elements of its array, in the stage that comes so many stages after
@@ -123,7 +135,7 @@ impl<'a, 'c> Pipeline<'_, '_, 'a, 'c> {
     }
 
     /// Has what is copied of a step come into a stage.
-    fn copy(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, stage: Expr<'c>) -> Result<()> {
+    pub fn copy(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>, stage: Expr<'c>) -> Result<()> {
         let builder = emitter.builder;
         for operand in 0..2 {
             let (chunks, _, address) = self.product.operand(operand);
@@ -142,7 +154,7 @@ impl<'a, 'c> Pipeline<'_, '_, 'a, 'c> {
     }
 
     /// The thread's chunks in a step of what is not copied.
-    fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<[Vec<RegisterValue<'c>>; 2]> {
+    pub fn bring(&self, emitter: &mut Elemental<'a, 'c>, step: Expr<'c>) -> Result<[Vec<RegisterValue<'c>>; 2]> {
         let mut brought = [Vec::new(), Vec::new()];
         for (operand, brought) in brought.iter_mut().enumerate() {
             let (chunks, ..) = self.product.operand(operand);
@@ -154,7 +166,12 @@ impl<'a, 'c> Pipeline<'_, '_, 'a, 'c> {
     }
 
     /// Puts what was brought into a stage.
-    fn keep(&self, emitter: &Elemental<'a, 'c>, stage: Expr<'c>, brought: &[Vec<RegisterValue<'c>>; 2]) -> Result<()> {
+    pub fn keep(
+        &self,
+        emitter: &Elemental<'a, 'c>,
+        stage: Expr<'c>,
+        brought: &[Vec<RegisterValue<'c>>; 2],
+    ) -> Result<()> {
         for (operand, brought) in brought.iter().enumerate().filter(|(_, brought)| !brought.is_empty()) {
             let (_, shared, _) = self.product.operand(operand);
             for (place, value) in self.places(emitter, operand, stage)?.into_iter().zip(brought) {

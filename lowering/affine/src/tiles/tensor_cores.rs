@@ -12,7 +12,7 @@ use mlir_ext::builder::{Body, OpBuilder, Value};
 
 use super::chunks::{CHUNK, Chunks};
 use super::fragments::FragmentRows;
-use super::pipeline::{Product, emit_steps, stages_of};
+use super::pipeline::{Product, Staged, emit_steps, stages_of};
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, THREADS, Tile};
 use crate::elemental::Elemental;
@@ -173,7 +173,7 @@ impl<'a, 'c> Matrices<'_, '_, 'a, 'c> {
     }
 }
 
-impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
+impl<'a, 'c> Staged<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
     fn operand(&self, number: usize) -> (&Chunks<'c>, &SharedValues<'c>, Value<'c>) {
         let slab = &self.slabs[number];
         (&slab.chunks, &slab.shared, slab.address)
@@ -185,7 +185,9 @@ impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
         let [row, number] = chunks.places[chunk];
         (stage * chunks.rows + row) * (chunks.row + of_chunk) + number * of_chunk
     }
+}
 
+impl<'a, 'c> Product<'a, 'c> for Matrices<'_, '_, 'a, 'c> {
     fn multiply(
         &self,
         emitter: &mut Elemental<'a, 'c>,

@@ -146,7 +146,7 @@ impl TensorOperands {
         Ok(Some((TensorOperands(types), sums)))
     }
 
-    /// The instruction's name in LLVM, of a warp.
+    /// The instruction's name in LLVM, of a warp; that of `f64` is one of several.
     pub fn intrinsic(self) -> &'static str {
         match self.0 {
             [TensorType::Bf16, _] => "llvm.nvvm.mma.m16n8k16.row.col.bf16",

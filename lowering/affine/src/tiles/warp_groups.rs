@@ -11,7 +11,7 @@ use mlir_ext::gpu::{FENCE_FOR_UNITS, WarpGroupProduct, WarpGroupWait};
 
 use super::chunks::{CHUNK, Chunks};
 use super::fragments::FragmentRows;
-use super::pipeline::{Product, emit_steps, stages_of};
+use super::pipeline::{Product, Staged, emit_steps, stages_of};
 use super::rings::address_at;
 use super::tensor_types::{TensorOperands, TensorType};
 use super::{Result, Tile};
@@ -298,7 +298,7 @@ struct WarpGroups<'t, 'm, 'a, 'c> {
     stages: Stages<'c>,
 }
 
-impl<'a, 'c> Product<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
+impl<'a, 'c> Staged<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
     fn operand(&self, number: usize) -> (&Chunks<'c>, &SharedValues<'c>, Value<'c>) {
         (&self.slabs[number].chunks, &self.shared, self.stages.address)
     }
@@ -307,7 +307,9 @@ impl<'a, 'c> Product<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
         let slab = &self.slabs[operand];
         (self.stages.place(stage, operand) + slab.places[chunk] * CHUNK).floordiv(slab.chunks.r#type.width())
     }
+}
 
+impl<'a, 'c> Product<'a, 'c> for WarpGroups<'_, '_, 'a, 'c> {
     fn publish(&self, emitter: &Elemental<'a, 'c>) {
         let builder = emitter.builder;
         builder.define_once(FENCE_FOR_UNITS, |builder| builder.declare_function(FENCE_FOR_UNITS, &[], &[]));
