@@ -140,6 +140,7 @@ pub const OPTIONAL: &[&str] = &[
     "hlo-fuse-epilogues",
     "hlo-keep-precision",
     "hlo-split-reductions",
+    "hlo-transpose-operands",
     "hlo-unsigned-divisions",
 ];
 
@@ -186,6 +187,9 @@ pub const CUDA: &[(Phase, &str)] = &[
 
 /// The pass that divides reductions and products.
 const SPLIT_REDUCTIONS: &str = "hlo-split-reductions";
+
+/// The pass that has operands of products lie along what is contracted.
+const TRANSPOSE_OPERANDS: &str = "hlo-transpose-operands";
 
 /// The pass that brings convolutions into the forms that have fast code.
 const CANONICALIZE_CONVOLUTIONS: &str = "hlo-canonicalize-convolutions";
@@ -266,9 +270,11 @@ impl CompilePipeline {
         let gradients = if is_regrouped { passes::fuse::GPU_ATTENTION_GRADIENTS } else { 0 };
         let fuse = format!("attention={is_regrouped} attention-gradients={gradients} attention-rows={rows}");
         let split = format!("attention-rows={}", if is_regrouped { rows } else { 0 });
+        let transpose = format!("{split} warp-groups={}", machine.warp_group_matrices);
         let pass_options = [
             (CANONICALIZE_DOTS, "small-convolutions=true".to_string()),
             (SPLIT_REDUCTIONS, split),
+            (TRANSPOSE_OPERANDS, transpose),
             (FUSE, fuse),
             (TO_GPU, to_gpu_options(machine)),
         ];

@@ -31,4 +31,5 @@ mod split_products;
 pub mod split_reductions;
 mod split_scans;
 pub mod split_scatters;
+pub mod transpose_operands;
 mod widen_contractions;

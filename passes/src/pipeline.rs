@@ -16,7 +16,7 @@ pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
 pub const FOR_CPU: &str = "func.func(hlo-split-reductions{gpu=false})";
 
 /// The passes behind them for a GPU: less to wait for the host for, and more to do side by side.
-pub const FOR_GPU: &str = "func.func(hlo-expand-host-calls,hlo-split-reductions)";
+pub const FOR_GPU: &str = "func.func(hlo-expand-host-calls,hlo-split-reductions,hlo-transpose-operands)";
 
 /// The pass that makes fusions.
 pub const FUSE: &str = "func.func(hlo-fuse)";

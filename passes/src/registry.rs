@@ -17,6 +17,7 @@ use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
     assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, expand_host_calls, fuse,
     inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, simplify_loops, split_reductions,
+    transpose_operands,
 };
 
 /// A transformation of HLO programs.
@@ -182,6 +183,19 @@ static PASSES: &[Pass] = &[
                 gpu: options.boolean("gpu")?,
             };
             split_reductions::run(root, own, statistics)
+        },
+    },
+    Pass {
+        name: "hlo-transpose-operands",
+        description: "has operands of large products lie along what is contracted, for instructions that multiply only such ones",
+        anchor: Anchor::Function,
+        options: transpose_operands::OPTIONS,
+        body: |root, options, statistics| {
+            let own = transpose_operands::Options {
+                attention_rows: options.integer("attention-rows")?,
+                warp_groups: options.boolean("warp-groups")?,
+            };
+            transpose_operands::run(root, own, statistics)
         },
     },
 ];

@@ -135,7 +135,7 @@ pub enum LaunchArgument {
 /// reaches beyond them, it has zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Boxes {
-    /// Bytes of an element.
+    /// Bytes of an element; of 4, numbers that are rounded to tf32 on their way.
     pub width: u64,
     /// Elements of a row, rows of a matrix, and matrices.
     pub sizes: [u64; 3],

@@ -10,9 +10,9 @@ use crate::{Error, Gpu};
 /// Bytes of a description.
 pub(crate) const DESCRIPTION_BYTES: usize = size_of::<BoxDescription>();
 
-/// The driver's numbers: types of one and of two bytes, nothing between rows, rows of 128 bytes whose chunks are exclusively
+/// The driver's numbers: types of one and of two bytes, and numbers of four that are rounded to tf32; nothing between rows, rows of 128 bytes whose chunks are exclusively
 /// or'ed with their numbers, as much to be fetched for the second cache, and zeros outside.
-const TYPES: [c_int; 2] = [0, 1];
+const TYPES: [c_int; 3] = [0, 1, 11];
 const NOT_INTERLEAVED: c_int = 0;
 const SWIZZLED_BY_128: c_int = 3;
 const FETCHED_256: c_int = 3;
@@ -37,6 +37,7 @@ pub(crate) fn describe(gpu: &Gpu, array: DevicePointer, boxes: Boxes) -> Result<
     let r#type = match width {
         1 => TYPES[0],
         2 => TYPES[1],
+        4 => TYPES[2],
         _ => return Err(Error::Plan(format!("boxes of elements of {width} bytes"))),
     };
     let (sides, steps) = ([small(sides[0])?, small(sides[1])?, 1], [1; 3]);

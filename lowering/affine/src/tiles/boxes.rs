@@ -118,7 +118,8 @@ impl<'c> BoxKernel<'c> {
         let Some((operands, sums)) = operands_of(computation, &product)? else { return Ok(None) };
         let TensorOperands([left, right]) = operands;
         // Of bytes of two types, only newer versions of PTX make products.
-        if (left != right && left.sums() == ElementType::S32) || left.width() > 2 {
+        let are_made = left == right || left.sums() != ElementType::S32;
+        if !are_made || matches!(left, TensorType::TwoTf32 | TensorType::F64) {
             return Ok(None);
         }
         let with_columns = |tile: i64| {
@@ -174,8 +175,8 @@ fn boxes_of_operand<'c>(
     let number = product.instruction.operands[operand];
     let (results, conditions) = product.maps.of_operand(operand);
     let is_along_depth = is_near_along_depth(computation, product.instruction, &product.maps, operand)?;
-    // Elements of a byte cannot be transposed on the way to the instructions.
-    let is_as_it_lies = is_along_depth || width > 1;
+    // Only elements of two bytes can be transposed on the way to the instructions.
+    let is_as_it_lies = is_along_depth || width == 2;
     if !conditions.is_empty() || !is_as_it_lies || !is_only_moved(computation, number, r#type.element_type()) {
         return Ok(None);
     }
