@@ -191,7 +191,7 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Function,
         options: transpose_operands::OPTIONS,
         body: |root, options, statistics| {
-            let own = transpose_operands::Options {
+            let own = transpose_operands::OperandOptions {
                 attention_rows: options.integer("attention-rows")?,
                 warp_groups: options.boolean("warp-groups")?,
             };

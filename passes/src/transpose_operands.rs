@@ -38,7 +38,7 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[
 
 /// What is transposed.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct OperandOptions {
     /// Rows of queries from which on products of attentions are left as they are, since they will be fused; 0 for none.
     pub attention_rows: u64,
     /// Whether there are instructions of several warps.
@@ -59,7 +59,11 @@ const ROW_BYTES: i64 = 16;
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub fn run(
+    root: OperationRef<'_, '_>,
+    options: OperandOptions,
+    statistics: &mut PassStatistics,
+) -> Result<(), PassError> {
     if !options.warp_groups {
         return Ok(());
     }

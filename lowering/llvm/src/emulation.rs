@@ -27,7 +27,7 @@ pub const BY_TABLE: &str = ".by_table";
 pub const TOGETHER: &str = ".together";
 
 /// What a thread asks the GPU for, and who answers.
-const ANSWERS: [(&str, &str); 21] = [
+const ANSWERS: [(&str, &str); 22] = [
     (gpu::ACQUIRE_BOXES, "halo_emulator_acquire_boxes"),
     (gpu::ARRIVE, "halo_emulator_arrive"),
     (gpu::COPY_BOX, "halo_emulator_copy_box"),

@@ -332,7 +332,7 @@ const MOST_GROUPED: i64 = 16;
 /// tiles of a group of rows, or of columns, about as many of the one as of the other, so that most of what a block reads is in
 /// the cache because another has read it.
 fn tile_of_block<'c>(block: Expr<'c>, [batches, rows, columns]: [i64; 3]) -> Result<[Expr<'c>; 3]> {
-    let largest = |along: i64| (1..=MOST_GROUPED).rev().find(|size| along % size == 0).unwrap_or(1);
+    let largest = |along: i64| (1..=MOST_GROUPED).filter(|size| along % size == 0).fold(1, i64::max);
     let (of_rows, of_columns) = (largest(rows), largest(columns));
     let (grouped, others, size) =
         if of_rows >= of_columns { (rows, columns, of_rows) } else { (columns, rows, of_columns) };

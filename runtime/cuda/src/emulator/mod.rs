@@ -72,7 +72,7 @@ impl Emulator {
     /// # Errors
     /// [`Error::Load`] for objects that cannot be loaded, and without a kernel of the plan.
     pub unsafe fn load<O: AsRef<[u8]>>(objects: &[O], plan: LaunchPlan, sizes: BufferSizes) -> Result<Self, Error> {
-        let functions: [Symbol; 33] = [
+        let functions: [Symbol; 34] = [
             ("halo_emulator_acquire_boxes", halo_emulator_acquire_boxes as *const ()),
             ("halo_emulator_arrive", halo_emulator_arrive as *const ()),
             ("halo_emulator_barrier", halo_emulator_barrier as *const ()),
