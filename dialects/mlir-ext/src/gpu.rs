@@ -123,20 +123,23 @@ pub struct WarpGroupWait {
     pub sums: usize,
     /// How many words.
     pub words: usize,
+    /// Whether the sums are integers, of 32 bits as the floats: functions of both have names of their own.
+    pub are_integers: bool,
 }
 
 impl WarpGroupWait {
     /// The name of its function.
     pub fn symbol(&self) -> String {
-        format!("{WARP_GROUP_WAIT}{}/{}/{}", self.pending, self.sums, self.words)
+        let Self { pending, sums, words, are_integers } = self;
+        format!("{WARP_GROUP_WAIT}{pending}/{sums}/{words}/{}", u8::from(*are_integers))
     }
 
     /// That of a function's name.
     pub fn of(symbol: &str) -> Option<Self> {
         let mut numbers = symbol.strip_prefix(WARP_GROUP_WAIT)?.split('/').map(str::parse);
         let mut next = || numbers.next()?.ok();
-        let (pending, sums, words) = (next()?, next()?, next()?);
-        Some(WarpGroupWait { pending: pending as u32, sums, words })
+        let (pending, sums, words, are_integers) = (next()?, next()?, next()?, next()?);
+        Some(WarpGroupWait { pending: pending as u32, sums, words, are_integers: are_integers != 0 })
     }
 }
 
@@ -177,7 +180,7 @@ mod tests {
                 assert_eq!(WarpGroupProduct::of(&product.symbol()), Some(product));
             }
         }
-        let wait = WarpGroupWait { pending: 1, sums: 64, words: 32 };
+        let wait = WarpGroupWait { pending: 1, sums: 64, words: 32, are_integers: true };
         assert_eq!(WarpGroupWait::of(&wait.symbol()), Some(wait));
         assert_eq!(WarpGroupProduct::of(&wait.symbol()), None);
     }

@@ -245,7 +245,7 @@ pub(super) fn wait_for_products<'c>(
     sums: &[Value<'c>],
     sum_type: ElementType,
 ) -> Vec<Value<'c>> {
-    let wait = WarpGroupWait { pending, sums: sums.len(), words: 0 };
+    let wait = WarpGroupWait { pending, sums: sums.len(), words: 0, are_integers: sum_type.is_integer() };
     call(builder, &wait.symbol(), sums, (sum_type, sums.len()))
 }
 

@@ -128,7 +128,7 @@ pub(super) fn wait<'c>(
     sums: &[Value<'c>],
     words: &[Value<'c>],
 ) -> Vec<Value<'c>> {
-    let symbol = WarpGroupWait { pending, sums: sums.len(), words: words.len() }.symbol();
+    let symbol = WarpGroupWait { pending, sums: sums.len(), words: words.len(), are_integers: false }.symbol();
     let operands = [sums, words].concat();
     warp_groups::call(builder, &symbol, &operands, (ElementType::F32, sums.len()))
 }
