@@ -71,16 +71,19 @@ pub(super) fn split(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
     });
     let mut dimensions = result.dimensions.clone();
     dimensions.insert(lhs_batch.len(), parts);
-    let attributes: Attributes = DotAttributes {
-        lhs_batch_dims: &left.1,
-        lhs_contracting_dims: &left.2,
-        rhs_batch_dims: &right.1,
-        rhs_contracting_dims: &right.2,
-        ..attributes
-    }
-    .into();
+    let attributes = with_sides(attributes, [&left, &right]);
     let products = builder.add(OpKind::Dot, ArrayShape::new(wide, dimensions), &[left.0, right.0], attributes);
     Some(sum_of_parts(builder, products, lhs_batch.len(), result.element_type))
+}
+
+/// An operand of a product, its batch dimensions and its contracted ones.
+pub(super) type Side = (InstructionId, Vec<i64>, Vec<i64>);
+
+/// A product's attributes where its operands are others.
+pub(super) fn with_sides(attributes: DotAttributes<'_>, [left, right]: [&Side; 2]) -> Attributes {
+    let (lhs_batch_dims, lhs_contracting_dims) = (&left.1[..], &left.2[..]);
+    let (rhs_batch_dims, rhs_contracting_dims) = (&right.1[..], &right.2[..]);
+    DotAttributes { lhs_batch_dims, lhs_contracting_dims, rhs_batch_dims, rhs_contracting_dims, ..attributes }.into()
 }
 
 /// The type of the sums of parts of a result of a type: small numbers are rounded once, at their end.

@@ -4,8 +4,6 @@
 //! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
 //! depend on anything that runs, so results are the same in every run, on any number of threads.
 
-use std::collections::HashSet;
-
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -25,12 +23,7 @@ use crate::{split_convolutions, split_products, split_scans, split_scatters};
 
 /// The options of the pass.
 pub(crate) const OPTIONS: &[OptionDefinition] = &[
-    OptionDefinition {
-        name: "attention-rows",
-        description: "as for hlo-fuse, whose attentions are left as they are; 0 if it fuses none",
-        kind: OptionKind::Integer,
-        default: "0",
-    },
+    fuse::LEFT_ATTENTION_ROWS,
     OptionDefinition {
         name: "gpu",
         description: "divide for the threads of a GPU, not for those of a processor",
@@ -64,10 +57,7 @@ pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassSt
     let is_read =
         |operation, kind| is_divided(operation, kind) || matches!(kind, OpKind::GetTupleElement | OpKind::Constant);
     for block in blocks_with(&rewriter, is_divided) {
-        let is_whole = match attention_rows {
-            0 => HashSet::new(),
-            rows => fuse::products_of_attentions(&rewriter, block, rows)?,
-        };
+        let is_whole = fuse::products_of_attentions(&rewriter, block, attention_rows)?;
         let body = Body::read(&rewriter, block, is_read)?;
         body.rewrite(|builder, id, instruction| {
             let (split, what) = match instruction.kind {

@@ -2,9 +2,6 @@
 //! only such ones: of 8-bit numbers, and of tf32. What is read across it is transposed before, in a kernel of its own, which takes a
 //! small part of the time that these instructions save.
 
-use std::collections::HashSet;
-
-use hlo::attributes::Attributes;
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -19,15 +16,11 @@ use crate::fuse;
 use crate::graph_builder::GraphBuilder;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
+use crate::split_products::with_sides;
 
 /// The options of the pass.
 pub(crate) const OPTIONS: &[OptionDefinition] = &[
-    OptionDefinition {
-        name: "attention-rows",
-        description: "as for hlo-fuse, whose attentions are left as they are; 0 if it fuses none",
-        kind: OptionKind::Integer,
-        default: "0",
-    },
+    fuse::LEFT_ATTENTION_ROWS,
     OptionDefinition {
         name: "warp-groups",
         description: "whether there are instructions of several warps, for which it is done",
@@ -70,10 +63,7 @@ pub fn run(
     let rewriter = Rewriter::new(root);
     let is_dot = |_, kind| kind == OpKind::Dot;
     for block in blocks_with(&rewriter, is_dot) {
-        let stay = match options.attention_rows {
-            0 => HashSet::new(),
-            rows => fuse::products_of_attentions(&rewriter, block, rows)?,
-        };
+        let stay = fuse::products_of_attentions(&rewriter, block, options.attention_rows)?;
         let body = Body::read(&rewriter, block, is_dot)?;
         body.rewrite(|builder, id, instruction| {
             let is_wanted = instruction.kind == OpKind::Dot && !stay.contains(&id);
@@ -124,14 +114,7 @@ fn transposed(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instructi
     if [left.0, right.0] == [lhs, rhs] {
         return None;
     }
-    let attributes: Attributes = DotAttributes {
-        lhs_batch_dims: &left.1,
-        lhs_contracting_dims: &left.2,
-        rhs_batch_dims: &right.1,
-        rhs_contracting_dims: &right.2,
-        ..attributes
-    }
-    .into();
+    let attributes = with_sides(attributes, [&left, &right]);
     Some(builder.push(Instruction { operands: vec![left.0, right.0], attributes, ..dot.clone() }))
 }
 

@@ -175,11 +175,8 @@ pub(crate) trait Visitor<'a, 'c>: Sized {
                 let mut operands = Vec::with_capacity(instruction.operands.len());
                 for (number, &operand) in instruction.operands.iter().enumerate() {
                     let is_scalar = operand_shape(self.computation(), instruction, number)?.rank() == 0;
-                    operands.push(self.elementwise_operand(
-                        instruction,
-                        operand,
-                        if is_scalar { &[] } else { index },
-                    )?);
+                    let index = if is_scalar { &[] } else { index };
+                    operands.push(self.elementwise_operand(instruction, operand, index)?);
                 }
                 self.elementwise(instruction, &operands)
             }

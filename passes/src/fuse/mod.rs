@@ -121,12 +121,24 @@ pub fn run(root: OperationRef<'_, '_>, options: FuseOptions, statistics: &mut Pa
     Ok(())
 }
 
-/// The products of a block that become parts of attentions of so many rows of queries, or of their gradients, by their places in it.
+/// Of passes that leave products of attentions as they are: rows of queries of these.
+pub(crate) const LEFT_ATTENTION_ROWS: OptionDefinition = OptionDefinition {
+    name: "attention-rows",
+    description: "as for hlo-fuse, whose attentions are left as they are; 0 if it fuses none",
+    kind: OptionKind::Integer,
+    default: "0",
+};
+
+/// The products of a block that become parts of attentions of so many rows of queries, or of their gradients, by their places in it;
+/// none for 0.
 pub(crate) fn products_of_attentions<'c, 'r>(
     rewriter: &'r Rewriter<'c, 'r>,
     block: BlockRef<'c, 'r>,
     least_rows: u64,
 ) -> Result<HashSet<InstructionId>, PassError> {
+    if least_rows == 0 {
+        return Ok(HashSet::new());
+    }
     let fuser = Fuser::new(rewriter, block)?;
     let computation = &fuser.computation;
     let users = grouping::users_of(computation);

@@ -10,8 +10,9 @@ use crate::{Error, Gpu};
 /// Bytes of a description.
 pub(crate) const DESCRIPTION_BYTES: usize = size_of::<BoxDescription>();
 
-/// The driver's numbers: types of one and of two bytes, and numbers of four that are rounded to tf32; nothing between rows, rows of 128 bytes whose chunks are exclusively
-/// or'ed with their numbers, as much to be fetched for the second cache, and zeros outside.
+/// The driver's numbers: types of one and of two bytes, and numbers of four that are rounded to tf32; nothing between rows, rows
+/// of 128 bytes whose chunks are exclusively or'ed with their numbers, as much to be fetched for the second cache, and zeros
+/// outside.
 const TYPES: [c_int; 3] = [0, 1, 11];
 const NOT_INTERLEAVED: c_int = 0;
 const SWIZZLED_BY_128: c_int = 3;

@@ -331,11 +331,11 @@ impl<'a, 'c> Kernel<'_, '_, 'a, 'c> {
             }
             // Those of the step before have ended when these have begun: the units never wait for the threads.
             let products = self.stages.multiply(emitter, stage, (&sums, sum_type))?;
-            let products = wait_for_products(emitter.builder, 1, &products, sum_type);
+            let products = wait_for_products(emitter.builder, 1, (&products, sum_type), &[]);
             let before = step + (self.ring.stages - 1);
             emitter.where_not_negative(&[step - 1], |emitter| self.ring.release(emitter, before, lane))?;
             Ok(products)
         })?;
-        Ok(if self.adds_sums { sums } else { wait_for_products(emitter.builder, 0, &sums, sum_type) })
+        Ok(if self.adds_sums { sums } else { wait_for_products(emitter.builder, 0, (&sums, sum_type), &[]) })
     }
 }

@@ -9,7 +9,7 @@ use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::{OpBuilder, Value};
 
 use super::tensor_types::{TensorOperands, TensorType};
-use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
+use super::{Result, THREADS, Tile, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{GLOBAL_SPACE, address_of, byte_behind, global_pointer};
@@ -70,11 +70,8 @@ impl<'c> Chunks<'c> {
         let is_moved = is_only_moved(computation, number, r#type.element_type());
         let vectors =
             vectors_of(product, &tile.mapping.map, computation, (operand, usize::from(is_along_depth)), of_chunk)?;
-        let is_aligned = |source: &VectorSource| {
-            let array = emitter.inputs.get(source.parameter);
-            source.is_aligned && array.and_then(|array| array.alignment).is_some_and(|bytes| bytes % CHUNK == 0)
-        };
-        let (is_vector, is_copied) = (vectors.is_some(), is_moved && vectors.as_ref().is_some_and(is_aligned));
+        let is_copied = is_moved && vectors.as_ref().is_some_and(|source| source.is_of_chunks(emitter));
+        let is_vector = vectors.is_some();
         let (row, rows) = if is_along_depth { (step / width, side) } else { (side, step / width) };
         let of_row = row / of_chunk;
         let mut places = Vec::new();

@@ -47,6 +47,7 @@ use crate::walk::{Choice, Visitor, linear_address, substitute};
 pub(crate) use attention::attention_of;
 use boxes::BOX_THREADS;
 pub(crate) use boxes::{BoxKernel, ParameterBoxes};
+use chunks::CHUNK;
 pub(crate) use chunks::is_only_moved;
 pub(crate) use few_rows::few_rows_of;
 use tensor_types::{TensorOperands, TensorType};
@@ -549,6 +550,14 @@ struct VectorSource {
     parameter: usize,
     /// Whether that is the only one, and each begins at a multiple of its size.
     is_aligned: bool,
+}
+
+impl VectorSource {
+    /// Whether each is whole chunks in memory: then it can be copied from there.
+    fn is_of_chunks(&self, emitter: &Elemental<'_, '_>) -> bool {
+        let alignment = emitter.inputs.get(self.parameter).and_then(|array| array.alignment);
+        self.is_aligned && alignment.is_some_and(|bytes| bytes % CHUNK == 0)
+    }
 }
 
 /// Where so many of an operand's elements in a direction (1 along the contracted positions, 0 across them), from each

@@ -9,7 +9,7 @@ use mlir_ext::builder::{Body, Value};
 use super::ahead::{Parts, emit_ahead};
 use super::chunks::{CHUNK, copy_elements, is_only_moved};
 use super::pipeline::commit_copies;
-use super::{Result, THREADS, Tile, VectorSource, is_near_along_depth, vectors_of};
+use super::{Result, THREADS, Tile, is_near_along_depth, vectors_of};
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, shared_pointer};
@@ -239,12 +239,8 @@ impl Way {
         if sums.byte_width() as i64 != WORD || !is_only_moved(computation, number, sums) {
             return Ok(Way::Brought);
         }
-        let is_aligned = |source: VectorSource| {
-            let array = emitter.inputs.get(source.parameter);
-            source.is_aligned && array.and_then(|array| array.alignment).is_some_and(|bytes| bytes % CHUNK == 0)
-        };
         let vectors = vectors_of(product, &tile.mapping.map, computation, (operand, 0), VECTOR)?;
-        Ok(Way::Copied { bytes: if vectors.is_some_and(is_aligned) { CHUNK } else { WORD } })
+        Ok(Way::Copied { bytes: if vectors.is_some_and(|source| source.is_of_chunks(emitter)) { CHUNK } else { WORD } })
     }
 
     fn is_copied(self) -> bool {

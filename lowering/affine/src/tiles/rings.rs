@@ -33,12 +33,9 @@ impl<'c> Ring<'c> {
 
     /// Makes the barriers.
     pub fn prepare(&self, emitter: &Elemental<'_, 'c>) -> Result<()> {
-        let builder = emitter.builder;
         for stage in (0..self.stages).map(|stage| emitter.scope.constant(stage)) {
-            for (barrier, arrivals) in [(self.full(emitter, stage)?, 1), (self.free(emitter, stage)?, self.warps)] {
-                let arrivals = builder.constant_integer(builder.integer_type(32), arrivals);
-                call(builder, gpu::MAKE_BARRIER, &[barrier, arrivals]);
-            }
+            make_barrier(emitter.builder, self.full(emitter, stage)?, 1);
+            make_barrier(emitter.builder, self.free(emitter, stage)?, self.warps);
         }
         Ok(())
     }
@@ -69,10 +66,7 @@ impl<'c> Ring<'c> {
     /// The warp, of which the thread has a number, does not need the stage of a step any more.
     pub fn release(&self, emitter: &mut Elemental<'_, 'c>, step: Expr<'c>, lane: Expr<'c>) -> Result<()> {
         let free = self.free(emitter, self.stage(emitter, step))?;
-        emitter.where_not_negative(&[-lane], |emitter| {
-            call(emitter.builder, gpu::ARRIVE, &[free]);
-            Ok(())
-        })
+        arrive(emitter, free, lane)
     }
 
     /// The addresses of a stage's barriers.
@@ -88,6 +82,20 @@ impl<'c> Ring<'c> {
 /// The address of a barrier of a number.
 pub(super) fn address_of<'c>(emitter: &Elemental<'_, 'c>, barriers: Value<'c>, number: Expr<'c>) -> Result<Value<'c>> {
     address_at(emitter, barriers, number * BARRIER)
+}
+
+/// Makes a barrier at an address, of which a phase ends with so many arrivals.
+pub(super) fn make_barrier<'c>(builder: &OpBuilder<'c>, barrier: Value<'c>, arrivals: i64) {
+    let arrivals = builder.constant_integer(builder.integer_type(32), arrivals);
+    call(builder, gpu::MAKE_BARRIER, &[barrier, arrivals]);
+}
+
+/// A warp, of which the thread has a number, arrives at a barrier.
+pub(super) fn arrive<'c>(emitter: &mut Elemental<'_, 'c>, barrier: Value<'c>, lane: Expr<'c>) -> Result<()> {
+    emitter.where_not_negative(&[-lane], |emitter| {
+        call(emitter.builder, gpu::ARRIVE, &[barrier]);
+        Ok(())
+    })
 }
 
 /// Waits until a phase of a barrier has ended.

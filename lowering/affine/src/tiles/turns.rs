@@ -5,10 +5,9 @@
 
 use indexing::Expr;
 use mlir_ext::builder::Value;
-use mlir_ext::gpu;
 
 use super::Result;
-use super::rings::{address_of, call, wait};
+use super::rings::{address_of, arrive, make_barrier, wait};
 use crate::elemental::Elemental;
 
 /// Groups that take turns.
@@ -30,10 +29,8 @@ impl<'c> Turns<'c> {
 
     /// Makes the barriers.
     pub fn prepare(&self, emitter: &Elemental<'_, 'c>) -> Result<()> {
-        let builder = emitter.builder;
         for group in (0..GROUPS).map(|group| emitter.scope.constant(group)) {
-            let arrivals = builder.constant_integer(builder.integer_type(32), self.warps);
-            call(builder, gpu::MAKE_BARRIER, &[self.barrier(emitter, group)?, arrivals]);
+            make_barrier(emitter.builder, self.barrier(emitter, group)?, self.warps);
         }
         Ok(())
     }
@@ -46,10 +43,7 @@ impl<'c> Turns<'c> {
     /// A warp of a group, of which the thread has a number, passes the turn on to the other group.
     pub fn pass(&self, emitter: &mut Elemental<'_, 'c>, group: Expr<'c>, lane: Expr<'c>) -> Result<()> {
         let other = self.barrier(emitter, -group + (GROUPS - 1))?;
-        emitter.where_not_negative(&[-lane], |emitter| {
-            call(emitter.builder, gpu::ARRIVE, &[other]);
-            Ok(())
-        })
+        arrive(emitter, other, lane)
     }
 
     fn barrier(&self, emitter: &Elemental<'_, 'c>, group: Expr<'c>) -> Result<Value<'c>> {

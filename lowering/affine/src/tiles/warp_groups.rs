@@ -238,15 +238,17 @@ pub(super) fn call<'c>(
     builder.call(symbol, operands, &results).results()
 }
 
-/// Waits until no more than so many products are pending, and gives the sums of some type that come of those behind them.
+/// Waits until no more than so many products are pending, and gives sums of some type that come of others; until then words are
+/// kept.
 pub(super) fn wait_for_products<'c>(
     builder: &OpBuilder<'c>,
     pending: u32,
-    sums: &[Value<'c>],
-    sum_type: ElementType,
+    (sums, sum_type): (&[Value<'c>], ElementType),
+    words: &[Value<'c>],
 ) -> Vec<Value<'c>> {
-    let wait = WarpGroupWait { pending, sums: sums.len(), words: 0, are_integers: sum_type.is_integer() };
-    call(builder, &wait.symbol(), sums, (sum_type, sums.len()))
+    let are_integers = sum_type.is_integer();
+    let wait = WarpGroupWait { pending, sums: sums.len(), words: words.len(), are_integers };
+    call(builder, &wait.symbol(), &[sums, words].concat(), (sum_type, sums.len()))
 }
 
 /// Where a thread is among those that multiply.

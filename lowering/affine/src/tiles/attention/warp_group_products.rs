@@ -3,12 +3,12 @@
 use hlo::element_type::ElementType;
 use indexing::{Expr, ceil_div};
 use mlir_ext::builder::{OpBuilder, Value};
-use mlir_ext::gpu::{self, WarpGroupProduct, WarpGroupWait};
+use mlir_ext::gpu::{self, WarpGroupProduct};
 
 use super::super::chunks::CHUNK;
 use super::super::tensor_cores::EIGHT;
 use super::super::tensor_types::TensorType;
-use super::super::warp_groups::{self, DEPTH, ROWS, STEP, descriptor};
+use super::super::warp_groups::{self, DEPTH, ROWS, STEP, descriptor, wait_for_products};
 use super::Result;
 use super::box_slabs::{PANEL, Slab};
 use super::matrices::{Fragments, WIDTH, places};
@@ -121,14 +121,12 @@ fn as_instructions<'c>(fragments: i64, rows: &[Value<'c>]) -> Vec<Value<'c>> {
     (0..fragments).flat_map(|fragment| places(fragments, 0, fragment).map(|place| rows[place])).collect()
 }
 
-/// Waits until no more than so many products are pending, those of some sums not any more; until then words are kept.
+/// As [`wait_for_products`], of the sums of these.
 pub(super) fn wait<'c>(
     builder: &OpBuilder<'c>,
     pending: u32,
     sums: &[Value<'c>],
     words: &[Value<'c>],
 ) -> Vec<Value<'c>> {
-    let symbol = WarpGroupWait { pending, sums: sums.len(), words: words.len(), are_integers: false }.symbol();
-    let operands = [sums, words].concat();
-    warp_groups::call(builder, &symbol, &operands, (ElementType::F32, sums.len()))
+    wait_for_products(builder, pending, (sums, ElementType::F32), words)
 }
