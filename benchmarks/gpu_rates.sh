@@ -47,9 +47,12 @@ while read -r name bytes products ceiling; do
 done <"$folder/rates.txt"
 if [ -f "$work/launch_of_1.out" ] && [ -f "$work/launches_of_64.out" ]; then
     echo
-    awk '$1 == "least" && FILENAME ~ /launch_of_1.out$/ { host = $2 * 1000 }
+    awk 'FILENAME ~ /launch_of_1.out$/ { if ($1 == "least") host = $2 * 1000; if ($1 == "launch") launch = $2 * 1000 }
         $1 == "device" && FILENAME ~ /launches_of_64.out$/ { device = $2 * 1000 / 64 }
-        END { printf "A call of one kernel takes the host %.1f µs, with waiting for it; a kernel in a graph takes %.2f µs.\n", host, device }' \
+        END {
+            printf "A call of one kernel takes the host %.1f µs, of which %.1f are for launching it and the others for waiting; ", host, launch
+            printf "a kernel in a graph takes %.2f µs.\n", device
+        }' \
         "$work/launch_of_1.out" "$work/launches_of_64.out"
 fi
 exit $failed

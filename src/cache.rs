@@ -67,6 +67,7 @@ impl Key {
         let mut hash = Sha256::new();
         let CompileOptions {
             excess_precision,
+            allow_tf32,
             verify: _,
             compile_threads: _,
             profile,
@@ -75,7 +76,9 @@ impl Key {
             assemble,
         } = options;
         let (parallel, platform, gpu) = (client.threads() > 1, client.platform(), &client.inner.gpu_processor);
-        let flags = format!("{parallel} {platform:?} {gpu:?} {excess_precision} {profile} {pass_limit:?} {assemble}");
+        let flags = format!(
+            "{parallel} {platform:?} {gpu:?} {excess_precision} {allow_tf32} {profile} {pass_limit:?} {assemble}"
+        );
         for part in [COMPILER, target.triple(), target.cpu_name(), target.features(), &flags] {
             hash.update((part.len() as u64).to_le_bytes());
             hash.update(part);

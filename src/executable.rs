@@ -279,6 +279,15 @@ impl Executable {
         }
     }
 
+    /// How long the host took in the last run until a GPU had been given all of it; what is left of a run is waiting. `None` before,
+    /// and where the host runs the program.
+    pub fn launch_time(&self) -> Option<Duration> {
+        match &self.inner.code {
+            Code::Gpu(program) => program.launch_time(),
+            Code::Host { .. } | Code::Emulated(_) => None,
+        }
+    }
+
     /// What a run costs, as far as the program shows it.
     pub fn cost(&self) -> Cost {
         self.inner.interface.cost

@@ -27,6 +27,9 @@ pub struct CompileOptions {
     /// not rounded first (one fused multiply-add), and neither is a bf16 result that is converted to f32. Without it every
     /// operation is rounded by itself, so that results are those of the evaluator. On by default.
     pub excess_precision: bool,
+    /// Whether GPUs may multiply numbers of f32 as tf32, with ten bits behind the point, in products whose precision the program
+    /// leaves open, as XLA's do there. Off by default; processors have no such instructions.
+    pub allow_tf32: bool,
     /// Verify the IR between phases: for finding bugs of the compiler.
     pub verify: bool,
     /// Threads that generate machine code; 0 for the number of hardware threads. The phases before that, and small
@@ -50,6 +53,7 @@ impl Default for CompileOptions {
     fn default() -> Self {
         CompileOptions {
             excess_precision: true,
+            allow_tf32: false,
             verify: false,
             compile_threads: 0,
             profile: false,
@@ -286,6 +290,7 @@ impl CompilePipeline {
             .iter()
             .flat_map(|(phase, text)| PipelineText::parse(text).steps.into_iter().map(|step| (*phase, step)))
             .filter(|(_, step)| options.excess_precision || step.name() != passes::pipeline::EXCESS_PRECISION)
+            .filter(|(_, step)| options.allow_tf32 || step.name() != passes::pipeline::ALLOW_TF32)
             .filter(|(_, step)| options.debug_info.is_some() || !debug_info::PASSES.contains(&step.name()))
             .collect();
         let file = options.debug_info.as_deref().map(debug_info::source_lines_options);

@@ -16,13 +16,16 @@ pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
 pub const FOR_CPU: &str = "func.func(hlo-split-reductions{gpu=false})";
 
 /// The passes behind them for a GPU: less to wait for the host for, and more to do side by side.
-pub const FOR_GPU: &str = "func.func(hlo-expand-host-calls,hlo-split-reductions,hlo-transpose-operands)";
+pub const FOR_GPU: &str = "func.func(hlo-expand-host-calls,hlo-allow-tf32,hlo-split-reductions,hlo-transpose-operands)";
 
 /// The pass that makes fusions.
 pub const FUSE: &str = "func.func(hlo-fuse)";
 
 /// The pass of [`HLO`] that is left out where every rounding of the program must be kept.
 pub const EXCESS_PRECISION: &str = "hlo-keep-precision";
+
+/// The pass of [`FOR_GPU`] that is left out unless the user allows it.
+pub const ALLOW_TF32: &str = "hlo-allow-tf32";
 
 /// Reads a pipeline on a module in which passes on functions may stand without `func.func(…)` around them.
 pub fn parse(text: &str) -> PipelineText {

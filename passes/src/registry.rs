@@ -15,9 +15,9 @@ use crate::fuse::FuseOptions;
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
-    assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand, expand_host_calls, fuse,
-    inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, simplify_loops, split_reductions,
-    transpose_operands,
+    allow_tf32, assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand,
+    expand_host_calls, fuse, inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, simplify_loops,
+    split_reductions, transpose_operands,
 };
 
 /// A transformation of HLO programs.
@@ -69,6 +69,13 @@ impl Pass {
 type PassBody = fn(OperationRef<'_, '_>, &PassOptions<'_>, &mut PassStatistics) -> Result<(), PassError>;
 
 static PASSES: &[Pass] = &[
+    Pass {
+        name: "hlo-allow-tf32",
+        description: "has products of f32 made of tf32 where the program leaves their precision open, for GPUs",
+        anchor: Anchor::Function,
+        options: &[],
+        body: |root, _, statistics| allow_tf32::run(root, statistics),
+    },
     Pass {
         name: "hlo-assign-buffers",
         description: "places every array of the program in memory, and notes where",

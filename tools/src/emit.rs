@@ -156,6 +156,8 @@ pub struct EmitOptions {
     pub parallel: bool,
     /// Whether code may be more precise than the program, see [`halo::CompileOptions`].
     pub excess_precision: bool,
+    /// Whether products of f32 may be made of tf32, see [`halo::CompileOptions`].
+    pub allow_tf32: bool,
     /// How MLIR is printed.
     pub print: PrintOptions,
     /// What is shown while passes run.
@@ -181,6 +183,7 @@ impl EmitOptions {
             disabled_passes: Vec::new(),
             parallel: false,
             excess_precision: true,
+            allow_tf32: false,
             print: PrintOptions::default(),
             trace: PassTrace::default(),
             debug_info: false,
@@ -191,8 +194,8 @@ impl EmitOptions {
 
     fn pipeline(&self, source_text: &SourceText, target: &Target) -> CompilePipeline {
         let debug_info = self.debug_info.then(|| source_text.full_path());
-        let options =
-            CompileOptions { excess_precision: self.excess_precision, debug_info, ..CompileOptions::default() };
+        let &EmitOptions { excess_precision, allow_tf32, .. } = self;
+        let options = CompileOptions { excess_precision, allow_tf32, debug_info, ..CompileOptions::default() };
         match self.platform {
             CodePlatform::Cpu => CompilePipeline::cpu(target, self.parallel, &options),
             CodePlatform::Cuda => CompilePipeline::cuda(target.cpu_name(), &options),
@@ -273,6 +276,7 @@ fn bundle(source_text: &SourceText, options: &EmitOptions) -> Result<Vec<u8>, To
     let debug_info = options.debug_info.then(|| source_text.full_path());
     let compile = CompileOptions {
         excess_precision: options.excess_precision,
+        allow_tf32: options.allow_tf32,
         pass_limit: options.bisect_limit,
         debug_info,
         assemble: std::env::var_os("HALO_PTXAS").is_some(),
@@ -397,6 +401,7 @@ fn plan(source_text: &SourceText, input: &Input<'_>, options: &EmitOptions) -> R
     let (stage, rest) = stages(source_text, input, options, &target, &passes)?;
     let flags = [
         ("--strict", !options.excess_precision, EmitOptions { excess_precision: true, ..options.clone() }),
+        ("--allow-tf32", options.allow_tf32, EmitOptions { allow_tf32: false, ..options.clone() }),
         ("--parallel", options.parallel, EmitOptions { parallel: false, ..options.clone() }),
         ("--debug-info", options.debug_info, EmitOptions { debug_info: false, ..options.clone() }),
     ];

@@ -54,8 +54,9 @@ impl From<RunPlatform> for halo::Platform {
 impl Engine {
     /// How the engine compiles.
     fn compile_options(self, options: &LoadOptions) -> CompileOptions {
-        let LoadOptions { profile, pass_limit, .. } = *options;
-        CompileOptions { excess_precision: self == Engine::Jit, profile, pass_limit, ..CompileOptions::default() }
+        let LoadOptions { allow_tf32, profile, pass_limit, .. } = *options;
+        let excess_precision = self == Engine::Jit;
+        CompileOptions { excess_precision, allow_tf32, profile, pass_limit, ..CompileOptions::default() }
     }
 }
 
@@ -86,6 +87,8 @@ pub struct LoadOptions {
     pub donates: bool,
     /// Whether custom calls that nobody knows give zeros.
     pub stub_custom_calls: bool,
+    /// Whether a GPU may make products of f32 of tf32, see [`CompileOptions::allow_tf32`].
+    pub allow_tf32: bool,
     /// Whether steps note when they begin and end.
     pub profile: bool,
     /// Run only so many of the passes that may be left out.

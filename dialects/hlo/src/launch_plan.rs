@@ -4,10 +4,10 @@
 //! A plan has one text, in which tools show it, modules of MLIR carry it and saved programs keep it:
 //!
 //! ```text
-//! launch add.kernel <<<4, 256>>> ([parameter 0, 0 : 4096], [output 0, 0 : 4096])
+//! launch add.kernel <<<4, 256>>> ([parameter 0, 0 : 4096], to [output 0, 0 : 4096])
 //! while {
 //!   condition {
-//!     launch compare.kernel <<<1, 256>>> ([arena, 0 : 4], [arena, 64 : 1])
+//!     launch compare.kernel <<<1, 256>>> ([arena, 0 : 4], to [arena, 64 : 1])
 //!   }
 //!   body if [arena, 64 : 1] {
 //!     copy [arena, 128 : 4] -> [arena, 0 : 4]
@@ -123,12 +123,35 @@ impl Launch {
 /// What a kernel gets: eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchArgument {
-    /// The address of an array.
+    /// The address of an array that the kernel reads.
     Array(Slice),
+    /// That of an array that it writes, and perhaps reads.
+    Written(Slice),
     /// A number.
     Number(i64),
     /// That of a description of an array, by which the GPU copies boxes of it.
     Boxes(Slice, Boxes),
+}
+
+impl LaunchArgument {
+    /// Arguments for arrays that a kernel reads, and for arrays that it writes.
+    pub fn arrays(
+        read: impl IntoIterator<Item = Slice>,
+        written: impl IntoIterator<Item = Slice>,
+    ) -> Vec<LaunchArgument> {
+        let read = read.into_iter().map(LaunchArgument::Array);
+        read.chain(written.into_iter().map(LaunchArgument::Written)).collect()
+    }
+
+    /// The array.
+    pub fn slice(&self) -> Option<Slice> {
+        match *self {
+            LaunchArgument::Array(slice) | LaunchArgument::Written(slice) | LaunchArgument::Boxes(slice, _) => {
+                Some(slice)
+            }
+            LaunchArgument::Number(_) => None,
+        }
+    }
 }
 
 /// How the GPU sees an array of which it copies boxes to shared memory by itself: as matrices of rows of neighbours. Where a box
@@ -200,10 +223,7 @@ impl LaunchPlan {
     pub fn slices(&self) -> Vec<Slice> {
         let mut slices = Vec::new();
         each(&self.steps, &mut |step| match step {
-            PlanStep::Launch(launch) => slices.extend(launch.arguments.iter().filter_map(|argument| match argument {
-                LaunchArgument::Array(slice) | LaunchArgument::Boxes(slice, _) => Some(*slice),
-                LaunchArgument::Number(_) => None,
-            })),
+            PlanStep::Launch(launch) => slices.extend(launch.arguments.iter().filter_map(LaunchArgument::slice)),
             PlanStep::Copy { from, to } => slices.extend([*from, *to]),
             PlanStep::While(rounds) => slices.extend(rounds.iter().map(|round| round.predicate)),
             PlanStep::Repeat { .. } => {}
@@ -281,6 +301,7 @@ mod tests {
                 LaunchArgument::Array(slice(Buffer::Parameter(3), 8, 16)),
                 LaunchArgument::Number(-2),
                 LaunchArgument::Boxes(slice(Buffer::Arena, 16, 1 << 20), boxes),
+                LaunchArgument::Written(slice(Buffer::Output(0), 0, 16)),
             ],
             of: vec!["sums.1".into(), "a b".into()],
         });
@@ -324,6 +345,7 @@ mod tests {
             "copy [arena, 0 : 4]",
             "copy [arena, 0 : 4] -> [stack, 0 : 4]",
             "launch f <<<1, 1>>> (",
+            "launch f <<<1, 1>>> (to 3)",
             "while {\n  condition {\n  }\n}",
             "repeat 3 {\n  else {\n  }\n}",
             "repeat {\n  body {\n  }\n}",

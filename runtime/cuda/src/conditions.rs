@@ -8,14 +8,15 @@
 //! A loop of several rounds goes through them in its body, each within the one before. As what a predicate lies in may be
 //! another value's by then, such a loop has a byte of its own that says whether it goes on.
 
-use std::ffi::{CStr, c_int, c_uint};
+use std::ffi::{CStr, c_int};
 use std::ptr;
 
 use hlo::buffers::Slice;
 use hlo::launch_plan::{CountedRound, PlanStep, Round};
 
 use crate::driver::{Condition, ConditionFunctions, ConditionalNode, DevicePointer, Driver, Handle};
-use crate::execution::{Device, PlanMemory, is_of_device, run_each};
+use crate::execution::{Device, PlanMemory, is_of_device};
+use crate::recording_order::OrderedRecording;
 use crate::stream_device::{OF_THIS_THREAD, StreamDevice};
 use crate::{Error, Gpu};
 
@@ -28,8 +29,8 @@ const PTX: &str = concat!(include_str!("set_condition.ptx"), "\0");
 /// Nodes that a graph has at most where loops of known length within others are written out.
 const MOST_NODES: u64 = 4096;
 
-/// The driver's number for dependencies that take the place of others.
-const IN_PLACE_OF_OTHERS: c_uint = 1;
+/// Nodes that a loop of known length has at most as a part of a graph.
+const MOST_REPEATED_NODES: u64 = 1024;
 
 /// What sets conditions on a device.
 pub(crate) struct Conditions {
@@ -82,8 +83,9 @@ pub(crate) struct Recordable {
 impl Recordable {
     /// Whether a step can be part of a graph that begins with it.
     pub fn is_recordable(step: &PlanStep) -> bool {
-        // The host goes through a loop of known length without waiting for anything.
-        !matches!(step, PlanStep::Repeat { .. }) && Self::of(std::slice::from_ref(step)).nodes <= MOST_NODES
+        // Through a longer loop of known length the host goes without waiting for anything.
+        let most = if matches!(step, PlanStep::Repeat { .. }) { MOST_REPEATED_NODES } else { MOST_NODES };
+        Self::of(std::slice::from_ref(step)).nodes <= most
     }
 
     /// Of steps; those that are none of the device's have more nodes than any graph.
@@ -146,6 +148,7 @@ pub(crate) struct Recorder<'r, 'p> {
     device: &'r mut StreamDevice<'p>,
     memory: &'r PlanMemory,
     conditions: &'p Conditions,
+    recording: OrderedRecording,
     /// The next loop's byte.
     flag: Option<DevicePointer>,
     depth: usize,
@@ -159,19 +162,30 @@ impl<'r, 'p> Recorder<'r, 'p> {
         conditions: &'p Conditions,
         flag: Option<DevicePointer>,
     ) -> Self {
-        Recorder { device, memory, conditions, flag, depth: 0 }
+        let recording = OrderedRecording::new(conditions.functions);
+        Recorder { device, memory, conditions, recording, flag, depth: 0 }
+    }
+
+    /// Records all steps of a graph.
+    ///
+    /// # Safety
+    /// As for [`Self::steps`].
+    pub unsafe fn graph(mut self, steps: &[PlanStep]) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.steps(steps)? };
+        self.recording.join(self.device)
     }
 
     /// Records steps behind what was recorded on the target before.
     ///
     /// # Safety
     /// As for running them. The target must be recording.
-    pub unsafe fn steps(&mut self, steps: &[PlanStep]) -> Result<(), Error> {
+    unsafe fn steps(&mut self, steps: &[PlanStep]) -> Result<(), Error> {
         for step in steps {
             // SAFETY: the caller's promise.
             unsafe {
                 match step {
-                    step if is_of_device(step) => run_each(std::slice::from_ref(step), self.memory, self.device)?,
+                    step if is_of_device(step) => self.recording.step(self.device, self.memory, step)?,
                     PlanStep::While(rounds) => self.run_while(rounds)?,
                     PlanStep::Switch { selector, branches } => self.switch(*selector, branches)?,
                     PlanStep::Repeat { times, rounds } => {
@@ -227,6 +241,7 @@ impl<'r, 'p> Recorder<'r, 'p> {
         // SAFETY: the caller's promise.
         unsafe {
             self.steps(&round.condition)?;
+            self.recording.join(self.device)?;
             self.device.copy(self.memory.address(round.predicate)?, flag, 1)?;
             self.when(Choice { number: 1, ..Choice::holds(flag) }, &mut |inner| inner.steps(&round.leave))
         }
@@ -286,27 +301,9 @@ impl<'r, 'p> Recorder<'r, 'p> {
         }
     }
 
-    /// The graph that is recorded, and the nodes that the next one waits for.
-    fn recorded(&self) -> Result<(Handle, *const Handle, usize), Error> {
-        let (mut status, mut number, mut count) = (0, 0, 0);
-        let (mut graph, mut nodes) = (ptr::null_mut(), ptr::null());
-        // SAFETY: results are written to live variables.
-        let code = unsafe {
-            (self.conditions.functions.capture_info)(
-                self.device.target,
-                &raw mut status,
-                &raw mut number,
-                &raw mut graph,
-                &raw mut nodes,
-                &raw mut count,
-            )
-        };
-        self.device.driver().check("cuStreamGetCaptureInfo", code).map(|()| (graph, nodes, count))
-    }
-
     /// A new condition of the graph that is recorded.
     fn condition(&self) -> Result<Condition, Error> {
-        let (graph, ..) = self.recorded()?;
+        let (graph, _) = self.recording.recorded(self.device)?;
         let (mut condition, context) = (0, self.device.gpu().context);
         // SAFETY: the condition is written to a live variable; it has no value until a kernel sets it.
         let code = unsafe { (self.conditions.functions.create_condition)(&raw mut condition, graph, context, 0, 0) };
@@ -320,6 +317,7 @@ impl<'r, 'p> Recorder<'r, 'p> {
     unsafe fn set(&mut self, condition: Condition, choice: Choice) -> Result<(), Error> {
         let Choice { selector, size, last, number } = choice;
         let arguments = [selector, size as u64, last as u64, number as u64, condition];
+        self.recording.join(self.device)?;
         // SAFETY: the kernel takes these; the rest is the caller's promise.
         unsafe { self.device.launch_function(self.conditions.kernel, [1, 1, 0], &arguments) }
     }
@@ -336,22 +334,22 @@ impl<'r, 'p> Recorder<'r, 'p> {
     ) -> Result<(), Error> {
         let (driver, functions) = (self.device.driver(), self.conditions.functions);
         let outer = self.device.target;
-        let (graph, before, count) = self.recorded()?;
+        self.recording.join(self.device)?;
+        let (graph, before) = self.recording.recorded(self.device)?;
         let mut parameters = ConditionalNode::new(condition, kind, self.device.gpu().context);
         let mut node = ptr::null_mut();
         let target = self.device.stream.recorder(self.depth).ok_or_else(|| Error::Plan("graphs too deep".into()))?;
         let (no_nodes, mut ended) = (ptr::null(), ptr::null_mut());
         // SAFETY: the graph is being recorded by this thread, and nodes are those of the driver; `inner` only records.
         unsafe {
-            let added = (functions.add_node)(&raw mut node, graph, before, count, &raw mut parameters);
+            let added = (functions.add_node)(&raw mut node, graph, before.as_ptr(), before.len(), &raw mut parameters);
             driver.check("cuGraphAddNode", added)?;
-            let behind = (functions.set_capture_dependencies)(outer, &raw mut node, 1, IN_PLACE_OF_OTHERS);
-            driver.check("cuStreamUpdateCaptureDependencies", behind)?;
+            self.recording.wait_for(self.device, &mut [node])?;
             let body = *parameters.graphs;
             let begun = (functions.begin_capture_to_graph)(target, body, no_nodes, ptr::null(), 0, OF_THIS_THREAD);
             driver.check("cuStreamBeginCaptureToGraph", begun)?;
             (self.device.target, self.depth) = (target, self.depth + 1);
-            let recorded = inner(self);
+            let recorded = inner(self).and_then(|()| self.recording.join(self.device));
             (self.device.target, self.depth) = (outer, self.depth - 1);
             let ended = driver.check("cuStreamEndCapture", (driver.end_capture)(target, &raw mut ended));
             recorded.and(ended)

@@ -41,7 +41,7 @@ impl PlanMemory {
     /// What a kernel gets.
     fn argument(&self, argument: &LaunchArgument) -> Result<u64, Error> {
         match *argument {
-            LaunchArgument::Array(slice) => self.address(slice),
+            LaunchArgument::Array(slice) | LaunchArgument::Written(slice) => self.address(slice),
             LaunchArgument::Number(number) => Ok(number as u64),
             LaunchArgument::Boxes(slice, boxes) => {
                 let known = self.boxes.iter().find(|(own, _)| *own == (slice, boxes));

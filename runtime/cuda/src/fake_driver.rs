@@ -37,14 +37,29 @@ enum Work {
     Conditional(c_int, Condition, usize, Vec<Work>),
 }
 
+/// A graph that is recorded, and the nodes that the next one waits for.
+struct Recorded {
+    graph: usize,
+    before: Vec<usize>,
+}
+
+/// A node of a graph, with those that it waits for.
+#[derive(Clone)]
+struct Node {
+    handle: usize,
+    before: Vec<usize>,
+    work: Work,
+}
+
 #[derive(Default)]
 struct State {
     allocations: HashMap<u64, Vec<u128>>,
     /// By stream.
     waiting: HashMap<usize, Vec<Work>>,
-    /// By stream, the graph that it records.
-    recording: HashMap<usize, usize>,
-    graphs: HashMap<usize, Vec<Work>>,
+    /// What each stream records.
+    recording: HashMap<usize, Recorded>,
+    graphs: HashMap<usize, Vec<Node>>,
+    executables: HashMap<usize, Vec<Work>>,
     /// Of each condition, its graph and its value.
     conditions: HashMap<Condition, (usize, bool)>,
     next: usize,
@@ -69,6 +84,8 @@ pub(crate) struct Lacks {
     pub conditions: bool,
     /// Whether it has the functions, and refuses their use.
     pub conditional_nodes: bool,
+    /// Whether it refuses what nodes wait for.
+    pub order: bool,
     pub pinned_memory: bool,
     pub boxes: bool,
     pub links: bool,
@@ -216,9 +233,15 @@ fn driver(lacks: Lacks) -> Driver {
 const KERNELS: [&CStr; 5] = [c"double", c"increment", c"faulty", c"less_than_100", c"halo_set_condition"];
 
 fn enqueue(stream: Handle, work: Work) {
-    with_state(|state| match state.recording.get(&(stream as usize)) {
-        Some(graph) => state.graphs.entry(*graph).or_default().push(work),
-        None => state.waiting.entry(stream as usize).or_default().push(work),
+    with_state(|state| {
+        let handle = new_handle(state);
+        match state.recording.get_mut(&(stream as usize)) {
+            Some(Recorded { graph, before }) => {
+                let before = std::mem::replace(before, vec![handle]);
+                state.graphs.entry(*graph).or_default().push(Node { handle, before, work });
+            }
+            None => state.waiting.entry(stream as usize).or_default().push(work),
+        }
     });
 }
 
@@ -563,16 +586,16 @@ unsafe extern "C" fn synchronize(stream: Handle) -> c_int {
 unsafe extern "C" fn begin_capture(stream: Handle, _: c_int) -> c_int {
     with_state(|state| {
         let graph = new_handle(state);
-        state.recording.insert(stream as usize, graph);
+        state.recording.insert(stream as usize, Recorded { graph, before: Vec::new() });
         state.graphs.insert(graph, Vec::new());
     });
     0
 }
 
 unsafe extern "C" fn end_capture(stream: Handle, graph: *mut Handle) -> c_int {
-    let Some(number) = with_state(|state| state.recording.remove(&(stream as usize))) else { return INVALID_VALUE };
+    let Some(recorded) = with_state(|state| state.recording.remove(&(stream as usize))) else { return INVALID_VALUE };
     // SAFETY: a live variable.
-    unsafe { *graph = number as Handle };
+    unsafe { *graph = recorded.graph as Handle };
     0
 }
 
@@ -581,19 +604,42 @@ unsafe extern "C" fn capture_info(
     _: *mut c_int,
     _: *mut u64,
     graph: *mut Handle,
-    _: *mut *const Handle,
+    nodes: *mut *const Handle,
     count: *mut usize,
 ) -> c_int {
-    let Some(number) = with_state(|state| state.recording.get(&(stream as usize)).copied()) else {
-        return INVALID_VALUE;
-    };
-    // SAFETY: live variables. Everything is in order, so that nothing depends on anything else.
-    unsafe { (*graph, *count) = (number as Handle, 0) };
-    0
+    with_state(|state| match state.recording.get(&(stream as usize)) {
+        Some(recorded) => {
+            // SAFETY: live variables; handles are numbers of the size of an address.
+            unsafe {
+                *graph = recorded.graph as Handle;
+                (*nodes, *count) = (recorded.before.as_ptr().cast(), recorded.before.len());
+            }
+            0
+        }
+        None => INVALID_VALUE,
+    })
 }
 
-unsafe extern "C" fn set_capture_dependencies(_: Handle, _: *mut Handle, count: usize, how: c_uint) -> c_int {
-    if (count, how) == (1, 1) { 0 } else { INVALID_VALUE }
+/// # Safety
+/// There must be so many nodes.
+unsafe fn numbers(nodes: *const Handle, count: usize) -> Vec<usize> {
+    // SAFETY: the caller's promise.
+    (0..count).map(|place| unsafe { *nodes.add(place) } as usize).collect()
+}
+
+unsafe extern "C" fn set_capture_dependencies(stream: Handle, nodes: *mut Handle, count: usize, how: c_uint) -> c_int {
+    // SAFETY: as the driver's header says.
+    let nodes = unsafe { numbers(nodes, count) };
+    with_state(|state| {
+        let lacks_order = state.lacks.order;
+        match state.recording.get_mut(&(stream as usize)) {
+            Some(recorded) if how == 1 && !lacks_order => {
+                recorded.before = nodes;
+                0
+            }
+            _ => INVALID_VALUE,
+        }
+    })
 }
 
 unsafe extern "C" fn begin_capture_to_graph(
@@ -604,7 +650,8 @@ unsafe extern "C" fn begin_capture_to_graph(
     _: usize,
     _: c_int,
 ) -> c_int {
-    let before = with_state(|state| state.recording.insert(stream as usize, graph as usize));
+    let recorded = Recorded { graph: graph as usize, before: Vec::new() };
+    let before = with_state(|state| state.recording.insert(stream as usize, recorded));
     if before.is_none() { 0 } else { INVALID_VALUE }
 }
 
@@ -628,47 +675,56 @@ unsafe extern "C" fn create_condition(
 unsafe extern "C" fn add_node(
     node: *mut Handle,
     graph: Handle,
-    _: *const Handle,
-    _: usize,
+    before: *const Handle,
+    count: usize,
     parameters: *mut ConditionalNode,
 ) -> c_int {
     // SAFETY: live variables, of the type that the driver has for such nodes.
     let (kind, condition) = unsafe { ((*parameters).kind, (*parameters).condition) };
-    let body = with_state(|state| {
+    // SAFETY: as the driver's header says.
+    let before = unsafe { numbers(before, count) };
+    let added = with_state(|state| {
         let of_graph = state.conditions.get(&condition).is_some_and(|(own, _)| *own == graph as usize);
         if !of_graph || state.lacks.conditional_nodes {
             return None;
         }
         let body = new_handle(state);
         state.graphs.insert(body, Vec::new());
-        state.graphs.get_mut(&(graph as usize))?.push(Work::Conditional(kind, condition, body, Vec::new()));
-        Some(body)
+        let handle = new_handle(state);
+        let work = Work::Conditional(kind, condition, body, Vec::new());
+        state.graphs.get_mut(&(graph as usize))?.push(Node { handle, before, work });
+        Some((body, handle))
     });
-    let Some(body) = body else { return INVALID_VALUE };
+    let Some((body, handle)) = added else { return INVALID_VALUE };
     // SAFETY: as above; the driver keeps the table as long as the node.
     unsafe {
-        *node = std::ptr::null_mut();
+        *node = handle as Handle;
         (*parameters).graphs = Box::leak(Box::new(body as Handle));
     }
     0
 }
 
-/// What a graph does, with all within it.
+/// What a graph does, with all within it, and the last of it as early as what it waits for allows.
 fn whole(state: &State, graph: usize) -> Vec<Work> {
-    let mut work = state.graphs.get(&graph).cloned().unwrap_or_default();
-    for work in &mut work {
-        if let Work::Conditional(_, _, body, inner) = work {
+    let mut left = state.graphs.get(&graph).cloned().unwrap_or_default();
+    let mut all = Vec::new();
+    while !left.is_empty() {
+        let waits = |node: &Node| left.iter().any(|other| node.before.contains(&other.handle));
+        let next = left.iter().rposition(|node| !waits(node)).expect("a circle of nodes");
+        let mut work = left.remove(next).work;
+        if let Work::Conditional(_, _, body, inner) = &mut work {
             *inner = whole(state, *body);
         }
+        all.push(work);
     }
-    work
+    all
 }
 
 unsafe extern "C" fn instantiate_graph(executable: *mut Handle, graph: Handle, _: u64) -> c_int {
     let number = with_state(|state| {
         let work = whole(state, graph as usize);
         let number = new_handle(state);
-        state.graphs.insert(number, work);
+        state.executables.insert(number, work);
         number
     });
     // SAFETY: a live variable.
@@ -684,14 +740,14 @@ unsafe extern "C" fn destroy_graph(graph: Handle) -> c_int {
 unsafe extern "C" fn launch_graph(graph: Handle, stream: Handle) -> c_int {
     with_state(|state| {
         state.counts.graph_launches += 1;
-        let work = state.graphs.get(&(graph as usize)).cloned().unwrap_or_default();
+        let work = state.executables.get(&(graph as usize)).cloned().unwrap_or_default();
         state.waiting.entry(stream as usize).or_default().extend(work);
     });
     0
 }
 
 unsafe extern "C" fn destroy_graph_exec(graph: Handle) -> c_int {
-    with_state(|state| state.graphs.remove(&(graph as usize)));
+    with_state(|state| state.executables.remove(&(graph as usize)));
     0
 }
 

@@ -9,7 +9,7 @@ use std::ffi::{CString, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use exec::runtime::RunContext;
 use hlo::launch_plan::LaunchPlan;
@@ -74,6 +74,8 @@ pub struct GpuProgram {
     /// Whether runs are timed by the device, and how long it worked in the last one that was.
     is_timed: AtomicBool,
     device_time: Mutex<Option<Duration>>,
+    /// How long it took to give the device all of the last run.
+    launch_time: Mutex<Option<Duration>>,
 }
 
 // SAFETY: the handles are the driver's, which is made for any number of threads.
@@ -133,6 +135,7 @@ impl GpuProgram {
             unused: Mutex::default(),
             is_timed: AtomicBool::default(),
             device_time: Mutex::default(),
+            launch_time: Mutex::default(),
         };
         for launch in program.plan.launches() {
             if program.kernels.contains_key(&launch.kernel) {
@@ -196,6 +199,11 @@ impl GpuProgram {
         *self.device_time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How long the host took in the last run that ended well until the device had been given all of it: what is left is waiting.
+    pub fn launch_time(&self) -> Option<Duration> {
+        *self.launch_time.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn unused(&self) -> std::sync::MutexGuard<'_, Vec<RunMemory>> {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -228,6 +236,7 @@ impl GpuProgram {
     /// As for [`Self::run`].
     unsafe fn run_in(&self, memory: &mut RunMemory, arrays: &RunArrays, context: &RunContext<'_>) -> Result<(), Error> {
         let is_timed = self.is_timed.load(Ordering::Relaxed);
+        let start = Instant::now();
         let (places, graphs, stream) = memory.prepare(self, arrays)?;
         let mut device = StreamDevice::new(self, context, graphs, stream);
         // SAFETY: the arrays are live and as large as the sizes, by the caller's promise; other memory was made for them.
@@ -253,7 +262,9 @@ impl GpuProgram {
                 }
             }
         }
+        let launch_time = start.elapsed();
         device.finish()?;
+        *self.launch_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(launch_time);
         if is_timed {
             *self.device_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.stream().clock()?);
         }

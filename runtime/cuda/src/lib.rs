@@ -19,6 +19,7 @@ mod fake_driver;
 mod gpu;
 mod gpu_program;
 mod host_call;
+mod recording_order;
 mod run_memory;
 mod staging;
 mod stream;

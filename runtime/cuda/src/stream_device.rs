@@ -15,6 +15,7 @@ use crate::conditions::{Conditions, Recordable, Recorder};
 use crate::driver::{DevicePointer, Driver, Handle};
 use crate::execution::{Device, PlanMemory, is_of_device, run_each, run_steps};
 use crate::gpu_program::GpuProgram;
+use crate::recording_order::OrderedRecording;
 use crate::stream::Stream;
 use crate::{Error, Gpu, host_call};
 
@@ -31,6 +32,8 @@ pub(crate) struct Graphs {
     recordings: HashMap<(*const PlanStep, usize), Recording>,
     /// Whether the driver has refused conditions: the host reads them.
     are_unconditional: bool,
+    /// Whether it has refused steps side by side.
+    are_in_order: bool,
 }
 
 /// How far the recording of steps is.
@@ -164,7 +167,7 @@ impl<'p> StreamDevice<'p> {
         };
         let launched = std::mem::take(&mut self.launched);
         // SAFETY: the caller's promise.
-        let executable = unsafe { self.record_executable(steps, memory, (recordable.depth > 0, flags)) };
+        let executable = unsafe { self.record_executable(steps, memory, flags) };
         self.launched = launched;
         let launched = Launched::of(steps);
         let graph = |executable| Graph { executable, flags, launched };
@@ -180,17 +183,17 @@ impl<'p> StreamDevice<'p> {
         &mut self,
         steps: &[PlanStep],
         memory: &PlanMemory,
-        (is_conditional, flags): (bool, Option<DevicePointer>),
+        flags: Option<DevicePointer>,
     ) -> Result<Handle, Error> {
         let driver = self.driver();
-        let conditions = if is_conditional { self.conditions() } else { None };
+        let conditions = if steps.iter().all(is_of_device) { None } else { self.conditions() };
         let (mut graph, mut executable) = (ptr::null_mut(), ptr::null_mut());
         // SAFETY: the stream is this value's own; what is called meanwhile only adds to the graph.
         unsafe {
             driver.check("cuStreamBeginCapture", (driver.begin_capture)(self.target, OF_THIS_THREAD))?;
             let recorded = match conditions {
-                Some(conditions) => Recorder::new(self, memory, conditions, flags).steps(steps),
-                None => run_each(steps, memory, self),
+                Some(conditions) => Recorder::new(self, memory, conditions, flags).graph(steps),
+                None => self.record_device_steps(steps, memory),
             };
             // Ended whatever came between.
             let ended = driver.check("cuStreamEndCapture", (driver.end_capture)(self.target, &raw mut graph));
@@ -204,6 +207,24 @@ impl<'p> StreamDevice<'p> {
             made?;
         }
         Ok(executable)
+    }
+
+    /// Records launches and copies, each behind those that it has to wait for, or else in order.
+    ///
+    /// # Safety
+    /// As for running them. The target must be recording.
+    unsafe fn record_device_steps(&mut self, steps: &[PlanStep], memory: &PlanMemory) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match &self.driver().conditions {
+                Some(functions) if !self.graphs.are_in_order => {
+                    let mut recording = OrderedRecording::new(functions);
+                    steps.iter().try_for_each(|step| recording.step(self, memory, step))?;
+                    recording.join(self)
+                }
+                _ => run_each(steps, memory, self),
+            }
+        }
     }
 
     /// Launches a function of the driver's.
@@ -255,7 +276,13 @@ unsafe impl Device for StreamDevice<'_> {
                 return unsafe { run_each(steps, memory, self) };
             }
             // SAFETY: the caller's promise.
-            match unsafe { self.record(steps, memory) } {
+            let mut recorded = unsafe { self.record(steps, memory) };
+            if recorded.is_err() && is_plain && !self.graphs.are_in_order {
+                self.graphs.are_in_order = true;
+                // SAFETY: the caller's promise.
+                recorded = unsafe { self.record(steps, memory) };
+            }
+            match recorded {
                 Ok(graph) => self.graphs.recordings.insert(key, Recording::Graph(graph)),
                 Err(error) if is_plain => return Err(error),
                 Err(_) => {

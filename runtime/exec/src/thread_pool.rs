@@ -13,7 +13,7 @@ use std::{
     ffi::c_void,
     hint, io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle, Thread},
@@ -44,9 +44,15 @@ struct Shared {
     jobs: [Job; MOST_JOBS],
     /// Threads in loops, callers included.
     active: AtomicUsize,
-    /// What each worker does.
-    workers: Vec<AtomicU8>,
+    workers: Vec<Worker>,
     stop: AtomicBool,
+}
+
+/// A worker, as others see it.
+struct Worker {
+    doing: AtomicU8,
+    /// Its own, once it has begun.
+    thread: OnceLock<Thread>,
 }
 
 // What a worker does: it looks for work, is in a loop, or waits to be woken.
@@ -212,7 +218,7 @@ impl ThreadPool {
             threads => threads,
         };
         let helpers = (threads - 1).min(COUNT_MASK as usize);
-        let workers = (0..helpers).map(|_| AtomicU8::new(LOOKS)).collect();
+        let workers = (0..helpers).map(|_| Worker { doing: AtomicU8::new(LOOKS), thread: OnceLock::new() }).collect();
         let shared = Arc::new(Shared {
             jobs: std::array::from_fn(|_| Job::of_threads(helpers + 1)),
             active: AtomicUsize::default(),
@@ -256,28 +262,14 @@ impl ThreadPool {
         let active = shared.active.fetch_add(1, Ordering::SeqCst) + 1;
         job.open(body, data, iterations, grain);
         let others = (iterations.div_ceil(grain) - 1).min(self.threads().saturating_sub(active) as u64);
-        self.wake(others as usize);
+        shared.wake(others as usize);
         // SAFETY: opened, and closed below by this thread.
         unsafe { job.run_chunks(0) };
         job.close();
         let others = shared.active.fetch_sub(1, Ordering::SeqCst) - 1;
         // There is a thread more for another loop.
         if others > 0 && shared.next_job().is_some() {
-            self.wake(1);
-        }
-    }
-
-    /// Wakes sleeping workers, so that up to `count` can take part, those that look for work included.
-    fn wake(&self, mut count: usize) {
-        for (doing, worker) in self.shared.workers.iter().zip(&self.workers) {
-            if count == 0 {
-                return;
-            }
-            let now = doing.load(Ordering::SeqCst);
-            if now == SLEEPS && doing.compare_exchange(SLEEPS, LOOKS, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                worker.thread().unpark();
-            }
-            count -= usize::from(now != WORKS);
+            shared.wake(1);
         }
     }
 }
@@ -294,9 +286,27 @@ impl Drop for ThreadPool {
 }
 
 impl Shared {
+    /// Wakes sleeping workers, so that up to `count` can take part, those that look for work included.
+    fn wake(&self, mut count: usize) {
+        for Worker { doing, thread } in &self.workers {
+            if count == 0 {
+                return;
+            }
+            let now = doing.load(Ordering::SeqCst);
+            if now == SLEEPS
+                && doing.compare_exchange(SLEEPS, LOOKS, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+                && let Some(thread) = thread.get()
+            {
+                thread.unpark();
+            }
+            count -= usize::from(now != WORKS);
+        }
+    }
+
     /// A worker's life.
     fn work(&self, index: usize) {
-        let Some(doing) = self.workers.get(index) else { return };
+        let Some(Worker { doing, thread }) = self.workers.get(index) else { return };
+        thread.get_or_init(thread::current);
         let mut spins = 0;
         while !self.stop.load(Ordering::SeqCst) {
             if self.help(index, doing) {
@@ -328,6 +338,10 @@ impl Shared {
         let is_in = job.join();
         if is_in {
             doing.store(WORKS, Ordering::SeqCst);
+            // Of loops that began together each counted on this worker, which is taken now.
+            if self.next_job().is_some() {
+                self.wake(1);
+            }
             // SAFETY: this thread is counted in, so the caller waits for it.
             unsafe { job.run_chunks(index + 1) };
             doing.store(LOOKS, Ordering::SeqCst);

@@ -37,6 +37,9 @@ struct Options {
     /// What compiled code runs on; a GPU may be named with it, as in cuda:1 or cuda:sm_90a.
     #[arg(long, default_value = "cpu")]
     platform: PlatformName<RunPlatform>,
+    /// Lets a GPU make products of f32 of tf32 where the program leaves their precision open.
+    #[arg(long)]
+    allow_tf32: bool,
 }
 
 #[derive(Deserialize)]
@@ -76,7 +79,8 @@ fn serve(options: Options) -> Result<u8, ToolError> {
     })?;
     let threads = options.threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     // The arguments are used again, so nothing may be written over them; nor does `benchmarks/xla.py`.
-    let options = LoadOptions { client: Some(client), without_aliases: true, ..LoadOptions::default() };
+    let allow_tf32 = options.allow_tf32;
+    let options = LoadOptions { client: Some(client), without_aliases: true, allow_tf32, ..LoadOptions::default() };
     // The first program sets up LLVM and what runs programs; it must not count for the one that happens to be first.
     let warm_up = "HloModule warm_up\nENTRY e { ROOT c = f32[] constant(1) }";
     let warm_up = SourceText { path: "warm-up".into(), text: warm_up.into() };

@@ -141,6 +141,9 @@ struct Options {
     /// Makes code that rounds wherever the program does, without excess precision.
     #[arg(long)]
     strict: bool,
+    /// Lets a GPU make products of f32 of tf32 where the program leaves their precision open.
+    #[arg(long)]
+    allow_tf32: bool,
     /// Splits large loops for several threads, as hlo-run does.
     #[arg(long)]
     parallel: bool,
@@ -247,6 +250,7 @@ impl Options {
         let compiles = phase > Phase::Input;
         let of_compilation = [
             ("--strict", self.strict),
+            ("--allow-tf32", self.allow_tf32),
             ("--platform=cuda", self.platform.platform == CodePlatform::Cuda),
             ("--compile-from", self.compile_from.is_some()),
         ];
@@ -349,6 +353,7 @@ impl Options {
             target,
             parallel: self.parallel,
             excess_precision: !self.strict,
+            allow_tf32: self.allow_tf32,
             print: self.print_options(),
             trace: self.trace(),
             debug_info: self.debug_info,

@@ -61,6 +61,9 @@ struct Options {
     /// GPU that kernels are for, by LLVM's name, e.g. sm_90a for its matrix instructions.
     #[arg(long, value_name = "NAME")]
     target_cpu: Option<String>,
+    /// Lets a GPU make products of f32 of tf32 where the program leaves their precision open.
+    #[arg(long)]
+    allow_tf32: bool,
     /// Threads of compiled code (default: all processors).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
@@ -193,6 +196,7 @@ fn work(options: Options) -> Result<u8, ToolError> {
         fill_elided: options.fill_elided_constants,
         stub_custom_calls: options.stub_custom_calls,
         flush_subnormals: options.flush_subnormals,
+        allow_tf32: options.allow_tf32,
         pass_limit: options.bisect_limit,
         sensitivity_runs: options.sensitivity as usize,
         devices: options.devices.map(usize::from),

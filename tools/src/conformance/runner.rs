@@ -158,9 +158,16 @@ fn ptx_of(module: &Module, gpu: &str) -> Result<String, halo::Error> {
 }
 
 fn execute_on(cases: &[Arc<ConformanceCase>], platform: &PlatformName<Platform>) -> Vec<CaseOutcome> {
+    // As long as there is one client, those of the cases share what it takes long to set up of a GPU.
+    let _first = halo::Client::with_options(client_options(platform, 1));
     let size = if cases.iter().any(|case| case.has_queues()) { 1 } else { JOINED };
     let of_same_devices = cases.chunk_by(|case, next| case.devices == next.devices);
     of_same_devices.flat_map(|cases| cases.chunks(size)).flat_map(|cases| execute_together(cases, platform)).collect()
+}
+
+fn client_options(platform: &PlatformName<Platform>, devices: usize) -> halo::ClientOptions {
+    let gpu_processor = platform.processor.clone();
+    halo::ClientOptions { platform: platform.platform, gpu_processor, threads: 1, devices, ..Default::default() }
 }
 
 fn execute_together(cases: &[Arc<ConformanceCase>], platform: &PlatformName<Platform>) -> Vec<CaseOutcome> {
@@ -228,14 +235,7 @@ fn compile_and_run<'f>(
         let text = error.to_string();
         (if error.is_unsupported() { CaseOutcome::Unsupported(text) } else { CaseOutcome::Fails(text) }, member)
     };
-    let options = halo::ClientOptions {
-        platform: platform.platform,
-        gpu_processor: platform.processor.clone(),
-        threads: 1,
-        devices: inputs.len(),
-        ..halo::ClientOptions::default()
-    };
-    let executable = halo::Client::with_options(options)
+    let executable = halo::Client::with_options(client_options(platform, inputs.len()))
         .and_then(|client| client.compile(module, &halo::CompileOptions::default()))
         .map_err(failed)?;
     let feeds = &executable.state().feeds;

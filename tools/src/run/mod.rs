@@ -79,6 +79,8 @@ pub struct Settings {
     pub stub_custom_calls: bool,
     /// Whether subnormal numbers are taken for zero.
     pub flush_subnormals: bool,
+    /// Whether a GPU may make products of f32 of tf32.
+    pub allow_tf32: bool,
     /// Run only so many of the passes that may be left out.
     pub pass_limit: Option<usize>,
     /// Executions with moved inputs, when outputs differ from what is expected.
@@ -105,6 +107,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         stub_custom_calls: settings.stub_custom_calls,
         flush_subnormals: settings.flush_subnormals,
         profile: settings.profile,
+        allow_tf32: settings.allow_tf32,
         pass_limit: settings.pass_limit,
         donates: settings.memory == Some(ArgumentMemory::Donated),
         devices: settings.devices,

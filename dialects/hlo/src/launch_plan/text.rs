@@ -78,6 +78,7 @@ impl fmt::Display for LaunchArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LaunchArgument::Array(slice) => slice.fmt(f),
+            LaunchArgument::Written(slice) => write!(f, "to {slice}"),
             LaunchArgument::Number(number) => number.fmt(f),
             LaunchArgument::Boxes(slice, Boxes { width, sizes, strides, sides }) => {
                 let (sizes, strides, sides) = (list(sizes), list(strides), list(sides));
@@ -167,6 +168,10 @@ fn step<'t>(
             let arguments = line.list("(", ")", |line| {
                 if line.starts_with("[") {
                     return Ok(LaunchArgument::Array(line.slice()?));
+                }
+                if line.starts_with("to") {
+                    line.expect("to")?;
+                    return Ok(LaunchArgument::Written(line.slice()?));
                 }
                 if !line.starts_with("boxes") {
                     return Ok(LaunchArgument::Number(line.number()?));

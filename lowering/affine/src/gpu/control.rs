@@ -9,7 +9,7 @@ use std::collections::hash_map::Entry;
 use hlo::buffers::Buffer;
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::launch_plan::{LaunchArgument, PlanStep, Round};
+use hlo::launch_plan::{PlanStep, Round};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::Lowering;
@@ -114,8 +114,7 @@ impl<'c> GpuProgram<'_, 'c> {
                 Ok(())
             })
         })?;
-        let arguments = places.iter().map(|&slice| LaunchArgument::Array(slice)).collect();
-        let launch = kernel.launch(1, BLOCK_SIZE as u32, arguments);
+        let launch = kernel.launch(1, BLOCK_SIZE as u32, arrays.arguments());
         steps.push(match places.last() {
             Some(&predicate) if is_open => {
                 PlanStep::While(vec![Round { condition: vec![launch], predicate, body: Vec::new(), leave: Vec::new() }])

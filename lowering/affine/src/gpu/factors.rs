@@ -5,7 +5,7 @@
 //! of its vectors, in the result's place.
 
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::launch_plan::{LaunchArgument, PlanStep};
+use hlo::launch_plan::PlanStep;
 use hlo::op_kind::OpKind;
 use hlo::ops::cholesky::CholeskyAttributes;
 use hlo::ops::enumerations::TransposeKind;
@@ -57,7 +57,6 @@ impl GpuProgram<'_, '_> {
     ) -> Result<Vec<PlanStep>> {
         let instruction = computation.get(id);
         let [inputs, outputs] = kernel_slices(computation, buffers, id);
-        let arguments = inputs.iter().chain(&outputs).map(|(_, slice)| LaunchArgument::Array(*slice)).collect();
         let result = outputs.first().map(|(shape, _)| *shape);
         let Some([batch @ .., rows, columns]) = result.map(|shape| &shape.dimensions[..]) else {
             return Err(LoweringError::bug(format!("`{}` has no matrices", instruction.name)));
@@ -104,7 +103,7 @@ impl GpuProgram<'_, '_> {
             }
         })?;
         let (blocks, threads) = (ceil_div(work, teams.count) as u64, teams.threads() as u32);
-        Ok(vec![kernel.launch(blocks, threads, arguments)])
+        Ok(vec![kernel.launch(blocks, threads, arrays.arguments())])
     }
 }
 

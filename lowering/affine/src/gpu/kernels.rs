@@ -64,6 +64,12 @@ impl KernelArrays<'_> {
     fn all(&self) -> impl Iterator<Item = &(&ArrayShape, Slice)> {
         self.inputs.iter().chain(&self.outputs)
     }
+
+    /// What a launch passes for them.
+    pub(super) fn arguments(&self) -> Vec<LaunchArgument> {
+        let slice = |(_, slice): &(&ArrayShape, Slice)| *slice;
+        LaunchArgument::arrays(self.inputs.iter().map(slice), self.outputs.iter().map(slice))
+    }
 }
 
 impl<'c> GpuProgram<'_, 'c> {
@@ -121,7 +127,7 @@ impl<'c> GpuProgram<'_, 'c> {
                         }
                     }
                 })?;
-            let arguments = arrays.all().map(|(_, slice)| LaunchArgument::Array(*slice)).chain(descriptions).collect();
+            let arguments = [arrays.arguments(), descriptions].concat();
             steps.push(kernel.launch(blocks, threads, arguments));
         }
         Ok(steps)
@@ -227,8 +233,8 @@ impl<'c> GpuProgram<'_, 'c> {
         let kernel = self.define_kernel(instruction, region, &all_types, (&attributes, arrays.limits))?;
         builder.set_location(outer);
         let needed = needed.iter().map(|&number| &arrays.inputs[number]);
-        let arguments = arrays.outputs.iter().chain(needed).map(|(_, slice)| LaunchArgument::Array(*slice));
-        Ok((kernel, arguments.collect()))
+        let written = LaunchArgument::arrays([], arrays.outputs.iter().map(|(_, slice)| *slice));
+        Ok((kernel, [written, LaunchArgument::arrays(needed.map(|(_, slice)| *slice), [])].concat()))
     }
 
     /// Puts a kernel into the module, with attributes of its arguments, behind which there is memory of each block, and with

@@ -144,16 +144,13 @@ impl GpuProgram<'_, '_> {
             let target = if (passes - pass) % 2 == 1 { to } else { scratch };
             let shift = LaunchArgument::Number(i64::from(pass * DIGIT_BITS));
             let arrays = |inputs, outputs| KernelArrays { inputs, outputs, are_exchanged: false, limits: None };
-            let launched = |slices: &[Slice]| -> Vec<LaunchArgument> {
-                slices.iter().map(|slice| LaunchArgument::Array(*slice)).collect()
-            };
 
             let own = arrays(vec![(&shapes[key_operand], source[key_operand])], vec![(&counts, of_counts)]);
             let key = (&*format!("digits {structure}"), &[builder.index_type][..]);
             let kernel = self.kernel(computation, id, &own, key, &|builder, inputs, outputs, function| {
                 radix.emit_counts(builder, [&inputs[0], &outputs[0]], function)
             })?;
-            let arguments = [launched(&[source[key_operand], of_counts]), vec![shift]].concat();
+            let arguments = [own.arguments(), vec![shift]].concat();
             steps.push(kernel.launch(blocks, threads, arguments));
 
             let own = arrays(Vec::new(), vec![(&counts, of_counts)]);
@@ -161,7 +158,7 @@ impl GpuProgram<'_, '_> {
             let kernel = self.kernel(computation, id, &own, (&key, &[]), &|builder, _, outputs, _| {
                 radix.emit_sums(builder, &outputs[0])
             })?;
-            steps.push(kernel.launch(radix.blocks_of_sums() as u64, threads, launched(&[of_counts])));
+            steps.push(kernel.launch(radix.blocks_of_sums() as u64, threads, own.arguments()));
 
             let mut own = arrays([placed(&source), vec![(&counts, of_counts)]].concat(), placed(target));
             own.limits = Some([BLOCK_SIZE, BLOCKS_OF_MULTIPROCESSOR]);
@@ -169,7 +166,7 @@ impl GpuProgram<'_, '_> {
             let kernel = self.kernel(computation, id, &own, key, &|builder, inputs, outputs, function| {
                 radix.emit_moves(builder, inputs, outputs, function)
             })?;
-            let arguments = [launched(&source), launched(&[of_counts]), launched(target), vec![shift]].concat();
+            let arguments = [own.arguments(), vec![shift]].concat();
             steps.push(kernel.launch(blocks, threads, arguments));
             source = target.to_vec();
         }

@@ -95,8 +95,7 @@ impl<'c> GpuProgram<'_, 'c> {
                 block_sort.emit(&mut emitter, &order, (inputs.len(), outputs), function)
             })?;
             let (blocks, threads) = block_sort.grid();
-            let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice)).collect();
-            steps.push(kernel.launch(blocks, threads, arguments));
+            steps.push(kernel.launch(blocks, threads, own.arguments()));
             source.clone_from(target);
         }
         for doubling in of_blocks..doublings {
@@ -111,8 +110,7 @@ impl<'c> GpuProgram<'_, 'c> {
                 let parameters = function.parameters();
                 merge.emit(builder, inputs, outputs, &parameters[inputs.len() + outputs.len()..])
             })?;
-            let arguments = source.iter().chain(target).map(|slice| LaunchArgument::Array(*slice));
-            let arguments = arguments.chain([LaunchArgument::Number(1 << doubling)]).collect();
+            let arguments = [arrays.arguments(), vec![LaunchArgument::Number(1 << doubling)]].concat();
             steps.push(kernel.launch(blocks, threads, arguments));
             source.clone_from(target);
         }

@@ -34,11 +34,27 @@ pub(super) struct Moment {
 #[derive(Default)]
 pub(super) struct Checks {
     arrays: Vec<CheckedArrays>,
+    /// Where the arrays are that may be written, first byte and end of each.
+    written: Vec<(u64, u64)>,
     /// Memory that the threads of the running block share.
     shared: Vec<CheckedShared>,
     /// What each thread has written there since its last fence.
     unfenced: HashMap<u32, Vec<(u64, u64)>>,
     pub fault: Option<String>,
+}
+
+/// An array of a launch.
+pub(super) struct CheckedArray {
+    first: u64,
+    end: u64,
+    is_written: bool,
+}
+
+impl CheckedArray {
+    /// At an address, of so many bytes, which a kernel may write, or only read.
+    pub fn new(address: u64, size: usize, is_written: bool) -> Self {
+        CheckedArray { first: address, end: address + size as u64, is_written }
+    }
 }
 
 /// Memory of one array, or of several that overlap.
@@ -57,9 +73,10 @@ struct CheckedShared {
 }
 
 impl Checks {
-    /// For arrays of addresses and sizes.
-    pub fn of(arrays: impl Iterator<Item = (u64, u64)>) -> Self {
-        let mut ranges: Vec<(u64, u64)> = arrays.map(|(first, size)| (first, first + size)).collect();
+    /// For the arrays of a launch.
+    pub fn of(arrays: &[CheckedArray]) -> Self {
+        let written = arrays.iter().filter(|array| array.is_written).map(|array| (array.first, array.end)).collect();
+        let mut ranges: Vec<(u64, u64)> = arrays.iter().map(|array| (array.first, array.end)).collect();
         ranges.sort_unstable();
         let mut joined: Vec<(u64, u64)> = Vec::new();
         for (first, end) in ranges {
@@ -69,7 +86,7 @@ impl Checks {
             }
         }
         let arrays = joined.into_iter().map(|(first, end)| CheckedArrays { first, end, users: Vec::new() });
-        Checks { arrays: arrays.collect(), ..Checks::default() }
+        Checks { arrays: arrays.collect(), written, ..Checks::default() }
     }
 
     /// A block begins: nothing is in its shared memory.
@@ -114,6 +131,13 @@ impl Checks {
         };
         if access == Access::Read {
             return true;
+        }
+        let is_around = |&(first, end): &(u64, u64)| first <= address && address + bytes <= end;
+        if access != Access::Load && !self.written.iter().any(is_around) {
+            self.report(|| {
+                format!("thread {} {} {bytes} bytes of arrays that it may only read", thread - 1, verb(access))
+            });
+            return false;
         }
         if array.users.is_empty() {
             array.users = vec![[0; 2]; (array.end - array.first) as usize];
@@ -271,7 +295,7 @@ mod tests {
     #[test]
     fn what_is_combined_has_no_order() {
         let fault = |accesses: &[(u32, Access)]| {
-            let mut checks = Checks::of([(64, 4)].into_iter());
+            let mut checks = Checks::of(&[CheckedArray::new(64, 4, true)]);
             accesses.iter().for_each(|&(thread, access)| assert!(checks.access(64, 4, thread, access)));
             checks.fault
         };
@@ -285,7 +309,7 @@ mod tests {
     #[test]
     fn what_is_combined_in_shared_memory_has_an_order_behind_a_barrier() {
         let fault = |accesses: &[(u32, u32, Access)]| {
-            let mut checks = Checks::of(std::iter::empty());
+            let mut checks = Checks::of(&[]);
             checks.share(1 << 20, 64);
             for &(thread, epoch, access) in accesses {
                 assert!(checks.access_shared(1 << 20, 4, Moment { thread, epoch }, access));
@@ -303,9 +327,10 @@ mod tests {
 
     #[test]
     fn faults_are_found() {
-        let arrays = [(100, 8), (200, 4), (202, 6)];
+        let arrays =
+            [(100, 8, true), (200, 4, false), (202, 6, false)].map(|(at, size, out)| CheckedArray::new(at, size, out));
         let fault = |accesses: &[(u64, u64, u32, Access)]| {
-            let mut checks = Checks::of(arrays.into_iter());
+            let mut checks = Checks::of(&arrays);
             accesses.iter().for_each(|&(address, bytes, thread, access)| {
                 checks.access(address, bytes, thread, access);
             });
@@ -314,6 +339,7 @@ mod tests {
         assert_eq!(fault(&[(100, 4, 1, Store), (104, 4, 2, Store), (100, 4, 1, Load), (200, 8, 3, Load)]), "");
         assert_eq!(fault(&[(200, 4, 1, Load), (200, 4, 2, Load), (200, 4, 3, Read)]), "");
         assert_eq!(fault(&[(108, 4, 1, Store)]), "thread 0 writes 4 bytes outside of its arrays");
+        assert_eq!(fault(&[(200, 4, 1, Store)]), "thread 0 writes 4 bytes of arrays that it may only read");
         assert_eq!(fault(&[(106, 4, 3, Read)]), "thread 2 reads 4 bytes outside of its arrays");
         assert_eq!(fault(&[(100, 4, 1, Store), (102, 1, 2, Store)]), "thread 1 writes what thread 0 uses, in no order");
         assert_eq!(fault(&[(100, 4, 1, Store), (102, 1, 2, Load)]), "thread 1 reads what thread 0 uses, in no order");
@@ -324,7 +350,7 @@ mod tests {
     #[test]
     fn units_read_what_is_fenced() {
         let fault = |fences: &[u32], reads: &[(u64, u32)]| {
-            let mut checks = Checks::of(std::iter::empty());
+            let mut checks = Checks::of(&[]);
             checks.begin_block();
             checks.share(1 << 20, 64);
             for thread in [1, 2] {
@@ -348,7 +374,7 @@ mod tests {
     #[test]
     fn units_copy_to_what_nobody_reads() {
         let fault = |has_come: bool, is_stored: bool| {
-            let mut checks = Checks::of(std::iter::empty());
+            let mut checks = Checks::of(&[]);
             checks.begin_block();
             checks.share(1 << 20, 64);
             let now = Moment { thread: 1, epoch: 1 };
@@ -367,7 +393,7 @@ mod tests {
         assert_eq!(fault(true, false), "");
         assert_eq!(fault(false, false), "the matrix unit reads shared memory that nobody has written");
         assert_eq!(fault(true, true), "thread 1 writes what the matrix unit uses, in no order");
-        let mut checks = Checks::of(std::iter::empty());
+        let mut checks = Checks::of(&[]);
         checks.begin_block();
         assert!(!checks.begin_unit_copy(1 << 20, 16, Moment { thread: 3, epoch: 0 }));
         assert_eq!(checks.fault.unwrap_or_default(), "thread 2 has 16 bytes copied outside of shared memory");
@@ -375,7 +401,7 @@ mod tests {
 
     #[test]
     fn vectors_must_be_aligned() {
-        let mut checks = Checks::of(std::iter::empty());
+        let mut checks = Checks::of(&[]);
         checks.align(64, 16, 1);
         assert_eq!(checks.fault, None);
         checks.align(72, 16, 1);
@@ -386,7 +412,7 @@ mod tests {
     #[test]
     fn barriers_order_accesses_to_shared_memory() {
         let fault = |accesses: &[(u64, u32, u32, Access)]| {
-            let mut checks = Checks::of(std::iter::empty());
+            let mut checks = Checks::of(&[]);
             checks.begin_block();
             checks.share(64, 16);
             checks.share(64, 16);

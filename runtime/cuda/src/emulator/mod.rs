@@ -30,7 +30,7 @@ use crate::execution::{self, Device, PlanMemory};
 use crate::{BufferSizes, Error, host_call};
 use aligned_memory::AlignedMemory;
 use block::Wait;
-use checks::{Access, Checks, Moment};
+use checks::{Access, CheckedArray, Checks, Moment};
 use copies::{Copies, Copy};
 use matrices::{WarpKind, WarpOperation};
 use order::{ThreadOrder, seed, shuffled};
@@ -168,10 +168,11 @@ unsafe impl Device for EmulatedDevice<'_> {
         let kernel = self.emulator.kernels.get(&launch.kernel);
         let kernel = *kernel.ok_or_else(|| Error::Plan(format!("there is no kernel `{}`", launch.kernel)))?;
         let arrays = launch.arguments.iter().zip(arguments).filter_map(|(argument, &address)| match argument {
-            LaunchArgument::Array(slice) => Some((address, slice.size as u64)),
+            LaunchArgument::Array(slice) => Some(CheckedArray::new(address, slice.size, false)),
+            LaunchArgument::Written(slice) => Some(CheckedArray::new(address, slice.size, true)),
             LaunchArgument::Number(_) | LaunchArgument::Boxes(..) => None,
         });
-        CHECKS.with_borrow_mut(|checks| *checks = Checks::of(arrays));
+        CHECKS.with_borrow_mut(|checks| *checks = Checks::of(&arrays.collect::<Vec<_>>()));
         // SAFETY: the kernel is of this plan, and gets what the plan says; its accesses are checked.
         unsafe {
             match kernel.waits {

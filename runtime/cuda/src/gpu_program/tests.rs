@@ -12,8 +12,8 @@ const PTX: &[u8] = b".version 7.0\n.target sm_80\n";
 const CODE: KernelCode<'_> = KernelCode { ptx: PTX, cubins: &[] };
 
 /// 2x + 1.
-const PLAN: &str = "launch double <<<1, 1>>> ([parameter 0, 0 : 4], [arena, 0 : 4])\n\
-                    launch increment <<<1, 1>>> ([arena, 0 : 4], [arena, 4 : 4])\n\
+const PLAN: &str = "launch double <<<1, 1>>> ([parameter 0, 0 : 4], to [arena, 0 : 4])\n\
+                    launch increment <<<1, 1>>> ([arena, 0 : 4], to [arena, 4 : 4])\n\
                     copy [arena, 4 : 4] -> [output 0, 0 : 4]\n";
 
 fn device(driver: &'static Driver) -> Arc<GpuMemory> {
@@ -71,6 +71,7 @@ fn what_runs_again_is_replayed_in_the_same_memory() {
     assert_eq!(counts.synchronizations, 2 + 5, "for constants, and that nothing is left; for each result");
     assert_eq!(counts.uploaded, 4 + 5 * 4, "constants once");
     assert_eq!(program.device_time(), Some(Duration::from_micros(2500)));
+    assert!(program.launch_time().is_some());
     drop(program);
     assert_eq!(fake_driver::counts().1, 0, "nothing is left");
 }
@@ -126,7 +127,7 @@ fn a_result_in_the_place_of_an_argument_is_where_both_are() {
     let (driver, _user) = fake_driver::fresh();
     let memory = DeviceMemory::of_gpu(Gpu::of(driver, 0).unwrap());
     let DeviceMemory::Gpu(gpu) = &memory else { panic!("it is a GPU's") };
-    let plan = "launch increment <<<1, 1>>> ([parameter 0, 0 : 4], [parameter 0, 0 : 4])\n";
+    let plan = "launch increment <<<1, 1>>> ([parameter 0, 0 : 4], to [parameter 0, 0 : 4])\n";
     let sizes = BufferSizes { aliases: vec![Some(0)], ..sizes() };
     let program = GpuProgram::load(Arc::clone(gpu), CODE, plan.parse().unwrap(), sizes, &[]).unwrap();
     let (x, y) = (memory.upload(&3i32.to_le_bytes()).unwrap(), memory.allocate(4).unwrap());
@@ -212,7 +213,8 @@ fn each_gpu_has_its_context() {
 fn shared_memory_is_allowed_and_given() {
     let (driver, _user) = fake_driver::fresh();
     let gpu = device(driver);
-    let plan = |bytes: c_int| format!("launch double <<<1, 1, {bytes}>>> ([parameter 0, 0 : 4], [output 0, 0 : 4])\n");
+    let plan =
+        |bytes: c_int| format!("launch double <<<1, 1, {bytes}>>> ([parameter 0, 0 : 4], to [output 0, 0 : 4])\n");
     let program = load(&gpu, &plan(57344)).unwrap();
     assert_eq!(fake_driver::allowed_bytes(), [("double", 57344)]);
     assert_eq!(run(&program, 4), Ok(8));
@@ -225,19 +227,20 @@ fn shared_memory_is_allowed_and_given() {
     );
 }
 
-/// Drivers that have everything, that have no conditions, and that refuse them.
-fn drivers() -> [Lacks; 4] {
+/// Drivers that have everything, that have no conditions, that refuse them, and that refuse to have steps side by side.
+fn drivers() -> [Lacks; 5] {
     let all = Lacks::default();
     [
         all,
         Lacks { conditions: true, ..all },
         Lacks { conditional_nodes: true, ..all },
         Lacks { pools: true, pinned_memory: true, ..all },
+        Lacks { order: true, ..all },
     ]
 }
 
 /// What a plan computes of numbers, which is the same with each driver; how often the host waits in a run of each.
-fn run_everywhere(plan: &str, cases: &[(i32, i32)]) -> [usize; 4] {
+fn run_everywhere(plan: &str, cases: &[(i32, i32)]) -> [usize; 5] {
     drivers().map(|lacks| {
         let (driver, _user) = fake_driver::fresh_without(lacks);
         let gpu = device(driver);
@@ -257,11 +260,11 @@ fn run_everywhere(plan: &str, cases: &[(i32, i32)]) -> [usize; 4] {
 #[test]
 fn loops_have_conditions_on_the_device() {
     let plan = "copy [parameter 0, 0 : 4] -> [arena, 0 : 4]\n\
-                while {\n  condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], [arena, 8 : 1])\n  }\n  \
-                body if [arena, 8 : 1] {\n    launch double <<<1, 1>>> ([arena, 0 : 4], [arena, 0 : 4])\n  }\n}\n\
-                launch increment <<<1, 1>>> ([arena, 0 : 4], [output 0, 0 : 4])\n";
+                while {\n  condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], to [arena, 8 : 1])\n  }\n  \
+                body if [arena, 8 : 1] {\n    launch double <<<1, 1>>> ([arena, 0 : 4], to [arena, 0 : 4])\n  }\n}\n\
+                launch increment <<<1, 1>>> ([arena, 0 : 4], to [output 0, 0 : 4])\n";
     let waits = run_everywhere(plan, &[(3, 193), (100, 101), (99, 199), (1, 129)]);
-    assert_eq!(waits, [1, 8, 8, 1], "once; else for each condition too");
+    assert_eq!(waits, [1, 8, 8, 1, 8], "once; else for each condition too");
 }
 
 #[test]
@@ -269,13 +272,13 @@ fn rounds_of_a_loop_are_left_where_they_are() {
     // The state is doubled from one place to another and incremented on the way back, where the predicate is overwritten.
     let plan = "copy [parameter 0, 0 : 4] -> [arena, 0 : 4]\n\
                 while {\n\
-                condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], [arena, 8 : 1])\n  }\n\
-                body if [arena, 8 : 1] {\n    launch double <<<1, 1>>> ([arena, 0 : 4], [arena, 16 : 4])\n  }\n\
+                condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], to [arena, 8 : 1])\n  }\n\
+                body if [arena, 8 : 1] {\n    launch double <<<1, 1>>> ([arena, 0 : 4], to [arena, 16 : 4])\n  }\n\
                 else {\n    copy [arena, 0 : 4] -> [arena, 32 : 4]\n  }\n\
-                condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 16 : 4], [arena, 8 : 1])\n  }\n\
-                body if [arena, 8 : 1] {\n    launch increment <<<1, 1>>> ([arena, 16 : 4], [arena, 0 : 4])\n    \
+                condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 16 : 4], to [arena, 8 : 1])\n  }\n\
+                body if [arena, 8 : 1] {\n    launch increment <<<1, 1>>> ([arena, 16 : 4], to [arena, 0 : 4])\n    \
                 copy [constant 0, 1 : 1] -> [arena, 8 : 1]\n  }\n\
-                else {\n    launch increment <<<1, 1>>> ([arena, 16 : 4], [arena, 32 : 4])\n  }\n\
+                else {\n    launch increment <<<1, 1>>> ([arena, 16 : 4], to [arena, 32 : 4])\n  }\n\
                 }\n\
                 copy [arena, 32 : 4] -> [output 0, 0 : 4]\n";
     // 3, 6, 7, 14, 15, 30, 31, 62, 63, 126; left behind the doubling. From 49: 98, 99, 198; from 120: at once.
@@ -287,14 +290,14 @@ fn steps_with_conditions_are_nested() {
     // As long as the number is below 100: doubled where it is below 100, twice incremented, where a way is chosen by number.
     let plan = "copy [parameter 0, 0 : 4] -> [arena, 0 : 4]\n\
                 while {\n\
-                condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], [arena, 8 : 1])\n  }\n\
+                condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], to [arena, 8 : 1])\n  }\n\
                 body if [arena, 8 : 1] {\n\
                 switch [arena, 8 : 1] {\n  branch {\n    \
-                launch double <<<1, 1>>> ([arena, 0 : 4], [arena, 0 : 4])\n  }\n  branch {\n  }\n}\n\
-                repeat 2 {\n  body {\n    launch increment <<<1, 1>>> ([arena, 0 : 4], [arena, 0 : 4])\n  }\n}\n\
+                launch double <<<1, 1>>> ([arena, 0 : 4], to [arena, 0 : 4])\n  }\n  branch {\n  }\n}\n\
+                repeat 2 {\n  body {\n    launch increment <<<1, 1>>> ([arena, 0 : 4], to [arena, 0 : 4])\n  }\n}\n\
                 switch [parameter 0, 0 : 4] {\n  branch {\n    \
-                launch increment <<<1, 1>>> ([arena, 0 : 4], [arena, 0 : 4])\n  }\n  branch {\n  }\n  branch {\n    \
-                launch double <<<1, 1>>> ([arena, 0 : 4], [arena, 0 : 4])\n  }\n}\n\
+                launch increment <<<1, 1>>> ([arena, 0 : 4], to [arena, 0 : 4])\n  }\n  branch {\n  }\n  branch {\n    \
+                launch double <<<1, 1>>> ([arena, 0 : 4], to [arena, 0 : 4])\n  }\n}\n\
                 }\n}\n\
                 copy [arena, 0 : 4] -> [output 0, 0 : 4]\n";
     let expected = |x: i32| {
@@ -314,21 +317,53 @@ fn steps_with_conditions_are_nested() {
 }
 
 #[test]
+fn steps_that_do_not_meet_have_no_order() {
+    // The fake driver takes what waits for nothing from the end.
+    let plan = "launch double <<<1, 1>>> ([parameter 0, 0 : 4], to [arena, 0 : 4])\n\
+                launch increment <<<1, 1>>> ([parameter 0, 0 : 4], to [arena, 16 : 4])\n\
+                launch double <<<1, 1>>> ([arena, 16 : 4], to [arena, 32 : 4])\n\
+                launch increment <<<1, 1>>> ([arena, 0 : 4], to [arena, 16 : 4])\n\
+                launch increment <<<1, 1>>> ([arena, 32 : 4], to [arena, 0 : 4])\n\
+                launch double <<<1, 1>>> ([arena, 16 : 4], to [output 0, 0 : 4])\n";
+    run_everywhere(plan, &[(3, 14), (5, 22), (-1, -2)]);
+}
+
+#[test]
+fn loops_of_known_length_are_a_part_of_a_graph() {
+    let plan = "copy [parameter 0, 0 : 4] -> [arena, 0 : 4]\n\
+                repeat 5 {\n\
+                body {\n    launch increment <<<1, 1>>> ([arena, 0 : 4], to [arena, 16 : 4])\n  }\n\
+                body {\n    launch double <<<1, 1>>> ([arena, 16 : 4], to [arena, 0 : 4])\n  }\n\
+                else {\n    copy [arena, 16 : 4] -> [arena, 0 : 4]\n  }\n\
+                }\n\
+                copy [arena, 0 : 4] -> [output 0, 0 : 4]\n";
+    // From 3: 4, 8, 9, 18, 19.
+    run_everywhere(plan, &[(3, 19), (0, 7), (-1, 3)]);
+    let (driver, _user) = fake_driver::fresh();
+    let gpu = device(driver);
+    let program = load(&gpu, plan).unwrap();
+    for _ in 0..3 {
+        run(&program, 3).unwrap();
+    }
+    assert_eq!(fake_driver::counts().0.graph_launches, 3);
+}
+
+#[test]
 fn the_host_has_its_part_in_loops_of_what_no_graph_takes() {
     let plan = "copy [parameter 0, 0 : 4] -> [arena, 0 : 4]\n\
-                while {\n  condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], [arena, 8 : 1])\n  }\n  \
+                while {\n  condition {\n    launch less_than_100 <<<1, 1>>> ([arena, 0 : 4], to [arena, 8 : 1])\n  }\n  \
                 body if [arena, 8 : 1] {\n    repeat 5000 {\n  body {\n    \
-                launch increment <<<1, 1>>> ([arena, 0 : 4], [arena, 0 : 4])\n  }\n}\n  }\n}\n\
+                launch increment <<<1, 1>>> ([arena, 0 : 4], to [arena, 0 : 4])\n  }\n}\n  }\n}\n\
                 copy [arena, 0 : 4] -> [output 0, 0 : 4]\n";
     let waits = run_everywhere(plan, &[(3, 5003), (100, 100)]);
-    assert_eq!(waits, [3; 4]);
+    assert_eq!(waits, [3; 5]);
 }
 
 #[test]
 fn a_kernel_that_faults_is_named() {
     let (driver, _user) = fake_driver::fresh();
     let gpu = device(driver);
-    let faulty = "launch faulty <<<1, 1>>> ([parameter 0, 0 : 4], [output 0, 0 : 4]) of [logits, largest.2]\n";
+    let faulty = "launch faulty <<<1, 1>>> ([parameter 0, 0 : 4], to [output 0, 0 : 4]) of [logits, largest.2]\n";
     let error = run(&load(&gpu, faulty).unwrap(), 1).unwrap_err();
     assert!(error.is_bug());
     assert_eq!(

@@ -66,6 +66,8 @@ pub(crate) struct Report {
     load: Duration,
     runs: Vec<Duration>,
     devices: Vec<Duration>,
+    /// Of runs without the device's clock, until all was given to the device.
+    launches: Vec<Duration>,
     /// Of each output that something is expected of.
     pub comparisons: Vec<ArrayComparison>,
     shapes: Vec<String>,
@@ -93,6 +95,7 @@ impl Report {
                 ("load", Some(self.load)),
                 ("run", median(&self.runs)),
                 ("least", self.runs.iter().min().copied()),
+                ("launch", median(&self.launches)),
                 ("device", median(&self.devices)),
             ];
             for (name, time) in times {
@@ -137,6 +140,7 @@ pub(crate) fn run(client: &Client, program: &Path, inputs: &Inputs, settings: &S
         if number >= settings.warm_up {
             report.runs.push(start.elapsed());
             report.devices.extend(executable.device_time().filter(|_| is_timed));
+            report.launches.extend(executable.launch_time().filter(|_| !is_timed));
         }
     }
     // Behind the results are the sizes of dynamic dimensions.
