@@ -272,7 +272,9 @@ impl CompilePipeline {
         let rows = passes::fuse::GPU_ATTENTION_ROWS;
         let is_regrouped = options.excess_precision;
         let gradients = if is_regrouped { passes::fuse::GPU_ATTENTION_GRADIENTS } else { 0 };
-        let fuse = format!("attention={is_regrouped} attention-gradients={gradients} attention-rows={rows}");
+        let terms = passes::fuse::GPU_SHORT_REDUCTIONS;
+        let attention = format!("attention={is_regrouped} attention-gradients={gradients} attention-rows={rows}");
+        let fuse = format!("{attention} short-reductions={terms}");
         let split = format!("attention-rows={}", if is_regrouped { rows } else { 0 });
         let transpose = format!("{split} warp-groups={}", machine.warp_group_matrices);
         let pass_options = [

@@ -140,6 +140,7 @@ static PASSES: &[Pass] = &[
                 attention: options.boolean("attention")?,
                 attention_gradients: options.integer("attention-gradients")?,
                 attention_rows: options.integer("attention-rows")?,
+                short_reductions: options.integer("short-reductions")?,
             };
             fuse::run(root, options, statistics)
         },

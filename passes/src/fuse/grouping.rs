@@ -114,6 +114,8 @@ pub(super) struct Grouping<'a> {
     pub(super) map: &'a OperandMap<'a>,
     /// Whether a reduction reads contiguous rows.
     reduces_rows: &'a dyn Fn(InstructionId) -> bool,
+    /// See [`FuseOptions::short_reductions`].
+    short_reductions: i64,
     /// By instruction: the length of the rows that it is reduced from, element by element; 0 for others.
     reduced_lengths: Vec<i64>,
     /// Those that read each instruction; a concatenate as often as it does.
@@ -184,6 +186,7 @@ impl<'a> Grouping<'a> {
             computation,
             map,
             reduces_rows,
+            short_reductions: i64::try_from(options.short_reductions).unwrap_or(i64::MAX),
             reduced_lengths,
             users,
             roles: computation.instructions.iter().map(role).collect(),
@@ -707,8 +710,8 @@ impl<'a> Grouping<'a> {
                     && !self.has_window(group_data)
                     && instruction.kind == OpKind::Reduce;
                 let has_loops = shape.dimensions == group_data.dimensions
-                    // Further loops over contiguous rows find the data in cache.
-                    && (self.reduces_rows)(id)
+                    // Further loops over contiguous rows find the data in cache, and short ones need none.
+                    && ((self.reduces_rows)(id) || self.combined_elements(instruction) <= self.short_reductions)
                     && users.iter().all(|&user| reads_at_same_index(self.instruction(user)));
                 let is_one_of_each = group_data.dimensions.iter().product::<i64>() == elements;
                 let joins = may_join && (has_loops || is_one_of_each && self.combines_neighbours(id, group, users));

@@ -85,6 +85,12 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[
         kind: OptionKind::Integer,
         default: "1",
     },
+    OptionDefinition {
+        name: "short-reductions",
+        description: "terms of reductions, along any dimension, that are computed where each of their elements is read once",
+        kind: OptionKind::Integer,
+        default: "0",
+    },
 ];
 
 /// What the pass does beside fusing what becomes one loop.
@@ -99,7 +105,12 @@ pub struct FuseOptions {
     pub attention_gradients: u64,
     /// Rows of queries, of all batches, that they have at least, or a few for each key: rows are computed side by side.
     pub attention_rows: u64,
+    /// Terms of reductions, along any dimension, that are computed where each of their elements is read once.
+    pub short_reductions: u64,
 }
+
+/// Terms that a thread of a GPU adds up on its way, such as the parts of a product.
+pub const GPU_SHORT_REDUCTIONS: u64 = 8;
 
 /// Rows of queries of an attention that keep enough of a GPU busy: with fewer, its products have more blocks than it.
 pub const GPU_ATTENTION_ROWS: u64 = 2048;
