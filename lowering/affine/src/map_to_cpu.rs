@@ -8,7 +8,7 @@
 
 use hlo::devices::DeviceCount;
 use hlo::dialect;
-use hlo::element_type::ElementClass;
+use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
@@ -23,7 +23,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result};
+use passes::fuse::{Rows, first_result, is_function};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
@@ -53,6 +53,10 @@ const VECTORS_OF_PLAIN_COLUMNS: u32 = 16;
 
 /// Elementwise operations of each term up to which that many vectors stay in registers.
 const FEW_OPERATIONS_OF_TERMS: usize = 2;
+
+/// Vectors of functions that are computed side by side, and those where more is done with each element: what the steps of one
+/// wait for, others compute meanwhile.
+const VECTORS_OF_FUNCTIONS: [u32; 2] = [4, 2];
 
 /// Steps of a loop that threads share, at least.
 const STEPS_OF_THREADS: i64 = 8;
@@ -593,11 +597,22 @@ fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    if !(reduces_columns && reads_neighbours && operations <= FEW_OPERATIONS) {
+    if !(reads_neighbours && operations <= FEW_OPERATIONS) {
+        return lanes;
+    }
+    if has_functions_in_place(computation) && !computation.instructions.iter().any(combines) {
+        let [few, fewer] = VECTORS_OF_FUNCTIONS;
+        let most = if operations <= FEW_OPERATIONS_OF_TERMS { few } else { fewer };
+        let several = vectors_side_by_side(vector_loop, lanes, [most, most / 2], target);
+        return several.filter(|&wide| fits(wide)).unwrap_or(lanes);
+    }
+    if !reduces_columns {
         return lanes;
     }
     let is_plain = operations <= FEW_OPERATIONS_OF_TERMS && reduces_one_array(computation);
-    let plain = is_plain.then(|| plain_columns(vector_loop, lanes, target)).flatten();
+    // Those have at most half of the registers.
+    let most = if target.vector_bits >= 512 { VECTORS_OF_PLAIN_COLUMNS } else { VECTORS_OF_PLAIN_COLUMNS / 2 };
+    let plain = is_plain.then(|| vectors_side_by_side(vector_loop, lanes, [most, most / 2], target)).flatten();
     let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].map(|vectors| lanes * vectors);
     plain.into_iter().chain(several).find(|&wide| fits(wide)).unwrap_or(lanes)
 }
@@ -611,16 +626,32 @@ fn reduces_one_array(computation: &Computation) -> bool {
     }
 }
 
-/// Lanes of many vectors of columns that are summed side by side: they have at most half of the registers, repeat few columns
-/// at the end, and leave threads something to share.
-fn plain_columns(columns: &Loop, lanes: u32, target: CpuTarget) -> Option<u32> {
-    let most = if target.vector_bits >= 512 { VECTORS_OF_PLAIN_COLUMNS } else { VECTORS_OF_PLAIN_COLUMNS / 2 };
+/// Lanes of the first of these numbers of vectors that repeats few elements at the end of a loop, and leaves threads something
+/// to share.
+fn vectors_side_by_side(elements: &Loop, lanes: u32, vectors: [u32; 2], target: CpuTarget) -> Option<u32> {
     let is_good = |length: i64, wide: i64| {
         let steps = (length + wide - 1) / wide;
         8 * (steps * wide - length) <= length && (!target.parallel || steps >= STEPS_OF_THREADS)
     };
-    let is_taken = |&wide: &u32| columns.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
-    [most, most / 2].map(|vectors| lanes * vectors).into_iter().find(is_taken)
+    let is_taken = |&wide: &u32| elements.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
+    vectors.map(|vectors| lanes * vectors).into_iter().find(is_taken)
+}
+
+/// Whether a computation has functions whose code stands where they are used, and no others.
+fn has_functions_in_place(computation: &Computation) -> bool {
+    let is_in_place = |own: &Instruction| match own.kind {
+        OpKind::Exponential | OpKind::Logistic | OpKind::Rsqrt | OpKind::Sqrt | OpKind::Tanh => true,
+        OpKind::Cosine
+        | OpKind::Erf
+        | OpKind::ExponentialMinusOne
+        | OpKind::Log
+        | OpKind::LogPlusOne
+        | OpKind::Sine => own.shape.as_array().is_some_and(|array| array.element_type != ElementType::F64),
+        _ => false,
+    };
+    let is_complex = |own: &Instruction| own.shape.as_array().is_some_and(|array| array.element_type.is_complex());
+    let mut functions = computation.instructions.iter().filter(|own| is_function(own)).peekable();
+    functions.peek().is_some() && functions.all(is_in_place) && !computation.instructions.iter().any(is_complex)
 }
 
 /// Whether the rows of a result are so far from each other that lines of few of them stay in a cache, and yet most of the
