@@ -64,6 +64,9 @@ const STEPS_OF_THREADS: i64 = 8;
 /// Bytes, and elements, from row to row at whose multiples lines of many rows meet in few sets of a cache.
 const PART_OF_PAGE: [i64; 2] = [2048, 512];
 
+/// Bytes of a line of a cache.
+const BYTES_OF_LINE: u32 = 64;
+
 /// Bytes of an array most of which stays in the last cache.
 const BYTES_IN_LAST_CACHE: i64 = 16 << 20;
 
@@ -354,16 +357,23 @@ fn loops_over_elements<'c>(
             (loops, vector_loop)
         }
     };
-    let lanes_of = |number: usize| match row_loop {
-        Some(_) => lanes,
-        None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target),
-    };
-    let vectors = vector_loop.map(|number| (number, lanes_of(number)));
-    let rows_of_squares = row_loop.map(|number| {
+    let squares = row_loop.zip(vector_loop).map(|(row, along)| {
         let is_far = choice.target.few_write_streams && are_pages_apart(root, row_distance);
-        (number, if is_far { lanes } else { rows_together(computation, &loops[number], lanes, overlap) })
+        match is_far {
+            true if takes_blocks(computation, [&loops[row], &loops[along]], lanes) => {
+                [(row, 2 * lanes), (along, 2 * lanes)]
+            }
+            true => [(row, lanes), (along, lanes)],
+            false => [(row, rows_together(computation, &loops[row], lanes, overlap)), (along, lanes)],
+        }
     });
-    let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(rows_of_squares).collect();
+    let lanes_of = |number: usize| {
+        lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target)
+    };
+    let vectors: Vec<(usize, u32)> = match squares {
+        Some(squares) => squares.to_vec(),
+        None => vector_loop.map(|number| (number, lanes_of(number))).into_iter().collect(),
+    };
     let row_work = rows.map(|Rows { rank, steps, .. }| {
         let mut covered = 0;
         let dimensions = loops.iter().take_while(|l| {
@@ -671,6 +681,13 @@ fn rows_together(computation: &Computation, rows: &Loop, lanes: u32, overlap: bo
     let repeated = |length: i64| (pair - length % pair) % pair;
     let is_cheap = |length: i64| length >= pair && (repeated(length) == 0 || overlap && length >= 8 * repeated(length));
     if only_moves(computation) && rows.lengths().into_iter().all(is_cheap) { 2 * lanes } else { lanes }
+}
+
+/// Whether two by two squares of so many lanes are taken at once, for which the runtime has a function: of arrays that only move,
+/// where they are lines of a cache wide and nothing is left over.
+fn takes_blocks(computation: &Computation, loops: [&Loop; 2], lanes: u32) -> bool {
+    let width = first_result(computation.root()).map_or(0, |result| result.element_type.byte_width() as u32);
+    2 * lanes * width == BYTES_OF_LINE && only_moves(computation) && loops.iter().all(|own| own.divides_into(2 * lanes))
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
