@@ -6,9 +6,11 @@
 //! the kernel writes over what it reads, stores only its own lanes). Reductions along long rows vectorise inside instead. What
 //! belongs to a row as a whole is computed before its elements, for a block of rows that the first cache holds.
 
+mod squares;
+
 use hlo::devices::DeviceCount;
 use hlo::dialect;
-use hlo::element_type::ElementClass;
+use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
@@ -23,20 +25,21 @@ use mlir_ext::builder::Machine;
 use mlir_ext::rewrite::Rewriter;
 use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
-use passes::fuse::{Rows, first_result};
+use passes::fuse::{Rows, first_result, is_function};
 
 use crate::cost::cost;
 use crate::error::LoweringError;
-use crate::kernel::{MOST_NEIGHBOURS, only_moves};
+use crate::kernel::MOST_NEIGHBOURS;
 use crate::mapping::{self, combines, has_elements, has_functions, invalid, mapped_sizes};
 use crate::matmul::{self, AttentionKernel};
 use crate::operand_maps::result_shape;
 use crate::program::{CallOptions, CustomCallNames, check_instruction, kernel_body, lowering_of, overlap};
 use crate::scan::Scan;
 use crate::to_affine::devices_together;
-use crate::trace::{NEAR, coefficient, merged_dimensions, split_merged};
+use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
+use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -54,14 +57,12 @@ const VECTORS_OF_PLAIN_COLUMNS: u32 = 16;
 /// Elementwise operations of each term up to which that many vectors stay in registers.
 const FEW_OPERATIONS_OF_TERMS: usize = 2;
 
+/// Vectors of functions that are computed side by side, and those where more is done with each element: what the steps of one
+/// wait for, others compute meanwhile.
+const VECTORS_OF_FUNCTIONS: [u32; 2] = [4, 2];
+
 /// Steps of a loop that threads share, at least.
 const STEPS_OF_THREADS: i64 = 8;
-
-/// Bytes, and elements, from row to row at whose multiples lines of many rows meet in few sets of a cache.
-const PART_OF_PAGE: [i64; 2] = [2048, 512];
-
-/// Bytes of an array most of which stays in the last cache.
-const BYTES_IN_LAST_CACHE: i64 = 16 << 20;
 
 /// Terms, in vectors, up to which choices of several values are made a row a lane, wherever rows are: along a row the lanes'
 /// choices would be combined one by one.
@@ -350,16 +351,23 @@ fn loops_over_elements<'c>(
             (loops, vector_loop)
         }
     };
-    let lanes_of = |number: usize| match row_loop {
-        Some(_) => lanes,
-        None => lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target),
-    };
-    let vectors = vector_loop.map(|number| (number, lanes_of(number)));
-    let rows_of_squares = row_loop.map(|number| {
+    let squares = row_loop.zip(vector_loop).map(|(row, along)| {
         let is_far = choice.target.few_write_streams && are_pages_apart(root, row_distance);
-        (number, if is_far { lanes } else { rows_together(computation, &loops[number], lanes, overlap) })
+        match is_far {
+            true if takes_blocks(computation, [&loops[row], &loops[along]], lanes) => {
+                [(row, 2 * lanes), (along, 2 * lanes)]
+            }
+            true => [(row, lanes), (along, lanes)],
+            false => [(row, rows_together(computation, &loops[row], lanes, overlap)), (along, lanes)],
+        }
     });
-    let vectors: Vec<(usize, u32)> = vectors.into_iter().chain(rows_of_squares).collect();
+    let lanes_of = |number: usize| {
+        lanes_of_loop(computation, &loops[number], sizes, lanes, (overlap, reads_neighbours), choice.target)
+    };
+    let vectors: Vec<(usize, u32)> = match squares {
+        Some(squares) => squares.to_vec(),
+        None => vector_loop.map(|number| (number, lanes_of(number))).into_iter().collect(),
+    };
     let row_work = rows.map(|Rows { rank, steps, .. }| {
         let mut covered = 0;
         let dimensions = loops.iter().take_while(|l| {
@@ -593,11 +601,22 @@ fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    if !(reduces_columns && reads_neighbours && operations <= FEW_OPERATIONS) {
+    if !(reads_neighbours && operations <= FEW_OPERATIONS) {
+        return lanes;
+    }
+    if has_functions_in_place(computation) && !computation.instructions.iter().any(combines) {
+        let [few, fewer] = VECTORS_OF_FUNCTIONS;
+        let most = if operations <= FEW_OPERATIONS_OF_TERMS { few } else { fewer };
+        let several = vectors_side_by_side(vector_loop, lanes, [most, most / 2], target);
+        return several.filter(|&wide| fits(wide)).unwrap_or(lanes);
+    }
+    if !reduces_columns {
         return lanes;
     }
     let is_plain = operations <= FEW_OPERATIONS_OF_TERMS && reduces_one_array(computation);
-    let plain = is_plain.then(|| plain_columns(vector_loop, lanes, target)).flatten();
+    // Those have at most half of the registers.
+    let most = if target.vector_bits >= 512 { VECTORS_OF_PLAIN_COLUMNS } else { VECTORS_OF_PLAIN_COLUMNS / 2 };
+    let plain = is_plain.then(|| vectors_side_by_side(vector_loop, lanes, [most, most / 2], target)).flatten();
     let several = [VECTORS_OF_COLUMNS, VECTORS_OF_COLUMNS / 2].map(|vectors| lanes * vectors);
     plain.into_iter().chain(several).find(|&wide| fits(wide)).unwrap_or(lanes)
 }
@@ -611,35 +630,32 @@ fn reduces_one_array(computation: &Computation) -> bool {
     }
 }
 
-/// Lanes of many vectors of columns that are summed side by side: they have at most half of the registers, repeat few columns
-/// at the end, and leave threads something to share.
-fn plain_columns(columns: &Loop, lanes: u32, target: CpuTarget) -> Option<u32> {
-    let most = if target.vector_bits >= 512 { VECTORS_OF_PLAIN_COLUMNS } else { VECTORS_OF_PLAIN_COLUMNS / 2 };
+/// Lanes of the first of these numbers of vectors that repeats few elements at the end of a loop, and leaves threads something
+/// to share.
+fn vectors_side_by_side(elements: &Loop, lanes: u32, vectors: [u32; 2], target: CpuTarget) -> Option<u32> {
     let is_good = |length: i64, wide: i64| {
         let steps = (length + wide - 1) / wide;
         8 * (steps * wide - length) <= length && (!target.parallel || steps >= STEPS_OF_THREADS)
     };
-    let is_taken = |&wide: &u32| columns.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
-    [most, most / 2].map(|vectors| lanes * vectors).into_iter().find(is_taken)
+    let is_taken = |&wide: &u32| elements.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
+    vectors.map(|vectors| lanes * vectors).into_iter().find(is_taken)
 }
 
-/// Whether the rows of a result are so far from each other that lines of few of them stay in a cache, and yet most of the
-/// result stays in the last one: of what does not, lines are better read two at a time.
-fn are_pages_apart(root: &Instruction, row_distance: i64) -> bool {
-    let Some(result) = first_result(root) else { return false };
-    let width = result.element_type.byte_width() as i64;
-    let bytes = result.element_count().saturating_mul(width);
-    let [far_bytes, far_elements] = PART_OF_PAGE;
-    row_distance % far_elements == 0 && row_distance * width % far_bytes == 0 && bytes <= BYTES_IN_LAST_CACHE
-}
-
-/// Rows that squares of so many lanes are taken from at once: of arrays that only move those of two squares, as caches get
-/// the lines that both are read from together.
-fn rows_together(computation: &Computation, rows: &Loop, lanes: u32, overlap: bool) -> u32 {
-    let pair = 2 * i64::from(lanes);
-    let repeated = |length: i64| (pair - length % pair) % pair;
-    let is_cheap = |length: i64| length >= pair && (repeated(length) == 0 || overlap && length >= 8 * repeated(length));
-    if only_moves(computation) && rows.lengths().into_iter().all(is_cheap) { 2 * lanes } else { lanes }
+/// Whether a computation has functions whose code stands where they are used, and no others.
+fn has_functions_in_place(computation: &Computation) -> bool {
+    let is_in_place = |own: &Instruction| match own.kind {
+        OpKind::Exponential | OpKind::Logistic | OpKind::Rsqrt | OpKind::Sqrt | OpKind::Tanh => true,
+        OpKind::Cosine
+        | OpKind::Erf
+        | OpKind::ExponentialMinusOne
+        | OpKind::Log
+        | OpKind::LogPlusOne
+        | OpKind::Sine => own.shape.as_array().is_some_and(|array| array.element_type != ElementType::F64),
+        _ => false,
+    };
+    let is_complex = |own: &Instruction| own.shape.as_array().is_some_and(|array| array.element_type.is_complex());
+    let mut functions = computation.instructions.iter().filter(|own| is_function(own)).peekable();
+    functions.peek().is_some() && functions.all(is_in_place) && !computation.instructions.iter().any(is_complex)
 }
 
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
@@ -736,34 +752,4 @@ fn chooses_in_short_rows(computation: &Computation, lanes: u32) -> bool {
         reduce.operands.len() > 2 && terms <= SHORT_ROW_OF_CHOICES * i64::from(lanes)
     };
     computation.instructions.iter().filter(|own| own.kind == OpKind::Reduce).all(is_short)
-}
-
-/// The loop around that over vectors of which as many iterations as lanes are best taken at once ([`crate::transposed`]): what
-/// lanes read far from each other, it reads together.
-fn transposed_loop(
-    computation: &Computation,
-    loops: &[Loop],
-    groups: &[(usize, usize)],
-    traced: &Traced<'_>,
-    (lanes, overlap): (u32, bool),
-) -> Option<usize> {
-    let Traced { scope, variables, found, .. } = traced;
-    let last = loops.len().checked_sub(1)?;
-    let is_simple = |instruction: &Instruction| {
-        let is_complex = instruction.shape.as_array().is_none_or(|array| array.element_type.is_complex());
-        let is_tuple = instruction.kind == OpKind::Tuple;
-        (is_tuple || !is_complex) && !combines(instruction)
-    };
-    let fits = |number: usize| loops[number].is_as_long_as(lanes) && (overlap || loops[number].divides_into(lanes));
-    let is_unconditional = found.conditions.is_empty() && found.lookups.is_empty() && found.windows.is_empty();
-    let is_taken = is_unconditional && lanes.is_power_of_two() && fits(last);
-    if !is_taken || !computation.instructions.iter().all(is_simple) {
-        return None;
-    }
-    let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
-    let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
-    let mut far = found.loads.iter().map(|&(_, address)| address).filter(|&address| along(last, address) >= Some(NEAR));
-    let first = far.next()?;
-    let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
-    far.all(|address| along(row, address) == Some(1)).then_some(row)
 }

@@ -72,6 +72,9 @@ pub(crate) enum RowLoad<'l, 'c> {
 /// Squares of a row of the result from which on what is written next is asked for along the row; of less, rows further.
 const MANY_SQUARES: i64 = 16;
 
+/// Bytes of the rows of the runtime's blocks of squares: a line of a cache.
+const BYTES_OF_BLOCK: i64 = 64;
+
 /// Transposes two squares that are neighbours where they are read, with a function of the runtime; says whether it has one.
 fn transpose_pair<'c>(
     builder: &OpBuilder<'c>,
@@ -86,6 +89,25 @@ fn transpose_pair<'c>(
     let mut arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
     arguments.push(builder.constant_index(ahead * to.element_bytes));
     builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 5], &[]));
+    builder.call(&symbol, &arguments, &[]);
+    Ok(true)
+}
+
+/// Transposes a square of twice as many lanes as the runtime's squares have, with a function of the runtime; says whether it has one.
+fn transpose_block<'c>(
+    builder: &OpBuilder<'c>,
+    scope: &Scope<'c>,
+    lanes: u32,
+    [from, to]: &[Vectors<'c>; 2],
+) -> Result<bool> {
+    let is_square = runtime_square(builder, to.element_bytes, lanes).is_some();
+    let half = runtime_square(builder, to.element_bytes, lanes / 2);
+    let Some(suffix) = half.filter(|_| !is_square && i64::from(lanes) * to.element_bytes == BYTES_OF_BLOCK) else {
+        return Ok(false);
+    };
+    let symbol = format!("halo_transpose_block_{suffix}");
+    let arguments = [from.addresses(builder, scope)?, to.addresses(builder, scope)?].concat();
+    builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &[builder.index_type; 4], &[]));
     builder.call(&symbol, &arguments, &[]);
     Ok(true)
 }
@@ -298,6 +320,9 @@ impl<'c> Elemental<'_, 'c> {
             [from, to]
         };
         if count == 2 * lanes && transpose_pair(builder, scope, lanes, &square(0))? {
+            return Ok(());
+        }
+        if count == lanes && transpose_block(builder, scope, lanes, &square(0))? {
             return Ok(());
         }
         (0..count / lanes)

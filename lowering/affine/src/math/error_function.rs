@@ -7,7 +7,7 @@ impl<'c> Math<'_, 'c> {
     /// Error at most 1.5 units in the last place.
     pub(super) fn erf(self, x: Value<'c>) -> Value<'c> {
         let builder = self.builder;
-        let magnitude = builder.absf(x);
+        let (magnitude, sign) = self.magnitude_and_sign(x);
         // erf is 1 to the last bit from here on.
         let limited = self.at_most(magnitude, 3.95);
         let root = self.horner(
@@ -40,6 +40,6 @@ impl<'c> Math<'_, 'c> {
         );
         let small = builder.fma(polynomial, magnitude, magnitude);
         let is_large = self.compare(magnitude, CmpfPredicate::Ogt, 1.15);
-        builder.copysign(builder.select(is_large, large, small), x)
+        self.with_sign(builder.select(is_large, large, small), sign)
     }
 }

@@ -7,92 +7,139 @@ use mlir_ext::{
 };
 
 const LOG2_E: f64 = std::f64::consts::LOG2_E;
-/// ln 2 in two floats, the first with enough zeros at its end for exact products.
-const LN_2: [f64; 2] = [0.693_145_752, 1.428_606_77e-6];
 
-/// Here, and below, `exp` is zero.
-const LEAST_EXPONENT: f64 = -104.0;
-
-/// What `tanh` of a float type is made of.
-struct Tanh {
-    /// From here on the result is 1 to the last bit.
-    bound: f64,
-    /// Adding it puts the nearest integer into the low bits of the mantissa.
+/// What exponentials of a float type are made of.
+struct Format {
+    bits: u32,
+    /// Bits behind those of the exponent.
+    mantissa_bits: u32,
+    /// What is added to an exponent to be stored.
+    bias: u32,
+    /// Adding it puts the nearest integer into the low bits of the mantissa: 1.5 times the power of two whose last bit is worth 1.
     rounding_shift: f64,
     /// ln 2 in two floats, the first with enough zeros at its end for exact products.
     ln_2: [f64; 2],
+    /// exp(x) for |x| up to ln 2 / 2.
+    power: &'static [f64],
     /// (exp(x) - 1 - x) / x^2 for |x| up to ln 2 / 2.
     growth: &'static [f64],
-    bits: u32,
-    mantissa_bits: i64,
-    /// The bits of 1.
-    one: i64,
-    /// Whether results near 1 come from their distance to 1: half a unit less error, for four operations more.
-    by_distance: bool,
+    /// Arguments of `exp`: at the first one the least factor that [`Reduced::halves`] makes is zero, at the last one the product
+    /// is infinite.
+    exp_domain: [f64; 2],
+    /// Arguments of `logistic`: at the first one it is zero, at the last one 1 to the last bit.
+    logistic_domain: [f64; 2],
+    /// Where `tanh` is 1 to the last bit.
+    tanh_bound: f64,
 }
 
-impl Tanh {
+const F32: Format = Format {
+    bits: 32,
+    mantissa_bits: 23,
+    bias: 127,
+    rounding_shift: 12_582_912.0,
+    ln_2: [0.693_145_752, 1.428_606_77e-6],
+    power: &[1.378_059_39e-3, 8.373_124_52e-3, 4.166_953_64e-2, 1.666_647_20e-1, 0.499_999_851, 1.0, 1.0],
+    growth: &[1.985_028_802e-4, 1.394_109_08e-3, 8.333_382_223e-3, 4.166_635_484e-2, 1.666_666_64e-1, 5.000_000_046e-1],
+    exp_domain: [-176.0, 104.0],
+    logistic_domain: [-104.5, 20.0],
+    tanh_bound: 9.1,
+};
+
+/// exp(x) for |x| up to ln 2 / 2, without the last two (exp(x) - 1 - x) / x^2.
+const EXP_F64: [f64; 12] = [
+    2.505_692_258_987_971e-8,
+    2.762_654_622_201_818e-7,
+    2.755_739_868_129_999_7e-6,
+    2.480_150_403_507_09e-5,
+    1.984_126_972_806_423_2e-4,
+    1.388_888_893_256_240_4e-3,
+    8.333_333_333_385_44e-3,
+    4.166_666_666_657_378e-2,
+    1.666_666_666_666_659_7e-1,
+    5.000_000_000_000_005e-1,
+    1.0,
+    1.0,
+];
+
+const F64: Format = Format {
+    bits: 64,
+    mantissa_bits: 52,
+    bias: 1023,
+    rounding_shift: 6_755_399_441_055_744.0,
+    ln_2: [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10],
+    power: &EXP_F64,
+    growth: EXP_F64.split_at(10).0,
+    exp_domain: [-1418.0, 710.0],
+    logistic_domain: [-745.5, 40.0],
+    tanh_bound: 20.0,
+};
+
+impl Format {
     /// (exp(2x) - 1 - 2x) / (2 x^2) for |x| up to ln 2 / 4: the coefficients times powers of two.
     fn growth_of_twice(&self) -> Vec<f64> {
         let powers = (1..=self.growth.len() as i32).rev();
         self.growth.iter().zip(powers).map(|(coefficient, power)| coefficient * 2f64.powi(power)).collect()
     }
+
+    /// exp(-x) times a factor for |x| up to ln 2 / 2.
+    fn shrinking(&self, factor: f64) -> Vec<f64> {
+        let powers = (0..self.power.len() as i32).rev();
+        self.power.iter().zip(powers).map(|(coefficient, power)| coefficient * factor * (-1f64).powi(power)).collect()
+    }
 }
 
-const TANH_F32: Tanh = Tanh {
-    bound: 9.1,
-    rounding_shift: 12_582_912.0,
-    ln_2: LN_2,
-    growth: &[1.985_028_802e-4, 1.394_109_08e-3, 8.333_382_223e-3, 4.166_635_484e-2, 1.666_666_64e-1, 5.000_000_046e-1],
-    bits: 32,
-    mantissa_bits: 23,
-    one: 0x3f80_0000,
-    by_distance: true,
-};
-
-const TANH_F64: Tanh = Tanh {
-    bound: 20.0,
-    rounding_shift: 6_755_399_441_055_744.0,
-    ln_2: [6.931_471_803_691_238e-1, 1.908_214_929_270_587_7e-10],
-    growth: &[
-        2.505_692_258_987_971e-8,
-        2.762_654_622_201_818e-7,
-        2.755_739_868_129_999_7e-6,
-        2.480_150_403_507_09e-5,
-        1.984_126_972_806_423_2e-4,
-        1.388_888_893_256_240_4e-3,
-        8.333_333_333_385_44e-3,
-        4.166_666_666_657_378e-2,
-        1.666_666_666_666_659_7e-1,
-        5.000_000_000_000_005e-1,
-    ],
-    bits: 64,
-    mantissa_bits: 52,
-    one: 0x3ff0_0000_0000_0000,
-    by_distance: false,
-};
+/// A number less the nearest multiple of ln 2, or of a part of it.
+struct Reduced<'c> {
+    rest: Value<'c>,
+    /// The multiple plus a constant in the low bits of the mantissa.
+    multiple: Value<'c>,
+}
 
 impl<'c> Math<'_, 'c> {
-    /// Error at most 0.86 units in the last place; denormal results are right, too.
+    fn format(self, x: Value<'c>) -> &'static Format {
+        if self.is_double(x) { &F64 } else { &F32 }
+    }
+
+    /// `x` less a multiple of `part` times ln 2, and that multiple plus `offset`.
+    fn reduce(self, x: Value<'c>, part: f64, offset: u32) -> Reduced<'c> {
+        let (builder, format) = (self.builder, self.format(x));
+        let shift = self.constant(x, format.rounding_shift + f64::from(offset));
+        let shifted = builder.fma(x, self.constant(x, LOG2_E / part), shift);
+        let n = builder.subf(shifted, shift);
+        let less = |rest, &ln_2: &f64| builder.fma(n, self.constant(x, -part * ln_2), rest);
+        let rest = format.ln_2.iter().fold(x, less);
+        Reduced { rest, multiple: builder.bitcast(shifted, builder.integer_type(format.bits)) }
+    }
+
+    /// The power of two whose biased exponent the low bits of an integer are; of 0 it is zero.
+    fn power_of_biased(self, exponent: Value<'c>, like: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let mantissa_bits = builder.integer_like(exponent, self.format(like).mantissa_bits.into());
+        builder.bitcast(builder.shli(exponent, mantissa_bits), builder.element_type_of(like.r#type()))
+    }
+
+    /// Error at most 0.87 units in the last place, 1.7 of denormal results.
     pub(super) fn exp(self, x: Value<'c>) -> Value<'c> {
-        let x = self.clamp(x, LEAST_EXPONENT, 104.0);
-        let n = self.round_product(x, LOG2_E);
-        let rest = self.subtract_multiple_of_ln_2(x, n.float);
-        let power = self.horner(
-            rest,
-            &[1.378_059_39e-3, 8.373_124_52e-3, 4.166_953_64e-2, 1.666_647_20e-1, 0.499_999_851, 1.0, 1.0],
-        );
-        if self.builder.lanes_of(x.r#type()).is_none() {
-            return self.scale(power, n.integer);
+        let (builder, format) = (self.builder, self.format(x));
+        let [low, high] = format.exp_domain;
+        let limited = self.clamp(x, low, high);
+        let Reduced { rest, multiple } = self.reduce(limited, 1.0, 2 * format.bias);
+        let power = self.horner(rest, format.power);
+        if self.has_scale_instruction(x) {
+            let offset = format.rounding_shift + f64::from(2 * format.bias);
+            let exponent = builder.subi(multiple, builder.integer_like(multiple, (offset as f32).to_bits().into()));
+            return self.scale(power, exponent);
         }
-        // Rounding to zero is twenty times slower on some processors, and masked elements are all like this. Threads of a GPU,
-        // which take no vectors, are as fast.
-        let is_zero = self.compare(x, CmpfPredicate::Ole, LEAST_EXPONENT);
-        self.scale(self.builder.select(is_zero, self.constant(x, 0.0), power), n.integer)
+        // Two factors, as one would have to be less than the least normal number, or more than the largest. The first one is zero
+        // where masked elements are: rounding to zero is twenty times slower on some processors.
+        let half = builder.shrui(multiple, builder.integer_like(multiple, 1));
+        let other_half = builder.subi(multiple, half);
+        let scaled = builder.mulf(power, self.power_of_biased(half, x));
+        builder.mulf(scaled, self.power_of_biased(other_half, x))
     }
 
     fn subtract_multiple_of_ln_2(self, x: Value<'c>, n: Value<'c>) -> Value<'c> {
-        LN_2.iter().fold(x, |rest, &part| self.builder.fma(n, self.constant(x, -part), rest))
+        F32.ln_2.iter().fold(x, |rest, &part| self.builder.fma(n, self.constant(x, -part), rest))
     }
 
     /// Error at most 1 unit in the last place.
@@ -122,64 +169,36 @@ impl<'c> Math<'_, 'c> {
         builder.select(self.compare(x, CmpfPredicate::Oeq, 0.0), x, result)
     }
 
-    /// Error at most 2.3 units in the last place for `f32`, 3 for `f64`.
+    /// Error at most 2.4 units in the last place.
     pub(super) fn tanh(self, x: Value<'c>) -> Value<'c> {
-        let builder = self.builder;
-        let constants = if self.is_double(x) { &TANH_F64 } else { &TANH_F32 };
-        let magnitude = builder.absf(x);
-        let limited = self.at_most(magnitude, constants.bound);
+        let (builder, format) = (self.builder, self.format(x));
+        let (magnitude, sign) = self.magnitude_and_sign(x);
+        let limited = self.at_most(magnitude, format.tanh_bound);
         // exp(2|x|) = power * (1 + 2 growth), from |x| less a multiple of ln 2 / 2.
-        let shift = self.constant(x, constants.rounding_shift);
-        let shifted = builder.fma(limited, self.constant(x, 2.0 * LOG2_E), shift);
-        let n = builder.subf(shifted, shift);
-        let reduced = |rest, &part: &f64| builder.fma(n, self.constant(x, -0.5 * part), rest);
-        let rest = constants.ln_2.iter().fold(limited, reduced);
-        let polynomial = self.horner(rest, &constants.growth_of_twice());
+        let Reduced { rest, multiple } = self.reduce(limited, 0.5, format.bias);
+        let polynomial = self.horner(rest, &format.growth_of_twice());
         let growth = builder.fma(polynomial, builder.mulf(rest, rest), rest);
-        let [one, half] = [1.0, 0.5].map(|number| self.constant(x, number));
-        let bits = builder.bitcast(shifted, builder.integer_type(constants.bits));
-        let exponent = builder.shli(bits, builder.integer_like(bits, constants.mantissa_bits));
-        let biased = builder.addi(exponent, builder.integer_like(bits, constants.one));
-        let power = builder.bitcast(biased, builder.element_type_of(x.r#type()));
-        // tanh = (exp(2|x|) - 1) / (exp(2|x|) + 1), both halved, far from zero 1 - 2 / (exp(2|x|) + 1).
-        let less_one = builder.fma(power, growth, builder.fma(power, half, self.constant(x, -0.5)));
-        let denominator = builder.addf(less_one, one);
-        if !constants.by_distance {
-            return builder.copysign(builder.divf(less_one, denominator), x);
-        }
-        let is_large = self.compare(magnitude, CmpfPredicate::Ogt, 1.0);
-        let numerator = builder.select(is_large, self.constant(x, -1.0), less_one);
-        let quotient = builder.divf(numerator, denominator);
-        let result = builder.select(is_large, builder.addf(one, quotient), quotient);
-        builder.copysign(result, x)
+        let power = self.power_of_biased(multiple, x);
+        // tanh = (exp(2|x|) - 1) / (exp(2|x|) + 1), both halved.
+        let less_one = builder.fma(power, growth, builder.fma(power, self.constant(x, 0.5), self.constant(x, -0.5)));
+        let quotient = builder.divf(less_one, builder.addf(less_one, self.constant(x, 1.0)));
+        self.with_sign(quotient, sign)
     }
 
-    /// `1 / (1 + exp(-x))` given `exp(-|x|)`, which cannot overflow; for any float type. The roundings of the sum and of
-    /// the quotient are made good, so that of `exp`'s error and half a unit is left.
-    pub(super) fn logistic(self, x: Value<'c>, exponential: Value<'c>) -> Value<'c> {
-        let builder = self.builder;
-        let one = self.constant(x, 1.0);
-        let is_negative = self.compare(x, CmpfPredicate::Olt, 0.0);
-        let numerator = builder.select(is_negative, exponential, one);
-        let sum = builder.addf(one, exponential);
-        let lost = builder.subf(exponential, builder.subf(sum, one));
-        let quotient = builder.divf(numerator, sum);
-        let rest = builder.fma(builder.negf(quotient), sum, numerator);
-        let rest = builder.fma(builder.negf(quotient), lost, rest);
-        // 1 / sum, for sums between 1 and 2, to 4 percent: enough for a rest of one unit.
-        let reciprocal = builder.fma(self.constant(x, -0.5), sum, self.constant(x, 1.457));
-        builder.fma(rest, reciprocal, quotient)
-    }
-
-    /// `exp` for `f64` by the library, which takes vectors apart where a result is too small.
-    pub(super) fn exp_by_library(self, x: Value<'c>) -> Value<'c> {
-        let (builder, zero) = (self.builder, self.constant(x, 0.0));
-        if builder.lanes_of(x.r#type()).is_none() {
-            return self.library("exp", &[x]);
-        }
-        let is_zero = self.compare(x, CmpfPredicate::Olt, -746.0);
-        let result = self.library("exp", &[builder.select(is_zero, zero, x)]);
-        builder.select(is_zero, zero, result)
+    /// `1 / (1 + exp(-x))`. Error at most 2.5 units in the last place.
+    pub(super) fn logistic(self, x: Value<'c>) -> Value<'c> {
+        let (builder, format) = (self.builder, self.format(x));
+        let [low, high] = format.logistic_domain;
+        let limited = self.clamp(x, low, high);
+        // 2^n / (2^n + exp(-rest)), both times as much as makes 2^n a normal number wherever the result is not zero.
+        let digits = format.mantissa_bits + 1;
+        let Reduced { rest, multiple } = self.reduce(limited, 1.0, format.bias + digits);
+        let power = self.power_of_biased(multiple, x);
+        let factor = 2f64.powi(digits as i32);
+        let shrinking = format.shrinking(factor);
+        let (_, slope) = shrinking.split_last().unwrap_or((&0.0, &[]));
+        let sum = builder.addf(power, self.constant(x, factor));
+        builder.divf(power, builder.fma(self.horner(rest, slope), rest, sum))
     }
 
     /// `sinh` or `cosh` for `f32`, in `f64`: used where no vector library is at hand.

@@ -68,6 +68,22 @@ impl<'c> Math<'_, 'c> {
         self.builder.bitcast(bits, Type::float32(self.builder.context()))
     }
 
+    /// `|x|`, and the bit of the sign alone.
+    pub(super) fn magnitude_and_sign(self, x: Value<'c>) -> (Value<'c>, Value<'c>) {
+        let builder = self.builder;
+        let width = if self.is_double(x) { 64 } else { 32 };
+        let bits = builder.bitcast(x, builder.integer_type(width));
+        let sign = builder.andi(bits, builder.integer_like(bits, i64::MIN >> (64 - width)));
+        (builder.bitcast(builder.xori(bits, sign), builder.element_type_of(x.r#type())), sign)
+    }
+
+    /// A number whose own sign bit is not set, with another one's.
+    pub(super) fn with_sign(self, magnitude: Value<'c>, sign: Value<'c>) -> Value<'c> {
+        let builder = self.builder;
+        let bits = builder.bitcast(magnitude, builder.element_type_of(sign.r#type()));
+        builder.bitcast(builder.ori(bits, sign), builder.element_type_of(magnitude.r#type()))
+    }
+
     /// `x * factor` (of magnitude below 2²²) rounded to the nearest integer, also as `i32`. For NaN both are meaningless
     /// but defined, which a conversion instruction would not be.
     pub(super) fn round_product(self, x: Value<'c>, factor: f64) -> Rounded<'c> {
@@ -82,12 +98,18 @@ impl<'c> Math<'_, 'c> {
     /// `x * 2^exponent` for an `f32` near 1 and exponents in -200..=200, rounded once also where the result is denormal.
     pub(super) fn scale(self, x: Value<'c>, exponent: Value<'c>) -> Value<'c> {
         let builder = self.builder;
-        if let (true, Some(lanes @ (4 | 8 | 16))) = (self.target.scale_instruction, builder.lanes_of(x.r#type())) {
+        if let (true, Some(lanes)) = (self.has_scale_instruction(x), builder.lanes_of(x.r#type())) {
             return builder.intrinsic(&format!("llvm.ldexp.v{lanes}f32.v{lanes}i32"), &[x, exponent], x.r#type());
         }
         let half = builder.shrsi(exponent, builder.integer_like(exponent, 1));
         let rest = builder.subi(exponent, half);
         builder.mulf(builder.mulf(x, self.power_of_two(half)), self.power_of_two(rest))
+    }
+
+    /// Whether an instruction scales values like `x`.
+    pub(super) fn has_scale_instruction(self, x: Value<'c>) -> bool {
+        let lanes = self.builder.lanes_of(x.r#type());
+        self.target.scale_instruction && !self.is_double(x) && lanes.is_some_and(|lanes| lanes % 4 == 0)
     }
 
     /// 2^exponent for exponents of normal floats.

@@ -3,7 +3,7 @@
 use hlo::element_type::ElementType;
 use melior::ir::OperationRef;
 use melior::ir::operation::OperationLike;
-use mlir_ext::arith::CmpfPredicate::{Oeq, Ogt, Olt, Uno};
+use mlir_ext::arith::CmpfPredicate::{Oeq, Olt, Uno};
 use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::operations;
 
@@ -22,9 +22,8 @@ pub(super) fn maximum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, op
     if builder.machine().is_gpu || is_literal(a) || is_literal(b) {
         return builder.value("arith.maximumf", &[a, b], a.r#type(), &[]);
     }
-    let larger = |a, b| builder.select(builder.cmpf(Ogt, a, b), a, b);
-    let number = of_bits(builder, element_type, [larger(a, b), larger(b, a)], "arith.andi");
-    builder.select(builder.cmpf(Uno, a, b), builder.addf(a, b), number)
+    // A choice for NaN would take more operations.
+    builder.negf(smallest(builder, element_type, [a, b].map(|number| builder.negf(number))))
 }
 
 /// The smaller of two numbers, NaN if one is; -0 of zeros of both signs.
@@ -33,18 +32,15 @@ pub(super) fn minimum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, op
     if builder.machine().is_gpu || is_literal(a) || is_literal(b) {
         return builder.value("arith.minimumf", &[a, b], a.r#type(), &[]);
     }
-    let smaller = |a, b| builder.select(builder.cmpf(Olt, a, b), a, b);
-    // The bits of NaN and of anything else together are NaN.
-    of_bits(builder, element_type, [smaller(a, b), smaller(b, a)], "arith.ori")
+    smallest(builder, element_type, [a, b])
 }
 
 /// What a processor's comparison gives in either order of its operands differs where it gives the second one, of zeros and of NaN:
-/// the number whose bits are those of both together.
-fn of_bits<'c>(builder: &OpBuilder<'c>, element_type: ElementType, both: [Value<'c>; 2], together: &str) -> Value<'c> {
+/// the number whose bits are those of both together, as the bits of NaN and of anything else are NaN.
+fn smallest<'c>(builder: &OpBuilder<'c>, element_type: ElementType, [a, b]: [Value<'c>; 2]) -> Value<'c> {
     let integer = builder.integer_type(if element_type == ElementType::F64 { 64 } else { 32 });
-    let [a, b] = both.map(|number| builder.bitcast(number, integer));
-    let bits = builder.value(together, &[a, b], a.r#type(), &[]);
-    builder.bitcast(bits, builder.element_type_of(both[0].r#type()))
+    let bits = |a, b| builder.bitcast(builder.select(builder.cmpf(Olt, a, b), a, b), integer);
+    builder.bitcast(builder.ori(bits(a, b), bits(b, a)), builder.element_type_of(a.r#type()))
 }
 
 /// Bits of floats as whole numbers in the order of the floats, and such numbers as bits: those of negative ones are turned.

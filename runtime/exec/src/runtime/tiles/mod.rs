@@ -35,18 +35,19 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_64x8", transposes::halo_transpose_64x8 as *const ()),
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 6] = [
+    let narrow: [Symbol<'static>; 8] = [
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
         ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
         ("halo_transpose_32x8", transposes::halo_transpose_32x8 as *const ()),
         ("halo_transpose_pair_32x8", transposes::halo_transpose_pair_32x8 as *const ()),
+        ("halo_transpose_block_32x8", transposes::halo_transpose_block_32x8 as *const ()),
+        ("halo_transpose_block_64x4", transposes::halo_transpose_block_64x4 as *const ()),
         ("halo_transpose_64x4", transposes::halo_transpose_64x4 as *const ()),
         ("halo_transpose_pair_64x4", transposes::halo_transpose_pair_64x4 as *const ()),
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
     let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    let of = |symbols: [Symbol<'static>; 6], are_there| symbols.into_iter().filter(move |_| are_there);
-    of(wide, has_wide).chain(of(narrow, has_narrow))
+    wide.into_iter().filter(move |_| has_wide).chain(narrow.into_iter().filter(move |_| has_narrow))
 }
 
 /// What transposes a square from one place to another, whose rows are some bytes apart.

@@ -1,6 +1,7 @@
 //! Squares of elements, transposed: as many rows as a vector has elements.
 
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 macro_rules! transpose_functions {
     (
@@ -41,6 +42,39 @@ macro_rules! transpose_functions {
         }
     }
 }
+
+macro_rules! block_functions {
+    ($symbol:ident, $square:ident, $count:literal) => {
+        /// Transposes two by two squares, by way of memory of its own, so that each line is read and written as a whole: in a cache,
+        /// lines of rows that are pages apart take each other's places.
+        ///
+        /// # Safety
+        /// The processor has the function's instructions, the rows can be read there and written here, by nobody else.
+        #[target_feature(enable = "avx2")]
+        pub unsafe extern "C" fn $symbol(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
+            const LINE: isize = 64;
+            let mut lines = Lines(MaybeUninit::uninit());
+            let lines: *mut u8 = lines.0.as_mut_ptr().cast();
+            for (down, right) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                // SAFETY: as the caller promises; the lines have room for all squares.
+                unsafe {
+                    let own = from.byte_offset(down * $count * from_row + right * LINE / 2);
+                    $square(own, from_row, lines.byte_offset(right * $count * LINE + down * LINE / 2), LINE);
+                }
+            }
+            for row in 0..2 * $count {
+                // SAFETY: the squares have written all of these lines.
+                unsafe {
+                    to.byte_offset(row * to_row).copy_from_nonoverlapping(lines.byte_offset(row * LINE), LINE as usize);
+                }
+            }
+        }
+    };
+}
+
+/// As many lines of a cache as a block of the smallest elements has.
+#[repr(align(64))]
+struct Lines(MaybeUninit<[u8; 16 * 64]>);
 
 /// Brings a line into the cache as one that is written. Stores that miss wait for each other, a few at a time.
 #[inline]
@@ -89,6 +123,9 @@ transpose_functions!(
     _mm256_storeu_pd,
     doubles_of_256
 );
+
+block_functions!(halo_transpose_block_32x8, halo_transpose_32x8, 8);
+block_functions!(halo_transpose_block_64x4, halo_transpose_64x4, 4);
 
 // Vectors stay in registers as long as nothing asks for one by a number that is computed: there are no loops.
 
@@ -231,6 +268,22 @@ mod tests {
         }
     }
 
+    /// Compares what a block does with rows of so many elements.
+    fn check_block(block: Square, count: usize, element_bytes: usize) {
+        let row = (count + 3) * element_bytes;
+        let from: Vec<u8> = (0..count * row).map(|place| (place * 7 + place / 251) as u8).collect();
+        let mut to = vec![0; count * row];
+        // SAFETY: the arrays have these sizes, and the processor the instructions.
+        unsafe { block(from.as_ptr(), row as isize, to.as_mut_ptr(), row as isize) };
+        for (down, right) in (0..count).flat_map(|down| (0..count).map(move |right| (down, right))) {
+            let element = |array: &[u8], down: usize, right: usize| {
+                array[down * row + right * element_bytes..][..element_bytes].to_vec()
+            };
+            assert_eq!(element(&to, down, right), element(&from, right, down), "{down}, {right} of {count}");
+        }
+        assert!(to.chunks(row).all(|own| own[count * element_bytes..].iter().all(|&byte| byte == 0)));
+    }
+
     #[test]
     fn squares_are_transposed() {
         if is_x86_feature_detected!("avx512f") {
@@ -238,6 +291,8 @@ mod tests {
             check((halo_transpose_64x8, halo_transpose_pair_64x8), 8, 8);
         }
         if is_x86_feature_detected!("avx2") {
+            check_block(halo_transpose_block_32x8, 16, 4);
+            check_block(halo_transpose_block_64x4, 8, 8);
             check((halo_transpose_32x8, halo_transpose_pair_32x8), 8, 4);
             check((halo_transpose_64x4, halo_transpose_pair_64x4), 4, 8);
         }
