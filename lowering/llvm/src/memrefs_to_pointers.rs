@@ -99,7 +99,7 @@ impl<'c> Form<'c> {
         if r#type.is_mem_ref() {
             return Array::of(r#type).map(|array| Form::Pointer(Rc::new(array)));
         }
-        if let Ok(function) = FunctionType::try_from(r#type) {
+        if let Some(function) = function_type(r#type) {
             parts(function).try_for_each(|part| Form::of(part).map(drop))?;
             return Some(Form::Kept);
         }
@@ -193,6 +193,11 @@ fn arguments<'c, 'r>(block: BlockRef<'c, 'r>) -> impl Iterator<Item = melior::ir
     (0..block.argument_count()).filter_map(move |number| block.argument(number).ok()).map(melior::ir::Value::from)
 }
 
+/// A type as that of a function, if it is one. Asked first: the error of a conversion would be the text of the type.
+fn function_type(r#type: Type<'_>) -> Option<FunctionType<'_>> {
+    r#type.is_function().then(|| FunctionType::try_from(r#type).ok()).flatten()
+}
+
 /// Types and attributes of the operations that are made.
 struct Types<'c> {
     context: &'c Context,
@@ -219,7 +224,7 @@ impl<'c> Types<'c> {
             self.integer
         } else if r#type.is_mem_ref() {
             self.pointer
-        } else if let Ok(function) = FunctionType::try_from(r#type) {
+        } else if let Some(function) = function_type(r#type) {
             self.function(function)
         } else {
             r#type

@@ -256,7 +256,7 @@ unsafe impl Send for Machine {}
 unsafe impl Sync for Machine {}
 
 /// What LLVM's code generator can only be told for a whole process, behind the name of the program.
-const CODE_GENERATOR_OPTIONS: [&CStr; 7] = [
+const CODE_GENERATOR_OPTIONS: [&CStr; 8] = [
     c"halo",
     // Kernels come with explicit index arithmetic: loop strength reduction costs a fifth of code generation and gains
     // nothing.
@@ -267,6 +267,9 @@ const CODE_GENERATOR_OPTIONS: [&CStr; 7] = [
     c"-disable-mergeicmps",
     c"-disable-constant-hoisting",
     c"-disable-partial-libcall-inlining",
+    // How a value is split around the blocks where its register is taken is looked for across this many blocks: enough for the
+    // loops around a kernel's innermost one. Values that live through a whole kernel were a quarter of code generation.
+    c"-grow-region-complexity-budget=10",
     // Innermost loops begin on a line of the caches of instructions and of decoded operations, 64 bytes: a loop of few
     // instructions that lies across two runs up to a third slower, and where it lies hangs on the code before it.
     c"-x86-experimental-pref-innermost-loop-alignment=6",

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::iter::repeat_n;
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
@@ -112,14 +113,18 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
     if first.element_count() > SMALL && !ends_with_whole_vectors(body, first) {
         return Vec::new();
     }
+    // By row, the elements of a root of several arrays are those of rows.
+    let is_of_items = |root: &InstructionId| {
+        rows.is_none_or(|rows| body.get(*root).shape.as_array().is_some() && !rows.steps.contains(root))
+    };
+    let owners = roots.iter().flat_map(|root| repeat_n(root, body.get(*root).shape.leaves().len()));
     let mut overwrites = Vec::new();
-    for (output, leaf) in leaves.iter().enumerate() {
+    for (output, (leaf, root)) in leaves.iter().zip(owners).enumerate() {
         for (operand, &parameter) in body.parameters.iter().enumerate() {
             let (Some(result), Some(array)) = (leaf.as_array(), body.get(parameter).shape.as_array()) else { continue };
             let has_same_places = array.element_count() == result.element_count()
                 && array.element_type.byte_width() == result.element_type.byte_width();
-            let is_of_items = rows.is_none_or(|rows| !rows.steps.contains(&roots[output]));
-            if has_same_places && is_of_items && (is_single || !reads.elsewhere.contains(&parameter)) {
+            if has_same_places && is_of_items(root) && (is_single || !reads.elsewhere.contains(&parameter)) {
                 overwrites.push(Overwrite { output, operand, is_update: false });
             }
         }

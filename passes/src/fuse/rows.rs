@@ -171,10 +171,13 @@ impl Rows {
             return None;
         }
         let prefixes = prefixes(context, body, &roots, loops);
-        let rank_of = |id: InstructionId| {
-            let rank = row_rank(body.get(id).shape.as_array()?, loops)?;
+        // Where a reduction has several results, which are computed together, they are no value that is kept.
+        let rank_of_results = |id: InstructionId| {
+            let rank = row_rank(first_result(body.get(id))?, loops)?;
             (prefixes[id.index()]? >= rank).then_some(rank)
         };
+        let is_array = |id: InstructionId| body.get(id).shape.as_array().is_some();
+        let rank_of = |id: InstructionId| rank_of_results(id).filter(|_| is_array(id));
         // Without dimensions along the rows, loops of reductions are what goes along them.
         let whole = row_rank_of_all(loops);
         let is_reduction = |instruction: &Instruction| instruction.kind == OpKind::Reduce;
@@ -201,7 +204,7 @@ impl Rows {
                 continue;
             }
             let own_role = role(instruction);
-            let is_value = own_role != FusionRole::View && rank_of(id) == Some(rank);
+            let is_value = own_role != FusionRole::View && rank_of_results(id) == Some(rank);
             let shape = instruction.shape.as_array();
             let is_kept = || {
                 let Some(shape) = shape.filter(|_| prefixes[position] >= Some(rank)) else { return false };
@@ -228,7 +231,7 @@ impl Rows {
                 kept_bytes += shape.filter(|_| !roots.contains(&id)).map_or(0, |shape| row_bytes(shape, rank));
                 (by_loops, indices) = (1 << next_loop, Indices::of(id));
             }
-            if is_value && !is_part || !is_value && by_loops != own.by_loops {
+            if is_array(id) && (is_value && !is_part || !is_value && by_loops != own.by_loops) {
                 steps.push(id);
             }
             if by_loops != own.by_loops {
@@ -308,7 +311,7 @@ struct Reads {
 fn prefixes(context: &Context, body: &Computation, roots: &[InstructionId], loops: &[i64]) -> Vec<Option<usize>> {
     let mut prefixes: Vec<Option<usize>> = vec![None; body.instructions.len()];
     for &root in roots {
-        prefixes[root.index()] = Some(body.get(root).shape.as_array().map_or(0, |shape| shape.rank().min(loops.len())));
+        prefixes[root.index()] = Some(first_result(body.get(root)).map_or(0, |shape| shape.rank().min(loops.len())));
     }
     for position in (0..body.instructions.len()).rev() {
         let instruction = &body.instructions[position];

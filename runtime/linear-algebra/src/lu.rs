@@ -43,16 +43,20 @@ pub fn lu<T: Element>(mut a: MatMut<'_, T>, pivots: &mut [i32]) -> i32 {
 
 /// Exchanges each row from `begin` on with its pivot, counted from 1 behind `begin`.
 fn exchange_rows<T: Element>(mut a: MatMut<'_, T>, pivots: &[i32], begin: usize) {
+    let places = pivots.iter().enumerate().map(|(step, &pivot)| (begin + step, begin + pivot as usize - 1));
+    let exchanges: Vec<(usize, usize)> = places.filter(|(row, pivot)| row != pivot).collect();
+    if exchanges.is_empty() {
+        return;
+    }
     for column in 0..a.ncols() {
         let mut column = a.rb_mut().col_mut(column);
         match column.rb_mut().try_as_col_major_mut() {
             Some(column) => {
-                let column = &mut column.as_slice_mut()[begin..];
-                pivots.iter().enumerate().for_each(|(row, &pivot)| column.swap(row, pivot as usize - 1));
+                let column = column.as_slice_mut();
+                exchanges.iter().for_each(|&(row, pivot)| column.swap(row, pivot));
             }
             None => {
-                for (step, &pivot) in pivots.iter().enumerate() {
-                    let (row, pivot) = (begin + step, begin + pivot as usize - 1);
+                for &(row, pivot) in &exchanges {
                     (column[row], column[pivot]) = (column[pivot], column[row]);
                 }
             }

@@ -41,12 +41,12 @@ impl<T: Element> Panel<T> {
         let (rows, columns) = matrix.shape();
         let stride = rows.next_multiple_of(STEP);
         let mut elements = vec![zero(); stride * columns];
-        MatMut::from_column_major_slice_with_stride_mut(&mut elements, rows, columns, stride).copy_from(matrix);
+        copy(matrix, MatMut::from_column_major_slice_with_stride_mut(&mut elements, rows, columns, stride));
         Self { rows, stride, elements }
     }
 
-    pub(crate) fn write_to(&self, mut matrix: MatMut<'_, T>) {
-        matrix.copy_from(self.matrix());
+    pub(crate) fn write_to(&self, matrix: MatMut<'_, T>) {
+        copy(self.matrix(), matrix);
     }
 
     /// The whole matrix.
@@ -103,6 +103,16 @@ impl<T: Element> Panel<T> {
     pub(crate) fn columns(&mut self, first: usize, second: usize) -> (&[T], &mut [T]) {
         let (before, after) = self.elements.split_at_mut(second * self.stride);
         (&before[first * self.stride..][..self.rows], &mut after[..self.rows])
+    }
+}
+
+/// Copies a matrix into one of the same size; columns whose elements follow each other as such, which faer's own copy does not.
+fn copy<T: Element>(from: MatRef<'_, T>, to: MatMut<'_, T>) {
+    for (from, mut to) in from.col_iter().zip(to.col_iter_mut()) {
+        match (from.try_as_col_major(), to.rb_mut().try_as_col_major_mut()) {
+            (Some(from), Some(to)) => to.as_slice_mut().copy_from_slice(from.as_slice()),
+            _ => to.copy_from(from),
+        }
     }
 }
 

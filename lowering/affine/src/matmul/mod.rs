@@ -293,7 +293,7 @@ fn recognise_contraction(
     if n.size < width / 4 || has_groups && !is_group_worth_it() {
         return None;
     }
-    if product.is_streamed() {
+    if product.is_streamed() && !product.is_small_in_runtime_tiles(machine) {
         product.form = Form::Streamed;
     } else {
         product.choose_instruction(machine);
@@ -480,17 +480,16 @@ impl MatMul {
     /// Takes steps of several elements, where an instruction does and they are in memory, or else the runtime's tiles.
     fn choose_instruction(&mut self, machine: Machine) {
         let is_in_memory = !self.computes(Operand::A) && !self.computes(Operand::B);
-        let Some((depth, in_matrices)) = self.dot_products(machine).filter(|_| is_in_memory) else {
-            self.in_runtime = self.finds_runtime_tiles(machine);
-            return;
-        };
-        let Axis { size, a, b, .. } = self.k;
-        self.k = Axis { size: size / depth, a: a * depth, b: b * depth, c: 0 };
-        self.depth = depth;
-        self.in_matrices = in_matrices;
-        if in_matrices {
-            self.longest_k = self.longest_k.min(matrices::BLOCK_K);
+        if let Some((depth, in_matrices)) = self.dot_products(machine).filter(|_| is_in_memory) {
+            let Axis { size, a, b, .. } = self.k;
+            self.k = Axis { size: size / depth, a: a * depth, b: b * depth, c: 0 };
+            self.depth = depth;
+            self.in_matrices = in_matrices;
+            if in_matrices {
+                self.longest_k = self.longest_k.min(matrices::BLOCK_K);
+            }
         }
+        self.in_runtime = self.finds_runtime_tiles(machine);
     }
 
     /// How many elements of each operand an instruction for dot products of these types multiplies in a lane, at most.
@@ -561,7 +560,7 @@ impl MatMul {
         let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(positions(&self.contracted));
         self.n.b == 1
             && !self.computes(Operand::B)
-            && self.k.b % i64::from(self.lanes) == 0
+            && (self.k.b % i64::from(self.lanes) == 0 || self.row_count() <= MOST_STREAMED_ROWS)
             && self.depth == 1
             && self.operand_types[1] == self.element_type
             && elements.saturating_mul(self.element_type.byte_width() as i64) <= SMALL_B
@@ -584,20 +583,23 @@ impl MatMul {
     /// How a block of A is packed before its tiles are computed, if several panels use it and it pays, or it is computed.
     fn packing_of_a(&self) -> Option<PackedA> {
         let is_computed = self.computes(Operand::A);
-        if self.depth > 1 || !self.rows.is_empty() || self.n.size <= self.panel() && !is_computed {
+        let is_of_words = self.is_of_words();
+        let is_read_once = self.n.size <= self.panel() && !is_computed && !is_of_words;
+        if self.depth > 1 && !is_of_words || !self.rows.is_empty() || is_read_once {
             return None;
         }
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         // Rows of whole pages apart compete for the same places in the cache.
         let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         let compete = row_bytes.is_multiple_of(PAGE) && self.vector_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
-        if self.k.a == 1 && (self.operand_types[0] != self.element_type || compete || is_computed) {
+        if self.k.a == self.depth && (self.operand_types[0] != self.element_type || compete || is_computed) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);
             return Some(PackedA { column: 1, row: (parts(self.block_k(), lanes) + 1) * lanes });
         }
         let is_far = distance >= LEAST_PACKED_DISTANCE && self.k.size >= LEAST_PACKED_STEPS;
-        (self.m.a == 1 && (is_far || is_computed)).then_some(PackedA { column: self.vector_rows, row: 1 })
+        (self.m.a == 1 && self.depth == 1 && (is_far || is_computed))
+            .then_some(PackedA { column: self.vector_rows, row: 1 })
     }
 
     /// Rows of a block of A.

@@ -87,7 +87,7 @@ impl<'c> Emitter<'_, 'c> {
         })
     }
 
-    /// Copies a row of A, whose elements are consecutive.
+    /// Copies a row of A, whose elements are consecutive, steps of several of them as lanes of the product's type.
     fn pack_row_of_a(
         &mut self,
         panels: Value<'c>,
@@ -95,15 +95,15 @@ impl<'c> Emitter<'_, 'c> {
         target: Expr<'c>,
         block: &Block<'c>,
     ) -> Result<()> {
-        let width = i64::from(self.product.lanes);
+        let (depth, width) = (self.product.depth, i64::from(self.product.lanes));
         let whole = whole_vectors(block, width);
         let source = self.position(Operand::A, source)?;
         self.loop_over(&[self.scope.constant(0)], &whole, width, |emitter, k| {
-            let value = emitter.load_elements(Operand::A, source.plus(k), width)?;
+            let value = emitter.load_elements(Operand::A, source.plus(k * depth), width)?;
             emitter.store_vector(value, panels, target + k, width)
         })?;
         self.loop_over(&[whole[0]], &block.length, 1, |emitter, k| {
-            let value = emitter.load_element(Operand::A, source.plus(k))?;
+            let value = emitter.load_element(Operand::A, source.plus(k * depth))?;
             emitter.scope.place(emitter.builder, &[target + k])?.store(emitter.builder, value, panels);
             Ok(())
         })

@@ -1,7 +1,7 @@
 //! Register tiles that the runtime has, compiled beforehand: a call multiplies a block of rows by a panel.
 //!
-//! They are for products of `f32` and `f64` whose operands a tile finds in memory in these types. Tiles of other types, and those
-//! of processors that the runtime has none for, are emitted (`tiled`).
+//! They are for products of `f32` and `f64` whose operands a tile finds in memory in these types, and for those of bytes whose operands
+//! are packed as words. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
 
 use hlo::element_type::ElementType;
 use indexing::Expr;
@@ -9,7 +9,7 @@ use mlir_ext::builder::{Machine, Value};
 
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::tiled::Block;
-use super::{Axis, Form, MatMul};
+use super::{Axis, Form, LEAST_TILE_ROWS, MatMul};
 use crate::error::LoweringError;
 use crate::library_calls::{address_of_global, define_constant_integers};
 use crate::transposed::address_in;
@@ -20,10 +20,10 @@ impl MatMul {
         let is_packed_or_as_it_is = |operand: Operand, is_packed: bool| {
             is_packed || !self.computes(operand) && self.operand_types[operand as usize] == self.element_type
         };
+        let is_of_floats = self.depth == 1 && matches!(self.element_type, ElementType::F32 | ElementType::F64);
         let bits = self.lanes * self.element_type.bit_width();
         self.form == Form::Tiled
-            && self.depth == 1
-            && matches!(self.element_type, ElementType::F32 | ElementType::F64)
+            && (is_of_floats || self.is_of_words())
             && (256..=machine.runtime_tile_bits).contains(&bits)
             && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
             && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
@@ -37,9 +37,21 @@ impl MatMul {
         (self.in_runtime && is_in_place && self.k.size.saturating_mul(axis.size) <= self.longest_k).then_some(axis)
     }
 
+    /// Whether a product of few rows is one tile or two of the runtime over a B that stays in the first-level cache, and not so few that
+    /// multiply-adds wait for each other: one pass over B, which is emitted, would go through the sums again and again.
+    pub(super) fn is_small_in_runtime_tiles(&self, machine: Machine) -> bool {
+        self.row_count() >= LEAST_TILE_ROWS
+            && self.rows.is_empty()
+            && self.reads_b_in_place()
+            && self.finds_runtime_tiles(machine)
+    }
+
     /// The name of the function.
     fn runtime_tiles(&self) -> String {
-        format!("halo_product_{}x{}", self.element_type, self.lanes)
+        match self.is_of_words() {
+            true => format!("halo_product_words_{}x{}", self.element_type, self.lanes),
+            false => format!("halo_product_{}x{}", self.element_type, self.lanes),
+        }
     }
 }
 

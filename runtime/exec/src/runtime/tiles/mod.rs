@@ -27,17 +27,19 @@ pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
 /// The functions of this processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let wide: [Symbol<'static>; 6] = [
+    let wide: [Symbol<'static>; 7] = [
         ("halo_product_f32x16", products::halo_product_f32x16 as *const ()),
         ("halo_product_f64x8", products::halo_product_f64x8 as *const ()),
+        ("halo_product_words_s32x16", products::halo_product_words_s32x16 as *const ()),
         ("halo_transpose_32x16", transposes::halo_transpose_32x16 as *const ()),
         ("halo_transpose_pair_32x16", transposes::halo_transpose_pair_32x16 as *const ()),
         ("halo_transpose_64x8", transposes::halo_transpose_64x8 as *const ()),
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 8] = [
+    let narrow: [Symbol<'static>; 9] = [
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
         ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
+        ("halo_product_words_s32x8", products::halo_product_words_s32x8 as *const ()),
         ("halo_transpose_32x8", transposes::halo_transpose_32x8 as *const ()),
         ("halo_transpose_pair_32x8", transposes::halo_transpose_pair_32x8 as *const ()),
         ("halo_transpose_block_32x8", transposes::halo_transpose_block_32x8 as *const ()),

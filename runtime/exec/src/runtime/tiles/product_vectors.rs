@@ -1,4 +1,6 @@
-//! The register tiles of products in vectors of AVX-512 (`wide`) and AVX2 (`narrow`).
+//! The register tiles of products in vectors of AVX-512 (`wide`; `wide_words` of integers) and AVX2 (`narrow`).
+//!
+//! A vector of integers holds pairs of words of 16 bits, whose products are added to sums of 32 bits.
 
 use std::arch::{asm, x86_64::*};
 
@@ -24,7 +26,7 @@ pub(super) trait Vector: Copy {
 }
 
 macro_rules! vector {
-    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:ident, $broadcast:expr, $load:ident, $store:ident, $multiply_add:ident,
+    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:ident, $broadcast:expr, $load:ident, $store:ident, $multiply_add:expr,
      $first:expr, $load_part:expr, $store_part:expr) => {
         impl Vector for $vector {
             type Element = $element;
@@ -47,13 +49,13 @@ macro_rules! vector {
             #[inline(always)]
             unsafe fn load(from: *const $element) -> Self {
                 // SAFETY: all lanes can be read, says the caller.
-                unsafe { $load(from) }
+                unsafe { $load(from.cast()) }
             }
 
             #[inline(always)]
             unsafe fn store(self, to: *mut $element) {
                 // SAFETY: all lanes can be written, says the caller.
-                unsafe { $store(to, self) }
+                unsafe { $store(to.cast(), self) }
             }
 
             #[inline(always)]
@@ -138,6 +140,35 @@ vector!(
     |count: usize| _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
     |from, lanes| _mm256_maskload_pd(from, lanes),
     |to, vector, lanes| _mm256_maskstore_pd(to, lanes, vector)
+);
+
+vector!(
+    __m512i,
+    i32,
+    __mmask16,
+    16,
+    _mm512_setzero_si512,
+    _mm512_set1_epi32,
+    _mm512_loadu_si512,
+    _mm512_storeu_si512,
+    |a, b, sum| _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)),
+    |count: usize| _cvtu32_mask16((1 << count) - 1),
+    |from, lanes| _mm512_maskz_loadu_epi32(lanes, from),
+    |to, vector, lanes| _mm512_mask_storeu_epi32(to, lanes, vector)
+);
+vector!(
+    __m256i,
+    i32,
+    __m256i,
+    8,
+    _mm256_setzero_si256,
+    _mm256_set1_epi32,
+    _mm256_loadu_si256,
+    _mm256_storeu_si256,
+    |a, b, sum| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)),
+    |count: usize| { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) },
+    |from, lanes| _mm256_maskload_epi32(from, lanes),
+    |to, vector, lanes| _mm256_maskstore_epi32(to, lanes, vector)
 );
 
 /// Does something for each row of a tile; loops over this many are not always unrolled.
@@ -275,4 +306,5 @@ macro_rules! in_vectors {
 }
 
 in_vectors!(wide, "avx512f", [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
+in_vectors!(wide_words, "avx512bw", [1 2 3 4 5 6 7 8 9 10 11 12 13 14]);
 in_vectors!(narrow, "avx2,fma", [1 2 3 4 5 6]);

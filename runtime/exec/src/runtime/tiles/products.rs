@@ -1,10 +1,11 @@
 //! Register tiles of products of matrices.
 //!
 //! Compiled code packs its operands and goes through blocks and panels; what it calls is the innermost part, a block of rows
-//! of A times one panel of B. There is a function for each element type and vector width, `halo_product_f32x16` and so on.
+//! of A times one panel of B. There is a function for each element type and vector width, `halo_product_f32x16` and so on. Those of words,
+//! `halo_product_words_s32x8`, multiply pairs of integers of 16 bits, which are an element of 32 bits, and add both products to a sum.
 
-use super::product_vectors::{narrow, wide};
-use std::arch::x86_64::{__m256, __m256d, __m512, __m512d};
+use super::product_vectors::{narrow, wide, wide_words};
+use std::arch::x86_64::{__m256, __m256d, __m256i, __m512, __m512d, __m512i};
 
 /// How a block of rows lies in memory. Distances are in bytes.
 #[derive(Clone, Copy)]
@@ -72,8 +73,10 @@ macro_rules! tile_function {
 
 tile_function!(halo_product_f32x16, f32, wide::multiply::<__m512>);
 tile_function!(halo_product_f64x8, f64, wide::multiply::<__m512d>);
+tile_function!(halo_product_words_s32x16, i32, wide_words::multiply::<__m512i>);
 tile_function!(halo_product_f32x8, f32, narrow::multiply::<__m256>);
 tile_function!(halo_product_f64x4, f64, narrow::multiply::<__m256d>);
+tile_function!(halo_product_words_s32x8, i32, narrow::multiply::<__m256i>);
 
 #[cfg(test)]
 mod tests {
