@@ -205,12 +205,16 @@ impl OrderedRecording {
 mod tests {
     use super::*;
 
+    /// Where arrays begin and end.
+    type Places<'a> = &'a [(u64, u64)];
+
     /// The steps that each of some steps waits for; of each, what it reads and what it writes.
-    fn order(steps: &[(&[Range<u64>], &[Range<u64>])]) -> Vec<Vec<usize>> {
+    fn order(steps: &[(Places<'_>, Places<'_>)]) -> Vec<Vec<usize>> {
         let mut order = RecordingOrder::default();
         let mut all = Vec::new();
         for &(read, written) in steps {
-            let accesses = Accesses { read: read.to_vec(), written: written.to_vec() };
+            let ranges = |places: Places<'_>| places.iter().map(|&(first, end)| first..end).collect();
+            let accesses = Accesses { read: ranges(read), written: ranges(written) };
             let before = order.before(&accesses);
             order.add(ptr::null_mut(), &before, accesses);
             all.push(before);
@@ -221,12 +225,12 @@ mod tests {
     #[test]
     fn steps_wait_where_one_of_two_writes() {
         let found = order(&[
-            (&[0..4], &[8..16]),
-            (&[0..4], &[16..24]),
-            (&[8..12, 20..24], &[24..32]),
+            (&[(0, 4)], &[(8, 16)]),
+            (&[(0, 4)], &[(16, 24)]),
+            (&[(8, 12), (20, 24)], &[(24, 32)]),
             // Where others have read, and where one has written and another has read.
-            (&[], &[0..4]),
-            (&[], &[12..20]),
+            (&[], &[(0, 4)]),
+            (&[], &[(12, 20)]),
         ]);
         assert_eq!(found, [vec![], vec![], vec![0, 1], vec![0, 1], vec![0, 1]]);
     }
@@ -234,19 +238,19 @@ mod tests {
     #[test]
     fn no_step_waits_twice() {
         let found = order(&[
-            (&[], &[0..8]),
-            (&[0..8], &[8..16]),
-            (&[0..8, 8..16], &[16..24]),
+            (&[], &[(0, 8)]),
+            (&[(0, 8)], &[(8, 16)]),
+            (&[(0, 8), (8, 16)], &[(16, 24)]),
             // All of the first step's place is another's now.
-            (&[16..24], &[0..8]),
-            (&[0..4], &[24..32]),
+            (&[(16, 24)], &[(0, 8)]),
+            (&[(0, 4)], &[(24, 32)]),
         ]);
         assert_eq!(found, [vec![], vec![0], vec![1], vec![2], vec![3]]);
     }
 
     #[test]
     fn what_a_step_has_read_is_remembered_behind_a_write_of_a_part() {
-        let found = order(&[(&[0..8], &[8..16]), (&[], &[0..4]), (&[], &[4..8]), (&[], &[0..8])]);
+        let found = order(&[(&[(0, 8)], &[(8, 16)]), (&[], &[(0, 4)]), (&[], &[(4, 8)]), (&[], &[(0, 8)])]);
         assert_eq!(found, [vec![], vec![0], vec![0], vec![1, 2]]);
     }
 }
