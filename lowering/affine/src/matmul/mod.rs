@@ -293,7 +293,7 @@ fn recognise_contraction(
     if n.size < width / 4 || has_groups && !is_group_worth_it() {
         return None;
     }
-    if product.is_streamed() && !product.is_small_in_runtime_tiles(machine) {
+    if product.is_streamed() && !product.is_small_in_runtime_tiles() {
         product.form = Form::Streamed;
     } else {
         product.choose_instruction(machine);

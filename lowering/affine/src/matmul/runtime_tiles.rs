@@ -17,14 +17,22 @@ use crate::transposed::address_in;
 impl MatMul {
     /// Whether the runtime has tiles for the product.
     pub(super) fn finds_runtime_tiles(&self, machine: Machine) -> bool {
+        self.suits_runtime_tiles() && self.vector_bits() <= machine.runtime_tile_bits
+    }
+
+    fn vector_bits(&self) -> u32 {
+        self.lanes * self.element_type.bit_width()
+    }
+
+    /// Whether they are for such products, on a processor that has them.
+    fn suits_runtime_tiles(&self) -> bool {
         let is_packed_or_as_it_is = |operand: Operand, is_packed: bool| {
             is_packed || !self.computes(operand) && self.operand_types[operand as usize] == self.element_type
         };
         let is_of_floats = self.depth == 1 && matches!(self.element_type, ElementType::F32 | ElementType::F64);
-        let bits = self.lanes * self.element_type.bit_width();
         self.form == Form::Tiled
             && (is_of_floats || self.is_of_words())
-            && (256..=machine.runtime_tile_bits).contains(&bits)
+            && self.vector_bits() >= 256
             && is_packed_or_as_it_is(Operand::A, self.packing_of_a().is_some())
             && is_packed_or_as_it_is(Operand::B, !self.reads_b_in_place())
     }
@@ -38,12 +46,13 @@ impl MatMul {
     }
 
     /// Whether a product of few rows is one tile or two of the runtime over a B that stays in the first-level cache, and not so few that
-    /// multiply-adds wait for each other: one pass over B, which is emitted, would go through the sums again and again.
-    pub(super) fn is_small_in_runtime_tiles(&self, machine: Machine) -> bool {
+    /// multiply-adds wait for each other: one pass over B, which is emitted, would go through the sums again and again. The number of
+    /// tasks depends on it, which is known before the processor is.
+    pub(super) fn is_small_in_runtime_tiles(&self) -> bool {
         self.row_count() >= LEAST_TILE_ROWS
             && self.rows.is_empty()
             && self.reads_b_in_place()
-            && self.finds_runtime_tiles(machine)
+            && self.suits_runtime_tiles()
     }
 
     /// The name of the function.
