@@ -17,6 +17,7 @@ use mlir_ext::builder::Machine;
 use mlir_ext::pass::PassRun;
 use mlir_ext::pass_pipeline::{PassPipeline, PipelineError};
 use mlir_ext::pipeline_text::{PipelineText, Step};
+use passes::fuse::FuseOptions;
 
 use crate::error::Error;
 
@@ -251,10 +252,9 @@ impl CompilePipeline {
             parallel,
             few_write_streams: target.cpu_name().starts_with("znver"),
         };
-        // Sums that are scaled down are rounded otherwise than the program says.
         let pass_options = [
             (CANONICALIZE_CONVOLUTIONS, "features-last=true".to_string()),
-            (FUSE, format!("attention={}", options.excess_precision)),
+            (FUSE, FuseOptions::for_cpu(options.excess_precision).to_string()),
             (FUSE_EPILOGUES, fuse_epilogues_options(work)),
             (MAP_TO_CPU, map_to_cpu_options(work)),
             (TO_AFFINE, to_affine_options(options.profile, machine)),
@@ -269,19 +269,14 @@ impl CompilePipeline {
             warp_group_matrices: gpu == nvptx::WARP_GROUP_GPU,
             ..Machine::default()
         };
-        let rows = passes::fuse::GPU_ATTENTION_ROWS;
-        let is_regrouped = options.excess_precision;
-        let gradients = if is_regrouped { passes::fuse::GPU_ATTENTION_GRADIENTS } else { 0 };
-        let terms = passes::fuse::GPU_SHORT_REDUCTIONS;
-        let attention = format!("attention={is_regrouped} attention-gradients={gradients} attention-rows={rows}");
-        let fuse = format!("{attention} short-reductions={terms}");
-        let split = format!("attention-rows={}", if is_regrouped { rows } else { 0 });
+        let fuse = FuseOptions::for_gpu(options.excess_precision);
+        let split = format!("attention-rows={}", if fuse.attention { fuse.attention_rows } else { 0 });
         let transpose = format!("{split} warp-groups={}", machine.warp_group_matrices);
         let pass_options = [
             (CANONICALIZE_DOTS, "small-convolutions=true".to_string()),
             (SPLIT_REDUCTIONS, split),
             (TRANSPOSE_OPERANDS, transpose),
-            (FUSE, fuse),
+            (FUSE, fuse.to_string()),
             (TO_GPU, to_gpu_options(machine)),
         ];
         Self::of(CUDA, options, &pass_options)

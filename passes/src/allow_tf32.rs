@@ -5,7 +5,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
-use hlo::ops::enumerations::{DotAlgorithm, Precision};
+use hlo::ops::enumerations::DotAlgorithm;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
@@ -22,7 +22,7 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
     let is_dot = |_, kind| kind == OpKind::Dot;
     for block in blocks_with(&rewriter, is_dot) {
         Body::read(&rewriter, block, is_dot)?.rewrite(|builder, _, instruction| {
-            let made_of_tf32 = of_tf32(builder, instruction).filter(|_| instruction.kind == OpKind::Dot)?;
+            let made_of_tf32 = of_tf32(builder, instruction)?;
             statistics.add("products", 1);
             Some(made_of_tf32)
         })?;
@@ -32,10 +32,13 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
 
 // dot(x, y) => dot(x, y), algorithm=dot_tf32_tf32_f32
 fn of_tf32(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
+    if dot.kind != OpKind::Dot {
+        return None;
+    }
     let is_f32 = |id: &InstructionId| builder.array(*id).element_type == ElementType::F32;
     let mut attributes: DotAttributes = dot.attributes().ok()?;
-    let is_open = attributes.algorithm.is_none_or(|own| own == DotAlgorithm::Unset)
-        && attributes.operand_precision.iter().all(|own| own == Precision::Default);
+    let is_open =
+        attributes.algorithm.is_none_or(|own| own == DotAlgorithm::Unset) && attributes.has_default_precision();
     if !is_open || dot.shape.as_array()?.element_type != ElementType::F32 || !dot.operands.iter().all(is_f32) {
         return None;
     }

@@ -6,7 +6,7 @@ use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::{DotAttributes, DotDimensions};
-use hlo::ops::enumerations::{DotAlgorithm, Precision};
+use hlo::ops::enumerations::DotAlgorithm;
 use hlo::shape::ArrayShape;
 use indexing::ceil_div;
 use melior::ir::OperationRef;
@@ -121,7 +121,6 @@ fn transposed(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instructi
 /// Whether such an instruction makes a product of these types, in the way that a program wants.
 fn lie_along_terms(operands: &[ArrayShape; 2], result: &ArrayShape, attributes: &DotAttributes<'_>) -> bool {
     let [left, right] = operands.each_ref().map(|operand| operand.element_type);
-    let is_default = || attributes.operand_precision.iter().all(|own| own == Precision::Default);
     let is_small_float = |own| matches!(own, ElementType::F8E4M3FN | ElementType::F8E5M2);
     match left {
         ElementType::S8 | ElementType::U8 => left == right && result.element_type.bit_width() == 32,
@@ -132,7 +131,7 @@ fn lie_along_terms(operands: &[ArrayShape; 2], result: &ArrayShape, attributes: 
             | DotAlgorithm::AnyF8AnyF8Any
             | DotAlgorithm::AnyF8AnyF8F32FastAccum
             | DotAlgorithm::AnyF8AnyF8AnyFastAccum => true,
-            DotAlgorithm::Unset => is_default(),
+            DotAlgorithm::Unset => attributes.has_default_precision(),
             _ => false,
         },
         _ => false,

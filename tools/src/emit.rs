@@ -366,17 +366,9 @@ fn fusion_decisions(source_text: &SourceText, options: &EmitOptions) -> Result<V
     let plan = plan(source_text, &input, &options)?;
     let runner = PassRunner { trace: &options.trace, target: &plan.target, rest: &plan.rest };
     runner.run(&mut input.module, &plan.passes)?;
-    use passes::fuse::{GPU_ATTENTION_GRADIENTS, GPU_ATTENTION_ROWS, GPU_SHORT_REDUCTIONS};
-    let (attention_rows, gradients, short_reductions) = match options.platform {
-        CodePlatform::Cuda => (GPU_ATTENTION_ROWS, GPU_ATTENTION_GRADIENTS, GPU_SHORT_REDUCTIONS),
-        CodePlatform::Cpu => (1, 0, 0),
-    };
-    let fused = FuseOptions {
-        by_row: true,
-        attention: options.excess_precision,
-        attention_gradients: if options.excess_precision { gradients } else { 0 },
-        attention_rows,
-        short_reductions,
+    let fused = match options.platform {
+        CodePlatform::Cpu => FuseOptions::for_cpu(options.excess_precision),
+        CodePlatform::Cuda => FuseOptions::for_gpu(options.excess_precision),
     };
     passes::fuse::explain(input.module.as_operation(), fused).map_err(|error| ToolError::Execution(error.to_string()))
 }

@@ -7,6 +7,7 @@
 
 use std::fmt::{self, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter::repeat_n;
 
 use crate::attributes::Attributes;
 use crate::literal::Literal;
@@ -207,6 +208,12 @@ impl Computation {
             OpKind::Tuple => self.root().operands.clone(),
             _ => vec![self.root],
         }
+    }
+
+    /// Of each array of the roots, in order, the root: one of several results has several arrays.
+    pub fn output_roots(&self) -> Vec<InstructionId> {
+        let arrays = |root: InstructionId| repeat_n(root, self.get(root).shape.leaves().len());
+        self.roots().into_iter().flat_map(arrays).collect()
     }
 
     /// A text that is equal for computations that compute the same: names and annotations left out.

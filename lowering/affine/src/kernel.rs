@@ -1,7 +1,6 @@
 //! Loop nests of fusions: one kernel each, as its mapping divides the work.
 
 use std::cell::OnceCell;
-use std::iter::repeat_n;
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkKind, WorkMapping};
@@ -55,13 +54,10 @@ pub fn emit_fusion<'a, 'c>(
         emitter.read_starts()?;
     }
     let rows = Rows::of(builder, computation, mapping, outputs)?;
-    let roots = computation.roots();
-    // A variadic reduction is one root with several outputs.
-    let owners = roots.iter().flat_map(|&root| repeat_n(root, computation.get(root).shape.leaves().len()));
-    let is_open = |root: InstructionId| rows.as_ref().is_none_or(|rows| !rows.writes(root));
-    let outputs: Vec<&ArrayRef<'c>> =
-        owners.zip(outputs).filter(|(root, _)| is_open(*root)).map(|(_, output)| output).collect();
-    let roots: Vec<InstructionId> = roots.iter().copied().filter(|&root| is_open(root)).collect();
+    let is_open = |root: &InstructionId| rows.as_ref().is_none_or(|rows| !rows.writes(*root));
+    let owned = computation.output_roots().into_iter().zip(outputs);
+    let outputs: Vec<&ArrayRef<'c>> = owned.filter(|(root, _)| is_open(root)).map(|(_, output)| output).collect();
+    let roots: Vec<InstructionId> = computation.roots().into_iter().filter(is_open).collect();
     let mut work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
     work.copied_to = outputs.first().copied().filter(|_| only_moves(computation));
     let goes_on_alone = TeamShape::of(mapping).is_some() && !team_scan::is_of_teams(mapping);

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
-use std::iter::repeat_n;
 
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
@@ -114,12 +113,11 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
         return Vec::new();
     }
     // By row, the elements of a root of several arrays are those of rows.
-    let is_of_items = |root: &InstructionId| {
-        rows.is_none_or(|rows| body.get(*root).shape.as_array().is_some() && !rows.steps.contains(root))
+    let is_of_items = |root: InstructionId| {
+        rows.is_none_or(|rows| body.get(root).shape.as_array().is_some() && !rows.steps.contains(&root))
     };
-    let owners = roots.iter().flat_map(|root| repeat_n(root, body.get(*root).shape.leaves().len()));
     let mut overwrites = Vec::new();
-    for (output, (leaf, root)) in leaves.iter().zip(owners).enumerate() {
+    for (output, (leaf, root)) in leaves.iter().zip(body.output_roots()).enumerate() {
         for (operand, &parameter) in body.parameters.iter().enumerate() {
             let (Some(result), Some(array)) = (leaf.as_array(), body.get(parameter).shape.as_array()) else { continue };
             let has_same_places = array.element_count() == result.element_count()

@@ -32,6 +32,7 @@ mod siblings;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::fmt;
 
 use hlo::attributes::Attributes;
 use hlo::dialect;
@@ -110,13 +111,45 @@ pub struct FuseOptions {
 }
 
 /// Terms that a thread of a GPU adds up on its way, such as the parts of a product.
-pub const GPU_SHORT_REDUCTIONS: u64 = 8;
+const GPU_SHORT_REDUCTIONS: u64 = 8;
 
 /// Rows of queries of an attention that keep enough of a GPU busy: with fewer, its products have more blocks than it.
-pub const GPU_ATTENTION_ROWS: u64 = 2048;
+const GPU_ATTENTION_ROWS: u64 = 2048;
 
 /// Bytes of scores of `f32` for which a GPU has hardly room: computing them again takes longer than loading them.
-pub const GPU_ATTENTION_GRADIENTS: u64 = 1 << 28;
+const GPU_ATTENTION_GRADIENTS: u64 = 1 << 28;
+
+impl FuseOptions {
+    /// Those for a processor. Unless code may round otherwise than the program says, sums that are scaled down stay apart.
+    pub fn for_cpu(excess_precision: bool) -> Self {
+        FuseOptions {
+            by_row: true,
+            attention: excess_precision,
+            attention_gradients: 0,
+            attention_rows: 1,
+            short_reductions: 0,
+        }
+    }
+
+    /// Those for a GPU, of which the same holds.
+    pub fn for_gpu(excess_precision: bool) -> Self {
+        FuseOptions {
+            attention_gradients: if excess_precision { GPU_ATTENTION_GRADIENTS } else { 0 },
+            attention_rows: GPU_ATTENTION_ROWS,
+            short_reductions: GPU_SHORT_REDUCTIONS,
+            ..Self::for_cpu(excess_precision)
+        }
+    }
+}
+
+impl fmt::Display for FuseOptions {
+    /// As the pass's text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { by_row, attention, attention_gradients, attention_rows, short_reductions } = self;
+        write!(f, "by-row={by_row} attention={attention} attention-gradients={attention_gradients} ")?;
+        write!(f, "attention-rows={attention_rows} short-reductions={short_reductions}")
+    }
+}
 
 /// Runs the pass.
 ///

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_int};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use exec::runtime::RunContext;
@@ -71,11 +71,18 @@ pub struct GpuProgram {
     constant_memory: Option<DevicePointer>,
     /// Memory of runs that have ended.
     unused: Mutex<Vec<RunMemory>>,
-    /// Whether runs are timed by the device, and how long it worked in the last one that was.
+    /// Whether runs are timed by the device.
     is_timed: AtomicBool,
-    device_time: Mutex<Option<Duration>>,
-    /// How long it took to give the device all of the last run.
-    launch_time: Mutex<Option<Duration>>,
+    times: Mutex<RunTimes>,
+}
+
+/// Times of the last runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct RunTimes {
+    /// How long it took to give the device all of it.
+    launch: Option<Duration>,
+    /// How long the device worked, of the last run that it timed.
+    device: Option<Duration>,
 }
 
 // SAFETY: the handles are the driver's, which is made for any number of threads.
@@ -134,8 +141,7 @@ impl GpuProgram {
             constant_memory: None,
             unused: Mutex::default(),
             is_timed: AtomicBool::default(),
-            device_time: Mutex::default(),
-            launch_time: Mutex::default(),
+            times: Mutex::default(),
         };
         for launch in program.plan.launches() {
             if program.kernels.contains_key(&launch.kernel) {
@@ -196,15 +202,19 @@ impl GpuProgram {
 
     /// How long the device worked in the last run that it timed, copies from and to the host left out.
     pub fn device_time(&self) -> Option<Duration> {
-        *self.device_time.lock().unwrap_or_else(PoisonError::into_inner)
+        self.times().device
     }
 
     /// How long the host took in the last run that ended well until the device had been given all of it: what is left is waiting.
     pub fn launch_time(&self) -> Option<Duration> {
-        *self.launch_time.lock().unwrap_or_else(PoisonError::into_inner)
+        self.times().launch
     }
 
-    fn unused(&self) -> std::sync::MutexGuard<'_, Vec<RunMemory>> {
+    fn times(&self) -> MutexGuard<'_, RunTimes> {
+        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unused(&self) -> MutexGuard<'_, Vec<RunMemory>> {
         self.unused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -264,9 +274,9 @@ impl GpuProgram {
         }
         let launch_time = start.elapsed();
         device.finish()?;
-        *self.launch_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(launch_time);
+        self.times().launch = Some(launch_time);
         if is_timed {
-            *self.device_time.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.stream().clock()?);
+            self.times().device = Some(memory.stream().clock()?);
         }
         Ok(())
     }

@@ -30,13 +30,9 @@ impl Accesses {
         match step {
             PlanStep::Launch(launch) => {
                 for argument in &launch.arguments {
-                    match *argument {
-                        LaunchArgument::Array(slice) | LaunchArgument::Boxes(slice, _) => {
-                            accesses.read.push(range(slice)?);
-                        }
-                        LaunchArgument::Written(slice) => accesses.written.push(range(slice)?),
-                        LaunchArgument::Number(_) => {}
-                    }
+                    let is_written = matches!(argument, LaunchArgument::Written(_));
+                    let ranges = if is_written { &mut accesses.written } else { &mut accesses.read };
+                    ranges.extend(argument.slice().map(range).transpose()?);
                 }
             }
             PlanStep::Copy { from, to } => {

@@ -4,7 +4,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
 use hlo::ops::dot::DotAttributes;
-use hlo::ops::enumerations::{DotAlgorithm, Precision};
+use hlo::ops::enumerations::DotAlgorithm;
 
 use super::{Product, Result};
 use crate::operand_maps::operand_shape;
@@ -175,11 +175,12 @@ impl SmallFloatSums {
     /// What a program allows: precision by default, or algorithms of f8.
     fn of(product: &Product<'_, '_>) -> Result<Option<Self>> {
         let attributes = dot_attributes(product)?;
-        let is_default = |own: DotAttributes<'_>| own.operand_precision.iter().all(|own| own == Precision::Default);
         Ok(match attributes.and_then(|own| own.algorithm).unwrap_or(DotAlgorithm::Unset) {
             DotAlgorithm::AnyF8AnyF8F32FastAccum | DotAlgorithm::AnyF8AnyF8AnyFastAccum => Some(SmallFloatSums::Fast),
             DotAlgorithm::AnyF8AnyF8F32 | DotAlgorithm::AnyF8AnyF8Any => Some(SmallFloatSums::Stepwise),
-            DotAlgorithm::Unset if attributes.is_some_and(is_default) => Some(SmallFloatSums::Stepwise),
+            DotAlgorithm::Unset if attributes.is_some_and(|own| own.has_default_precision()) => {
+                Some(SmallFloatSums::Stepwise)
+            }
             _ => None,
         })
     }

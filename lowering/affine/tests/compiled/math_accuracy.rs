@@ -13,6 +13,16 @@ use super::machine_code;
 const COUNT: usize = 1 << 16;
 
 /// Compiles `f_<lanes>(x, y, result)`, which maps `COUNT` elements.
+/// Runs a function that [`compile`] made, of elements of its type.
+fn run<T>(jit: &Jit, symbol: &str, [x, y]: [&[T]; 2], result: &mut [T]) {
+    assert!([x.len(), y.len(), result.len()].iter().all(|&length| length == COUNT));
+    // SAFETY: the signature that `compile` gives its functions, and arrays of as many elements.
+    unsafe {
+        let code: unsafe extern "C" fn(*const T, *const T, *mut T) = transmute(jit.lookup(symbol).unwrap());
+        code(x.as_ptr(), y.as_ptr(), result.as_mut_ptr());
+    }
+}
+
 fn compile(double: bool, target: MathTarget, functions: &[Function]) -> Jit {
     let context = machine_code::context();
     let module = machine_code::build(&context, |builder| {
@@ -175,12 +185,7 @@ fn check_all(target: MathTarget) {
             let y = if seed == 0 { pair_with(&x) } else { samples(seed + 100) };
             let mut result = vec![0f32; COUNT];
             for (worst, lanes) in worst.iter_mut().zip(LANES) {
-                let address = jit.lookup(&format!("{}_{lanes}", function.name)).unwrap();
-                // SAFETY: the signature given above.
-                unsafe {
-                    let code: unsafe extern "C" fn(*const f32, *const f32, *mut f32) = transmute(address);
-                    code(x.as_ptr(), y.as_ptr(), result.as_mut_ptr());
-                }
+                run(&jit, &format!("{}_{lanes}", function.name), [&x, &y], &mut result);
                 for index in 0..COUNT {
                     let (a, b) = (f64::from(x[index]), f64::from(y[index]));
                     let expected = match function.kind {
@@ -304,12 +309,7 @@ fn check_doubles(target: MathTarget, limit: f64) {
     for function in &functions {
         let mut worst = (0.0, 0.0, 0.0, 0.0);
         for lanes in LANES {
-            let address = jit.lookup(&format!("{}_{lanes}", function.name)).unwrap();
-            // SAFETY: the signature given above.
-            unsafe {
-                let code: unsafe extern "C" fn(*const f64, *const f64, *mut f64) = transmute(address);
-                code(x.as_ptr(), y.as_ptr(), result.as_mut_ptr());
-            }
+            run(&jit, &format!("{}_{lanes}", function.name), [&x, &y], &mut result);
             for ((&x, &y), &result) in x.iter().zip(&y).zip(&result) {
                 let expected = match function.kind {
                     Kind::Unary(_, reference) => reference(x),
@@ -348,23 +348,13 @@ fn exponentials_near_their_limits() {
             let Function { name, kind: Kind::Unary(_, reference), limit } = *function else { continue };
             let x: Vec<f32> = spread(-180.0, 110.0).map(|x| x as f32).collect();
             let mut result = vec![0f32; COUNT];
-            let address = singles.lookup(&format!("{name}_{lanes}")).unwrap();
-            // SAFETY: the signature given above.
-            unsafe {
-                let code: unsafe extern "C" fn(*const f32, *const f32, *mut f32) = transmute(address);
-                code(x.as_ptr(), x.as_ptr(), result.as_mut_ptr());
-            }
+            run(&singles, &format!("{name}_{lanes}"), [&x, &x], &mut result);
             for (&x, &result) in x.iter().zip(&result) {
                 assert!(error(result, reference(x.into())) <= limit, "{name}({x}) = {result:e}");
             }
             let x: Vec<f64> = spread(-1450.0, 750.0).collect();
             let mut result = vec![0f64; COUNT];
-            let address = doubles.lookup(&format!("{name}_{lanes}")).unwrap();
-            // SAFETY: the signature given above.
-            unsafe {
-                let code: unsafe extern "C" fn(*const f64, *const f64, *mut f64) = transmute(address);
-                code(x.as_ptr(), x.as_ptr(), result.as_mut_ptr());
-            }
+            run(&doubles, &format!("{name}_{lanes}"), [&x, &x], &mut result);
             for (&x, &result) in x.iter().zip(&result) {
                 // The reference, too, is rounded, and a quotient of rounded ones more than once.
                 let expected = if name == "logistic" && x < -700.0 { x.exp() } else { reference(x) };
@@ -392,12 +382,7 @@ fn all_pairs_of_special_values() {
     let mut result = vec![0f32; COUNT];
     for function in &functions {
         let Kind::Binary(_, reference) = function.kind else { continue };
-        let address = jit.lookup(&format!("{}_8", function.name)).unwrap();
-        // SAFETY: the signature given above.
-        unsafe {
-            let code: unsafe extern "C" fn(*const f32, *const f32, *mut f32) = transmute(address);
-            code(x.as_ptr(), y.as_ptr(), result.as_mut_ptr());
-        }
+        run(&jit, &format!("{}_8", function.name), [&x, &y], &mut result);
         for (result, &(x, y)) in result.iter().zip(&pairs) {
             let expected = reference(x.into(), y.into());
             assert!(error(*result, expected) < 1.0, "{}({x}, {y}) = {result}, not {expected}", function.name);
