@@ -16,6 +16,7 @@ use hlo::shape::{ArrayShape, Shape};
 use crate::argument::{Argument, ArrayRef, Leaf, Sizes};
 use crate::client::Client;
 use crate::error::Error;
+use crate::prepacked::Identity;
 use crate::results::{Place, ResultPlace, ResultTarget};
 
 /// Why a result is not written over a buffer.
@@ -26,6 +27,8 @@ const OTHER_CLONE: &str = "another clone of the buffer is in use";
 pub struct Buffer {
     shape: Arc<ArrayShape>,
     memory: Memory,
+    /// Of the contents.
+    identity: Identity,
 }
 
 #[derive(Clone)]
@@ -39,14 +42,23 @@ enum Memory {
 }
 
 impl Buffer {
+    fn new(shape: Arc<ArrayShape>, memory: Memory) -> Self {
+        Buffer { shape, memory, identity: Identity::fresh() }
+    }
+
+    /// What only buffers of the same contents have in common.
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
     /// A buffer on memory of a pool that holds at least the shape's bytes.
     pub(crate) fn pooled(shape: Arc<ArrayShape>, memory: exec::Buffer) -> Self {
-        Buffer { shape, memory: Memory::Pooled(Arc::new(memory)) }
+        Buffer::new(shape, Memory::Pooled(Arc::new(memory)))
     }
 
     /// A buffer on memory of a GPU that holds at least the shape's bytes.
     pub(crate) fn on_device(shape: Arc<ArrayShape>, memory: DeviceArray) -> Self {
-        Buffer { shape, memory: Memory::Device(Arc::new(memory), OnceLock::new()) }
+        Buffer::new(shape, Memory::Device(Arc::new(memory), OnceLock::new()))
     }
 
     /// The shape.
@@ -147,6 +159,7 @@ impl Buffer {
             };
             self.memory = Memory::Literal(copied);
         }
+        self.identity = Identity::fresh();
         match &mut self.memory {
             Memory::Pooled(memory) => {
                 Arc::get_mut(memory).map(|memory| &mut memory.as_mut_slice()[..self.shape.byte_size()])
@@ -203,7 +216,7 @@ impl Buffer {
 
 impl From<ArrayLiteral> for Buffer {
     fn from(literal: ArrayLiteral) -> Self {
-        Buffer { shape: Arc::new(literal.shape().clone()), memory: Memory::Literal(literal) }
+        Buffer::new(Arc::new(literal.shape().clone()), Memory::Literal(literal))
     }
 }
 
@@ -263,7 +276,7 @@ impl Donated {
             return Err("it was donated to an earlier call");
         }
         let is_usable = is_only && self.buffer.suits(device);
-        Ok(is_usable.then(|| Buffer { shape: Arc::clone(&self.buffer.shape), memory }))
+        Ok(is_usable.then(|| Buffer::new(Arc::clone(&self.buffer.shape), memory)))
     }
 }
 

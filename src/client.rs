@@ -19,6 +19,7 @@ use crate::cache::CompilationCache;
 #[cfg(feature = "compiler")]
 use crate::contexts::ContextPool;
 use crate::error::Error;
+use crate::prepacked::Room;
 
 /// What runs a client's programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,10 @@ pub struct ClientOptions {
     /// zero, as XLA's do. Where many results are as small, such as `exp(-x * x)` far from 0, code is up to several times as
     /// fast. By default they are kept.
     pub flush_subnormals: bool,
+    /// Bytes that the client's programs may use to keep arguments of products as these read them, in panels: of an argument on the
+    /// host that comes as the same [`Buffer`] again, such as a model's weights, they are made once and not in each call. Up to
+    /// 1 GB by default; 0 for none.
+    pub prepacked_bytes: Option<usize>,
     /// Devices that a program may be for; 0 for one. Each runs a program on a thread of its own.
     pub devices: usize,
     /// How long a device waits in a collective for others that still compute; a minute by default. That others have failed
@@ -71,6 +76,8 @@ pub struct Client {
 pub(crate) struct ClientInner {
     pub(crate) threads: Option<ThreadPool>,
     pub(crate) memory: BufferPool,
+    /// For packed arguments.
+    pub(crate) room: Arc<Room>,
     /// What programs send each other, and themselves.
     pub(crate) channels: Arc<Channels>,
     pub(crate) collective_time_limit: Duration,
@@ -153,6 +160,7 @@ impl Client {
         let inner = ClientInner {
             threads,
             memory: BufferPool::new(),
+            room: Room::new(options.prepacked_bytes),
             channels: Arc::default(),
             collective_time_limit: options.collective_time_limit.unwrap_or(DEFAULT_TIME_LIMIT),
             devices: options.devices.max(1),

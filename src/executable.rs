@@ -18,6 +18,7 @@ use crate::client::{Client, Platform};
 use crate::error::Error;
 use crate::execution::FrameMemory;
 use crate::pending::Queue;
+use crate::prepacked::PrepackedArguments;
 
 /// Time that each phase of a compilation took.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,6 +113,7 @@ pub(crate) struct ExecutableInner {
     /// Calls that run while their callers go on.
     pub(crate) queue: Queue,
     pub(crate) machine: Machine,
+    pub(crate) prepacked: PrepackedArguments,
     /// By device.
     pub(crate) states: Vec<ProgramState>,
     timings: CompileTimings,
@@ -205,6 +207,7 @@ impl Executable {
         let frames = Mutex::new(Vec::new());
         let state = |_| ProgramState::with_channels(Arc::clone(&client.inner.channels));
         let states = (0..devices.clamp(1, client.devices())).map(state).collect();
+        let prepacked = PrepackedArguments::new(&interface.packed, interface.parameters.len());
         let inner = ExecutableInner {
             client,
             code,
@@ -215,6 +218,7 @@ impl Executable {
             queue: Queue::default(),
             states,
             machine,
+            prepacked,
             timings,
             is_from_cache,
         };

@@ -22,6 +22,7 @@ use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::executable::{Code, Executable, ExecutableInner, Interface};
 use crate::pending::Pending;
+use crate::prepacked::Packed;
 use crate::results::{Place, Results};
 
 /// Why a result is not written over a buffer.
@@ -30,7 +31,7 @@ const OF_ANOTHER_DEVICE: &str = "it is in the memory of another device";
 /// What a call needs for itself, kept between calls.
 pub(crate) struct FrameMemory {
     arena: PoolBuffer,
-    /// Context, arena, parameters, constants, outputs; the arena and the constants are always in place.
+    /// Context, arena, parameters, constants, outputs, and the panels of each parameter if any is packed; the arena and the constants are always in place.
     table: Vec<*mut c_void>,
     /// Whether each is an address of a GPU.
     on_device: Vec<bool>,
@@ -43,6 +44,8 @@ unsafe impl Send for FrameMemory {}
 struct Frame<'e> {
     executable: &'e ExecutableInner,
     memory: Option<FrameMemory>,
+    /// The packed arguments of the call.
+    packed: Vec<Arc<Packed>>,
 }
 
 impl Drop for Frame<'_> {
@@ -60,7 +63,7 @@ impl ExecutableInner {
             Some(memory) => memory,
             None => self.new_frame()?,
         };
-        Ok(Frame { executable: self, memory: Some(memory) })
+        Ok(Frame { executable: self, memory: Some(memory), packed: Vec::new() })
     }
 
     fn new_frame(&self) -> Result<FrameMemory, Error> {
@@ -72,6 +75,9 @@ impl ExecutableInner {
         table.resize(2 + interface.parameters.len(), ptr::null_mut());
         table.extend(interface.constants.iter().map(|constant| constant.bytes().as_ptr().cast_mut().cast::<c_void>()));
         table.resize(table.len() + interface.outputs.len(), ptr::null_mut());
+        if !interface.packed.is_empty() {
+            table.resize(table.len() + interface.parameters.len(), ptr::null_mut());
+        }
         let on_device = vec![false; table.len()];
         Ok(FrameMemory { arena, table, on_device })
     }
@@ -88,7 +94,7 @@ impl ExecutableInner {
         };
         cuda::RunArrays {
             parameters: (2..2 + self.interface.parameters.len()).map(place).collect(),
-            outputs: (self.first_output()..memory.table.len()).map(place).collect(),
+            outputs: (self.first_output()..self.first_packed()).map(place).collect(),
         }
     }
 
@@ -114,13 +120,18 @@ impl ExecutableInner {
             arena: table[1] as u64,
             parameters: addresses(2..first_constant),
             constants: addresses(first_constant..self.first_output()),
-            outputs: addresses(self.first_output()..table.len()),
+            outputs: addresses(self.first_output()..self.first_packed()),
             boxes: Vec::new(),
         }
     }
 
     fn first_output(&self) -> usize {
         2 + self.interface.parameters.len() + self.interface.constants.len()
+    }
+
+    /// Position of the panels of the first parameter, where any are packed.
+    fn first_packed(&self) -> usize {
+        self.first_output() + self.interface.outputs.len()
     }
 
     /// "1", or "0.2" for leaf 2 of the tuple that is parameter 0.
@@ -149,6 +160,23 @@ impl Frame<'_> {
         }
     }
 
+    /// Puts the addresses of an argument's panels into the table, if it is packed.
+    fn set_packed(&mut self, number: usize, buffer: Option<&Buffer>) {
+        let executable = self.executable;
+        if !executable.prepacked.packs(number) {
+            return;
+        }
+        let contents = buffer
+            .filter(|buffer| buffer.is_on_host())
+            .and_then(|buffer| Some((buffer.identity(), buffer.bytes().ok()?)));
+        let client = &executable.client.inner;
+        let packed =
+            contents.and_then(|contents| executable.prepacked.of(number, contents, (&client.room, &client.memory)));
+        let address = packed.as_ref().map_or(ptr::null_mut(), |packed| packed.address());
+        self.set(executable.first_packed() + number, address, false);
+        self.packed.extend(packed);
+    }
+
     /// Puts the arguments' addresses into the table. Donated buffers that results are to be written over go to `taken`, by
     /// parameter leaf.
     fn set_arguments(
@@ -165,6 +193,7 @@ impl Frame<'_> {
             let number = count;
             count += 1;
             let Some(shape) = expected.get(number) else { return };
+            let buffer = if let Leaf::Buffer(buffer) = leaf { Some(buffer) } else { None };
             let array = match leaf {
                 Leaf::Array(array) => Ok(Some((array, false))),
                 Leaf::Buffer(buffer) => buffer.array(device).map(Some),
@@ -184,6 +213,7 @@ impl Frame<'_> {
             match (array, shape) {
                 (Ok(Some((array, is_on_device))), Some(shape)) if array.has_shape(shape) => {
                     self.set(2 + number, array.address.cast_mut(), is_on_device);
+                    self.set_packed(number, buffer);
                 }
                 (Ok(_), None) => self.set(2 + number, ptr::null_mut(), false),
                 (array, shape) if failure.is_none() => {

@@ -127,6 +127,7 @@ mod pending;
 #[cfg(feature = "compiler")]
 #[doc(hidden)]
 pub mod pipeline;
+mod prepacked;
 mod profile;
 mod results;
 mod serialized;

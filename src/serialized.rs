@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use hlo::devices::DeviceCount;
 use hlo::launch_plan::LaunchPlan;
+use hlo::packed_parameter::PackedParameter;
 use hlo::profile::ProfiledStep;
 use sha2::{Digest, Sha256};
 
@@ -20,7 +21,7 @@ use crate::executable::{Code, CompileTimings, Executable, Interface, Machine, Or
 const MAGIC: &[u8; 8] = b"halo-exe";
 
 /// Version of the form of the bytes.
-const FORMAT: u64 = 5;
+const FORMAT: u64 = 6;
 
 /// The compiler that this is, as a number made from its sources.
 pub(crate) const COMPILER: &str = env!("HALO_SOURCES");
@@ -87,6 +88,9 @@ fn write(
     writer.number(replicas as u64);
     writer.number(partitions as u64);
     writer.number(interface.communicates.into());
+    writer.list(&interface.packed, |writer, packed| {
+        writer.list(&packed.to_numbers(), |writer, &number| writer.number(number));
+    });
     writer.list(objects, |writer, object| writer.block(object));
     writer.list(cubins, |writer, (processor, code)| {
         writer.text(processor);
@@ -197,6 +201,11 @@ impl Program {
         })?;
         let devices = DeviceCount { replicas: reader.number()? as i64, partitions: reader.number()? as i64 };
         let communicates = reader.number()? != 0;
+        let packed = reader.list(8, |reader| {
+            let numbers = reader.list(8, Reader::number)?;
+            PackedParameter::from_numbers(&numbers, parameters.len())
+                .ok_or_else(|| "a packed parameter is wrong".to_string())
+        })?;
         let objects = reader.list(8, |reader| Ok(reader.block()?.to_vec()))?;
         let cubins = reader.list(16, |reader| Ok((reader.text()?.to_string(), reader.block()?.to_vec())))?;
         let plan = reader.list(8, |reader| reader.text()?.parse())?.pop();
@@ -212,6 +221,7 @@ impl Program {
             devices,
             communicates,
             steps,
+            packed,
         };
         Ok(Program { interface, objects, cubins, plan, machine })
     }

@@ -256,16 +256,22 @@ impl LoadedProgram {
         self.executable.as_ref().map(|(executable, options)| (executable, options))
     }
 
-    /// The program with its arguments in the memory of the GPU that it runs on, which is not copied for a run; none where it
-    /// runs on the host, or for several devices, or reads what the host puts into a queue.
+    /// The program with its arguments as buffers of what it runs on: a GPU copies none for a run, and on the host what products
+    /// read is packed once. None where it runs for several devices or reads what the host puts into a queue, and for results of
+    /// dynamic sizes.
     pub fn resident(&self, arguments: &[Literal]) -> Result<Option<ResidentProgram>, ToolError> {
         let Some((executable, _)) = &self.executable else { return Ok(None) };
         let leaves = || arguments.iter().flat_map(Literal::leaves);
-        let is_on_gpu = executable.client().platform() != Platform::Cpu && !executable.communicates();
-        if !is_on_gpu || !self.infeed.is_empty() || leaves().any(|leaf| leaf.as_array().is_none()) {
+        let results = executable.program_shape().result.leaves();
+        let is_dynamic = results.iter().any(|leaf| leaf.as_array().is_some_and(|array| array.is_dynamic()));
+        let is_of_arrays = leaves().all(|leaf| leaf.as_array().is_some());
+        if executable.communicates() || !self.infeed.is_empty() || is_dynamic || !is_of_arrays {
             return Ok(None);
         }
-        let arguments = executable.client().to_device(arguments)?;
+        let arguments = match executable.client().platform() {
+            Platform::Cpu => leaves().cloned().map(Buffer::try_from).collect::<Result<_, _>>()?,
+            Platform::Cuda | Platform::CudaEmulator => executable.client().to_device(arguments)?,
+        };
         Ok(Some(ResidentProgram { executable: executable.clone(), arguments }))
     }
 
@@ -278,14 +284,14 @@ impl LoadedProgram {
     }
 }
 
-/// A program of a GPU with its arguments.
+/// A program with its arguments.
 pub struct ResidentProgram {
     executable: halo::Executable,
     arguments: Vec<Buffer>,
 }
 
 impl ResidentProgram {
-    /// Runs the program; the results stay on the GPU.
+    /// Runs the program; the results stay where it ran.
     pub fn execute(&self) -> Result<Vec<Buffer>, ToolError> {
         Ok(self.executable.execute_buffers(&self.arguments)?)
     }

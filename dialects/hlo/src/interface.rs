@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::cost::Cost;
 use crate::devices::DeviceCount;
+use crate::packed_parameter::PackedParameter;
 use crate::profile::ProfiledStep;
 use crate::shape::{ArrayShape, ProgramShape};
 
@@ -31,6 +32,8 @@ pub struct Interface<C> {
     pub communicates: bool,
     /// The steps of the profile, if there is one.
     pub steps: Vec<ProfiledStep>,
+    /// Parameters that products take in panels, where an earlier run has packed them; each once.
+    pub packed: Vec<PackedParameter>,
 }
 
 impl<C> Interface<C> {
@@ -50,6 +53,7 @@ impl<C> Interface<C> {
             devices,
             communicates,
             steps,
+            packed,
         } = self;
         let constants = constants.into_iter().map(convert).collect::<Result<_, E>>()?;
         Ok(Interface {
@@ -63,6 +67,7 @@ impl<C> Interface<C> {
             devices,
             communicates,
             steps,
+            packed,
         })
     }
 }

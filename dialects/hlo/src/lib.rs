@@ -36,6 +36,7 @@ pub mod mapping;
 pub mod metadata;
 pub mod op_kind;
 pub mod ops;
+pub mod packed_parameter;
 pub mod profile;
 pub mod scalar;
 pub mod shape;

@@ -11,6 +11,7 @@ use hlo::dialect::{self, DialectError};
 use hlo::graph::{Computation, GraphError};
 use hlo::interface::Interface;
 use hlo::literal::Literal;
+use hlo::packed_parameter::PackedParameter;
 use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
 use melior::Context;
@@ -26,6 +27,15 @@ use passes::assign_buffers::{Buffer, BufferAssignment};
 /// Name of the module attribute.
 pub const INTERFACE: &str = "hlo.interface";
 
+/// What the code says about itself.
+#[derive(Debug, Default)]
+pub struct CodeInterface {
+    /// The steps of its profile.
+    pub steps: Vec<ProfiledStep>,
+    /// The parameters that it takes packed.
+    pub packed: Vec<PackedParameter>,
+}
+
 /// The interface of an entry computation, of a program that was declared with these shapes; `communicates` as in
 /// [`Interface`].
 ///
@@ -37,7 +47,7 @@ pub fn of(
     assignment: &BufferAssignment,
     devices: DeviceCount,
     communicates: bool,
-    steps: Vec<ProfiledStep>,
+    CodeInterface { steps, packed }: CodeInterface,
 ) -> Result<Interface<Literal>, GraphError> {
     let BufferAssignment { arena_size, mut parameters, mut outputs, constants, places, .. } = assignment.clone();
     let aliases = places.iter().map(|place| match place.buffer {
@@ -61,6 +71,7 @@ pub fn of(
         devices,
         communicates,
         steps,
+        packed,
     })
 }
 
@@ -112,6 +123,14 @@ pub fn write<'c>(interface: &Interface<Literal>, rewriter: &Rewriter<'c, '_>) ->
         let steps: Vec<Attribute> = interface.steps.iter().map(step).collect();
         entries.push(("steps", ArrayAttribute::new(context, &steps).into()));
     }
+    if !interface.packed.is_empty() {
+        let numbers = |packed: &PackedParameter| -> Attribute<'c> {
+            let numbers: Vec<i64> = packed.to_numbers().into_iter().map(|number| number as i64).collect();
+            DenseI64ArrayAttribute::new(context, &numbers).into()
+        };
+        let packed: Vec<Attribute> = interface.packed.iter().map(numbers).collect();
+        entries.push(("packed", ArrayAttribute::new(context, &packed).into()));
+    }
     let entries: Vec<_> = entries.into_iter().map(|(name, value)| (Identifier::new(context, name), value)).collect();
     rewriter.set_attribute(rewriter.root(), INTERFACE, DictionaryAttribute::new(context, &entries).into());
     Ok(())
@@ -155,6 +174,15 @@ pub fn read(module: OperationRef<'_, '_>) -> Result<Interface<Literal>, DialectE
         Ok(steps) => attributes::elements(steps).ok_or_else(|| wrong("steps"))?,
         Err(_) => Vec::new(),
     };
+    let packed = match find("packed") {
+        Ok(packed) => attributes::elements(packed).ok_or_else(|| wrong("packed"))?,
+        Err(_) => Vec::new(),
+    };
+    let packed = packed.into_iter().map(|numbers| {
+        let numbers: Vec<u64> = attributes::integers(numbers)?.into_iter().map(|number| number as u64).collect();
+        PackedParameter::from_numbers(&numbers, parameters.len())
+    });
+    let packed = packed.collect::<Option<_>>().ok_or_else(|| wrong("packed"))?;
     let signature = type_of(find("program_shape")?).ok_or_else(|| wrong("program_shape"))?;
     Ok(Interface {
         program_shape: dialect::signature_of(signature)?,
@@ -177,6 +205,7 @@ pub fn read(module: OperationRef<'_, '_>) -> Result<Interface<Literal>, DialectE
         devices: DeviceCount { replicas: number("replicas")? as i64, partitions: number("partitions")? as i64 },
         communicates: number("communicates")? != 0,
         steps: steps.into_iter().map(|step| read_step(step).ok_or_else(|| wrong("steps"))).collect::<Result<_, _>>()?,
+        packed,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::kernel::{Range, emit_fusion};
 use crate::matmul::{AttentionKernel, MatMul, emit_matmul};
 use crate::memory::{
     ArrayRef, ArraysOnDemand, FunctionMemory, Inputs, MAX_ARGUMENTS, address_of, address_table_type, array_type,
-    pointer_at, pointer_to, pointer_type,
+    number_at, pointer_at, pointer_to, pointer_type,
 };
 use crate::program::Program;
 use crate::scatter::emit_scatter;
@@ -38,7 +38,8 @@ pub(crate) enum Code<'k> {
 }
 
 impl Code<'_> {
-    /// Emits the code for its inputs and outputs, all of it or some iterations.
+    /// Emits the code for its inputs and outputs, all of it or some iterations. `packed` is the address of an input's panels, 0 where
+    /// there are none.
     fn emit<'c>(
         &self,
         builder: &OpBuilder<'c>,
@@ -46,12 +47,13 @@ impl Code<'_> {
         inputs: Inputs<'_, 'c>,
         outputs: &[ArrayRef<'c>],
         range: Range<'c>,
+        packed: Option<Value<'c>>,
     ) -> Result<()> {
         match self {
             Code::Loops(body) => emit_fusion(builder, body, mapping, inputs, outputs, range, None),
             Code::Scatter(body) => emit_scatter(builder, body, mapping, inputs, outputs),
             Code::Attention(attention, body) => attention.emit(builder, body, inputs, outputs, range),
-            Code::Product(product, body) => emit_matmul(builder, product, body, inputs, outputs, range),
+            Code::Product(product, body) => emit_matmul(builder, product, body, inputs, outputs, (range, packed)),
         }
     }
 }
@@ -66,6 +68,8 @@ pub(crate) struct Kernel<'k, 'c> {
     pub(crate) cost: i64,
     /// Whether each input and output shares bytes with another array, of which at least one is written.
     pub(crate) shared: &'k [bool],
+    /// The parameter whose panels it takes, where there are any.
+    pub(crate) packed: Option<usize>,
 }
 
 /// Shape and place of an array.
@@ -107,7 +111,8 @@ impl<'k, 'c> KernelArrays<'k, 'c> {
 
     /// Whether they are too many for a function of the kernel's own.
     fn are_many(&self) -> bool {
-        self.inputs.len() + self.outputs.len() > MAX_ARGUMENTS
+        // One more is for an input's panels.
+        self.inputs.len() + self.outputs.len() >= MAX_ARGUMENTS
     }
 
     fn made_inputs(&self) -> &[ArrayRef<'c>] {
@@ -144,20 +149,22 @@ impl<'c> Program<'_, 'c> {
         let builder = self.builder;
         let &Kernel { arrays, mapping, .. } = kernel;
         if kernel.cost <= INLINE_COST || arrays.are_many() {
-            return kernel.code.emit(builder, mapping, arrays.inputs(), arrays.outputs(), None);
+            return kernel.code.emit(builder, mapping, arrays.inputs(), arrays.outputs(), None, None);
         }
         let name = self.defined_once(
-            &(kernel.key)(),
+            &format!("{} {}", (kernel.key)(), kernel.packed.is_some()),
             || self.kernel_symbol(instruction),
             |name| self.kernel_function(name, kernel),
         )?;
+        let packed = kernel.packed.map(|parameter| memory.packed(builder, &self.table, parameter));
         if let Some(dimension) = mapping.parallel_dimension() {
-            let addresses: Vec<Value<'c>> =
+            let mut addresses: Vec<Value<'c>> =
                 arrays.placed().map(|(shape, slice)| memory.address(builder, &self.table, *slice, shape)).collect();
+            addresses.extend(packed);
             self.call_in_parallel(memory, &name, &addresses, (mapping, dimension));
         } else {
             let made = arrays.made_inputs().iter().chain(arrays.outputs());
-            let arguments: Vec<Value<'c>> = made.map(|array| array.memref).collect();
+            let arguments: Vec<Value<'c>> = made.map(|array| array.memref).chain(packed).collect();
             builder.call(&name, &arguments, &[]);
         }
         Ok(())
@@ -170,21 +177,22 @@ impl<'c> Program<'_, 'c> {
         let shapes: Vec<&ArrayShape> = kernel.arrays.placed().map(|(shape, _)| *shape).collect();
         let mut types: Vec<Type<'c>> = shapes.iter().map(|shape| array_type(builder, shape)).collect();
         let mut are_alone: Vec<bool> = kernel.shared.iter().map(|is_shared| !is_shared).collect();
-        if is_parallel {
-            types.extend([builder.index_type; 2]);
-            are_alone.extend([false; 2]);
-        }
+        let indices = usize::from(kernel.packed.is_some()) + if is_parallel { 2 } else { 0 };
+        types.resize(types.len() + indices, builder.index_type);
+        are_alone.resize(types.len(), false);
         let attributes = [builder.private(), argument_attributes(builder, &are_alone)?];
         builder.function(name, &types, &[], &attributes, |builder, function| {
             let parameters = function.parameters();
             let arrays: Vec<ArrayRef<'c>> =
                 parameters.iter().zip(&shapes).map(|(&memref, shape)| ArrayRef::new(memref, shape)).collect();
-            let range = match parameters[shapes.len()..] {
-                [begin, end] => Some((begin, end)),
-                _ => None,
+            let (range, packed) = match parameters[shapes.len()..] {
+                [packed, begin, end] => (Some((begin, end)), Some(packed)),
+                [begin, end] => (Some((begin, end)), None),
+                [packed] => (None, Some(packed)),
+                _ => (None, None),
             };
             let (inputs, outputs) = arrays.split_at(kernel.arrays.inputs.len());
-            kernel.code.emit(builder, kernel.mapping, inputs.into(), outputs, range)?;
+            kernel.code.emit(builder, kernel.mapping, inputs.into(), outputs, range, packed)?;
             builder.effect("func.return", &[], &[]);
             Ok::<_, LoweringError>(())
         })?;
@@ -200,6 +208,7 @@ impl<'c> Program<'_, 'c> {
             };
             let mut values: Vec<Value<'c>> =
                 (0..shapes.len()).map(|position| pointer_at(builder, table, position as i64)).collect();
+            values.extend(kernel.packed.map(|_| number_at(builder, table, shapes.len() as i64)));
             values.extend([begin, end]);
             call_with_pointers(builder, name, &types, &values);
             builder.effect("func.return", &[], &[]);

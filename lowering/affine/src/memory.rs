@@ -176,9 +176,14 @@ impl BufferTable {
         }
     }
 
-    /// Number of addresses in the table.
+    /// Number of addresses of buffers in the table.
     pub fn len(&self) -> usize {
         2 + self.parameters + self.constants + self.outputs
+    }
+
+    /// Position of the address of a parameter's panels, which is 0 where no run has packed it; these are behind all buffers.
+    pub fn packed_position(&self, parameter: usize) -> usize {
+        self.len() + parameter
     }
 
     /// Whether functions get the table instead of the buffers that they use.
@@ -188,7 +193,7 @@ impl BufferTable {
 
     /// Its type.
     pub fn r#type<'c>(&self, builder: &OpBuilder<'c>) -> Type<'c> {
-        builder.memref_type(&[self.len() as i64], builder.index_type)
+        builder.memref_type(&[self.packed_position(self.parameters) as i64], builder.index_type)
     }
 
     /// Whether there are no addresses: there always are.
@@ -223,6 +228,7 @@ pub struct FunctionMemory<'b, 'c> {
     bases: RefCell<HashMap<Buffer, Vec<(Type<'c>, Value<'c>)>>>,
     arrays: RefCell<HashMap<(Slice, ElementType), Vec<ArrayRef<'c>>>>,
     addresses: RefCell<HashMap<(Slice, ElementType), Value<'c>>>,
+    packed: RefCell<HashMap<usize, Value<'c>>>,
     table: OnceCell<Value<'c>>,
     context: OnceCell<Value<'c>>,
 }
@@ -236,6 +242,8 @@ pub enum Parameter<'c> {
     Context,
     /// A whole buffer as a memref of a type.
     Buffer(Buffer, Type<'c>),
+    /// The address of a parameter's panels.
+    Packed(usize),
 }
 
 impl<'b, 'c> FunctionMemory<'b, 'c> {
@@ -260,6 +268,7 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
             bases: RefCell::default(),
             arrays: RefCell::default(),
             addresses: RefCell::default(),
+            packed: RefCell::default(),
             table: OnceCell::new(),
             context: OnceCell::new(),
         }
@@ -283,6 +292,7 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
                 Parameter::Table(_) => self.all,
                 Parameter::Context => Some(self.context(builder)),
                 Parameter::Buffer(buffer, r#type) => Some(self.base(builder, table, buffer, r#type)),
+                Parameter::Packed(number) => Some(self.packed(builder, table, number)),
             })
             .collect()
     }
@@ -299,6 +309,21 @@ impl<'b, 'c> FunctionMemory<'b, 'c> {
             Some(table) => builder.in_prologue(|builder| pointer_at(builder, table, RUN_CONTEXT)),
             None => self.add_parameter(Parameter::Context, pointer_type(builder)),
         })
+    }
+
+    /// The address of a parameter's panels as an `index`: 0 where no run has packed it.
+    pub fn packed(&self, builder: &OpBuilder<'c>, table: &BufferTable, parameter: usize) -> Value<'c> {
+        if let Some(&known) = self.packed.borrow().get(&parameter) {
+            return known;
+        }
+        let address = match self.all {
+            Some(all) => {
+                builder.in_prologue(|builder| address_at(builder, all, table.packed_position(parameter) as i64))
+            }
+            None => self.add_parameter(Parameter::Packed(parameter), builder.index_type),
+        };
+        self.packed.borrow_mut().insert(parameter, address);
+        address
     }
 
     /// A whole buffer; code for it is made in the function's prologue.
@@ -420,9 +445,19 @@ pub(crate) const GLOBAL_SPACE: u32 = 1;
 
 /// Address number `position` of a table, as a pointer.
 pub fn pointer_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
+    pointer_to(builder, address_at(builder, table, position))
+}
+
+/// The same as an integer, which functions that get bare pointers take for an `index`.
+pub(crate) fn number_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
+    let address = address_at(builder, table, position);
+    builder.value("arith.index_cast", &[address], builder.integer_type(64), &[])
+}
+
+/// The same as an `index`.
+fn address_at<'c>(builder: &OpBuilder<'c>, table: Value<'c>, position: i64) -> Value<'c> {
     let position = builder.constant_index(position);
-    let address = builder.value("memref.load", &[table, position], builder.index_type, &[]);
-    pointer_to(builder, address)
+    builder.value("memref.load", &[table, position], builder.index_type, &[])
 }
 
 /// Type of the memref of an array.

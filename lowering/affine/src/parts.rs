@@ -10,7 +10,7 @@ use mlir_ext::builder::Value;
 
 use crate::error::LoweringError;
 use crate::kernel_function::{argument_attributes, call_with_pointers};
-use crate::memory::{FunctionMemory, Parameter, RUN_CONTEXT, pointer_at, pointer_type};
+use crate::memory::{FunctionMemory, Parameter, RUN_CONTEXT, number_at, pointer_at, pointer_type};
 use crate::program::{ENTRY, PROGRAM, Program};
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -61,6 +61,11 @@ impl<'c> Program<'_, 'c> {
                 let mut values = Vec::with_capacity(parameters.len());
                 for parameter in parameters {
                     let (position, r#type) = match *parameter {
+                        Parameter::Packed(number) => {
+                            types.push(builder.index_type);
+                            values.push(number_at(builder, all, self.table.packed_position(number) as i64));
+                            continue;
+                        }
                         Parameter::Table(_) => return Err(LoweringError::bug("a table besides buffers")),
                         Parameter::Context => (RUN_CONTEXT, pointer_type(builder)),
                         Parameter::Buffer(buffer, r#type) => (self.table.position(buffer) as i64, r#type),
@@ -114,7 +119,7 @@ fn are_alone(parameters: &[Parameter<'_>]) -> Vec<bool> {
     }
     let is_alone = |parameter: &Parameter<'_>| match parameter {
         Parameter::Buffer(buffer, _) => times.get(buffer) == Some(&1),
-        Parameter::Table(_) | Parameter::Context => false,
+        Parameter::Table(_) | Parameter::Context | Parameter::Packed(_) => false,
     };
     parameters.iter().map(is_alone).collect()
 }

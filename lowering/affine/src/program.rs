@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hlo::devices::DeviceCount;
 use hlo::element_type::ElementType;
@@ -15,19 +15,21 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::WorkMapping;
 use hlo::op_kind::OpKind;
 use hlo::ops::{Lowering, definition};
+use hlo::packed_parameter::PackedParameter;
 use hlo::profile::ProfiledStep;
 use hlo::shape::{ArrayShape, Shape};
 use melior::Context;
 use melior::ir::{Location, Module};
 pub use mlir_ext::builder::Machine;
 use mlir_ext::builder::{OpBuilder, Value};
-use passes::assign_buffers::{BufferAssignment, ComputationBuffers, Slice};
+use passes::assign_buffers::{Buffer, BufferAssignment, ComputationBuffers, Slice};
 use passes::fuse::{Attention, is_alias};
 
 use crate::copies::{base_copies, result_copies};
 use crate::cost::{cost, steps_of};
 use crate::elemental::instruction_location;
 use crate::error::LoweringError;
+use crate::interface::CodeInterface;
 use crate::kernel_function::{Code, Kernel, KernelArrays, task_symbol};
 use crate::kernel_names::KernelNames;
 use crate::library_calls;
@@ -75,8 +77,8 @@ pub struct CallOptions {
 /// Whether the runtime knows a function by the name that a custom call gives.
 pub type CustomCallNames = fn(&str) -> bool;
 
-/// Lowers an entry computation whose buffers are assigned and whose kernels are mapped to a module of loops, and lists the
-/// steps of its profile.
+/// Lowers an entry computation whose buffers are assigned and whose kernels are mapped to a module of loops, and says what its
+/// caller must know of the code.
 ///
 /// # Errors
 /// [`LoweringError::Unsupported`] before anything is emitted, for operations without a lowering.
@@ -86,7 +88,7 @@ pub fn lower_program<'c>(
     assignment: &BufferAssignment,
     mappings: Mappings<'c>,
     options: LoopOptions,
-) -> Result<(Module<'c>, Vec<ProfiledStep>)> {
+) -> Result<(Module<'c>, CodeInterface)> {
     check_supported(entry, options.calls, "cpu")?;
     crate::load_dialects(context);
     let location = Location::unknown(context);
@@ -96,12 +98,14 @@ pub fn lower_program<'c>(
     let program = Program {
         builder: &builder,
         table: BufferTable::new(assignment),
+        overwritten: assignment.places.iter().map(|place| place.buffer).collect(),
         options,
         mappings,
         functions: Cell::new(0),
         names: RefCell::default(),
         kernel_names: KernelNames::default(),
         steps: RefCell::default(),
+        packed: RefCell::default(),
     };
     let body = |memory: &FunctionMemory<'_, 'c>| {
         program.computation(entry, &assignment.entry, memory)?;
@@ -114,8 +118,8 @@ pub fn lower_program<'c>(
     } else {
         program.whole_function(body)?;
     }
-    let steps = program.steps.take();
-    Ok((module, steps))
+    let code = CodeInterface { steps: program.steps.take(), packed: program.packed.take() };
+    Ok((module, code))
 }
 
 /// Rejects what has no lowering, before any code exists.
@@ -206,6 +210,10 @@ pub(crate) struct Program<'p, 'c> {
     kernel_names: KernelNames,
     /// The steps of the profile.
     pub(crate) steps: RefCell<Vec<ProfiledStep>>,
+    /// Buffers that results are written to, those of parameters among them.
+    overwritten: HashSet<Buffer>,
+    /// The parameters that products take packed.
+    packed: RefCell<Vec<PackedParameter>>,
 }
 
 impl<'c> Program<'_, 'c> {
@@ -365,6 +373,7 @@ impl<'c> Program<'_, 'c> {
                     format!("kernel {structure} {shared:?} {map} {dimensions:?} {inner_lanes} {overlap} {rows:?}")
                 };
                 let (product, attention);
+                let mut packed = None;
                 let (code, cost) = match instruction.kind {
                     OpKind::Scatter => (Code::Scatter(body), cost_of_loops),
                     _ if !mapping.map.ranges().is_empty() && scores_type.is_some() => {
@@ -373,12 +382,14 @@ impl<'c> Program<'_, 'c> {
                     }
                     _ if !mapping.map.ranges().is_empty() => {
                         product = self.product(computation, instruction, mapping)?;
+                        packed = self.packed_parameter(&product, &inputs);
                         (Code::Product(&product, body), product.cost())
                     }
                     _ => (Code::Loops(body), cost_of_loops / mappings.len() as i64),
                 };
                 let (key, arrays, shared) = (&key, &arrays, &shared);
-                self.call_kernel(instruction, &Kernel { key, code, arrays, mapping, cost, shared }, memory)?;
+                let kernel = Kernel { key, code, arrays, mapping, cost, shared, packed };
+                self.call_kernel(instruction, &kernel, memory)?;
             }
             Ok(())
         })?;
@@ -422,6 +433,26 @@ impl<'c> Program<'_, 'c> {
             .ok_or_else(|| {
                 invalid(format!("`{}`: it is no product of as many tasks as its mapping has", instruction.name))
             })
+    }
+
+    /// The parameter that a product takes packed where an earlier run has packed it: one that nothing writes to. A parameter is
+    /// packed in one way, that of the first product.
+    fn packed_parameter(&self, product: &MatMul, inputs: &[(&ArrayShape, Slice)]) -> Option<usize> {
+        let (_, slice) = inputs.get(product.packable_input()?)?;
+        let Buffer::Parameter(parameter) = slice.buffer else { return None };
+        if slice.offset != 0 || self.overwritten.contains(&slice.buffer) {
+            return None;
+        }
+        let packed = product.packed_as(parameter as usize);
+        let mut all = self.packed.borrow_mut();
+        match all.iter().find(|other| other.parameter == packed.parameter) {
+            Some(other) => (*other == packed).then_some(packed.parameter),
+            None => {
+                let parameter = packed.parameter;
+                all.push(packed);
+                Some(parameter)
+            }
+        }
     }
 
     /// Copies leaves whose slices differ.

@@ -33,8 +33,8 @@ pub fn run(
     let EntryProgram { function, entry, assignment, declared, devices } = program;
     let options = LoopOptions { calls: CallOptions { devices: together, ..options.calls }, ..options };
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
-    let (lowered, steps) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
-    let interface = interface::of(declared, &entry, &assignment, devices, together.total() > 1, steps)
+    let (lowered, code) = lower_program(rewriter.context(), &entry, &assignment, mappings, options)?;
+    let interface = interface::of(declared, &entry, &assignment, devices, together.total() > 1, code)
         .map_err(|error| LoweringError::bug(error.to_string()))?;
 
     let name = operations::attribute(&module, NAME);

@@ -43,8 +43,9 @@ pub fn run(
     let mappings = mapping::read(rewriter.context(), function, &entry)?;
     let calls = CallOptions { custom_calls, devices: DeviceCount::ONE };
     let lowered = gpu::lower_program(rewriter.context(), &entry, &assignment, mappings, (machine, calls))?;
-    let mut interface = interface::of(declared, &entry, &assignment, devices, false, Vec::new())
-        .map_err(|error| LoweringError::bug(error.to_string()))?;
+    let mut interface =
+        interface::of(declared, &entry, &assignment, devices, false, interface::CodeInterface::default())
+            .map_err(|error| LoweringError::bug(error.to_string()))?;
     interface.arena_size = lowered.arena_size;
     statistics.add("launches", lowered.plan.launches().len() as u64);
     modules::with_module(module, |module| modules::replace_contents(module, lowered.kernels))

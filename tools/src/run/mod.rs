@@ -160,7 +160,7 @@ pub fn run_case(case: &RunCase, settings: &Settings) -> Result<RunReport, ToolEr
         report.culprit = check_nans::check_nans(&program.source_text, &program.module, arguments)?;
     }
     let bar = progress::bar((settings.warm_up + settings.repeat) as u64, "running");
-    // On a GPU, arguments are there before the first run, and results stay there until the last one.
+    // Arguments are in place before the first run, and results stay where they are until the last one.
     let resident = match &arguments[..] {
         [arguments] => program.resident(arguments)?,
         _ => None,

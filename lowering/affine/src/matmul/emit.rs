@@ -5,6 +5,7 @@
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::Computation;
 use indexing::{Expr, Interval};
+use melior::dialect::arith::CmpiPredicate;
 use melior::ir::Type;
 use melior::ir::attribute::BoolAttribute;
 use mlir_ext::builder::{OpBuilder, Value};
@@ -24,14 +25,14 @@ use crate::transposed::Vectors;
 pub(super) type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Emits tasks of the product of two of the `inputs` into one of the `outputs`, with what the computation makes of its elements: all of
-/// them, or a range.
+/// them, or a range. Where the address of B's panels is given, it is 0 if there are none.
 pub(crate) fn emit_matmul<'c>(
     builder: &OpBuilder<'c>,
     product: &MatMul,
     computation: &Computation,
     inputs: Inputs<'_, 'c>,
     outputs: &[ArrayRef<'c>],
-    range: Range<'c>,
+    (range, packed): (Range<'c>, Option<Value<'c>>),
 ) -> Result<()> {
     let c = outputs.get(product.output).ok_or_else(|| LoweringError::bug("a product without its array"))?;
     let array = |source: Source| match source {
@@ -45,6 +46,7 @@ pub(crate) fn emit_matmul<'c>(
         scope: Scope::new(builder.context()),
         product,
         operands: product.operands.map(array),
+        packed: packed.map(|address| PackedB::new(builder, address)),
         c: c.flat(builder),
         prologue: computes.then(|| Elemental::new(builder, computation, inputs, 1)),
         epilogue: Epilogue::of(Elemental::new(builder, computation, inputs, 1), outputs),
@@ -68,12 +70,29 @@ pub(super) struct Emitter<'e, 'c> {
     pub(super) product: &'e MatMul,
     /// A and B, where they are in memory.
     pub(super) operands: [Option<Value<'c>>; 2],
+    pub(super) packed: Option<PackedB<'c>>,
     pub(super) c: Value<'c>,
     /// What computes elements of A and B.
     pub(super) prologue: Option<Elemental<'e, 'c>>,
     pub(super) epilogue: Option<Epilogue<'e, 'c>>,
     pub(super) element: Type<'c>,
     pub(super) vector: Type<'c>,
+}
+
+/// B in panels, if an earlier run has packed it.
+#[derive(Clone, Copy)]
+pub(super) struct PackedB<'c> {
+    /// Where they are.
+    pub(super) address: Value<'c>,
+    /// Whether there are none.
+    pub(super) is_absent: Value<'c>,
+}
+
+impl<'c> PackedB<'c> {
+    fn new(builder: &OpBuilder<'c>, address: Value<'c>) -> Self {
+        let is_absent = builder.cmpi(CmpiPredicate::Eq, address, builder.constant_index(0));
+        PackedB { address, is_absent }
+    }
 }
 
 /// Which operand is read.

@@ -43,8 +43,9 @@ use prologue::Source;
 
 /// Longest block of contracted positions.
 const BLOCK_K: i64 = 512;
-/// Rows of A that are walked for each panel of a group.
+/// Rows of A that are walked for each panel of a group, and most rows that are not divided for it.
 const BLOCK_M: i64 = 96;
+const MOST_M: i64 = 144;
 /// Rows of a register tile whose sums are so many that no multiply-add waits for the one before.
 const LEAST_TILE_ROWS: i64 = 5;
 /// Bytes from one step to the next in A, and steps, from which on A is packed where its rows are consecutive.
@@ -53,10 +54,12 @@ const LEAST_PACKED_STEPS: i64 = 64;
 /// Bytes that addresses lie apart that have the same place in the first-level cache, and how many of them find room.
 const PAGE: u64 = 4096;
 const WAYS: i64 = 8;
-/// Bytes of a B that is not in a cache before it is packed.
-const LARGE_B: i64 = 1 << 20;
-/// Bytes of a row of the panels that share a walk over A: a block of them stays in the second-level cache.
+/// Bytes of an operand that is not in a cache before it is packed.
+const LARGE: i64 = 1 << 20;
+/// Bytes of a row of the panels that share a walk over A, and most bytes where that spares walks: a block of them stays in the
+/// second-level cache.
 const GROUP_ROW_BYTES: i64 = 512;
+const MOST_GROUP_ROW_BYTES: i64 = 1024;
 /// Panels that share a walk over A where its columns are packed on each walk.
 const PANELS_OVER_PACKED_COLUMNS: i64 = 8;
 /// Bytes of a B that is read where it is: packing it would cost more than the places that its rows take in the cache.
@@ -549,10 +552,20 @@ impl MatMul {
             && self.operand_types[0] == ElementType::S8
     }
 
-    /// Whether B comes from memory that is slow enough to ask for it before it is read.
+    /// Whether A comes from memory that is slow enough to ask for it before it is read.
+    fn is_a_large(&self) -> bool {
+        let elements = self.row_count().saturating_mul(self.k.size).saturating_mul(self.depth);
+        self.is_large(Operand::A, elements)
+    }
+
+    /// The same of B.
     fn is_b_large(&self) -> bool {
-        let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(self.depth);
-        !self.computes(Operand::B) && elements.saturating_mul(self.operand_types[1].byte_width() as i64) >= LARGE_B
+        self.is_large(Operand::B, self.n.size.saturating_mul(self.k.size).saturating_mul(self.depth))
+    }
+
+    fn is_large(&self, operand: Operand, elements: i64) -> bool {
+        let bytes = elements.saturating_mul(self.operand_types[operand as usize].byte_width() as i64);
+        !self.computes(operand) && bytes >= LARGE
     }
 
     /// Whether tiles read B where it is.
@@ -568,16 +581,39 @@ impl MatMul {
 
     /// Panels that share a walk over A.
     fn panels_per_group(&self) -> i64 {
-        if self.packing_of_a().is_some_and(PackedA::has_columns) {
-            return PANELS_OVER_PACKED_COLUMNS;
-        }
         let row_bytes = self.panel() * self.element_type.byte_width() as i64;
-        (GROUP_ROW_BYTES / row_bytes).clamp(1, PANELS_OVER_PACKED_COLUMNS)
+        let least = match self.packing_of_a() {
+            Some(packed) if packed.has_columns() => PANELS_OVER_PACKED_COLUMNS,
+            _ => (GROUP_ROW_BYTES / row_bytes).clamp(1, PANELS_OVER_PACKED_COLUMNS),
+        };
+        let most = MOST_GROUP_ROW_BYTES / row_bytes;
+        let widths = std::iter::successors(Some(least), |panels| Some(2 * panels)).take_while(|&panels| panels <= most);
+        // Each group goes through A, and each part of the rows packs B.
+        let moved = |panels: i64| {
+            let groups = parts(self.n.size, self.panel() * panels);
+            let row_parts = self.row_parts(groups);
+            let tasks = positions(&self.batch) * groups * row_parts;
+            (TASKS - tasks.min(TASKS), groups * self.row_count() + row_parts * self.n.size)
+        };
+        widths.min_by_key(|&panels| moved(panels)).unwrap_or(least)
     }
 
-    /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums.
+    /// Rows of a panel: its steps, and one for what moving the elements of A adds to the sums. It is always there, so that
+    /// panels do not begin a power of two apart: they would compete for places in the cache.
     fn panel_rows(&self) -> i64 {
-        self.block_k() + i64::from(self.is_moved())
+        self.block_k() + 1
+    }
+
+    /// Whether rows of A whose elements are neighbours lie so that those of two tiles compete for the same places in the cache.
+    fn rows_compete(&self) -> bool {
+        let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
+        row_bytes.is_multiple_of(PAGE) && 2 * self.vector_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS
+    }
+
+    /// Whether tiles ask for the rows of A of the next tile while they go through their own.
+    fn asks_for_tiles(&self) -> bool {
+        let has_neighbours = self.packing_of_a().map_or(self.k.a == 1, |packed| !packed.has_columns());
+        has_neighbours && self.k.size >= LEAST_PACKED_STEPS && (self.packing_of_a().is_some() || !self.rows_compete())
     }
 
     /// How a block of A is packed before its tiles are computed, if several panels use it and it pays, or it is computed.
@@ -589,9 +625,7 @@ impl MatMul {
             return None;
         }
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
-        // Rows of whole pages apart compete for the same places in the cache.
-        let row_bytes = self.m.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
-        let compete = row_bytes.is_multiple_of(PAGE) && self.vector_rows > WAYS && self.k.size >= LEAST_PACKED_STEPS;
+        let compete = self.rows_compete();
         if self.k.a == self.depth && (self.operand_types[0] != self.element_type || compete || is_computed) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);
@@ -602,10 +636,15 @@ impl MatMul {
             .then_some(PackedA { column: self.vector_rows, row: 1 })
     }
 
-    /// Rows of a block of A.
+    /// Rows of a block of A: of those that a task has as many in each.
     fn block_rows(&self) -> i64 {
-        let most = if self.in_matrices { matrices::BLOCK_M } else { BLOCK_M };
-        most / self.tile_rows() * self.tile_rows()
+        let tile = self.tile_rows();
+        if self.in_matrices {
+            return matrices::BLOCK_M / tile * tile;
+        }
+        let rows = self.task_rows();
+        let blocks = if rows <= MOST_M { 1 } else { parts(rows, BLOCK_M) };
+        parts(parts(rows, blocks), tile) * tile
     }
 
     /// Number of blocks of all contracted positions.
@@ -687,29 +726,36 @@ impl MatMul {
         parts(self.n.size, self.panel() * self.panels_per_group())
     }
 
-    /// Parts that the rows must be split into to give enough tasks.
-    fn wanted_parts(&self) -> i64 {
-        parts(TASKS, positions(&self.batch) * self.groups())
+    /// Parts that the rows must be split into to give enough tasks with so many groups of panels.
+    fn wanted_parts(&self, groups: i64) -> i64 {
+        parts(TASKS, positions(&self.batch) * groups)
     }
 
     /// Positions of the outer rows that one task computes.
     fn task_positions(&self) -> i64 {
         let all = positions(&self.rows);
-        parts(all, self.wanted_parts().min(all))
+        parts(all, self.wanted_parts(self.groups()).min(all))
+    }
+
+    /// Parts that the rows are split into where there are so many groups of panels.
+    fn row_parts(&self, groups: i64) -> i64 {
+        let all = positions(&self.rows);
+        let wanted = self.wanted_parts(groups);
+        if all > 1 { wanted.min(all) } else { wanted.min(self.m.size / (2 * BLOCK_M)).max(1) }
     }
 
     /// Rows `m` that one task computes: all of them, unless there is nothing else to split.
     fn task_rows(&self) -> i64 {
-        if positions(&self.rows) > 1 || self.wanted_parts() == 1 {
+        let row_parts = self.row_parts(self.groups());
+        if positions(&self.rows) > 1 || row_parts == 1 {
             return self.m.size;
         }
-        let blocks = (self.m.size / (2 * BLOCK_M)).clamp(1, TASKS);
         // Whole tiles of all instructions: the number of tasks is known before it is known which ones there are.
         let tile = match self.dot_length() {
             Some(_) if self.has_lanes_of_matrices() => least_common_multiple(self.vector_rows, 2 * matrices::SIDE),
             _ => self.vector_rows,
         };
-        parts(parts(self.m.size, blocks), tile) * tile
+        parts(parts(self.m.size, row_parts), tile) * tile
     }
 
     fn position_tasks(&self) -> i64 {

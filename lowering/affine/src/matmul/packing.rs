@@ -14,6 +14,8 @@ const ROWS_AHEAD: i64 = 16;
 
 /// Bytes that come from memory together.
 const LINE_BYTES: i64 = 64;
+/// Rows of A that are asked for before they are packed.
+const PACKED_ROWS_AHEAD: i64 = 3;
 
 /// Elements of a row of a panel that are copied in one iteration, where they are copied one by one.
 const COPIED_TOGETHER: i64 = 4;
@@ -100,6 +102,9 @@ impl<'c> Emitter<'_, 'c> {
         let source = self.position(Operand::A, source)?;
         self.loop_over(&[self.scope.constant(0)], &whole, width, |emitter, k| {
             let value = emitter.load_elements(Operand::A, source.plus(k * depth), width)?;
+            if emitter.product.is_a_large() {
+                emitter.prefetch(Operand::A, source.first + k * depth + PACKED_ROWS_AHEAD * emitter.product.m.a)?;
+            }
             emitter.store_vector(value, panels, target + k, width)
         })?;
         self.loop_over(&[whole[0]], &block.length, 1, |emitter, k| {

@@ -4,12 +4,14 @@
 //! are packed as words. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
 
 use hlo::element_type::ElementType;
+use hlo::packed_parameter::{PackedParameter, Run};
 use indexing::Expr;
 use mlir_ext::builder::{Machine, Value};
 
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
+use super::prologue::Source;
 use super::tiled::Block;
-use super::{Axis, Form, LEAST_TILE_ROWS, MatMul};
+use super::{Axis, Form, LEAST_TILE_ROWS, MatMul, positions};
 use crate::error::LoweringError;
 use crate::library_calls::{address_of_global, define_constant_integers};
 use crate::transposed::address_in;
@@ -55,6 +57,32 @@ impl MatMul {
             && self.suits_runtime_tiles()
     }
 
+    /// The input that may come in panels which an earlier run has packed: a B that is packed as it is.
+    pub(crate) fn packable_input(&self) -> Option<usize> {
+        let Source::Input(number) = self.operands[Operand::B as usize] else { return None };
+        let is_copied = self.depth == 1 && self.operand_types[Operand::B as usize] == self.element_type;
+        (self.in_runtime && is_copied && self.batch.is_empty() && !self.reads_b_in_place()).then_some(number)
+    }
+
+    /// How B is packed, which is a parameter of the program.
+    pub(crate) fn packed_as(&self, parameter: usize) -> PackedParameter {
+        let size = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        let run = |axis: &Axis| Run { count: size(axis.size), distance: size(axis.b) };
+        PackedParameter {
+            parameter,
+            element_bytes: self.element_type.byte_width(),
+            first: size(self.first[Operand::B as usize]),
+            panel: size(self.panel()),
+            columns: run(&self.n),
+            rows: self.contracted.iter().chain([&self.k]).map(run).collect(),
+        }
+    }
+
+    /// Rows from one panel to the next of a B that an earlier run has packed.
+    fn packed_rows(&self) -> i64 {
+        positions(&self.contracted) * self.k.size + 1
+    }
+
     /// The name of the function.
     fn runtime_tiles(&self) -> String {
         match self.is_of_words() {
@@ -89,16 +117,25 @@ impl<'c> Emitter<'_, 'c> {
                 (operand(Operand::A)?, first, product.m.a, product.k.a, tile_rows * product.m.a)
             }
         };
+        let a_ahead = if product.asks_for_tiles() { a_tile } else { 0 };
         let (b, b_first, b_step) = match block.panels.b {
             Some(panels) => (panels, panel_offset, product.panel()),
             None => (operand(Operand::B)?, offsets.b + column, product.k.b),
         };
+        // Panels that another run has packed come from far.
+        let b_ahead = if self.packed.is_some() { product.packed_rows() * product.panel() } else { 0 };
         let c_first = offsets.c + rows.begin * product.m.c + column;
         let element_bytes = product.element_type.byte_width() as i64;
         let runs = product.contracted_in_tiles().unwrap_or(Axis { size: 1, a: 0, b: 0, c: 0 });
-        let distances =
-            [a_row, a_step, a_tile, runs.a, b_step, runs.b, product.m.c].map(|elements| elements * element_bytes);
+        let distances = [a_row, a_step, a_tile, a_ahead, runs.a, b_step, b_ahead, runs.b, product.m.c]
+            .map(|elements| elements * element_bytes);
         let address = |memref, first| address_in(builder, &self.scope, memref, first * element_bytes);
+        let mut b = address(b, b_first)?;
+        if let Some(packed) = self.packed {
+            let first = column * product.packed_rows() + block.first_row * product.panel();
+            let first = self.scope.emit(builder, self.scope.simplify(first * element_bytes))?;
+            b = builder.select(packed.is_absent, b, builder.addi(packed.address, first));
+        }
         let smallest = |emitter: &Self, counts: &[Expr<'c>]| match counts {
             [count] => emitter.scope.emit(builder, *count),
             _ => emitter.scope.emit_min(builder, counts),
@@ -112,7 +149,7 @@ impl<'c> Emitter<'_, 'c> {
         let arguments = [
             self.constant_words(&[&distances[..], &[tile_rows, runs.size]].concat())?,
             address(a, a_first)?,
-            address(b, b_first)?,
+            b,
             address(self.c, c_first)?,
             smallest(self, &rows)?,
             smallest(self, &columns)?,

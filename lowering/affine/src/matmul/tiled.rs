@@ -21,6 +21,8 @@ pub(super) struct Block<'c> {
     pub(super) length: Vec<Expr<'c>>,
     /// Zero for the first block of contracted positions: others add to C. `None` if there is only one.
     pub(super) number: Option<Expr<'c>>,
+    /// Its first position among all contracted ones.
+    pub(super) first_row: Expr<'c>,
     pub(super) panels: Panels<'c>,
 }
 
@@ -85,13 +87,14 @@ impl<'c> Emitter<'_, 'c> {
         let blocks = product.blocks();
         let all = product.blocks_of_all();
         if all == 1 {
-            return self.block(&offsets, &part, self.scope.constant(0), None, panels);
+            let first = self.scope.constant(0);
+            return self.block(&offsets, &part, (first, first), None, panels);
         }
         self.loop_over(&[self.scope.constant(0)], &[self.scope.constant(all)], 1, |emitter, number| {
             let mut outer = number;
             let first_k = emitter.split(&mut outer, blocks)? * product.block_k();
             let offsets = emitter.moved(&offsets, &product.contracted, outer)?;
-            emitter.block(&offsets, &part, first_k, Some(number), panels)
+            emitter.block(&offsets, &part, (first_k, outer * product.k.size + first_k), Some(number), panels)
         })
     }
 
@@ -100,7 +103,7 @@ impl<'c> Emitter<'_, 'c> {
         &mut self,
         offsets: &Offsets<'c>,
         part: &Part<'c>,
-        first_k: Expr<'c>,
+        (first_k, first_row): (Expr<'c>, Expr<'c>),
         number: Option<Expr<'c>>,
         panels: Panels<'c>,
     ) -> Result<()> {
@@ -109,14 +112,14 @@ impl<'c> Emitter<'_, 'c> {
             0 => vec![self.scope.constant(block_k)],
             _ => vec![-first_k + product.k.size, self.scope.constant(block_k)],
         };
-        let block = Block { length, number, panels };
+        let block = Block { length, number, first_row, panels };
         let offsets = Offsets {
             a: self.named(offsets.a + first_k * product.k.a)?,
             b: self.named(offsets.b + first_k * product.k.b)?,
             c: offsets.c,
         };
         if let Some(b) = block.panels.b {
-            self.pack(b, offsets.b, &part.columns, &block)?;
+            self.unless_packed(|emitter| emitter.pack(b, offsets.b, &part.columns, &block))?;
         }
         // A block of A: rows of one position, or several positions with few rows.
         let block_rows = product.block_rows();
@@ -140,6 +143,18 @@ impl<'c> Emitter<'_, 'c> {
                     })
                 })
             })
+        })
+    }
+
+    /// Code for when no earlier run has packed B.
+    fn unless_packed(&mut self, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let Some(packed) = self.packed else { return body(self) };
+        let builder = self.builder;
+        builder.if_then(packed.is_absent, |_| {
+            let outer = self.scope.len();
+            let result = body(self);
+            self.scope.truncate(outer);
+            result
         })
     }
 

@@ -57,6 +57,7 @@ impl AttentionKernel {
             operands: scores.operands.map(Some),
             c: logits,
             prologue: None,
+            packed: None,
             epilogue: None,
             element,
             vector: builder.vector_type(self.lanes(), element),
@@ -206,8 +207,9 @@ impl<'e, 'c> Task<'e, 'c> {
         let [(scores, score_panels), (product, value_panels)] = self.sides;
         let width = i64::from(kernel.lanes());
         let columns = Span::within(keys.first, kernel.block_keys(), kernel.form.keys());
-        let score_block =
-            Block { length: vec![emitter.scope.constant(kernel.scores.k.size)], number: None, panels: score_panels };
+        let first_row = emitter.scope.constant(0);
+        let length = vec![emitter.scope.constant(kernel.scores.k.size)];
+        let score_block = Block { length, number: None, first_row, panels: score_panels };
         emitter.turn_to(&scores);
         if let Some(panels) = score_panels.b {
             emitter.pack(panels, of_keys, &columns, &score_block)?;
@@ -219,7 +221,7 @@ impl<'e, 'c> Task<'e, 'c> {
             _ => vec![-first_step + kernel.product.k.size, whole],
         };
         let number = (kernel.product.blocks() > 1).then_some(keys.number);
-        let value_block = Block { length, number, panels: value_panels };
+        let value_block = Block { length, number, first_row: first_step, panels: value_panels };
         let of_values = emitter.named(of_values + first_step * kernel.product.k.b)?;
         let features =
             Span { begin: emitter.scope.constant(0), ends: vec![emitter.scope.constant(kernel.product.n.size)] };

@@ -18,6 +18,7 @@ pub(super) trait Vector: Copy {
     unsafe fn broadcast(element: *const Self::Element) -> Self;
     unsafe fn load(from: *const Self::Element) -> Self;
     unsafe fn store(self, to: *mut Self::Element);
+    unsafe fn add(self, other: Self) -> Self;
     unsafe fn multiply_add(self, other: Self, sum: Self) -> Self;
     /// The first `count` lanes.
     unsafe fn first(count: usize) -> Self::Lanes;
@@ -26,8 +27,8 @@ pub(super) trait Vector: Copy {
 }
 
 macro_rules! vector {
-    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:ident, $broadcast:expr, $load:ident, $store:ident, $multiply_add:expr,
-     $first:expr, $load_part:expr, $store_part:expr) => {
+    ($vector:ty, $element:ty, $lanes:ty, $count:literal, $zero:ident, $broadcast:expr, $load:ident, $store:ident, $add:ident,
+     $multiply_add:expr, $first:expr, $load_part:expr, $store_part:expr) => {
         impl Vector for $vector {
             type Element = $element;
             type Lanes = $lanes;
@@ -56,6 +57,12 @@ macro_rules! vector {
             unsafe fn store(self, to: *mut $element) {
                 // SAFETY: all lanes can be written, says the caller.
                 unsafe { $store(to.cast(), self) }
+            }
+
+            #[inline(always)]
+            unsafe fn add(self, other: Self) -> Self {
+                // SAFETY: arithmetic.
+                unsafe { $add(self, other) }
             }
 
             #[inline(always)]
@@ -94,6 +101,7 @@ vector!(
     _mm512_set1_ps,
     _mm512_loadu_ps,
     _mm512_storeu_ps,
+    _mm512_add_ps,
     _mm512_fmadd_ps,
     |count: usize| _cvtu32_mask16((1 << count) - 1),
     |from, lanes| _mm512_maskz_loadu_ps(lanes, from),
@@ -108,6 +116,7 @@ vector!(
     _mm512_set1_pd,
     _mm512_loadu_pd,
     _mm512_storeu_pd,
+    _mm512_add_pd,
     _mm512_fmadd_pd,
     |count: usize| _cvtu32_mask16((1 << count) - 1) as __mmask8,
     |from, lanes| _mm512_maskz_loadu_pd(lanes, from),
@@ -122,6 +131,7 @@ vector!(
     _mm256_set1_ps,
     _mm256_loadu_ps,
     _mm256_storeu_ps,
+    _mm256_add_ps,
     _mm256_fmadd_ps,
     |count: usize| { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) },
     |from, lanes| _mm256_maskload_ps(from, lanes),
@@ -136,6 +146,7 @@ vector!(
     _mm256_set1_pd,
     _mm256_loadu_pd,
     _mm256_storeu_pd,
+    _mm256_add_pd,
     _mm256_fmadd_pd,
     |count: usize| _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), _mm256_setr_epi64x(0, 1, 2, 3)),
     |from, lanes| _mm256_maskload_pd(from, lanes),
@@ -151,6 +162,7 @@ vector!(
     _mm512_set1_epi32,
     _mm512_loadu_si512,
     _mm512_storeu_si512,
+    _mm512_add_epi32,
     |a, b, sum| _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)),
     |count: usize| _cvtu32_mask16((1 << count) - 1),
     |from, lanes| _mm512_maskz_loadu_epi32(lanes, from),
@@ -165,6 +177,7 @@ vector!(
     _mm256_set1_epi32,
     _mm256_loadu_si256,
     _mm256_storeu_si256,
+    _mm256_add_epi32,
     |a, b, sum| _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)),
     |count: usize| { _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)) },
     |from, lanes| _mm256_maskload_epi32(from, lanes),
@@ -197,12 +210,30 @@ fn apart<T>(mut pointer: *const T) -> *const T {
     pointer
 }
 
-/// One tile, whose last vector has only some columns if it is a `PART`.
+/// Bytes that come into a cache together.
+const LINE_BYTES: usize = 64;
+
+/// Asks for what is soon read, or read and written.
+#[inline(always)]
+fn prefetch<T>(place: *const T) {
+    // SAFETY: any address may be asked for.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
+}
+
+/// Asks for what is read later, into the second-level cache.
+#[inline(always)]
+fn prefetch_far<T>(place: *const T) {
+    // SAFETY: any address may be asked for.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) }
+}
+
+/// One tile, whose last vector has only some columns if it is a `PART`. What stands so many bytes behind its panel is asked for.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
     block: &Block<V::Element>,
     a: *const V::Element,
     c: *mut V::Element,
+    b_ahead: isize,
 ) {
     // SAFETY: all elements are of the block, in which the caller says where the tile begins.
     unsafe {
@@ -210,43 +241,60 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
         let lanes = V::first(block.columns - (VECTORS - 1) * V::LANES);
         let is_part = |vector: usize| PART && vector + 1 == VECTORS;
         let mut sums = [[V::zero(); VECTORS]; ROWS];
-        if block.adds {
-            for_each_row!(row < ROWS, {
-                let c = c.byte_offset(row as isize * distances.c_row);
-                for (vector, sum) in sums[row].iter_mut().enumerate() {
-                    let c = c.add(vector * V::LANES);
-                    *sum = if is_part(vector) { V::load_part(c, lanes) } else { V::load(c) };
-                }
-            });
-        }
+        for_each_row!(row < ROWS, {
+            let c = c.wrapping_byte_offset(row as isize * distances.c_row);
+            (0..VECTORS).for_each(|vector| prefetch(c.wrapping_add(vector * V::LANES)));
+        });
+        let steps_of_line = LINE_BYTES / size_of::<V::Element>();
         let (mut first, mut panel) = (a, block.b);
         for _ in 0..distances.runs {
             let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
                 apart(first.wrapping_byte_offset((ROWS_OF_POINTER * group) as isize * distances.a_row))
             });
+            let mut ahead = first.wrapping_byte_offset(distances.a_ahead);
             let mut b = panel;
-            for _ in 0..block.steps {
-                let columns: [V; VECTORS] = std::array::from_fn(|vector| {
-                    let b = b.wrapping_add(vector * V::LANES);
-                    if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
-                });
-                for_each_row!(row < ROWS, {
-                    let distance = (row % ROWS_OF_POINTER) as isize * distances.a_row;
-                    let factor = V::broadcast(rows[row / ROWS_OF_POINTER].wrapping_byte_offset(distance));
-                    for (sum, column) in sums[row].iter_mut().zip(columns) {
-                        *sum = factor.multiply_add(column, *sum);
+            let mut left = block.steps;
+            while left > 0 {
+                if distances.a_ahead != 0 {
+                    for_each_row!(row < ROWS, {
+                        prefetch(ahead.wrapping_byte_offset(row as isize * distances.a_row));
+                    });
+                    ahead = ahead.wrapping_byte_offset(LINE_BYTES as isize);
+                }
+                let steps = left.min(steps_of_line);
+                if b_ahead != 0 {
+                    for step in 0..steps as isize {
+                        let row = b.wrapping_byte_offset(b_ahead + step * distances.b_step);
+                        (0..VECTORS).for_each(|vector| prefetch_far(row.wrapping_add(vector * V::LANES)));
                     }
-                });
-                rows = rows.map(|row| apart(row.wrapping_byte_offset(distances.a_step)));
-                b = b.wrapping_byte_offset(distances.b_step);
+                }
+                left -= steps;
+                for _ in 0..steps {
+                    let columns: [V; VECTORS] = std::array::from_fn(|vector| {
+                        let b = b.wrapping_add(vector * V::LANES);
+                        if is_part(vector) { V::load_part(b, lanes) } else { V::load(b) }
+                    });
+                    for_each_row!(row < ROWS, {
+                        let distance = (row % ROWS_OF_POINTER) as isize * distances.a_row;
+                        let factor = V::broadcast(rows[row / ROWS_OF_POINTER].wrapping_byte_offset(distance));
+                        for (sum, column) in sums[row].iter_mut().zip(columns) {
+                            *sum = factor.multiply_add(column, *sum);
+                        }
+                    });
+                    rows = rows.map(|row| apart(row.wrapping_byte_offset(distances.a_step)));
+                    b = b.wrapping_byte_offset(distances.b_step);
+                }
             }
             first = first.wrapping_byte_offset(distances.a_run);
             panel = panel.wrapping_byte_offset(distances.b_run);
         }
         for_each_row!(row < ROWS, {
             let c = c.byte_offset(row as isize * distances.c_row);
-            for (vector, sum) in sums[row].iter().enumerate() {
+            for (vector, sum) in sums[row].iter_mut().enumerate() {
                 let c = c.add(vector * V::LANES);
+                if block.adds {
+                    *sum = sum.add(if is_part(vector) { V::load_part(c, lanes) } else { V::load(c) });
+                }
                 if is_part(vector) { sum.store_part(c, lanes) } else { sum.store(c) }
             }
         });
@@ -259,16 +307,17 @@ macro_rules! in_vectors {
         pub(super) mod $module {
             use super::{Block, Vector, tile};
 
-            type Tile<E> = unsafe fn(&Block<E>, *const E, *mut E);
+            type Tile<E> = unsafe fn(&Block<E>, *const E, *mut E, isize);
 
             #[target_feature(enable = $feature)]
             unsafe fn one<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
                 block: &Block<V::Element>,
                 a: *const V::Element,
                 c: *mut V::Element,
+                b_ahead: isize,
             ) {
                 // SAFETY: as the caller says.
-                unsafe { tile::<V, ROWS, VECTORS, PART>(block, a, c) }
+                unsafe { tile::<V, ROWS, VECTORS, PART>(block, a, c, b_ahead) }
             }
 
             /// The tiles of one row and more.
@@ -291,11 +340,13 @@ macro_rules! in_vectors {
                 let distances = block.distances;
                 let (mut a, mut c) = (block.a, block.c);
                 let mut rows = block.rows;
+                let mut b_ahead = distances.b_ahead;
                 while rows > 0 {
                     let count = rows.min(distances.tile_rows);
                     let Some(tile) = tiles.get(count.wrapping_sub(1)) else { return };
                     // SAFETY: the tile is of the block.
-                    unsafe { tile(block, a, c) };
+                    unsafe { tile(block, a, c, b_ahead) };
+                    b_ahead = 0;
                     a = a.wrapping_byte_offset(distances.a_tile);
                     c = c.wrapping_byte_offset(count as isize * distances.c_row);
                     rows -= count;

@@ -17,10 +17,14 @@ pub struct Distances {
     pub a_step: isize,
     /// In A from the first row of a tile to that of the next.
     pub a_tile: isize,
+    /// In A from the rows of a tile to those that are asked for beforehand, line by line; 0 if none are.
+    pub a_ahead: isize,
     /// In A from one run of steps to the next.
     pub a_run: isize,
     /// In B from one step to the next; columns are neighbours.
     pub b_step: isize,
+    /// In B from a panel to the one that is asked for beforehand, while the first tile goes through its own; 0 if none is.
+    pub b_ahead: isize,
     /// In B from one run of steps to the next.
     pub b_run: isize,
     /// In C from one row to the next; columns are neighbours.
@@ -99,7 +103,19 @@ mod tests {
                     let [b_step, c_row] = [(distance * size_of::<T>()) as isize; 2];
                     let (a_step, a_tile) = (size_of::<T>() as isize, a_row * tile_rows as isize);
                     let [a_run, b_run] = [a_step, b_step].map(|step| step * in_run as isize);
-                    let distances = Distances { a_row, a_step, a_tile, a_run, b_step, b_run, c_row, tile_rows, runs };
+                    let distances = Distances {
+                        a_row,
+                        a_step,
+                        a_tile,
+                        a_ahead: a_tile,
+                        a_run,
+                        b_step,
+                        b_ahead: b_step,
+                        b_run,
+                        c_row,
+                        tile_rows,
+                        runs,
+                    };
                     for adds in [false, true] {
                         let [of_a, of_b, mut result] = [&a, &b, &c].map(|numbers| typed(numbers));
                         // SAFETY: the arrays have these sizes, and the processor the instructions.
