@@ -8,7 +8,7 @@ use super::products::Block;
 
 /// A vector. Its functions become instructions only where they are inlined into one that has the processor's features.
 pub(super) trait Vector: Copy {
-    type Element: 'static;
+    type Element: Copy + 'static;
     /// Which lanes are there.
     type Lanes: Copy;
 
@@ -227,13 +227,33 @@ fn prefetch_far<T>(place: *const T) {
     unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) }
 }
 
-/// One tile, whose last vector has only some columns if it is a `PART`. What stands so many bytes behind its panel is asked for.
+/// What of the next panel a tile asks for.
+#[derive(Clone, Copy)]
+struct Ahead<E> {
+    place: *const E,
+    rows: usize,
+    /// Rows for each line of A.
+    at_once: usize,
+}
+
+impl<E: Copy> Ahead<E> {
+    /// The part of the first tile of a block: each has as much.
+    fn of(block: &Block<E>) -> Self {
+        let distances = block.distances;
+        let tiles = block.rows.div_ceil(distances.tile_rows.max(1)).max(1);
+        let rows = if distances.b_ahead == 0 { 0 } else { block.steps.div_ceil(tiles) };
+        let lines = (block.steps * size_of::<E>()).div_ceil(LINE_BYTES).max(1);
+        Ahead { place: block.b.wrapping_byte_offset(distances.b_ahead), rows, at_once: rows.div_ceil(lines) }
+    }
+}
+
+/// One tile, whose last vector has only some columns if it is a `PART`.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
     block: &Block<V::Element>,
     a: *const V::Element,
     c: *mut V::Element,
-    b_ahead: isize,
+    mut ahead: Ahead<V::Element>,
 ) {
     // SAFETY: all elements are of the block, in which the caller says where the tile begins.
     unsafe {
@@ -251,22 +271,22 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
             let mut rows: [*const V::Element; 5] = std::array::from_fn(|group| {
                 apart(first.wrapping_byte_offset((ROWS_OF_POINTER * group) as isize * distances.a_row))
             });
-            let mut ahead = first.wrapping_byte_offset(distances.a_ahead);
+            let mut next = first.wrapping_byte_offset(distances.a_ahead);
             let mut b = panel;
             let mut left = block.steps;
             while left > 0 {
                 if distances.a_ahead != 0 {
                     for_each_row!(row < ROWS, {
-                        prefetch(ahead.wrapping_byte_offset(row as isize * distances.a_row));
+                        prefetch(next.wrapping_byte_offset(row as isize * distances.a_row));
                     });
-                    ahead = ahead.wrapping_byte_offset(LINE_BYTES as isize);
+                    next = next.wrapping_byte_offset(LINE_BYTES as isize);
                 }
                 let steps = left.min(steps_of_line);
-                if b_ahead != 0 {
-                    for step in 0..steps as isize {
-                        let row = b.wrapping_byte_offset(b_ahead + step * distances.b_step);
-                        (0..VECTORS).for_each(|vector| prefetch_far(row.wrapping_add(vector * V::LANES)));
-                    }
+                let rows_ahead = ahead.rows.min(ahead.at_once);
+                ahead.rows -= rows_ahead;
+                for _ in 0..rows_ahead {
+                    (0..VECTORS).for_each(|vector| prefetch_far(ahead.place.wrapping_add(vector * V::LANES)));
+                    ahead.place = ahead.place.wrapping_byte_offset(distances.b_step);
                 }
                 left -= steps;
                 for _ in 0..steps {
@@ -305,19 +325,19 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: b
 macro_rules! in_vectors {
     ($module:ident, $feature:literal, [$($rows:literal)*]) => {
         pub(super) mod $module {
-            use super::{Block, Vector, tile};
+            use super::{Ahead, Block, Vector, tile};
 
-            type Tile<E> = unsafe fn(&Block<E>, *const E, *mut E, isize);
+            type Tile<E> = unsafe fn(&Block<E>, *const E, *mut E, Ahead<E>);
 
             #[target_feature(enable = $feature)]
             unsafe fn one<V: Vector, const ROWS: usize, const VECTORS: usize, const PART: bool>(
                 block: &Block<V::Element>,
                 a: *const V::Element,
                 c: *mut V::Element,
-                b_ahead: isize,
+                ahead: Ahead<V::Element>,
             ) {
                 // SAFETY: as the caller says.
-                unsafe { tile::<V, ROWS, VECTORS, PART>(block, a, c, b_ahead) }
+                unsafe { tile::<V, ROWS, VECTORS, PART>(block, a, c, ahead) }
             }
 
             /// The tiles of one row and more.
@@ -340,13 +360,13 @@ macro_rules! in_vectors {
                 let distances = block.distances;
                 let (mut a, mut c) = (block.a, block.c);
                 let mut rows = block.rows;
-                let mut b_ahead = distances.b_ahead;
+                let mut ahead = Ahead::of(block);
                 while rows > 0 {
                     let count = rows.min(distances.tile_rows);
                     let Some(tile) = tiles.get(count.wrapping_sub(1)) else { return };
                     // SAFETY: the tile is of the block.
-                    unsafe { tile(block, a, c, b_ahead) };
-                    b_ahead = 0;
+                    unsafe { tile(block, a, c, ahead) };
+                    ahead.place = ahead.place.wrapping_byte_offset(ahead.rows as isize * distances.b_step);
                     a = a.wrapping_byte_offset(distances.a_tile);
                     c = c.wrapping_byte_offset(count as isize * distances.c_row);
                     rows -= count;

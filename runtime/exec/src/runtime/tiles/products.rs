@@ -23,7 +23,7 @@ pub struct Distances {
     pub a_run: isize,
     /// In B from one step to the next; columns are neighbours.
     pub b_step: isize,
-    /// In B from a panel to the one that is asked for beforehand, while the first tile goes through its own; 0 if none is.
+    /// In B from a panel to the one that is asked for beforehand, while tiles go through their own; 0 if none is.
     pub b_ahead: isize,
     /// In B from one run of steps to the next.
     pub b_run: isize,
