@@ -136,10 +136,6 @@ impl<'c> Emitter<'_, 'c> {
             let first = self.scope.emit(builder, self.scope.simplify(first * element_bytes))?;
             b = builder.select(packed.is_absent, b, builder.addi(packed.address, first));
         }
-        let smallest = |emitter: &Self, counts: &[Expr<'c>]| match counts {
-            [count] => emitter.scope.emit(builder, *count),
-            _ => emitter.scope.emit_min(builder, counts),
-        };
         let rows: Vec<Expr<'c>> = rows.ends.iter().map(|&end| end - rows.begin).collect();
         let mut columns = vec![self.scope.constant(product.panel())];
         if product.n.size % product.panel() != 0 {
@@ -151,20 +147,32 @@ impl<'c> Emitter<'_, 'c> {
             address(a, a_first)?,
             b,
             address(self.c, c_first)?,
-            smallest(self, &rows)?,
-            smallest(self, &columns)?,
-            smallest(self, &block.length)?,
+            self.smallest(&rows)?,
+            self.smallest(&columns)?,
+            self.smallest(&block.length)?,
             self.scope.emit(builder, number)?,
         ];
-        let symbol = product.runtime_tiles();
-        let types = arguments.map(|argument| argument.r#type());
-        builder.define_once(&symbol, |builder| builder.declare_function(&symbol, &types, &[]));
-        builder.call(&symbol, &arguments, &[]);
+        self.call_runtime(&product.runtime_tiles(), &arguments);
         Ok(())
     }
 
+    /// Calls a function of the runtime that returns nothing.
+    pub(super) fn call_runtime(&self, symbol: &str, arguments: &[Value<'c>]) {
+        let types: Vec<_> = arguments.iter().map(|argument| argument.r#type()).collect();
+        self.builder.define_once(symbol, |builder| builder.declare_function(symbol, &types, &[]));
+        self.builder.call(symbol, arguments, &[]);
+    }
+
+    /// The smallest of some counts.
+    pub(super) fn smallest(&self, counts: &[Expr<'c>]) -> Result<Value<'c>> {
+        match counts {
+            [count] => self.scope.emit(self.builder, *count),
+            _ => self.scope.emit_min(self.builder, counts),
+        }
+    }
+
     /// The address of constant numbers, which the module has once.
-    fn constant_words(&self, words: &[i64]) -> Result<Value<'c>> {
+    pub(super) fn constant_words(&self, words: &[i64]) -> Result<Value<'c>> {
         let builder = self.builder;
         let list: Vec<String> = words.iter().map(i64::to_string).collect();
         let name = format!("tiles_{}", list.join("_"));

@@ -5,16 +5,21 @@ use indexing::Expr;
 use mlir_ext::builder::Value;
 
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
-use super::{MatMul, positions};
+use super::prologue::Position;
+use super::{MatMul, parts, positions};
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::Combiner;
 
 /// Rows of B that are added to the rows of C at once, where there are few of these, and otherwise.
 const ROWS_AT_ONCE: [i64; 2] = [8, 4];
-/// Accumulators where the elements of a column of B are consecutive.
-const ACCUMULATORS: i64 = 16;
-/// Most columns of which products are summed at once.
-const COLUMNS_AT_ONCE: i64 = 8;
+/// Rows of C that rows of B are added to at once, at most, where these divide into so many: half of the code for eight rows, and
+/// more of what the rows of B are multiplied by stays in registers.
+const ROWS_ADDED_TO: i64 = 4;
+/// Accumulators where the elements of a column of B are consecutive: as many as keep multiply-adds from waiting for each other, and
+/// find room beside their factors.
+const ACCUMULATORS: i64 = 8;
+/// Fewest and most columns of which products are summed at once.
+const COLUMNS_AT_ONCE: [i64; 2] = [2, 8];
 
 impl MatMul {
     /// Rows of the product, outer ones included.
@@ -24,7 +29,15 @@ impl MatMul {
 
     /// Columns whose sums are made at once, where the elements of a column of B are consecutive.
     pub(super) fn columns_at_once(&self) -> i64 {
-        (ACCUMULATORS / self.row_count()).clamp(1, COLUMNS_AT_ONCE)
+        let [fewest, most] = COLUMNS_AT_ONCE;
+        parts(ACCUMULATORS, self.row_count()).clamp(fewest, most)
+    }
+
+    /// Rows of C that rows of B are added to at once: few of them, where B takes no work to read it again from the cache.
+    fn rows_added_to(&self) -> i64 {
+        let is_read_as_it_is = !self.computes(Operand::B) && self.operand_types[1] == self.element_type;
+        let divides = self.rows.is_empty() && self.m.size % ROWS_ADDED_TO == 0;
+        if divides && is_read_as_it_is { ROWS_ADDED_TO } else { self.row_count() }
     }
 
     /// Where the rows begin in A and C.
@@ -38,6 +51,14 @@ impl MatMul {
         }
         offsets
     }
+}
+
+/// Rows of B that are added to those of C.
+struct Added<'c> {
+    /// Where each begins.
+    rows: Vec<Position<'c>>,
+    /// What the rows of C begin with, if it is not what they hold.
+    begin: Option<Value<'c>>,
 }
 
 impl<'c> Emitter<'_, 'c> {
@@ -67,7 +88,7 @@ impl<'c> Emitter<'_, 'c> {
             let c = emitter.named(offsets.c + column)?;
             product.row_offsets().iter().try_for_each(|[_, row]| emitter.store_vector(zero, emitter.c, c + *row, count))
         })?;
-        let at_once = if product.row_count() <= 4 { ROWS_AT_ONCE[0] } else { ROWS_AT_ONCE[1] };
+        let at_once = if product.row_count() <= ROWS_ADDED_TO { ROWS_AT_ONCE[0] } else { ROWS_AT_ONCE[1] };
         self.contracted_positions(offsets, Vec::new(), &mut |emitter, offsets, _| {
             let all = Span { begin, ends: vec![begin.constant_beside(product.k.size)] };
             emitter.in_groups(&all, product.k.size, at_once, |emitter, k, count| {
@@ -87,14 +108,38 @@ impl<'c> Emitter<'_, 'c> {
         count: i64,
         begin: Option<Value<'c>>,
     ) -> Result<()> {
-        let (builder, product) = (self.builder, self.product);
-        let rows = product.row_offsets();
+        let product = self.product;
+        let at_once = product.rows_added_to();
         let a = self.named(offsets.a + k * product.k.a)?;
         let b = self.named(offsets.b + k * product.k.b)?;
+        let computed = (0..count).map(|step| self.position(Operand::B, b + step * product.k.b));
+        let added = Added { rows: computed.collect::<Result<Vec<_>>>()?, begin };
+        if at_once == product.row_count() {
+            return self.add_to_rows(&Offsets { a, b, c: offsets.c }, columns, &added, at_once);
+        }
+        let bounds = [0, product.m.size].map(|bound| self.scope.constant(bound));
+        self.loop_over(&bounds[..1], &bounds[1..], at_once, |emitter, row| {
+            let a = emitter.named(a + row * product.m.a)?;
+            let c = emitter.named(offsets.c + row * product.m.c)?;
+            emitter.add_to_rows(&Offsets { a, b, c }, columns, &added, at_once)
+        })
+    }
+
+    /// Adds rows of B to the first `row_count` rows of C behind an offset.
+    fn add_to_rows(
+        &mut self,
+        offsets: &Offsets<'c>,
+        columns: &Span<'c>,
+        added: &Added<'c>,
+        row_count: i64,
+    ) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let rows = product.row_offsets().into_iter().take(row_count as usize).collect::<Vec<_>>();
+        let steps = 0..added.rows.len() as i64;
         let mut factors = Vec::with_capacity(rows.len());
         for [row, _] in &rows {
-            let elements = (0..count).map(|step| {
-                let position = self.position(Operand::A, a + (step * product.k.a + row))?;
+            let elements = steps.clone().map(|step| {
+                let position = self.position(Operand::A, offsets.a + (step * product.k.a + row))?;
                 self.load_element(Operand::A, position)
             });
             let elements = elements.collect::<Result<Vec<_>>>()?;
@@ -102,13 +147,12 @@ impl<'c> Emitter<'_, 'c> {
                 elements.iter().map(|&element| builder.broadcast(element, Some(product.lanes))).collect::<Vec<_>>(),
             );
         }
-        let computed = (0..count).map(|step| self.position(Operand::B, b + step * product.k.b));
-        let computed = computed.collect::<Result<Vec<_>>>()?;
         self.in_groups(columns, product.n.size, i64::from(product.lanes), |emitter, column, lanes| {
-            let from = emitter.named(b + column)?;
+            let from = emitter.named(offsets.b + column)?;
             let to = emitter.named(offsets.c + column)?;
-            let vectors = (0..count)
-                .zip(&computed)
+            let vectors = steps
+                .clone()
+                .zip(&added.rows)
                 .map(|(step, row)| {
                     let position = match product.computes(Operand::B) {
                         true => row.plus(column),
@@ -118,7 +162,7 @@ impl<'c> Emitter<'_, 'c> {
                 })
                 .collect::<Result<Vec<_>>>()?;
             for ([_, row], factors) in rows.iter().zip(&factors) {
-                let mut sum = match begin {
+                let mut sum = match added.begin {
                     Some(begin) => begin,
                     None => emitter.load_vector(emitter.c, to + *row, lanes)?,
                 };

@@ -1,5 +1,6 @@
 //! The code of an attention.
 
+use hlo::element_type::ElementType;
 use hlo::graph::Computation;
 use hlo::op_kind::OpKind;
 use indexing::{Expr, Interval};
@@ -17,6 +18,7 @@ use crate::memory::{ArrayRef, Inputs};
 use crate::scalar::combiner::Combiner;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
+use crate::transposed::address_in;
 use crate::walk::Visitor;
 
 impl AttentionKernel {
@@ -41,9 +43,10 @@ impl AttentionKernel {
         // One vector more, as rows begin one later.
         let lanes = i64::from(self.lanes());
         let logits = scratch(BLOCK_M * self.scores.m.c + lanes, element);
-        let weights = match self.form.weight_type == self.scores.element_type {
+        let weight_type = self.product.operand_types[0];
+        let weights = match weight_type == self.scores.element_type {
             true => logits,
-            false => scratch(BLOCK_M * self.product.m.a + lanes, scalar::memory_type(builder, self.form.weight_type)),
+            false => scratch(BLOCK_M * self.product.m.a + lanes, scalar::memory_type(builder, weight_type)),
         };
         let sums = scratch(self.task_rows() * self.product.m.c, element);
         let row_values = parts(self.task_rows(), lanes) * lanes;
@@ -169,7 +172,9 @@ impl<'e, 'c> Task<'e, 'c> {
         }
         let begin = emitter.named(part * kernel.task_rows())?;
         let place = Place { batch, rows: Span::within(begin, kernel.task_rows(), kernel.form.queries()) };
-        self.begin(emitter)?;
+        if !kernel.weighs_in_runtime {
+            self.begin(emitter)?;
+        }
         let blocks = kernel.product.blocks();
         if blocks == 1 {
             let zero = emitter.scope.constant(0);
@@ -235,7 +240,10 @@ impl<'e, 'c> Task<'e, 'c> {
             let c = emitter.named(-row * kernel.scores.m.c - keys.first + width)?;
             let offsets = Offsets { a: of_queries, b: of_keys, c };
             emitter.multiply_rows(&score_block, &offsets, &rows, &columns)?;
-            self.weigh(emitter, place, &rows, keys)?;
+            match kernel.weighs_in_runtime {
+                true => self.weigh_in_runtime(emitter, place, &rows, keys)?,
+                false => self.weigh(emitter, place, &rows, keys)?,
+            }
             emitter.turn_to(&product);
             let a = emitter.named(-row * kernel.product.m.a + width)?;
             let c = emitter.named(-place.rows.begin * kernel.product.m.c)?;
@@ -264,12 +272,7 @@ impl<'e, 'c> Task<'e, 'c> {
             let (logits, weights) = (self.sides[0].0.c, self.sides[1].0.operands[0]);
             let nothing = builder.constant_float(emitter.vector, f64::NEG_INFINITY);
             let larger = |a, b| builder.select(builder.cmpf(CmpfPredicate::Ogt, a, b), a, b);
-            let largest =
-                self.over_keys(emitter, keys, logits, first, nothing, &mut |task, emitter, score, at, largest| {
-                    let logit = task.logit(emitter, place, row_value, keys.first + at, score)?;
-                    emitter.store_vector(logit, logits, first + at, width)?;
-                    Ok(larger(logit, largest))
-                })?;
+            let largest = self.logits(emitter, place, (row_value, first), keys, nothing, larger)?;
             let largest = Combiner::largest(element_type).horizontal(builder, &real(largest)).value;
             // Of one block of keys, nothing was before.
             let before = match kernel.product.blocks() {
@@ -309,6 +312,71 @@ impl<'e, 'c> Task<'e, 'c> {
                 emitter.scope.truncate(outer);
                 result
             })
+        })
+    }
+
+    /// The same by the runtime, once the logits are there.
+    fn weigh_in_runtime(
+        &mut self,
+        emitter: &mut Emitter<'e, 'c>,
+        place: &Place<'c>,
+        rows: &Span<'c>,
+        keys: &Keys<'c>,
+    ) -> Result<()> {
+        let (builder, kernel) = (emitter.builder, self.kernel);
+        let width = i64::from(kernel.lanes());
+        if kernel.form.attention.logits != kernel.form.attention.scores {
+            emitter.loop_over(&[rows.begin], &rows.ends, 1, |emitter, row| {
+                let first = emitter.named((row - rows.begin) * kernel.scores.m.c + width)?;
+                let row = emitter.scope.emit(builder, row)?;
+                let none = builder.zero(emitter.vector);
+                self.logits(emitter, place, (row, first), keys, none, |_, none| none).map(|_| ())
+            })?;
+        }
+        let bytes = kernel.scores.element_type.byte_width() as i64;
+        let rounds = i64::from(kernel.form.weight_type == ElementType::BF16);
+        let (logits, sums) = (self.sides[0].0.c, self.sides[1].0.c);
+        let own = rows.begin - place.rows.begin;
+        let row_count: Vec<Expr<'c>> = rows.ends.iter().map(|&end| end - rows.begin).collect();
+        let columns = Span::within(keys.first, kernel.block_keys(), kernel.form.keys());
+        let key_count: Vec<Expr<'c>> = columns.ends.iter().map(|&end| end - keys.first).collect();
+        let address = |emitter: &Emitter<'e, 'c>, memref, first: Expr<'c>| {
+            address_in(builder, &emitter.scope, memref, first * bytes)
+        };
+        let arguments = [
+            emitter.constant_words(&[
+                kernel.scores.m.c * bytes,
+                kernel.product.m.c * bytes,
+                kernel.product.n.size,
+                rounds,
+            ])?,
+            address(emitter, logits, emitter.scope.constant(width))?,
+            address(emitter, self.most, own)?,
+            address(emitter, self.total, own)?,
+            address(emitter, sums, own * kernel.product.m.c)?,
+            emitter.smallest(&row_count)?,
+            emitter.smallest(&key_count)?,
+            emitter.scope.emit(builder, keys.number)?,
+        ];
+        emitter.call_runtime(&format!("halo_weigh_f32x{width}"), &arguments);
+        Ok(())
+    }
+
+    /// Makes logits of the scores of a row, of which the first is at an index, and combines their vectors.
+    fn logits(
+        &mut self,
+        emitter: &mut Emitter<'e, 'c>,
+        place: &Place<'c>,
+        (row, first): (Value<'c>, Expr<'c>),
+        keys: &Keys<'c>,
+        start: Value<'c>,
+        combine: impl Fn(Value<'c>, Value<'c>) -> Value<'c>,
+    ) -> Result<Value<'c>> {
+        let (logits, width) = (self.sides[0].0.c, i64::from(self.kernel.lanes()));
+        self.over_keys(emitter, keys, logits, first, start, &mut |task, emitter, score, at, made| {
+            let logit = task.logit(emitter, place, row, keys.first + at, score)?;
+            emitter.store_vector(logit, logits, first + at, width)?;
+            Ok(combine(logit, made))
         })
     }
 

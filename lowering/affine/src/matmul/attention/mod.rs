@@ -8,6 +8,7 @@
 
 mod code;
 
+use hlo::element_type::ElementType;
 use hlo::graph::Instruction;
 use hlo::op_kind::OpKind;
 use melior::Context;
@@ -31,6 +32,8 @@ pub struct AttentionKernel {
     scores: MatMul,
     /// What is made of these by values, of a task.
     product: MatMul,
+    /// Whether the runtime makes weights of logits.
+    weighs_in_runtime: bool,
 }
 
 /// Rows of a tile of vectors: blocks, which are the same for all instructions, are whole tiles.
@@ -93,13 +96,20 @@ impl AttentionKernel {
         };
         product.choose_instruction(machine);
         scores.choose_instruction(machine);
+        let weighs_in_runtime = element_type == ElementType::F32
+            && matches!(form.weight_type, ElementType::F32 | ElementType::BF16)
+            && product.in_runtime;
+        if weighs_in_runtime {
+            // Rounded to their type, but as the product reads them.
+            product.operand_types[0] = element_type;
+        }
         // Rows of scores, weights and sums are no power of two apart: they would compete for places in the cache. The scores
         // and weights of a row begin one vector later: the last vector of a row may begin before them.
         let row = (parts(product.block_k() * product.depth, lanes) + 1) * lanes;
         product.m.a = row;
         product.m.c = (parts(features, lanes) + 1) * lanes;
         scores.m.c = row;
-        Some(AttentionKernel { form, scores, product })
+        Some(AttentionKernel { form, scores, product, weighs_in_runtime })
     }
 
     /// Keys of a block.

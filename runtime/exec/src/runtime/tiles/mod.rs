@@ -9,6 +9,8 @@ mod product_vectors;
 mod products;
 #[cfg(target_arch = "x86_64")]
 mod transposes;
+#[cfg(target_arch = "x86_64")]
+mod weights;
 
 use crate::jit::Symbol;
 
@@ -27,7 +29,7 @@ pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
 /// The functions of this processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let wide: [Symbol<'static>; 7] = [
+    let wide: [Symbol<'static>; 8] = [
         ("halo_product_f32x16", products::halo_product_f32x16 as *const ()),
         ("halo_product_f64x8", products::halo_product_f64x8 as *const ()),
         ("halo_product_words_s32x16", products::halo_product_words_s32x16 as *const ()),
@@ -35,8 +37,9 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_pair_32x16", transposes::halo_transpose_pair_32x16 as *const ()),
         ("halo_transpose_64x8", transposes::halo_transpose_64x8 as *const ()),
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
+        ("halo_weigh_f32x16", weights::halo_weigh_f32x16 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 9] = [
+    let narrow: [Symbol<'static>; 10] = [
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
         ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
         ("halo_product_words_s32x8", products::halo_product_words_s32x8 as *const ()),
@@ -46,6 +49,7 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_block_64x4", transposes::halo_transpose_block_64x4 as *const ()),
         ("halo_transpose_64x4", transposes::halo_transpose_64x4 as *const ()),
         ("halo_transpose_pair_64x4", transposes::halo_transpose_pair_64x4 as *const ()),
+        ("halo_weigh_f32x8", weights::halo_weigh_f32x8 as *const ()),
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
     let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
