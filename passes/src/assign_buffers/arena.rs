@@ -304,3 +304,77 @@ impl FreeBlocks {
         self.by_size.remove(&(size, offset));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(size: usize, start: u32, end: u32) -> Demand {
+        Demand { size, alignment: 1, start, end }
+    }
+
+    /// The size of the arena; demands that are alive at the same time must be apart, and where they may begin.
+    fn arena_of(demands: &[Demand], regions: &[Region]) -> usize {
+        let (places, size) = place(demands, regions);
+        for (number, (own, place)) in demands.iter().zip(&places).enumerate() {
+            let limit = place.region.map_or(size, |region| regions[region].size);
+            assert!(place.offset + own.size <= limit);
+            assert_eq!(place.offset % own.granularity(), 0);
+            assert!(place.region.is_none_or(|region| own.end < regions[region].until));
+            for (other, other_place) in demands[..number].iter().zip(&places) {
+                let is_apart = place.region != other_place.region
+                    || !own.is_alive_with(other.start, other.end)
+                    || place.offset + own.size <= other_place.offset
+                    || other_place.offset + other.size <= place.offset;
+                assert!(is_apart, "{own:?} at {place:?} and {other:?} at {other_place:?}");
+            }
+        }
+        size
+    }
+
+    #[test]
+    fn numbers_share_a_line_of_the_cache() {
+        assert_eq!(arena_of(&[demand(4, 0, 9), demand(4, 0, 9), demand(1, 0, 9)], &[]), 17);
+        assert_eq!(arena_of(&[demand(100, 0, 9), demand(4, 0, 9)], &[]), 108);
+    }
+
+    #[test]
+    fn rows_of_vectors_begin_with_a_line() {
+        assert_eq!(arena_of(&[demand(100, 0, 9), demand(100, 0, 9)], &[]), 228);
+    }
+
+    #[test]
+    fn the_largest_first_is_not_always_the_best_order() {
+        // By size, what is alive in the middle is placed above the first and the last, and leaves a gap.
+        let demands = [demand(512, 0, 1), demand(384, 1, 2), demand(256, 0, 0), demand(320, 2, 3), demand(448, 3, 4)];
+        assert_eq!(arena_of(&demands, &[]), most_alive(demands.iter().copied()));
+    }
+
+    #[test]
+    fn results_are_room_until_they_are_written() {
+        let result = Region { size: 64, alignment: 4, until: 5 };
+        assert_eq!(arena_of(&[demand(64, 0, 4)], &[result]), 0);
+        assert_eq!(arena_of(&[demand(64, 0, 5)], &[result]), 64);
+    }
+
+    #[test]
+    fn many_random_demands_are_apart() {
+        let mut state = 1u32;
+        let mut random = |limit: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % limit
+        };
+        for count in [1, 10, 200] {
+            let demands: Vec<Demand> = (0..count)
+                .map(|_| {
+                    let start = random(100);
+                    demand(1 + random(2000) as usize, start, start + random(10))
+                })
+                .collect();
+            let regions =
+                [Region { size: 512, alignment: 8, until: 50 }, Region { size: 1024, alignment: 1, until: 20 }];
+            assert!(arena_of(&demands, &[]) >= most_alive(demands.iter().copied()));
+            arena_of(&demands, &regions);
+        }
+    }
+}
