@@ -2,22 +2,26 @@
 //!
 //! Where the base is dilated, most products are with zeros: the positions of the result that see the same elements of the
 //! kernel, a *phase*, are a convolution without dilation, and these are interleaved. Phases that see the same elements of the input
-//! are features of one convolution. Other dilation, and padding, become a `pad` (which
-//! fuses with what makes the input), a reversed window a `reverse` of the kernel. A window of one element is a product of matrices. A result with few features (or batches) in
-//! its last dimension is computed with the other of the two there: vectors run along the last dimension.
+//! are features of one convolution. Other dilation, and padding, become a `pad` (which fuses with what makes the input), except
+//! where each feature is convolved by itself: that kernel leaves out what is outside of the input, and a `pad` with zeros
+//! becomes padding of its window. A reversed window becomes a `reverse` of the kernel. A window of one element is a product of
+//! matrices. A result with few features (or batches) in its last dimension is computed with the other of the two there: vectors
+//! run along the last dimension.
 
 use hlo::attributes::{ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension};
+use hlo::dialect;
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
+use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::convolution::ConvolutionAttributes;
 use hlo::ops::dot::DotAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
-use hlo::shape::ArrayShape;
+use hlo::shape::{ArrayShape, Shape};
 use indexing::ceil_div;
-use melior::ir::OperationRef;
+use melior::ir::{OperationRef, ValueLike};
 use mlir_ext::rewrite::Rewriter;
 
 use crate::graph_builder::{ConstantNumber, GraphBuilder};
@@ -39,7 +43,14 @@ pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
 pub fn run(root: OperationRef<'_, '_>, features_last: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Convolution) {
-        let body = Body::read(&rewriter, block, |_, kind| kind == OpKind::Convolution)?;
+        let is_number = |operation: OperationRef<'_, '_>| {
+            let shape = operation.result(0).ok().and_then(|result| dialect::shape_of(result.r#type()).ok());
+            shape.as_ref().and_then(Shape::as_array).is_some_and(|array| array.rank() == 0)
+        };
+        let body = Body::read(&rewriter, block, |operation, kind| match kind {
+            OpKind::Constant => is_number(operation),
+            kind => matches!(kind, OpKind::Convolution | OpKind::Pad),
+        })?;
         body.rewrite(|builder, _, convolution| Site::of(builder, convolution, features_last, statistics)?.canonical())?;
     }
     Ok(())
@@ -119,6 +130,9 @@ impl<'s> Site<'s> {
         features_last: bool,
         statistics: &'s mut PassStatistics,
     ) -> Option<Self> {
+        if convolution.kind != OpKind::Convolution {
+            return None;
+        }
         let (&[input, kernel], result) = (&convolution.operands[..], convolution.shape.as_array()?) else {
             return None;
         };
@@ -149,7 +163,10 @@ impl<'s> Site<'s> {
         if let Some(number) = self.divided_dimension() {
             return Some(self.into_phases(number));
         }
-        self.pad_input();
+        match self.leaves_padding_out() {
+            true => self.take_padding(),
+            false => self.pad_input(),
+        }
         self.reverse_kernel();
         let attributes = self.attributes;
         let is_grouped = attributes.feature_group_count != 1 || attributes.batch_group_count != 1;
@@ -358,6 +375,38 @@ impl<'s> Site<'s> {
         let mut permutation: Vec<i64> = (0..=last).collect();
         permutation.swap(last as usize, other as usize);
         Some(permutation)
+    }
+
+    /// Whether each feature of the result sums products of one feature of the input: these are few, next to each other in
+    /// vectors of features, and one test leaves out what is padding.
+    fn leaves_padding_out(&self) -> bool {
+        let features = self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize];
+        let is_dense = self.window.iter().all(|w| w.base_dilation <= 1);
+        self.attributes.feature_group_count > 1 && features == 1 && is_dense
+    }
+
+    // convolution(pad(x, 0), k) => convolution(x, k), pad
+    fn take_padding(&mut self) {
+        let pad = self.builder.get(self.input);
+        let &[input, value] = &pad.operands[..] else { return };
+        let Ok(PadAttributes { padding }) = pad.attributes() else { return };
+        let is_zero = || {
+            let literal = self.builder.get(value).literal().and_then(Literal::as_array);
+            literal.is_some_and(|zero| zero.bytes().iter().all(|&byte| byte == 0))
+        };
+        let is_spatial = |d: usize| self.dimensions.input_spatial.contains(&(d as i64));
+        let is_taken = |(d, p): (usize, &PaddingDimension)| {
+            p.low >= 0 && p.high >= 0 && p.interior == 0 && (is_spatial(d) || (p.low, p.high) == (0, 0))
+        };
+        if pad.kind != OpKind::Pad || !padding.iter().enumerate().all(is_taken) || !is_zero() {
+            return;
+        }
+        for (&d, w) in self.dimensions.input_spatial.iter().zip(&mut self.window) {
+            w.padding_low += padding[d as usize].low;
+            w.padding_high += padding[d as usize].high;
+        }
+        self.statistics.add("take-padding", 1);
+        self.input = input;
     }
 
     // convolution(x, k), pad, lhs_dilate => convolution(pad(x, 0), k)

@@ -1,6 +1,6 @@
 //! The state of a `while`: the elements of the tuple that goes from iteration to iteration.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use hlo::attributes::Attributes;
 use hlo::dialect;
@@ -17,6 +17,7 @@ use mlir_ext::attributes::{self, value_key};
 use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
 
+use crate::effects::has_effect;
 use crate::registry::PassError;
 
 /// A loop whose state is a tuple, and whose body makes a new tuple in each iteration.
@@ -220,6 +221,109 @@ impl<'c, 'r> LoopState<'c, 'r> {
         Ok(())
     }
 
+    /// Removes the elements that neither the condition nor what follows the loop needs, nor any element that these need; how
+    /// many.
+    ///
+    /// # Errors
+    /// Internal ones.
+    pub(crate) fn remove_unused(&mut self) -> Result<u64, PassError> {
+        let rewriter = self.rewriter;
+        let result: Value = self.operation.result(0).map_err(bug)?.into();
+        let arguments = [self.condition.argument(0).map_err(bug)?, self.body.argument(0).map_err(bug)?];
+        let [condition, body]: [Value; 2] = arguments.map(Into::into);
+        let states = [condition, body, result];
+        let is_taken_apart = |state: Value<'c, 'r>| rewriter.uses(state).iter().all(|r#use| is_element(r#use.user));
+        if !states.into_iter().all(is_taken_apart) || rewriter.uses(self.next.result(0).map_err(bug)?.into()).len() != 1
+        {
+            return Ok(0);
+        }
+        let needed = self.needed([condition, result]);
+        let types = element_types(result.r#type())?;
+        if needed.is_empty() || needed.len() == types.len() {
+            return Ok(0);
+        }
+        // What only makes elements that go.
+        let last = self.body.terminator().ok_or_else(|| PassError::bug("a body without an end"))?;
+        let next: Vec<Value> = self.next.operands().collect();
+        let root = self.tuple(&kept(&next, &needed), (last, self.next.location()))?;
+        rewriter.redirect_operand(last, 0, root)?;
+        for block in [self.condition, self.body] {
+            let mut operations = Vec::new();
+            let mut operation = block.first_operation();
+            while let Some(own) = operation.filter(|own| *own != last) {
+                operations.push(own);
+                operation = own.next_in_block();
+            }
+            for own in operations.into_iter().rev() {
+                let is_used = own.results().any(|value| rewriter.has_uses(Value::from(value)));
+                if own.result_count() > 0 && !is_used && !has_effect(rewriter, own) {
+                    rewriter.erase(own)?;
+                }
+            }
+        }
+        let before = self.operation.operand(0).map_err(bug)?;
+        let initial: Result<Vec<Value>, PassError> = needed
+            .iter()
+            .map(|&position| match self.initial(position) {
+                Some(value) => Ok(value),
+                None => self.element_of(before, position, types[position], self.operation),
+            })
+            .collect();
+        let state = self.tuple(&initial?, (self.operation, self.location_of(before)))?;
+        rewriter.redirect_operand(self.operation, 0, state)?;
+        for value in states {
+            rewriter.set_type(value, state.r#type());
+            for r#use in rewriter.uses(value) {
+                let old = position(r#use.user).and_then(|old| Some((old, needed.binary_search(&old).ok()?)));
+                match old {
+                    Some((old, new)) => {
+                        let element = self.element_of(value, new, types[old], r#use.user)?;
+                        rewriter.replace(r#use.user, element)?;
+                    }
+                    None => rewriter.erase(r#use.user)?,
+                }
+            }
+        }
+        if let Some((next, _)) = rewriter.definition(root) {
+            self.next = next;
+        }
+        self.handed_on =
+            needed.iter().enumerate().filter(|(_, old)| self.handed_on.contains(old)).map(|(new, _)| new).collect();
+        Ok((types.len() - needed.len()) as u64)
+    }
+
+    /// The positions of the elements that are read of some states, that what has an effect reads, or that are needed to make
+    /// these, in order.
+    fn needed(&self, states: [Value<'c, 'r>; 2]) -> Vec<usize> {
+        let read = states
+            .into_iter()
+            .flat_map(|state| self.rewriter.uses(state))
+            .filter(|r#use| r#use.user.results().any(|element| self.rewriter.has_uses(Value::from(element))));
+        let mut needed: BTreeSet<usize> = read.filter_map(|r#use| position(r#use.user)).collect();
+        let mut operations = Vec::new();
+        let mut operation = self.body.first_operation();
+        while let Some(own) = operation.filter(|own| own.result_count() > 0) {
+            operations.push((own, has_effect(self.rewriter, own)));
+            operation = own.next_in_block();
+        }
+        let elements: HashMap<usize, usize> =
+            self.elements(self.body).into_iter().map(|(value, position)| (value_key(&value), position)).collect();
+        loop {
+            let next = self.next.operands().enumerate().filter(|(position, _)| needed.contains(position));
+            let mut values: HashSet<usize> = next.map(|(_, value)| value_key(&value)).collect();
+            for (own, has_effect) in operations.iter().rev() {
+                if *has_effect || own.results().any(|result| values.contains(&value_key(&result))) {
+                    values.extend(own.operands().map(|operand| value_key(&operand)));
+                }
+            }
+            let count = needed.len();
+            needed.extend(elements.iter().filter(|(value, _)| values.contains(value)).map(|(_, position)| *position));
+            if needed.len() == count {
+                return needed.into_iter().collect();
+            }
+        }
+    }
+
     /// The values in a block of the loop that are elements of the state, with their positions.
     fn elements(&self, block: BlockRef<'c, 'r>) -> Vec<(Value<'c, 'r>, usize)> {
         let Ok(argument) = block.argument(0) else { return Vec::new() };
@@ -296,6 +400,11 @@ fn is_element(operation: OperationRef<'_, '_>) -> bool {
 fn position(operation: OperationRef<'_, '_>) -> Option<usize> {
     let index = operations::attribute(&operation, "index").filter(|_| is_element(operation))?;
     usize::try_from(attributes::integer(index)?).ok()
+}
+
+/// The values at some positions.
+fn kept<'c, 'r>(values: &[Value<'c, 'r>], positions: &[usize]) -> Vec<Value<'c, 'r>> {
+    positions.iter().filter_map(|&position| values.get(position).copied()).collect()
 }
 
 /// The types of a tuple's elements.

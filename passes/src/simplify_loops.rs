@@ -5,7 +5,8 @@
 //! memory that a fusion does without. So do values that take the place of the elements they are computed from: what remains of
 //! an iteration reads as much, and computes less. Nothing within branches is taken out of a loop, as it might never be computed,
 //! and nothing goes across an `opt-barrier`; loops and custom calls, which may never end or fail, leave only what runs at least
-//! once. A scalar constant in the state is that constant within the loop.
+//! once. A scalar constant in the state is that constant within the loop. Elements of the state that nothing needs any more leave
+//! it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -51,6 +52,7 @@ pub fn run(root: OperationRef<'_, '_>, statistics: &mut PassStatistics) -> Resul
             statistics.add("hoisted", values.len() as u64);
             invariants.hoist(&mut state, &values)?;
         }
+        statistics.add("unused", state.remove_unused()?);
     }
     Ok(())
 }

@@ -323,7 +323,7 @@ fn places_in_memory_are_in_the_text_and_checked_where_they_are_read() {
     assign_buffers::run(module.as_operation(), true, &mut PassStatistics::default()).unwrap();
     let text = module.as_operation().to_string();
     for expected in [
-        "hlo.arena_size = 144 : i64",
+        "hlo.arena_size = 48 : i64",
         "hlo.parameter_slices = [#hlo.slices<[parameter 0, 0 : 16]>]",
         "hlo.exchange_slices = #hlo.slices<[arena, ",
         "hlo.slices = #hlo.slices<[constant 0, 0 : 1]>",
@@ -336,9 +336,9 @@ fn places_in_memory_are_in_the_text_and_checked_where_they_are_read() {
         read_assignment(dialect::entry_function(module.as_operation()).unwrap()).map(|(_, assignment)| assignment)
     };
     let good = read(&text).unwrap();
-    assert_eq!((good.arena_size, good.constants.len()), (144, 1));
+    assert_eq!((good.arena_size, good.constants.len()), (48, 1));
     for (from, to, message) in [
-        ("hlo.arena_size = 144", "hlo.arena_size = 100", "is no place for f32[4]"),
+        ("hlo.arena_size = 48", "hlo.arena_size = 40", "is no place for f32[4]"),
         ("[parameter 0, 0 : 16]", "[parameter 1, 0 : 16]", "[parameter 1, 0 : 16] is no place for f32[4]"),
         ("[constant 0, 0 : 1]", "[constant 7, 0 : 1]", "numbered one after another"),
         ("[constant 0, 0 : 1]", "[output 0, 0 : 1]", "is no place for a constant"),

@@ -571,7 +571,7 @@ fn register_bits(computation: &Computation) -> u32 {
 }
 
 /// Lanes of a loop that takes vectors, which may end with one that overlaps the one before it. Small integers fill
-/// registers with more lanes. A reduction along columns, or of windows, takes several vectors at once, so that it reads whole
+/// registers with more lanes. A reduction along columns, of windows, or of products in windows takes several vectors at once, so that it reads whole
 /// pieces of rows and does not wait for one sum; not where lanes read elements apart from each other.
 fn lanes_of_loop(
     computation: &Computation,
@@ -593,7 +593,7 @@ fn lanes_of_loop(
         let columns: i64 = sizes.iter().product();
         match instruction.kind {
             OpKind::Reduce => elements >= Some(columns * MANY_ROWS),
-            kind => kind == OpKind::ReduceWindow,
+            kind => matches!(kind, OpKind::ReduceWindow | OpKind::Convolution),
         }
     });
     let operations = computation.instructions.iter().filter(elementwise).count();

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
@@ -59,6 +60,9 @@ impl<'a> Overwrites<'a> {
                 let rearranged = |number| Overwrite { output: number, operand: number, is_update: false };
                 (0..instruction.operands.len()).map(rearranged).collect()
             }
+            // The runtime copies the matrices where the result goes, and goes on there.
+            OpKind::Cholesky if !self.by_team => update(0),
+            OpKind::TriangularSolve if !self.by_team => update(1),
             OpKind::Fusion => {
                 let key = instruction.computations.as_ptr();
                 if let Some(known) = self.known.borrow().get(&key) {
@@ -109,7 +113,8 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
     let is_single = leaves.iter().filter_map(|leaf| leaf.as_array()).all(|array| array.element_count() == 1)
         && !(by_team && body.instructions.iter().any(is_combined));
     let reads = Reads::of(body, &roots, first, rows);
-    if first.element_count() > SMALL && !ends_with_whole_vectors(body, first) {
+    let may_skip_lanes = rows.is_none() && leaves.iter().filter_map(|leaf| leaf.as_array()).all(stores_some_lanes);
+    if first.element_count() > SMALL && !may_skip_lanes && !ends_with_whole_vectors(body, first) {
         return Vec::new();
     }
     // By row, the elements of a root of several arrays are those of rows.
@@ -128,6 +133,12 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
         }
     }
     overwrites
+}
+
+/// Whether some lanes of a vector are stored by one instruction: what follows the last whole vector is then a vector of which
+/// the lanes that were stored before are left out.
+fn stores_some_lanes(array: &ArrayShape) -> bool {
+    matches!(array.element_type, ElementType::F32 | ElementType::F64)
 }
 
 /// Whether the loops over some dimensions need no vector that overlaps the one before it, which would read what that one
