@@ -136,13 +136,13 @@ impl PrepackedArguments {
 
 #[cfg(test)]
 mod tests {
-    use hlo::packed_parameter::Run;
+    use hlo::packed_parameter::PackedAxis;
 
     use super::*;
 
     #[test]
     fn what_comes_again_is_packed_within_the_limit() {
-        let (columns, rows) = (Run { count: 2, distance: 1 }, vec![Run { count: 3, distance: 2 }]);
+        let (columns, rows) = (PackedAxis { count: 2, distance: 1 }, vec![PackedAxis { count: 3, distance: 2 }]);
         let parameter = PackedParameter { parameter: 0, element_bytes: 1, first: 0, panel: 2, columns, rows };
         let (room, pool) = (Room::new(Some(12)), BufferPool::new());
         let (first, second) = (Identity::fresh(), Identity::fresh());

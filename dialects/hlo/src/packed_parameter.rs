@@ -17,15 +17,15 @@ pub struct PackedParameter {
     pub first: usize,
     /// Columns of a panel.
     pub panel: usize,
-    /// Number of columns, and elements from one to the next.
-    pub columns: Run,
-    /// The same of the contracted positions; the last ones follow one another in a panel.
-    pub rows: Vec<Run>,
+    /// The columns.
+    pub columns: PackedAxis,
+    /// The contracted positions, of which the last ones follow one another in a panel.
+    pub rows: Vec<PackedAxis>,
 }
 
 /// Positions the same distance apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct PackedAxis {
     /// How many there are.
     pub count: usize,
     /// Elements from one to the next.
@@ -35,7 +35,7 @@ pub struct Run {
 impl PackedParameter {
     /// Rows of a panel.
     pub fn row_count(&self) -> usize {
-        self.rows.iter().map(|run| run.count).product()
+        self.rows.iter().map(|axis| axis.count).product()
     }
 
     /// Elements from one panel to the next: a row more than it has, so that panels do not begin a power of two apart.
@@ -79,10 +79,10 @@ impl PackedParameter {
     /// Where a row begins, in elements.
     fn row_offset(&self, row: usize) -> usize {
         let mut rest = row;
-        let offsets = self.rows.iter().rev().map(|run| {
-            let position = rest % run.count;
-            rest /= run.count;
-            position * run.distance
+        let offsets = self.rows.iter().rev().map(|axis| {
+            let position = rest % axis.count;
+            rest /= axis.count;
+            position * axis.distance
         });
         offsets.sum()
     }
@@ -102,9 +102,9 @@ impl PackedParameter {
 
     /// As a list of numbers.
     pub fn to_numbers(&self) -> Vec<u64> {
-        let Run { count, distance } = self.columns;
+        let PackedAxis { count, distance } = self.columns;
         let fixed = [self.parameter, self.element_bytes, self.first, self.panel, count, distance];
-        let rows = self.rows.iter().flat_map(|run| [run.count, run.distance]);
+        let rows = self.rows.iter().flat_map(|axis| [axis.count, axis.distance]);
         fixed.into_iter().chain(rows).map(|number| number as u64).collect()
     }
 
@@ -114,20 +114,20 @@ impl PackedParameter {
         let (&[parameter, element_bytes, first, panel, count, distance], rows) =
             numbers.split_first_chunk::<FIXED_NUMBERS>()?;
         let (rows, rest) = rows.as_chunks::<2>();
-        let rows: Vec<Run> = rows.iter().map(|&[count, distance]| Run { count, distance }).collect();
+        let rows: Vec<PackedAxis> = rows.iter().map(|&[count, distance]| PackedAxis { count, distance }).collect();
         // What is computed of them later does not overflow.
-        let sizes = rows.iter().map(|run| run.count).chain([count.checked_add(panel)?, 2, panel, element_bytes]);
+        let sizes = rows.iter().map(|axis| axis.count).chain([count.checked_add(panel)?, 2, panel, element_bytes]);
         sizes.into_iter().try_fold(1usize, |product, size| product.checked_mul(size))?;
-        let ends = rows.iter().map(|run| run.count.checked_mul(run.distance)).chain([count.checked_mul(distance)]);
+        let ends = rows.iter().map(|axis| axis.count.checked_mul(axis.distance)).chain([count.checked_mul(distance)]);
         let end = ends.into_iter().try_fold(first, |sum, size| sum.checked_add(size?))?;
         end.checked_mul(element_bytes)?;
-        let is_whole = rest.is_empty() && panel > 0 && element_bytes > 0 && rows.iter().all(|run| run.count > 0);
+        let is_whole = rest.is_empty() && panel > 0 && element_bytes > 0 && rows.iter().all(|axis| axis.count > 0);
         (is_whole && parameter < parameters).then_some(PackedParameter {
             parameter,
             element_bytes,
             first,
             panel,
-            columns: Run { count, distance },
+            columns: PackedAxis { count, distance },
             rows,
         })
     }
@@ -146,26 +146,27 @@ mod tests {
     #[test]
     fn panels_hold_columns_side_by_side() {
         // Two rows of three columns, of which two are in a panel.
-        let rows = vec![Run { count: 2, distance: 3 }];
-        let columns = Run { count: 3, distance: 1 };
+        let rows = vec![PackedAxis { count: 2, distance: 3 }];
+        let columns = PackedAxis { count: 3, distance: 1 };
         let by_rows = PackedParameter { parameter: 0, element_bytes: 1, first: 0, panel: 2, columns, rows };
         assert_eq!(packed(&by_rows, 6), Some(vec![0, 1, 3, 4, 0, 0, 2, 0, 5, 0, 0, 0]));
         assert_eq!(packed(&by_rows, 5), None);
         // The same of the transpose.
-        let columns = Run { count: 3, distance: 2 };
-        let transposed = PackedParameter { columns, rows: vec![Run { count: 2, distance: 1 }], ..by_rows.clone() };
+        let columns = PackedAxis { count: 3, distance: 2 };
+        let transposed =
+            PackedParameter { columns, rows: vec![PackedAxis { count: 2, distance: 1 }], ..by_rows.clone() };
         assert_eq!(packed(&transposed, 6), Some(vec![0, 2, 1, 3, 0, 0, 4, 0, 5, 0, 0, 0]));
         // Several contracted dimensions follow each other.
-        let rows = vec![Run { count: 2, distance: 1 }, Run { count: 2, distance: 4 }];
-        let columns = Run { count: 2, distance: 2 };
+        let rows = vec![PackedAxis { count: 2, distance: 1 }, PackedAxis { count: 2, distance: 4 }];
+        let columns = PackedAxis { count: 2, distance: 2 };
         let several = PackedParameter { columns, rows, ..by_rows };
         assert_eq!(packed(&several, 8), Some(vec![0, 2, 4, 6, 1, 3, 5, 7, 0, 0]));
     }
 
     #[test]
     fn numbers_are_read_back() {
-        let rows = vec![Run { count: 9, distance: 64 }, Run { count: 64, distance: 1 }];
-        let columns = Run { count: 128, distance: 576 };
+        let rows = vec![PackedAxis { count: 9, distance: 64 }, PackedAxis { count: 64, distance: 1 }];
+        let columns = PackedAxis { count: 128, distance: 576 };
         let packed = PackedParameter { parameter: 3, element_bytes: 4, first: 0, panel: 16, columns, rows };
         assert_eq!(PackedParameter::from_numbers(&packed.to_numbers(), 4), Some(packed.clone()));
         assert_eq!(PackedParameter::from_numbers(&packed.to_numbers(), 3), None);

@@ -443,7 +443,7 @@ impl<'c> Program<'_, 'c> {
         if slice.offset != 0 || self.overwritten.contains(&slice.buffer) {
             return None;
         }
-        let packed = product.packed_as(parameter as usize);
+        let packed = product.packed_as(parameter as usize)?;
         let mut all = self.packed.borrow_mut();
         match all.iter().find(|other| other.parameter == packed.parameter) {
             Some(other) => (*other == packed).then_some(packed.parameter),

@@ -4,7 +4,7 @@
 //! are packed as words. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
 
 use hlo::element_type::ElementType;
-use hlo::packed_parameter::{PackedParameter, Run};
+use hlo::packed_parameter::{PackedAxis, PackedParameter};
 use indexing::Expr;
 use mlir_ext::builder::{Machine, Value};
 
@@ -64,18 +64,18 @@ impl MatMul {
         (self.in_runtime && is_copied && self.batch.is_empty() && !self.reads_b_in_place()).then_some(number)
     }
 
-    /// How B is packed, which is a parameter of the program.
-    pub(crate) fn packed_as(&self, parameter: usize) -> PackedParameter {
-        let size = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
-        let run = |axis: &Axis| Run { count: size(axis.size), distance: size(axis.b) };
-        PackedParameter {
+    /// How B is packed, which is a parameter of the program; `None` where it lies backwards.
+    pub(crate) fn packed_as(&self, parameter: usize) -> Option<PackedParameter> {
+        let size = |number: i64| usize::try_from(number).ok();
+        let axis = |axis: &Axis| Some(PackedAxis { count: size(axis.size)?, distance: size(axis.b)? });
+        Some(PackedParameter {
             parameter,
             element_bytes: self.element_type.byte_width(),
-            first: size(self.first[Operand::B as usize]),
-            panel: size(self.panel()),
-            columns: run(&self.n),
-            rows: self.contracted.iter().chain([&self.k]).map(run).collect(),
-        }
+            first: size(self.first[Operand::B as usize])?,
+            panel: size(self.panel())?,
+            columns: axis(&self.n)?,
+            rows: self.contracted.iter().chain([&self.k]).map(axis).collect::<Option<_>>()?,
+        })
     }
 
     /// Rows from one panel to the next of a B that an earlier run has packed.

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 
 /// How the rows lie in memory. Distances are in bytes.
 #[repr(C)]
-pub struct Rows {
+pub struct WeighedRows {
     /// From the logits of one row to those of the next. Behind each row is room for a vector.
     pub logit_row: isize,
     /// From the sums of one row to those of the next.
@@ -267,7 +267,7 @@ unsafe fn exponential<V: Vector>(x: V) -> V {
 
 /// A block of rows.
 struct Block<'r> {
-    rows: &'r Rows,
+    rows: &'r WeighedRows,
     logits: *mut f32,
     most: *mut f32,
     total: *mut f32,
@@ -360,7 +360,7 @@ macro_rules! weigh_function {
         #[target_feature(enable = $feature)]
         #[allow(clippy::too_many_arguments, reason = "what compiled code knows when it runs")]
         pub unsafe extern "C" fn $symbol(
-            rows: *const Rows,
+            rows: *const WeighedRows,
             logits: *mut f32,
             most: *mut f32,
             total: *mut f32,
@@ -384,7 +384,8 @@ weigh_function!(halo_weigh_f32x8, "avx2,fma", __m256);
 mod tests {
     use super::*;
 
-    type Function = unsafe extern "C" fn(*const Rows, *mut f32, *mut f32, *mut f32, *mut f32, usize, usize, usize);
+    type Function =
+        unsafe extern "C" fn(*const WeighedRows, *mut f32, *mut f32, *mut f32, *mut f32, usize, usize, usize);
 
     /// Functions of this processor, with the lanes of their vectors.
     fn functions() -> Vec<(Function, usize)> {
@@ -399,7 +400,7 @@ mod tests {
         let distance = keys + lanes;
         let (mut most, mut total, mut sums) = (vec![9.0; count], vec![9.0; count], vec![1.0; count * lanes]);
         let row_bytes = |elements: usize| (elements * size_of::<f32>()) as isize;
-        let rows = Rows {
+        let rows = WeighedRows {
             logit_row: row_bytes(distance),
             sum_row: row_bytes(lanes),
             features: 1,
