@@ -41,8 +41,9 @@ pub(crate) use epilogue::Finish;
 use epilogue::Stored;
 use prologue::Source;
 
-/// Longest block of contracted positions.
+/// Longest block of contracted positions, and the bytes of a row of A or a column of B in it, at least of elements of 4 bytes.
 const BLOCK_K: i64 = 512;
+const BLOCK_K_BYTES: i64 = 4 * BLOCK_K;
 /// Rows of A that are walked for each panel of a group, and most rows that are not divided for it.
 const BLOCK_M: i64 = 96;
 const MOST_M: i64 = 144;
@@ -278,7 +279,7 @@ fn recognise_contraction(
         contracted,
         k,
         depth: 1,
-        longest_k: BLOCK_K,
+        longest_k: BLOCK_K_BYTES / element_type.byte_width().max(4) as i64,
         in_matrices: false,
         in_runtime: false,
         vector_rows: tile_rows(m.size, if width * bits >= 512 { 14 } else { 6 }),

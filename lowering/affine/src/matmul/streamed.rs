@@ -12,7 +12,7 @@ use crate::scalar::combiner::Combiner;
 
 /// Rows of B that are added to the rows of C at once, where there are few of these, and otherwise.
 const ROWS_AT_ONCE: [i64; 2] = [8, 4];
-/// Rows of C that rows of B are added to at once, at most, where these divide into so many: half of the code for eight rows, and
+/// Rows of C that rows of B are added to at once, at most, where these divide into so many: less code for eight rows, and
 /// more of what the rows of B are multiplied by stays in registers.
 const ROWS_ADDED_TO: i64 = 4;
 /// Accumulators where the elements of a column of B are consecutive: as many as keep multiply-adds from waiting for each other, and
