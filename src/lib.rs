@@ -67,6 +67,9 @@
 //! A step that returns new values of its arguments can write them over the old ones: the program says which result takes the
 //! place of which argument (`input_output_alias`), and the caller gives these up with [`Buffer::donate`].
 //!
+//! Weights that come in each call should be [`Buffer`]s: on the host, products pack the same buffer once and not in each call, in up
+//! to 1 GB of memory ([`ClientOptions::prepacked_bytes`]).
+//!
 //! [`Executable::execute_async`] returns at once with a [`Pending`] result, which is a future too. An executable is shared
 //! between threads by reference or by clone. Programs that run at the same time share the client's threads loop by loop:
 //! none waits until another ends.
