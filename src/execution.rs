@@ -31,7 +31,8 @@ const OF_ANOTHER_DEVICE: &str = "it is in the memory of another device";
 /// What a call needs for itself, kept between calls.
 pub(crate) struct FrameMemory {
     arena: PoolBuffer,
-    /// Context, arena, parameters, constants, outputs, and the panels of each parameter if any is packed; the arena and the constants are always in place.
+    /// Context, arena, parameters, constants, outputs, and the panels of each parameter if any is packed; the arena and the constants
+    /// are always in place.
     table: Vec<*mut c_void>,
     /// Whether each is an address of a GPU.
     on_device: Vec<bool>,

@@ -6,6 +6,10 @@
 /// Numbers of [`PackedParameter::to_numbers`] before the rows.
 const FIXED_NUMBERS: usize = 6;
 
+/// Rows from the end of a panel to the next one: panels do not begin a power of two apart, where they would compete for places in the
+/// cache.
+pub const ROWS_BETWEEN_PANELS: usize = 1;
+
 /// A parameter that is packed, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PackedParameter {
@@ -38,9 +42,9 @@ impl PackedParameter {
         self.rows.iter().map(|axis| axis.count).product()
     }
 
-    /// Elements from one panel to the next: a row more than it has, so that panels do not begin a power of two apart.
+    /// Elements from one panel to the next.
     pub fn panel_elements(&self) -> usize {
-        (self.row_count() + 1) * self.panel
+        (self.row_count() + ROWS_BETWEEN_PANELS) * self.panel
     }
 
     /// Bytes of all panels.
@@ -63,14 +67,10 @@ impl PackedParameter {
             let columns = self.panel.min(self.columns.count - first_column);
             let begin = self.first + first_column * self.columns.distance;
             for (row, packed) in panel.chunks_exact_mut(row_bytes).enumerate() {
-                packed.fill(0);
-                if row < self.row_count() {
-                    is_complete &= self.pack_row(
-                        source,
-                        begin + self.row_offset(row),
-                        &mut packed[..columns * self.element_bytes],
-                    );
-                }
+                let columns = if row < self.row_count() { columns } else { 0 };
+                let (there, missing) = packed.split_at_mut(columns * self.element_bytes);
+                missing.fill(0);
+                is_complete &= there.is_empty() || self.pack_row(source, begin + self.row_offset(row), there);
             }
         }
         is_complete

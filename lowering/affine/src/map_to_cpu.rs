@@ -571,8 +571,8 @@ fn register_bits(computation: &Computation) -> u32 {
 }
 
 /// Lanes of a loop that takes vectors, which may end with one that overlaps the one before it. Small integers fill
-/// registers with more lanes. A reduction along columns, of windows, or of products in windows takes several vectors at once, so that it reads whole
-/// pieces of rows and does not wait for one sum; not where lanes read elements apart from each other.
+/// registers with more lanes. A reduction along columns, of windows, or of products in windows takes several vectors at once, so
+/// that it reads whole pieces of rows and does not wait for one sum; not where lanes read elements apart from each other.
 fn lanes_of_loop(
     computation: &Computation,
     vector_loop: &Loop,

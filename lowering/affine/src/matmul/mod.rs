@@ -613,8 +613,11 @@ impl MatMul {
 
     /// Whether tiles ask for the rows of A of the next tile while they go through their own.
     fn asks_for_tiles(&self) -> bool {
-        let has_neighbours = self.packing_of_a().map_or(self.k.a == 1, |packed| !packed.has_columns());
-        has_neighbours && self.k.size >= LEAST_PACKED_STEPS && (self.packing_of_a().is_some() || !self.rows_compete())
+        let have_room = match self.packing_of_a() {
+            Some(packed) => !packed.has_columns(),
+            None => self.k.a == 1 && !self.rows_compete(),
+        };
+        have_room && self.k.size >= LEAST_PACKED_STEPS
     }
 
     /// How a block of A is packed before its tiles are computed, if several panels use it and it pays, or it is computed.

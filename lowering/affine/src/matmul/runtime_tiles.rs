@@ -4,7 +4,7 @@
 //! are packed as words. Tiles of other types, and those of processors that the runtime has none for, are emitted (`tiled`).
 
 use hlo::element_type::ElementType;
-use hlo::packed_parameter::{PackedAxis, PackedParameter};
+use hlo::packed_parameter::{PackedAxis, PackedParameter, ROWS_BETWEEN_PANELS};
 use indexing::Expr;
 use mlir_ext::builder::{Machine, Value};
 
@@ -80,7 +80,7 @@ impl MatMul {
 
     /// Rows from one panel to the next of a B that an earlier run has packed.
     fn packed_rows(&self) -> i64 {
-        positions(&self.contracted) * self.k.size + 1
+        positions(&self.contracted) * self.k.size + ROWS_BETWEEN_PANELS as i64
     }
 
     /// The name of the function.

@@ -6,6 +6,8 @@
 
 use std::arch::x86_64::*;
 
+use super::product_vectors::Vector;
+
 /// How the rows lie in memory. Distances are in bytes.
 #[repr(C)]
 pub struct WeighedRows {
@@ -19,17 +21,10 @@ pub struct WeighedRows {
     pub are_bf16: usize,
 }
 
-/// A vector. Its functions become instructions only where they are inlined into one that has the processor's features.
-trait Vector: Copy {
-    const LANES: usize;
-
-    unsafe fn splat(value: f32) -> Self;
-    unsafe fn load(from: *const f32) -> Self;
-    unsafe fn store(self, to: *mut f32);
-    unsafe fn add(self, other: Self) -> Self;
+/// A vector of floats.
+trait Floats: Vector<Element = f32> {
     unsafe fn subtract(self, other: Self) -> Self;
     unsafe fn multiply(self, other: Self) -> Self;
-    unsafe fn multiply_add(self, other: Self, sum: Self) -> Self;
     /// The larger one; `other` if one of them is NaN.
     unsafe fn larger(self, other: Self) -> Self;
     /// The smaller one; `other` if one of them is NaN.
@@ -57,63 +52,39 @@ const DOMAIN: [f32; 2] = [-176.0, 104.0];
 /// Vectors that are compared side by side: a comparison waits for the one before.
 const AT_ONCE: usize = 4;
 
-impl Vector for __m256 {
-    const LANES: usize = 8;
+macro_rules! floats {
+    ($vector:ty, $subtract:ident, $multiply:ident, $larger:ident, $smaller:ident, { $($own:tt)* }) => {
+        impl Floats for $vector {
+            #[inline(always)]
+            unsafe fn subtract(self, other: Self) -> Self {
+                // SAFETY: the caller has the feature; arithmetic, here and below.
+                unsafe { $subtract(self, other) }
+            }
 
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller has the feature, here and below.
-        unsafe { _mm256_set1_ps(value) }
-    }
+            #[inline(always)]
+            unsafe fn multiply(self, other: Self) -> Self {
+                // SAFETY: arithmetic.
+                unsafe { $multiply(self, other) }
+            }
 
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: all lanes can be read, says the caller.
-        unsafe { _mm256_loadu_ps(from) }
-    }
+            #[inline(always)]
+            unsafe fn larger(self, other: Self) -> Self {
+                // SAFETY: arithmetic.
+                unsafe { $larger(self, other) }
+            }
 
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: all lanes can be written, says the caller.
-        unsafe { _mm256_storeu_ps(to, self) }
-    }
+            #[inline(always)]
+            unsafe fn smaller(self, other: Self) -> Self {
+                // SAFETY: arithmetic.
+                unsafe { $smaller(self, other) }
+            }
 
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: arithmetic, here and below.
-        unsafe { _mm256_add_ps(self, other) }
-    }
+            $($own)*
+        }
+    };
+}
 
-    #[inline(always)]
-    unsafe fn subtract(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm256_sub_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm256_mul_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply_add(self, other: Self, sum: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm256_fmadd_ps(self, other, sum) }
-    }
-
-    #[inline(always)]
-    unsafe fn larger(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm256_max_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn smaller(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm256_min_ps(self, other) }
-    }
-
+floats!(__m256, _mm256_sub_ps, _mm256_mul_ps, _mm256_max_ps, _mm256_min_ps, {
     #[inline(always)]
     unsafe fn scale(self, shifted: Self) -> Self {
         // Two factors, as one would have to be less than the least normal number, or more than the largest.
@@ -158,65 +129,9 @@ impl Vector for __m256 {
             _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
         }
     }
-}
+});
 
-impl Vector for __m512 {
-    const LANES: usize = 16;
-
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller has the feature, here and below.
-        unsafe { _mm512_set1_ps(value) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: all lanes can be read, says the caller.
-        unsafe { _mm512_loadu_ps(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: all lanes can be written, says the caller.
-        unsafe { _mm512_storeu_ps(to, self) }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: arithmetic, here and below.
-        unsafe { _mm512_add_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn subtract(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm512_sub_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm512_mul_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn multiply_add(self, other: Self, sum: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm512_fmadd_ps(self, other, sum) }
-    }
-
-    #[inline(always)]
-    unsafe fn larger(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm512_max_ps(self, other) }
-    }
-
-    #[inline(always)]
-    unsafe fn smaller(self, other: Self) -> Self {
-        // SAFETY: arithmetic.
-        unsafe { _mm512_min_ps(self, other) }
-    }
-
+floats!(__m512, _mm512_sub_ps, _mm512_mul_ps, _mm512_max_ps, _mm512_min_ps, {
     #[inline(always)]
     unsafe fn scale(self, shifted: Self) -> Self {
         // SAFETY: arithmetic.
@@ -246,21 +161,28 @@ impl Vector for __m512 {
         // SAFETY: arithmetic.
         unsafe { _mm512_reduce_add_ps(self) }
     }
+});
+
+/// The same number in all lanes.
+#[inline(always)]
+unsafe fn splat<V: Floats>(value: f32) -> V {
+    // SAFETY: the number is there.
+    unsafe { V::broadcast(&value) }
 }
 
 /// The exponential of each lane, as compiled code computes it.
 #[inline(always)]
-unsafe fn exponential<V: Vector>(x: V) -> V {
+unsafe fn exponential<V: Floats>(x: V) -> V {
     // SAFETY: arithmetic.
     unsafe {
-        let [low, high] = DOMAIN.map(|bound| V::splat(bound));
+        let [low, high] = DOMAIN.map(|bound| splat::<V>(bound));
         let limited = high.smaller(low.larger(x));
-        let shift = V::splat(ROUNDING_SHIFT);
-        let shifted = limited.multiply_add(V::splat(std::f32::consts::LOG2_E), shift);
+        let shift = splat::<V>(ROUNDING_SHIFT);
+        let shifted = limited.multiply_add(splat::<V>(std::f32::consts::LOG2_E), shift);
         let multiple = shifted.subtract(shift);
-        let rest = LN_2.iter().fold(limited, |rest, &part| multiple.multiply_add(V::splat(-part), rest));
+        let rest = LN_2.iter().fold(limited, |rest, &part| multiple.multiply_add(splat::<V>(-part), rest));
         let [first, others @ ..] = POWER;
-        let power = others.iter().fold(V::splat(first), |sum, &factor| sum.multiply_add(rest, V::splat(factor)));
+        let power = others.iter().fold(splat::<V>(first), |sum, &factor| sum.multiply_add(rest, splat::<V>(factor)));
         power.scale(shifted)
     }
 }
@@ -280,25 +202,25 @@ struct Block<'r> {
 
 impl Block<'_> {
     #[inline(always)]
-    unsafe fn weigh<V: Vector>(&self) {
+    unsafe fn weigh<V: Floats>(&self) {
         for row in 0..self.count {
             // SAFETY: all of it is of the block, says the caller.
             unsafe {
                 let logits = self.logits.byte_offset(row as isize * self.rows.logit_row);
                 // What the last vector has too much weighs nothing.
-                V::splat(f32::NEG_INFINITY).store(logits.add(self.keys));
+                splat::<V>(f32::NEG_INFINITY).store(logits.add(self.keys));
                 let largest = self.largest::<V>(logits);
                 let before = if self.is_later { *self.most.add(row) } else { f32::NEG_INFINITY };
                 let most = if largest > before { largest } else { before };
                 *self.most.add(row) = most;
                 // A row of nothing but -inf so far has weights of 0: if that is all, 0 is divided by 0 in the end.
                 let most = if most == f32::NEG_INFINITY { 0.0 } else { most };
-                let sum = self.exponentials::<V>(logits, V::splat(most));
+                let sum = self.exponentials::<V>(logits, splat::<V>(most));
                 if !self.is_later {
                     *self.total.add(row) = sum;
                     continue;
                 }
-                let scale = exponential(V::splat(before - most));
+                let scale = exponential(splat::<V>(before - most));
                 // All lanes of the scale are the same.
                 *self.total.add(row) = *self.total.add(row) * scale.largest_lane() + sum;
                 let sums = self.sums.byte_offset(row as isize * self.rows.sum_row);
@@ -311,11 +233,11 @@ impl Block<'_> {
 
     /// The largest logit of a row; those that are NaN are none.
     #[inline(always)]
-    unsafe fn largest<V: Vector>(&self, logits: *const f32) -> f32 {
+    unsafe fn largest<V: Floats>(&self, logits: *const f32) -> f32 {
         let (vectors, mut vector) = (self.keys.div_ceil(V::LANES), 0);
         // SAFETY: the logits are of the block.
         unsafe {
-            let mut largest = [V::splat(f32::NEG_INFINITY); AT_ONCE];
+            let mut largest = [splat::<V>(f32::NEG_INFINITY); AT_ONCE];
             while vector + AT_ONCE <= vectors {
                 for (number, largest) in largest.iter_mut().enumerate() {
                     *largest = V::load(logits.add((vector + number) * V::LANES)).larger(*largest);
@@ -333,10 +255,10 @@ impl Block<'_> {
 
     /// Makes weights of the logits of a row; their sum.
     #[inline(always)]
-    unsafe fn exponentials<V: Vector>(&self, logits: *mut f32, most: V) -> f32 {
+    unsafe fn exponentials<V: Floats>(&self, logits: *mut f32, most: V) -> f32 {
         // SAFETY: the logits are of the block.
         unsafe {
-            let mut sum = V::splat(0.0);
+            let mut sum = splat::<V>(0.0);
             for vector in 0..self.keys.div_ceil(V::LANES) {
                 let place = logits.add(vector * V::LANES);
                 let weight = exponential(V::load(place).subtract(most));
