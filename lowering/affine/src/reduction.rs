@@ -33,6 +33,10 @@ type Result<T> = std::result::Result<T, LoweringError>;
 /// Vector accumulators of one reduction: enough to hide the latency of an addition.
 const ACCUMULATORS: i64 = 4;
 
+/// Elements from which on each accumulator goes through a stretch of its own: a page or more each. A processor fetches what several streams
+/// need next at the same time, and of memory beyond its caches so reads up to twice as much as of one stream.
+const ELEMENTS_OF_STREAM: i64 = 1024;
+
 /// The map from the result of a reduce or reduce-window to its inputs; range variables run over what is combined.
 pub fn input_map<'c>(
     context: &'c Context,
@@ -483,10 +487,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let sums = PartialSums::of(self, &combiners.repeat(accumulators as usize), Some(lanes));
         let mut innermost = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
             let blocks = vectors / accumulators;
+            // From one vector of an accumulator to its next, and from accumulator to accumulator.
+            let (step_width, stretch) = match blocks * width >= ELEMENTS_OF_STREAM {
+                true => (width, blocks * width),
+                false => (width * accumulators, width),
+            };
             let mut body = |emitter: &mut Self, block: Expr<'c>, state: Vec<Value<'c>>| {
                 let mut next = Vec::new();
                 for (number, accumulators_here) in (0..).zip(unpack(&start, &state).chunks(found.len())) {
-                    let position = block * (width * accumulators) + number * width;
+                    let position = block * step_width + number * stretch;
                     let values = step(emitter, &ranges, (position, 0), accumulators_here)?;
                     next.extend(values.iter().flat_map(RegisterValue::values));
                 }
