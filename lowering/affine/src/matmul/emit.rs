@@ -300,7 +300,7 @@ impl<'c> Emitter<'_, 'c> {
     }
 
     /// The array of an operand that is in memory.
-    fn operand(&self, operand: Operand) -> Result<Value<'c>> {
+    pub(super) fn operand(&self, operand: Operand) -> Result<Value<'c>> {
         self.operands[operand as usize].ok_or_else(|| LoweringError::bug("an operand that is not in memory is read"))
     }
 

@@ -19,6 +19,7 @@ mod epilogue;
 mod matrices;
 mod packing;
 mod prologue;
+mod runtime_packing;
 mod runtime_tiles;
 mod streamed;
 mod tiled;

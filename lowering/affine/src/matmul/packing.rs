@@ -10,12 +10,12 @@ use crate::scalar;
 use crate::transposed::{RowLoad, Vectors, load_from, transpose_square};
 
 /// How many rows of B are asked for before they are packed.
-const ROWS_AHEAD: i64 = 16;
+pub(super) const ROWS_AHEAD: i64 = 16;
 
 /// Bytes that come from memory together.
 const LINE_BYTES: i64 = 64;
 /// Rows of A that are asked for before they are packed.
-const PACKED_ROWS_AHEAD: i64 = 3;
+pub(super) const PACKED_ROWS_AHEAD: i64 = 3;
 
 /// Elements of a row of a panel that are copied in one iteration, where they are copied one by one.
 const COPIED_TOGETHER: i64 = 4;
@@ -30,6 +30,9 @@ impl<'c> Emitter<'_, 'c> {
         block: &Block<'c>,
     ) -> Result<()> {
         let product = self.product;
+        if product.packs_b_in_runtime() {
+            return self.pack_in_runtime(panels, b_offset, columns, block);
+        }
         if product.n.b == 1 {
             self.pack_rows(panels, b_offset, columns, block)?;
         }
@@ -56,6 +59,9 @@ impl<'c> Emitter<'_, 'c> {
         rows: &Span<'c>,
         block: &Block<'c>,
     ) -> Result<()> {
+        if self.product.packs_a_in_runtime(packed) {
+            return self.pack_a_in_runtime((packed, panels), a_offset, rows, block);
+        }
         if packed.has_columns() {
             return self.pack_columns_of_a((packed, panels), a_offset, rows, block);
         }

@@ -12,7 +12,6 @@ use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::prologue::Source;
 use super::tiled::Block;
 use super::{Axis, Form, LEAST_TILE_ROWS, MatMul, positions};
-use crate::error::LoweringError;
 use crate::library_calls::{address_of_global, define_constant_integers};
 use crate::transposed::address_in;
 
@@ -60,8 +59,7 @@ impl MatMul {
     /// The input that may come in panels which an earlier run has packed: a B that is packed as it is.
     pub(crate) fn packable_input(&self) -> Option<usize> {
         let Source::Input(number) = self.operands[Operand::B as usize] else { return None };
-        let is_copied = self.depth == 1 && self.operand_types[Operand::B as usize] == self.element_type;
-        (self.in_runtime && is_copied && self.batch.is_empty() && !self.reads_b_in_place()).then_some(number)
+        (self.copies(Operand::B) && self.batch.is_empty() && !self.reads_b_in_place()).then_some(number)
     }
 
     /// How B is packed, which is a parameter of the program; `None` where it lies backwards.
@@ -103,10 +101,6 @@ impl<'c> Emitter<'_, 'c> {
         column: Expr<'c>,
     ) -> Result<()> {
         let (builder, product) = (self.builder, self.product);
-        let operand = |operand: Operand| {
-            let array = self.operands[operand as usize];
-            array.ok_or_else(|| LoweringError::bug("a tile whose operand is neither packed nor in memory"))
-        };
         let tile_rows = product.tile_rows();
         let zero = self.scope.constant(0);
         // Where they begin, and the distances of rows, steps and tiles.
@@ -114,13 +108,13 @@ impl<'c> Emitter<'_, 'c> {
             Some((packed, panels)) => (panels, zero, packed.row, packed.column, tile_rows * packed.room(product)),
             None => {
                 let first = offsets.a + rows.begin * product.m.a;
-                (operand(Operand::A)?, first, product.m.a, product.k.a, tile_rows * product.m.a)
+                (self.operand(Operand::A)?, first, product.m.a, product.k.a, tile_rows * product.m.a)
             }
         };
         let a_ahead = if product.asks_for_tiles() { a_tile } else { 0 };
         let (b, b_first, b_step) = match block.panels.b {
             Some(panels) => (panels, panel_offset, product.panel()),
-            None => (operand(Operand::B)?, offsets.b + column, product.k.b),
+            None => (self.operand(Operand::B)?, offsets.b + column, product.k.b),
         };
         // Panels that another run has packed come from far.
         let b_ahead = if self.packed.is_some() { product.packed_rows() * product.panel() } else { 0 };

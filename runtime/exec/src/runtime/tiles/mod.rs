@@ -4,6 +4,8 @@
 //! features that it has.
 
 #[cfg(target_arch = "x86_64")]
+mod packing;
+#[cfg(target_arch = "x86_64")]
 mod product_vectors;
 #[cfg(target_arch = "x86_64")]
 mod products;
@@ -29,7 +31,10 @@ pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
 /// The functions of this processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let wide: [Symbol<'static>; 8] = [
+    let all: [Symbol<'static>; 1] = [("halo_pack_rows", packing::halo_pack_rows as *const ())];
+    let wide: [Symbol<'static>; 10] = [
+        ("halo_pack_columns_32x16", packing::halo_pack_columns_32x16 as *const ()),
+        ("halo_pack_columns_64x8", packing::halo_pack_columns_64x8 as *const ()),
         ("halo_product_f32x16", products::halo_product_f32x16 as *const ()),
         ("halo_product_f64x8", products::halo_product_f64x8 as *const ()),
         ("halo_product_words_s32x16", products::halo_product_words_s32x16 as *const ()),
@@ -39,7 +44,9 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
         ("halo_weigh_f32x16", weights::halo_weigh_f32x16 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 10] = [
+    let narrow: [Symbol<'static>; 12] = [
+        ("halo_pack_columns_32x8", packing::halo_pack_columns_32x8 as *const ()),
+        ("halo_pack_columns_64x4", packing::halo_pack_columns_64x4 as *const ()),
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
         ("halo_product_f64x4", products::halo_product_f64x4 as *const ()),
         ("halo_product_words_s32x8", products::halo_product_words_s32x8 as *const ()),
@@ -53,7 +60,8 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
     let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    wide.into_iter().filter(move |_| has_wide).chain(narrow.into_iter().filter(move |_| has_narrow))
+    let narrow = narrow.into_iter().filter(move |_| has_narrow);
+    all.into_iter().chain(wide.into_iter().filter(move |_| has_wide)).chain(narrow)
 }
 
 /// What transposes a square from one place to another, whose rows are some bytes apart.

@@ -1,0 +1,256 @@
+//! Operands of products, brought to where tiles find them: panels of some columns each, whose rows follow one another.
+//!
+//! Elements are packed as they are, so functions for rows know bytes only. Those for columns, which are consecutive in memory, transpose
+//! squares: there is one for each size of elements and of vectors, `halo_pack_columns_32x8` and so on.
+
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+
+use super::Square;
+use super::transposes::{halo_transpose_32x8, halo_transpose_32x16, halo_transpose_64x4, halo_transpose_64x8};
+
+/// Bytes that come into a cache together.
+const LINE: usize = 64;
+
+/// How an operand is packed. Distances are in bytes.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Packing {
+    /// In the operand, from a row to the next, or from a column where these are consecutive.
+    pub row: isize,
+    /// From an element, a row or a column to what is asked for beforehand; 0 if nothing is.
+    pub ahead: isize,
+    /// Bytes of a row of a panel.
+    pub panel_row: usize,
+    /// From a row of a panel to the next.
+    pub next_row: usize,
+    /// From a panel to the next.
+    pub next_panel: usize,
+    /// Whether a panel that is not full gets zeros, rather than nothing, in place of what is missing: 1 or 0.
+    pub fills: usize,
+}
+
+/// Packs `rows` rows of so many bytes into panels, side by side.
+///
+/// # Safety
+/// As many bytes can be read there, and the panels written, and nobody else writes either.
+pub unsafe extern "C" fn halo_pack_rows(
+    packing: *const Packing,
+    from: *const u8,
+    to: *mut u8,
+    rows: usize,
+    bytes: usize,
+) {
+    // SAFETY: compiled code has it as a constant.
+    let packing = unsafe { &*packing };
+    // Copies of so many bytes, the vectors of all tiles, are a few instructions.
+    let pack = match packing.panel_row {
+        24 => pack_row::<24>,
+        32 => pack_row::<32>,
+        56 => pack_row::<56>,
+        64 => pack_row::<64>,
+        128 => pack_row::<128>,
+        _ => pack_row::<0>,
+    };
+    for row in 0..rows {
+        let source = from.wrapping_byte_offset(row as isize * packing.row);
+        if packing.ahead != 0 {
+            (0..bytes).step_by(LINE).for_each(|byte| prefetch(source.wrapping_byte_offset(packing.ahead + byte as isize)));
+        }
+        // SAFETY: as the caller promises.
+        unsafe { pack(packing, source, to.add(row * packing.next_row), bytes) };
+    }
+}
+
+/// One row, to panels whose rows have `BYTES`, or as many as `packing` says if that is 0.
+///
+/// # Safety
+/// As of [`halo_pack_rows`].
+unsafe fn pack_row<const BYTES: usize>(packing: &Packing, from: *const u8, to: *mut u8, bytes: usize) {
+    let panel_row = if BYTES > 0 { BYTES } else { packing.panel_row };
+    let whole = bytes / panel_row;
+    // SAFETY: as the caller promises.
+    unsafe {
+        for panel in 0..whole {
+            to.add(panel * packing.next_panel).copy_from_nonoverlapping(from.add(panel * panel_row), panel_row);
+        }
+        let rest = bytes - whole * panel_row;
+        if rest > 0 {
+            let last = to.add(whole * packing.next_panel);
+            last.copy_from_nonoverlapping(from.add(whole * panel_row), rest);
+            if packing.fills > 0 {
+                last.add(rest).write_bytes(0, panel_row - rest);
+            }
+        }
+    }
+}
+
+/// Packs `columns` columns of `rows` consecutive elements, transposing squares of `LANES` elements of `BYTES` bytes.
+///
+/// # Safety
+/// As of [`halo_pack_rows`], and the processor has the instructions of the square.
+#[inline(always)]
+unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
+    square: Square,
+    packing: &Packing,
+    (from, to): (*const u8, *mut u8),
+    (rows, columns): (usize, usize),
+) {
+    let panel = packing.panel_row / BYTES;
+    let whole = rows / LANES * LANES;
+    for (number, first) in (0..columns).step_by(panel).enumerate() {
+        let from = from.wrapping_byte_offset(first as isize * packing.row);
+        let to = to.wrapping_add(number * packing.next_panel);
+        let here = panel.min(columns - first);
+        let squares = here / LANES * LANES;
+        // SAFETY: as the caller promises.
+        unsafe {
+            for row in (0..whole).step_by(LANES) {
+                for column in (0..squares).step_by(LANES) {
+                    let from = from.offset(column as isize * packing.row + (row * BYTES) as isize);
+                    if packing.ahead != 0 {
+                        let ahead = from.wrapping_byte_offset(packing.ahead);
+                        (0..LANES).for_each(|lane| prefetch(ahead.wrapping_byte_offset(lane as isize * packing.row)));
+                    }
+                    let to = to.add(row * packing.next_row + column * BYTES);
+                    square(from, packing.row, to, packing.next_row as isize);
+                }
+                if squares < panel {
+                    (row..row + LANES).for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (squares, here)));
+                }
+            }
+            (whole..rows).for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (0, here)));
+        }
+    }
+}
+
+/// The elements of a row of a panel from one column to behind another, and zeros for what is missing behind these.
+///
+/// # Safety
+/// As of [`halo_pack_rows`].
+#[inline(always)]
+unsafe fn pack_elements<const BYTES: usize>(
+    packing: &Packing,
+    (from, to): (*const u8, *mut u8),
+    row: usize,
+    (first, end): (usize, usize),
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let to = to.add(row * packing.next_row);
+        for column in first..end {
+            let element = from.offset(column as isize * packing.row + (row * BYTES) as isize);
+            to.add(column * BYTES).copy_from_nonoverlapping(element, BYTES);
+        }
+        if packing.fills > 0 {
+            to.add(end * BYTES).write_bytes(0, packing.panel_row - end * BYTES);
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch(place: *const u8) {
+    // SAFETY: any address may be asked for.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
+}
+
+macro_rules! pack_columns_function {
+    ($symbol:ident, $feature:literal, $square:ident, $bytes:literal, $lanes:literal) => {
+        /// Packs `columns` columns of `rows` consecutive elements each into panels.
+        ///
+        /// # Safety
+        /// The processor has the function's instructions. As many elements can be read there, and the panels written, and nobody
+        /// else writes either.
+        #[target_feature(enable = $feature)]
+        pub unsafe extern "C" fn $symbol(
+            packing: *const Packing,
+            from: *const u8,
+            to: *mut u8,
+            rows: usize,
+            columns: usize,
+        ) {
+            // SAFETY: compiled code has the packing as a constant; the rest is as the caller promises.
+            unsafe { pack_columns::<$bytes, $lanes>($square, &*packing, (from, to), (rows, columns)) }
+        }
+    };
+}
+
+pack_columns_function!(halo_pack_columns_32x16, "avx512f", halo_transpose_32x16, 4, 16);
+pack_columns_function!(halo_pack_columns_64x8, "avx512f", halo_transpose_64x8, 8, 8);
+pack_columns_function!(halo_pack_columns_32x8, "avx2", halo_transpose_32x8, 4, 8);
+pack_columns_function!(halo_pack_columns_64x4, "avx2", halo_transpose_64x4, 8, 4);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Pack = unsafe extern "C" fn(*const Packing, *const u8, *mut u8, usize, usize);
+
+    /// Packs a matrix whose elements have all different bytes by rows, and its transpose by columns.
+    fn check(columns_function: Option<Pack>, element: usize, panel: usize) {
+        let gap = element;
+        for (rows, columns) in [(1, 1), (panel, panel), (2 * panel + 3, 3 * panel + 5), (panel + 1, panel - 1), (0, 3), (40, 0)] {
+            let value = |row: usize, column: usize| {
+                let number = (row * 1000 + column + 1) as u64;
+                number.to_le_bytes()[..element].to_vec()
+            };
+            let panel_row = panel * element;
+            let next_panel = rows * panel_row + gap;
+            let packing = Packing {
+                row: ((columns + 2) * element) as isize,
+                ahead: 4096,
+                panel_row,
+                next_row: panel_row,
+                next_panel,
+                fills: 1,
+            };
+            let mut expected = vec![7; columns.div_ceil(panel) * next_panel];
+            for row in 0..rows {
+                for column in 0..columns.next_multiple_of(panel) {
+                    let there = if column < columns { value(row, column) } else { vec![0; element] };
+                    let place = column / panel * next_panel + row * panel_row + column % panel * element;
+                    expected[place..place + element].copy_from_slice(&there);
+                }
+            }
+            let matrix = |rows: usize, columns: usize, value: &dyn Fn(usize, usize) -> Vec<u8>| -> Vec<u8> {
+                let row = |row| (0..columns + 2).flat_map(move |column| value(row, column));
+                (0..rows).flat_map(row).collect()
+            };
+            let by_rows = matrix(rows, columns, &value);
+            let mut packed = vec![7; expected.len()];
+            // SAFETY: the arrays have these sizes.
+            unsafe { halo_pack_rows(&packing, by_rows.as_ptr(), packed.as_mut_ptr(), rows, columns * element) };
+            assert_eq!(packed, expected, "{rows} rows of {columns} columns of {element} bytes");
+            let Some(pack) = columns_function else { continue };
+            let by_columns = matrix(columns, rows, &|column, row| value(row, column));
+            let packing = Packing { row: ((rows + 2) * element) as isize, ..packing };
+            let mut packed = vec![7; expected.len()];
+            // SAFETY: the arrays have these sizes, and the processor the instructions.
+            unsafe { pack(&packing, by_columns.as_ptr(), packed.as_mut_ptr(), rows, columns) };
+            assert_eq!(packed, expected, "{columns} columns of {rows} rows of {element} bytes");
+        }
+    }
+
+    #[test]
+    fn panels_hold_columns_side_by_side() {
+        check(None, 2, 12);
+        check(None, 4, 6);
+        if is_x86_feature_detected!("avx512f") {
+            check(Some(halo_pack_columns_32x16), 4, 32);
+            check(Some(halo_pack_columns_64x8), 8, 16);
+        }
+        if is_x86_feature_detected!("avx2") {
+            check(Some(halo_pack_columns_32x8), 4, 16);
+            check(Some(halo_pack_columns_32x8), 4, 8);
+            check(Some(halo_pack_columns_64x4), 8, 8);
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_left_alone_where_nothing_fills_it() {
+        let packing = Packing { row: 4, ahead: 0, panel_row: 3, next_row: 3, next_panel: 6, fills: 0 };
+        let mut packed = [9; 12];
+        // SAFETY: the arrays have these sizes.
+        unsafe { halo_pack_rows(&packing, [1, 2, 3, 4, 5, 6, 7, 8].as_ptr(), packed.as_mut_ptr(), 2, 4) };
+        assert_eq!(packed, [1, 2, 3, 5, 6, 7, 4, 9, 9, 8, 9, 9]);
+    }
+}
