@@ -16,6 +16,7 @@ use crate::mapping::combines;
 use crate::memory::{ArrayRef, Inputs};
 use crate::operand_maps::{instruction_maps, no_map, operand_map};
 use crate::rows::{Block, Rows};
+use crate::runs::moves_or_clears;
 use crate::scalar::RegisterValue;
 use crate::scan::Scan;
 use crate::scope::Binding;
@@ -60,6 +61,7 @@ pub fn emit_fusion<'a, 'c>(
     let roots: Vec<InstructionId> = computation.roots().into_iter().filter(is_open).collect();
     let mut work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
     work.copied_to = outputs.first().copied().filter(|_| only_moves(computation));
+    work.moved_to = outputs.first().copied().filter(|_| function.is_none() && moves_or_clears(computation));
     let goes_on_alone = TeamShape::of(mapping).is_some() && !team_scan::is_of_teams(mapping);
     let first = if goes_on_alone { combined_first(computation) } else { Vec::new() };
     work.each_item(&mut emitter, &[], &mut |emitter, indices| {
@@ -158,6 +160,8 @@ struct Work<'m, 'a, 'c> {
     range: Iterations<'c>,
     /// The result, where its elements are those of an operand.
     copied_to: Option<&'m ArrayRef<'c>>,
+    /// The result of a processor's kernel, where its elements are those of operands or zero.
+    moved_to: Option<&'m ArrayRef<'c>>,
     /// Whether an element takes a loop of its own.
     combines: OnceCell<bool>,
 }
@@ -171,7 +175,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
     ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
         let range = range.map(|(begin, end)| (variable(begin), variable(end)));
-        Work { mapping, rows, function, range, copied_to: None, combines: OnceCell::new() }
+        Work { mapping, rows, function, range, copied_to: None, moved_to: None, combines: OnceCell::new() }
     }
 
     /// The pieces of a dimension, each with the iterations of its loop, counted from its own first one.
@@ -282,6 +286,9 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                     false => self.pieces(outer.len()).collect(),
                 };
                 for (piece, range) in pieces {
+                    if range.is_none() && self.moves_run(emitter, outer, piece)? {
+                        continue;
+                    }
                     if dimension.takes_vectors(piece) {
                         self.vectors(emitter, outer, piece, range, body)?;
                         continue;
@@ -317,6 +324,18 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 self.each_item(emitter, &with(position), body)
             }),
         }
+    }
+
+    /// Moves the items of a piece of a dimension, and of all dimensions inside, as one row, if they are one.
+    fn moves_run(&self, emitter: &mut Elemental<'a, 'c>, outer: &[Expr<'c>], piece: Interval) -> Result<bool> {
+        let inner = outer.len() + 1..self.mapping.dimensions.len();
+        let Some(output) = self.moved_to.filter(|_| inner.clone().all(|inner| self.range_of(inner).is_none())) else {
+            return Ok(false);
+        };
+        let loops: Vec<Interval> = [piece].into_iter().chain(inner.map(|inner| self.mapping.bounds(inner))).collect();
+        emitter.move_run(output, &loops, |emitter, positions| {
+            item_index(emitter, self.mapping, &[outer, positions].concat())
+        })
     }
 
     /// A vector of neighbouring items a thread, and one thread for what is left of the last one.

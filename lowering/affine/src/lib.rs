@@ -54,6 +54,7 @@ pub mod reduction;
 mod reduction_in_order;
 pub mod registry;
 mod rows;
+mod runs;
 pub mod scalar;
 pub mod scan;
 pub mod scatter;

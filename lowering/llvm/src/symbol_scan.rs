@@ -99,7 +99,7 @@ fn blocks<'c, 'm>(operation: OperationRef<'c, 'm>) -> Vec<BlockRef<'c, 'm>> {
 }
 
 /// Operations with which arguments are prepared, sorted.
-const PREPARATION: [&str; 33] = [
+const PREPARATION: [&str; 37] = [
     "llvm.add",
     "llvm.alloca",
     "llvm.and",
@@ -125,12 +125,16 @@ const PREPARATION: [&str; 33] = [
     "llvm.or",
     "llvm.ptrtoint",
     "llvm.return",
+    "llvm.sdiv",
     "llvm.select",
     "llvm.sext",
     "llvm.shl",
+    "llvm.srem",
     "llvm.store",
     "llvm.sub",
     "llvm.trunc",
+    "llvm.udiv",
+    "llvm.urem",
     "llvm.xor",
     "llvm.zext",
 ];
@@ -164,6 +168,9 @@ impl<'c> CallStructure<'c> {
     fn add(&mut self, block: usize, operation: OperationRef<'c, '_>, name: &str) {
         if name == "llvm.call" {
             self.has_call[block] |= operation.operands().any(|operand| operand.r#type() == self.pointer);
+        } else if matches!(name, "llvm.intr.memmove" | "llvm.intr.memset") {
+            // Those of kernels are of long rows.
+            self.has_call[block] = true;
         } else if !self.has_other_work {
             let is_data = |r#type: Type<'c>| r#type.is_vector() || r#type.is_float();
             self.has_other_work =
