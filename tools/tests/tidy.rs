@@ -384,7 +384,7 @@ fn the_evaluator_is_independent_of_what_it_judges() {
 
 /// Where lowering makes operations of `scf` or `llvm`, or index arithmetic of `arith`: file, operations, reason.
 /// Everything else is said in `affine`, `memref` and `func`.
-const BELOW_AFFINE: [(&str, &[&str], &str); 31] = [
+const BELOW_AFFINE: [(&str, &[&str], &str); 32] = [
     ("access.rs", &["addi"], "addresses of a gather: one for each lane, imaginary parts behind the real ones"),
     ("elemental.rs", &["maxsi", "minsi"], "starts of slices that differ between lanes are clamped as vectors"),
     (
@@ -417,6 +417,11 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 31] = [
         "gpu/radix_sort.rs",
         &["for_loop", "if_else", "if_then", "addi", "subi", "muli", "divui", "remui", "shli", "shrui"],
         "places that digits of elements, which are loaded, and counts of these lead to",
+    ),
+    (
+        "runs.rs",
+        &["llvm.intr.memmove", "llvm.intr.memset"],
+        "rows of dynamic places that libc copies or clears: memref.copy is of whole arrays",
     ),
     (
         "tiles/chunks.rs",

@@ -30,6 +30,7 @@ pub(crate) fn moves_or_clears(computation: &Computation) -> bool {
             let array = instruction.literal().and_then(|literal| literal.as_array());
             array.is_some_and(|array| array.bytes().iter().all(|&byte| byte == 0))
         }
+        OpKind::Iota => false,
         kind => definition(kind).fusion == FusionRole::View,
     };
     computation.root().kind != OpKind::Tuple && computation.instructions.iter().all(is_moved)

@@ -30,8 +30,8 @@ impl<'c> Emitter<'_, 'c> {
         block: &Block<'c>,
     ) -> Result<()> {
         let product = self.product;
-        if product.packs_b_in_runtime() {
-            return self.pack_in_runtime(panels, b_offset, columns, block);
+        if self.pack_in_runtime(panels, b_offset, columns, block)? {
+            return Ok(());
         }
         if product.n.b == 1 {
             self.pack_rows(panels, b_offset, columns, block)?;
@@ -59,8 +59,8 @@ impl<'c> Emitter<'_, 'c> {
         rows: &Span<'c>,
         block: &Block<'c>,
     ) -> Result<()> {
-        if self.product.packs_a_in_runtime(packed) {
-            return self.pack_a_in_runtime((packed, panels), a_offset, rows, block);
+        if self.pack_a_in_runtime((packed, panels), a_offset, rows, block)? {
+            return Ok(());
         }
         if packed.has_columns() {
             return self.pack_columns_of_a((packed, panels), a_offset, rows, block);
@@ -113,6 +113,9 @@ impl<'c> Emitter<'_, 'c> {
             }
             emitter.store_vector(value, panels, target + k, width)
         })?;
+        if self.product.k.size % width == 0 {
+            return Ok(());
+        }
         self.loop_over(&[whole[0]], &block.length, 1, |emitter, k| {
             let value = emitter.load_element(Operand::A, source.plus(k * depth))?;
             emitter.scope.place(emitter.builder, &[target + k])?.store(emitter.builder, value, panels);

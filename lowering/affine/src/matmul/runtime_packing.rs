@@ -1,5 +1,6 @@
-//! Operands that the runtime packs, compiled beforehand: those of its tiles, if they are packed as they are.
+//! Operands that the runtime packs, compiled beforehand: those of its tiles, as they are or in another type.
 
+use hlo::element_type::ElementType;
 use indexing::Expr;
 use mlir_ext::builder::Value;
 
@@ -26,29 +27,41 @@ impl MatMul {
         self.in_runtime && self.depth == 1 && !self.computes(operand) && element_type == self.element_type
     }
 
-    /// Whether the runtime packs B.
-    pub(super) fn packs_b_in_runtime(&self) -> bool {
-        self.copies(Operand::B) && (self.n.b == 1 || self.k.b == 1)
-    }
-
-    /// Whether the runtime packs A in this way.
-    pub(super) fn packs_a_in_runtime(&self, packed: PackedA) -> bool {
-        let distance = if packed.has_columns() { self.m.a } else { self.k.a };
-        self.copies(Operand::A) && distance == 1
+    /// The function that packs rows of an operand, whose elements are neighbours, or columns, if the runtime has one.
+    fn packing_function(&self, operand: Operand, has_rows: bool) -> Option<String> {
+        let element_type = self.operand_types[operand as usize];
+        let is_in_memory = self.in_runtime && !self.computes(operand);
+        let has_conversion = match element_type {
+            ElementType::BF16 | ElementType::F16 => self.depth == 1 && self.element_type == ElementType::F32,
+            ElementType::S8 | ElementType::U8 => self.is_of_words(),
+            _ => false,
+        };
+        match (self.copies(operand), has_rows) {
+            (true, true) => Some("halo_pack_rows".to_string()),
+            (true, false) => Some(format!("halo_pack_columns_{}x{}", element_type.bit_width(), self.lanes)),
+            // A step takes elements of two rows of B.
+            (false, true) if is_in_memory && has_conversion => match operand {
+                Operand::B if self.depth > 1 => Some(format!("halo_pack_pairs_{element_type}")),
+                _ => Some(format!("halo_pack_rows_{element_type}")),
+            },
+            _ => None,
+        }
     }
 }
 
 impl<'c> Emitter<'_, 'c> {
-    /// Has a block of B packed into panels, missing columns as zero.
+    /// Has a block of B packed into panels, missing columns as zero; says whether the runtime can do that.
     pub(super) fn pack_in_runtime(
         &self,
         panels: Value<'c>,
         b_offset: Expr<'c>,
         columns: &Span<'c>,
         block: &Block<'c>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let product = self.product;
         let has_rows = product.n.b == 1;
+        let function = product.packing_function(Operand::B, has_rows).filter(|_| has_rows || product.k.b == 1);
+        let Some(function) = function else { return Ok(false) };
         let (row, ahead) = match has_rows {
             true => (product.k.b, ROWS_AHEAD * product.k.b),
             false => (product.n.b, product.panel() * product.n.b),
@@ -62,19 +75,24 @@ impl<'c> Emitter<'_, 'c> {
             fills: true,
         };
         let first = b_offset + columns.begin * product.n.b;
-        self.call_packing((Operand::B, has_rows), &packing, first, panels, (&block.length, columns))
+        let unit = if has_rows { product.element_type.byte_width() as i64 } else { 1 };
+        self.call_packing((Operand::B, &function), &packing, first, panels, (&block.length, columns, unit))?;
+        Ok(true)
     }
 
-    /// Has a block of A packed.
+    /// Has a block of A packed; says whether the runtime can do that.
     pub(super) fn pack_a_in_runtime(
         &self,
         (packed, panels): (PackedA, Value<'c>),
         a_offset: Expr<'c>,
         rows: &Span<'c>,
         block: &Block<'c>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let product = self.product;
-        let first = a_offset + rows.begin * product.m.a;
+        let (distance, neighbour) = if packed.has_columns() { (product.m.a, 1) } else { (product.k.a, product.depth) };
+        let function = product.packing_function(Operand::A, true).filter(|_| distance == neighbour);
+        let Some(function) = function else { return Ok(false) };
+        let (unit, first) = (product.element_type.byte_width() as i64, a_offset + rows.begin * product.m.a);
         if packed.has_columns() {
             // The rows of each tile are a panel.
             let packing = Packing {
@@ -85,7 +103,8 @@ impl<'c> Emitter<'_, 'c> {
                 next_panel: product.vector_rows * packed.room(product),
                 fills: false,
             };
-            return self.call_packing((Operand::A, true), &packing, first, panels, (&block.length, rows));
+            self.call_packing((Operand::A, &function), &packing, first, panels, (&block.length, rows, unit))?;
+            return Ok(true);
         }
         let packing = Packing {
             row: product.m.a,
@@ -97,37 +116,37 @@ impl<'c> Emitter<'_, 'c> {
         };
         let positions = Span { begin: self.scope.constant(0), ends: block.length.clone() };
         let count: Vec<Expr<'c>> = rows.ends.iter().map(|&end| end - rows.begin).collect();
-        self.call_packing((Operand::A, true), &packing, first, panels, (&count, &positions))
+        self.call_packing((Operand::A, &function), &packing, first, panels, (&count, &positions, unit))?;
+        Ok(true)
     }
 
-    /// Calls what packs so many rows of some columns, from an element of an operand on.
+    /// Calls what packs so many rows of some columns, which are counted in bytes or other units, from an element of an operand on.
     fn call_packing(
         &self,
-        (operand, has_rows): (Operand, bool),
+        (operand, function): (Operand, &str),
         packing: &Packing,
         first: Expr<'c>,
         panels: Value<'c>,
-        (rows, columns): (&[Expr<'c>], &Span<'c>),
+        (rows, columns, unit): (&[Expr<'c>], &Span<'c>, i64),
     ) -> Result<()> {
         let product = self.product;
-        let element_bytes = product.element_type.byte_width() as i64;
+        let operand_bytes = product.operand_types[operand as usize].byte_width() as i64;
+        let packed_bytes = product.element_type.byte_width() as i64;
         let &Packing { row, ahead, panel_row, next_row, next_panel, fills } = packing;
-        let distances = [row, ahead, panel_row, next_row, next_panel].map(|elements| elements * element_bytes);
-        // Rows are counted in bytes.
-        let (symbol, unit) = match has_rows {
-            true => ("halo_pack_rows".to_string(), element_bytes),
-            false => (format!("halo_pack_columns_{}x{}", product.element_type.bit_width(), product.lanes), 1),
-        };
+        let distances = [row * operand_bytes, ahead * operand_bytes]
+            .into_iter()
+            .chain([panel_row, next_row, next_panel].map(|elements| elements * packed_bytes))
+            .chain([i64::from(fills)]);
         let columns: Vec<Expr<'c>> = columns.ends.iter().map(|&end| (end - columns.begin) * unit).collect();
         let zero = self.scope.constant(0);
         let arguments = [
-            self.constant_words(&[&distances[..], &[i64::from(fills)]].concat())?,
-            address_in(self.builder, &self.scope, self.operand(operand)?, first * element_bytes)?,
+            self.constant_words(&distances.collect::<Vec<_>>())?,
+            address_in(self.builder, &self.scope, self.operand(operand)?, first * operand_bytes)?,
             address_in(self.builder, &self.scope, panels, zero)?,
             self.smallest(rows)?,
             self.smallest(&columns)?,
         ];
-        self.call_runtime(&symbol, &arguments);
+        self.call_runtime(function, &arguments);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ use crate::jit::Symbol;
 pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
     if has_feature("avx512f") {
         512
-    } else if has_feature("avx2") && has_feature("fma") {
+    } else if has_feature("avx2") && has_feature("fma") && has_feature("f16c") {
         256
     } else {
         0
@@ -31,7 +31,6 @@ pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
 /// The functions of this processor.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
-    let all: [Symbol<'static>; 1] = [("halo_pack_rows", packing::halo_pack_rows as *const ())];
     let wide: [Symbol<'static>; 10] = [
         ("halo_pack_columns_32x16", packing::halo_pack_columns_32x16 as *const ()),
         ("halo_pack_columns_64x8", packing::halo_pack_columns_64x8 as *const ()),
@@ -44,7 +43,14 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_transpose_pair_64x8", transposes::halo_transpose_pair_64x8 as *const ()),
         ("halo_weigh_f32x16", weights::halo_weigh_f32x16 as *const ()),
     ];
-    let narrow: [Symbol<'static>; 12] = [
+    let narrow: [Symbol<'static>; 19] = [
+        ("halo_pack_rows", packing::halo_pack_rows as *const ()),
+        ("halo_pack_rows_bf16", packing::halo_pack_rows_bf16 as *const ()),
+        ("halo_pack_rows_f16", packing::halo_pack_rows_f16 as *const ()),
+        ("halo_pack_rows_s8", packing::halo_pack_rows_s8 as *const ()),
+        ("halo_pack_rows_u8", packing::halo_pack_rows_u8 as *const ()),
+        ("halo_pack_pairs_s8", packing::halo_pack_pairs_s8 as *const ()),
+        ("halo_pack_pairs_u8", packing::halo_pack_pairs_u8 as *const ()),
         ("halo_pack_columns_32x8", packing::halo_pack_columns_32x8 as *const ()),
         ("halo_pack_columns_64x4", packing::halo_pack_columns_64x4 as *const ()),
         ("halo_product_f32x8", products::halo_product_f32x8 as *const ()),
@@ -59,9 +65,9 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_weigh_f32x8", weights::halo_weigh_f32x8 as *const ()),
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
-    let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
-    let narrow = narrow.into_iter().filter(move |_| has_narrow);
-    all.into_iter().chain(wide.into_iter().filter(move |_| has_wide)).chain(narrow)
+    let has_narrow =
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    wide.into_iter().filter(move |_| has_wide).chain(narrow.into_iter().filter(move |_| has_narrow))
 }
 
 /// What transposes a square from one place to another, whose rows are some bytes apart.

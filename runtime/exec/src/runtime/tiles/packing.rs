@@ -1,9 +1,10 @@
 //! Operands of products, brought to where tiles find them: panels of some columns each, whose rows follow one another.
 //!
-//! Elements are packed as they are, so functions for rows know bytes only. Those for columns, which are consecutive in memory, transpose
-//! squares: there is one for each size of elements and of vectors, `halo_pack_columns_32x8` and so on.
+//! There is a function for the rows of each type of elements that tiles take in another one (`halo_pack_rows_bf16`), and one for those
+//! that are packed as they are, which knows bytes only. Columns, which are consecutive in memory, are packed by transposing squares: there is
+//! a function for each size of elements and of vectors, `halo_pack_columns_32x8` and so on.
 
-use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm256_cvtph_ps, _mm256_storeu_ps};
 
 use super::Square;
 use super::transposes::{halo_transpose_32x8, halo_transpose_32x16, halo_transpose_64x4, halo_transpose_64x8};
@@ -29,32 +30,135 @@ pub struct Packing {
     pub fills: usize,
 }
 
-/// Packs `rows` rows of so many bytes into panels, side by side.
+/// How the elements of a row become those of a row of a panel.
+trait Conversion {
+    /// Bytes of an element, before and after.
+    const BYTES: [usize; 2];
+
+    /// Converts as many elements as take so many bytes afterwards. Half a row further are those that are combined with them.
+    ///
+    /// # Safety
+    /// The elements can be read there, and the bytes written, and the processor has the instructions of the function that this is
+    /// inlined into.
+    unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize);
+}
+
+/// Bytes of which nothing is known.
+struct AsTheyAre;
+
+impl Conversion for AsTheyAre {
+    const BYTES: [usize; 2] = [1, 1];
+
+    #[inline(always)]
+    unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { to.copy_from_nonoverlapping(from, bytes) };
+    }
+}
+
+/// Elements one by one, in loops that become vectors.
+macro_rules! conversion {
+    ($(#[$attribute:meta])* $name:ident, $from:ty, $to:ty, |$element:ident, $other:ident| $converted:expr) => {
+        $(#[$attribute])*
+        struct $name;
+
+        impl Conversion for $name {
+            const BYTES: [usize; 2] = [size_of::<$from>(), size_of::<$to>()];
+
+            #[inline(always)]
+            unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
+                let (first, second) = (from.cast::<$from>(), from.wrapping_byte_offset(half_row).cast::<$from>());
+                for place in 0..bytes / size_of::<$to>() {
+                    // SAFETY: as the caller promises. What does not combine elements does not read the second one.
+                    unsafe {
+                        let $element = first.add(place).read_unaligned();
+                        let $other = || second.add(place).read_unaligned();
+                        to.cast::<$to>().add(place).write_unaligned($converted);
+                    }
+                }
+            }
+        }
+    };
+}
+
+conversion!(
+    /// bf16 as f32.
+    OfBf16, u16, u32, |element, _other| u32::from(element) << 16
+);
+conversion!(
+    /// Signed bytes as words.
+    OfSigned, i8, i16, |element, _other| i16::from(element)
+);
+conversion!(
+    /// Unsigned bytes as words.
+    OfUnsigned, u8, i16, |element, _other| i16::from(element)
+);
+conversion!(
+    /// Pairs of words of signed bytes of two rows.
+    PairsOfSigned, i8, u32, |element, other| pair(i16::from(element), i16::from(other()))
+);
+conversion!(
+    /// Pairs of words of unsigned bytes of two rows.
+    PairsOfUnsigned, u8, u32, |element, other| pair(i16::from(element), i16::from(other()))
+);
+
+/// Two words side by side.
+#[inline(always)]
+fn pair(first: i16, second: i16) -> u32 {
+    u32::from(first.cast_unsigned()) | u32::from(second.cast_unsigned()) << 16
+}
+
+/// f16 as f32.
+struct OfF16;
+
+impl Conversion for OfF16 {
+    const BYTES: [usize; 2] = [2, 4];
+
+    #[inline(always)]
+    unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
+        const LANES: usize = 8;
+        let count = bytes / 4;
+        let mut place = 0;
+        while place < count {
+            let here = LANES.min(count - place);
+            // SAFETY: as the caller promises; a vector that is not full goes by way of memory of its own.
+            unsafe {
+                let (from, to) = (from.add(2 * place), to.add(4 * place));
+                if here == LANES {
+                    _mm256_storeu_ps(to.cast(), _mm256_cvtph_ps(_mm_loadu_si128(from.cast())));
+                } else {
+                    let (mut half, mut full) = ([0u16; LANES], [0f32; LANES]);
+                    half.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, 2 * here);
+                    _mm256_storeu_ps(full.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(half.as_ptr().cast())));
+                    to.copy_from_nonoverlapping(full.as_ptr().cast(), 4 * here);
+                }
+            }
+            place += LANES;
+        }
+    }
+}
+
+/// Packs `rows` rows, which take so many bytes in panels, side by side.
 ///
 /// # Safety
-/// As many bytes can be read there, and the panels written, and nobody else writes either.
-pub unsafe extern "C" fn halo_pack_rows(
-    packing: *const Packing,
-    from: *const u8,
-    to: *mut u8,
-    rows: usize,
-    bytes: usize,
-) {
-    // SAFETY: compiled code has it as a constant.
-    let packing = unsafe { &*packing };
-    // Copies of so many bytes, the vectors of all tiles, are a few instructions.
+/// As many elements can be read there, and the panels written, and nobody else writes either.
+#[inline(always)]
+unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut u8, (rows, bytes): (usize, usize)) {
+    // Panels of so many bytes, the vectors of all tiles, are a few instructions.
     let pack = match packing.panel_row {
-        24 => pack_row::<24>,
-        32 => pack_row::<32>,
-        56 => pack_row::<56>,
-        64 => pack_row::<64>,
-        128 => pack_row::<128>,
-        _ => pack_row::<0>,
+        24 => pack_row::<C, 24>,
+        32 => pack_row::<C, 32>,
+        56 => pack_row::<C, 56>,
+        64 => pack_row::<C, 64>,
+        128 => pack_row::<C, 128>,
+        _ => pack_row::<C, 0>,
     };
     for row in 0..rows {
         let source = from.wrapping_byte_offset(row as isize * packing.row);
         if packing.ahead != 0 {
-            (0..bytes).step_by(LINE).for_each(|byte| prefetch(source.wrapping_byte_offset(packing.ahead + byte as isize)));
+            let source_bytes = bytes / C::BYTES[1] * C::BYTES[0];
+            let ahead = |byte: usize| source.wrapping_byte_offset(packing.ahead + byte as isize);
+            (0..source_bytes).step_by(LINE).for_each(|byte| prefetch(ahead(byte)));
         }
         // SAFETY: as the caller promises.
         unsafe { pack(packing, source, to.add(row * packing.next_row), bytes) };
@@ -64,19 +168,22 @@ pub unsafe extern "C" fn halo_pack_rows(
 /// One row, to panels whose rows have `BYTES`, or as many as `packing` says if that is 0.
 ///
 /// # Safety
-/// As of [`halo_pack_rows`].
-unsafe fn pack_row<const BYTES: usize>(packing: &Packing, from: *const u8, to: *mut u8, bytes: usize) {
+/// As of [`pack_rows`].
+#[inline(always)]
+unsafe fn pack_row<C: Conversion, const BYTES: usize>(packing: &Packing, from: *const u8, to: *mut u8, bytes: usize) {
     let panel_row = if BYTES > 0 { BYTES } else { packing.panel_row };
-    let whole = bytes / panel_row;
+    let [element, packed_element] = C::BYTES;
+    let (whole, half_row) = (bytes / panel_row, packing.row / 2);
     // SAFETY: as the caller promises.
     unsafe {
         for panel in 0..whole {
-            to.add(panel * packing.next_panel).copy_from_nonoverlapping(from.add(panel * panel_row), panel_row);
+            let from = from.add(panel * (panel_row / packed_element * element));
+            C::convert(from, half_row, to.add(panel * packing.next_panel), panel_row);
         }
         let rest = bytes - whole * panel_row;
         if rest > 0 {
             let last = to.add(whole * packing.next_panel);
-            last.copy_from_nonoverlapping(from.add(whole * panel_row), rest);
+            C::convert(from.add(whole * (panel_row / packed_element * element)), half_row, last, rest);
             if packing.fills > 0 {
                 last.add(rest).write_bytes(0, panel_row - rest);
             }
@@ -84,10 +191,39 @@ unsafe fn pack_row<const BYTES: usize>(packing: &Packing, from: *const u8, to: *
     }
 }
 
+macro_rules! pack_rows_function {
+    ($symbol:ident, $feature:literal, $conversion:ty) => {
+        /// Packs `rows` rows, which take so many bytes in panels, side by side.
+        ///
+        /// # Safety
+        /// The processor has the function's instructions. As many elements can be read there, and the panels written, and nobody
+        /// else writes either.
+        #[target_feature(enable = $feature)]
+        pub unsafe extern "C" fn $symbol(
+            packing: *const Packing,
+            from: *const u8,
+            to: *mut u8,
+            rows: usize,
+            bytes: usize,
+        ) {
+            // SAFETY: compiled code has the packing as a constant; the rest is as the caller promises.
+            unsafe { pack_rows::<$conversion>(&*packing, from, to, (rows, bytes)) }
+        }
+    };
+}
+
+pack_rows_function!(halo_pack_rows, "avx2", AsTheyAre);
+pack_rows_function!(halo_pack_rows_bf16, "avx2", OfBf16);
+pack_rows_function!(halo_pack_rows_f16, "avx2,f16c", OfF16);
+pack_rows_function!(halo_pack_rows_s8, "avx2", OfSigned);
+pack_rows_function!(halo_pack_rows_u8, "avx2", OfUnsigned);
+pack_rows_function!(halo_pack_pairs_s8, "avx2", PairsOfSigned);
+pack_rows_function!(halo_pack_pairs_u8, "avx2", PairsOfUnsigned);
+
 /// Packs `columns` columns of `rows` consecutive elements, transposing squares of `LANES` elements of `BYTES` bytes.
 ///
 /// # Safety
-/// As of [`halo_pack_rows`], and the processor has the instructions of the square.
+/// As of [`pack_rows`], and the processor has the instructions of the square.
 #[inline(always)]
 unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
     square: Square,
@@ -115,7 +251,8 @@ unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
                     square(from, packing.row, to, packing.next_row as isize);
                 }
                 if squares < panel {
-                    (row..row + LANES).for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (squares, here)));
+                    (row..row + LANES)
+                        .for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (squares, here)));
                 }
             }
             (whole..rows).for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (0, here)));
@@ -126,7 +263,7 @@ unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
 /// The elements of a row of a panel from one column to behind another, and zeros for what is missing behind these.
 ///
 /// # Safety
-/// As of [`halo_pack_rows`].
+/// As of [`pack_rows`].
 #[inline(always)]
 unsafe fn pack_elements<const BYTES: usize>(
     packing: &Packing,
@@ -188,7 +325,9 @@ mod tests {
     /// Packs a matrix whose elements have all different bytes by rows, and its transpose by columns.
     fn check(columns_function: Option<Pack>, element: usize, panel: usize) {
         let gap = element;
-        for (rows, columns) in [(1, 1), (panel, panel), (2 * panel + 3, 3 * panel + 5), (panel + 1, panel - 1), (0, 3), (40, 0)] {
+        for (rows, columns) in
+            [(1, 1), (panel, panel), (2 * panel + 3, 3 * panel + 5), (panel + 1, panel - 1), (0, 3), (40, 0)]
+        {
             let value = |row: usize, column: usize| {
                 let number = (row * 1000 + column + 1) as u64;
                 number.to_le_bytes()[..element].to_vec()
