@@ -9,6 +9,7 @@ mod donation;
 mod every_operation;
 mod examples;
 mod growth;
+mod moved_rows;
 mod prepacked;
 mod profile;
 mod running;

@@ -21,7 +21,7 @@ use crate::jit::Symbol;
 pub fn widest_vector_bits(has_feature: impl Fn(&str) -> bool) -> u32 {
     if has_feature("avx512f") {
         512
-    } else if has_feature("avx2") && has_feature("fma") && has_feature("f16c") {
+    } else if has_feature("avx2") && has_feature("fma") {
         256
     } else {
         0
@@ -65,8 +65,7 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_weigh_f32x8", weights::halo_weigh_f32x8 as *const ()),
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
-    let has_narrow =
-        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
     wide.into_iter().filter(move |_| has_wide).chain(narrow.into_iter().filter(move |_| has_narrow))
 }
 

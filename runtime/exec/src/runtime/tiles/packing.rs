@@ -86,6 +86,10 @@ conversion!(
     OfBf16, u16, u32, |element, _other| u32::from(element) << 16
 );
 conversion!(
+    /// f16 as f32.
+    OfF16, u16, u32, |element, _other| single_of_half(element)
+);
+conversion!(
     /// Signed bytes as words.
     OfSigned, i8, i16, |element, _other| i16::from(element)
 );
@@ -108,34 +112,16 @@ fn pair(first: i16, second: i16) -> u32 {
     u32::from(first.cast_unsigned()) | u32::from(second.cast_unsigned()) << 16
 }
 
-/// f16 as f32.
-struct OfF16;
-
-impl Conversion for OfF16 {
-    const BYTES: [usize; 2] = [2, 4];
-
-    #[inline(always)]
-    unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
-        const LANES: usize = 8;
-        let count = bytes / 4;
-        let mut place = 0;
-        while place < count {
-            let here = LANES.min(count - place);
-            // SAFETY: as the caller promises; a vector that is not full goes by way of memory of its own.
-            unsafe {
-                let (from, to) = (from.add(2 * place), to.add(4 * place));
-                if here == LANES {
-                    _mm256_storeu_ps(to.cast(), _mm256_cvtph_ps(_mm_loadu_si128(from.cast())));
-                } else {
-                    let (mut half, mut full) = ([0u16; LANES], [0f32; LANES]);
-                    half.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(from, 2 * here);
-                    _mm256_storeu_ps(full.as_mut_ptr(), _mm256_cvtph_ps(_mm_loadu_si128(half.as_ptr().cast())));
-                    to.copy_from_nonoverlapping(full.as_ptr().cast(), 4 * here);
-                }
-            }
-            place += LANES;
-        }
-    }
+/// The bits of an f16 as those of an f32. Not all processors with AVX2 need have the instruction.
+#[inline(always)]
+fn single_of_half(half: u16) -> u32 {
+    const EXPONENT: u16 = 0x7c00;
+    /// What exponents of f32 are more than those of f16: a factor of 2 to this.
+    const SCALE: f32 = f32::from_bits((127 + 112) << 23);
+    let magnitude = u32::from(half & 0x7fff) << 13;
+    let finite = (f32::from_bits(magnitude) * SCALE).to_bits();
+    let bits = if half & EXPONENT == EXPONENT { magnitude | 0x7f80_0000 } else { finite };
+    bits | u32::from(half & 0x8000) << 16
 }
 
 /// Packs `rows` rows, which take so many bytes in panels, side by side.
@@ -214,7 +200,7 @@ macro_rules! pack_rows_function {
 
 pack_rows_function!(halo_pack_rows, "avx2", AsTheyAre);
 pack_rows_function!(halo_pack_rows_bf16, "avx2", OfBf16);
-pack_rows_function!(halo_pack_rows_f16, "avx2,f16c", OfF16);
+pack_rows_function!(halo_pack_rows_f16, "avx2", OfF16);
 pack_rows_function!(halo_pack_rows_s8, "avx2", OfSigned);
 pack_rows_function!(halo_pack_rows_u8, "avx2", OfUnsigned);
 pack_rows_function!(halo_pack_pairs_s8, "avx2", PairsOfSigned);
@@ -382,6 +368,47 @@ mod tests {
             check(Some(halo_pack_columns_32x8), 4, 8);
             check(Some(halo_pack_columns_64x4), 8, 8);
         }
+    }
+
+    #[test]
+    fn halves_are_singles_of_the_same_value() {
+        for bits in 0..=u16::MAX {
+            let (half, single) = (half::f16::from_bits(bits), f32::from_bits(single_of_half(bits)));
+            assert!(half.to_f32() == single || half.is_nan() && single.is_nan(), "{bits:x}: {single}");
+            assert_eq!(half.is_sign_negative(), single.is_sign_negative(), "{bits:x}");
+        }
+    }
+
+    #[test]
+    fn elements_are_converted() {
+        // Two rows of three elements in panels of two, of which the second one is filled up.
+        let packing = Packing { row: 6, ahead: 0, panel_row: 8, next_row: 8, next_panel: 16, fills: 1 };
+        let rows = [1u16, 2, 3, 4, 5, 6].map(|number| half::bf16::from_f32(f32::from(number)).to_bits());
+        let mut packed = [9f32; 8];
+        // SAFETY: the arrays have these sizes, as below.
+        unsafe { halo_pack_rows_bf16(&packing, rows.as_ptr().cast(), packed.as_mut_ptr().cast(), 2, 12) };
+        assert_eq!(packed, [1.0, 2.0, 4.0, 5.0, 3.0, 0.0, 6.0, 0.0]);
+        // A step takes two rows of two columns.
+        let packing = Packing { row: 4, ahead: 0, panel_row: 8, next_row: 8, next_panel: 8, fills: 1 };
+        let mut packed = [9i16; 8];
+        // SAFETY: as above.
+        unsafe {
+            halo_pack_pairs_s8(&packing, [-1i8, 2, -3, 4, 5, 6, 7, 8].as_ptr().cast(), packed.as_mut_ptr().cast(), 2, 8);
+        }
+        assert_eq!(packed, [-1, -3, 2, 4, 5, 7, 6, 8]);
+        // SAFETY: as above.
+        unsafe {
+            halo_pack_pairs_u8(&packing, [255u8, 2, 3, 4].as_ptr(), packed.as_mut_ptr().cast(), 1, 8);
+        }
+        assert_eq!(packed[..4], [255, 3, 2, 4]);
+        let packing = Packing { row: 3, ahead: 0, panel_row: 8, next_row: 8, next_panel: 0, fills: 0 };
+        let mut packed = [9i16; 4];
+        // SAFETY: as above.
+        unsafe { halo_pack_rows_s8(&packing, [-1i8, 2, -3].as_ptr().cast(), packed.as_mut_ptr().cast(), 1, 6) };
+        assert_eq!(packed, [-1, 2, -3, 9]);
+        // SAFETY: as above.
+        unsafe { halo_pack_rows_u8(&packing, [255u8, 2, 3].as_ptr(), packed.as_mut_ptr().cast(), 1, 6) };
+        assert_eq!(packed, [255, 2, 3, 9]);
     }
 
     #[test]
