@@ -25,7 +25,8 @@ fn check(entry: &str) {
     let module = hlo::text::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     for threads in [1, 2] {
         let client = Client::with_threads(threads).unwrap();
-        let executable = client.compile(&text[..], &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}"));
+        let executable =
+            client.compile(&text[..], &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}"));
         let parameters = executable.program_shape().parameters.iter().enumerate();
         let arguments: Vec<Literal> = parameters.map(|(number, shape)| argument(shape, number)).collect();
         let expected = evaluate(&module, &arguments, &mut Environment::default()).unwrap();

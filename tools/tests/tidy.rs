@@ -418,11 +418,7 @@ const BELOW_AFFINE: [(&str, &[&str], &str); 32] = [
         &["for_loop", "if_else", "if_then", "addi", "subi", "muli", "divui", "remui", "shli", "shrui"],
         "places that digits of elements, which are loaded, and counts of these lead to",
     ),
-    (
-        "runs.rs",
-        &["llvm.intr.memmove", "llvm.intr.memset"],
-        "rows of dynamic places that libc copies or clears: memref.copy is of whole arrays",
-    ),
+    ("runs.rs", &["llvm.intr.memset"], "rows of dynamic places are cleared by libc: linalg.fill is of whole arrays"),
     (
         "tiles/chunks.rs",
         &["llvm.ptrtoint", "llvm.inttoptr"],

@@ -12,12 +12,16 @@ use mlir_ext::builder::Value;
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
+use crate::library_calls::call_runtime;
 use crate::memory::{ArrayRef, pointer_to};
 use crate::trace::{coefficient, trace};
 use crate::transposed::address_in;
 use crate::walk::linear_address;
 
 type Result<T> = std::result::Result<T, LoweringError>;
+
+/// What copies a row, which may be there already.
+const MOVE: &str = "halo_move";
 
 /// Bytes of a row from which on a call is not slower than a loop over its vectors.
 const LEAST_BYTES: i64 = 256;
@@ -78,9 +82,9 @@ impl<'c> Elemental<'_, 'c> {
         let to = linear_address(context, &output.dimensions, &index) * element_bytes;
         let to = self.pointer_in(output.memref, to)?;
         let size = self.builder.constant_integer(self.builder.integer_type(64), bytes);
-        let is_volatile = [("isVolatile", BoolAttribute::new(self.builder.context(), false).into())];
         let Some(parameter) = parameter else {
             let zero = self.builder.constant_integer(self.builder.integer_type(8), 0);
+            let is_volatile = [("isVolatile", BoolAttribute::new(self.builder.context(), false).into())];
             self.builder.effect("llvm.intr.memset", &[to, zero, size], &is_volatile);
             return Ok(true);
         };
@@ -90,8 +94,7 @@ impl<'c> Elemental<'_, 'c> {
             return Err(LoweringError::bug("a row of no operand"));
         };
         let from = self.pointer_in(array.memref, from * element_bytes)?;
-        // The row may be where it is copied to.
-        self.builder.effect("llvm.intr.memmove", &[to, from, size], &is_volatile);
+        call_runtime(self.builder, MOVE, &[from, to, size]);
         Ok(true)
     }
 

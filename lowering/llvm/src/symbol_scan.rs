@@ -168,8 +168,8 @@ impl<'c> CallStructure<'c> {
     fn add(&mut self, block: usize, operation: OperationRef<'c, '_>, name: &str) {
         if name == "llvm.call" {
             self.has_call[block] |= operation.operands().any(|operand| operand.r#type() == self.pointer);
-        } else if matches!(name, "llvm.intr.memmove" | "llvm.intr.memset") {
-            // Those of kernels are of long rows.
+        } else if name == "llvm.intr.memset" {
+            // Kernels clear long rows by it.
             self.has_call[block] = true;
         } else if !self.has_other_work {
             let is_data = |r#type: Type<'c>| r#type.is_vector() || r#type.is_float();

@@ -283,6 +283,13 @@ pub(crate) fn define_constant_integers(
     Ok(())
 }
 
+/// Calls a function of the runtime that returns nothing.
+pub(crate) fn call_runtime<'c>(builder: &OpBuilder<'c>, symbol: &str, arguments: &[Value<'c>]) {
+    let types: Vec<_> = arguments.iter().map(|argument| argument.r#type()).collect();
+    builder.define_once(symbol, |builder| builder.declare_function(symbol, &types, &[]));
+    builder.call(symbol, arguments, &[]);
+}
+
 /// The address of what [`define_constant_integers`] defined.
 pub(crate) fn address_of_global<'c>(builder: &OpBuilder<'c>, name: &str) -> Value<'c> {
     let symbol = FlatSymbolRefAttribute::new(builder.context(), name).into();

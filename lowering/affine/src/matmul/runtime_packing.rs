@@ -8,6 +8,7 @@ use super::emit::{Emitter, Operand, Result, Span};
 use super::packing::{PACKED_ROWS_AHEAD, ROWS_AHEAD};
 use super::tiled::Block;
 use super::{MatMul, PackedA};
+use crate::library_calls::call_runtime;
 use crate::transposed::address_in;
 
 /// How an operand is packed, in elements; what the runtime calls `Packing` has the same in bytes.
@@ -146,7 +147,7 @@ impl<'c> Emitter<'_, 'c> {
             self.smallest(rows)?,
             self.smallest(&columns)?,
         ];
-        self.call_runtime(function, &arguments);
+        call_runtime(self.builder, function, &arguments);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::prologue::Source;
 use super::tiled::Block;
 use super::{Axis, Form, LEAST_TILE_ROWS, MatMul, positions};
-use crate::library_calls::{address_of_global, define_constant_integers};
+use crate::library_calls::{address_of_global, call_runtime, define_constant_integers};
 use crate::transposed::address_in;
 
 impl MatMul {
@@ -146,15 +146,8 @@ impl<'c> Emitter<'_, 'c> {
             self.smallest(&block.length)?,
             self.scope.emit(builder, number)?,
         ];
-        self.call_runtime(&product.runtime_tiles(), &arguments);
+        call_runtime(builder, &product.runtime_tiles(), &arguments);
         Ok(())
-    }
-
-    /// Calls a function of the runtime that returns nothing.
-    pub(super) fn call_runtime(&self, symbol: &str, arguments: &[Value<'c>]) {
-        let types: Vec<_> = arguments.iter().map(|argument| argument.r#type()).collect();
-        self.builder.define_once(symbol, |builder| builder.declare_function(symbol, &types, &[]));
-        self.builder.call(symbol, arguments, &[]);
     }
 
     /// The smallest of some counts.

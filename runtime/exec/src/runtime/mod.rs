@@ -17,6 +17,7 @@ pub mod fft;
 mod lapack;
 #[cfg(feature = "linear-algebra")]
 pub mod linear_algebra;
+mod moving;
 pub mod parallel;
 pub mod primitive_type;
 pub mod profile;
@@ -90,6 +91,7 @@ pub fn symbols() -> &'static [Symbol<'static>] {
             ("halo_cholesky", linear_algebra::halo_cholesky as *const ()),
             ("halo_triangular_solve", linear_algebra::halo_triangular_solve as *const ()),
         ]);
+        symbols.extend(moving::symbols());
         symbols.extend(tiles::symbols());
         symbols.extend(vector_math::symbols());
         Table(symbols)

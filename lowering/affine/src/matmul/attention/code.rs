@@ -11,6 +11,7 @@ use super::AttentionKernel;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::Range;
+use crate::library_calls::call_runtime;
 use crate::matmul::emit::{Emitter, Offsets, Result, Span};
 use crate::matmul::tiled::{Block, Panels};
 use crate::matmul::{BLOCK_M, MatMul, parts};
@@ -358,7 +359,7 @@ impl<'e, 'c> Task<'e, 'c> {
             emitter.smallest(&key_count)?,
             emitter.scope.emit(builder, keys.number)?,
         ];
-        emitter.call_runtime(&format!("halo_weigh_f32x{width}"), &arguments);
+        call_runtime(emitter.builder, &format!("halo_weigh_f32x{width}"), &arguments);
         Ok(())
     }
 

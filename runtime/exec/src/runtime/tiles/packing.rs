@@ -4,7 +4,7 @@
 //! that are packed as they are, which knows bytes only. Columns, which are consecutive in memory, are packed by transposing squares: there is
 //! a function for each size of elements and of vectors, `halo_pack_columns_32x8` and so on.
 
-use std::arch::x86_64::{_MM_HINT_T1, _mm_loadu_si128, _mm_prefetch, _mm256_cvtph_ps, _mm256_storeu_ps};
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 
 use super::Square;
 use super::transposes::{halo_transpose_32x8, halo_transpose_32x16, halo_transpose_64x4, halo_transpose_64x8};
@@ -130,24 +130,29 @@ fn single_of_half(half: u16) -> u32 {
 /// As many elements can be read there, and the panels written, and nobody else writes either.
 #[inline(always)]
 unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut u8, (rows, bytes): (usize, usize)) {
-    // Panels of so many bytes, the vectors of all tiles, are a few instructions.
-    let pack = match packing.panel_row {
-        24 => pack_row::<C, 24>,
-        32 => pack_row::<C, 32>,
-        56 => pack_row::<C, 56>,
-        64 => pack_row::<C, 64>,
-        128 => pack_row::<C, 128>,
-        _ => pack_row::<C, 0>,
-    };
-    for row in 0..rows {
-        let source = from.wrapping_byte_offset(row as isize * packing.row);
-        if packing.ahead != 0 {
-            let source_bytes = bytes / C::BYTES[1] * C::BYTES[0];
-            let ahead = |byte: usize| source.wrapping_byte_offset(packing.ahead + byte as isize);
-            (0..source_bytes).step_by(LINE).for_each(|byte| prefetch(ahead(byte)));
-        }
-        // SAFETY: as the caller promises.
-        unsafe { pack(packing, source, to.add(row * packing.next_row), bytes) };
+    // Panels of so many bytes, the vectors of all tiles, are a few instructions; those of the function that this is inlined into, so
+    // there is no pointer to what packs a row.
+    macro_rules! pack {
+        ($bytes:literal) => {
+            for row in 0..rows {
+                let source = from.wrapping_byte_offset(row as isize * packing.row);
+                if packing.ahead != 0 {
+                    let source_bytes = bytes / C::BYTES[1] * C::BYTES[0];
+                    let ahead = |byte: usize| source.wrapping_byte_offset(packing.ahead + byte as isize);
+                    (0..source_bytes).step_by(LINE).for_each(|byte| prefetch(ahead(byte)));
+                }
+                // SAFETY: as the caller promises.
+                unsafe { pack_row::<C, $bytes>(packing, source, to.add(row * packing.next_row), bytes) };
+            }
+        };
+    }
+    match packing.panel_row {
+        24 => pack!(24),
+        32 => pack!(32),
+        56 => pack!(56),
+        64 => pack!(64),
+        128 => pack!(128),
+        _ => pack!(0),
     }
 }
 
@@ -393,7 +398,13 @@ mod tests {
         let mut packed = [9i16; 8];
         // SAFETY: as above.
         unsafe {
-            halo_pack_pairs_s8(&packing, [-1i8, 2, -3, 4, 5, 6, 7, 8].as_ptr().cast(), packed.as_mut_ptr().cast(), 2, 8);
+            halo_pack_pairs_s8(
+                &packing,
+                [-1i8, 2, -3, 4, 5, 6, 7, 8].as_ptr().cast(),
+                packed.as_mut_ptr().cast(),
+                2,
+                8,
+            );
         }
         assert_eq!(packed, [-1, -3, 2, 4, 5, 7, 6, 8]);
         // SAFETY: as above.
