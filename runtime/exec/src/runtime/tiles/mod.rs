@@ -65,7 +65,9 @@ pub(super) fn symbols() -> impl Iterator<Item = Symbol<'static>> {
         ("halo_weigh_f32x8", weights::halo_weigh_f32x8 as *const ()),
     ];
     let has_wide = is_x86_feature_detected!("avx512f");
-    let has_narrow = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma");
+    // Every processor with AVX2 has the conversions of f16 too.
+    let has_narrow =
+        is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
     wide.into_iter().filter(move |_| has_wide).chain(narrow.into_iter().filter(move |_| has_narrow))
 }
 

@@ -4,7 +4,7 @@
 //! that are packed as they are, which knows bytes only. Columns, which are consecutive in memory, are packed by transposing squares: there is
 //! a function for each size of elements and of vectors, `halo_pack_columns_32x8` and so on.
 
-use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::arch::x86_64::*;
 
 use super::Square;
 use super::transposes::{halo_transpose_32x8, halo_transpose_32x16, halo_transpose_64x4, halo_transpose_64x8};
@@ -35,12 +35,37 @@ trait Conversion {
     /// Bytes of an element, before and after.
     const BYTES: [usize; 2];
 
-    /// Converts as many elements as take so many bytes afterwards. Half a row further are those that are combined with them.
+    /// As many elements as fill a vector. Half a row further are those that are combined with them.
     ///
     /// # Safety
-    /// The elements can be read there, and the bytes written, and the processor has the instructions of the function that this is
-    /// inlined into.
-    unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize);
+    /// The elements can be read there, and the processor has the instructions of the function that this is inlined into.
+    unsafe fn vector(from: *const u8, half_row: isize) -> __m256i;
+
+    /// One element.
+    ///
+    /// # Safety
+    /// It can be read there, and as many bytes written as it takes.
+    unsafe fn element(from: *const u8, half_row: isize, to: *mut u8);
+
+    /// Converts as many elements as take so many bytes afterwards.
+    ///
+    /// # Safety
+    /// As of both.
+    #[inline(always)]
+    unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
+        let [element, packed] = Self::BYTES;
+        let whole = bytes / VECTOR * VECTOR;
+        // SAFETY: as the caller promises.
+        unsafe {
+            for place in (0..whole).step_by(VECTOR) {
+                let vector = Self::vector(from.add(place / packed * element), half_row);
+                _mm256_storeu_si256(to.add(place).cast(), vector);
+            }
+            for place in (whole..bytes).step_by(packed) {
+                Self::element(from.add(place / packed * element), half_row, to.add(place));
+            }
+        }
+    }
 }
 
 /// Bytes of which nothing is known.
@@ -50,15 +75,33 @@ impl Conversion for AsTheyAre {
     const BYTES: [usize; 2] = [1, 1];
 
     #[inline(always)]
+    unsafe fn vector(from: *const u8, _: isize) -> __m256i {
+        // SAFETY: as the caller promises.
+        unsafe { _mm256_loadu_si256(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn element(from: *const u8, _: isize, to: *mut u8) {
+        // SAFETY: as the caller promises.
+        unsafe { to.write(from.read()) };
+    }
+
+    /// Panels need not be whole vectors.
+    #[inline(always)]
     unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
         // SAFETY: as the caller promises.
         unsafe { to.copy_from_nonoverlapping(from, bytes) };
     }
 }
 
-/// Elements one by one, in loops that become vectors.
+/// Bytes of a vector.
+const VECTOR: usize = size_of::<__m256i>();
+
 macro_rules! conversion {
-    ($(#[$attribute:meta])* $name:ident, $from:ty, $to:ty, |$element:ident, $other:ident| $converted:expr) => {
+    (
+        $(#[$attribute:meta])*
+        $name:ident, $from:ty, $to:ty, |$place:ident, $other:ident| $vector:expr, |$element:ident, $second:ident| $converted:expr
+    ) => {
         $(#[$attribute])*
         struct $name;
 
@@ -66,16 +109,19 @@ macro_rules! conversion {
             const BYTES: [usize; 2] = [size_of::<$from>(), size_of::<$to>()];
 
             #[inline(always)]
-            unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
-                let (first, second) = (from.cast::<$from>(), from.wrapping_byte_offset(half_row).cast::<$from>());
-                for place in 0..bytes / size_of::<$to>() {
-                    // SAFETY: as the caller promises. What does not combine elements does not read the second one.
-                    unsafe {
-                        let $element = first.add(place).read_unaligned();
-                        let $other = || second.add(place).read_unaligned();
-                        to.cast::<$to>().add(place).write_unaligned($converted);
-                    }
-                }
+            unsafe fn vector($place: *const u8, half_row: isize) -> __m256i {
+                let $other = $place.wrapping_byte_offset(half_row);
+                // SAFETY: as the caller promises. What does not combine elements does not read the others.
+                unsafe { $vector }
+            }
+
+            #[inline(always)]
+            unsafe fn element(from: *const u8, half_row: isize, to: *mut u8) {
+                // SAFETY: as above.
+                let read = |place: *const u8| unsafe { place.cast::<$from>().read_unaligned() };
+                let ($element, $second) = (read(from), || read(from.wrapping_byte_offset(half_row)));
+                // SAFETY: as the caller promises.
+                unsafe { to.cast::<$to>().write_unaligned($converted) };
             }
         }
     };
@@ -83,27 +129,51 @@ macro_rules! conversion {
 
 conversion!(
     /// bf16 as f32.
-    OfBf16, u16, u32, |element, _other| u32::from(element) << 16
+    OfBf16,
+    u16,
+    u32,
+    |place, _other| _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast()))),
+    |element, _second| u32::from(element) << 16
 );
 conversion!(
-    /// f16 as f32.
-    OfF16, u16, u32, |element, _other| single_of_half(element)
+    /// f16 as f32, by the instruction for it.
+    OfF16,
+    u16,
+    u32,
+    |place, _other| _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(place.cast()))),
+    |element, _second| single_of_half(element)
 );
 conversion!(
     /// Signed bytes as words.
-    OfSigned, i8, i16, |element, _other| i16::from(element)
+    OfSigned,
+    i8,
+    i16,
+    |place, _other| _mm256_cvtepi8_epi16(_mm_loadu_si128(place.cast())),
+    |element, _second| i16::from(element)
 );
 conversion!(
     /// Unsigned bytes as words.
-    OfUnsigned, u8, i16, |element, _other| i16::from(element)
+    OfUnsigned,
+    u8,
+    i16,
+    |place, _other| _mm256_cvtepu8_epi16(_mm_loadu_si128(place.cast())),
+    |element, _second| i16::from(element)
 );
 conversion!(
     /// Pairs of words of signed bytes of two rows.
-    PairsOfSigned, i8, u32, |element, other| pair(i16::from(element), i16::from(other()))
+    PairsOfSigned,
+    i8,
+    u32,
+    |place, other| _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast()))),
+    |element, second| pair(i16::from(element), i16::from(second()))
 );
 conversion!(
     /// Pairs of words of unsigned bytes of two rows.
-    PairsOfUnsigned, u8, u32, |element, other| pair(i16::from(element), i16::from(other()))
+    PairsOfUnsigned,
+    u8,
+    u32,
+    |place, other| _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast()))),
+    |element, second| pair(i16::from(element), i16::from(second()))
 );
 
 /// Two words side by side.
@@ -112,7 +182,7 @@ fn pair(first: i16, second: i16) -> u32 {
     u32::from(first.cast_unsigned()) | u32::from(second.cast_unsigned()) << 16
 }
 
-/// The bits of an f16 as those of an f32. Not all processors with AVX2 need have the instruction.
+/// The bits of an f16 as those of an f32.
 #[inline(always)]
 fn single_of_half(half: u16) -> u32 {
     const EXPONENT: u16 = 0x7c00;
@@ -205,7 +275,7 @@ macro_rules! pack_rows_function {
 
 pack_rows_function!(halo_pack_rows, "avx2", AsTheyAre);
 pack_rows_function!(halo_pack_rows_bf16, "avx2", OfBf16);
-pack_rows_function!(halo_pack_rows_f16, "avx2", OfF16);
+pack_rows_function!(halo_pack_rows_f16, "avx2,f16c", OfF16);
 pack_rows_function!(halo_pack_rows_s8, "avx2", OfSigned);
 pack_rows_function!(halo_pack_rows_u8, "avx2", OfUnsigned);
 pack_rows_function!(halo_pack_pairs_s8, "avx2", PairsOfSigned);
