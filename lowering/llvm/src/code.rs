@@ -2,6 +2,7 @@
 
 use melior::ir::OperationRef;
 
+use crate::partition::effort_of;
 use crate::timing::{Timings, timed};
 use crate::{Emit, Error, KERNEL_PASSES, LlvmModule, Target};
 
@@ -14,13 +15,15 @@ pub struct Code {
     pub timings: Timings,
 }
 
-/// Generates code of a kind for a module of the llvm dialect. With `verify`, LLVM's verifier runs on the IR.
+/// Generates code of a kind for a module of the llvm dialect, quickly if its functions only call others. With `verify`, LLVM's verifier
+/// runs on the IR.
 ///
 /// # Errors
 /// Those of each phase.
 pub fn generate(module: OperationRef, target: &Target, kind: Emit, verify: bool) -> Result<Code, Error> {
     let mut timings = Timings::default();
-    let llvm = translate(module, target, verify, &mut timings)?;
+    let target = target.clone().with_effort(timed(&mut timings.translate, || effort_of(module)));
+    let llvm = translate(module, &target, verify, &mut timings)?;
     let bytes = optimize_and_emit(&llvm, KERNEL_PASSES, kind, &mut timings)?;
     Ok(Code { bytes, timings })
 }

@@ -12,7 +12,7 @@ use crate::{
     Emit, Error, LlvmModule, Target,
     code::{Code, generate, optimize_and_emit, translate},
     llvm_module::KERNEL_PASSES,
-    partition::{OPERATIONS_PER_SHARD, Partition, Shard, partition},
+    partition::{OPERATIONS_PER_SHARD, Shard, partition},
     timing::{Timings, timed},
 };
 use melior::ir::Module;
@@ -69,15 +69,11 @@ pub struct GeneratedCode {
 /// Those of each phase, of the first shard that fails.
 pub fn generate_code(module: &Module, target: &Target, options: CodeGenerationOptions) -> Result<GeneratedCode, Error> {
     let mut timings = Timings::default();
-    let partition = timed(&mut timings.translate, || partition(module, options.operations_per_shard))?;
-    let shards = match partition {
-        Partition::Shards(shards) => shards,
-        Partition::Whole(effort) => {
-            let target = target.clone().with_effort(effort);
-            let Code { bytes, timings: own } = generate(module.as_operation(), &target, Emit::Object, options.verify)?;
-            timings.add(&own);
-            return Ok(GeneratedCode { objects: vec![bytes], threads: 1, timings });
-        }
+    let shards = timed(&mut timings.translate, || partition(module, options.operations_per_shard))?;
+    let Some(shards) = shards else {
+        let Code { bytes, timings: own } = generate(module.as_operation(), target, Emit::Object, options.verify)?;
+        timings.add(&own);
+        return Ok(GeneratedCode { objects: vec![bytes], threads: 1, timings });
     };
     let emit = |llvm: &LlvmModule, timings: &mut Timings| optimize_and_emit(llvm, KERNEL_PASSES, Emit::Object, timings);
     let threads = options.threads_for(shards.len());

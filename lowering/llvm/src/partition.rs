@@ -40,27 +40,24 @@ pub(crate) struct Shard<'c> {
     pub effort: Effort,
 }
 
-/// How a module is compiled.
-pub(crate) enum Partition<'c> {
-    /// As it is.
-    Whole(Effort),
-    /// In shards, to which its contents have moved.
-    Shards(Vec<Shard<'c>>),
+/// How much work is spent on a module that is compiled as a whole: little if each of its functions leaves the work to others.
+pub(crate) fn effort_of(module: OperationRef) -> Effort {
+    let is_quick = |symbol: &SymbolScan| symbol.is_quick || !symbol.is_function || !symbol.is_definition;
+    match scan(module).is_some_and(|symbols| symbols.iter().all(is_quick)) {
+        true => Effort::Quick,
+        false => Effort::Full,
+    }
 }
 
-/// Moves the contents of a module into shards of about so many operations. A module stays as it is that is no larger than a shard, or
-/// holds anything besides functions and global variables.
+/// Moves the contents of a module into shards of about so many operations. `None`, and an unchanged module, for a module
+/// that is no larger than a shard, and for one that holds anything besides functions and global variables.
 ///
 /// # Errors
 /// [`Error::Partition`] for symbols that the module does not have.
-pub(crate) fn partition<'c>(module: &Module<'c>, operations_per_shard: usize) -> Result<Partition<'c>, Error> {
-    let Some(symbols) = scan(module.as_operation()) else { return Ok(Partition::Whole(Effort::Full)) };
-    let Some(assignment) = Assignment::new(&symbols, operations_per_shard.max(1))? else {
-        let mut functions = symbols.iter().filter(|symbol| symbol.is_function && symbol.is_definition);
-        let is_quick = functions.all(|function| function.is_quick);
-        return Ok(Partition::Whole(if is_quick { Effort::Quick } else { Effort::Full }));
-    };
-    write_shards(&symbols, &assignment).map(Partition::Shards)
+pub(crate) fn partition<'c>(module: &Module<'c>, operations_per_shard: usize) -> Result<Option<Vec<Shard<'c>>>, Error> {
+    let Some(symbols) = scan(module.as_operation()) else { return Ok(None) };
+    let Some(assignment) = Assignment::new(&symbols, operations_per_shard.max(1))? else { return Ok(None) };
+    write_shards(&symbols, &assignment).map(Some)
 }
 
 /// The same for a `gpu.module`: what refers to each other stays together, such as a kernel, its shared memory and the functions that it
