@@ -88,12 +88,6 @@ const WORDS: i64 = 2;
 const LONG_SUM: i64 = 256;
 /// Most elements of few rows that are copied because they do not lie as the columns of B do.
 const MOST_COPIED: i64 = 1 << 14;
-/// Least bytes of a row of B that one task reads: many, as memory is read best, where few rows make little of each; fewer where they
-/// are as much work as memory can bring, and more tasks let threads come in later.
-const STRIP_BYTES: i64 = 2048;
-const STRIP_BYTES_OF_ROWS: i64 = 768;
-/// Rows from which on that is so.
-const ROWS_OF_WORK: i64 = 4;
 
 /// One dimension of the product with the distance of its neighbours in each array, in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -715,25 +709,6 @@ impl MatMul {
             ..self.clone()
         };
         transpose.is_streamed().then_some(transpose)
-    }
-
-    /// Columns of one task of a product with one pass over B.
-    fn strip(&self) -> i64 {
-        let least = match self.n.b {
-            1 => {
-                let bytes = if self.row_count() < ROWS_OF_WORK { STRIP_BYTES } else { STRIP_BYTES_OF_ROWS };
-                parts(bytes, self.operand_types[1].byte_width() as i64)
-            }
-            _ => 1,
-        };
-        let group = if self.n.b == 1 { i64::from(self.lanes) } else { self.columns_at_once() };
-        // As long as each other.
-        let strips = parts(self.n.size, parts(self.n.size, TASKS).max(least));
-        parts(parts(self.n.size, strips), group) * group
-    }
-
-    fn strips(&self) -> i64 {
-        parts(self.n.size, self.strip())
     }
 
     fn groups(&self) -> i64 {

@@ -6,10 +6,16 @@ use mlir_ext::builder::Value;
 
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::prologue::Position;
-use super::{MatMul, parts, positions};
+use super::{MatMul, TASKS, parts, positions};
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::Combiner;
 
+/// Least bytes of a row of B that one task reads: many, as memory is read best, where few rows make little of each; fewer where they
+/// are as much work as memory can bring, and more tasks let threads come in later.
+const STRIP_BYTES: i64 = 2048;
+const STRIP_BYTES_OF_ROWS: i64 = 768;
+/// Rows from which on that is so.
+const ROWS_OF_WORK: i64 = 4;
 /// Rows of B that are added to the rows of C at once, where there are few of these, and otherwise.
 const ROWS_AT_ONCE: [i64; 2] = [8, 4];
 /// Rows of C that rows of B are added to at once, at most, where these divide into so many: less code for eight rows, and
@@ -22,6 +28,26 @@ const ACCUMULATORS: i64 = 8;
 const COLUMNS_AT_ONCE: [i64; 2] = [2, 8];
 
 impl MatMul {
+    /// Columns of one task of a product with one pass over B.
+    pub(super) fn strip(&self) -> i64 {
+        let least = match self.n.b {
+            1 => {
+                let bytes = if self.row_count() < ROWS_OF_WORK { STRIP_BYTES } else { STRIP_BYTES_OF_ROWS };
+                parts(bytes, self.operand_types[1].byte_width() as i64)
+            }
+            _ => 1,
+        };
+        let group = if self.n.b == 1 { i64::from(self.lanes) } else { self.columns_at_once() };
+        // As long as each other.
+        let strips = parts(self.n.size, parts(self.n.size, TASKS).max(least));
+        parts(parts(self.n.size, strips), group) * group
+    }
+
+    /// Such tasks.
+    pub(super) fn strips(&self) -> i64 {
+        parts(self.n.size, self.strip())
+    }
+
     /// Rows of the product, outer ones included.
     pub(super) fn row_count(&self) -> i64 {
         positions(&self.rows) * self.m.size
