@@ -77,24 +77,29 @@ impl<'c> Elemental<'_, 'c> {
         let Some(parameter) = found else { return Ok(false) };
         // Once more where the row begins.
         let first: Vec<Expr<'c>> = loops.iter().map(|bounds| self.scope.constant(bounds.lower)).collect();
-        let index = index(self, &first);
-        let context = self.scope.context();
-        let to = linear_address(context, &output.dimensions, &index) * element_bytes;
-        let to = self.pointer_in(output.memref, to)?;
-        let size = self.builder.constant_integer(self.builder.integer_type(64), bytes);
-        let Some(parameter) = parameter else {
-            let zero = self.builder.constant_integer(self.builder.integer_type(8), 0);
-            let is_volatile = [("isVolatile", BoolAttribute::new(self.builder.context(), false).into())];
-            self.builder.effect("llvm.intr.memset", &[to, zero, size], &is_volatile);
-            return Ok(true);
-        };
-        let computation = self.computation;
+        let (index, computation) = (index(self, &first), self.computation);
         let found = self.nested(|emitter| trace(computation, &[computation.root], &index, &mut emitter.scope))?;
-        let (Some(array), Some(&(_, from))) = (self.inputs.get(parameter), found.loads.first()) else {
-            return Err(LoweringError::bug("a row of no operand"));
-        };
-        let from = self.pointer_in(array.memref, from * element_bytes)?;
-        call_runtime(self.builder, MOVE, &[from, to, size]);
+        let from = found.loads.first().map(|load| load.1);
+        if from.is_some_and(|from| !self.scope.holds(from)) {
+            return Ok(false);
+        }
+        let to = linear_address(self.scope.context(), &output.dimensions, &index);
+        let to = self.pointer_in(output.memref, to * element_bytes)?;
+        let size = self.builder.constant_integer(self.builder.integer_type(64), bytes);
+        let no_operand = || LoweringError::bug("a row of no operand");
+        match (parameter, from) {
+            (Some(parameter), Some(from)) => {
+                let array = self.inputs.get(parameter).ok_or_else(no_operand)?;
+                let from = self.pointer_in(array.memref, from * element_bytes)?;
+                call_runtime(self.builder, MOVE, &[from, to, size]);
+            }
+            (None, None) => {
+                let zero = self.builder.constant_integer(self.builder.integer_type(8), 0);
+                let is_volatile = [("isVolatile", BoolAttribute::new(self.builder.context(), false).into())];
+                self.builder.effect("llvm.intr.memset", &[to, zero, size], &is_volatile);
+            }
+            _ => return Err(no_operand()),
+        }
         Ok(true)
     }
 

@@ -122,6 +122,11 @@ impl<'c> Scope<'c> {
         self.variables.get(position as usize).map(|variable| variable.binding)
     }
 
+    /// Whether all that an expression is of is in scope: what was traced may be of variables that are gone.
+    pub fn holds(&self, expr: Expr<'c>) -> bool {
+        expr.variables().into_iter().all(|variable| self.binding(variable).is_some())
+    }
+
     /// Adds the lane variable; until it is removed, expressions that use it stand for vectors.
     pub fn add_lanes(&mut self, lanes: u32) -> Expr<'c> {
         let expr = self.add(Interval::new(0, i64::from(lanes) - 1), Binding::Lane, None);

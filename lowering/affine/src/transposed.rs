@@ -288,9 +288,8 @@ impl<'c> Elemental<'_, 'c> {
         // What the tracer adds to the scope has no code.
         let found = self.nested(|emitter| trace(computation, &computation.roots(), index, &mut emitter.scope))?;
         for (parameter, address) in found.loads {
-            let is_in_scope = address.variables().into_iter().all(|variable| self.scope.binding(variable).is_some());
             let LaneAccess::Strided(distance @ NEAR..) = self.scope.lane_access(address) else { continue };
-            let is_transposed = is_in_scope && coefficient(&self.scope, address, row) == Some(1);
+            let is_transposed = self.scope.holds(address) && coefficient(&self.scope, address, row) == Some(1);
             let is_known = reads.iter().any(|own| own.parameter == parameter && own.address == address);
             if is_transposed && !is_known && inputs.get(parameter).is_some_and(|array| array.parts() == 1) {
                 reads.push(Read { parameter, address, distance });

@@ -161,10 +161,14 @@ fn staged<'a, 'c>(
     let mut staged: Vec<Staged<'a, 'c>> = Vec::new();
     for (parameter, address) in loads {
         let along = |expr: Expr<'c>| expr.as_variable().and_then(|own| coefficient(&emitter.scope, address, own));
-        let is_in_scope = address.variables().into_iter().all(|variable| emitter.scope.binding(variable).is_some());
         let is_far = along(item[2]).is_none_or(|distance| distance >= NEAR);
         let is_known = staged.iter().any(|known| known.parameter == parameter && known.address == address);
-        if !is_in_scope || !is_far || along(item[1]) != Some(1) || is_known || staged.len() == MOST_ARRAYS {
+        if !emitter.scope.holds(address)
+            || !is_far
+            || along(item[1]) != Some(1)
+            || is_known
+            || staged.len() == MOST_ARRAYS
+        {
             continue;
         }
         let array = inputs.get(parameter).ok_or_else(|| LoweringError::bug("missing fusion input"))?;

@@ -7,10 +7,8 @@
 use std::arch::x86_64::*;
 
 use super::Square;
+use super::product_vectors::LINE_BYTES;
 use super::transposes::{halo_transpose_32x8, halo_transpose_32x16, halo_transpose_64x4, halo_transpose_64x8};
-
-/// Bytes that come into a cache together.
-const LINE: usize = 64;
 
 /// How an operand is packed. Distances are in bytes.
 #[derive(Clone, Copy)]
@@ -35,37 +33,12 @@ trait Conversion {
     /// Bytes of an element, before and after.
     const BYTES: [usize; 2];
 
-    /// As many elements as fill a vector. Half a row further are those that are combined with them.
+    /// Converts as many elements as take so many bytes afterwards. Half a row further are those that are combined with them.
     ///
     /// # Safety
-    /// The elements can be read there, and the processor has the instructions of the function that this is inlined into.
-    unsafe fn vector(from: *const u8, half_row: isize) -> __m256i;
-
-    /// One element.
-    ///
-    /// # Safety
-    /// It can be read there, and as many bytes written as it takes.
-    unsafe fn element(from: *const u8, half_row: isize, to: *mut u8);
-
-    /// Converts as many elements as take so many bytes afterwards.
-    ///
-    /// # Safety
-    /// As of both.
-    #[inline(always)]
-    unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
-        let [element, packed] = Self::BYTES;
-        let whole = bytes / VECTOR * VECTOR;
-        // SAFETY: as the caller promises.
-        unsafe {
-            for place in (0..whole).step_by(VECTOR) {
-                let vector = Self::vector(from.add(place / packed * element), half_row);
-                _mm256_storeu_si256(to.add(place).cast(), vector);
-            }
-            for place in (whole..bytes).step_by(packed) {
-                Self::element(from.add(place / packed * element), half_row, to.add(place));
-            }
-        }
-    }
+    /// The elements can be read there, and the bytes written, and the processor has the instructions of the function that this is
+    /// inlined into.
+    unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize);
 }
 
 /// Bytes of which nothing is known.
@@ -75,28 +48,13 @@ impl Conversion for AsTheyAre {
     const BYTES: [usize; 2] = [1, 1];
 
     #[inline(always)]
-    unsafe fn vector(from: *const u8, _: isize) -> __m256i {
-        // SAFETY: as the caller promises.
-        unsafe { _mm256_loadu_si256(from.cast()) }
-    }
-
-    #[inline(always)]
-    unsafe fn element(from: *const u8, _: isize, to: *mut u8) {
-        // SAFETY: as the caller promises.
-        unsafe { to.write(from.read()) };
-    }
-
-    /// Panels need not be whole vectors.
-    #[inline(always)]
     unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
         // SAFETY: as the caller promises.
         unsafe { to.copy_from_nonoverlapping(from, bytes) };
     }
 }
 
-/// Bytes of a vector.
-const VECTOR: usize = size_of::<__m256i>();
-
+/// Elements that fill vectors at once, and those that are left one by one.
 macro_rules! conversion {
     (
         $(#[$attribute:meta])*
@@ -109,19 +67,24 @@ macro_rules! conversion {
             const BYTES: [usize; 2] = [size_of::<$from>(), size_of::<$to>()];
 
             #[inline(always)]
-            unsafe fn vector($place: *const u8, half_row: isize) -> __m256i {
-                let $other = $place.wrapping_byte_offset(half_row);
+            unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize) {
+                const LANES: usize = size_of::<__m256i>() / size_of::<$to>();
+                let (from, to) = (from.cast::<$from>(), to.cast::<$to>());
+                let count = bytes / size_of::<$to>();
+                let whole = count / LANES * LANES;
                 // SAFETY: as the caller promises. What does not combine elements does not read the others.
-                unsafe { $vector }
-            }
-
-            #[inline(always)]
-            unsafe fn element(from: *const u8, half_row: isize, to: *mut u8) {
-                // SAFETY: as above.
-                let read = |place: *const u8| unsafe { place.cast::<$from>().read_unaligned() };
-                let ($element, $second) = (read(from), || read(from.wrapping_byte_offset(half_row)));
-                // SAFETY: as the caller promises.
-                unsafe { to.cast::<$to>().write_unaligned($converted) };
+                unsafe {
+                    for lane in (0..whole).step_by(LANES) {
+                        let ($place, $other) = (from.add(lane), from.add(lane).wrapping_byte_offset(half_row));
+                        _mm256_storeu_si256(to.add(lane).cast(), $vector);
+                    }
+                    for lane in whole..count {
+                        let place = from.add(lane);
+                        let ($element, $second) =
+                            (place.read_unaligned(), || place.wrapping_byte_offset(half_row).read_unaligned());
+                        to.add(lane).write_unaligned($converted);
+                    }
+                }
             }
         }
     };
@@ -141,7 +104,7 @@ conversion!(
     u16,
     u32,
     |place, _other| _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(place.cast()))),
-    |element, _second| single_of_half(element)
+    |element, _second| half::f16::from_bits(element).to_f32().to_bits()
 );
 conversion!(
     /// Signed bytes as words.
@@ -182,18 +145,6 @@ fn pair(first: i16, second: i16) -> u32 {
     u32::from(first.cast_unsigned()) | u32::from(second.cast_unsigned()) << 16
 }
 
-/// The bits of an f16 as those of an f32.
-#[inline(always)]
-fn single_of_half(half: u16) -> u32 {
-    const EXPONENT: u16 = 0x7c00;
-    /// What exponents of f32 are more than those of f16: a factor of 2 to this.
-    const SCALE: f32 = f32::from_bits((127 + 112) << 23);
-    let magnitude = u32::from(half & 0x7fff) << 13;
-    let finite = (f32::from_bits(magnitude) * SCALE).to_bits();
-    let bits = if half & EXPONENT == EXPONENT { magnitude | 0x7f80_0000 } else { finite };
-    bits | u32::from(half & 0x8000) << 16
-}
-
 /// Packs `rows` rows, which take so many bytes in panels, side by side.
 ///
 /// # Safety
@@ -209,7 +160,7 @@ unsafe fn pack_rows<C: Conversion>(packing: &Packing, from: *const u8, to: *mut 
                 if packing.ahead != 0 {
                     let source_bytes = bytes / C::BYTES[1] * C::BYTES[0];
                     let ahead = |byte: usize| source.wrapping_byte_offset(packing.ahead + byte as isize);
-                    (0..source_bytes).step_by(LINE).for_each(|byte| prefetch(ahead(byte)));
+                    (0..source_bytes).step_by(LINE_BYTES).for_each(|byte| prefetch(ahead(byte)));
                 }
                 // SAFETY: as the caller promises.
                 unsafe { pack_row::<C, $bytes>(packing, source, to.add(row * packing.next_row), bytes) };
@@ -447,10 +398,20 @@ mod tests {
 
     #[test]
     fn halves_are_singles_of_the_same_value() {
-        for bits in 0..=u16::MAX {
-            let (half, single) = (half::f16::from_bits(bits), f32::from_bits(single_of_half(bits)));
-            assert!(half.to_f32() == single || half.is_nan() && single.is_nan(), "{bits:x}: {single}");
-            assert_eq!(half.is_sign_negative(), single.is_sign_negative(), "{bits:x}");
+        let halves: Vec<u16> = (0..=u16::MAX).collect();
+        // Panels of a vector and a part of one.
+        let packing = Packing { row: 0, ahead: 0, panel_row: 52, next_row: 0, next_panel: 52, fills: 0 };
+        let mut packed = vec![0f32; halves.len()];
+        if is_x86_feature_detected!("f16c") {
+            // SAFETY: the arrays have these sizes, and the processor the instructions.
+            unsafe {
+                halo_pack_rows_f16(&packing, halves.as_ptr().cast(), packed.as_mut_ptr().cast(), 1, 4 * halves.len());
+            }
+            for (bits, single) in halves.into_iter().zip(packed) {
+                let half = half::f16::from_bits(bits);
+                assert!(half.to_f32() == single || half.is_nan() && single.is_nan(), "{bits:x}: {single}");
+                assert_eq!(half.is_sign_negative(), single.is_sign_negative(), "{bits:x}");
+            }
         }
     }
 

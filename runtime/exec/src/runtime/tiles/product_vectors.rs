@@ -211,7 +211,7 @@ fn apart<T>(mut pointer: *const T) -> *const T {
 }
 
 /// Bytes that come into a cache together.
-const LINE_BYTES: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 /// Asks for what is soon read, or read and written.
 #[inline(always)]
