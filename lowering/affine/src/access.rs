@@ -6,6 +6,7 @@
 use hlo::element_type::ElementType;
 use indexing::{Expr, ExprKind, Interval, Linear, Operator};
 use melior::ir::Attribute;
+use mlir_ext::arith::CmpiPredicate;
 use mlir_ext::builder::Value;
 
 use crate::elemental::Elemental;
@@ -23,6 +24,9 @@ const MAX_SHUFFLED_STRIDE: i64 = 8;
 
 /// Registers that hold what lies between the lanes of a vector of elements of less than 32 bits, at most.
 const MOST_REGISTERS: i64 = 8;
+
+/// Bits of the elements that processors without AVX-512 load by a mask.
+const LEAST_MASKED_BITS: u32 = 32;
 
 /// Lanes of 32 bits that a register has at most.
 const MOST_LANES: usize = 16;
@@ -78,9 +82,34 @@ impl<'c> Elemental<'_, 'c> {
                     scalar::from_elements(self.builder, &elements)
                         .ok_or_else(|| LoweringError::bug("vector without lanes"))
                 }
-                None => self.gather(array, address),
+                None => match self.load_needed(array, address)? {
+                    Some(value) => Ok(value),
+                    None => self.gather(array, address),
+                },
             },
         }
+    }
+
+    /// Loads consecutive elements, some lanes of which are elsewhere because nobody needs them: these are zero.
+    fn load_needed(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<Option<RegisterValue<'c>>> {
+        let builder = self.builder;
+        let needed = self.scope.unless_unread(address);
+        if self.vector_lanes == 1
+            || self.scope.lane_access(needed) != LaneAccess::Strided(1)
+            || array.parts() != 1
+            || array.element_type.bit_width() < LEAST_MASKED_BITS
+        {
+            return Ok(None);
+        }
+        let lanes = self.scope.lanes();
+        let integer = self.scope.lane_type(builder, needed);
+        let place = self.scope.lane_values(builder, address, integer)?;
+        let mask = builder.cmpi(CmpiPredicate::Eq, place, self.scope.lane_values(builder, needed, integer)?);
+        let position = self.scope.emit(builder, self.scope.at_lane(needed, 0))?;
+        let r#type = scalar::load_type(builder, array.element_type, lanes);
+        let operands = [array.flat(builder), position, mask, builder.zero(r#type)];
+        let loaded = builder.value("vector.maskedload", &operands, r#type, &[]);
+        Ok(Some(scalar::from_memory(builder, array.element_type, lanes, loaded)))
     }
 
     /// Loads elements at a small distance from each other, the first of them at an address: all vectors in which they are, from

@@ -56,6 +56,8 @@ struct ScopeVariable<'c> {
     binding: Binding<'c>,
     /// The expression that the variable stands for.
     meaning: Option<Expr<'c>>,
+    /// The expression that the variable is wherever anyone reads what is there.
+    unless_unread: Option<Expr<'c>>,
 }
 
 impl<'c> Scope<'c> {
@@ -77,13 +79,36 @@ impl<'c> Scope<'c> {
 
     fn add(&mut self, bounds: Interval, binding: Binding<'c>, meaning: Option<Expr<'c>>) -> Expr<'c> {
         self.map.push_dim(Variable::new(bounds));
-        self.variables.push(ScopeVariable { binding, meaning });
+        self.variables.push(ScopeVariable { binding, meaning, unless_unread: None });
         Expr::dim(self.context, self.variables.len() - 1)
     }
 
     /// Adds a variable.
     pub fn add_variable(&mut self, bounds: Interval, binding: Binding<'c>) -> Expr<'c> {
         self.add(bounds, binding, None)
+    }
+
+    /// Adds a variable that is an expression in the lanes whose elements are needed, and anything within bounds in others.
+    pub fn add_unless_unread(&mut self, expr: Expr<'c>, bounds: Interval, binding: Binding<'c>) -> Expr<'c> {
+        let variable = self.add(bounds, binding, None);
+        if let Some(own) = self.variables.last_mut() {
+            own.unless_unread = Some(expr);
+        }
+        variable
+    }
+
+    /// What an expression is in the lanes whose elements are needed.
+    pub fn unless_unread(&self, expr: Expr<'c>) -> Expr<'c> {
+        let of_lanes = |variable| {
+            let Var::Dim(position) = variable else { return None };
+            let own = self.variables.get(position as usize)?;
+            own.unless_unread.or_else(|| own.meaning.filter(|_| matches!(own.binding, Binding::Lanes(_))))
+        };
+        let mut expr = expr;
+        while expr.variables().into_iter().any(|variable| of_lanes(variable).is_some()) {
+            expr = expr.substitute(&of_lanes);
+        }
+        self.simplify(expr)
     }
 
     /// A variable whose value is now known to lie within bounds.
