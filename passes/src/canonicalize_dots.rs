@@ -337,6 +337,8 @@ struct VectorDot {
     /// For each dimension of the other operand, the dimension of the matrix it goes with.
     vector_dimensions: Vec<i64>,
     contracted: Vec<i64>,
+    /// Where the dimensions of the result are among those of the matrix that are not contracted.
+    order: Vec<i64>,
 }
 
 impl VectorDot {
@@ -357,14 +359,16 @@ impl VectorDot {
         let numbers = numbers(&dot.attributes().ok()?);
         let used = |side: usize| numbers[side].concat();
         let has_free = |side: usize| shapes[side].rank() > used(side).len();
+        let is_matrix = has_free(0) || has_free(1);
         let matrix = match (has_free(0), has_free(1)) {
             (_, false) => 0,
             (false, true) => 1,
             (true, true) => return None,
         };
-        // The result has batch dimensions first; the reduction keeps the matrix's order.
+        // The result has batch dimensions first; the reduction keeps the matrix's order. A product of batches of vectors, which
+        // the lowering of products has no code for, may have them anywhere.
         let [batch, contracting] = numbers[matrix];
-        if !batch.iter().copied().eq(0..batch.len() as i64) {
+        if is_matrix && !batch.iter().copied().eq(0..batch.len() as i64) {
             return None;
         }
         let (matrix_used, vector_used) = (used(matrix), used(1 - matrix));
@@ -377,23 +381,21 @@ impl VectorDot {
         // A large matrix is read once by the lowering of products: in order, or several rows side by side.
         let sums_rows = contracted.contains(&(dimensions.len() as i64 - 1));
         let large = if sums_rows { MATRIX_BEYOND_CACHES } else { LARGE_MATRIX };
-        if dimensions[batch.len()..].iter().product::<i64>() >= large {
+        if is_matrix && dimensions[batch.len()..].iter().product::<i64>() >= large {
             return None;
         }
-        let kept = (0..dimensions.len()).filter(|&d| !contracted.contains(&(d as i64))).map(|d| dimensions[d]);
-        kept.eq(result.dimensions.iter().copied()).then_some(VectorDot {
-            matrix,
-            dimensions,
-            vector_dimensions,
-            contracted,
-        })
+        let kept: Vec<i64> = (0..dimensions.len() as i64).filter(|d| !contracted.contains(d)).collect();
+        let wanted = batch.iter().chain(kept.iter().filter(|d| !batch.contains(d)));
+        let order = wanted.map(|d| kept.binary_search(d).ok().map(|place| place as i64)).collect::<Option<Vec<_>>>()?;
+        Some(VectorDot { matrix, dimensions, vector_dimensions, contracted, order })
     }
 
-    // dot(x, v) => reduce(multiply(x, broadcast(transpose(v))), 0), add
+    // dot(x, v) => transpose(reduce(multiply(x, broadcast(transpose(v))), 0), add)
     fn expand(&self, builder: &mut GraphBuilder, dot: &Instruction) -> InstructionId {
         let vector = dot.operands[1 - self.matrix];
         let vector = builder.broadcast_in_dim(vector, &self.dimensions, &self.vector_dimensions);
         let product = builder.binary(OpKind::Multiply, dot.operands[self.matrix], vector);
-        builder.reduce(product, ConstantNumber::Integer(0), &self.contracted, OpKind::Add)
+        let sums = builder.reduce(product, ConstantNumber::Integer(0), &self.contracted, OpKind::Add);
+        if self.order.is_sorted() { sums } else { builder.transpose(sums, &self.order) }
     }
 }

@@ -36,9 +36,6 @@ const MAX_COMPUTED_AGAIN: usize = 8;
 /// Groups tried at most for one to write an instruction's value.
 const MAX_WRITERS_TRIED: usize = 16;
 
-/// How many times as many elements as are read an array has of which most need not be computed.
-const LARGE_REST: i64 = 2;
-
 /// Uses of each element from which on a value of some work is better written once.
 const MANY_REPEATS: i64 = 16;
 
@@ -399,7 +396,7 @@ impl<'a> Grouping<'a> {
             && readers.iter().all(|(group, _)| self.groups[*group].is_attention)
     }
 
-    /// Whether all groups together read so few of a value's elements that most need not be computed at all.
+    /// Whether all groups together read no more elements than a value has: none need be computed twice, or stored at all.
     fn is_read_in_part(&self, id: InstructionId, readers: &[&(GroupId, Vec<InstructionId>)]) -> bool {
         let instruction = self.instruction(id);
         let elements = instruction.shape.as_array().map_or(0, ArrayShape::element_count);
@@ -408,7 +405,7 @@ impl<'a> Grouping<'a> {
         };
         self.role(id) == FusionRole::Elementwise
             && (2..=MAX_READERS_COMPUTING_AGAIN).contains(&readers.len())
-            && total().saturating_mul(LARGE_REST) <= elements
+            && total() <= elements
     }
 
     /// Whether a member goes through windows.

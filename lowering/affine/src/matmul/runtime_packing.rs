@@ -98,7 +98,7 @@ impl<'c> Emitter<'_, 'c> {
             // The rows of each tile are a panel.
             let packing = Packing {
                 row: product.k.a,
-                ahead: 0,
+                ahead: if product.is_a_large() { ROWS_AHEAD * product.k.a } else { 0 },
                 panel_row: product.vector_rows,
                 next_row: product.vector_rows,
                 next_panel: product.vector_rows * packed.room(product),
