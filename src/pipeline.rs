@@ -138,6 +138,7 @@ pub const CPU: &[(Phase, &str)] = &[
 /// The passes that only make programs faster: compilation does without them.
 pub const OPTIONAL: &[&str] = &[
     "cse",
+    "hlo-arrange-operands",
     "hlo-canonicalize",
     "hlo-canonicalize-convolutions",
     "hlo-canonicalize-dots",

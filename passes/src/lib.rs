@@ -3,6 +3,7 @@
 //! Every pass is registered with MLIR ([`registry`]); [`pipeline::HLO`] is their order in compilation.
 
 pub mod allow_tf32;
+pub mod arrange_operands;
 pub mod assign_buffers;
 pub mod canonicalize;
 pub mod canonicalize_convolutions;

@@ -12,8 +12,8 @@ pub const HLO: &str = "hlo-inline-calls,hlo-pad-dynamic-dimensions,\
      func.func(hlo-expand,hlo-keep-precision,hlo-loop-over-elements,hlo-simplify-loops,hlo-canonicalize,cse),hlo-dce,\
      func.func(hlo-canonicalize-convolutions,hlo-canonicalize-dots)";
 
-/// The pass behind them for a processor: more to do side by side.
-pub const FOR_CPU: &str = "func.func(hlo-split-reductions{gpu=false})";
+/// The passes behind them for a processor: operands that lie as its loops go through them, and more to do side by side.
+pub const FOR_CPU: &str = "func.func(hlo-arrange-operands,hlo-split-reductions{gpu=false})";
 
 /// The passes behind them for a GPU: less to wait for the host for, and more to do side by side.
 pub const FOR_GPU: &str = "func.func(hlo-expand-host-calls,hlo-allow-tf32,hlo-split-reductions,hlo-transpose-operands)";

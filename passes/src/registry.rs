@@ -15,9 +15,9 @@ use crate::fuse::FuseOptions;
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
 use crate::{
-    allow_tf32, assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce, expand,
-    expand_host_calls, fuse, inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions, simplify_loops,
-    split_reductions, transpose_operands,
+    allow_tf32, arrange_operands, assign_buffers, canonicalize, canonicalize_convolutions, canonicalize_dots, dce,
+    expand, expand_host_calls, fuse, inline_calls, keep_precision, loop_over_elements, pad_dynamic_dimensions,
+    simplify_loops, split_reductions, transpose_operands,
 };
 
 /// A transformation of HLO programs.
@@ -75,6 +75,13 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Function,
         options: &[],
         body: |root, _, statistics| allow_tf32::run(root, statistics),
+    },
+    Pass {
+        name: "hlo-arrange-operands",
+        description: "has operands of products lie as the loops of a processor go through them",
+        anchor: Anchor::Function,
+        options: arrange_operands::OPTIONS,
+        body: |root, options, statistics| arrange_operands::run(root, options.integer("attention-rows")?, statistics),
     },
     Pass {
         name: "hlo-assign-buffers",

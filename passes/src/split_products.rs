@@ -79,6 +79,23 @@ pub(super) fn split(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Ins
 /// An operand of a product, its batch dimensions and its contracted ones.
 pub(super) type Side = (InstructionId, Vec<i64>, Vec<i64>);
 
+/// An operand of a product, transposed so that its dimensions come in an order.
+pub(super) fn side_in_order(
+    builder: &mut GraphBuilder,
+    operand: InstructionId,
+    order: &[usize],
+    (batch, contracting): (&[usize], &[usize]),
+) -> Side {
+    let behind = |dimensions: &[usize]| -> Vec<i64> {
+        let place = |dimension: &usize| order.iter().position(|own| own == dimension).map(|place| place as i64);
+        dimensions.iter().filter_map(place).collect()
+    };
+    let sides = [behind(batch), behind(contracting)];
+    let order: Vec<i64> = order.iter().map(|&dimension| dimension as i64).collect();
+    let [batch, contracting] = sides;
+    (builder.transpose(operand, &order), batch, contracting)
+}
+
 /// A product's attributes where its operands are others.
 pub(super) fn with_sides(attributes: DotAttributes<'_>, [left, right]: [&Side; 2]) -> Attributes {
     let (lhs_batch_dims, lhs_contracting_dims) = (&left.1[..], &left.2[..]);

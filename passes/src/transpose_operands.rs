@@ -16,7 +16,7 @@ use crate::fuse;
 use crate::graph_builder::GraphBuilder;
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
-use crate::split_products::with_sides;
+use crate::split_products::{side_in_order, with_sides};
 
 /// The options of the pass.
 pub(crate) const OPTIONS: &[OptionDefinition] = &[
@@ -102,13 +102,7 @@ fn transposed(builder: &mut GraphBuilder, dot: &Instruction) -> Option<Instructi
     let sides = [(lhs, &shapes[0], lhs_batch, lhs_contracting), (rhs, &shapes[1], rhs_batch, rhs_contracting)];
     let sides = sides.map(|(operand, shape, batch, contracting)| {
         let order = order_along_terms(shape, &batch, &contracting);
-        let behind = |dimensions: &[usize]| -> Vec<i64> {
-            let place = |dimension: &usize| order.iter().position(|own| own == dimension).map(|place| place as i64);
-            dimensions.iter().filter_map(place).collect()
-        };
-        let (batch, contracting) = (behind(&batch), behind(&contracting));
-        let order: Vec<i64> = order.into_iter().map(|dimension| dimension as i64).collect();
-        (builder.transpose(operand, &order), batch, contracting)
+        side_in_order(builder, operand, &order, (&batch, &contracting))
     });
     let [left, right] = sides;
     if [left.0, right.0] == [lhs, rhs] {

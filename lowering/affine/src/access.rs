@@ -20,7 +20,7 @@ use crate::walk::linear_address;
 type Result<T> = std::result::Result<T, LoweringError>;
 
 /// Distances between the elements of a vector up to which vectors are loaded and shuffled, rather than elements.
-const MAX_SHUFFLED_STRIDE: i64 = 8;
+pub(crate) const MAX_SHUFFLED_STRIDE: i64 = 8;
 
 /// Registers that hold what lies between the lanes of a vector of elements of less than 32 bits, at most.
 const MOST_REGISTERS: i64 = 8;

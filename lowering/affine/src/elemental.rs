@@ -249,9 +249,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let clamped = self.clamped(expr, bounds)?;
         let binding = clamped.as_variable().and_then(|variable| self.scope.binding(variable));
         match binding {
-            Some(lanes @ Binding::Lanes(_)) if clamped != expr => {
-                Ok(self.scope.add_unless_unread(expr, bounds, lanes))
-            }
+            Some(lanes @ Binding::Lanes(_)) if clamped != expr => Ok(self.scope.add_unless_unread(expr, bounds, lanes)),
             _ => Ok(clamped),
         }
     }

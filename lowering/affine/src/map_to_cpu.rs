@@ -38,8 +38,9 @@ use crate::scan::Scan;
 use crate::to_affine::devices_together;
 use crate::trace::{merged_dimensions, split_merged};
 use crate::traced::{Traced, bounds_of};
+use crate::walk::substitute;
 use crate::wide_concatenate::{KernelPart, WideConcatenate};
-use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop};
+use squares::{are_pages_apart, rows_together, takes_blocks, transposed_loop, transposed_narrow_loop};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
@@ -308,6 +309,7 @@ fn loops_over_elements<'c>(
     let overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
     let mut row_distance = 0;
+    let mut narrow_loop = None;
     let mut reads_neighbours = true;
     let mut scan_lanes = 1;
     let (loops, vector_loop) = match &scan {
@@ -341,6 +343,8 @@ fn loops_over_elements<'c>(
             if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
                 row_distance = row_loop.map_or(0, |number| sizes[groups[number].1..].iter().product());
+                narrow_loop =
+                    transposed_narrow_loop(computation, &loops, &groups, &traced).filter(|_| row_loop.is_none());
             }
             // Rows of an update are not neighbours in memory.
             let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
@@ -378,6 +382,7 @@ fn loops_over_elements<'c>(
         RowWork { dimensions: dimensions.count(), rank, block: rows_of_block(computation, &sizes[..rank]), steps }
     });
     let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes, scan_lanes)), &vectors, (lanes, overlap));
+    let mapping = narrow_loop.into_iter().fold(mapping, |mapping, number| moved_inside(context, mapping, number));
     Ok(WorkMapping { rows: row_work, ..mapping })
 }
 
@@ -468,6 +473,20 @@ fn mapping_of<'c>(
     }
     let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
     WorkMapping { map, dimensions, inner_lanes, overlap, rows: None }
+}
+
+/// A mapping whose innermost loop is another of its loops.
+fn moved_inside<'c>(context: &'c Context, mapping: WorkMapping<'c>, number: usize) -> WorkMapping<'c> {
+    let mut order: Vec<usize> = (0..mapping.dimensions.len()).collect();
+    let moved = order.remove(number);
+    order.push(moved);
+    let place = |number| order.iter().position(|&own| own == number).unwrap_or(number);
+    let variables: Vec<Expr<'c>> = (0..order.len()).map(|number| Expr::dim(context, place(number))).collect();
+    let index = mapping.map.results().iter().map(|&result| substitute(result, &variables, &[], &[])).collect();
+    let bounds = order.iter().map(|&number| mapping.map.dims()[number].clone()).collect();
+    let dimensions = order.iter().map(|&number| mapping.dimensions[number].clone()).collect();
+    let map = IndexingMap::new(context, bounds, Vec::new(), Vec::new(), index, Vec::new());
+    WorkMapping { map, dimensions, ..mapping }
 }
 
 /// Lanes for the element types of arrays: as many as fit a register of the widest float or index-like type used.

@@ -5,6 +5,7 @@ use hlo::op_kind::OpKind;
 use passes::fuse::first_result;
 
 use super::Loop;
+use crate::access::MAX_SHUFFLED_STRIDE;
 use crate::kernel::only_moves;
 use crate::mapping::combines;
 use crate::trace::{NEAR, coefficient};
@@ -73,4 +74,26 @@ pub(super) fn transposed_loop(
     let first = far.next()?;
     let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
     far.all(|address| along(row, address) == Some(1)).then_some(row)
+}
+
+/// An outer loop over few elements that are neighbours, which vectors along the innermost loop read at a distance: next to it, what is
+/// read together is read once and not by each of its iterations again.
+pub(super) fn transposed_narrow_loop(
+    computation: &Computation,
+    loops: &[Loop],
+    groups: &[(usize, usize)],
+    traced: &Traced<'_>,
+) -> Option<usize> {
+    let Traced { scope, variables, found, .. } = traced;
+    let last = loops.len().checked_sub(1)?;
+    if computation.instructions.iter().any(combines) {
+        return None;
+    }
+    let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
+    let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
+    let is_narrow =
+        |number: &usize| loops[*number].lengths().iter().all(|length| (2..=MAX_SHUFFLED_STRIDE).contains(length));
+    let mut loads = found.loads.iter().map(|&(_, address)| address);
+    let far = loads.find(|&address| along(last, address).is_some_and(|distance| distance > 1))?;
+    (0..last).filter(is_narrow).find(|&number| along(number, far) == Some(1))
 }

@@ -1,0 +1,223 @@
+//! `arrange-operands`: operands of products lie as the loops of a processor go through them.
+//!
+//! These take batches one after the other, contracted positions as one row, and neighbours as vectors. An operand whose neighbours
+//! are batches, whose contracted dimensions come in another order than those of the other one, or lie apart, is transposed before,
+//! where each of its elements is multiplied often enough or the other operand is much larger. A product whose neighbours are many
+//! rows, beside few columns, is computed as that of the exchanged operands, and transposed.
+
+use hlo::graph::{Instruction, InstructionId};
+use hlo::op_kind::OpKind;
+use hlo::ops::dot::{DotAttributes, DotDimensions};
+use hlo::shape::ArrayShape;
+use melior::ir::OperationRef;
+use mlir_ext::rewrite::Rewriter;
+
+use crate::fuse;
+use crate::graph_builder::GraphBuilder;
+use crate::registry::{OptionDefinition, PassError, PassStatistics};
+use crate::rewrite::{Body, blocks_with};
+use crate::split_products::{Side, side_in_order, with_sides};
+
+/// The options of the pass.
+pub(crate) const OPTIONS: &[OptionDefinition] = &[fuse::LEFT_ATTENTION_ROWS];
+
+/// Multiplications of products for which it is worth further kernels.
+const LEAST_WORK: i64 = 1 << 16;
+
+/// How often each element of an operand is multiplied at least, so that transposing it is a small part of the work.
+const LEAST_USES: i64 = 2;
+
+/// The same where it lies well enough but for contracted dimensions that are apart.
+const LEAST_USES_APART: i64 = 32;
+
+/// How many times as large the other operand is at least, where elements are multiplied less often.
+const MUCH_LARGER: i64 = 8;
+
+/// Terms along the innermost contracted dimension that are a row on their own.
+const LONG_ROW: i64 = 128;
+
+/// Columns that are few, and rows beside which they are.
+const FEW_COLUMNS: i64 = 16;
+const MANY_ROWS: i64 = 256;
+
+/// Runs the pass; products of attentions of so many rows of queries are left as they are, since they will be fused; none for 0.
+///
+/// # Errors
+/// Internal ones.
+pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut PassStatistics) -> Result<(), PassError> {
+    let rewriter = Rewriter::new(root);
+    let is_dot = |_, kind| kind == OpKind::Dot;
+    for block in blocks_with(&rewriter, is_dot) {
+        let stay = fuse::products_of_attentions(&rewriter, block, attention_rows)?;
+        let body = Body::read(&rewriter, block, is_dot)?;
+        body.rewrite(|builder, id, instruction| {
+            if instruction.kind != OpKind::Dot || stay.contains(&id) {
+                return None;
+            }
+            let product = Product::of(builder, instruction)?;
+            if product.has_neighbouring_rows() {
+                statistics.add("exchanged", 1);
+                return product.exchanged(builder);
+            }
+            let arranged = product.arranged(builder)?;
+            statistics.add("arranged", 1);
+            Some(arranged)
+        })?;
+    }
+    Ok(())
+}
+
+/// An operand and its dimensions.
+struct Operand {
+    value: InstructionId,
+    shape: ArrayShape,
+    batch: Vec<usize>,
+    contracting: Vec<usize>,
+    free: Vec<usize>,
+}
+
+impl Operand {
+    fn size(&self, dimensions: &[usize]) -> i64 {
+        dimensions.iter().map(|&dimension| self.shape.dimensions[dimension]).product()
+    }
+
+    /// Whether a dimension has several positions.
+    fn is_long(&self, dimension: usize) -> bool {
+        self.shape.dimensions[dimension] > 1
+    }
+
+    /// The dimension along which elements are neighbours.
+    fn innermost(&self) -> Option<usize> {
+        (0..self.shape.rank()).rev().find(|&dimension| self.is_long(dimension))
+    }
+
+    /// Whether neighbours are of a kind.
+    fn has_neighbours(&self, kind: &[usize]) -> bool {
+        self.innermost().is_some_and(|dimension| kind.contains(&dimension))
+    }
+
+    /// Whether contracted dimensions, by number of their pair, follow one another as one does.
+    fn is_one_row(&self, pairs: &[usize]) -> bool {
+        let places = pairs.iter().map(|&pair| self.contracting[pair]).filter(|&place| self.is_long(place));
+        let places: Vec<usize> = places.collect();
+        places.windows(2).all(|two| two[0] < two[1] && !(two[0] + 1..two[1]).any(|between| self.is_long(between)))
+    }
+
+    /// The dimensions in an order whose neighbours are what they have been, unless these were batches: then they are those of rows or of
+    /// columns.
+    fn order(&self, pairs: &[usize], is_left: bool) -> Vec<usize> {
+        let contracting: Vec<usize> = pairs.iter().map(|&pair| self.contracting[pair]).collect();
+        let along_terms = match self.innermost() {
+            Some(dimension) if self.contracting.contains(&dimension) => true,
+            Some(dimension) if self.free.contains(&dimension) => false,
+            _ => is_left,
+        };
+        match along_terms {
+            true => [&self.batch[..], &self.free, &contracting].concat(),
+            false => [&self.batch[..], &contracting, &self.free].concat(),
+        }
+    }
+}
+
+/// A dot.
+struct Product<'i> {
+    dot: &'i Instruction,
+    attributes: DotAttributes<'i>,
+    operands: [Operand; 2],
+    /// Multiplications.
+    work: i64,
+}
+
+impl<'i> Product<'i> {
+    /// A dot whose operands may be worth moving.
+    fn of(builder: &GraphBuilder, dot: &'i Instruction) -> Option<Self> {
+        let &[lhs, rhs] = &dot.operands[..] else { return None };
+        let attributes: DotAttributes = dot.attributes().ok()?;
+        let DotDimensions { lhs_batch, lhs_contracting, rhs_batch, rhs_contracting } = attributes.dimensions();
+        let operand = |value, batch: Vec<usize>, contracting: Vec<usize>| {
+            let shape = builder.array(value);
+            let free = (0..shape.rank()).filter(|d| !batch.contains(d) && !contracting.contains(d)).collect();
+            Operand { value, shape, batch, contracting, free }
+        };
+        let operands = [operand(lhs, lhs_batch, lhs_contracting), operand(rhs, rhs_batch, rhs_contracting)];
+        let is_dynamic = dot.shape.as_array()?.is_dynamic() || operands.iter().any(|own| own.shape.is_dynamic());
+        let [left, right] = &operands;
+        let work = left.shape.element_count().saturating_mul(right.size(&right.free));
+        (!is_dynamic && work >= LEAST_WORK).then_some(Product { dot, attributes, operands, work })
+    }
+
+    /// How often each element of an operand is multiplied.
+    fn uses(&self, operand: &Operand) -> i64 {
+        self.work / operand.shape.element_count().max(1)
+    }
+
+    // dot(x, y) => dot(transpose(x), transpose(y))
+    fn arranged(&self, builder: &mut GraphBuilder) -> Option<InstructionId> {
+        let [left, right] = &self.operands;
+        let large = if left.shape.element_count() >= right.shape.element_count() { left } else { right };
+        // Contracted dimensions as they are in the larger operand.
+        let mut pairs: Vec<usize> = (0..large.contracting.len()).collect();
+        pairs.sort_unstable_by_key(|&pair| large.contracting[pair]);
+        let row = pairs.iter().rev().map(|&pair| large.size(&large.contracting[pair..=pair])).find(|&size| size > 1);
+        let is_short = row.is_some_and(|row| row < LONG_ROW);
+        let moves = |own: &Operand| {
+            let is_much_smaller = own.shape.element_count().saturating_mul(MUCH_LARGER) <= large.shape.element_count();
+            let uses = self.uses(own);
+            own.has_neighbours(&own.batch) && uses >= LEAST_USES
+                || !own.is_one_row(&pairs) && (is_much_smaller || is_short && uses >= LEAST_USES_APART)
+        };
+        let moved = [left, right].map(moves);
+        if moved == [false; 2] {
+            return None;
+        }
+        // The dimensions of batches stay where they are in the result, and so do those that are free.
+        let sides = [left, right].into_iter().zip(moved).enumerate();
+        let sides = sides.map(|(number, (own, is_moved))| {
+            let order = if is_moved { own.order(&pairs, number == 0) } else { (0..own.shape.rank()).collect() };
+            side_in_order(builder, own.value, &order, (&own.batch, &own.contracting))
+        });
+        let sides: Vec<Side> = sides.collect();
+        let [left, right] = &sides[..] else { return None };
+        let attributes = with_sides(self.attributes, [left, right]);
+        Some(builder.push(Instruction { operands: vec![left.0, right.0], attributes, ..self.dot.clone() }))
+    }
+
+    /// Whether the elements of the left operand that are neighbours are those of many rows, which are multiplied by few columns:
+    /// the rows would be better columns.
+    fn has_neighbouring_rows(&self) -> bool {
+        let [left, right] = &self.operands;
+        let columns = right.size(&right.free);
+        left.has_neighbours(&left.free)
+            && (2..=FEW_COLUMNS).contains(&columns)
+            && left.innermost().is_some_and(|dimension| left.shape.dimensions[dimension] >= MANY_ROWS)
+    }
+
+    // dot(x, y) => transpose(dot(y, x))
+    fn exchanged(&self, builder: &mut GraphBuilder) -> Option<InstructionId> {
+        let [left, right] = &self.operands;
+        let result = self.dot.shape.as_array()?;
+        let (batch, rows) = (left.batch.len(), left.free.len());
+        let all = || 0..result.rank();
+        let exchanged: Vec<usize> =
+            all().take(batch).chain(all().skip(batch + rows)).chain(all().skip(batch).take(rows)).collect();
+        let dimensions: Vec<i64> = exchanged.iter().map(|&dimension| result.dimensions[dimension]).collect();
+        let attributes = DotAttributes {
+            lhs_batch_dims: self.attributes.rhs_batch_dims,
+            rhs_batch_dims: self.attributes.lhs_batch_dims,
+            lhs_contracting_dims: self.attributes.rhs_contracting_dims,
+            rhs_contracting_dims: self.attributes.lhs_contracting_dims,
+            ..self.attributes
+        };
+        let dot = Instruction {
+            operands: vec![right.value, left.value],
+            shape: ArrayShape::new(result.element_type, dimensions).into(),
+            attributes: attributes.into(),
+            ..self.dot.clone()
+        };
+        let dot = builder.push(dot);
+        let back: Vec<i64> = all()
+            .map(|dimension| exchanged.iter().position(|&own| own == dimension).map(|place| place as i64))
+            .collect::<Option<_>>()?;
+        Some(builder.transpose(dot, &back))
+    }
+}
