@@ -1,8 +1,8 @@
 //! `arrange-operands`: operands of products lie as the loops of a processor go through them.
 //!
-//! These take batches one after the other, contracted positions as one row, and neighbours as vectors. An operand whose neighbours
-//! are batches, whose contracted dimensions come in another order than those of the other one, or lie apart, is transposed before,
-//! where each of its elements is multiplied often enough or the other operand is much larger. A product whose neighbours are many
+//! These take batches one after the other, contracted positions as one row, columns as one, and neighbours as vectors. An operand
+//! whose neighbours are batches, whose contracted dimensions come in another order than those of the other one, or lie apart, as its
+//! columns may, is transposed before, where each of its elements is multiplied often enough or the other operand is much larger. A product whose neighbours are many
 //! rows, beside few columns, is computed as that of the exchanged operands, and transposed.
 
 use hlo::graph::{Instruction, InstructionId};
@@ -35,6 +35,10 @@ const MUCH_LARGER: i64 = 8;
 
 /// Terms along the innermost contracted dimension that are a row on their own.
 const LONG_ROW: i64 = 128;
+
+/// Columns whose sums are made along rows of both operands, and their terms.
+const COLUMNS_OF_ROWS: i64 = 4;
+const LONG_SUM: i64 = 4096;
 
 /// Columns that are few, and rows beside which they are.
 const FEW_COLUMNS: i64 = 16;
@@ -77,6 +81,10 @@ struct Operand {
 }
 
 impl Operand {
+    fn elements(&self) -> i64 {
+        self.shape.element_count()
+    }
+
     fn size(&self, dimensions: &[usize]) -> i64 {
         dimensions.iter().map(|&dimension| self.shape.dimensions[dimension]).product()
     }
@@ -96,26 +104,22 @@ impl Operand {
         self.innermost().is_some_and(|dimension| kind.contains(&dimension))
     }
 
-    /// Whether contracted dimensions, by number of their pair, follow one another as one does.
-    fn is_one_row(&self, pairs: &[usize]) -> bool {
-        let places = pairs.iter().map(|&pair| self.contracting[pair]).filter(|&place| self.is_long(place));
-        let places: Vec<usize> = places.collect();
+    /// Whether some dimensions follow one another as if they were one.
+    fn are_one(&self, dimensions: impl Iterator<Item = usize>) -> bool {
+        let places: Vec<usize> = dimensions.filter(|&dimension| self.is_long(dimension)).collect();
         places.windows(2).all(|two| two[0] < two[1] && !(two[0] + 1..two[1]).any(|between| self.is_long(between)))
     }
 
-    /// The dimensions in an order whose neighbours are what they have been, unless these were batches: then they are those of rows or of
-    /// columns.
-    fn order(&self, pairs: &[usize], is_left: bool) -> Vec<usize> {
-        let contracting: Vec<usize> = pairs.iter().map(|&pair| self.contracting[pair]).collect();
-        let along_terms = match self.innermost() {
-            Some(dimension) if self.contracting.contains(&dimension) => true,
-            Some(dimension) if self.free.contains(&dimension) => false,
-            _ => is_left,
-        };
-        match along_terms {
-            true => [&self.batch[..], &self.free, &contracting].concat(),
-            false => [&self.batch[..], &contracting, &self.free].concat(),
-        }
+    /// The contracted dimensions of some pairs.
+    fn contracted(&self, pairs: &[usize]) -> impl Iterator<Item = usize> {
+        pairs.iter().map(|&pair| self.contracting[pair])
+    }
+
+    /// The dimensions with batches first, and contracted ones last or before those that are free.
+    fn order(&self, pairs: &[usize], is_along_terms: bool) -> Vec<usize> {
+        let contracted: Vec<usize> = self.contracted(pairs).collect();
+        let [first, second] = if is_along_terms { [&self.free, &contracted] } else { [&contracted, &self.free] };
+        [&self.batch[..], first, second].concat()
     }
 }
 
@@ -142,38 +146,55 @@ impl<'i> Product<'i> {
         let operands = [operand(lhs, lhs_batch, lhs_contracting), operand(rhs, rhs_batch, rhs_contracting)];
         let is_dynamic = dot.shape.as_array()?.is_dynamic() || operands.iter().any(|own| own.shape.is_dynamic());
         let [left, right] = &operands;
-        let work = left.shape.element_count().saturating_mul(right.size(&right.free));
+        let work = left.elements().saturating_mul(right.size(&right.free));
         (!is_dynamic && work >= LEAST_WORK).then_some(Product { dot, attributes, operands, work })
-    }
-
-    /// How often each element of an operand is multiplied.
-    fn uses(&self, operand: &Operand) -> i64 {
-        self.work / operand.shape.element_count().max(1)
     }
 
     // dot(x, y) => dot(transpose(x), transpose(y))
     fn arranged(&self, builder: &mut GraphBuilder) -> Option<InstructionId> {
         let [left, right] = &self.operands;
-        let large = if left.shape.element_count() >= right.shape.element_count() { left } else { right };
+        let large = if left.elements() >= right.elements() { left } else { right };
         // Contracted dimensions as they are in the larger operand.
         let mut pairs: Vec<usize> = (0..large.contracting.len()).collect();
         pairs.sort_unstable_by_key(|&pair| large.contracting[pair]);
         let row = pairs.iter().rev().map(|&pair| large.size(&large.contracting[pair..=pair])).find(|&size| size > 1);
         let is_short = row.is_some_and(|row| row < LONG_ROW);
-        let moves = |own: &Operand| {
-            let is_much_smaller = own.shape.element_count().saturating_mul(MUCH_LARGER) <= large.shape.element_count();
-            let uses = self.uses(own);
-            own.has_neighbours(&own.batch) && uses >= LEAST_USES
-                || !own.is_one_row(&pairs) && (is_much_smaller || is_short && uses >= LEAST_USES_APART)
+        // The order that an operand is better read in.
+        let order = |number: usize| {
+            let [own, other] = [number, 1 - number].map(|number| &self.operands[number]);
+            let is_much_smaller = |than: &Operand| own.elements().saturating_mul(MUCH_LARGER) <= than.elements();
+            let uses = self.work / own.elements().max(1);
+            let last_column =
+                right.free.iter().rev().map(|&dimension| right.shape.dimensions[dimension]).find(|&size| size > 1);
+            let crosses_few_columns = other.has_neighbours(&other.contracting)
+                && own.has_neighbours(&own.free)
+                && own.size(&own.free) <= COLUMNS_OF_ROWS
+                && own.size(&own.contracting) >= LONG_SUM
+                && is_much_smaller(other);
+            let has_batches = own.has_neighbours(&own.batch) && uses >= LEAST_USES;
+            let has_terms_apart = !own.are_one(own.contracted(&pairs))
+                && (is_much_smaller(large) || is_short && uses >= LEAST_USES_APART);
+            let has_columns_apart = number == 1
+                && !own.are_one(own.free.iter().copied())
+                && last_column < Some(FEW_COLUMNS)
+                && uses >= LEAST_USES_APART;
+            let is_along_terms = match own.innermost() {
+                _ if crosses_few_columns => true,
+                Some(dimension) if own.contracting.contains(&dimension) => true,
+                Some(dimension) if own.free.contains(&dimension) => false,
+                _ => number == 0,
+            };
+            let is_moved = crosses_few_columns || has_batches || has_terms_apart || has_columns_apart;
+            is_moved.then(|| own.order(&pairs, is_along_terms))
         };
-        let moved = [left, right].map(moves);
-        if moved == [false; 2] {
+        let orders = [0, 1].map(order);
+        if orders.iter().all(Option::is_none) {
             return None;
         }
         // The dimensions of batches stay where they are in the result, and so do those that are free.
-        let sides = [left, right].into_iter().zip(moved).enumerate();
-        let sides = sides.map(|(number, (own, is_moved))| {
-            let order = if is_moved { own.order(&pairs, number == 0) } else { (0..own.shape.rank()).collect() };
+        let sides = self.operands.iter().zip(orders);
+        let sides = sides.map(|(own, order)| {
+            let order = order.unwrap_or_else(|| (0..own.shape.rank()).collect());
             side_in_order(builder, own.value, &order, (&own.batch, &own.contracting))
         });
         let sides: Vec<Side> = sides.collect();
