@@ -623,18 +623,20 @@ impl MatMul {
     fn packing_of_a(&self) -> Option<PackedA> {
         let is_computed = self.computes(Operand::A);
         let is_of_words = self.is_of_words();
-        let is_read_once = self.n.size <= self.panel() && !is_computed && !is_of_words;
+        // Elements of another type are converted by vectors as they are packed, else one by one.
+        let is_converted = self.operand_types[0] != self.element_type;
+        let is_read_once = self.n.size <= self.panel() && !is_computed && !is_converted;
         if self.depth > 1 && !is_of_words || !self.rows.is_empty() || is_read_once {
             return None;
         }
         let distance = self.k.a.unsigned_abs() * self.operand_types[0].byte_width() as u64;
         let compete = self.rows_compete();
-        if self.k.a == self.depth && (self.operand_types[0] != self.element_type || compete || is_computed) {
+        if self.k.a == self.depth && (is_converted || compete || is_computed) {
             // Rows that are no power of two apart do not compete for places in the cache.
             let lanes = i64::from(self.lanes);
             return Some(PackedA { column: 1, row: (parts(self.block_k(), lanes) + 1) * lanes });
         }
-        let is_far = distance >= LEAST_PACKED_DISTANCE && self.k.size >= LEAST_PACKED_STEPS;
+        let is_far = (distance >= LEAST_PACKED_DISTANCE || is_converted) && self.k.size >= LEAST_PACKED_STEPS;
         (self.m.a == 1 && self.depth == 1 && (is_far || is_computed))
             .then_some(PackedA { column: self.vector_rows, row: 1 })
     }

@@ -49,34 +49,43 @@ impl Conversion for AsTheyAre {
 
     #[inline(always)]
     unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
-        // Rows of tiles are so short that a call takes longer than the copy: two pieces, which may overlap.
-        macro_rules! in_two_pieces {
-            ($piece:ty) => {{
-                let last = bytes - size_of::<$piece>();
-                // SAFETY: as the caller promises, and there are as many bytes.
-                unsafe {
-                    let pieces = [from, from.add(last)].map(|place| place.cast::<$piece>().read_unaligned());
-                    to.cast::<$piece>().write_unaligned(pieces[0]);
-                    to.add(last).cast::<$piece>().write_unaligned(pieces[1]);
-                }
-            }};
-        }
-        match bytes {
-            32..=64 => in_two_pieces!(__m256i),
-            16..32 => in_two_pieces!(__m128i),
-            8..16 => in_two_pieces!(u64),
-            4..8 => in_two_pieces!(u32),
-            // SAFETY: as the caller promises.
-            _ => unsafe { to.copy_from_nonoverlapping(from, bytes) },
-        }
+        // SAFETY: as the caller promises.
+        unsafe { copy_few(from, to, bytes) };
     }
 }
 
-/// Elements that fill vectors at once, and those that are left one by one.
+/// Copies bytes of which there are few: rows of tiles are so short that a call takes longer than two pieces, which may overlap.
+///
+/// # Safety
+/// The bytes can be read there, and written, and do not overlap.
+#[inline(always)]
+unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
+    macro_rules! in_two_pieces {
+        ($piece:ty) => {{
+            let last = bytes - size_of::<$piece>();
+            // SAFETY: as the caller promises, and there are as many bytes.
+            unsafe {
+                let pieces = [from, from.add(last)].map(|place| place.cast::<$piece>().read_unaligned());
+                to.cast::<$piece>().write_unaligned(pieces[0]);
+                to.add(last).cast::<$piece>().write_unaligned(pieces[1]);
+            }
+        }};
+    }
+    match bytes {
+        32..=64 => in_two_pieces!(__m256i),
+        16..32 => in_two_pieces!(__m128i),
+        8..16 => in_two_pieces!(u64),
+        4..8 => in_two_pieces!(u32),
+        // SAFETY: as the caller promises.
+        _ => unsafe { to.copy_from_nonoverlapping(from, bytes) },
+    }
+}
+
+/// Elements that fill vectors at once. Those that are left fill one that is not in the arrays.
 macro_rules! conversion {
     (
         $(#[$attribute:meta])*
-        $name:ident, $from:ty, $to:ty, |$place:ident, $other:ident| $vector:expr, |$element:ident, $second:ident| $converted:expr
+        $name:ident, $from:ty, $to:ty, rows: $rows:literal, |$place:ident, $other:ident| $vector:expr
     ) => {
         $(#[$attribute])*
         struct $name;
@@ -96,11 +105,16 @@ macro_rules! conversion {
                         let ($place, $other) = (from.add(lane), from.add(lane).wrapping_byte_offset(half_row));
                         _mm256_storeu_si256(to.add(lane).cast(), $vector);
                     }
-                    for lane in whole..count {
-                        let place = from.add(lane);
-                        let ($element, $second) =
-                            (place.read_unaligned(), || place.wrapping_byte_offset(half_row).read_unaligned());
-                        to.add(lane).write_unaligned($converted);
+                    if whole < count {
+                        let mut rows = [[<$from>::default(); LANES]; $rows];
+                        for (number, row) in (0..).zip(&mut rows) {
+                            let left = from.add(whole).wrapping_byte_offset(number * half_row);
+                            copy_few(left.cast(), row.as_mut_ptr().cast(), (count - whole) * size_of::<$from>());
+                        }
+                        let ($place, $other) = (rows[0].as_ptr(), rows[$rows - 1].as_ptr());
+                        let mut converted = [<$to>::default(); LANES];
+                        _mm256_storeu_si256(converted.as_mut_ptr().cast(), $vector);
+                        copy_few(converted.as_ptr().cast(), to.add(whole).cast(), (count - whole) * size_of::<$to>());
                     }
                 }
             }
@@ -113,55 +127,49 @@ conversion!(
     OfBf16,
     u16,
     u32,
-    |place, _other| _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast()))),
-    |element, _second| u32::from(element) << 16
+    rows: 1,
+    |place, _other| _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(place.cast())))
 );
 conversion!(
     /// f16 as f32, by the instruction for it.
     OfF16,
     u16,
     u32,
-    |place, _other| _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(place.cast()))),
-    |element, _second| half::f16::from_bits(element).to_f32().to_bits()
+    rows: 1,
+    |place, _other| _mm256_castps_si256(_mm256_cvtph_ps(_mm_loadu_si128(place.cast())))
 );
 conversion!(
     /// Signed bytes as words.
     OfSigned,
     i8,
     i16,
-    |place, _other| _mm256_cvtepi8_epi16(_mm_loadu_si128(place.cast())),
-    |element, _second| i16::from(element)
+    rows: 1,
+    |place, _other| _mm256_cvtepi8_epi16(_mm_loadu_si128(place.cast()))
 );
 conversion!(
     /// Unsigned bytes as words.
     OfUnsigned,
     u8,
     i16,
-    |place, _other| _mm256_cvtepu8_epi16(_mm_loadu_si128(place.cast())),
-    |element, _second| i16::from(element)
+    rows: 1,
+    |place, _other| _mm256_cvtepu8_epi16(_mm_loadu_si128(place.cast()))
 );
 conversion!(
     /// Pairs of words of signed bytes of two rows.
     PairsOfSigned,
     i8,
     u32,
-    |place, other| _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast()))),
-    |element, second| pair(i16::from(element), i16::from(second()))
+    rows: 2,
+    |place, other| _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast())))
 );
 conversion!(
     /// Pairs of words of unsigned bytes of two rows.
     PairsOfUnsigned,
     u8,
     u32,
-    |place, other| _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast()))),
-    |element, second| pair(i16::from(element), i16::from(second()))
+    rows: 2,
+    |place, other| _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(_mm_loadl_epi64(place.cast()), _mm_loadl_epi64(other.cast())))
 );
-
-/// Two words side by side.
-#[inline(always)]
-fn pair(first: i16, second: i16) -> u32 {
-    u32::from(first.cast_unsigned()) | u32::from(second.cast_unsigned()) << 16
-}
 
 /// Packs `rows` rows, which take so many bytes in panels, side by side.
 ///
