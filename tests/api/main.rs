@@ -1,5 +1,6 @@
 //! The public interface, used as programs use it: building, compiling, running, keeping.
 
+mod against_evaluation;
 mod broadcasting;
 mod calls;
 mod cuda_emulator;
@@ -9,6 +10,7 @@ mod donation;
 mod every_operation;
 mod examples;
 mod growth;
+mod layouts;
 mod moved_rows;
 mod prepacked;
 mod profile;
