@@ -725,7 +725,13 @@ fn vector_loop(
             let looks_up_by_lane = found.lookups.iter().any(|&lookup| scope.depends(lookup, variable));
             has_functions || !looks_up_by_lane || along.consecutive > 0
         };
-        return is_taken.then_some(last);
+        // Columns of what is read transposed are neighbours along another loop, whose vectors are stored apart.
+        let has_columns = |&number: &usize| {
+            let along = innermost_variable(number).map(|variable| found.accesses_along(scope, variable));
+            loops[number].is_as_long_as(lanes) && along.is_some_and(|along| along.is_near() && along.consecutive > 0)
+        };
+        let columns = || (row_loops..last).rev().filter(|_| has_reduction).find(has_columns);
+        return if is_taken { Some(last) } else { columns() };
     }
     // Around loops that are shorter than a vector, where lanes find their elements nearby. Data that is only moved is
     // not worth it, unless whole vectors are stored.
