@@ -2,8 +2,8 @@
 //!
 //! These take batches one after the other, contracted positions as one row, columns as one, and neighbours as vectors. An operand
 //! whose neighbours are batches, whose contracted dimensions come in another order than those of the other one, or lie apart, as its
-//! columns may, is transposed before, where each of its elements is multiplied often enough or the other operand is much larger. A product whose neighbours are many
-//! rows, beside few columns, is computed as that of the exchanged operands, and transposed.
+//! columns may, is transposed before, where each of its elements is multiplied often enough or the other operand is much larger. A
+//! product whose neighbours are many rows, beside few columns, is computed as that of the exchanged operands, and transposed.
 
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -208,7 +208,9 @@ impl<'i> Product<'i> {
     fn has_neighbouring_rows(&self) -> bool {
         let [left, right] = &self.operands;
         let columns = right.size(&right.free);
-        left.has_neighbours(&left.free)
+        let precisions: Vec<_> = self.attributes.operand_precision.iter().collect();
+        precisions.windows(2).all(|pair| pair[0] == pair[1])
+            && left.has_neighbours(&left.free)
             && (2..=FEW_COLUMNS).contains(&columns)
             && left.innermost().is_some_and(|dimension| left.shape.dimensions[dimension] >= MANY_ROWS)
     }

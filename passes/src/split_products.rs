@@ -90,10 +90,8 @@ pub(super) fn side_in_order(
         let place = |dimension: &usize| order.iter().position(|own| own == dimension).map(|place| place as i64);
         dimensions.iter().filter_map(place).collect()
     };
-    let sides = [behind(batch), behind(contracting)];
-    let order: Vec<i64> = order.iter().map(|&dimension| dimension as i64).collect();
-    let [batch, contracting] = sides;
-    (builder.transpose(operand, &order), batch, contracting)
+    let permutation: Vec<i64> = order.iter().map(|&dimension| dimension as i64).collect();
+    (builder.transpose(operand, &permutation), behind(batch), behind(contracting))
 }
 
 /// A product's attributes where its operands are others.

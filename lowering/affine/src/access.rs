@@ -6,8 +6,9 @@
 use hlo::element_type::ElementType;
 use indexing::{Expr, ExprKind, Interval, Linear, Operator};
 use melior::ir::Attribute;
+use melior::ir::attribute::BoolAttribute;
 use mlir_ext::arith::CmpiPredicate;
-use mlir_ext::builder::Value;
+use mlir_ext::builder::{OpBuilder, Value};
 
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
@@ -15,6 +16,7 @@ use crate::index::Place;
 use crate::memory::ArrayRef;
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{LaneAccess, Scope};
+use crate::trace::coefficient;
 use crate::walk::linear_address;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -24,6 +26,13 @@ pub(crate) const MAX_SHUFFLED_STRIDE: i64 = 8;
 
 /// Registers that hold what lies between the lanes of a vector of elements of less than 32 bits, at most.
 const MOST_REGISTERS: i64 = 8;
+
+/// Bytes of an array that caches do not hold, and from a row of it to the next, from which on rows are asked for before they are
+/// read; how many rows before, and bytes of what comes together.
+const LARGE_ARRAY_BYTES: i64 = 6 << 20;
+const FAR_ROW_BYTES: i64 = 1024;
+const ROWS_AHEAD: i64 = 8;
+const LINE_BYTES: i64 = 64;
 
 /// Bits of the elements that processors without AVX-512 load by a mask.
 const LEAST_MASKED_BITS: u32 = 32;
@@ -45,6 +54,16 @@ fn span_of(offsets: &[i64], element_type: ElementType, registers: i64) -> Option
 /// Elements of a type in a register that holds elements of 32 bits for all lanes, or for some of many.
 fn elements_of_register(offsets: &[i64], element_type: ElementType) -> i64 {
     offsets.len().min(MOST_LANES) as i64 * (32 / element_type.bit_width().clamp(8, 32) as i64)
+}
+
+/// Asks for an element that is read soon.
+pub(crate) fn prefetch<'c>(builder: &OpBuilder<'c>, memref: Value<'c>, position: Value<'c>) {
+    let attributes = [
+        ("isWrite", BoolAttribute::new(builder.context(), false).into()),
+        ("localityHint", builder.integer_attribute(builder.integer_type(32), 2)),
+        ("isDataCache", BoolAttribute::new(builder.context(), true).into()),
+    ];
+    builder.effect("memref.prefetch", &[memref, position], &attributes);
 }
 
 impl<'c> Elemental<'_, 'c> {
@@ -244,11 +263,32 @@ impl<'c> Elemental<'_, 'c> {
         address: Expr<'c>,
         lanes: Option<u32>,
     ) -> Result<RegisterValue<'c>> {
+        self.ask_for_next_rows(array, address, lanes)?;
         if let Some(aligned) = self.aligned_place(array, address, lanes)? {
             return Ok(self.load_aligned(array, &aligned, lanes));
         }
         let (memref, place) = self.place(array, index, address, lanes.is_some())?;
         Ok(self.load_place(array, memref, &place, lanes))
+    }
+
+    /// Asks for what vectors load some rows further on, where a loop goes along the columns of an array that caches do not hold:
+    /// rows are so far from each other that processors do not see what comes next.
+    fn ask_for_next_rows(&self, array: &ArrayRef<'c>, address: Expr<'c>, lanes: Option<u32>) -> Result<()> {
+        let (Some(variable), Some(lanes)) = (self.along_columns, lanes) else { return Ok(()) };
+        let width = array.element_type.byte_width() as i64;
+        let bytes = array.dimensions.iter().product::<i64>().saturating_mul(width);
+        let first = self.scope.at_lane(address, 0);
+        let distance = coefficient(&self.scope, first, variable).filter(|distance| distance.abs() < bytes / width);
+        let is_far = distance.is_some_and(|distance| distance.abs() * width >= FAR_ROW_BYTES);
+        if self.vector_lanes == 1 || bytes < LARGE_ARRAY_BYTES || array.parts() != 1 || !is_far {
+            return Ok(());
+        }
+        let ahead = first + distance.map_or(0, |distance| ROWS_AHEAD * distance);
+        for line in (0..i64::from(lanes)).step_by((LINE_BYTES / width).max(1) as usize) {
+            let place = self.scope.emit(self.builder, self.scope.simplify(ahead + line))?;
+            prefetch(self.builder, array.flat(self.builder), place);
+        }
+        Ok(())
     }
 
     /// Loads one element or consecutive elements from a lane-free address.

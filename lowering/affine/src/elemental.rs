@@ -66,6 +66,8 @@ pub struct Elemental<'a, 'c> {
     pub(crate) transposed: Vec<Transposed<'c>>,
     /// What came through the memory that threads of a block share, by parameter and address.
     pub(crate) staged: HashMap<(usize, Expr<'c>), RegisterValue<'c>>,
+    /// The variable of a loop along columns, whose next rows are asked for beforehand.
+    pub(crate) along_columns: Option<Var>,
     /// How many digits are needed of what is computed.
     pub(crate) digits: Digits,
     values: Vec<Values<'c>>,
@@ -98,6 +100,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             row: None,
             transposed: Vec::new(),
             staged: HashMap::new(),
+            along_columns: None,
             digits: Digits::All,
             values: vec![HashMap::new()],
             starts: vec![HashMap::new()],

@@ -183,6 +183,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
         let mut step = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
+            emitter.along_columns = ranges.last().and_then(|range| range.as_variable());
             let ranges = in_order(loops, &ranges);
             let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
             let accumulators = unpack(&start, &state);
@@ -200,6 +201,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 let combined = emitter.combine_step(&instruction.computations[0], *combiner, own, &elements)?;
                 next.extend(combined.iter().flat_map(RegisterValue::values));
             }
+            emitter.along_columns = None;
             Ok(next)
         };
         let combiners = reductions.iter().map(|own| own.combiner.copied()).collect::<Option<Vec<Combiner>>>();

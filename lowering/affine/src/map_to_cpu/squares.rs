@@ -76,8 +76,8 @@ pub(super) fn transposed_loop(
     far.all(|address| along(row, address) == Some(1)).then_some(row)
 }
 
-/// An outer loop over few elements that are neighbours, which vectors along the innermost loop read at a distance: next to it, what is
-/// read together is read once and not by each of its iterations again.
+/// An outer loop over few elements that are neighbours, while vectors along the last loop read at a distance: as the innermost one, what
+/// is read together is read once and not by each of its iterations again.
 pub(super) fn transposed_narrow_loop(
     computation: &Computation,
     loops: &[Loop],

@@ -7,13 +7,13 @@ use hlo::graph::Computation;
 use indexing::{Expr, Interval};
 use melior::dialect::arith::CmpiPredicate;
 use melior::ir::Type;
-use melior::ir::attribute::BoolAttribute;
 use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::control::AffineConditions;
 
 use super::epilogue::Epilogue;
 use super::prologue::{Position, Source};
 use super::{Axis, Form, MatMul};
+use crate::access::prefetch;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::kernel::Range;
@@ -356,14 +356,8 @@ impl<'c> Emitter<'_, 'c> {
     /// Asks for an element of an operand that is read soon: where the processor does not see the order itself, since rows
     /// are pages apart, or too many are read at once.
     pub(super) fn prefetch(&self, operand: Operand, position: Expr<'c>) -> Result<()> {
-        let builder = self.builder;
-        let position = self.scope.emit(builder, position)?;
-        let attributes = [
-            ("isWrite", BoolAttribute::new(builder.context(), false).into()),
-            ("localityHint", builder.integer_attribute(builder.integer_type(32), 2)),
-            ("isDataCache", BoolAttribute::new(builder.context(), true).into()),
-        ];
-        builder.effect("memref.prefetch", &[self.operand(operand)?, position], &attributes);
+        let position = self.scope.emit(self.builder, position)?;
+        prefetch(self.builder, self.operand(operand)?, position);
         Ok(())
     }
 
