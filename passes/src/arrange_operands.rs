@@ -12,6 +12,7 @@ use hlo::shape::ArrayShape;
 use melior::ir::OperationRef;
 use mlir_ext::rewrite::Rewriter;
 
+use crate::exchanged_dot::exchanged_dot;
 use crate::fuse;
 use crate::graph_builder::GraphBuilder;
 use crate::registry::{OptionDefinition, PassError, PassStatistics};
@@ -59,9 +60,11 @@ pub fn run(root: OperationRef<'_, '_>, attention_rows: u64, statistics: &mut Pas
                 return None;
             }
             let product = Product::of(builder, instruction)?;
-            if product.has_neighbouring_rows() {
+            if product.has_neighbouring_rows()
+                && let Some(exchanged) = product.exchanged(builder)
+            {
                 statistics.add("exchanged", 1);
-                return product.exchanged(builder);
+                return Some(exchanged);
             }
             let arranged = product.arranged(builder)?;
             statistics.add("arranged", 1);
@@ -208,39 +211,17 @@ impl<'i> Product<'i> {
     fn has_neighbouring_rows(&self) -> bool {
         let [left, right] = &self.operands;
         let columns = right.size(&right.free);
-        let precisions: Vec<_> = self.attributes.operand_precision.iter().collect();
-        precisions.windows(2).all(|pair| pair[0] == pair[1])
-            && left.has_neighbours(&left.free)
+        left.has_neighbours(&left.free)
             && (2..=FEW_COLUMNS).contains(&columns)
             && left.innermost().is_some_and(|dimension| left.shape.dimensions[dimension] >= MANY_ROWS)
     }
 
     // dot(x, y) => transpose(dot(y, x))
     fn exchanged(&self, builder: &mut GraphBuilder) -> Option<InstructionId> {
-        let [left, right] = &self.operands;
-        let result = self.dot.shape.as_array()?;
-        let (batch, rows) = (left.batch.len(), left.free.len());
-        let all = || 0..result.rank();
-        let exchanged: Vec<usize> =
-            all().take(batch).chain(all().skip(batch + rows)).chain(all().skip(batch).take(rows)).collect();
-        let dimensions: Vec<i64> = exchanged.iter().map(|&dimension| result.dimensions[dimension]).collect();
-        let attributes = DotAttributes {
-            lhs_batch_dims: self.attributes.rhs_batch_dims,
-            rhs_batch_dims: self.attributes.lhs_batch_dims,
-            lhs_contracting_dims: self.attributes.rhs_contracting_dims,
-            rhs_contracting_dims: self.attributes.lhs_contracting_dims,
-            ..self.attributes
-        };
-        let dot = Instruction {
-            operands: vec![right.value, left.value],
-            shape: ArrayShape::new(result.element_type, dimensions).into(),
-            attributes: attributes.into(),
-            ..self.dot.clone()
-        };
+        let (dot, order) = exchanged_dot(builder, self.dot)?;
+        let place = |dimension: usize| order.iter().position(|&own| own == dimension).map(|place| place as i64);
+        let back: Vec<i64> = (0..order.len()).map(place).collect::<Option<_>>()?;
         let dot = builder.push(dot);
-        let back: Vec<i64> = all()
-            .map(|dimension| exchanged.iter().position(|&own| own == dimension).map(|place| place as i64))
-            .collect::<Option<_>>()?;
         Some(builder.transpose(dot, &back))
     }
 }

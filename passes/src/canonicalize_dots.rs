@@ -17,6 +17,7 @@ use melior::ir::{OperationRef, ShapedTypeLike, ValueLike};
 use mlir_ext::rewrite::Rewriter;
 
 use crate::complex_products::real_products;
+use crate::exchanged_dot::exchanged_dot;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
@@ -117,15 +118,14 @@ fn swapped(
     let (OpKind::Dot, &[lhs, rhs]) = (dot.kind, &dot.operands[..]) else { return None };
     let [lhs_shape, rhs_shape] = [lhs, rhs].map(|operand| builder.array(operand));
     let attributes: DotAttributes = dot.attributes().ok()?;
-    let precisions: Vec<_> = attributes.operand_precision.iter().collect();
-    if lhs_shape.element_type != rhs_shape.element_type || precisions.windows(2).any(|pair| pair[0] != pair[1]) {
+    if lhs_shape.element_type != rhs_shape.element_type {
         return None;
     }
+    let (swapped, exchanged) = exchanged_dot(builder, dot)?;
     let element_type = transpose.shape.as_array()?.element_type;
     let batch = attributes.lhs_batch_dims.len();
     let lhs_end = lhs_shape.rank() - attributes.lhs_contracting_dims.len();
     let TransposeAttributes { dimensions: permutation } = transpose.attributes().ok()?;
-    let exchanged: Vec<usize> = (0..batch).chain(lhs_end..permutation.len()).chain(batch..lhs_end).collect();
     let place = |&d: &i64| exchanged.iter().position(|&exchanged| exchanged as i64 == d).map(|place| place as i64);
     let rest: Vec<i64> = permutation.iter().map(place).collect::<Option<_>>()?;
     if lhs_end == batch || rest.last() != Some(&(rest.len() as i64 - 1)) {
@@ -136,18 +136,6 @@ fn swapped(
     if row_of(&transpose.shape) < Some(VECTOR_ROW) && row_of(&dot.shape) >= Some(VECTOR_ROW) {
         return None;
     }
-    let numbers = DotAttributes {
-        lhs_batch_dims: attributes.rhs_batch_dims,
-        rhs_batch_dims: attributes.lhs_batch_dims,
-        lhs_contracting_dims: attributes.rhs_contracting_dims,
-        rhs_contracting_dims: attributes.lhs_contracting_dims,
-        ..attributes
-    };
-    let attributes = numbers.into();
-    let result = dot.shape.as_array()?;
-    let dimensions = exchanged.iter().map(|&d| result.dimensions.get(d).copied()).collect::<Option<Vec<_>>>()?;
-    let shape = Shape::from(ArrayShape::new(result.element_type, dimensions));
-    let swapped = Instruction { operands: vec![rhs, lhs], shape, attributes, ..dot.clone() };
     statistics.add("swap", 1);
     let mut swapped = builder.push(swapped);
     if is_widened {

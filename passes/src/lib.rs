@@ -11,6 +11,7 @@ pub mod canonicalize_dots;
 mod complex_products;
 pub mod dce;
 mod effects;
+mod exchanged_dot;
 pub mod expand;
 pub mod expand_host_calls;
 pub mod fuse;

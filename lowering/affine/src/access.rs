@@ -32,7 +32,7 @@ const MOST_REGISTERS: i64 = 8;
 const LARGE_ARRAY_BYTES: i64 = 6 << 20;
 const FAR_ROW_BYTES: i64 = 1024;
 const ROWS_AHEAD: i64 = 8;
-const LINE_BYTES: i64 = 64;
+pub(crate) const LINE_BYTES: i64 = 64;
 
 /// Bits of the elements that processors without AVX-512 load by a mask.
 const LEAST_MASKED_BITS: u32 = 32;
@@ -277,13 +277,15 @@ impl<'c> Elemental<'_, 'c> {
         let (Some(variable), Some(lanes)) = (self.along_columns, lanes) else { return Ok(()) };
         let width = array.element_type.byte_width() as i64;
         let bytes = array.dimensions.iter().product::<i64>().saturating_mul(width);
-        let first = self.scope.at_lane(address, 0);
-        let distance = coefficient(&self.scope, first, variable).filter(|distance| distance.abs() < bytes / width);
-        let is_far = distance.is_some_and(|distance| distance.abs() * width >= FAR_ROW_BYTES);
-        if self.vector_lanes == 1 || bytes < LARGE_ARRAY_BYTES || array.parts() != 1 || !is_far {
+        if self.vector_lanes == 1 || bytes < LARGE_ARRAY_BYTES || array.parts() != 1 {
             return Ok(());
         }
-        let ahead = first + distance.map_or(0, |distance| ROWS_AHEAD * distance);
+        let first = self.scope.at_lane(address, 0);
+        let Some(distance) = coefficient(&self.scope, first, variable) else { return Ok(()) };
+        if !(FAR_ROW_BYTES..bytes).contains(&distance.saturating_abs().saturating_mul(width)) {
+            return Ok(());
+        }
+        let ahead = first + ROWS_AHEAD * distance;
         for line in (0..i64::from(lanes)).step_by((LINE_BYTES / width).max(1) as usize) {
             let place = self.scope.emit(self.builder, self.scope.simplify(ahead + line))?;
             prefetch(self.builder, array.flat(self.builder), place);

@@ -247,16 +247,6 @@ impl<'a, 'c> Elemental<'a, 'c> {
         self.choose(&Choice { conditions, types: &types, index, sizes }, step, &mut |_| Ok(accumulators.to_vec()))
     }
 
-    /// An index kept inside its bounds, where nobody reads what is outside: a variable, unless it cannot leave them.
-    fn kept(&mut self, expr: Expr<'c>, bounds: Interval) -> Result<Expr<'c>> {
-        let clamped = self.clamped(expr, bounds)?;
-        let binding = clamped.as_variable().and_then(|variable| self.scope.binding(variable));
-        match binding {
-            Some(lanes @ Binding::Lanes(_)) if clamped != expr => Ok(self.scope.add_unless_unread(expr, bounds, lanes)),
-            _ => Ok(clamped),
-        }
-    }
-
     /// An index clamped to bounds: a variable, unless it cannot leave them.
     fn clamped(&mut self, expr: Expr<'c>, bounds: Interval) -> Result<Expr<'c>> {
         let range = self.scope.range(expr);
@@ -447,7 +437,12 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
     }
 
     fn kept_inside(&mut self, expr: Expr<'c>, bounds: Interval) -> Result<Expr<'c>> {
-        self.kept(expr, bounds)
+        let clamped = self.clamped(expr, bounds)?;
+        let binding = clamped.as_variable().and_then(|variable| self.scope.binding(variable));
+        match binding {
+            Some(lanes @ Binding::Lanes(_)) if clamped != expr => Ok(self.scope.add_unless_unread(expr, bounds, lanes)),
+            _ => Ok(clamped),
+        }
     }
 
     fn load(&mut self, parameter: &'a Instruction, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
@@ -552,7 +547,7 @@ impl<'a, 'c> Visitor<'a, 'c> for Elemental<'a, 'c> {
         if open.iter().any(|condition| self.scope.uses_lane(condition.expr)) {
             let holds = self.scope.lane_condition(builder, open)?;
             let sizes = choice.sizes.iter().map(|&size| Interval::of_size(size));
-            let kept = choice.index.iter().zip(sizes).map(|(&expr, bounds)| self.kept(expr, bounds));
+            let kept = choice.index.iter().zip(sizes).map(|(&expr, bounds)| self.kept_inside(expr, bounds));
             let kept: Vec<Expr<'c>> = kept.collect::<Result<_>>()?;
             let inside_values = inside(self, &kept)?;
             let outside_values = outside(self)?;

@@ -343,8 +343,9 @@ fn loops_over_elements<'c>(
             if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));
                 row_distance = row_loop.map_or(0, |number| sizes[groups[number].1..].iter().product());
-                narrow_loop =
-                    transposed_narrow_loop(computation, &loops, &groups, &traced).filter(|_| row_loop.is_none());
+                if row_loop.is_none() {
+                    narrow_loop = transposed_narrow_loop(computation, &loops, &groups, &traced);
+                }
             }
             // Rows of an update are not neighbours in memory.
             let is_whole = || Ok::<_, LoweringError>(result_shape(root)?.dimensions == sizes);
@@ -382,7 +383,10 @@ fn loops_over_elements<'c>(
         RowWork { dimensions: dimensions.count(), rank, block: rows_of_block(computation, &sizes[..rank]), steps }
     });
     let mapping = mapping_of(context, loops, scan.map(|scan| (scan, sizes, scan_lanes)), &vectors, (lanes, overlap));
-    let mapping = narrow_loop.into_iter().fold(mapping, |mapping, number| moved_inside(context, mapping, number));
+    let mapping = match narrow_loop {
+        Some(number) => moved_inside(context, mapping, number),
+        None => mapping,
+    };
     Ok(WorkMapping { rows: row_work, ..mapping })
 }
 

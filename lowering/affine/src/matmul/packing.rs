@@ -6,14 +6,13 @@ use mlir_ext::builder::Value;
 use super::PackedA;
 use super::emit::{Emitter, Operand, Result, Span};
 use super::tiled::Block;
+use crate::access::LINE_BYTES;
 use crate::scalar;
 use crate::transposed::{RowLoad, Vectors, load_from, transpose_square};
 
 /// How many rows of B are asked for before they are packed.
 pub(super) const ROWS_AHEAD: i64 = 16;
 
-/// Bytes that come from memory together.
-const LINE_BYTES: i64 = 64;
 /// Rows of A that are asked for before they are packed.
 pub(super) const PACKED_ROWS_AHEAD: i64 = 3;
 
