@@ -39,7 +39,7 @@ fn assert_runs(executable: &Executable, arguments: &[Buffer], expected: &Literal
     }
 }
 
-const PRODUCTS: [&str; 5] = [
+const PRODUCTS: [&str; 8] = [
     "a = f32[40,600] parameter(0)\n b = f32[600,210] parameter(1)\n \
      ROOT d = f32[40,210] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     "a = f32[40,600] parameter(0)\n b = f32[210,600] parameter(1)\n \
@@ -53,6 +53,15 @@ const PRODUCTS: [&str; 5] = [
      b = f32[256,256] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
      c = f32[256,256] dot(b, a), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n \
      ROOT s = f32[256,256] add(b, c)",
+    // Of so many rows that tasks take all columns of some rows once B is packed.
+    "a = f32[800,600] parameter(0)\n b = f32[600,520] parameter(1)\n \
+     ROOT d = f32[800,520] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    "a = f32[600,785] parameter(0)\n b = f32[600,390] parameter(1)\n \
+     ROOT d = f32[785,390] dot(a, b), lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+    "a = f32[821,1024] parameter(0)\n b = f32[1024,400] parameter(1)\n c = f32[400] parameter(2)\n \
+     d = f32[821,400] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
+     r = f32[821,400] broadcast(c), dimensions={1}\n \
+     ROOT s = f32[821,400] add(d, r)",
 ];
 
 #[test]

@@ -46,13 +46,14 @@ pub(crate) fn emit_matmul<'c>(
         scope: Scope::new(builder.context()),
         product,
         operands: product.operands.map(array),
-        packed: packed.map(|address| PackedB::new(builder, address)),
+        packed: None,
         c: c.flat(builder),
         prologue: computes.then(|| Elemental::new(builder, computation, inputs, 1)),
         epilogue: Epilogue::of(Elemental::new(builder, computation, inputs, 1), outputs),
         element,
         vector: builder.vector_type(product.lanes, element),
     };
+    emitter.packed = packed.map(|address| emitter.packed_b(address));
     let panels =
         (product.form == Form::Tiled).then(|| emitter.panel_buffers(product.panels_per_group(), product.block_rows()));
     emitter.over_tasks(product.tasks(), range, |emitter, task| {
@@ -86,13 +87,8 @@ pub(super) struct PackedB<'c> {
     pub(super) address: Value<'c>,
     /// Whether there are none.
     pub(super) is_absent: Value<'c>,
-}
-
-impl<'c> PackedB<'c> {
-    fn new(builder: &OpBuilder<'c>, address: Value<'c>) -> Self {
-        let is_absent = builder.cmpi(CmpiPredicate::Eq, address, builder.constant_index(0));
-        PackedB { address, is_absent }
-    }
+    /// The same as a number, 1 if there are some, where tasks are others then.
+    pub(super) is_there: Option<Expr<'c>>,
 }
 
 /// Which operand is read.
@@ -233,6 +229,18 @@ impl<'c> Emitter<'_, 'c> {
     pub(super) fn conditions(&self, exprs: &[Expr<'c>], equality: bool) -> Result<AffineConditions<'c>> {
         let values = self.scope.affine_bounds(exprs)?;
         Ok(AffineConditions { values, equalities: vec![equality; exprs.len()] })
+    }
+
+    /// B in panels at an address, if that is not 0.
+    fn packed_b(&mut self, address: Value<'c>) -> PackedB<'c> {
+        let builder = self.builder;
+        let none = builder.constant_index(0);
+        let is_absent = builder.cmpi(CmpiPredicate::Eq, address, none);
+        let is_there = self.product.slice_rows().map(|_| {
+            let number = builder.select(is_absent, none, builder.constant_index(1));
+            self.scope.add_variable(Interval::new(0, 1), Binding::Symbol(number))
+        });
+        PackedB { address, is_absent, is_there }
     }
 
     /// The offsets of the task's product in its batch.

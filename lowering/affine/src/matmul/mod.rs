@@ -647,7 +647,7 @@ impl MatMul {
         if self.in_matrices {
             return matrices::BLOCK_M / tile * tile;
         }
-        let rows = self.task_rows();
+        let rows = self.slice_rows().unwrap_or_else(|| self.task_rows());
         let blocks = if rows <= MOST_M { 1 } else { parts(rows, BLOCK_M) };
         parts(parts(rows, blocks), tile) * tile
     }
@@ -747,6 +747,15 @@ impl MatMul {
             _ => self.vector_rows,
         };
         parts(parts(self.m.size, row_parts), tile) * tile
+    }
+
+    /// Rows of which a task computes all columns where an earlier run has packed B, if these rows are enough to go through B for: A is
+    /// then walked, or packed, once and not by each group.
+    fn slice_rows(&self) -> Option<i64> {
+        let tile = self.tile_rows();
+        let rows = parts(parts(self.m.size, self.tasks()), tile) * tile;
+        let is_walked_often = self.packable_input().is_some() && self.rows.is_empty() && self.groups() > 1;
+        (is_walked_often && rows >= BLOCK_M).then_some(rows)
     }
 
     fn position_tasks(&self) -> i64 {

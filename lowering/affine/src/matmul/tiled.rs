@@ -10,8 +10,36 @@ use super::{BLOCK_M, PackedA, parts, positions};
 #[derive(Clone)]
 struct Part<'c> {
     positions: Span<'c>,
-    rows: Span<'c>,
-    columns: Span<'c>,
+    rows: Bounds<'c>,
+    columns: Bounds<'c>,
+    /// The columns of B that the task packs, unless it comes packed.
+    group: Span<'c>,
+}
+
+/// From the largest of some positions to behind the smallest of others.
+#[derive(Clone)]
+struct Bounds<'c> {
+    begins: Vec<Expr<'c>>,
+    ends: Vec<Expr<'c>>,
+}
+
+impl<'c> From<&Span<'c>> for Bounds<'c> {
+    fn from(span: &Span<'c>) -> Self {
+        Bounds { begins: vec![span.begin], ends: span.ends.clone() }
+    }
+}
+
+impl<'c> Bounds<'c> {
+    /// Some positions from a first one on, within a size: those of the second pair where a variable is 1, else 0.
+    fn one_of([first, second]: [(Expr<'c>, i64); 2], is_second: Expr<'c>, size: i64) -> Self {
+        // The other one's bounds are moved to where they do not matter.
+        let moved = [(first, is_second * size), (second, (-is_second + 1) * size)];
+        let ends = moved.map(|((begin, length), away)| begin + length + away);
+        Bounds {
+            begins: moved.map(|((begin, _), away)| begin - away).to_vec(),
+            ends: ends.into_iter().chain([is_second.constant_beside(size)]).collect(),
+        }
+    }
 }
 
 /// A block of contracted positions.
@@ -71,19 +99,21 @@ impl<'c> Emitter<'_, 'c> {
         let position_task = self.split(&mut rest, product.position_tasks())?;
         let group = self.split(&mut rest, product.groups())?;
         let offsets = self.batch_offsets(rest)?;
-        let part = Part {
-            positions: Span::within(
-                position_task * product.task_positions(),
-                product.task_positions(),
-                positions(&product.rows),
-            ),
-            rows: Span::within(row_task * product.task_rows(), product.task_rows(), product.m.size),
-            columns: Span::within(
-                group * (product.panel() * product.panels_per_group()),
-                product.panel() * product.panels_per_group(),
-                product.n.size,
-            ),
+        let positions =
+            Span::within(position_task * product.task_positions(), product.task_positions(), positions(&product.rows));
+        let (m, n) = (product.m.size, product.n.size);
+        let (first_row, task_rows) = (row_task * product.task_rows(), product.task_rows());
+        let group_columns = product.panel() * product.panels_per_group();
+        let group = Span::within(group * group_columns, group_columns, n);
+        let (rows, columns) = match (product.slice_rows(), self.packed.and_then(|packed| packed.is_there)) {
+            (Some(slice_rows), Some(is_packed)) => {
+                let rows = [(first_row, task_rows), (task * slice_rows, slice_rows)];
+                let columns = [(group.begin, group_columns), (self.scope.constant(0), n)];
+                (Bounds::one_of(rows, is_packed, m), Bounds::one_of(columns, is_packed, n))
+            }
+            _ => (Bounds::from(&Span::within(first_row, task_rows, m)), Bounds::from(&group)),
         };
+        let part = Part { positions, rows, columns, group };
         let blocks = product.blocks();
         let all = product.blocks_of_all();
         if all == 1 {
@@ -119,22 +149,23 @@ impl<'c> Emitter<'_, 'c> {
             c: offsets.c,
         };
         if let Some(b) = block.panels.b {
-            self.unless_packed(|emitter| emitter.pack(b, offsets.b, &part.columns, &block))?;
+            self.unless_packed(|emitter| emitter.pack(b, offsets.b, &part.group, &block))?;
         }
         // A block of A: rows of one position, or several positions with few rows.
         let block_rows = product.block_rows();
         let block_positions = (BLOCK_M / product.m.size).max(1);
         let within =
             |begin: Expr<'c>, size: i64, ends: &[Expr<'c>]| Span { begin, ends: [&[begin + size], ends].concat() };
-        let first_column = part.columns.begin;
+        let first_column = part.group.begin;
         self.positions(&part.positions, block_positions, |emitter, position| {
             let here = within(position, block_positions, &part.positions.ends);
-            emitter.loop_over(&[part.rows.begin], &part.rows.ends, block_rows, |emitter, row| {
+            emitter.loop_over(&part.rows.begins, &part.rows.ends, block_rows, |emitter, row| {
                 let rows = within(row, block_rows, &part.rows.ends);
                 if let Some(packed) = block.panels.a {
                     emitter.pack_a(packed, offsets.a, &rows, &block)?;
                 }
-                emitter.panels(&part.columns, |emitter, column| {
+                let columns = &part.columns;
+                emitter.loop_over(&columns.begins, &columns.ends, product.panel(), |emitter, column| {
                     let panel_offset = (column - first_column) * product.panel_rows();
                     emitter.positions(&here, 1, |emitter, position| {
                         let offsets = emitter.moved(&offsets, &product.rows, position)?;
