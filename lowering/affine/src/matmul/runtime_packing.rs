@@ -32,8 +32,9 @@ impl MatMul {
     fn packing_function(&self, operand: Operand, has_rows: bool) -> Option<String> {
         let element_type = self.operand_types[operand as usize];
         let is_in_memory = self.in_runtime && !self.computes(operand);
+        let is_half = matches!(element_type, ElementType::BF16 | ElementType::F16);
         let has_conversion = match element_type {
-            ElementType::BF16 | ElementType::F16 => self.depth == 1 && self.element_type == ElementType::F32,
+            _ if is_half => self.depth == 1 && self.element_type == ElementType::F32,
             ElementType::S8 | ElementType::U8 => self.is_of_words(),
             _ => false,
         };
@@ -45,6 +46,9 @@ impl MatMul {
                 Operand::B if self.depth > 1 => Some(format!("halo_pack_pairs_{element_type}")),
                 _ => Some(format!("halo_pack_rows_{element_type}")),
             },
+            (false, false) if is_in_memory && has_conversion && is_half => {
+                Some(format!("halo_pack_columns_{element_type}x{}", self.lanes))
+            }
             _ => None,
         }
     }

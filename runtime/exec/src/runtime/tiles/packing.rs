@@ -2,13 +2,17 @@
 //!
 //! There is a function for the rows of each type of elements that tiles take in another one (`halo_pack_rows_bf16`), and one for those
 //! that are packed as they are, which knows bytes only. Columns, which are consecutive in memory, are packed by transposing squares: there is
-//! a function for each size of elements and of vectors, `halo_pack_columns_32x8` and so on.
+//! a function for each size of elements and of vectors, `halo_pack_columns_32x8` and so on, and for each type that is converted
+//! (`halo_pack_columns_bf16x8`).
 
 use std::arch::x86_64::*;
 
 use super::Square;
 use super::product_vectors::LINE_BYTES;
-use super::transposes::{halo_transpose_32x8, halo_transpose_32x16, halo_transpose_64x4, halo_transpose_64x8};
+use super::transposes::{
+    bf16_square_of_8, bf16_square_of_16, f16_square_of_8, f16_square_of_16, halo_transpose_32x8, halo_transpose_32x16,
+    halo_transpose_64x4, halo_transpose_64x8,
+};
 
 /// How an operand is packed. Distances are in bytes.
 #[derive(Clone, Copy)]
@@ -46,6 +50,19 @@ struct AsTheyAre;
 
 impl Conversion for AsTheyAre {
     const BYTES: [usize; 2] = [1, 1];
+
+    #[inline(always)]
+    unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
+        // SAFETY: as the caller promises.
+        unsafe { copy_few(from, to, bytes) };
+    }
+}
+
+/// Elements of so many bytes, of which nothing else is known.
+struct Whole<const BYTES: usize>;
+
+impl<const BYTES: usize> Conversion for Whole<BYTES> {
+    const BYTES: [usize; 2] = [BYTES, BYTES];
 
     #[inline(always)]
     unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
@@ -259,18 +276,19 @@ pack_rows_function!(halo_pack_rows_u8, "avx2", OfUnsigned);
 pack_rows_function!(halo_pack_pairs_s8, "avx2", PairsOfSigned);
 pack_rows_function!(halo_pack_pairs_u8, "avx2", PairsOfUnsigned);
 
-/// Packs `columns` columns of `rows` consecutive elements, transposing squares of `LANES` elements of `BYTES` bytes.
+/// Packs `columns` columns of `rows` consecutive elements, transposing squares of `LANES` elements.
 ///
 /// # Safety
 /// As of [`pack_rows`], and the processor has the instructions of the square.
 #[inline(always)]
-unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
+unsafe fn pack_columns<C: Conversion, const LANES: usize>(
     square: Square,
     packing: &Packing,
     (from, to): (*const u8, *mut u8),
     (rows, columns): (usize, usize),
 ) {
-    let panel = packing.panel_row / BYTES;
+    let [element, packed_element] = C::BYTES;
+    let panel = packing.panel_row / packed_element;
     let whole = rows / LANES * LANES;
     for (number, first) in (0..columns).step_by(panel).enumerate() {
         let from = from.wrapping_byte_offset(first as isize * packing.row);
@@ -281,20 +299,19 @@ unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
         unsafe {
             for row in (0..whole).step_by(LANES) {
                 for column in (0..squares).step_by(LANES) {
-                    let from = from.offset(column as isize * packing.row + (row * BYTES) as isize);
+                    let from = from.offset(column as isize * packing.row + (row * element) as isize);
                     if packing.ahead != 0 {
                         let ahead = from.wrapping_byte_offset(packing.ahead);
                         (0..LANES).for_each(|lane| prefetch(ahead.wrapping_byte_offset(lane as isize * packing.row)));
                     }
-                    let to = to.add(row * packing.next_row + column * BYTES);
+                    let to = to.add(row * packing.next_row + column * packed_element);
                     square(from, packing.row, to, packing.next_row as isize);
                 }
                 if squares < panel {
-                    (row..row + LANES)
-                        .for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (squares, here)));
+                    (row..row + LANES).for_each(|row| pack_elements::<C>(packing, (from, to), row, (squares, here)));
                 }
             }
-            (whole..rows).for_each(|row| pack_elements::<BYTES>(packing, (from, to), row, (0, here)));
+            (whole..rows).for_each(|row| pack_elements::<C>(packing, (from, to), row, (0, here)));
         }
     }
 }
@@ -304,21 +321,22 @@ unsafe fn pack_columns<const BYTES: usize, const LANES: usize>(
 /// # Safety
 /// As of [`pack_rows`].
 #[inline(always)]
-unsafe fn pack_elements<const BYTES: usize>(
+unsafe fn pack_elements<C: Conversion>(
     packing: &Packing,
     (from, to): (*const u8, *mut u8),
     row: usize,
     (first, end): (usize, usize),
 ) {
+    let [element, packed_element] = C::BYTES;
     // SAFETY: as the caller promises.
     unsafe {
         let to = to.add(row * packing.next_row);
         for column in first..end {
-            let element = from.offset(column as isize * packing.row + (row * BYTES) as isize);
-            to.add(column * BYTES).copy_from_nonoverlapping(element, BYTES);
+            let from = from.offset(column as isize * packing.row + (row * element) as isize);
+            C::convert(from, 0, to.add(column * packed_element), packed_element);
         }
         if packing.fills > 0 {
-            to.add(end * BYTES).write_bytes(0, packing.panel_row - end * BYTES);
+            to.add(end * packed_element).write_bytes(0, packing.panel_row - end * packed_element);
         }
     }
 }
@@ -330,7 +348,7 @@ fn prefetch(place: *const u8) {
 }
 
 macro_rules! pack_columns_function {
-    ($symbol:ident, $feature:literal, $square:ident, $bytes:literal, $lanes:literal) => {
+    ($symbol:ident, $feature:literal, $square:ident, $conversion:ty, $lanes:literal) => {
         /// Packs `columns` columns of `rows` consecutive elements each into panels.
         ///
         /// # Safety
@@ -345,15 +363,19 @@ macro_rules! pack_columns_function {
             columns: usize,
         ) {
             // SAFETY: compiled code has the packing as a constant; the rest is as the caller promises.
-            unsafe { pack_columns::<$bytes, $lanes>($square, &*packing, (from, to), (rows, columns)) }
+            unsafe { pack_columns::<$conversion, $lanes>($square, &*packing, (from, to), (rows, columns)) }
         }
     };
 }
 
-pack_columns_function!(halo_pack_columns_32x16, "avx512f", halo_transpose_32x16, 4, 16);
-pack_columns_function!(halo_pack_columns_64x8, "avx512f", halo_transpose_64x8, 8, 8);
-pack_columns_function!(halo_pack_columns_32x8, "avx2", halo_transpose_32x8, 4, 8);
-pack_columns_function!(halo_pack_columns_64x4, "avx2", halo_transpose_64x4, 8, 4);
+pack_columns_function!(halo_pack_columns_32x16, "avx512f", halo_transpose_32x16, Whole<4>, 16);
+pack_columns_function!(halo_pack_columns_64x8, "avx512f", halo_transpose_64x8, Whole<8>, 8);
+pack_columns_function!(halo_pack_columns_32x8, "avx2", halo_transpose_32x8, Whole<4>, 8);
+pack_columns_function!(halo_pack_columns_64x4, "avx2", halo_transpose_64x4, Whole<8>, 4);
+pack_columns_function!(halo_pack_columns_bf16x16, "avx512f", bf16_square_of_16, OfBf16, 16);
+pack_columns_function!(halo_pack_columns_f16x16, "avx512f,f16c", f16_square_of_16, OfF16, 16);
+pack_columns_function!(halo_pack_columns_bf16x8, "avx2", bf16_square_of_8, OfBf16, 8);
+pack_columns_function!(halo_pack_columns_f16x8, "avx2,f16c", f16_square_of_8, OfF16, 8);
 
 #[cfg(test)]
 mod tests {
@@ -439,6 +461,41 @@ mod tests {
                 assert!(half.to_f32() == single || half.is_nan() && single.is_nan(), "{bits:x}: {single}");
                 assert_eq!(half.is_sign_negative(), single.is_sign_negative(), "{bits:x}");
             }
+        }
+    }
+
+    /// Packs columns of numbers in halves of either type, and compares them.
+    fn check_conversion(pack: Pack, bits: fn(f32) -> u16, panel: usize) {
+        for (rows, columns) in [(2 * panel + 3, 3 * panel + 5), (panel, panel), (3, 1)] {
+            let value = |row: usize, column: usize| (row % 16 * 16 + column % 16 + 1) as f32;
+            let matrix: Vec<u16> =
+                (0..columns * rows).map(|place| bits(value(place % rows, place / rows))).collect();
+            let (row, panel_row) = ((2 * rows) as isize, 4 * panel);
+            let next_panel = rows * panel_row;
+            let packing = Packing { row, ahead: 512, panel_row, next_row: panel_row, next_panel, fills: 1 };
+            let mut packed = vec![9f32; columns.div_ceil(panel) * rows * panel];
+            // SAFETY: the arrays have these sizes, and the processor the instructions.
+            unsafe { pack(&packing, matrix.as_ptr().cast(), packed.as_mut_ptr().cast(), rows, columns) };
+            for (place, &found) in packed.iter().enumerate() {
+                let (row, column) = (place / panel % rows, place / (rows * panel) * panel + place % panel);
+                let expected = if column < columns { value(row, column) } else { 0.0 };
+                assert_eq!(found, expected, "{row}, {column} of {rows} x {columns}");
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_converted() {
+        let bf16 = |value| half::bf16::from_f32(value).to_bits();
+        let f16 = |value| half::f16::from_f32(value).to_bits();
+        if is_x86_feature_detected!("avx512f") {
+            check_conversion(halo_pack_columns_bf16x16, bf16, 32);
+            check_conversion(halo_pack_columns_f16x16, f16, 16);
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("f16c") {
+            check_conversion(halo_pack_columns_bf16x8, bf16, 16);
+            check_conversion(halo_pack_columns_bf16x8, bf16, 8);
+            check_conversion(halo_pack_columns_f16x8, f16, 16);
         }
     }
 
