@@ -1,5 +1,7 @@
 //! Into which parts `split-reductions` divides a reduction.
 
+use std::cmp::Ordering;
+
 use hlo::graph::Instruction;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::shape::ArrayShape;
@@ -40,6 +42,12 @@ const ELEMENTS_OF_TASK: i64 = 1 << 14;
 const LEAST_TASKS: i64 = 8;
 const MOST_TASKS: i64 = 64;
 
+/// The same for columns: so few that threads have nothing to share, those that vectors take at once, and results of all parts at
+/// most.
+const FEW_COLUMNS: i64 = 512;
+const ABREAST_AT_ONCE: i64 = 64;
+const MOST_RESULTS_OF_PARTS: i64 = 1 << 12;
+
 /// What decides about parts: results from which on there are none, elements that each result and each part combine at least, and parts
 /// of all results at most.
 #[derive(Clone, Copy)]
@@ -56,8 +64,8 @@ pub(crate) struct Parts {
     pub sizes: Vec<i64>,
     /// What the first reduction reduces.
     pub inner: Vec<i64>,
-    /// The dimension of the parts, among those that it leaves.
-    pub left: i64,
+    /// The dimensions of the parts, among those that it leaves.
+    pub left: Vec<i64>,
     /// The dimension that is divided.
     pub along: usize,
     /// Positions at its end that no part has.
@@ -106,21 +114,22 @@ impl Parts {
         let size = reduced(&along);
         let wanted = (limits.parts / results).min(terms / limits.terms_of_part).min(size);
         let parts = (LEAST_PARTS..=wanted).rev().find(|parts| size % parts == 0)?;
-        Some(Self::along(shape, dimensions, along, parts))
+        Some(Self::along(shape, dimensions, along, (parts, 1)))
     }
 
-    /// The parts of a reduction of many elements to few, for the threads of a processor: neighbours in memory, if the
-    /// outermost reduced dimension can be divided. `allows_rest` if equal parts may leave some positions to no part.
+    /// The parts of a reduction of many elements to few, of rows or along columns, for the threads of a processor: neighbours in
+    /// memory, if the outermost reduced dimension can be divided. `allows_rest` if equal parts may leave some positions to no part.
     pub(crate) fn for_processor(shape: &ArrayShape, reduce: &Instruction, allows_rest: bool) -> Option<Self> {
         let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
         let [results, _] = results_and_terms(shape, dimensions);
         let count = shape.element_count();
         let along_rows = dimensions.contains(&(shape.rank() as i64 - 1));
-        let is_few = (1..FEW_ROWS).contains(&results) && count >= MANY_ELEMENTS;
-        if shape.is_dynamic() || !along_rows || !is_few {
+        let few = if along_rows { FEW_ROWS } else { FEW_COLUMNS };
+        let is_few = (1..few).contains(&results) && count >= MANY_ELEMENTS;
+        if shape.is_dynamic() || !is_few {
             return None;
         }
-        let wanted = (count / ELEMENTS_OF_TASK).min(MOST_TASKS);
+        let wanted = (count / ELEMENTS_OF_TASK).min(MOST_TASKS).min(MOST_RESULTS_OF_PARTS / results);
         let mut in_order = dimensions.to_vec();
         in_order.sort_unstable();
         in_order.into_iter().find_map(|along| {
@@ -131,20 +140,29 @@ impl Parts {
             let rest = size % parts;
             // What is left takes one thread no longer than a part.
             let is_fair = rest == 0 || allows_rest && rest <= size / parts;
-            is_fair.then(|| Self::along(shape, dimensions, along, parts))
+            // Short rows are taken several at once.
+            let rows = if along_rows || dimensions.len() > 1 { 1 } else { ABREAST_AT_ONCE / results };
+            let at_once = (1..=rows).rev().find(|rows| size / parts % rows == 0)?;
+            is_fair.then(|| Self::along(shape, dimensions, along, (parts, at_once)))
         })
     }
 
-    /// So many parts of one dimension, as equal as they can be.
-    fn along(shape: &ArrayShape, dimensions: &[i64], along: i64, parts: i64) -> Self {
+    /// So many parts of one dimension, as equal as they can be, each of which is combined to several results: neighbours.
+    fn along(shape: &ArrayShape, dimensions: &[i64], along: i64, (parts, neighbours): (i64, i64)) -> Self {
         let place = along as usize;
         let mut sizes = shape.dimensions.clone();
         let (own, rest) = (sizes[place] / parts, sizes[place] % parts);
-        sizes.splice(place..=place, [parts, own]);
-        let behind = |d: i64| if d >= along { d + 1 } else { d };
+        let divided: &[i64] = if neighbours == 1 { &[parts, own] } else { &[parts, own / neighbours, neighbours] };
+        sizes.splice(place..=place, divided.iter().copied());
+        let added = divided.len() as i64 - 1;
+        let behind = |d: i64| match d.cmp(&along) {
+            Ordering::Less => d,
+            Ordering::Equal => d + 1,
+            Ordering::Greater => d + added,
+        };
         let inner: Vec<i64> = dimensions.iter().map(|&d| behind(d)).collect();
-        let left = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
-        Parts { sizes, inner, left, along: place, rest }
+        let first = along - dimensions.iter().filter(|&&d| d < along).count() as i64;
+        Parts { sizes, inner, left: (first..first + added).collect(), along: place, rest }
     }
 }
 

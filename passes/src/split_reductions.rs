@@ -108,7 +108,7 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction, gpu: bool) -> Option<
     let total = Instruction {
         operands: vec![partial, initial],
         shape: ArrayShape::new(wide, reduce.shape.as_array()?.dimensions.clone()).into(),
-        attributes: ReduceAttributes { dimensions: &[left] }.into(),
+        attributes: ReduceAttributes { dimensions: &left }.into(),
         computations: vec![combination],
         ..reduce.clone()
     };
@@ -142,7 +142,7 @@ fn split_by_computation(builder: &mut GraphBuilder, reduce: &Instruction, gpu: b
     let Parts { sizes, inner, left, .. } = parts(if commutes { MOST_PARTS } else { MOST_PARTS_IN_ORDER })?;
     let divided: Vec<InstructionId> = operands.iter().map(|&operand| builder.reshape(operand, &sizes)).collect();
     let partial = reduced(builder, &divided, (initial, &inner, combination));
-    let total = reduced(builder, &partial, (initial, &[left], combination));
+    let total = reduced(builder, &partial, (initial, &left, combination));
     Some(match total[..] {
         [total] => total,
         _ => builder.tuple(&total),

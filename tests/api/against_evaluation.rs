@@ -21,7 +21,13 @@ fn argument(shape: &halo::Shape, seed: usize) -> Literal {
 /// Compares a program with its evaluation, on one thread and on two.
 #[track_caller]
 pub(crate) fn check(entry: &str) {
-    let text = format!("HloModule m\nENTRY e {{\n{entry}\n}}\n");
+    check_with("", entry);
+}
+
+/// The same for an entry that uses other computations.
+#[track_caller]
+pub(crate) fn check_with(computations: &str, entry: &str) {
+    let text = format!("HloModule m\n{computations}\nENTRY e {{\n{entry}\n}}\n");
     let module = hlo::text::read(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     for threads in [1, 2] {
         let client = Client::with_threads(threads).unwrap();

@@ -3,6 +3,7 @@
 mod against_evaluation;
 mod broadcasting;
 mod calls;
+mod columns;
 mod cuda_emulator;
 mod devices;
 mod documents;

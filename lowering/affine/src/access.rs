@@ -29,7 +29,7 @@ const MOST_REGISTERS: i64 = 8;
 
 /// Bytes of an array that caches do not hold, and from a row of it to the next, from which on rows are asked for before they are
 /// read; how many rows before, and bytes of what comes together.
-const LARGE_ARRAY_BYTES: i64 = 6 << 20;
+pub(crate) const LARGE_ARRAY_BYTES: i64 = 6 << 20;
 const FAR_ROW_BYTES: i64 = 1024;
 const ROWS_AHEAD: i64 = 8;
 pub(crate) const LINE_BYTES: i64 = 64;

@@ -9,6 +9,7 @@ use hlo::ops::{FusionRole, definition};
 use indexing::{Constraint, Expr, Interval, ceil_div};
 use mlir_ext::builder::{self, OpBuilder, Value};
 
+use crate::column_blocks::ColumnBlocks;
 use crate::elemental::{Elemental, index_binding};
 use crate::error::LoweringError;
 use crate::gpu::over_threads;
@@ -55,11 +56,17 @@ pub fn emit_fusion<'a, 'c>(
         emitter.read_starts()?;
     }
     let rows = Rows::of(builder, computation, mapping, outputs)?;
+    let blocks = match function {
+        None => ColumnBlocks::of(builder.context(), computation, mapping)?.filter(|blocks| blocks.fits(mapping)),
+        Some(_) => None,
+    };
+    let blocks = blocks.map(|blocks| (blocks, outputs));
     let is_open = |root: &InstructionId| rows.as_ref().is_none_or(|rows| !rows.writes(*root));
     let owned = computation.output_roots().into_iter().zip(outputs);
     let outputs: Vec<&ArrayRef<'c>> = owned.filter(|(root, _)| is_open(root)).map(|(_, output)| output).collect();
     let roots: Vec<InstructionId> = computation.roots().into_iter().filter(is_open).collect();
     let mut work = Work::new(&mut emitter, mapping, rows.as_ref(), (range, function));
+    work.blocks = blocks.as_ref();
     work.copied_to = outputs.first().copied().filter(|_| only_moves(computation));
     work.moved_to = outputs.first().copied().filter(|_| function.is_none() && moves_or_clears(computation));
     let goes_on_alone = TeamShape::of(mapping).is_some() && !team_scan::is_of_teams(mapping);
@@ -162,6 +169,8 @@ struct Work<'m, 'a, 'c> {
     copied_to: Option<&'m ArrayRef<'c>>,
     /// The result of a processor's kernel, where its elements are those of operands or zero.
     moved_to: Option<&'m ArrayRef<'c>>,
+    /// Reductions that are made in blocks of rows, and the results.
+    blocks: Option<&'m (ColumnBlocks<'a>, &'m [ArrayRef<'c>])>,
     /// Whether an element takes a loop of its own.
     combines: OnceCell<bool>,
 }
@@ -175,7 +184,16 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
     ) -> Self {
         let mut variable = |value| emitter.scope.add_variable(Interval::new(0, i64::MAX), Binding::Symbol(value));
         let range = range.map(|(begin, end)| (variable(begin), variable(end)));
-        Work { mapping, rows, function, range, copied_to: None, moved_to: None, combines: OnceCell::new() }
+        Work {
+            mapping,
+            rows,
+            function,
+            range,
+            copied_to: None,
+            moved_to: None,
+            blocks: None,
+            combines: OnceCell::new(),
+        }
     }
 
     /// The pieces of a dimension, each with the iterations of its loop, counted from its own first one.
@@ -211,10 +229,40 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         outer: &[Expr<'c>],
         body: &mut Body<'_, 'a, 'c>,
     ) -> Result<()> {
-        match self.rows.filter(|rows| rows.last_dimension() == outer.len()) {
-            None => self.each_inner_item(emitter, outer, body),
-            Some(rows) => self.each_block_of_rows(emitter, rows, outer, body),
+        let is_innermost = outer.len() + 1 == self.mapping.dimensions.len();
+        match (self.rows.filter(|rows| rows.last_dimension() == outer.len()), self.blocks) {
+            (Some(rows), _) => self.each_block_of_rows(emitter, rows, outer, body),
+            (None, Some((blocks, outputs))) if is_innermost => {
+                self.each_block_of_terms(emitter, (blocks, outputs), outer, body)
+            }
+            _ => self.each_inner_item(emitter, outer, body),
         }
+    }
+
+    /// Blocks of the rows that reductions along columns combine: each goes through all items.
+    fn each_block_of_terms(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        (blocks, outputs): (&ColumnBlocks<'a>, &[ArrayRef<'c>]),
+        outer: &[Expr<'c>],
+        body: &mut Body<'_, 'a, 'c>,
+    ) -> Result<()> {
+        self.each_inner_item(emitter, outer, &mut |emitter, indices| {
+            indices.iter().try_for_each(|index| blocks.begin(emitter, index, outputs))
+        })?;
+        emitter.loop_in(Interval::of_size(blocks.blocks()), None, Vec::new(), &mut |emitter, block, _| {
+            self.each_inner_item(emitter, outer, &mut |emitter, indices| {
+                indices.iter().try_for_each(|index| blocks.go_on(emitter, (index, block), outputs))
+            })?;
+            Ok(Vec::new())
+        })?;
+        if !blocks.is_read(emitter.computation) {
+            return Ok(());
+        }
+        self.each_inner_item(emitter, outer, &mut |emitter, indices| {
+            indices.iter().try_for_each(|index| blocks.finish(emitter, index, outputs))?;
+            body(emitter, indices)
+        })
     }
 
     /// Blocks of rows: first what belongs to each of them as a whole, then their items.

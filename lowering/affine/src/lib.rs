@@ -25,6 +25,7 @@ mod atomics;
 mod attention;
 mod branches;
 mod chain;
+mod column_blocks;
 pub mod contraction;
 mod copies;
 pub mod cost;

@@ -27,6 +27,7 @@ use mlir_ext::{attributes, operations};
 use passes::assign_buffers::{PARAMETER_SLICES, SLICES, Slice};
 use passes::fuse::{Rows, first_result, is_function};
 
+use crate::column_blocks::ColumnBlocks;
 use crate::cost::cost;
 use crate::error::LoweringError;
 use crate::kernel::MOST_NEIGHBOURS;
@@ -207,7 +208,11 @@ fn choose<'c>(
         if mapping.rows.is_none() && !mapping.dimensions.iter().any(|own| own.lanes > 1 || own.kind == WorkKind::Scan) {
             mapping.rows = functions_of_rows(context, body, &mapping);
         }
-        return Ok(vec![parallel(mapping, cost(context, body))]);
+        let mapping = parallel(mapping, cost(context, body));
+        return Ok(vec![match ColumnBlocks::of(context, body, &mapping)? {
+            Some(blocks) => blocks.adapt(mapping),
+            None => mapping,
+        }]);
     };
     let pieces = wide.pieces();
     let cost = cost(context, body) / pieces.len() as i64;

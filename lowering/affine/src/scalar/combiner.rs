@@ -74,6 +74,11 @@ impl Combiner {
         self.element_type
     }
 
+    /// Whether combining with the same once more changes nothing.
+    pub fn is_idempotent(&self) -> bool {
+        matches!(self.kind, OpKind::Maximum | OpKind::Minimum | OpKind::And | OpKind::Or)
+    }
+
     /// Whether this is a sum that is rounded, so that its order matters to the last digits.
     pub fn sums_floats(&self) -> bool {
         self.kind == OpKind::Add && matches!(self.accumulator.class(), ElementClass::Float | ElementClass::Complex)

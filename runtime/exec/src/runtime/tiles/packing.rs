@@ -468,8 +468,7 @@ mod tests {
     fn check_conversion(pack: Pack, bits: fn(f32) -> u16, panel: usize) {
         for (rows, columns) in [(2 * panel + 3, 3 * panel + 5), (panel, panel), (3, 1)] {
             let value = |row: usize, column: usize| (row % 16 * 16 + column % 16 + 1) as f32;
-            let matrix: Vec<u16> =
-                (0..columns * rows).map(|place| bits(value(place % rows, place / rows))).collect();
+            let matrix: Vec<u16> = (0..columns * rows).map(|place| bits(value(place % rows, place / rows))).collect();
             let (row, panel_row) = ((2 * rows) as isize, 4 * panel);
             let next_panel = rows * panel_row;
             let packing = Packing { row, ahead: 512, panel_row, next_row: panel_row, next_panel, fills: 1 };

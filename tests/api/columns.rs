@@ -1,0 +1,73 @@
+//! Reductions along the columns of arrays that no cache holds, and of few columns.
+
+use crate::against_evaluation::check_with;
+
+/// A computation of two elements, by one operation.
+fn combination(element_type: &str, operation: &str) -> String {
+    format!(
+        "{operation} {{\n a = {element_type}[] parameter(0)\n b = {element_type}[] parameter(1)\n \
+         ROOT c = {element_type}[] {operation}(a, b)\n}}\n"
+    )
+}
+
+#[track_caller]
+fn check_columns(element_type: &str, operation: &str, array: &str, (dimensions, result): (&str, &str)) {
+    let entry = format!(
+        " x = {element_type}[{array}] parameter(0)\n z = {element_type}[] constant(1)\n \
+         ROOT r = {element_type}[{result}] reduce(x, z), dimensions={{{dimensions}}}, to_apply={operation}"
+    );
+    check_with(&combination(element_type, operation), &entry);
+}
+
+#[test]
+fn long_columns_are_combined_in_blocks_of_rows() {
+    // Rows and columns that blocks and vectors divide, and others.
+    for (array, result) in [("1600,1024", "1024"), ("1601,1003", "1003"), ("20003,83", "83")] {
+        check_columns("f32", "add", array, ("0", result));
+        check_columns("f32", "maximum", array, ("0", result));
+        check_columns("s32", "add", array, ("0", result));
+    }
+    check_columns("f64", "add", "803,1001", ("0", "1001"));
+    check_columns("f64", "minimum", "803,1001", ("0", "1001"));
+    check_columns("u32", "or", "1601,1003", ("0", "1003"));
+    check_columns("s64", "multiply", "803,1001", ("0", "1001"));
+    check_columns("f32", "add", "3,801,700", ("1", "3,700"));
+    check_columns("f32", "add", "60,60,501", ("0,1", "501"));
+    check_columns("f32", "add", "61,500,60", ("0", "500,60"));
+}
+
+#[test]
+fn few_columns_are_combined_in_parts() {
+    for columns in [1, 2, 3, 4, 5, 17, 40, 64, 100, 300, 511] {
+        let rows = (1 << 18) / columns + 13;
+        check_columns("f32", "add", &format!("{rows},{columns}"), ("0", &columns.to_string()));
+        check_columns("s32", "maximum", &format!("{rows},{columns}"), ("0", &columns.to_string()));
+    }
+    check_columns("f32", "add", "9,40,1000,3", ("0,2", "40,3"));
+    check_columns("f32", "add", "64,70,70,5", ("0,1,2", "5"));
+}
+
+#[test]
+fn what_is_made_of_sums_of_columns_follows_their_last_block() {
+    let sums = combination("f32", "add");
+    // Both moments, and what reads another argument, over which the result may lie.
+    check_with(
+        &sums,
+        " x = f32[1601,1003] parameter(0)\n z = f32[] constant(0)\n y = f32[1601,1003] multiply(x, x)\n \
+         s = f32[1003] reduce(x, z), dimensions={0}, to_apply=add\n q = f32[1003] reduce(y, z), dimensions={0}, to_apply=add\n \
+         n = f32[] constant(0.5)\n h = f32[1003] broadcast(n), dimensions={}\n m = f32[1003] multiply(s, h)\n \
+         v = f32[1003] subtract(q, m)\n ROOT t = (f32[1003], f32[1003]) tuple(m, v)",
+    );
+    check_with(
+        &sums,
+        " x = f32[1601,1003] parameter(0)\n w = f32[1003] parameter(1)\n z = f32[] constant(0)\n \
+         s = f32[1003] reduce(x, z), dimensions={0}, to_apply=add\n o = f32[1003] add(w, w)\n ROOT r = f32[1003] subtract(o, s)",
+    );
+    check_with(
+        &format!("{sums}{}", combination("s32", "maximum")),
+        " x = f32[1601,1003] parameter(0)\n z = f32[] constant(0)\n i = s32[1601,1003] convert(x)\n y = s32[] constant(-3)\n \
+         s = f32[1003] reduce(x, z), dimensions={0}, to_apply=add\n \
+         m = s32[1003] reduce(i, y), dimensions={0}, to_apply=maximum\n \
+         ROOT t = (s32[1003], f32[1003]) tuple(m, s)",
+    );
+}
