@@ -44,7 +44,7 @@ const MOST_TASKS: i64 = 64;
 
 /// The same for columns: so few that threads have nothing to share, those that vectors take at once, and results of all parts at
 /// most.
-const FEW_COLUMNS: i64 = 512;
+const FEW_COLUMNS: i64 = 256;
 const ABREAST_AT_ONCE: i64 = 64;
 const MOST_RESULTS_OF_PARTS: i64 = 1 << 12;
 
@@ -141,7 +141,7 @@ impl Parts {
             // What is left takes one thread no longer than a part.
             let is_fair = rest == 0 || allows_rest && rest <= size / parts;
             // Short rows are taken several at once.
-            let rows = if along_rows || dimensions.len() > 1 { 1 } else { ABREAST_AT_ONCE / results };
+            let rows = if along_rows || dimensions.len() > 1 { 1 } else { (ABREAST_AT_ONCE / results).max(1) };
             let at_once = (1..=rows).rev().find(|rows| size / parts % rows == 0)?;
             is_fair.then(|| Self::along(shape, dimensions, along, (parts, at_once)))
         })

@@ -755,7 +755,7 @@ impl MatMul {
         let tile = self.tile_rows();
         let rows = parts(parts(self.m.size, self.tasks()), tile) * tile;
         let is_walked_often = self.packable_input().is_some() && self.rows.is_empty() && self.groups() > 1;
-        (is_walked_often && rows >= BLOCK_M).then_some(rows)
+        (is_walked_often && rows >= BLOCK_M && self.k.size >= LONG_SUM).then_some(rows)
     }
 
     fn position_tasks(&self) -> i64 {
