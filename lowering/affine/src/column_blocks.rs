@@ -7,9 +7,7 @@ use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
-use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::{FusionRole, definition};
-use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval};
 use melior::Context;
 
@@ -19,6 +17,7 @@ use crate::error::LoweringError;
 use crate::mapping::combines;
 use crate::memory::ArrayRef;
 use crate::reduction::{combine_loops, unpack};
+use crate::reduction_in_order::{Key, key};
 use crate::scalar::RegisterValue;
 use crate::scalar::combiner::{self, Combiner};
 use crate::walk::Visitor;
@@ -190,27 +189,20 @@ fn reductions<'a>(
     let count = computation.instructions.len();
     let (mut of_results, mut of_parameters) = (vec![false; count], vec![false; count]);
     let mut reductions: Vec<ColumnReduction<'a>> = Vec::new();
-    let mut reduced: Option<(&ArrayShape, Vec<i64>)> = None;
+    let mut reduced: Option<Key<'_>> = None;
     let mut is_taken = vec![false; roots.len()];
     for (id, instruction) in computation.iter() {
         let some = |made: &[bool]| instruction.operands.iter().any(|operand| made[operand.index()]);
         of_parameters[id.index()] = instruction.kind == OpKind::Parameter || some(&of_parameters);
         if combines(instruction) {
-            let (&[operand, initial], [combination]) = (&instruction.operands[..], &instruction.computations[..])
-            else {
-                return None;
-            };
-            let combiner = combiner::recognise(combination)?;
-            let ReduceAttributes { dimensions } =
-                instruction.attributes().ok().filter(|_| instruction.kind == OpKind::Reduce)?;
-            let shape = array(operand)?;
-            let is_alike =
-                reduced.as_ref().is_none_or(|(own, along)| own.dimensions == shape.dimensions && along == dimensions);
-            let is_first = !some(&of_results) && !of_parameters[initial.index()];
+            let own = key(computation, instruction)?;
+            let combiner = combiner::recognise(instruction.computations.first()?)?;
+            let begins_with_constant = !of_parameters[instruction.operands.last()?.index()];
+            let is_alike = *reduced.get_or_insert_with(|| own.clone()) == own;
+            let is_first = !some(&of_results) && begins_with_constant;
             if !is_alike || !is_first || !is_result(id) || !is_kept_exactly(combiner.element_type()) {
                 return None;
             }
-            reduced = Some((shape, dimensions.to_vec()));
             let holds = |number: &usize| {
                 !is_taken[*number]
                     && array(roots[*number]).is_some_and(|own| own.element_type == combiner.element_type())

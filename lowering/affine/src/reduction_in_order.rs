@@ -96,10 +96,10 @@ fn joint_sets(computation: &Computation) -> Vec<Vec<InstructionId>> {
 }
 
 /// The sizes of what is reduced, and the dimensions that are.
-type Key<'a> = (&'a [i64], Vec<i64>);
+pub(crate) type Key<'a> = (&'a [i64], Vec<i64>);
 
 /// What is equal for reductions that are made together; `None` for others.
-fn key<'a>(computation: &'a Computation, instruction: &Instruction) -> Option<Key<'a>> {
+pub(crate) fn key<'a>(computation: &'a Computation, instruction: &Instruction) -> Option<Key<'a>> {
     let &[operand, _] = &instruction.operands[..] else { return None };
     let is_one_operation =
         instruction.kind == OpKind::Reduce && combiner::recognise(instruction.computations.first()?).is_some();

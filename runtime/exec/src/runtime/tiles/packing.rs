@@ -45,23 +45,10 @@ trait Conversion {
     unsafe fn convert(from: *const u8, half_row: isize, to: *mut u8, bytes: usize);
 }
 
-/// Bytes of which nothing is known.
-struct AsTheyAre;
-
-impl Conversion for AsTheyAre {
-    const BYTES: [usize; 2] = [1, 1];
-
-    #[inline(always)]
-    unsafe fn convert(from: *const u8, _: isize, to: *mut u8, bytes: usize) {
-        // SAFETY: as the caller promises.
-        unsafe { copy_few(from, to, bytes) };
-    }
-}
-
 /// Elements of so many bytes, of which nothing else is known.
-struct Whole<const BYTES: usize>;
+struct AsTheyAre<const BYTES: usize>;
 
-impl<const BYTES: usize> Conversion for Whole<BYTES> {
+impl<const BYTES: usize> Conversion for AsTheyAre<BYTES> {
     const BYTES: [usize; 2] = [BYTES, BYTES];
 
     #[inline(always)]
@@ -268,7 +255,7 @@ macro_rules! pack_rows_function {
     };
 }
 
-pack_rows_function!(halo_pack_rows, "avx2", AsTheyAre);
+pack_rows_function!(halo_pack_rows, "avx2", AsTheyAre<1>);
 pack_rows_function!(halo_pack_rows_bf16, "avx2", OfBf16);
 pack_rows_function!(halo_pack_rows_f16, "avx2,f16c", OfF16);
 pack_rows_function!(halo_pack_rows_s8, "avx2", OfSigned);
@@ -368,10 +355,10 @@ macro_rules! pack_columns_function {
     };
 }
 
-pack_columns_function!(halo_pack_columns_32x16, "avx512f", halo_transpose_32x16, Whole<4>, 16);
-pack_columns_function!(halo_pack_columns_64x8, "avx512f", halo_transpose_64x8, Whole<8>, 8);
-pack_columns_function!(halo_pack_columns_32x8, "avx2", halo_transpose_32x8, Whole<4>, 8);
-pack_columns_function!(halo_pack_columns_64x4, "avx2", halo_transpose_64x4, Whole<8>, 4);
+pack_columns_function!(halo_pack_columns_32x16, "avx512f", halo_transpose_32x16, AsTheyAre<4>, 16);
+pack_columns_function!(halo_pack_columns_64x8, "avx512f", halo_transpose_64x8, AsTheyAre<8>, 8);
+pack_columns_function!(halo_pack_columns_32x8, "avx2", halo_transpose_32x8, AsTheyAre<4>, 8);
+pack_columns_function!(halo_pack_columns_64x4, "avx2", halo_transpose_64x4, AsTheyAre<8>, 4);
 pack_columns_function!(halo_pack_columns_bf16x16, "avx512f", bf16_square_of_16, OfBf16, 16);
 pack_columns_function!(halo_pack_columns_f16x16, "avx512f,f16c", f16_square_of_16, OfF16, 16);
 pack_columns_function!(halo_pack_columns_bf16x8, "avx2", bf16_square_of_8, OfBf16, 8);

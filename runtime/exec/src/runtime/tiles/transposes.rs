@@ -3,22 +3,31 @@
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-macro_rules! transpose_functions {
+macro_rules! square_function {
     (
-        $symbol:ident, $pair:ident, $feature:literal, $bytes:literal, [$($row:literal)*], $load:ident, $store:ident, $transposed:ident
+        $visibility:vis $symbol:ident, $feature:literal, [$($row:literal)*], |$place:ident| $load:expr, $store:ident,
+        $transposed:ident
     ) => {
         /// Transposes a square from one place to another, whose rows are some bytes apart.
         ///
         /// # Safety
         /// The processor has the function's instructions, the rows can be read there and written here, by nobody else.
         #[target_feature(enable = $feature)]
-        pub unsafe extern "C" fn $symbol(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
+        $visibility unsafe extern "C" fn $symbol(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
             // SAFETY: as the caller promises.
-            let rows = unsafe { [$($load(from.byte_offset($row * from_row).cast())),*] };
+            let rows = unsafe { [$({ let $place = from.byte_offset($row * from_row).cast(); $load }),*] };
             let columns = $transposed(rows);
             // SAFETY: as the caller promises.
             unsafe { $($store(to.byte_offset($row * to_row).cast(), columns[$row]);)* }
         }
+    }
+}
+
+macro_rules! transpose_functions {
+    (
+        $symbol:ident, $pair:ident, $feature:literal, $bytes:literal, [$($row:literal)*], $load:ident, $store:ident, $transposed:ident
+    ) => {
+        square_function!(pub $symbol, $feature, [$($row)*], |place| $load(place), $store, $transposed);
 
         /// Transposes two squares that are neighbours where they are read, to rows one after the other, and asks for what lies some
         /// bytes further than these rows, where it is written next.
@@ -127,49 +136,33 @@ transpose_functions!(
 block_functions!(halo_transpose_block_32x8, halo_transpose_32x8, 8);
 block_functions!(halo_transpose_block_64x4, halo_transpose_64x4, 4);
 
-macro_rules! converted_square {
-    ($symbol:ident, $feature:literal, [$($row:literal)*], |$place:ident| $load:expr, $store:ident, $transposed:ident) => {
-        /// Transposes a square of elements of 16 bits from one place to another, where they are floats of 32 bits.
-        ///
-        /// # Safety
-        /// The processor has the function's instructions, the rows can be read there and written here, by nobody else.
-        #[target_feature(enable = $feature)]
-        pub(super) unsafe extern "C" fn $symbol(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
-            // SAFETY: as the caller promises.
-            let rows = unsafe { [$({ let $place = from.byte_offset($row * from_row).cast(); $load }),*] };
-            let columns = $transposed(rows);
-            // SAFETY: as the caller promises.
-            unsafe { $($store(to.byte_offset($row * to_row).cast(), columns[$row]);)* }
-        }
-    }
-}
-
-converted_square!(
-    bf16_square_of_16,
+// Elements of 16 bits, which are floats of 32 bits where they are written.
+square_function!(
+    pub(super) bf16_square_of_16,
     "avx512f",
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15],
     |place| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(place)))),
     _mm512_storeu_ps,
     words_of_512
 );
-converted_square!(
-    f16_square_of_16,
+square_function!(
+    pub(super) f16_square_of_16,
     "avx512f",
     [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15],
     |place| _mm512_cvtph_ps(_mm256_loadu_si256(place)),
     _mm512_storeu_ps,
     words_of_512
 );
-converted_square!(
-    bf16_square_of_8,
+square_function!(
+    pub(super) bf16_square_of_8,
     "avx2",
     [0 1 2 3 4 5 6 7],
     |place| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(place)))),
     _mm256_storeu_ps,
     words_of_256
 );
-converted_square!(
-    f16_square_of_8,
+square_function!(
+    pub(super) f16_square_of_8,
     "avx2,f16c",
     [0 1 2 3 4 5 6 7],
     |place| _mm256_cvtph_ps(_mm_loadu_si128(place)),
