@@ -97,7 +97,8 @@ impl<'c> Scope<'c> {
         variable
     }
 
-    /// What an expression is in the lanes whose elements are needed.
+    /// What an expression is in the lanes whose elements are needed, as far as that is no large one: each step of a chain of
+    /// divisions may have the one before in it twice.
     pub fn unless_unread(&self, expr: Expr<'c>) -> Expr<'c> {
         let of_lanes = |variable| {
             let Var::Dim(position) = variable else { return None };
@@ -105,7 +106,7 @@ impl<'c> Scope<'c> {
             own.unless_unread.or_else(|| own.meaning.filter(|_| matches!(own.binding, Binding::Lanes(_))))
         };
         let mut expr = expr;
-        while expr.variables().into_iter().any(|variable| of_lanes(variable).is_some()) {
+        while !Self::is_large(expr) && expr.variables().into_iter().any(|variable| of_lanes(variable).is_some()) {
             expr = expr.substitute(&of_lanes);
         }
         self.simplify(expr)
