@@ -311,7 +311,7 @@ fn loops_over_elements<'c>(
     let written = written(computation);
     let scan = scan_of(context, computation, sizes)?;
     let last_if_long = |loops: &[Loop]| loops.len().checked_sub(1).filter(|&last| loops[last].is_as_long_as(lanes));
-    let overlap = !is_update && !choice.in_place;
+    let mut overlap = !is_update && !choice.in_place;
     let mut row_loop = None;
     let mut row_distance = 0;
     let mut narrow_loop = None;
@@ -344,6 +344,7 @@ fn loops_over_elements<'c>(
             if let Some(variable) = variable {
                 let along = traced.found.accesses_along(&traced.scope, variable);
                 reads_neighbours = along.near + along.other == 0;
+                overlap &= !traced.found.has_groups_along(variable, lanes);
             }
             if vector_loop.is_some_and(|number| number + 1 == loops.len()) && !is_update && rows.is_none() {
                 row_loop = transposed_loop(computation, &loops, &groups, &traced, (lanes, overlap));

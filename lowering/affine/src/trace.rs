@@ -331,6 +331,23 @@ impl<'c> Trace<'c> {
         }
         counts
     }
+
+    /// Whether neighbours along `variable` come in groups, of which so many lanes hold several: a vector that begins at a multiple of
+    /// its lanes knows the place of each lane in its group, as those between the elements of a pad do.
+    pub fn has_groups_along(&self, variable: Var, lanes: u32) -> bool {
+        let tested = self.conditions.iter().map(|condition| condition.expr);
+        self.addresses.iter().copied().chain(tested).any(|expr| is_divided_in_groups(expr, variable, i64::from(lanes)))
+    }
+}
+
+/// Whether an expression divides by the size of groups of which so many lanes hold several.
+fn is_divided_in_groups(expr: Expr<'_>, variable: Var, lanes: i64) -> bool {
+    let ExprKind::Binary(operator, left, right) = expr.kind() else { return false };
+    let is_division = matches!(operator, Operator::FloorDiv | Operator::Mod) && left.uses(variable);
+    let divides = |size: i64| size > 1 && lanes % size == 0;
+    is_division && right.as_constant().is_some_and(divides)
+        || is_divided_in_groups(left, variable, lanes)
+        || is_divided_in_groups(right, variable, lanes)
 }
 
 /// Whether a condition is on a variable alone, plus a constant.

@@ -42,6 +42,8 @@ pub enum Refusal {
     },
     /// A window reads each element several times.
     Window,
+    /// A pad with gaps is read between the gaps of another one.
+    Gaps,
     /// An update is the last operation of its group.
     Update,
     /// A further reduction in a group must be over contiguous rows, and have its loops and be read at the loop index, or
@@ -93,6 +95,9 @@ impl fmt::Display for Refusal {
                  arithmetic, {MAX_EVALUATIONS} for moved data)"
             ),
             Refusal::Window => f.write_str("a window would compute each element several times"),
+            Refusal::Gaps => f.write_str(
+                "a pad with gaps between the gaps of another one divides the index again, for each element of the group",
+            ),
             Refusal::Update => f.write_str("an update in place is the last operation of its group"),
             Refusal::Reduction => f.write_str(
                 "a reduction joins only a group with its loops, over contiguous rows, at the loop index, or one with its \

@@ -18,7 +18,7 @@ use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
-use super::roles::{is_alias, is_expensive, reads_at_same_index, role};
+use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role};
 use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
@@ -92,12 +92,15 @@ pub(super) struct Member {
     total: i64,
     /// Whether it is evaluated at the loop index itself: it reaches an output through same-index users only.
     pub(super) is_at_loop_index: bool,
+    /// Whether it is evaluated for some elements only, at an index that is divided: on the way to it is a pad with gaps.
+    is_between_gaps: bool,
 }
 
 impl Member {
     /// What is evaluated for each element of the loops.
     fn of_loops(total: i64, is_at_loop_index: bool) -> Self {
-        Member { indices: Indices::of_loops(), ways: Indices::of_loops(), total, is_at_loop_index }
+        let is_between_gaps = false;
+        Member { indices: Indices::of_loops(), ways: Indices::of_loops(), total, is_at_loop_index, is_between_gaps }
     }
 }
 
@@ -118,6 +121,8 @@ pub(super) struct Grouping<'a> {
     /// Those that read each instruction; a concatenate as often as it does.
     pub(super) users: Vec<Vec<InstructionId>>,
     roles: Vec<FusionRole>,
+    /// By instruction: whether it is a pad with gaps, or made of one element by element.
+    made_with_gaps: Vec<bool>,
     /// By instruction: simple operations, roughly, that one of its elements takes from memory.
     work: Vec<u32>,
     pub(super) groups: Vec<Group>,
@@ -187,6 +192,7 @@ impl<'a> Grouping<'a> {
             reduced_lengths,
             users,
             roles: computation.instructions.iter().map(role).collect(),
+            made_with_gaps: made_with_gaps(computation),
             work: work(computation),
             groups: Vec::new(),
             member_of: vec![Vec::new(); count],
@@ -413,6 +419,14 @@ impl<'a> Grouping<'a> {
         group.members.keys().any(|&member| self.instruction(member).kind == OpKind::ReduceWindow)
     }
 
+    /// Whether these members read an operand between the gaps of a pad.
+    fn are_between_gaps(&self, group: GroupId, users: &[InstructionId]) -> bool {
+        let members = &self.groups[group].members;
+        users.iter().any(|user| {
+            has_gaps(self.instruction(*user)) || members.get(user).is_some_and(|member| member.is_between_gaps)
+        })
+    }
+
     /// Whether a member gathers elements of the instruction.
     fn is_gathered(&self, id: InstructionId, users: &[InstructionId]) -> bool {
         users
@@ -461,7 +475,9 @@ impl<'a> Grouping<'a> {
         let is_at_loop_index = self.instruction(id).shape.as_array().is_some_and(has_loop_dimensions)
             && users.iter().any(|&user| self.reads_at_loop_index(user, group));
         let (indices, total) = self.evaluated_in(id, group, users);
-        let member = Member { indices, ways: self.ways_in(id, group, users), total, is_at_loop_index };
+        let ways = self.ways_in(id, group, users);
+        let is_between_gaps = self.are_between_gaps(group, users);
+        let member = Member { indices, ways, total, is_at_loop_index, is_between_gaps };
         let own_rank = self.row_rank_in(id, group, users);
         if self.groups[group].rows.is_none()
             && let Some(rank) = own_rank
@@ -669,6 +685,9 @@ impl<'a> Grouping<'a> {
         let elements = shape.element_count();
         if self.is_repeated_in_rows(id, shape, users) {
             return Some(Refusal::Recomputed { evaluations });
+        }
+        if self.made_with_gaps[id.index()] && self.are_between_gaps(group, users) {
+            return Some(Refusal::Gaps);
         }
         let ways = self.ways_in(id, group, users).count();
         if ways > MAX_EVALUATIONS {

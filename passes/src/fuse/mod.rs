@@ -235,7 +235,7 @@ struct Fuser<'c, 'r> {
 
 impl<'c, 'r> Fuser<'c, 'r> {
     fn new(rewriter: &'r Rewriter<'c, 'r>, block: BlockRef<'c, 'r>) -> Result<Self, PassError> {
-        let snapshot = dialect::snapshot(block, |_, kind| kind == OpKind::CustomCall)?;
+        let snapshot = dialect::snapshot(block, |_, kind| matches!(kind, OpKind::CustomCall | OpKind::Pad))?;
         let new = vec![None; snapshot.values.len()];
         Ok(Fuser { rewriter, block, computation: snapshot.computation, old: snapshot.values, new })
     }

@@ -1,9 +1,10 @@
 //! What fusion knows about an instruction.
 
-use hlo::graph::Instruction;
+use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::is_annotation;
+use hlo::ops::pad::PadAttributes;
 use hlo::ops::{ElementCost, FusionRole, definition};
 use hlo::shape::Shape;
 
@@ -51,4 +52,20 @@ pub fn is_function(instruction: &Instruction) -> bool {
 /// Whether user and operand are read at the same index: the operand's evaluation is shared, not repeated.
 pub(super) fn reads_at_same_index(user: &Instruction) -> bool {
     role(user) == FusionRole::Elementwise || user.kind == OpKind::Copy
+}
+
+/// Whether an instruction puts others between the elements of its operand.
+pub(super) fn has_gaps(instruction: &Instruction) -> bool {
+    let is_pad = instruction.kind == OpKind::Pad;
+    is_pad && instruction.attributes().is_ok_and(|pad: PadAttributes<'_>| pad.padding.iter().any(|own| own.interior > 0))
+}
+
+/// By instruction: whether it puts others between elements, or is made, element by element, of what does.
+pub(super) fn made_with_gaps(computation: &Computation) -> Vec<bool> {
+    let mut made: Vec<bool> = Vec::with_capacity(computation.instructions.len());
+    for (_, instruction) in computation.iter() {
+        let reads = || instruction.operands.iter().any(|operand| made[operand.index()]);
+        made.push(has_gaps(instruction) || role(instruction) == FusionRole::Elementwise && reads());
+    }
+    made
 }
