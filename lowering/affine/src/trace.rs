@@ -247,7 +247,7 @@ impl<'c> Trace<'c> {
         let is_free = |condition: &Constraint<'c>| is_free_of(condition, major) && is_free_of(condition, minor);
         let on_major = |condition: &&Constraint<'c>| !is_free(condition);
         let may_cut = is_cut && minor_size < NEAR && self.conditions.iter().filter(on_major).count() <= MOST_CUT;
-        let is_cut_at = |condition: &Constraint<'c>| may_cut && tests_alone(condition, major);
+        let is_cut_at = |condition: &Constraint<'c>| may_cut && tested_interval(condition, major).is_some();
         // Which terms windows have along few neighbours is known where these are computed together.
         let is_window_free = |condition: &Constraint<'c>| match minor_size {
             ..=MOST_NEIGHBOURS => is_free_of(condition, minor),
@@ -279,14 +279,8 @@ impl<'c> Trace<'c> {
     /// also those between which windows have all of their terms, if that is most values.
     pub fn cuts(&self, scope: &Scope<'c>, variable: Var, bounds: Interval, with_windows: bool) -> Vec<i64> {
         let mut cuts = if with_windows { self.whole_windows(scope, variable, bounds) } else { Vec::new() };
-        for condition in &self.conditions {
-            let Some(sum) = Linear::from_expr(condition.expr).filter(|_| tests_alone(condition, variable)) else {
-                continue;
-            };
-            let first = condition.interval.lower.saturating_sub(sum.constant);
-            let after = condition.interval.upper.saturating_sub(sum.constant).saturating_add(1);
-            cuts.extend(inner_cuts(bounds, [first, after]));
-        }
+        let tested = self.conditions.iter().filter_map(|condition| tested_interval(condition, variable));
+        cuts.extend(tested.flat_map(|tested| inner_cuts(bounds, [tested.lower, tested.upper.saturating_add(1)])));
         cuts.sort_unstable();
         cuts.dedup();
         cuts
@@ -350,10 +344,26 @@ fn is_divided_in_groups(expr: Expr<'_>, variable: Var, lanes: i64) -> bool {
         || is_divided_in_groups(right, variable, lanes)
 }
 
-/// Whether a condition is on a variable alone, plus a constant.
-fn tests_alone(condition: &Constraint<'_>, variable: Var) -> bool {
-    let sum = Linear::from_expr(condition.expr);
-    sum.is_some_and(|sum| matches!(sum.terms[..], [(atom, 1)] if atom.as_variable() == Some(variable)))
+/// Where a condition holds that is on a variable alone, to which numbers are added, and which is divided by numbers.
+fn tested_interval(condition: &Constraint<'_>, variable: Var) -> Option<Interval> {
+    let Constraint { mut expr, mut interval } = *condition;
+    loop {
+        let sum = Linear::from_expr(expr)?;
+        let [(atom, 1)] = sum.terms[..] else { return None };
+        interval = Interval::new(
+            interval.lower.saturating_sub(sum.constant),
+            interval.upper.saturating_sub(sum.constant),
+        );
+        match atom.kind() {
+            ExprKind::Variable(own) => return (own == variable).then_some(interval),
+            ExprKind::Binary(Operator::FloorDiv, dividend, divisor) => {
+                let divisor = divisor.as_constant().filter(|&divisor| divisor > 0)?;
+                let last = interval.upper.saturating_mul(divisor).saturating_add(divisor - 1);
+                (expr, interval) = (dividend, Interval::new(interval.lower.saturating_mul(divisor), last));
+            }
+            _ => return None,
+        }
+    }
 }
 
 /// The cuts that are within bounds, and not at their beginning.
