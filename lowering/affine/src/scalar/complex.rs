@@ -108,17 +108,36 @@ pub(super) fn ordered_magnitudes<'c>(builder: &OpBuilder<'c>, value: Complex<'c>
     (one_of("arith.maximumf"), one_of("arith.minimumf"))
 }
 
-/// Square root of the sum of the squares of parts that are near 1.
+/// Square root of the sum of the squares of parts whose squares are normal numbers.
 fn near_magnitude<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> Value<'c> {
     builder.sqrt(builder.fma(value.re, value.re, builder.mulf(value.im, value.im)))
 }
 
+/// The parts times a power of two with which the square of the larger one, and of their sum, is a normal number, and what undoes it:
+/// most numbers need none, so one of three is chosen.
+fn with_squares<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> (Complex<'c>, Value<'c>) {
+    // Exponents from where to where squares are normal, and what brings smaller and larger ones there.
+    let (small, up, large, down) = match layout(builder, value.re).mantissa_bits {
+        23 => (-60, 100, 62, -66),
+        _ => (-450, 700, 500, -600),
+    };
+    let power = |exponent: i32| builder.float_like(value.re, 2.0f64.powi(exponent));
+    let (re, im) = (builder.absf(value.re), builder.absf(value.im));
+    let larger = builder.select(builder.cmpf(CmpfPredicate::Ogt, re, im), re, im);
+    let is_small = builder.cmpf(CmpfPredicate::Olt, larger, power(small));
+    let is_large = builder.cmpf(CmpfPredicate::Ogt, larger, power(large));
+    let choose = |up: i32, down: i32| {
+        builder.select(is_small, power(up), builder.select(is_large, power(down), power(0)))
+    };
+    let factor = choose(up, down);
+    let near = Complex { re: builder.mulf(value.re, factor), im: builder.mulf(value.im, factor) };
+    (near, choose(-up, -down))
+}
+
 /// Absolute value.
 pub(super) fn magnitude<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Value<'c> {
-    let (largest, _) = ordered_magnitudes(builder, operands[0]);
-    let exponent = exponent(builder, largest);
-    let near = scale_parts(builder, operands[0], negated(builder, exponent));
-    let magnitude = scale(builder, near_magnitude(builder, near), exponent);
+    let (near, factor) = with_squares(builder, operands[0]);
+    let magnitude = builder.mulf(near_magnitude(builder, near), factor);
     let infinity = builder.float_like(magnitude, f64::INFINITY);
     builder.select(has_infinite_part(builder, operands[0]), infinity, magnitude)
 }
@@ -133,9 +152,7 @@ pub(super) fn has_infinite_part<'c>(builder: &OpBuilder<'c>, value: Complex<'c>)
 /// z / |z|, z for zeros.
 pub(super) fn sign<'c>(builder: &OpBuilder<'c>, operands: &[Complex<'c>]) -> Complex<'c> {
     let value = operands[0];
-    let (largest, _) = ordered_magnitudes(builder, value);
-    let exponent = exponent(builder, largest);
-    let near = scale_parts(builder, value, negated(builder, exponent));
+    let (near, _) = with_squares(builder, value);
     let magnitude = near_magnitude(builder, near);
     let is_zero = builder.cmpf(CmpfPredicate::Oeq, magnitude, builder.float_like(magnitude, 0.0));
     let choose = |part, near| builder.select(is_zero, part, builder.divf(near, magnitude));

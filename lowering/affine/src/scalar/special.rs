@@ -81,11 +81,19 @@ fn select<'c>(
     if predicate.element_type != ElementType::Pred || if_true.element_type != if_false.element_type {
         return None;
     }
+    // A select of masks would first become one of bytes.
+    let of_masks = |a, b| {
+        let is_false = builder.xori(predicate.value, builder.integer_like(predicate.value, 1));
+        builder.ori(builder.andi(predicate.value, a), builder.andi(is_false, b))
+    };
     let parts: Vec<_> = if_true
         .values()
         .into_iter()
         .zip(if_false.values())
-        .map(|(a, b)| builder.select(predicate.value, a, b))
+        .map(|(a, b)| match if_true.element_type {
+            ElementType::Pred => of_masks(a, b),
+            _ => builder.select(predicate.value, a, b),
+        })
         .collect();
     Some(if_true.with_values(&parts))
 }
