@@ -44,6 +44,8 @@ pub enum Refusal {
     Window,
     /// A pad with gaps is read between the gaps of another one.
     Gaps,
+    /// A reduction would read a large array across its rows, and another one along them.
+    AcrossRows,
     /// An update is the last operation of its group.
     Update,
     /// A further reduction in a group must be over contiguous rows, and have its loops and be read at the loop index, or
@@ -97,6 +99,9 @@ impl fmt::Display for Refusal {
             Refusal::Window => f.write_str("a window would compute each element several times"),
             Refusal::Gaps => f.write_str(
                 "a pad with gaps between the gaps of another one divides the index again, for each element of the group",
+            ),
+            Refusal::AcrossRows => f.write_str(
+                "a reduction would read it across its rows beside what it reads along them: it is transposed once",
             ),
             Refusal::Update => f.write_str("an update in place is the last operation of its group"),
             Refusal::Reduction => f.write_str(

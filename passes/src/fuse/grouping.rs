@@ -18,7 +18,7 @@ use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
-use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role};
+use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, work};
 use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
@@ -667,6 +667,34 @@ impl<'a> Grouping<'a> {
             && users.iter().any(|user| repeats_it(user) && goes_along_rows(user))
     }
 
+    /// Whether a reduction would read an array across its rows, which no cache nearby holds, beside another one along them.
+    fn is_read_across_rows(
+        &self,
+        id: InstructionId,
+        group: GroupId,
+        shape: &ArrayShape,
+        users: &[InstructionId],
+    ) -> bool {
+        let moves_rows = || {
+            let map = (self.map)(id, 0);
+            map.zip(shape.rank().checked_sub(1)).is_some_and(|(map, last)| {
+                map.results().last().is_some_and(|result| *result != Expr::dim(map.context(), last))
+            })
+        };
+        let is_along_rows = |other: &InstructionId| {
+            let other = self.instruction(*other);
+            let has_own_rows = !matches!(other.kind, OpKind::Transpose | OpKind::Broadcast | OpKind::Constant);
+            has_own_rows && other.shape.as_array().is_some_and(|other| other.dimensions == shape.dimensions)
+        };
+        self.groups[group].has_reduction
+            && self.instruction(id).kind == OpKind::Transpose
+            && shape.byte_size() > MOST_CACHED_BYTES
+            && users.iter().any(|&user| {
+                self.role(user) == FusionRole::Elementwise && self.instruction(user).operands.iter().any(is_along_rows)
+            })
+            && moves_rows()
+    }
+
     /// Why a group may not compute the instruction where these members read it.
     fn refusal_to_compute(&self, id: InstructionId, group: GroupId, users: &[InstructionId]) -> Option<Refusal> {
         let group_data = &self.groups[group];
@@ -696,6 +724,7 @@ impl<'a> Grouping<'a> {
         match self.role(id) {
             FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
             FusionRole::Update => Some(Refusal::Update),
+            FusionRole::View if self.is_read_across_rows(id, group, shape, users) => Some(Refusal::AcrossRows),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {
                 let recomputed = total > elements.max(1);
@@ -766,35 +795,4 @@ impl<'a> Grouping<'a> {
             && users.iter().all(|&user| self.reads_at_loop_index(user, group));
         (!visits_once).then_some(Refusal::OtherLoops)
     }
-}
-
-/// Simple operations, roughly, that an element of each instruction takes, from what is in memory in any case.
-fn work(computation: &Computation) -> Vec<u32> {
-    let mut work: Vec<u32> = Vec::with_capacity(computation.instructions.len());
-    for (_, instruction) in computation.iter() {
-        let is_array = instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0);
-        let operands =
-            || instruction.operands.iter().fold(0u32, |sum, operand| sum.saturating_add(work[operand.index()]));
-        work.push(match role(instruction) {
-            _ if !is_array => 0,
-            FusionRole::View => match instruction.kind {
-                OpKind::Pad | OpKind::Concatenate => operands().saturating_add(2),
-                OpKind::Reshape if changes_index(computation, instruction) => operands().saturating_add(2),
-                _ => operands(),
-            },
-            FusionRole::Elementwise if !is_expensive(instruction) => operands().saturating_add(1),
-            _ => 0,
-        });
-    }
-    work
-}
-
-/// Whether a reshape divides indices: whether it does more than add or leave out dimensions of size 1.
-fn changes_index(computation: &Computation, reshape: &Instruction) -> bool {
-    let [own, read] = [Some(reshape), reshape.operands.first().map(|&operand| computation.get(operand))]
-        .map(|instruction| instruction.and_then(|instruction| instruction.shape.as_array()));
-    let sizes = |shape: Option<&ArrayShape>| -> Vec<i64> {
-        shape.map_or(&[][..], |shape| &shape.dimensions).iter().copied().filter(|&size| size != 1).collect()
-    };
-    sizes(own) != sizes(read)
 }

@@ -6,7 +6,7 @@ use hlo::ops::custom_call::CustomCallAttributes;
 use hlo::ops::custom_call_targets::is_annotation;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::{ElementCost, FusionRole, definition};
-use hlo::shape::Shape;
+use hlo::shape::{ArrayShape, Shape};
 
 /// What an instruction is in a group: what its operation is, if its shape allows.
 pub(super) fn role(instruction: &Instruction) -> FusionRole {
@@ -68,4 +68,35 @@ pub(super) fn made_with_gaps(computation: &Computation) -> Vec<bool> {
         made.push(has_gaps(instruction) || role(instruction) == FusionRole::Elementwise && reads());
     }
     made
+}
+
+/// Simple operations, roughly, that an element of each instruction takes, from what is in memory in any case.
+pub(super) fn work(computation: &Computation) -> Vec<u32> {
+    let mut work: Vec<u32> = Vec::with_capacity(computation.instructions.len());
+    for (_, instruction) in computation.iter() {
+        let is_array = instruction.shape.as_array().is_some_and(|shape| shape.rank() > 0);
+        let operands =
+            || instruction.operands.iter().fold(0u32, |sum, operand| sum.saturating_add(work[operand.index()]));
+        work.push(match role(instruction) {
+            _ if !is_array => 0,
+            FusionRole::View => match instruction.kind {
+                OpKind::Pad | OpKind::Concatenate => operands().saturating_add(2),
+                OpKind::Reshape if changes_index(computation, instruction) => operands().saturating_add(2),
+                _ => operands(),
+            },
+            FusionRole::Elementwise if !is_expensive(instruction) => operands().saturating_add(1),
+            _ => 0,
+        });
+    }
+    work
+}
+
+/// Whether a reshape divides indices: whether it does more than add or leave out dimensions of size 1.
+fn changes_index(computation: &Computation, reshape: &Instruction) -> bool {
+    let [own, read] = [Some(reshape), reshape.operands.first().map(|&operand| computation.get(operand))]
+        .map(|instruction| instruction.and_then(|instruction| instruction.shape.as_array()));
+    let sizes = |shape: Option<&ArrayShape>| -> Vec<i64> {
+        shape.map_or(&[][..], |shape| &shape.dimensions).iter().copied().filter(|&size| size != 1).collect()
+    };
+    sizes(own) != sizes(read)
 }
