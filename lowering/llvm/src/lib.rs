@@ -39,6 +39,7 @@ mod symbol_scan;
 mod target;
 pub mod timing;
 pub mod unsigned_divisions;
+mod vector_constants;
 
 pub use code_generation::{CodeGenerationOptions, GeneratedCode, generate_code};
 pub use cpu::LoweringOptions;

@@ -1,6 +1,6 @@
 //! A module of LLVM IR: from the LLVM dialect to assembly and object code.
 
-use crate::{Error, Target};
+use crate::{Error, Target, vector_constants};
 use inkwell::{
     attributes::{Attribute, AttributeLoc},
     context::Context,
@@ -139,6 +139,9 @@ impl LlvmModule {
             Emit::Assembly => FileType::Assembly,
             Emit::Object => FileType::Object,
         };
+        if self.target.has_feature("avx2") && self.target.vector_bits() == 256 {
+            vector_constants::load(&self.module)?;
+        }
         let buffer = self
             .target
             .machine()?
