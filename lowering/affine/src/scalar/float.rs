@@ -3,7 +3,7 @@
 use hlo::element_type::ElementType;
 use melior::ir::OperationRef;
 use melior::ir::operation::OperationLike;
-use mlir_ext::arith::CmpfPredicate::{Oeq, Olt, Uno};
+use mlir_ext::arith::CmpfPredicate::{self, Oeq, Ogt, Olt, Uno};
 use mlir_ext::builder::{OpBuilder, Value};
 use mlir_ext::operations;
 
@@ -22,8 +22,14 @@ pub(super) fn maximum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, op
     if builder.machine().is_gpu || is_literal(a) || is_literal(b) {
         return builder.value("arith.maximumf", &[a, b], a.r#type(), &[]);
     }
-    // A choice for NaN would take more operations.
-    builder.negf(smallest(builder, element_type, [a, b].map(|number| builder.negf(number))))
+    if builder.lanes_of(a.r#type()).is_some() {
+        // A choice for NaN would take more operations, and of several in a row these negate no more than the numbers that are new.
+        return builder.negf(smallest(builder, element_type, [a, b].map(|number| builder.negf(number))));
+    }
+    // As in `smallest`, but for the bits that both have, which may be no NaN's: a negated number would be stored from another register.
+    let [one, other] = in_either_order(builder, element_type, [a, b], Ogt);
+    let both = builder.bitcast(builder.andi(one, other), a.r#type());
+    builder.select(builder.cmpf(Uno, a, b), builder.float_like(both, f64::NAN), both)
 }
 
 /// The smaller of two numbers, NaN if one is; -0 of zeros of both signs.
@@ -38,9 +44,20 @@ pub(super) fn minimum<'c>(builder: &OpBuilder<'c>, element_type: ElementType, op
 /// What a processor's comparison gives in either order of its operands differs where it gives the second one, of zeros and of NaN:
 /// the number whose bits are those of both together, as the bits of NaN and of anything else are NaN.
 fn smallest<'c>(builder: &OpBuilder<'c>, element_type: ElementType, [a, b]: [Value<'c>; 2]) -> Value<'c> {
+    let [one, other] = in_either_order(builder, element_type, [a, b], Olt);
+    builder.bitcast(builder.ori(one, other), builder.element_type_of(a.r#type()))
+}
+
+/// The bits of the number that a comparison chooses of two, with the operands in either order.
+fn in_either_order<'c>(
+    builder: &OpBuilder<'c>,
+    element_type: ElementType,
+    [a, b]: [Value<'c>; 2],
+    comparison: CmpfPredicate,
+) -> [Value<'c>; 2] {
     let integer = builder.integer_type(if element_type == ElementType::F64 { 64 } else { 32 });
-    let bits = |a, b| builder.bitcast(builder.select(builder.cmpf(Olt, a, b), a, b), integer);
-    builder.bitcast(builder.ori(bits(a, b), bits(b, a)), builder.element_type_of(a.r#type()))
+    let bits = |a, b| builder.bitcast(builder.select(builder.cmpf(comparison, a, b), a, b), integer);
+    [bits(a, b), bits(b, a)]
 }
 
 /// Bits of floats as whole numbers in the order of the floats, and such numbers as bits: those of negative ones are turned.
