@@ -38,18 +38,35 @@ fn names(count: usize, letter: char) -> String {
     (0..count).map(|number| format!("{letter}{number}")).collect::<Vec<_>>().join(", ")
 }
 
-#[test]
-fn transposes_and_reshapes_that_do_not_fit_each_other() {
-    let pairs = lines(60, |number| {
+/// A value transposed and then reshaped, each time from one of these sizes of rows and columns to the next.
+fn check_reshaped_transposes(steps: usize, sizes: &[[usize; 2]]) {
+    let size = |number: usize| sizes[number % sizes.len()];
+    let pairs = lines(steps, |number| {
+        let ([rows, columns], [next_rows, next_columns]) = (size(number), size(number + 1));
         let before = if number == 0 { "p".to_string() } else { format!("x{}", number - 1) };
-        format!("t{number} = f32[4,6] transpose({before}), dimensions={{1,0}}\nx{number} = f32[6,4] reshape(t{number})")
+        format!(
+            "t{number} = f32[{columns},{rows}] transpose({before}), dimensions={{1,0}}\n\
+             x{number} = f32[{next_rows},{next_columns}] reshape(t{number})"
+        )
     });
-    let text = format!("HloModule m\nENTRY e {{\np = f32[6,4] parameter(0)\n{pairs}ROOT r = f32[6,4] negate(x59)\n}}");
-    let input: Vec<f32> = (0..24u8).map(f32::from).collect();
-    let input = Literal::Array(halo::ArrayLiteral::from_slice([6, 4], &input).unwrap());
+    let ([rows, columns], [last_rows, last_columns]) = (size(0), size(steps));
+    let text = format!(
+        "HloModule m\nENTRY e {{\np = f32[{rows},{columns}] parameter(0)\n{pairs}\
+         ROOT r = f32[{last_rows},{last_columns}] negate(x{})\n}}",
+        steps - 1
+    );
+    let input: Vec<f32> = (0..rows * columns).map(|number| number as f32).collect();
+    let input = Literal::from_slice([rows as i64, columns as i64], &input).unwrap();
     let module = halo::text::read(&text).unwrap();
     let expected = evaluate(&module, std::slice::from_ref(&input), &mut Environment::default()).unwrap();
     assert_eq!(compiled(&text).execute((&input,)).unwrap(), expected);
+}
+
+#[test]
+fn transposes_and_reshapes_that_do_not_fit_each_other() {
+    check_reshaped_transposes(60, &[[6, 4]]);
+    // Rows of whole vectors, whose lanes are at places of their own.
+    check_reshaped_transposes(60, &[[6, 35], [14, 15]]);
 }
 
 /// On as much stack as Rust gives a thread.

@@ -10,6 +10,7 @@ mod documents;
 mod donation;
 mod every_operation;
 mod examples;
+mod gaps;
 mod growth;
 mod layouts;
 mod moved_rows;

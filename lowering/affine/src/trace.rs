@@ -350,10 +350,8 @@ fn tested_interval(condition: &Constraint<'_>, variable: Var) -> Option<Interval
     loop {
         let sum = Linear::from_expr(expr)?;
         let [(atom, 1)] = sum.terms[..] else { return None };
-        interval = Interval::new(
-            interval.lower.saturating_sub(sum.constant),
-            interval.upper.saturating_sub(sum.constant),
-        );
+        interval =
+            Interval::new(interval.lower.saturating_sub(sum.constant), interval.upper.saturating_sub(sum.constant));
         match atom.kind() {
             ExprKind::Variable(own) => return (own == variable).then_some(interval),
             ExprKind::Binary(Operator::FloorDiv, dividend, divisor) => {

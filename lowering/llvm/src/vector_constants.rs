@@ -12,8 +12,8 @@ use inkwell::builder::Builder;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::VectorType;
 use inkwell::values::{
-    BasicValue, BasicValueEnum, GlobalValue, InstructionOpcode, InstructionValue, MetadataValue, Operand, UnnamedAddress,
-    VectorValue,
+    BasicValue, BasicValueEnum, GlobalValue, InstructionOpcode, InstructionValue, MetadataValue, Operand,
+    UnnamedAddress, VectorValue,
 };
 
 use crate::Error;
@@ -113,7 +113,8 @@ impl<'c> Loads<'_, 'c> {
             return Ok(loaded);
         }
         let index = self.module.get_context().i32_type();
-        let index: Vec<_> = (0..r#type.get_size()).map(|lane| index.const_int(u64::from(lane % lanes), false)).collect();
+        let index: Vec<_> =
+            (0..r#type.get_size()).map(|lane| index.const_int(u64::from(lane % lanes), false)).collect();
         let vector = loaded.into_vector_value();
         let index = VectorType::const_vector(&index);
         Ok(self.builder.build_shuffle_vector(vector, vector, index, "").map_err(internal)?.into())
@@ -141,7 +142,8 @@ fn is_arithmetic(instruction: InstructionValue<'_>) -> bool {
 /// The operands that are vectors of one number, registers or several of them full; zeros need no memory.
 fn constants_of<'c>(instruction: InstructionValue<'c>, uses: &mut Vec<Use<'c>>) {
     for operand in 0..instruction.get_num_operands() {
-        let Some(BasicValueEnum::VectorValue(constant)) = instruction.get_operand(operand).and_then(Operand::value) else {
+        let Some(BasicValueEnum::VectorValue(constant)) = instruction.get_operand(operand).and_then(Operand::value)
+        else {
             continue;
         };
         if !constant.is_constant_data_vector() || constant.is_null() {

@@ -57,7 +57,8 @@ pub(super) fn reads_at_same_index(user: &Instruction) -> bool {
 /// Whether an instruction puts others between the elements of its operand.
 pub(super) fn has_gaps(instruction: &Instruction) -> bool {
     let is_pad = instruction.kind == OpKind::Pad;
-    is_pad && instruction.attributes().is_ok_and(|pad: PadAttributes<'_>| pad.padding.iter().any(|own| own.interior > 0))
+    is_pad
+        && instruction.attributes().is_ok_and(|pad: PadAttributes<'_>| pad.padding.iter().any(|own| own.interior > 0))
 }
 
 /// By instruction: whether it puts others between elements, or is made, element by element, of what does.

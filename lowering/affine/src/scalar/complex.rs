@@ -126,9 +126,8 @@ fn with_squares<'c>(builder: &OpBuilder<'c>, value: Complex<'c>) -> (Complex<'c>
     let larger = builder.select(builder.cmpf(CmpfPredicate::Ogt, re, im), re, im);
     let is_small = builder.cmpf(CmpfPredicate::Olt, larger, power(small));
     let is_large = builder.cmpf(CmpfPredicate::Ogt, larger, power(large));
-    let choose = |up: i32, down: i32| {
-        builder.select(is_small, power(up), builder.select(is_large, power(down), power(0)))
-    };
+    let choose =
+        |up: i32, down: i32| builder.select(is_small, power(up), builder.select(is_large, power(down), power(0)));
     let factor = choose(up, down);
     let near = Complex { re: builder.mulf(value.re, factor), im: builder.mulf(value.im, factor) };
     (near, choose(-up, -down))

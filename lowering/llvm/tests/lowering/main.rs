@@ -3,6 +3,7 @@
 mod memrefs_to_pointers;
 mod nvptx;
 mod unsigned_divisions;
+mod vector_constants;
 
 use melior::Context;
 
