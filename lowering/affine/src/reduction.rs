@@ -61,6 +61,9 @@ const UNROLLED_ITERATIONS: i64 = 8;
 /// Instructions that the iterations of such a loop have together, at most.
 pub(crate) const UNROLLED_INSTRUCTIONS: i64 = 64;
 
+/// Pieces of a row of which each is reduced by code of its own, at most.
+const MOST_PIECES: usize = 4;
+
 /// The dimension that a reduce goes along, if it is one.
 fn reduced_dimension(reduce: &Instruction) -> Option<usize> {
     let ReduceAttributes { dimensions } = reduce.attributes().ok()?;
@@ -80,12 +83,22 @@ pub(crate) struct CombineLoop<'c> {
     sizes: Vec<i64>,
     /// Of a loop over a part of the positions, how far apart they are, and the first one.
     part: Option<(i64, Expr<'c>)>,
+    /// Where pads and concatenations begin and end.
+    cuts: Vec<i64>,
 }
 
 impl<'c> CombineLoop<'c> {
     /// A loop over the range variables of some sizes, from a number on.
     fn new(first: usize, sizes: &[i64]) -> Self {
-        CombineLoop { extent: sizes.iter().product(), first, sizes: sizes.to_vec(), part: None }
+        CombineLoop { extent: sizes.iter().product(), first, sizes: sizes.to_vec(), part: None, cuts: Vec::new() }
+    }
+
+    /// The positions in pieces between which nothing changes, if these are few.
+    fn pieces(&self) -> Vec<Interval> {
+        let cuts = if self.cuts.len() < MOST_PIECES { &self.cuts[..] } else { &[] };
+        let starts = [0].into_iter().chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().chain([self.extent]);
+        starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1)).collect()
     }
 
     /// The range variables in an iteration.
@@ -127,7 +140,16 @@ pub(crate) fn combine_loops<'c>(
     let inputs = reductions.iter().flat_map(|own| &own.operands[..own.operands.len() / 2]).copied();
     let found = trace(computation, &inputs.collect::<Vec<_>>(), &operand_index, &mut scope)?;
     let groups = merged_dimensions(&found, &scope, (&symbols, &sizes), false);
-    let loops = groups.iter().map(|&(first, last)| CombineLoop::new(first, &sizes[first..last])).collect();
+    let combine_loop = |&(first, last): &(usize, usize)| {
+        let mut own = CombineLoop::new(first, &sizes[first..last]);
+        let inner: i64 = sizes[first + 1..last].iter().product();
+        if let Some(variable) = symbols[first].as_variable() {
+            let cuts = found.cuts(&scope, variable, Interval::of_size(sizes[first]), false);
+            own.cuts = cuts.into_iter().map(|cut| cut * inner).collect();
+        }
+        own
+    };
+    let loops = groups.iter().map(combine_loop).collect();
     let is_near = |&(_, last): &(usize, usize)| {
         let innermost = symbols[last - 1].as_variable();
         innermost.is_some_and(|innermost| found.accesses_along(&scope, innermost).is_near())
@@ -375,7 +397,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let (rounds, rest) = (whole.extent / size, whole.extent % size);
         let part = |extent: i64, first: Expr<'c>| {
             let mut loops = loops.to_vec();
-            loops[shared] = CombineLoop { extent, part: Some((size, first)), ..whole.clone() };
+            loops[shared] = CombineLoop { extent, part: Some((size, first)), cuts: Vec::new(), ..whole.clone() };
             loops
         };
         if rounds > 0 {
@@ -411,7 +433,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         start: RegisterValue<'c>,
     ) -> Result<RegisterValue<'c>> {
         let sizes = range_sizes(&input_map(self.scope.context(), self.computation, instruction)?.map);
-        let loops = [CombineLoop { extent, first: 0, sizes, part: Some(part) }];
+        let loops = [CombineLoop { extent, first: 0, sizes, part: Some(part), cuts: Vec::new() }];
         let reduced = Reduced { instruction, combiner: Some(combiner) };
         Ok(self.ordered_reduce(&[reduced], index, &loops, vec![start])?[0])
     }
@@ -441,17 +463,44 @@ impl<'a, 'c> Elemental<'a, 'c> {
         loops: &[CombineLoop<'c>],
         lanes: u32,
     ) -> Result<Vec<RegisterValue<'c>>> {
-        let found: Option<Vec<(InstructionId, Combiner)>> =
-            reductions.iter().map(|own| Some((own.instruction.operands[0], *own.combiner?))).collect();
-        let (Some(found), Some(first), Some((last, outer))) = (found, reductions.first(), loops.split_last()) else {
+        let combiners: Option<Vec<Combiner>> = reductions.iter().map(|own| own.combiner.copied()).collect();
+        let (Some(combiners), Some(last)) = (combiners, loops.last()) else {
             return Err(LoweringError::bug("vector reduction without loops"));
         };
+        let mut totals: Option<Vec<RegisterValue<'c>>> = None;
+        for piece in last.pieces() {
+            let here = self.vector_reduce_piece((reductions, &combiners), index, (loops, piece), lanes)?;
+            let both = |before: Vec<RegisterValue<'c>>| {
+                let pairs = before.iter().zip(&here).zip(&combiners);
+                pairs.map(|((before, here), combiner)| combiner.combine(self.builder, before, here)).collect()
+            };
+            totals = Some(totals.map_or_else(|| here.clone(), both));
+        }
+        totals.ok_or_else(|| LoweringError::bug("vector reduction of nothing"))
+    }
+
+    /// The same over a piece of the last loop, by vectors that are no longer than it.
+    fn vector_reduce_piece(
+        &mut self,
+        (reductions, combiners): (&[Reduced<'a, '_>], &[Combiner]),
+        index: &[Expr<'c>],
+        (loops, piece): (&[CombineLoop<'c>], Interval),
+        lanes: u32,
+    ) -> Result<Vec<RegisterValue<'c>>> {
+        let (Some(first), Some((last, outer))) = (reductions.first(), loops.split_last()) else {
+            return Err(LoweringError::bug("vector reduction without loops"));
+        };
+        let operands = reductions.iter().map(|own| own.instruction.operands[0]);
+        let found: Vec<(InstructionId, Combiner)> = operands.zip(combiners.iter().copied()).collect();
         let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
+        let extent = piece.upper - piece.lower + 1;
+        let lanes = if extent < i64::from(lanes) { 1 << extent.ilog2() } else { lanes };
+        let in_vector = Some(lanes).filter(|&lanes| lanes > 1);
         let width = i64::from(lanes);
-        let (vectors, parts) = (last.extent / width, (last.extent + width - 1) / width);
+        let (vectors, parts) = (extent / width, (extent + width - 1) / width);
         let accumulators = if vectors >= ACCUMULATORS { ACCUMULATORS } else { 1 };
         let identities: Vec<RegisterValue<'c>> =
-            found.iter().map(|(_, combiner)| combiner.identity(self.builder, Some(lanes))).collect();
+            found.iter().map(|(_, combiner)| combiner.identity(self.builder, in_vector)).collect();
         // Those of each vector of elements together.
         let start = identities.repeat(accumulators as usize);
         let state: Vec<Value<'c>> = start.iter().flat_map(RegisterValue::values).collect();
@@ -463,9 +512,13 @@ impl<'a, 'c> Elemental<'a, 'c> {
                     accumulators: &[RegisterValue<'c>]|
          -> Result<Vec<RegisterValue<'c>>> {
             emitter.nested(|emitter| {
-                let lane = emitter.scope.add_lanes(lanes);
+                let position = position + piece.lower;
+                let position = match in_vector {
+                    Some(lanes) => position + emitter.scope.add_lanes(lanes),
+                    None => position,
+                };
                 let mut ranges = ranges.to_vec();
-                ranges.extend(split_merged(position + lane, &last.sizes));
+                ranges.extend(split_merged(position, &last.sizes));
                 let ranges = in_order(loops, &ranges);
                 let operand_index = emitter.apply_with_ranges(map.results(), index, &ranges, &[])?;
                 let mut next = Vec::with_capacity(found.len());
@@ -483,8 +536,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 Ok(next)
             })
         };
-        let combiners: Vec<Combiner> = found.iter().map(|(_, combiner)| *combiner).collect();
-        let sums = PartialSums::of(self, &combiners.repeat(accumulators as usize), Some(lanes));
+        let sums = PartialSums::of(self, &combiners.repeat(accumulators as usize), in_vector);
         let mut innermost = |emitter: &mut Self, ranges: Vec<Expr<'c>>, state: Vec<Value<'c>>| {
             let blocks = vectors / accumulators;
             // From one vector of an accumulator to its next, and from accumulator to accumulator.
@@ -510,7 +562,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             for vector in blocks * accumulators..parts {
                 let first = (vector % accumulators) as usize * found.len();
                 let own = &mut accumulator[first..first + found.len()];
-                let begin = (vector * width).min(last.extent - width);
+                let begin = (vector * width).min(extent - width);
                 let position = emitter.scope.constant(begin);
                 let values = step(emitter, &ranges, (position, vector * width - begin), own)?;
                 own.copy_from_slice(&values);
@@ -531,7 +583,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
                 }
                 left.truncate(half);
             }
-            combiner.horizontal(self.builder, &left[0])
+            in_vector.map_or(left[0], |_| combiner.horizontal(self.builder, &left[0]))
         };
         Ok(combiners.iter().enumerate().map(one_of).collect())
     }

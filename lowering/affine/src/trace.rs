@@ -279,8 +279,15 @@ impl<'c> Trace<'c> {
     /// also those between which windows have all of their terms, if that is most values.
     pub fn cuts(&self, scope: &Scope<'c>, variable: Var, bounds: Interval, with_windows: bool) -> Vec<i64> {
         let mut cuts = if with_windows { self.whole_windows(scope, variable, bounds) } else { Vec::new() };
-        let tested = self.conditions.iter().filter_map(|condition| tested_interval(condition, variable));
-        cuts.extend(tested.flat_map(|tested| inner_cuts(bounds, [tested.lower, tested.upper.saturating_add(1)])));
+        for condition in &self.conditions {
+            match tested_interval(condition, variable) {
+                Some(tested) => cuts.extend(inner_cuts(bounds, [tested.lower, tested.upper.saturating_add(1)])),
+                None => {
+                    let decided = rows_decided(scope, condition, variable).into_iter().flatten();
+                    cuts.extend(decided.flat_map(|rows| inner_cuts(bounds, rows)));
+                }
+            }
+        }
         cuts.sort_unstable();
         cuts.dedup();
         cuts
@@ -362,6 +369,27 @@ fn tested_interval(condition: &Constraint<'_>, variable: Var) -> Option<Interval
             _ => return None,
         }
     }
+}
+
+/// Where a condition on rows and on places in them, of which a row has no more than are between it and the next, holds for whole
+/// rows, and where for parts of them: of its first rows, and of its last.
+fn rows_decided<'c>(scope: &Scope<'c>, condition: &Constraint<'c>, variable: Var) -> Option<[[i64; 2]; 2]> {
+    let variable = Expr::variable(scope.context(), variable);
+    let mut sum = Linear::from_expr(condition.expr)?;
+    let step = sum.coefficient(variable);
+    sum.add_atom(variable, -step).filter(|()| step > 0)?;
+    let rest = sum.to_expr(scope.context());
+    let places = scope.range(rest);
+    let is_row = places.upper.saturating_sub(places.lower) < step;
+    (is_row && !rest.variables().is_empty() && !scope.depends(rest, variable.as_variable()?)).then(|| {
+        // The rows from which on a bound is reached by some places, and by all of them.
+        let rows_from = |bound: i64| {
+            let [some, all] = [places.upper, places.lower].map(|place| ceil_div(bound.saturating_sub(place), step));
+            [some, all]
+        };
+        let Interval { lower, upper } = condition.interval;
+        [rows_from(lower), rows_from(upper.saturating_add(1))]
+    })
 }
 
 /// The cuts that are within bounds, and not at their beginning.
