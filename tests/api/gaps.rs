@@ -120,3 +120,47 @@ fn a_reduction_of_an_array_and_one_transposed() {
         );
     }
 }
+
+/// Sums, largest elements and softmax of arrays that are joined, at places that divide vectors and rows and at others.
+#[test]
+fn reductions_of_joined_arrays() {
+    let combine = |name: &str| {
+        format!("{name} {{\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] {name}(a, b)\n}}\n")
+    };
+    let computations = combine("add") + &combine("maximum");
+    for (first, second) in [(1, 40), (7, 9), (8, 8), (33, 64), (64, 3), (500, 501), (70_000, 131_073)] {
+        let both = first + second;
+        let joined = format!(
+            " x = f32[{first}] parameter(0)\n y = f32[{second}] parameter(1)\n z = f32[] constant(2)\n w = f32[{second}] multiply(y, y)\n \
+             c = f32[{both}] concatenate(x, w), dimensions={{0}}\n"
+        );
+        for operation in ["add", "maximum"] {
+            let reduced = format!("{joined} ROOT r = f32[] reduce(c, z), dimensions={{0}}, to_apply={operation}");
+            check_with(&computations, &reduced);
+        }
+    }
+    for (rows, first, second) in [(3, 1, 7), (5, 20, 20), (4, 33, 100), (40, 300, 5)] {
+        let both = first + second;
+        let joined = format!(
+            " x = f32[{rows},{first}] parameter(0)\n y = f32[{rows},{second}] parameter(1)\n z = f32[] constant(2)\n \
+             w = f32[{rows},{second}] add(y, y)\n c = f32[{rows},{both}] concatenate(x, w), dimensions={{1}}\n"
+        );
+        check_with(
+            &computations,
+            &format!("{joined} ROOT r = f32[{rows}] reduce(c, z), dimensions={{1}}, to_apply=add"),
+        );
+        check_with(
+            &computations,
+            &format!("{joined} ROOT r = f32[{both}] reduce(c, z), dimensions={{0}}, to_apply=add"),
+        );
+        check_with(
+            &computations,
+            &format!(
+                "{joined} m = f32[{rows}] reduce(c, z), dimensions={{1}}, to_apply=maximum\n \
+                 n = f32[{rows},{both}] broadcast(m), dimensions={{0}}\n d = f32[{rows},{both}] subtract(c, n)\n \
+                 s = f32[{rows}] reduce(d, z), dimensions={{1}}, to_apply=add\n t = f32[{rows},{both}] broadcast(s), dimensions={{0}}\n \
+                 ROOT r = f32[{rows},{both}] multiply(d, t)"
+            ),
+        );
+    }
+}

@@ -93,14 +93,6 @@ impl<'c> CombineLoop<'c> {
         CombineLoop { extent: sizes.iter().product(), first, sizes: sizes.to_vec(), part: None, cuts: Vec::new() }
     }
 
-    /// The positions in pieces between which nothing changes, if these are few.
-    fn pieces(&self) -> Vec<Interval> {
-        let cuts = if self.cuts.len() < MOST_PIECES { &self.cuts[..] } else { &[] };
-        let starts = [0].into_iter().chain(cuts.iter().copied());
-        let ends = cuts.iter().copied().chain([self.extent]);
-        starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1)).collect()
-    }
-
     /// The range variables in an iteration.
     pub(crate) fn ranges(&self, iteration: Expr<'c>) -> Vec<Expr<'c>> {
         let position = match self.part {
@@ -109,6 +101,14 @@ impl<'c> CombineLoop<'c> {
         };
         split_merged(position, &self.sizes)
     }
+}
+
+/// So many positions in pieces between cuts, if these are few.
+pub(crate) fn pieces_between(cuts: &[i64], extent: i64) -> Vec<Interval> {
+    let cuts = if cuts.len() < MOST_PIECES { cuts } else { &[] };
+    let starts = [0].into_iter().chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain([extent]);
+    starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1)).collect()
 }
 
 /// The range variables in order, of which those of one loop after the other are given.
@@ -468,7 +468,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             return Err(LoweringError::bug("vector reduction without loops"));
         };
         let mut totals: Option<Vec<RegisterValue<'c>>> = None;
-        for piece in last.pieces() {
+        for piece in pieces_between(&last.cuts, last.extent) {
             let here = self.vector_reduce_piece((reductions, &combiners), index, (loops, piece), lanes)?;
             let both = |before: Vec<RegisterValue<'c>>| {
                 let pairs = before.iter().zip(&here).zip(&combiners);

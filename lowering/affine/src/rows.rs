@@ -16,6 +16,8 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, array_type};
 use crate::operand_maps::result_shape;
+use crate::reduction::pieces_between;
+use crate::trace::trace;
 use crate::walk::Visitor;
 
 type Result<T> = std::result::Result<T, LoweringError>;
@@ -258,25 +260,46 @@ fn compute<'c>(
     let at = |position: Expr<'c>| [place, &[position]].concat();
     let lanes = emitter.vector_lanes;
     let width = i64::from(lanes);
-    if !inner.is_empty() || lanes < 2 || size < width {
-        emitter.loop_in(Interval::new(0, size - 1), None, Vec::new(), &mut |emitter, position, _| {
-            emitter.nested(|emitter| compute(emitter, (step, value), &at(position), inner)).map(|()| Vec::new())
+    let takes_vectors = inner.is_empty() && lanes >= 2;
+    for piece in if takes_vectors { pieces(emitter, step, place, size)? } else { vec![Interval::of_size(size)] } {
+        let extent = piece.upper - piece.lower + 1;
+        if !takes_vectors || extent < width {
+            emitter.loop_in(piece, None, Vec::new(), &mut |emitter, position, _| {
+                emitter.nested(|emitter| compute(emitter, (step, value), &at(position), inner)).map(|()| Vec::new())
+            })?;
+            continue;
+        }
+        let vector = |emitter: &mut Elemental<'_, 'c>, start: Expr<'c>| {
+            emitter.nested(|emitter| {
+                let lane = emitter.scope.add_lanes(lanes);
+                compute(emitter, (step, value), &at(start + lane), &[])
+            })
+        };
+        emitter.loop_in(Interval::new(0, extent / width - 1), None, Vec::new(), &mut |emitter, number, _| {
+            vector(emitter, number * width + piece.lower).map(|()| Vec::new())
         })?;
-        return Ok(());
-    }
-    let vector = |emitter: &mut Elemental<'_, 'c>, start: Expr<'c>| {
-        emitter.nested(|emitter| {
-            let lane = emitter.scope.add_lanes(lanes);
-            compute(emitter, (step, value), &at(start + lane), &[])
-        })
-    };
-    emitter.loop_in(Interval::new(0, size / width - 1), None, Vec::new(), &mut |emitter, number, _| {
-        vector(emitter, number * width).map(|()| Vec::new())
-    })?;
-    if size % width != 0 {
-        // It overlaps the one before it, and computes the same.
-        let start = emitter.scope.constant(size - width);
-        vector(emitter, start)?;
+        if extent % width != 0 {
+            // It overlaps the one before it, and computes the same.
+            let start = emitter.scope.constant(piece.upper + 1 - width);
+            vector(emitter, start)?;
+        }
     }
     Ok(())
+}
+
+/// The last dimension of a value, at a place in the others, in pieces between which nothing changes.
+fn pieces<'c>(
+    emitter: &mut Elemental<'_, 'c>,
+    step: InstructionId,
+    place: &[Expr<'c>],
+    size: i64,
+) -> Result<Vec<Interval>> {
+    let computation = emitter.computation;
+    let cuts = emitter.nested(|emitter| {
+        let position = emitter.scope.add_traced(Interval::of_size(size));
+        let found = trace(computation, &[step], &[place, &[position]].concat(), &mut emitter.scope)?;
+        let cuts = |variable| found.cuts(&emitter.scope, variable, Interval::of_size(size), false);
+        Ok::<_, LoweringError>(position.as_variable().map(cuts).unwrap_or_default())
+    })?;
+    Ok(pieces_between(&cuts, size))
 }
