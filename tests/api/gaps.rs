@@ -1,4 +1,4 @@
-//! Pads with elements between others, and what is put together of them.
+//! Arrays with elements between others, joined, stacked, repeated or cut, and what is made of them.
 
 use crate::against_evaluation::{check, check_with};
 
@@ -162,5 +162,35 @@ fn reductions_of_joined_arrays() {
                  ROOT r = f32[{rows},{both}] multiply(d, t)"
             ),
         );
+    }
+}
+
+/// What `jnp.tile`, `jnp.repeat` and patches of an image make, and what follows them.
+#[test]
+fn arrays_that_are_repeated_or_cut_into_patches() {
+    let computations = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n";
+    let programs = [
+        ("f32[6,10]", "f32[3,6,2,10] broadcast(x), dimensions={1,3}", [18, 20]),
+        ("f32[7,9]", "f32[7,9,4] broadcast(x), dimensions={0,1}", [7, 36]),
+        ("f32[6,2,40,9]", "f32[6,40,2,9] transpose(x), dimensions={0,2,1,3}", [240, 18]),
+        ("f32[5,16]", "f32[5,3,16] broadcast(x), dimensions={0,2}", [15, 16]),
+    ];
+    for (parameter, moved, [rows, columns]) in programs {
+        let merged = format!(
+            " x = {parameter} parameter(0)\n y = f32[{rows},{columns}] parameter(1)\n z = f32[] constant(1)\n m = {moved}\n \
+             r = f32[{rows},{columns}] reshape(m)\n s = f32[{rows},{columns}] multiply(r, y)\n"
+        );
+        check_with(computations, &format!("{merged} ROOT n = f32[{rows},{columns}] negate(s)"));
+        for (dimension, kept) in [(0, columns), (1, rows)] {
+            for reduced in ["r", "s"] {
+                check_with(
+                    computations,
+                    &format!(
+                        "{merged} ROOT n = f32[{kept}] reduce({reduced}, z), dimensions={{{dimension}}}, to_apply=add"
+                    ),
+                );
+            }
+        }
+        check_with(computations, &format!("{merged} ROOT n = f32[] reduce(r, z), dimensions={{0,1}}, to_apply=add"));
     }
 }

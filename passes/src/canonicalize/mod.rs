@@ -12,6 +12,7 @@ mod algebra;
 mod constants;
 mod movement;
 mod reductions;
+mod reshapes;
 mod scatters;
 mod site;
 mod structure;
@@ -39,8 +40,9 @@ struct Rule {
 
 /// The rules, those that look only at the operation first.
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    let all = [structure::RULES, algebra::RULES, movement::RULES, reductions::RULES, scatters::RULES, constants::RULES];
-    all.into_iter().flatten()
+    let of_one = [structure::RULES, algebra::RULES, movement::RULES, reshapes::RULES];
+    let of_several = [reductions::RULES, scatters::RULES, constants::RULES];
+    of_one.into_iter().chain(of_several).flatten()
 }
 
 /// The options of the pass.

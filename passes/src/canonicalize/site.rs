@@ -5,13 +5,14 @@ use std::cell::{OnceCell, RefCell};
 use hlo::attributes::Attributes;
 use hlo::dialect;
 use hlo::element_type::ElementType;
+use hlo::graph::Instruction;
 use hlo::literal::{ArrayLiteral, Literal};
 use hlo::op_kind::OpKind;
 use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::constant::ConstantAttributes;
 use hlo::ops::typed_attributes::{OperationAttributes, typed};
 use hlo::shape::{ArrayShape, Shape};
-use melior::ir::operation::OperationLike;
+use melior::ir::operation::{Operation, OperationLike};
 use melior::ir::{OperationRef, Type, TypeLike, Value, ValueLike};
 use mlir_ext::operations;
 use mlir_ext::rewrite::Rewriter;
@@ -145,9 +146,22 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         attributes: impl Into<Attributes>,
         r#type: Type<'c>,
     ) -> Option<Value<'c, 'r>> {
+        let (context, location) = (self.surroundings.rewriter.context(), self.anchor.location());
+        self.insert(dialect::new_operation(context, kind, operands, &attributes.into(), r#type, location).ok()?)
+    }
+
+    /// Creates the operation of an instruction, with its computations, before this one.
+    pub(super) fn create_instruction(
+        &self,
+        instruction: &Instruction,
+        operands: &[Value<'c, 'r>],
+    ) -> Option<Value<'c, 'r>> {
+        let (context, location) = (self.surroundings.rewriter.context(), self.anchor.location());
+        self.insert(dialect::instruction_to_operation(context, instruction, operands, location).ok()?)
+    }
+
+    fn insert(&self, operation: Operation<'c>) -> Option<Value<'c, 'r>> {
         let Surroundings { rewriter, created } = self.surroundings;
-        let (context, location) = (rewriter.context(), self.anchor.location());
-        let operation = dialect::new_operation(context, kind, operands, &attributes.into(), r#type, location).ok()?;
         let operation = rewriter.insert_before(operation, self.anchor).ok()?;
         created.borrow_mut().push(operation);
         operation.result(0).ok().map(Value::from)

@@ -1,0 +1,172 @@
+//! Rules that move a reshape or a broadcast behind what is made of its elements.
+//!
+//! Behind a broadcast, less is computed. Where a reshape merges dimensions of an array that was transposed or repeated, as after `jnp.tile`, `jnp.repeat` or taking patches of an
+//! image, what reads it would divide its index to find the elements. Behind, the loops are those of the dimensions before, and
+//! merging them moves nothing.
+
+use hlo::attributes::Attributes;
+use hlo::dialect;
+use hlo::op_kind::OpKind;
+use hlo::ops::broadcast::BroadcastAttributes;
+use hlo::ops::reduce::ReduceAttributes;
+use hlo::ops::transpose::TransposeAttributes;
+use hlo::ops::{FusionRole, definition};
+use hlo::shape::ArrayShape;
+use melior::ir::Value;
+
+use super::Rule;
+use super::site::Site;
+
+/// Elementwise operations through which a transpose or a broadcast is looked for.
+const MOST_STEPS: usize = 4;
+
+pub(super) static RULES: &[Rule] = &[
+    // f(broadcast(x, p), broadcast(y, p)) => broadcast(f(x, y), p)
+    Rule { name: "elementwise-of-broadcast", kinds: &[], apply: elementwise_of_broadcast },
+    // f(reshape(x), y) => reshape(f(x, reshape(y)))
+    Rule { name: "elementwise-of-reshape", kinds: &[], apply: elementwise_of_reshape },
+    // reduce(reshape(x), y, d) => reshape(reduce(x, y, the dimensions that became d))
+    Rule { name: "reduce-of-reshape", kinds: &[OpKind::Reduce], apply: reduce_of_reshape },
+];
+
+fn elementwise_of_broadcast<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    if definition(site.kind).fusion != FusionRole::Elementwise {
+        return None;
+    }
+    let result = site.array().filter(|result| result.layout.is_none())?;
+    let repeated = (0..site.operand_count()).find_map(|number| {
+        let own = site.operand_definition(number, OpKind::Broadcast)?;
+        let inner = own.operand_array(0).filter(|inner| inner.rank() > 0)?;
+        let BroadcastAttributes { dimensions } = own.attributes()?;
+        (inner.element_count() < result.element_count()).then(|| (inner.dimensions, dimensions.to_vec()))
+    });
+    let (sizes, dimensions) = repeated?;
+    let mut operands = Vec::with_capacity(site.operand_count());
+    for number in 0..site.operand_count() {
+        let (value, array) = (site.operand(number)?, site.operand_array(number)?);
+        if array.rank() == 0 {
+            operands.push(value);
+            continue;
+        }
+        let own = site.operand_definition(number, OpKind::Broadcast)?;
+        let inner = own.operand_array(0)?;
+        let r#type = site.type_of(&ArrayShape::new(array.element_type, sizes.clone()).into())?;
+        operands.push(match inner.rank() {
+            0 => site.create_broadcast(own.operand(0)?, &[], r#type)?,
+            _ if inner.dimensions == sizes && own.attributes::<BroadcastAttributes>()?.dimensions == dimensions => {
+                own.operand(0)?
+            }
+            _ => return None,
+        });
+    }
+    let r#type = site.type_of(&ArrayShape::new(result.element_type, sizes).into())?;
+    let made = site.create(site.kind, &operands, site.all_attributes()?.clone(), r#type)?;
+    site.create_broadcast(made, &dimensions, site.r#type)
+}
+
+fn elementwise_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    if definition(site.kind).fusion != FusionRole::Elementwise {
+        return None;
+    }
+    let result = site.array().filter(|result| result.layout.is_none())?;
+    let merged = (0..site.operand_count()).find_map(|number| Merged::of_operand(site, number))?;
+    let mut operands = Vec::with_capacity(site.operand_count());
+    for number in 0..site.operand_count() {
+        let (value, array) = (site.operand(number)?, site.operand_array(number)?);
+        if array.rank() == 0 {
+            operands.push(value);
+            continue;
+        }
+        if array.dimensions != result.dimensions {
+            return None;
+        }
+        let r#type = site.type_of(&ArrayShape::new(array.element_type, merged.sizes.clone()).into())?;
+        operands.push(site.create(OpKind::Reshape, &[value], Attributes::new(), r#type)?);
+    }
+    let r#type = site.type_of(&ArrayShape::new(result.element_type, merged.sizes).into())?;
+    let made = site.create(site.kind, &operands, site.all_attributes()?.clone(), r#type)?;
+    site.create(OpKind::Reshape, &[made], Attributes::new(), site.r#type)
+}
+
+fn reduce_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let ReduceAttributes { dimensions } = site.attributes()?;
+    if site.operand_count() != 2 || site.array()?.layout.is_some() {
+        return None;
+    }
+    let merged = Merged::of_operand(site, 0)?;
+    let is_reduced = |outer: usize| dimensions.contains(&(outer as i64));
+    let groups = || merged.groups.iter().enumerate();
+    let reduced: Vec<i64> = groups().filter(|(outer, _)| is_reduced(*outer)).flat_map(|(_, own)| own.clone()).collect();
+    let kept: Vec<i64> = groups()
+        .filter(|(outer, _)| !is_reduced(*outer))
+        .flat_map(|(_, own)| own.clone())
+        .map(|inner| merged.sizes[inner as usize])
+        .collect();
+    let mut instruction = dialect::operation_to_instruction(site.operation()).ok()?;
+    instruction.shape = ArrayShape::new(site.array()?.element_type, kept).into();
+    instruction.attributes = ReduceAttributes { dimensions: &reduced }.into();
+    let made = site.create_instruction(&instruction, &[merged.operand, site.operand(1)?])?;
+    site.create(OpKind::Reshape, &[made], Attributes::new(), site.r#type)
+}
+
+/// What a reshape merges dimensions of.
+struct Merged<'c, 'r> {
+    operand: Value<'c, 'r>,
+    /// Sizes of the operand.
+    sizes: Vec<i64>,
+    /// The operand's dimensions that became each dimension of the result.
+    groups: Vec<Vec<i64>>,
+}
+
+impl<'c, 'r> Merged<'c, 'r> {
+    /// What an operand of an operation merges dimensions of, if elements that become neighbours were none before.
+    fn of_operand(site: &Site<'_, 'c, 'r>, number: usize) -> Option<Self> {
+        let reshape = site.operand_definition(number, OpKind::Reshape)?;
+        let (operand, inner) = (reshape.operand(0)?, reshape.operand_array(0)?);
+        let groups = merged_dimensions(&inner.dimensions, &reshape.array()?.dimensions)?;
+        moves_neighbours(site, operand, &groups, MOST_STEPS).then_some(Merged {
+            operand,
+            sizes: inner.dimensions,
+            groups,
+        })
+    }
+}
+
+/// For each size of the result the dimensions that it is the product of; `None` where it is not, or where a size is 0 or 1.
+fn merged_dimensions(inner: &[i64], outer: &[i64]) -> Option<Vec<Vec<i64>>> {
+    if inner.iter().chain(outer).any(|&size| size < 2) {
+        return None;
+    }
+    let mut rest = inner.iter().zip(0..);
+    let groups = outer.iter().map(|&size| {
+        let (mut group, mut product) = (Vec::new(), 1);
+        while product < size {
+            let (&own, dimension) = rest.next()?;
+            group.push(dimension);
+            product *= own;
+        }
+        (product == size).then_some(group)
+    });
+    let groups: Vec<Vec<i64>> = groups.collect::<Option<_>>()?;
+    rest.next().is_none().then_some(groups)
+}
+
+/// Whether dimensions of a value in one group do not follow each other in memory, of something that it is made of element by element.
+fn moves_neighbours<'c, 'r>(site: &Site<'_, 'c, 'r>, value: Value<'c, 'r>, groups: &[Vec<i64>], steps: usize) -> bool {
+    let Some(own) = site.any_definition(value) else { return false };
+    match own.kind {
+        OpKind::Transpose => own.attributes().is_some_and(|TransposeAttributes { dimensions }| {
+            let place = |dimension: i64| dimensions.get(dimension as usize).copied();
+            let follow = |pair: &[i64]| place(pair[0]).map(|first| first + 1) == place(pair[1]);
+            groups.iter().any(|group| !group.windows(2).all(follow))
+        }),
+        OpKind::Broadcast => own.attributes().is_some_and(|BroadcastAttributes { dimensions }| {
+            let is_read = |dimension: &i64| dimensions.contains(dimension);
+            groups.iter().any(|group| group.iter().any(is_read) && !group.iter().all(is_read))
+        }),
+        kind if definition(kind).fusion == FusionRole::Elementwise && steps > 0 => {
+            own.operands().any(|operand| moves_neighbours(&own, operand, groups, steps - 1))
+        }
+        _ => false,
+    }
+}
