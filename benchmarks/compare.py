@@ -123,6 +123,8 @@ def parser():
     suite.add_argument("--micro", action="store_true", help="programs of one operation each")
     suite.add_argument("--functions", action="store_true",
                        help="a call of each of some hundred functions of JAX's libraries, in several sizes")
+    suite.add_argument("--pairs", action="store_true",
+                       help="some four hundred programs of two steps: how an array is moved, and what reads it then")
     suite.add_argument("--programs", action="store_true",
                        help="small programs of many kinds, which JAX writes on the first call")
     suite.add_argument("--random", type=int, nargs=2, metavar=("SEED", "COUNT"),
@@ -159,7 +161,7 @@ def parser():
 def parse():
     options = parser().parse_args()
     processors = len(os.sched_getaffinity(0))
-    options.suites = [name for name in ("programs", "micro", "functions", "random") if getattr(options, name)]
+    options.suites = [name for name in ("programs", "micro", "functions", "pairs", "random") if getattr(options, name)]
     if options.all:
         root = HERE.parent
         options.suites = ["models", "programs", "micro"]

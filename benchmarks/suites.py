@@ -53,6 +53,8 @@ def folder_of(suite, options, scratch):
         micro.write_programs(folder)
     elif suite == "functions":
         write_by_jax("functions.py", folder, *options.filter)
+    elif suite == "pairs":
+        write_by_jax("pairs.py", folder, *options.filter)
     elif suite == "random":
         write_by_jax("random_programs.py", folder, *options.random)
     return folder

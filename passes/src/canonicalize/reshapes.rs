@@ -13,6 +13,7 @@ use hlo::ops::transpose::TransposeAttributes;
 use hlo::ops::{FusionRole, definition};
 use hlo::shape::ArrayShape;
 use melior::ir::Value;
+use melior::ir::operation::OperationLike;
 
 use super::Rule;
 use super::site::Site;
@@ -29,11 +30,17 @@ pub(super) static RULES: &[Rule] = &[
     Rule { name: "reduce-of-reshape", kinds: &[OpKind::Reduce], apply: reduce_of_reshape },
 ];
 
+/// The result of an operation that makes each element of one of each operand, in whatever dimensions they are.
+fn elementwise_result<'s>(site: &'s Site<'_, '_, '_>) -> Option<&'s ArrayShape> {
+    let is_elementwise =
+        definition(site.kind).fusion == FusionRole::Elementwise && site.operation().region_count() == 0;
+    let result = site.array().filter(|result| is_elementwise && result.layout.is_none())?;
+    let has_elements = |array: ArrayShape| array.rank() == 0 || array.dimensions == result.dimensions;
+    (0..site.operand_count()).all(|number| site.operand_array(number).is_some_and(has_elements)).then_some(result)
+}
+
 fn elementwise_of_broadcast<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    if definition(site.kind).fusion != FusionRole::Elementwise {
-        return None;
-    }
-    let result = site.array().filter(|result| result.layout.is_none())?;
+    let result = elementwise_result(site)?;
     let repeated = (0..site.operand_count()).find_map(|number| {
         let own = site.operand_definition(number, OpKind::Broadcast)?;
         let inner = own.operand_array(0).filter(|inner| inner.rank() > 0)?;
@@ -65,10 +72,7 @@ fn elementwise_of_broadcast<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c,
 }
 
 fn elementwise_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    if definition(site.kind).fusion != FusionRole::Elementwise {
-        return None;
-    }
-    let result = site.array().filter(|result| result.layout.is_none())?;
+    let result = elementwise_result(site)?;
     let merged = (0..site.operand_count()).find_map(|number| Merged::of_operand(site, number))?;
     let mut operands = Vec::with_capacity(site.operand_count());
     for number in 0..site.operand_count() {
@@ -76,9 +80,6 @@ fn elementwise_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, '
         if array.rank() == 0 {
             operands.push(value);
             continue;
-        }
-        if array.dimensions != result.dimensions {
-            return None;
         }
         let r#type = site.type_of(&ArrayShape::new(array.element_type, merged.sizes.clone()).into())?;
         operands.push(site.create(OpKind::Reshape, &[value], Attributes::new(), r#type)?);

@@ -18,7 +18,7 @@ use super::chains::{self, Chain, Least};
 use super::decisions::Refusal;
 use super::indices::Indices;
 use super::order::Order;
-use super::roles::{has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, work};
+use super::roles::{changes_index, has_gaps, is_alias, is_expensive, made_with_gaps, reads_at_same_index, role, work};
 use super::rows;
 
 /// Instructions in one group at most: bigger loop bodies spill registers and compile slowly.
@@ -42,8 +42,11 @@ const MANY_REPEATS: i64 = 16;
 /// Simple operations, roughly, that are some work.
 const SOME_WORK: u32 = 3;
 
+/// Bytes of an array up to which windows may divide indices: memory for it would be more than what they read.
+const MOST_BYTES_DIVIDED: usize = 1 << 12;
+
 /// Bytes of an array up to which a cache near the core holds it.
-const MOST_CACHED_BYTES: usize = 1 << 16;
+pub(super) const MOST_CACHED_BYTES: usize = 1 << 16;
 
 /// An array that has so many times fewer elements than another is read for nothing beside it.
 const SMALL_PART: i64 = 8;
@@ -343,7 +346,8 @@ impl<'a> Grouping<'a> {
                 return;
             }
         }
-        if is_alias(instruction) && readers.is_empty() {
+        // Those that do not compute it read its operand's buffer.
+        if is_alias(instruction) && (copied || joinable.is_empty()) {
             self.stands_alone[id.index()] = true;
             return;
         }
@@ -667,32 +671,13 @@ impl<'a> Grouping<'a> {
             && users.iter().any(|user| repeats_it(user) && goes_along_rows(user))
     }
 
-    /// Whether a reduction would read an array across its rows, which no cache nearby holds, beside another one along them.
-    fn is_read_across_rows(
-        &self,
-        id: InstructionId,
-        group: GroupId,
-        shape: &ArrayShape,
-        users: &[InstructionId],
-    ) -> bool {
-        let moves_rows = || {
-            let map = (self.map)(id, 0);
-            map.zip(shape.rank().checked_sub(1)).is_some_and(|(map, last)| {
-                map.results().last().is_some_and(|result| *result != Expr::dim(map.context(), last))
-            })
-        };
-        let is_along_rows = |other: &InstructionId| {
-            let other = self.instruction(*other);
-            let has_own_rows = !matches!(other.kind, OpKind::Transpose | OpKind::Broadcast | OpKind::Constant);
-            has_own_rows && other.shape.as_array().is_some_and(|other| other.dimensions == shape.dimensions)
-        };
-        self.groups[group].has_reduction
-            && self.instruction(id).kind == OpKind::Transpose
-            && shape.byte_size() > MOST_CACHED_BYTES
-            && users.iter().any(|&user| {
-                self.role(user) == FusionRole::Elementwise && self.instruction(user).operands.iter().any(is_along_rows)
-            })
-            && moves_rows()
+    /// Whether windows would choose between arrays, or divide indices, for each of their elements.
+    fn divides_in_windows(&self, id: InstructionId, group: GroupId) -> bool {
+        let view = self.instruction(id);
+        let divides =
+            view.kind == OpKind::Concatenate || view.kind == OpKind::Reshape && changes_index(self.computation, view);
+        let is_large = || view.shape.as_array().is_some_and(|shape| shape.byte_size() > MOST_BYTES_DIVIDED);
+        divides && is_large() && self.has_window(&self.groups[group])
     }
 
     /// Why a group may not compute the instruction where these members read it.
@@ -724,6 +709,7 @@ impl<'a> Grouping<'a> {
         match self.role(id) {
             FusionRole::Opaque => Some(Refusal::ProducerStandsAlone(instruction.kind)),
             FusionRole::Update => Some(Refusal::Update),
+            FusionRole::View if self.divides_in_windows(id, group) => Some(Refusal::Window),
             FusionRole::View if self.is_read_across_rows(id, group, shape, users) => Some(Refusal::AcrossRows),
             FusionRole::View => (evaluations > MAX_EVALUATIONS).then_some(Refusal::ManyEvaluations { evaluations }),
             role @ (FusionRole::Elementwise | FusionRole::Lookup) => {

@@ -8,7 +8,7 @@ use hlo::ops::FusionRole;
 use hlo::shape::ArrayShape;
 use indexing::Expr;
 
-use super::grouping::{GroupId, Grouping};
+use super::grouping::{GroupId, Grouping, MOST_CACHED_BYTES};
 use super::roles::reads_at_same_index;
 
 /// Instructions that are followed at most.
@@ -62,6 +62,34 @@ impl Grouping<'_> {
         let number = instruction.operands.iter().position(|&own| own == operand)?;
         let map = (self.map)(reader, number)?;
         map.results().iter().position(|result| *result == Expr::dim(map.context(), dimension))
+    }
+
+    /// Whether a reduction would read an array across its rows, which no cache nearby holds, beside another one along them.
+    pub(super) fn is_read_across_rows(
+        &self,
+        id: InstructionId,
+        group: GroupId,
+        shape: &ArrayShape,
+        users: &[InstructionId],
+    ) -> bool {
+        let moves_rows = || {
+            let map = (self.map)(id, 0);
+            map.zip(shape.rank().checked_sub(1)).is_some_and(|(map, last)| {
+                map.results().last().is_some_and(|result| *result != Expr::dim(map.context(), last))
+            })
+        };
+        let is_along_rows = |other: &InstructionId| {
+            let other = self.instruction(*other);
+            let has_own_rows = !matches!(other.kind, OpKind::Transpose | OpKind::Broadcast | OpKind::Constant);
+            has_own_rows && other.shape.as_array().is_some_and(|other| other.dimensions == shape.dimensions)
+        };
+        self.groups[group].has_reduction
+            && self.instruction(id).kind == OpKind::Transpose
+            && shape.byte_size() > MOST_CACHED_BYTES
+            && users.iter().any(|&user| {
+                self.role(user) == FusionRole::Elementwise && self.instruction(user).operands.iter().any(is_along_rows)
+            })
+            && moves_rows()
     }
 
     fn rank(&self, id: InstructionId) -> usize {

@@ -93,7 +93,7 @@ pub(super) fn work(computation: &Computation) -> Vec<u32> {
 }
 
 /// Whether a reshape divides indices: whether it does more than add or leave out dimensions of size 1.
-fn changes_index(computation: &Computation, reshape: &Instruction) -> bool {
+pub(super) fn changes_index(computation: &Computation, reshape: &Instruction) -> bool {
     let [own, read] = [Some(reshape), reshape.operands.first().map(|&operand| computation.get(operand))]
         .map(|instruction| instruction.and_then(|instruction| instruction.shape.as_array()));
     let sizes = |shape: Option<&ArrayShape>| -> Vec<i64> {
