@@ -51,10 +51,8 @@ def folder_of(suite, options, scratch):
     folder.mkdir()
     if suite == "micro":
         micro.write_programs(folder)
-    elif suite == "functions":
-        write_by_jax("functions.py", folder, *options.filter)
-    elif suite == "pairs":
-        write_by_jax("pairs.py", folder, *options.filter)
+    elif suite in ("functions", "pairs"):
+        write_by_jax(f"{suite}.py", folder, *options.filter)
     elif suite == "random":
         write_by_jax("random_programs.py", folder, *options.random)
     return folder

@@ -18,6 +18,14 @@ fn argument(shape: &halo::Shape, seed: usize) -> Literal {
     evaluate(&module, &[wide], &mut Environment::default()).expect("a conversion")
 }
 
+/// A computation of two elements, by one operation.
+pub(crate) fn combination(element_type: &str, operation: &str) -> String {
+    format!(
+        "{operation} {{\n a = {element_type}[] parameter(0)\n b = {element_type}[] parameter(1)\n \
+         ROOT c = {element_type}[] {operation}(a, b)\n}}\n"
+    )
+}
+
 /// Compares a program with its evaluation, on one thread and on two.
 #[track_caller]
 pub(crate) fn check(entry: &str) {

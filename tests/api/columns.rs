@@ -1,14 +1,6 @@
 //! Reductions along the columns of arrays that no cache holds, and of few columns.
 
-use crate::against_evaluation::check_with;
-
-/// A computation of two elements, by one operation.
-fn combination(element_type: &str, operation: &str) -> String {
-    format!(
-        "{operation} {{\n a = {element_type}[] parameter(0)\n b = {element_type}[] parameter(1)\n \
-         ROOT c = {element_type}[] {operation}(a, b)\n}}\n"
-    )
-}
+use crate::against_evaluation::{check_with, combination};
 
 #[track_caller]
 fn check_columns(element_type: &str, operation: &str, array: &str, (dimensions, result): (&str, &str)) {

@@ -1,6 +1,6 @@
 //! Arrays with elements between others, joined, stacked, repeated or cut, and what is made of them.
 
-use crate::against_evaluation::{check, check_with};
+use crate::against_evaluation::{check, check_with, combination};
 
 #[test]
 fn elements_between_others_of_rows_of_any_length() {
@@ -30,11 +30,10 @@ fn elements_between_others_of_rows_of_any_length() {
 fn two_arrays_alternating() {
     for (even, odd) in [(1, 1), (5, 4), (8, 8), (40, 39), (333, 333), (5000, 4999)] {
         let (size, high) = (even + odd, if even == odd { 1 } else { 0 });
-        let low = 1;
         check(&format!(
             " a = f32[{even}] parameter(0)\n b = f32[{odd}] parameter(1)\n z = f32[] constant(0)\n \
              c = f32[{size}] pad(a, z), padding=0_{high}_1\n \
-             d = f32[{size}] pad(b, z), padding={low}_{}_1\n ROOT r = f32[{size}] add(c, d)",
+             d = f32[{size}] pad(b, z), padding=1_{}_1\n ROOT r = f32[{size}] add(c, d)",
             1 - high
         ));
     }
@@ -98,7 +97,7 @@ fn stacks_that_are_reduced() {
          ROOT r = (pred[37], s32[37]) reduce(s, i, no, zero), dimensions={0}, to_apply=first",
     );
     check_with(
-        "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n",
+        &combination("f32", "add"),
         " x = f32[5,40] parameter(0)\n y = f32[5,40] parameter(1)\n z = f32[] constant(2)\n \
          a = f32[5,1,40] reshape(x)\n b = f32[5,1,40] reshape(y)\n \
          s = f32[5,3,40] concatenate(a, b, a), dimensions={1}\n \
@@ -108,10 +107,10 @@ fn stacks_that_are_reduced() {
 
 #[test]
 fn a_reduction_of_an_array_and_one_transposed() {
-    let add = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n";
+    let add = combination("f32", "add");
     for (dimensions, result) in [("0,1", ""), ("1", "200"), ("0", "200")] {
         check_with(
-            add,
+            &add,
             &format!(
                 " x = f32[200,200] parameter(0)\n y = f32[200,200] parameter(1)\n z = f32[] constant(0)\n \
                  t = f32[200,200] transpose(y), dimensions={{1,0}}\n m = f32[200,200] multiply(x, t)\n \
@@ -124,10 +123,7 @@ fn a_reduction_of_an_array_and_one_transposed() {
 /// Sums, largest elements and softmax of arrays that are joined, at places that divide vectors and rows and at others.
 #[test]
 fn reductions_of_joined_arrays() {
-    let combine = |name: &str| {
-        format!("{name} {{\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] {name}(a, b)\n}}\n")
-    };
-    let computations = combine("add") + &combine("maximum");
+    let computations = combination("f32", "add") + &combination("f32", "maximum");
     for (first, second) in [(1, 40), (7, 9), (8, 8), (33, 64), (64, 3), (500, 501), (70_000, 131_073)] {
         let both = first + second;
         let joined = format!(
@@ -168,7 +164,7 @@ fn reductions_of_joined_arrays() {
 /// What `jnp.tile`, `jnp.repeat` and patches of an image make, and what follows them.
 #[test]
 fn arrays_that_are_repeated_or_cut_into_patches() {
-    let computations = "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b)\n}\n";
+    let computations = &combination("f32", "add");
     let programs = [
         ("f32[6,10]", "f32[3,6,2,10] broadcast(x), dimensions={1,3}", [18, 20]),
         ("f32[7,9]", "f32[7,9,4] broadcast(x), dimensions={0,1}", [7, 36]),

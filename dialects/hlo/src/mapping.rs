@@ -51,6 +51,13 @@ pub struct WorkMapping<'c> {
     pub rows: Option<RowWork>,
 }
 
+/// The parts of bounds between cuts, each of which begins a part.
+pub fn pieces(bounds: Interval, cuts: &[i64]) -> impl Iterator<Item = Interval> {
+    let starts = std::iter::once(bounds.lower).chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain([bounds.upper + 1]);
+    starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1))
+}
+
 impl WorkDimension {
     /// A dimension that one thread goes through, element by element.
     pub fn sequential() -> Self {
@@ -59,9 +66,7 @@ impl WorkDimension {
 
     /// The loops over the positions within bounds.
     pub fn pieces(&self, bounds: Interval) -> impl Iterator<Item = Interval> {
-        let starts = std::iter::once(bounds.lower).chain(self.cuts.iter().copied());
-        let ends = self.cuts.iter().copied().chain([bounds.upper + 1]);
-        starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1))
+        pieces(bounds, &self.cuts)
     }
 
     /// Whether the positions of a piece are taken as vectors: those of a shorter one are taken one by one.

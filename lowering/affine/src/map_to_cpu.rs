@@ -12,7 +12,7 @@ use hlo::devices::DeviceCount;
 use hlo::dialect;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
-use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping};
+use hlo::mapping::{RowWork, WorkDimension, WorkKind, WorkMapping, pieces};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, Lowering, definition};
 use hlo::shape::{ArrayShape, Shape};
@@ -282,8 +282,7 @@ impl Loop {
 
     /// The lengths of its pieces.
     fn lengths(&self) -> Vec<i64> {
-        let dimension = WorkDimension { cuts: self.cuts.clone(), ..WorkDimension::sequential() };
-        dimension.pieces(self.bounds).map(|piece| piece.upper - piece.lower + 1).collect()
+        pieces(self.bounds, &self.cuts).map(|piece| piece.upper - piece.lower + 1).collect()
     }
 
     /// Whether one of its pieces has as many positions.
@@ -690,13 +689,11 @@ fn has_functions_in_place(computation: &Computation) -> bool {
 fn cut_loops(loops: &mut [Loop], groups: &[(usize, usize)], traced: &Traced<'_>) {
     let mut boxes = 1usize;
     for (l, &(first, last)) in loops.iter_mut().zip(groups) {
-        let Some(variable) = traced.variables[first].as_variable() else { continue };
         let inner: i64 = l.sizes.iter().skip(1).product();
         // Lanes find the terms of whole windows next to each other.
         let is_innermost = last == first + 1 && last == traced.variables.len();
-        let bounds = Interval::new(l.bounds.lower / inner, l.bounds.upper / inner);
-        let cuts = traced.found.cuts(&traced.scope, variable, bounds, is_innermost);
-        let cuts: Vec<i64> = cuts.into_iter().map(|cut| cut * inner).collect();
+        let own = (traced.variables[first], l.bounds, inner);
+        let cuts = traced.found.cuts_of_merged(&traced.scope, own, is_innermost);
         if boxes * (cuts.len() + 1) <= MAX_BOXES {
             boxes *= cuts.len() + 1;
             l.cuts = cuts;

@@ -6,6 +6,7 @@
 
 use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
+use hlo::mapping::pieces;
 use hlo::op_kind::OpKind;
 use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::reduce_window::ReduceWindowAttributes;
@@ -104,11 +105,9 @@ impl<'c> CombineLoop<'c> {
 }
 
 /// So many positions in pieces between cuts, if these are few.
-pub(crate) fn pieces_between(cuts: &[i64], extent: i64) -> Vec<Interval> {
+pub(crate) fn few_pieces(cuts: &[i64], extent: i64) -> Vec<Interval> {
     let cuts = if cuts.len() < MOST_PIECES { cuts } else { &[] };
-    let starts = [0].into_iter().chain(cuts.iter().copied());
-    let ends = cuts.iter().copied().chain([extent]);
-    starts.zip(ends).map(|(start, end)| Interval::new(start, end - 1)).collect()
+    pieces(Interval::of_size(extent), cuts).collect()
 }
 
 /// The range variables in order, of which those of one loop after the other are given.
@@ -143,10 +142,7 @@ pub(crate) fn combine_loops<'c>(
     let combine_loop = |&(first, last): &(usize, usize)| {
         let mut own = CombineLoop::new(first, &sizes[first..last]);
         let inner: i64 = sizes[first + 1..last].iter().product();
-        if let Some(variable) = symbols[first].as_variable() {
-            let cuts = found.cuts(&scope, variable, Interval::of_size(sizes[first]), false);
-            own.cuts = cuts.into_iter().map(|cut| cut * inner).collect();
-        }
+        own.cuts = found.cuts_of_merged(&scope, (symbols[first], Interval::of_size(own.extent), inner), false);
         own
     };
     let loops = groups.iter().map(combine_loop).collect();
@@ -468,7 +464,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             return Err(LoweringError::bug("vector reduction without loops"));
         };
         let mut totals: Option<Vec<RegisterValue<'c>>> = None;
-        for piece in pieces_between(&last.cuts, last.extent) {
+        for piece in few_pieces(&last.cuts, last.extent) {
             let here = self.vector_reduce_piece((reductions, &combiners), index, (loops, piece), lanes)?;
             let both = |before: Vec<RegisterValue<'c>>| {
                 let pairs = before.iter().zip(&here).zip(&combiners);

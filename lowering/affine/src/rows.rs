@@ -16,7 +16,7 @@ use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::memory::{ArrayRef, array_type};
 use crate::operand_maps::result_shape;
-use crate::reduction::pieces_between;
+use crate::reduction::few_pieces;
 use crate::trace::trace;
 use crate::walk::Visitor;
 
@@ -295,11 +295,10 @@ fn pieces<'c>(
     size: i64,
 ) -> Result<Vec<Interval>> {
     let computation = emitter.computation;
-    let cuts = emitter.nested(|emitter| {
-        let position = emitter.scope.add_traced(Interval::of_size(size));
+    emitter.nested(|emitter| {
+        let bounds = Interval::of_size(size);
+        let position = emitter.scope.add_traced(bounds);
         let found = trace(computation, &[step], &[place, &[position]].concat(), &mut emitter.scope)?;
-        let cuts = |variable| found.cuts(&emitter.scope, variable, Interval::of_size(size), false);
-        Ok::<_, LoweringError>(position.as_variable().map(cuts).unwrap_or_default())
-    })?;
-    Ok(pieces_between(&cuts, size))
+        Ok(few_pieces(&found.cuts_of_merged(&emitter.scope, (position, bounds, 1), false), size))
+    })
 }

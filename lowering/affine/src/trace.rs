@@ -293,6 +293,18 @@ impl<'c> Trace<'c> {
         cuts
     }
 
+    /// The cuts of a loop over bounds of a variable merged with further ones of so many positions.
+    pub fn cuts_of_merged(
+        &self,
+        scope: &Scope<'c>,
+        (variable, bounds, inner): (Expr<'c>, Interval, i64),
+        with_windows: bool,
+    ) -> Vec<i64> {
+        let Some(variable) = variable.as_variable() else { return Vec::new() };
+        let own = Interval::new(bounds.lower / inner, bounds.upper / inner);
+        self.cuts(scope, variable, own, with_windows).into_iter().map(|cut| cut * inner).collect()
+    }
+
     /// The first value of `variable` at which windows have all of their terms, and the one behind the last.
     fn whole_windows(&self, scope: &Scope<'c>, variable: Var, bounds: Interval) -> Vec<i64> {
         let variable = Expr::variable(scope.context(), variable);

@@ -139,7 +139,7 @@ impl LlvmModule {
             Emit::Assembly => FileType::Assembly,
             Emit::Object => FileType::Object,
         };
-        if self.target.has_feature("avx2") && self.target.vector_bits() == 256 {
+        if self.target.vector_bits() == 256 {
             vector_constants::load(&self.module)?;
         }
         let buffer = self

@@ -2,7 +2,6 @@
 
 use hlo::attributes::{Attributes, SliceDimension};
 use hlo::dialect;
-use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
@@ -12,7 +11,7 @@ use hlo::ops::reduce::ReduceAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::ops::{FusionRole, definition};
 use hlo::shape::ArrayShape;
-use melior::ir::{TypeLike, Value, ValueLike};
+use melior::ir::{Value, ValueLike};
 
 use super::Rule;
 use super::site::Site;
@@ -21,7 +20,7 @@ use super::site::Site;
 const MOST_INSTRUCTIONS: usize = 32;
 
 /// Instructions of computations that are written out for the arrays of a stack, at most.
-const MOST_INSTRUCTIONS_OF_STACK: usize = 128;
+const MOST_INSTRUCTIONS_OF_STACK: i64 = 128;
 
 pub(super) static RULES: &[Rule] = &[
     // reduce(x, y, dimensions of size 1), f => f(y, x)
@@ -43,7 +42,7 @@ fn reduce_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let kept: Vec<i64> = sizes().filter(|&(d, _)| !is_reduced(d)).map(|(_, size)| size).collect();
     let mut arguments = initial_arrays(site, &kept)?;
     for place in 0..inputs {
-        arguments.push(reshaped(site, site.operand(place)?, site.operand_array(place)?.element_type, &kept)?);
+        arguments.push(site.create_reshape(site.operand(place)?, &kept)?);
     }
     written_out(site, &combination, &arguments, &kept).filter(|value| value.r#type() == site.r#type)
 }
@@ -67,7 +66,7 @@ fn reduce_of_stack<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
         })
     };
     let combination = combination(site)?;
-    if combination.instructions.len() as i64 * count > MOST_INSTRUCTIONS_OF_STACK as i64
+    if count.saturating_mul(combination.instructions.len() as i64) > MOST_INSTRUCTIONS_OF_STACK
         || !(0..inputs).all(|number| can_be_taken(number) == Some(true))
     {
         return None;
@@ -84,15 +83,11 @@ fn reduce_of_stack<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
             let sizes: Vec<i64> = part.iter().map(|own| own.limit - own.start).collect();
             let r#type = site.type_of(&ArrayShape::new(array.element_type, sizes).into())?;
             let own = site.create(OpKind::Slice, &[site.operand(number)?], SliceAttributes { slice: &part }, r#type)?;
-            combined.push(reshaped(site, own, array.element_type, &kept)?);
+            combined.push(site.create_reshape(own, &kept)?);
         }
         combined = results_written_out(site, &combination, &combined, &kept)?;
     }
-    match combined[..] {
-        [one] if !site.r#type.is_tuple() => Some(one),
-        _ => site.create(OpKind::Tuple, &combined, Attributes::new(), site.r#type),
-    }
-    .filter(|value| value.r#type() == site.r#type)
+    as_one(site, &combination, &combined).filter(|value| value.r#type() == site.r#type)
 }
 
 /// The initial values of a reduction, as arrays of its result's sizes.
@@ -104,20 +99,6 @@ fn initial_arrays<'c, 'r>(site: &Site<'_, 'c, 'r>, sizes: &[i64]) -> Option<Vec<
         if value.r#type() == r#type { Some(value) } else { site.create_broadcast(value, &[], r#type) }
     };
     (inputs..2 * inputs).map(initial_array).collect()
-}
-
-/// A value as an array of some sizes.
-fn reshaped<'c, 'r>(
-    site: &Site<'_, 'c, 'r>,
-    value: Value<'c, 'r>,
-    element_type: ElementType,
-    sizes: &[i64],
-) -> Option<Value<'c, 'r>> {
-    let r#type = site.type_of(&ArrayShape::new(element_type, sizes).into())?;
-    if value.r#type() == r#type {
-        return Some(value);
-    }
-    site.create(OpKind::Reshape, &[value], Attributes::new(), r#type)
 }
 
 /// The computation of an operation, if its operations can compute elements of arrays.
@@ -142,9 +123,17 @@ pub(super) fn written_out<'c, 'r>(
     arguments: &[Value<'c, 'r>],
     sizes: &[i64],
 ) -> Option<Value<'c, 'r>> {
-    let results = results_written_out(site, computation, arguments, sizes)?;
+    as_one(site, computation, &results_written_out(site, computation, arguments, sizes)?)
+}
+
+/// The results of a computation as one value.
+fn as_one<'c, 'r>(
+    site: &Site<'_, 'c, 'r>,
+    computation: &Computation,
+    results: &[Value<'c, 'r>],
+) -> Option<Value<'c, 'r>> {
     match computation.root().kind {
-        OpKind::Tuple => site.create(OpKind::Tuple, &results, Attributes::new(), site.r#type),
+        OpKind::Tuple => site.create(OpKind::Tuple, results, Attributes::new(), site.r#type),
         _ => results.first().copied(),
     }
 }

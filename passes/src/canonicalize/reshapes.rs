@@ -48,45 +48,42 @@ fn elementwise_of_broadcast<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c,
         (inner.element_count() < result.element_count()).then(|| (inner.dimensions, dimensions.to_vec()))
     });
     let (sizes, dimensions) = repeated?;
-    let mut operands = Vec::with_capacity(site.operand_count());
-    for number in 0..site.operand_count() {
-        let (value, array) = (site.operand(number)?, site.operand_array(number)?);
-        if array.rank() == 0 {
-            operands.push(value);
-            continue;
-        }
+    let made = made_of(site, &sizes, |number| {
         let own = site.operand_definition(number, OpKind::Broadcast)?;
         let inner = own.operand_array(0)?;
-        let r#type = site.type_of(&ArrayShape::new(array.element_type, sizes.clone()).into())?;
-        operands.push(match inner.rank() {
-            0 => site.create_broadcast(own.operand(0)?, &[], r#type)?,
-            _ if inner.dimensions == sizes && own.attributes::<BroadcastAttributes>()?.dimensions == dimensions => {
-                own.operand(0)?
-            }
-            _ => return None,
-        });
-    }
-    let r#type = site.type_of(&ArrayShape::new(result.element_type, sizes).into())?;
-    let made = site.create(site.kind, &operands, site.all_attributes()?.clone(), r#type)?;
+        let is_alike = || Some(own.attributes::<BroadcastAttributes>()?.dimensions == dimensions);
+        match inner.rank() {
+            0 => site.create_broadcast(
+                own.operand(0)?,
+                &[],
+                site.type_of(&ArrayShape::new(inner.element_type, &sizes[..]).into())?,
+            ),
+            _ => own.operand(0).filter(|_| inner.dimensions == sizes && is_alike() == Some(true)),
+        }
+    })?;
     site.create_broadcast(made, &dimensions, site.r#type)
 }
 
 fn elementwise_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    let result = elementwise_result(site)?;
+    elementwise_result(site)?;
     let merged = (0..site.operand_count()).find_map(|number| Merged::of_operand(site, number))?;
-    let mut operands = Vec::with_capacity(site.operand_count());
-    for number in 0..site.operand_count() {
-        let (value, array) = (site.operand(number)?, site.operand_array(number)?);
-        if array.rank() == 0 {
-            operands.push(value);
-            continue;
-        }
-        let r#type = site.type_of(&ArrayShape::new(array.element_type, merged.sizes.clone()).into())?;
-        operands.push(site.create(OpKind::Reshape, &[value], Attributes::new(), r#type)?);
-    }
-    let r#type = site.type_of(&ArrayShape::new(result.element_type, merged.sizes).into())?;
-    let made = site.create(site.kind, &operands, site.all_attributes()?.clone(), r#type)?;
+    let made = made_of(site, &merged.sizes, |number| site.create_reshape(site.operand(number)?, &merged.sizes))?;
     site.create(OpKind::Reshape, &[made], Attributes::new(), site.r#type)
+}
+
+/// The operation on arrays of other sizes, which are taken from its operands; scalars stay.
+fn made_of<'c, 'r>(
+    site: &Site<'_, 'c, 'r>,
+    sizes: &[i64],
+    take: impl Fn(usize) -> Option<Value<'c, 'r>>,
+) -> Option<Value<'c, 'r>> {
+    let operand = |number: usize| match site.operand_array(number)?.rank() {
+        0 => site.operand(number),
+        _ => take(number),
+    };
+    let operands: Vec<Value<'c, 'r>> = (0..site.operand_count()).map(operand).collect::<Option<_>>()?;
+    let r#type = site.type_of(&ArrayShape::new(site.array()?.element_type, sizes).into())?;
+    site.create(site.kind, &operands, site.all_attributes()?.clone(), r#type)
 }
 
 fn reduce_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {

@@ -54,15 +54,11 @@ fn scatter_of_one<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let array = |element_type, dimensions: &[i64]| {
         site.type_of(&Shape::from(ArrayShape::new(element_type, dimensions.to_vec())))
     };
-    let rows_of = |operand: usize, element_type| {
-        let r#type = array(element_type, &rows)?;
-        site.create(OpKind::Reshape, &[site.operand(operand)?], Attributes::new(), r#type)
-    };
-    let mut row_index = rows_of(1, indices.element_type)?;
+    let mut row_index = site.create_reshape(site.operand(1)?, &rows)?;
     if indices.element_type != position_type {
         row_index = site.create(OpKind::Convert, &[row_index], Attributes::new(), array(position_type, &rows)?)?;
     }
-    let row_update = rows_of(2, updates.element_type)?;
+    let row_update = site.create_reshape(site.operand(2)?, &rows)?;
     let positions_type = array(position_type, &result.dimensions)?;
     let iota = IotaAttributes { iota_dimension: dimension };
     let positions = site.create(OpKind::Iota, &[], iota, positions_type)?;

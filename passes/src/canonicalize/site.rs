@@ -193,6 +193,16 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         self.create(OpKind::Broadcast, &[value], BroadcastAttributes { dimensions }, r#type)
     }
 
+    /// A value as an array of some sizes: itself, or a reshape.
+    pub(super) fn create_reshape(&self, value: Value<'c, 'r>, sizes: &[i64]) -> Option<Value<'c, 'r>> {
+        let array = dialect::shape_of(value.r#type()).ok()?.into_array()?;
+        let r#type = self.type_of(&ArrayShape::new(array.element_type, sizes).into())?;
+        if value.r#type() == r#type {
+            return Some(value);
+        }
+        self.create(OpKind::Reshape, &[value], Attributes::new(), r#type)
+    }
+
     /// Type of a shape.
     pub(super) fn type_of(&self, shape: &Shape) -> Option<Type<'c>> {
         dialect::type_of(self.surroundings.rewriter.context(), shape).ok()

@@ -10,7 +10,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::FusionRole;
 use hlo::shape::{ArrayShape, Shape};
-use indexing::{Expr, IndexingMap};
+use indexing::IndexingMap;
 
 use super::FuseOptions;
 use super::attention::{self, Attention, Read};
@@ -659,11 +659,7 @@ impl<'a> Grouping<'a> {
         // What is broadcast along rows is computed once for each of them.
         let goes_along_rows = |user: &InstructionId| {
             let number = self.instruction(*user).operands.iter().position(|&operand| operand == id);
-            let map = number.and_then(|number| (self.map)(*user, number));
-            let last = self.instruction(*user).shape.as_array().map_or(0, ArrayShape::rank).checked_sub(1);
-            map.zip(last).is_some_and(|(map, last)| {
-                map.results().last().is_some_and(|result| *result == Expr::dim(map.context(), last))
-            })
+            number.and_then(|number| self.reads_along_rows(*user, number)) == Some(true)
         };
         shape.rank() > 0
             && self.work[id.index()] >= SOME_WORK

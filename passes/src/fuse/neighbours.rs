@@ -72,12 +72,6 @@ impl Grouping<'_> {
         shape: &ArrayShape,
         users: &[InstructionId],
     ) -> bool {
-        let moves_rows = || {
-            let map = (self.map)(id, 0);
-            map.zip(shape.rank().checked_sub(1)).is_some_and(|(map, last)| {
-                map.results().last().is_some_and(|result| *result != Expr::dim(map.context(), last))
-            })
-        };
         let is_along_rows = |other: &InstructionId| {
             let other = self.instruction(*other);
             let has_own_rows = !matches!(other.kind, OpKind::Transpose | OpKind::Broadcast | OpKind::Constant);
@@ -89,7 +83,14 @@ impl Grouping<'_> {
             && users.iter().any(|&user| {
                 self.role(user) == FusionRole::Elementwise && self.instruction(user).operands.iter().any(is_along_rows)
             })
-            && moves_rows()
+            && self.reads_along_rows(id, 0) == Some(false)
+    }
+
+    /// Whether neighbours along the rows of an instruction are neighbours along those of an operand.
+    pub(super) fn reads_along_rows(&self, user: InstructionId, number: usize) -> Option<bool> {
+        let last = self.rank(user).checked_sub(1)?;
+        let map = (self.map)(user, number)?;
+        map.results().last().map(|result| *result == Expr::dim(map.context(), last))
     }
 
     fn rank(&self, id: InstructionId) -> usize {

@@ -7,7 +7,7 @@ use hlo::ops::reduce_precision::ReducePrecisionAttributes;
 use hlo::ops::typed_attributes::OperationAttributes;
 use mlir_ext::builder::OpBuilder;
 
-use super::{RegisterValue, compare, convert, float, reduce_precision, stochastic, table};
+use super::{RegisterValue, compare, convert, float, integer, reduce_precision, stochastic, table};
 
 /// Emits an operation on operands of equal lanes; `None` when it is not defined for them.
 pub(super) type Emission =
@@ -83,7 +83,7 @@ fn select<'c>(
     }
     // A select of masks would first become one of bytes.
     let of_masks = |a, b| {
-        let is_false = builder.xori(predicate.value, builder.integer_like(predicate.value, 1));
+        let is_false = integer::not(builder, ElementType::Pred, &[predicate.value]);
         builder.ori(builder.andi(predicate.value, a), builder.andi(is_false, b))
     };
     let parts: Vec<_> = if_true
