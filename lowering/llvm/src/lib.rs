@@ -19,6 +19,7 @@
 //! Absent on purpose: loading and running code (crate `exec`), and every decision about loops (crate `lowering-affine`).
 //! LLVM ends the process on internal errors of its code generator; no input of the compiler's own making should cause one.
 
+mod carried_negations;
 pub mod code;
 pub mod code_generation;
 pub mod cpu;

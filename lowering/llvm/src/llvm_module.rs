@@ -1,6 +1,6 @@
 //! A module of LLVM IR: from the LLVM dialect to assembly and object code.
 
-use crate::{Error, Target, vector_constants};
+use crate::{Error, Target, carried_negations, vector_constants};
 use inkwell::{
     attributes::{Attribute, AttributeLoc},
     context::Context,
@@ -139,6 +139,7 @@ impl LlvmModule {
             Emit::Assembly => FileType::Assembly,
             Emit::Object => FileType::Object,
         };
+        carried_negations::carry(&self.module)?;
         if self.target.vector_bits() == 256 {
             vector_constants::load(&self.module)?;
         }
