@@ -16,6 +16,7 @@ mod reshapes;
 mod scatters;
 mod site;
 mod structure;
+mod transposes;
 
 use std::collections::HashSet;
 
@@ -40,7 +41,7 @@ struct Rule {
 
 /// The rules, those that look only at the operation first.
 fn rules() -> impl Iterator<Item = &'static Rule> {
-    let of_one = [structure::RULES, algebra::RULES, movement::RULES, reshapes::RULES];
+    let of_one = [structure::RULES, algebra::RULES, movement::RULES, reshapes::RULES, transposes::RULES];
     let of_several = [reductions::RULES, scatters::RULES, constants::RULES];
     of_one.into_iter().chain(of_several).flatten()
 }

@@ -22,6 +22,8 @@ use super::site::Site;
 const MOST_STEPS: usize = 4;
 
 pub(super) static RULES: &[Rule] = &[
+    // reshape(broadcast(x, p)) => broadcast(reshape(x), q)  where it splits dimensions, or merges such of x, or such that x has not
+    Rule { name: "reshape-behind-broadcast", kinds: &[OpKind::Reshape], apply: reshape_behind_broadcast },
     // f(broadcast(x, p), broadcast(y, p)) => broadcast(f(x, y), p)
     Rule { name: "elementwise-of-broadcast", kinds: &[], apply: elementwise_of_broadcast },
     // f(reshape(x), y) => reshape(f(x, reshape(y)))
@@ -31,12 +33,33 @@ pub(super) static RULES: &[Rule] = &[
 ];
 
 /// The result of an operation that makes each element of one of each operand, in whatever dimensions they are.
-fn elementwise_result<'s>(site: &'s Site<'_, '_, '_>) -> Option<&'s ArrayShape> {
+pub(super) fn elementwise_result<'s>(site: &'s Site<'_, '_, '_>) -> Option<&'s ArrayShape> {
     let is_elementwise =
         definition(site.kind).fusion == FusionRole::Elementwise && site.operation().region_count() == 0;
     let result = site.array().filter(|result| is_elementwise && result.layout.is_none())?;
     let has_elements = |array: ArrayShape| array.rank() == 0 || array.dimensions == result.dimensions;
     (0..site.operand_count()).all(|number| site.operand_array(number).is_some_and(has_elements)).then_some(result)
+}
+
+fn reshape_behind_broadcast<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
+    let broadcast = site.operand_definition(0, OpKind::Broadcast)?;
+    let (before, result) = (broadcast.array()?, site.array().filter(|result| result.layout.is_none())?);
+    let BroadcastAttributes { dimensions } = broadcast.attributes()?;
+    if dimensions.is_empty() || !dimensions.is_sorted() {
+        return None;
+    }
+    let is_read = |dimension: &i64| dimensions.contains(dimension);
+    let read: Vec<i64> = if let Some(parts) = merged_dimensions(&result.dimensions, &before.dimensions) {
+        (0..).zip(parts).filter(|(own, _)| is_read(own)).flat_map(|(_, parts)| parts).collect()
+    } else {
+        let groups = merged_dimensions(&before.dimensions, &result.dimensions)?;
+        if groups.iter().any(|group| group.iter().any(is_read) && !group.iter().all(is_read)) {
+            return None;
+        }
+        (0..).zip(groups).filter(|(_, group)| group.iter().all(is_read)).map(|(own, _)| own).collect()
+    };
+    let sizes: Vec<i64> = read.iter().map(|&own| result.dimensions[own as usize]).collect();
+    site.create_broadcast(site.create_reshape(broadcast.operand(0)?, &sizes)?, &read, site.r#type)
 }
 
 fn elementwise_of_broadcast<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
@@ -72,7 +95,7 @@ fn elementwise_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, '
 }
 
 /// The operation on arrays of other sizes, which are taken from its operands; scalars stay.
-fn made_of<'c, 'r>(
+pub(super) fn made_of<'c, 'r>(
     site: &Site<'_, 'c, 'r>,
     sizes: &[i64],
     take: impl Fn(usize) -> Option<Value<'c, 'r>>,

@@ -193,13 +193,17 @@ impl<'s, 'c, 'r> Site<'s, 'c, 'r> {
         self.create(OpKind::Broadcast, &[value], BroadcastAttributes { dimensions }, r#type)
     }
 
-    /// A value as an array of some sizes: itself, or a reshape.
+    /// A value as an array of some sizes: itself, what it is a reshape of, or a reshape.
     pub(super) fn create_reshape(&self, value: Value<'c, 'r>, sizes: &[i64]) -> Option<Value<'c, 'r>> {
         let array = dialect::shape_of(value.r#type()).ok()?.into_array()?;
-        let r#type = self.type_of(&ArrayShape::new(array.element_type, sizes).into())?;
-        if value.r#type() == r#type {
+        if array.dimensions == sizes {
             return Some(value);
         }
+        let before = self.definition(value, OpKind::Reshape);
+        if let Some(before) = before.filter(|own| own.operand_array(0).is_some_and(|array| array.dimensions == sizes)) {
+            return before.operand(0);
+        }
+        let r#type = self.type_of(&ArrayShape::new(array.element_type, sizes).into())?;
         self.create(OpKind::Reshape, &[value], Attributes::new(), r#type)
     }
 
