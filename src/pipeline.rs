@@ -25,7 +25,8 @@ use crate::error::Error;
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     /// Whether code may be more precise than the program says, as XLA's is: a product that is added to something is
-    /// not rounded first (one fused multiply-add), and neither is a bf16 result that is converted to f32. Without it every
+    /// not rounded first (one fused multiply-add), and neither is a bf16 result that is converted to f32; or round otherwise, but no worse, as
+    /// large convolutions of 3 × 3 elements do, if the program asks for no more than the usual precision. Without it every
     /// operation is rounded by itself, so that results are those of the evaluator. On by default.
     pub excess_precision: bool,
     /// Whether GPUs may multiply numbers of f32 as tf32, with ten bits behind the point, in products whose precision the program
@@ -254,7 +255,7 @@ impl CompilePipeline {
             few_write_streams: target.cpu_name().starts_with("znver"),
         };
         let pass_options = [
-            (CANONICALIZE_CONVOLUTIONS, "features-last=true".to_string()),
+            (CANONICALIZE_CONVOLUTIONS, format!("features-last=true winograd={}", options.excess_precision)),
             (FUSE, FuseOptions::for_cpu(options.excess_precision).to_string()),
             (FUSE_EPILOGUES, fuse_epilogues_options(work)),
             (MAP_TO_CPU, map_to_cpu_options(work)),

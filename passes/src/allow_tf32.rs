@@ -38,7 +38,7 @@ fn of_tf32(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
     let is_f32 = |id: &InstructionId| builder.array(*id).element_type == ElementType::F32;
     let mut attributes: DotAttributes = dot.attributes().ok()?;
     let is_open =
-        attributes.algorithm.is_none_or(|own| own == DotAlgorithm::Unset) && attributes.has_default_precision();
+        attributes.algorithm.is_none_or(|own| own == DotAlgorithm::Unset) && attributes.operand_precision.are_default();
     if !is_open || dot.shape.as_array()?.element_type != ElementType::F32 || !dot.operands.iter().all(is_f32) {
         return None;
     }

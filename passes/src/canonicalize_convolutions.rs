@@ -5,7 +5,7 @@
 //! are features of one convolution. Other dilation, and padding, become a `pad` (which fuses with what makes the input), except
 //! where each feature is convolved by itself: that kernel leaves out what is outside of the input, and a `pad` with zeros
 //! becomes padding of its window. A reversed window becomes a `reverse` of the kernel. A window of one element is a product of
-//! matrices. A result with few features (or batches) in its last dimension is computed with the other of the two there: vectors
+//! matrices, and large ones of 3 × 3 are several (`winograd`). A result with few features (or batches) in its last dimension is computed with the other of the two there: vectors
 //! run along the last dimension.
 
 use hlo::attributes::{ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension};
@@ -27,20 +27,42 @@ use mlir_ext::rewrite::Rewriter;
 use crate::graph_builder::{ConstantNumber, GraphBuilder};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
+use crate::winograd;
 
 /// Options of the pass.
-pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
-    name: "features-last",
-    description: "whether features move behind the dimensions of space where these are short: vectors run along them",
-    kind: OptionKind::Boolean,
-    default: "false",
-}];
+pub(crate) const OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition {
+        name: "features-last",
+        description: "whether features move behind the dimensions of space where these are short: vectors run along them",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
+        name: "winograd",
+        description: "whether large convolutions of 3x3 elements go by Winograd's algorithm, which rounds otherwise, where that is faster",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+];
 
-/// Runs the pass; `features_last` where vectors along features are better than along short rows of space.
+/// What the pass does beside what is always better.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConvolutionOptions {
+    /// Whether vectors run along features, wherever rows of space are short.
+    pub(crate) features_last: bool,
+    /// Whether Winograd's algorithm may be taken.
+    pub(crate) winograd: bool,
+}
+
+/// Runs the pass.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(root: OperationRef<'_, '_>, features_last: bool, statistics: &mut PassStatistics) -> Result<(), PassError> {
+pub(crate) fn run(
+    root: OperationRef<'_, '_>,
+    options: ConvolutionOptions,
+    statistics: &mut PassStatistics,
+) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
     for block in blocks_with(&rewriter, |_, kind| kind == OpKind::Convolution) {
         let is_number = |operation: OperationRef<'_, '_>| {
@@ -51,7 +73,7 @@ pub fn run(root: OperationRef<'_, '_>, features_last: bool, statistics: &mut Pas
             OpKind::Constant => is_number(operation),
             kind => matches!(kind, OpKind::Convolution | OpKind::Pad),
         })?;
-        body.rewrite(|builder, _, convolution| Site::of(builder, convolution, features_last, statistics)?.canonical())?;
+        body.rewrite(|builder, _, convolution| Site::of(builder, convolution, options, statistics)?.canonical())?;
     }
     Ok(())
 }
@@ -114,8 +136,7 @@ struct Site<'s> {
     builder: &'s mut GraphBuilder,
     attributes: ConvolutionAttributes<'s>,
     statistics: &'s mut PassStatistics,
-    /// Whether vectors run along features, wherever rows of space are short.
-    features_last: bool,
+    options: ConvolutionOptions,
     dimensions: ConvolutionDimensions,
     window: Vec<WindowDimension>,
     result: ArrayShape,
@@ -127,7 +148,7 @@ impl<'s> Site<'s> {
     fn of(
         builder: &'s mut GraphBuilder,
         convolution: &'s Instruction,
-        features_last: bool,
+        options: ConvolutionOptions,
         statistics: &'s mut PassStatistics,
     ) -> Option<Self> {
         if convolution.kind != OpKind::Convolution {
@@ -152,7 +173,7 @@ impl<'s> Site<'s> {
             attributes,
             result: ArrayShape { layout: None, ..result.clone() },
             statistics,
-            features_last,
+            options,
             input,
             kernel,
         })
@@ -162,6 +183,9 @@ impl<'s> Site<'s> {
     fn canonical(mut self) -> Option<InstructionId> {
         if let Some(number) = self.divided_dimension() {
             return Some(self.into_phases(number));
+        }
+        if let Some(value) = self.by_winograd() {
+            return Some(value);
         }
         match self.leaves_padding_out() {
             true => self.take_padding(),
@@ -293,7 +317,7 @@ impl<'s> Site<'s> {
             attributes,
             statistics: self.statistics,
             // Each phase would be moved for itself.
-            features_last: false,
+            options: ConvolutionOptions { features_last: false, ..self.options },
             dimensions: dimensions.clone(),
             window: windows.clone(),
             result: result.clone(),
@@ -315,6 +339,60 @@ impl<'s> Site<'s> {
         self.builder.transpose(value, &moved(split.len(), feature + 1, output))
     }
 
+    // convolution(x, k), size=3x3 => what `winograd` says, where it is faster and the program asks for no more than the usual precision
+    fn by_winograd(&mut self) -> Option<InstructionId> {
+        let attributes = self.attributes;
+        let is_plain = |w: &WindowDimension| {
+            let WindowDimension { size, stride, base_dilation, window_dilation, .. } = *w;
+            size == winograd::WINDOW && [stride, base_dilation, window_dilation].iter().all(|&step| step <= 1)
+        };
+        let is_grouped = attributes.feature_group_count != 1 || attributes.batch_group_count != 1;
+        let types = [self.input, self.kernel].map(|operand| self.builder.element_type(operand));
+        let is_f32 = self.result.element_type == ElementType::F32 && types == [ElementType::F32; 2];
+        let &[rows, columns] = &self.dimensions.output_spatial[..] else { return None };
+        if !self.options.winograd
+            || !attributes.operand_precision.are_default()
+            || is_grouped
+            || !is_f32
+            || !self.window.iter().all(is_plain)
+        {
+            return None;
+        }
+        let of_result = |d: i64| self.result.dimensions[d as usize];
+        let sizes = winograd::Sizes {
+            batch: of_result(self.dimensions.output_batch),
+            space: [rows, columns].map(of_result),
+            input_features: self.builder.dimensions(self.kernel)[self.dimensions.kernel_input_feature as usize],
+            output_features: of_result(self.dimensions.output_feature),
+        };
+        if !sizes.is_worth_it() {
+            return None;
+        }
+        let has_features_last = |d: &ConvolutionDimensions| {
+            let input = (d.input_batch, &d.input_spatial[..], d.input_feature);
+            let output = (d.output_batch, &d.output_spatial[..], d.output_feature);
+            [input, output].iter().all(|&own| own == (0, &[1, 2], 3))
+        };
+        let moved = match has_features_last(&self.dimensions) {
+            true => None,
+            false => Some(self.bring_features_last()?),
+        };
+        self.statistics.add("winograd", 1);
+        self.reverse_kernel();
+        let d = self.dimensions.clone();
+        for (w, size) in self.window.iter_mut().zip(sizes.space) {
+            w.padding_high += size % winograd::RESULT_TILE;
+        }
+        self.pad_input();
+        let order = [&d.kernel_spatial[..], &[d.kernel_input_feature, d.kernel_output_feature]].concat();
+        let kernel = self.builder.transpose(self.kernel, &order);
+        let whole = winograd::convolution(self.builder, self.input, kernel, sizes);
+        let [rows, columns] = sizes.space;
+        let value = self.builder.slice(whole, 1, 0, rows);
+        let value = self.builder.slice(value, 2, 0, columns);
+        Some(moved.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+    }
+
     // convolution(x, k) with features before space => transpose(convolution(transpose(x), k)) with features last
     fn bring_features_last(&mut self) -> Option<Vec<i64>> {
         let last = self.result.rank() as i64 - 1;
@@ -325,7 +403,7 @@ impl<'s> Site<'s> {
         let is_long = self.result.dimensions[last as usize] > LONG_ROW;
         let positions =
             d.output_spatial.iter().fold(1i64, |all, &d| all.saturating_mul(self.result.dimensions[d as usize]));
-        if !self.features_last
+        if !self.options.features_last
             || positions < FEWEST_POSITIONS
             || !d.output_spatial.contains(&last)
             || is_long

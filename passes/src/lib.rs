@@ -36,3 +36,4 @@ mod split_scans;
 pub mod split_scatters;
 pub mod transpose_operands;
 mod widen_contractions;
+mod winograd;

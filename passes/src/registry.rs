@@ -11,6 +11,7 @@ use mlir_ext::rewrite::RewriteError;
 
 pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, OptionKind, PassFailure, PassOptions, PassStatistics};
 
+use crate::canonicalize_convolutions::ConvolutionOptions;
 use crate::fuse::FuseOptions;
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
@@ -103,7 +104,11 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Function,
         options: canonicalize_convolutions::OPTIONS,
         body: |root, options, statistics| {
-            canonicalize_convolutions::run(root, options.boolean("features-last")?, statistics)
+            let options = ConvolutionOptions {
+                features_last: options.boolean("features-last")?,
+                winograd: options.boolean("winograd")?,
+            };
+            canonicalize_convolutions::run(root, options, statistics)
         },
     },
     Pass {

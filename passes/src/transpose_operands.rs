@@ -125,7 +125,7 @@ fn lie_along_terms(operands: &[ArrayShape; 2], result: &ArrayShape, attributes: 
             | DotAlgorithm::AnyF8AnyF8Any
             | DotAlgorithm::AnyF8AnyF8F32FastAccum
             | DotAlgorithm::AnyF8AnyF8AnyFastAccum => true,
-            DotAlgorithm::Unset => attributes.has_default_precision(),
+            DotAlgorithm::Unset => attributes.operand_precision.are_default(),
             _ => false,
         },
         _ => false,

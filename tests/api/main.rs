@@ -54,3 +54,4 @@ fn assert_result(build: impl for<'b> FnOnce(&'b HloBuilder) -> Op<'b>, expected:
         Err(error) => panic!("{error}"),
     }
 }
+mod winograd;

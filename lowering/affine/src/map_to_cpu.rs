@@ -8,6 +8,9 @@
 
 mod squares;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use hlo::devices::DeviceCount;
 use hlo::dialect;
 use hlo::element_type::{ElementClass, ElementType};
@@ -128,12 +131,20 @@ pub fn run(module: OperationRef<'_, '_>, target: CpuTarget, custom_calls: Custom
         }
     };
     let calls = CallOptions { custom_calls, devices };
+    let known: RefCell<HashMap<(String, bool), Vec<WorkMapping<'_>>>> = RefCell::default();
     mapping::write(&rewriter, function, &|operation, computation, instruction| {
         check_instruction(computation, instruction, calls, "cpu")?;
         if lowering_of(instruction) != Lowering::Kernel {
             return Ok(None);
         }
-        choose(context, computation, instruction, is_in_place(operation)?, target).map(Some)
+        // What is chosen for a kernel is chosen for others of the same structure.
+        let key = (kernel_body(computation, instruction).structure(), is_in_place(operation)?);
+        if let Some(mappings) = known.borrow().get(&key) {
+            return Ok(Some(mappings.clone()));
+        }
+        let mappings = choose(context, computation, instruction, key.1, target)?;
+        known.borrow_mut().insert(key, mappings.clone());
+        Ok(Some(mappings))
     })
 }
 

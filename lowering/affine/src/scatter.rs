@@ -28,6 +28,13 @@ use crate::walk::{Visitor, substitute};
 
 type Result<T> = std::result::Result<T, LoweringError>;
 
+/// Single elements that one turn of a loop scatters. A processor learns for each load of the code whether it has to wait for a store
+/// before it: with one for all, a million sums at 1,000 places take 0.64 ms, with four 0.55.
+const ELEMENTS_IN_A_TURN: i64 = 4;
+
+/// Instructions of a computation that is written as often.
+const INSTRUCTIONS_OF_SMALL: usize = 8;
+
 /// Emits a scatter whose outputs already hold the operands; its operands are the computation's parameters in order.
 pub fn emit_scatter<'c>(
     builder: &OpBuilder<'c>,
@@ -164,12 +171,29 @@ impl<'s, 'c> Scatter<'s, 'c> {
     /// Loops over the index vectors; `index` has the values of the loops so far.
     fn over_vectors<'a>(&self, emitter: &mut Elemental<'a, 'c>, depth: usize, index: &mut Vec<Expr<'c>>) -> Result<()> {
         let Some(&dimension) = self.scatter_dims.get(depth) else { return self.window(emitter, index) };
-        let interval = Interval::new(0, self.updates[dimension] - 1);
-        emitter.loop_in(interval, None, Vec::new(), &mut |emitter, variable, _| {
-            index[dimension] = variable;
-            self.over_vectors(emitter, depth + 1, index).map(|()| Vec::new())
+        let size = self.updates[dimension];
+        let takes_several = depth + 1 == self.scatter_dims.len() && self.has_single_elements(emitter.builder);
+        let together = if takes_several { ELEMENTS_IN_A_TURN } else { 1 };
+        let turns = size / together;
+        emitter.loop_in(Interval::of_size(turns), None, Vec::new(), &mut |emitter, turn, _| {
+            for number in 0..together {
+                index[dimension] = turn * together + number;
+                emitter.nested(|emitter| self.over_vectors(emitter, depth + 1, index))?;
+            }
+            Ok(Vec::new())
         })?;
-        Ok(())
+        (turns * together..size).try_for_each(|position| {
+            index[dimension] = emitter.scope.constant(position);
+            emitter.nested(|emitter| self.over_vectors(emitter, depth + 1, index))
+        })
+    }
+
+    /// Whether a window is one element, which little is done with.
+    fn has_single_elements(&self, builder: &OpBuilder<'c>) -> bool {
+        let [combination] = &self.instruction.computations[..] else { return false };
+        !builder.machine().is_gpu
+            && self.window_dims.iter().all(|&dimension| self.updates[dimension] == 1)
+            && combination.instructions.len() <= INSTRUCTIONS_OF_SMALL
     }
 
     /// One element of the updates, which memory combines with what is there.

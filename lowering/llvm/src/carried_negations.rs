@@ -11,8 +11,8 @@ use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::module::Module;
 use inkwell::values::{
-    AnyValueEnum, BasicValue, BasicValueEnum, BasicValueUse, FloatMathValue, InstructionOpcode,
-    InstructionValue, Operand, PhiValue,
+    AnyValueEnum, BasicValue, BasicValueEnum, BasicValueUse, FloatMathValue, InstructionOpcode, InstructionValue,
+    Operand, PhiValue,
 };
 
 use crate::Error;

@@ -223,6 +223,7 @@ impl<'a> Grouping<'a> {
         }
         grouping.merge_siblings(&mut order);
         grouping.merge_producers(&mut order);
+        grouping.merge_readers(&mut order);
         grouping
     }
 

@@ -19,6 +19,9 @@ const LEAST_BYTES: usize = 1 << 14;
 /// Reductions of one group at most: each has its sums in registers.
 const MOST_REDUCTIONS: usize = 4;
 
+/// Arrays that a loop writes at most for being one loop.
+const MOST_OUTPUTS: usize = 16;
+
 /// Groups tried at most for another one to become one with, and readers of what is written for few.
 const MOST_TRIED: usize = 8;
 
@@ -64,6 +67,35 @@ impl<'a> Grouping<'a> {
         }
     }
 
+    /// Makes one group of those that compute element by element, in the same loops, what the same array is read for.
+    pub(super) fn merge_readers(&mut self, order: &mut Order) {
+        let mut readers: BTreeMap<InstructionId, Vec<GroupId>> = BTreeMap::new();
+        for group in (0..self.groups.len()).filter(|&group| self.is_plain(group)) {
+            for input in self.inputs_of(&self.groups[group]) {
+                if self.is_large(input) {
+                    readers.entry(input).or_default().push(group);
+                }
+            }
+        }
+        for readers in readers.into_values() {
+            for (number, &group) in readers.iter().enumerate() {
+                for &other in readers[number + 1..].iter().take(2 * MOST_TRIED) {
+                    let [own, sibling] = [group, other].map(|group| &self.groups[group]);
+                    let is_empty = own.members.is_empty() || sibling.members.is_empty();
+                    let outputs = own.outputs.len() + sibling.outputs.len();
+                    if !is_empty && own.dimensions == sibling.dimensions && outputs <= MOST_OUTPUTS {
+                        self.merge([group, other], order, false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether an array does not stay in the first cache.
+    fn is_large(&self, id: InstructionId) -> bool {
+        self.instruction(id).shape.as_array().is_some_and(|shape| shape.byte_size() >= LEAST_BYTES)
+    }
+
     /// Makes one group of two where one writes an array that only the other one reads, in the same loops.
     pub(super) fn merge_producers(&mut self, order: &mut Order) {
         for reader in 0..self.groups.len() {
@@ -104,14 +136,11 @@ impl<'a> Grouping<'a> {
                 && here.iter().all(|&user| self.reads_at_loop_index(user, reader))
                 && self.indices_in(reader, &here).count() == 1
         };
-        let is_large = |output: &InstructionId| {
-            self.instruction(*output).shape.as_array().is_some_and(|s| s.byte_size() >= LEAST_BYTES)
-        };
         let read = || from.outputs.iter().filter(|output| inputs.binary_search(output).is_ok());
         self.is_plain(writer)
             && from.dimensions == to.dimensions
             && read().all(is_read_in_place)
-            && read().any(|output| is_large(output) && self.is_known_to(*output, [writer, reader]))
+            && read().any(|output| self.is_large(*output) && self.is_known_to(*output, [writer, reader]))
     }
 
     /// Whether only members of two groups read an instruction.

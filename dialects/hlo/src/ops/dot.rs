@@ -4,7 +4,7 @@
 //! is the declared one. Source: operation semantics, "Dot", "DotGeneral".
 
 use super::element_classes::ANY;
-use super::enumerations::{DotAlgorithm, Precision};
+use super::enumerations::DotAlgorithm;
 use super::facets::{Effects, ElementCost, Facets, FusionRole, Lowering, OpClass};
 use super::typed_attributes::{OperationAttributes, Precisions, attributes};
 use super::view::Label;
@@ -75,11 +75,6 @@ pub(super) fn push_dimension(result: &mut ArrayShape, source: &ArrayShape, dimen
 }
 
 impl DotAttributes<'_> {
-    /// Whether the program asks for no more than the usual precision of either operand.
-    pub fn has_default_precision(&self) -> bool {
-        self.operand_precision.iter().all(|own| own == Precision::Default)
-    }
-
     /// The dimension numbers of a verified dot.
     pub fn dimensions(&self) -> DotDimensions {
         let indices = |list: &[i64]| list.iter().map(|&dimension| dimension as usize).collect();

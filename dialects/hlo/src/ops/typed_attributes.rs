@@ -134,6 +134,11 @@ impl Precisions<'_> {
     pub fn iter(&self) -> impl Iterator<Item = Precision> {
         self.0.iter().filter_map(|word| word.parse().ok())
     }
+
+    /// Whether the program asks for no more than the usual precision of any operand.
+    pub fn are_default(&self) -> bool {
+        self.iter().all(|own| own == Precision::Default)
+    }
 }
 
 impl<'a> AttributeType<'a> for Precisions<'a> {

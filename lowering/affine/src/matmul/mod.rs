@@ -732,7 +732,9 @@ impl MatMul {
     fn row_parts(&self, groups: i64) -> i64 {
         let all = positions(&self.rows);
         let wanted = self.wanted_parts(groups);
-        if all > 1 { wanted.min(all) } else { wanted.min(self.m.size / (2 * BLOCK_M)).max(1) }
+        // Each part of the rows packs B for itself.
+        let least_rows = if self.reads_b_in_place() { BLOCK_M / 2 } else { 2 * BLOCK_M };
+        if all > 1 { wanted.min(all) } else { wanted.min(self.m.size / least_rows).max(1) }
     }
 
     /// Rows `m` that one task computes: all of them, unless there is nothing else to split.

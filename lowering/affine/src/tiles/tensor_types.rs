@@ -178,7 +178,7 @@ impl SmallFloatSums {
         Ok(match attributes.and_then(|own| own.algorithm).unwrap_or(DotAlgorithm::Unset) {
             DotAlgorithm::AnyF8AnyF8F32FastAccum | DotAlgorithm::AnyF8AnyF8AnyFastAccum => Some(SmallFloatSums::Fast),
             DotAlgorithm::AnyF8AnyF8F32 | DotAlgorithm::AnyF8AnyF8Any => Some(SmallFloatSums::Stepwise),
-            DotAlgorithm::Unset if attributes.is_some_and(|own| own.has_default_precision()) => {
+            DotAlgorithm::Unset if attributes.is_some_and(|own| own.operand_precision.are_default()) => {
                 Some(SmallFloatSums::Stepwise)
             }
             _ => None,
