@@ -256,6 +256,7 @@ impl CompilePipeline {
         };
         let pass_options = [
             (CANONICALIZE_CONVOLUTIONS, format!("features-last=true winograd={}", options.excess_precision)),
+            (CANONICALIZE_DOTS, "small-matrices=true".to_string()),
             (FUSE, FuseOptions::for_cpu(options.excess_precision).to_string()),
             (FUSE_EPILOGUES, fuse_epilogues_options(work)),
             (MAP_TO_CPU, map_to_cpu_options(work)),

@@ -3,7 +3,7 @@
 //! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order; a transpose of
 //! the result exchanges the operands, if its rows are those of the first one: what is left of it moves whole rows. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
-//! nothing, or one element, is a product of elements. Small floats are widened to the type of their sums; a product of complex
+//! nothing, or one element, is a product of elements, and one with small matrices sums of them (`small_dots`). Small floats are widened to the type of their sums; a product of complex
 //! matrices becomes four of real ones.
 
 use hlo::element_type::{ElementClass, ElementType};
@@ -21,6 +21,7 @@ use crate::exchanged_dot::exchanged_dot;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
+use crate::small_dots::sums_of_products;
 use crate::widen_contractions::widen_operands;
 
 /// Batch and contracting dimensions of the two operands of a dot.
@@ -32,20 +33,37 @@ fn numbers<'a>(attributes: &DotAttributes<'a>) -> [[&'a [i64]; 2]; 2] {
 }
 
 /// Options of the pass.
-pub(crate) const OPTIONS: &[OptionDefinition] = &[OptionDefinition {
-    name: "small-convolutions",
-    description: "whether convolutions multiply floats of less than 32 bits as they are",
-    kind: OptionKind::Boolean,
-    default: "false",
-}];
+pub(crate) const OPTIONS: &[OptionDefinition] = &[
+    OptionDefinition {
+        name: "small-convolutions",
+        description: "whether convolutions multiply floats of less than 32 bits as they are",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+    OptionDefinition {
+        name: "small-matrices",
+        description: "whether products with matrices of a few rows and columns are sums, of which vectors compute several rows at once",
+        kind: OptionKind::Boolean,
+        default: "false",
+    },
+];
 
-/// Runs the pass; `small_convolutions` where there are instructions for products of small floats.
+/// What the pass does beside what is always better.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DotOptions {
+    /// Whether convolutions multiply floats of less than 32 bits as they are: there are instructions for that.
+    pub(crate) small_convolutions: bool,
+    /// Whether products with small matrices become sums of products.
+    pub(crate) small_matrices: bool,
+}
+
+/// Runs the pass.
 ///
 /// # Errors
 /// Internal ones.
-pub fn run(
+pub(crate) fn run(
     root: OperationRef<'_, '_>,
-    small_convolutions: bool,
+    options: DotOptions,
     statistics: &mut PassStatistics,
 ) -> Result<(), PassError> {
     let rewriter = Rewriter::new(root);
@@ -59,7 +77,7 @@ pub fn run(
         body.rewrite(|builder, id, instruction| match instruction.kind {
             OpKind::Transpose => swaps[id.index()].then(|| swapped(builder, instruction, statistics))?,
             OpKind::Constant => None,
-            _ => canonical(builder, instruction, (small_convolutions, &mut *statistics)),
+            _ => canonical(builder, instruction, (options, &mut *statistics)),
         })?;
     }
     Ok(())
@@ -148,13 +166,12 @@ fn swapped(
 fn canonical(
     builder: &mut GraphBuilder,
     instruction: &Instruction,
-    (small_convolutions, statistics): (bool, &mut PassStatistics),
+    (options, statistics): (DotOptions, &mut PassStatistics),
 ) -> Option<InstructionId> {
     let is_dot = instruction.kind == OpKind::Dot;
     if is_dot && let Some(smaller) = without_ones(builder, instruction) {
         statistics.add("drop-dimension", 1);
-        let value = canonical(builder, &smaller, (small_convolutions, &mut *statistics))
-            .unwrap_or_else(|| builder.push(smaller));
+        let value = canonical(builder, &smaller, (options, &mut *statistics)).unwrap_or_else(|| builder.push(smaller));
         return Some(builder.reshape(value, &instruction.shape.as_array()?.dimensions));
     }
     if is_dot
@@ -171,8 +188,15 @@ fn canonical(
         statistics.add("real-products", 1);
         return Some(value);
     }
-    let narrow = widen_operands(builder, &mut contraction, small_convolutions);
+    let narrow = widen_operands(builder, &mut contraction, options.small_convolutions);
     statistics.add("widen", u64::from(narrow.is_some()));
+    if is_dot
+        && options.small_matrices
+        && let Some(sums) = sums_of_products(builder, &contraction)
+    {
+        statistics.add("small-matrices", 1);
+        return Some(narrow.map_or(sums, |element_type| builder.convert(sums, element_type)));
+    }
     let vector_dot = if is_dot { VectorDot::of(builder, &contraction) } else { None };
     let value = match vector_dot {
         Some(vector_dot) => {

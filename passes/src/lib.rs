@@ -29,6 +29,7 @@ pub mod regrouping;
 mod rewrite;
 mod scatter_places;
 pub mod simplify_loops;
+mod small_dots;
 mod split_convolutions;
 mod split_products;
 pub mod split_reductions;

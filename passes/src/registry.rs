@@ -12,6 +12,7 @@ use mlir_ext::rewrite::RewriteError;
 pub use mlir_ext::pass::{Anchor, FailureKind, OptionDefinition, OptionKind, PassFailure, PassOptions, PassStatistics};
 
 use crate::canonicalize_convolutions::ConvolutionOptions;
+use crate::canonicalize_dots::DotOptions;
 use crate::fuse::FuseOptions;
 use crate::inline_calls::InlineError;
 use crate::pad_dynamic_dimensions::DynamicError;
@@ -117,7 +118,11 @@ static PASSES: &[Pass] = &[
         anchor: Anchor::Function,
         options: canonicalize_dots::OPTIONS,
         body: |root, options, statistics| {
-            canonicalize_dots::run(root, options.boolean("small-convolutions")?, statistics)
+            let options = DotOptions {
+                small_convolutions: options.boolean("small-convolutions")?,
+                small_matrices: options.boolean("small-matrices")?,
+            };
+            canonicalize_dots::run(root, options, statistics)
         },
     },
     Pass {

@@ -18,6 +18,7 @@ mod prepacked;
 mod profile;
 mod running;
 mod saved;
+mod small_matrices;
 mod steady_state;
 mod stress;
 mod threads;

@@ -24,6 +24,8 @@ const ROWS_ADDED_TO: i64 = 4;
 /// Accumulators where the elements of a column of B are consecutive: as many as keep multiply-adds from waiting for each other, and
 /// find room beside their factors.
 const ACCUMULATORS: i64 = 8;
+/// Vectors of a whole C that stay in registers, beside one of B and a factor.
+const SUMS_IN_REGISTERS: i64 = 12;
 /// Fewest and most columns of which products are summed at once.
 const COLUMNS_AT_ONCE: [i64; 2] = [2, 8];
 
@@ -64,6 +66,14 @@ impl MatMul {
         let is_read_as_it_is = !self.computes(Operand::B) && self.operand_types[1] == self.element_type;
         let divides = self.rows.is_empty() && self.m.size % ROWS_ADDED_TO == 0;
         if divides && is_read_as_it_is { ROWS_ADDED_TO } else { self.row_count() }
+    }
+
+    /// The first column of each vector of a row of C, and its columns, if all vectors of C find room in registers.
+    fn vectors_in_registers(&self) -> Option<Vec<(i64, i64)>> {
+        let width = i64::from(self.lanes);
+        let vectors = self.row_count().saturating_mul(parts(self.n.size, width));
+        let begin = |number: i64| (number * width, width.min(self.n.size - number * width));
+        (vectors <= SUMS_IN_REGISTERS).then(|| (0..parts(self.n.size, width)).map(begin).collect())
     }
 
     /// Where the rows begin in A and C.
@@ -110,6 +120,9 @@ impl<'c> Emitter<'_, 'c> {
         if product.contracted.is_empty() && (1..=ROWS_AT_ONCE[0]).contains(&product.k.size) {
             return self.add_rows(offsets, columns, begin, product.k.size, Some(zero));
         }
+        if let Some(vectors) = product.vectors_in_registers() {
+            return self.sum_rows(offsets, &vectors);
+        }
         self.in_groups(columns, product.n.size, width, |emitter, column, count| {
             let c = emitter.named(offsets.c + column)?;
             product.row_offsets().iter().try_for_each(|[_, row]| emitter.store_vector(zero, emitter.c, c + *row, count))
@@ -123,6 +136,74 @@ impl<'c> Emitter<'_, 'c> {
             Ok(Vec::new())
         })?;
         Ok(())
+    }
+
+    /// A small C, whose vectors stay in registers: B goes through them row by row. Where they are few, several rows of B each have sums of their
+    /// own, so that multiply-adds do not wait for each other.
+    fn sum_rows(&mut self, offsets: &Offsets<'c>, vectors: &[(i64, i64)]) -> Result<()> {
+        let (builder, product) = (self.builder, self.product);
+        let rows = product.row_offsets();
+        let sums = rows.len() * vectors.len();
+        let at_once = parts(ACCUMULATORS, sums as i64).min(product.k.size.max(1));
+        let zero = self.scope.constant(0);
+        let whole = product.k.size / at_once * at_once;
+        let zeros = vec![builder.zero(self.vector); sums * at_once as usize];
+        let mut partial = self.contracted_positions(offsets, zeros, &mut |emitter, offsets, sums| {
+            let until = [zero.constant_beside(whole)];
+            let mut sums = emitter.accumulate(&[zero], &until, at_once, sums, |emitter, k, sums| {
+                emitter.add_outer_products((&offsets, vectors), k, at_once, sums)
+            })?;
+            let rest = product.k.size - whole;
+            let first = sums.len() / at_once as usize * rest as usize;
+            let last =
+                emitter.add_outer_products((&offsets, vectors), zero.constant_beside(whole), rest, &sums[..first])?;
+            sums.splice(..first, last);
+            Ok(sums)
+        })?;
+        let others = partial.split_off(sums);
+        let combiner = Combiner::sum(product.element_type);
+        let register = |value| RegisterValue {
+            lanes: Some(product.lanes),
+            ..RegisterValue::real(builder, product.element_type, value)
+        };
+        for others in others.chunks(sums) {
+            for (sum, &other) in partial.iter_mut().zip(others) {
+                *sum = combiner.combine(builder, &register(*sum), &register(other)).value;
+            }
+        }
+        let places = rows.iter().flat_map(|[_, row]| vectors.iter().map(move |vector| (row, vector)));
+        places.zip(partial).try_for_each(|((row, &(column, count)), sum)| {
+            let c = self.named(offsets.c + (row + column))?;
+            self.store_vector(sum, self.c, c, count)
+        })
+    }
+
+    /// Adds the products of each of `steps` rows of B, from row `k`, with the elements of A to sums of their own.
+    fn add_outer_products(
+        &mut self,
+        (offsets, vectors): (&Offsets<'c>, &[(i64, i64)]),
+        k: Expr<'c>,
+        steps: i64,
+        sums: &[Value<'c>],
+    ) -> Result<Vec<Value<'c>>> {
+        let (builder, product) = (self.builder, self.product);
+        let rows = product.row_offsets();
+        let mut next = Vec::with_capacity(sums.len());
+        for (step, sums) in (0..steps).zip(sums.chunks(rows.len() * vectors.len())) {
+            let a = self.named(offsets.a + (k + step) * product.k.a)?;
+            let row_of_b = self.position(Operand::B, offsets.b + (k + step) * product.k.b)?;
+            let load = |&(column, count): &(i64, i64)| {
+                let position = row_of_b.plus(k.constant_beside(column));
+                self.load_elements(Operand::B, position, count)
+            };
+            let of_b = vectors.iter().map(load).collect::<Result<Vec<_>>>()?;
+            for ([row, _], sums) in rows.iter().zip(sums.chunks(vectors.len())) {
+                let position = self.position(Operand::A, a + *row)?;
+                let factor = builder.broadcast(self.load_element(Operand::A, position)?, Some(product.lanes));
+                next.extend(of_b.iter().zip(sums).map(|(&vector, &sum)| self.multiply_add(factor, vector, sum)));
+            }
+        }
+        Ok(next)
     }
 
     /// Adds `count` rows of B, from row `k`, to the rows of C, or to what these begin with.
