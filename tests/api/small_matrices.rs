@@ -21,9 +21,24 @@ fn in_any_order_of_dimensions() {
     for (lhs, rhs, result, numbers) in [
         ("3,70", "5,3", "70,5", "lhs_contracting_dims={0}, rhs_contracting_dims={1}"),
         ("7,3,11,2", "2,3,5", "7,11,5", "lhs_contracting_dims={1,3}, rhs_contracting_dims={1,0}"),
-        ("66,3,3", "66,3,3", "66,3,3", "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"),
-        ("4,66,6", "66,6,4", "66,4,4", "lhs_batch_dims={1}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}"),
-        ("5,13,2,70", "13,5,3,2", "13,5,70,3", "lhs_batch_dims={1,0}, rhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_contracting_dims={3}"),
+        (
+            "66,3,3",
+            "66,3,3",
+            "66,3,3",
+            "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        ),
+        (
+            "4,66,6",
+            "66,6,4",
+            "66,4,4",
+            "lhs_batch_dims={1}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}",
+        ),
+        (
+            "5,13,2,70",
+            "13,5,3,2",
+            "13,5,70,3",
+            "lhs_batch_dims={1,0}, rhs_batch_dims={0,1}, lhs_contracting_dims={2}, rhs_contracting_dims={3}",
+        ),
     ] {
         check(&format!(
             " a = f32[{lhs}] parameter(0)\n b = f32[{rhs}] parameter(1)\n c = f32[{result}] parameter(2)\n \
@@ -36,7 +51,8 @@ fn in_any_order_of_dimensions() {
 #[test]
 fn many_rows_to_a_small_matrix() {
     for element_type in ["f32", "f64", "s32", "bf16"] {
-        for (terms, rows, columns) in [(1000, 3, 3), (1001, 7, 7), (333, 2, 17), (77, 8, 9), (130, 5, 1), (129, 1, 40)] {
+        for (terms, rows, columns) in [(1000, 3, 3), (1001, 7, 7), (333, 2, 17), (77, 8, 9), (130, 5, 1), (129, 1, 40)]
+        {
             check(&format!(
                 " a = {element_type}[{terms},{rows}] parameter(0)\n b = {element_type}[{terms},{columns}] parameter(1)\n \
                  ROOT d = {element_type}[{rows},{columns}] dot(a, b), lhs_contracting_dims={{0}}, rhs_contracting_dims={{0}}"

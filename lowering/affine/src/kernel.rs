@@ -144,6 +144,10 @@ type Body<'b, 'a, 'c> = dyn FnMut(&mut Elemental<'a, 'c>, &[Vec<Expr<'c>>]) -> R
 /// Neighbours that are computed together at most, so that they are stored as vectors.
 pub(crate) const MOST_NEIGHBOURS: i64 = 4;
 
+/// Vectors of a row that are written out at most, and the instructions of the computation.
+const MOST_WRITTEN_OUT: i64 = 4;
+const INSTRUCTIONS_WRITTEN_OUT: usize = 8;
+
 /// The first iteration of some and the one behind their last; `None` for all.
 type Iterations<'c> = Option<(Expr<'c>, Expr<'c>)>;
 
@@ -459,6 +463,11 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         Some(items)
     }
 
+    /// Whether so few vectors of a short row are written out instead of a loop, whose steps would take as long as moving them.
+    fn are_written_out(&self, emitter: &Elemental<'_, 'c>, count: i64) -> bool {
+        count < MOST_WRITTEN_OUT && emitter.computation.instructions.len() <= INSTRUCTIONS_WRITTEN_OUT
+    }
+
     /// Vectors of consecutive items over a piece of a dimension, or rows of squares of them.
     fn vectors(
         &self,
@@ -495,8 +504,13 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 }
             })
         };
+        let is_short = !outer.is_empty() && range.is_none() && self.are_written_out(emitter, count);
         if rest > 0 && self.mapping.overlap {
             let last_start = piece.lower + extent - width;
+            if is_short {
+                let mut starts = (0..=count).map(|number| (number * width + piece.lower).min(last_start));
+                return starts.try_for_each(|start| vector(emitter, emitter.scope.constant(start)));
+            }
             emitter.loop_in(Interval::new(0, count), range, Vec::new(), &mut |emitter, number, _| {
                 let builder = emitter.builder;
                 let bounds = [number * width + piece.lower, emitter.scope.constant(last_start)];
@@ -508,9 +522,13 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
             })?;
             return Ok(());
         }
-        emitter.loop_in(Interval::new(0, count - 1), range, Vec::new(), &mut |emitter, number, _| {
+        let mut numbered = |emitter: &mut Elemental<'a, 'c>, number: Expr<'c>, _: Vec<Value<'c>>| {
             vector(emitter, number * width + piece.lower).map(|()| Vec::new())
-        })?;
+        };
+        match is_short {
+            true => emitter.loop_over(Interval::of_size(count), 1, Vec::new(), &mut numbered),
+            false => emitter.loop_in(Interval::of_size(count), range, Vec::new(), &mut numbered),
+        }?;
         if rest > 0 {
             // The last vector ends with the row; what it shares with the one before it has been stored.
             let mut last = |emitter: &mut Elemental<'a, 'c>| {
