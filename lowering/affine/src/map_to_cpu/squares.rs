@@ -8,7 +8,7 @@ use super::Loop;
 use crate::access::MAX_SHUFFLED_STRIDE;
 use crate::kernel::only_moves;
 use crate::mapping::combines;
-use crate::trace::{NEAR, coefficient};
+use crate::trace::coefficient;
 use crate::traced::Traced;
 
 /// Bytes, and elements, from row to row at whose multiples lines of many rows meet in few sets of a cache.
@@ -70,7 +70,7 @@ pub(super) fn transposed_loop(
     }
     let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
     let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
-    let mut far = found.loads.iter().map(|&(_, address)| address).filter(|&address| along(last, address) >= Some(NEAR));
+    let mut far = found.loads.iter().map(|&(_, address)| address).filter(|&address| along(last, address) > Some(MAX_SHUFFLED_STRIDE));
     let first = far.next()?;
     let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
     far.all(|address| along(row, address) == Some(1)).then_some(row)
