@@ -20,7 +20,7 @@ use std::{
 };
 
 /// The passes that kernels with explicit vectors and hand-made loop nests still profit from.
-pub const KERNEL_PASSES: &str = "function(early-cse,loop-mssa(licm))";
+pub const KERNEL_PASSES: &str = "function(early-cse<memssa>,loop-mssa(licm))";
 
 /// Owns LLVM's types, constants and the modules made in it. Belongs to one thread at a time.
 struct LlvmContext {
