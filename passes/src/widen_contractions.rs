@@ -1,4 +1,5 @@
-//! Contractions of small floats in the type that their sums have: `f32`, rounded once at the end, as in XLA.
+//! Contractions of small floats in the type that their sums have: `f32`, rounded once at the end, as in XLA. Products of matrices of small
+//! integers have sums of 32 bits.
 //!
 //! The operands of a product of matrices stay as they are: the lowering multiplies them as such or widens them while it
 //! packs them. An operand that fuses into a reduction is widened before, and so is one of a convolution, unless there are instructions
@@ -28,6 +29,10 @@ pub(crate) fn widen_operands(
         _ => keeps_operand(contraction, &shapes, side),
     };
     let keeps = [keeps(0), keeps(1)];
+    if sums_small_integers(contraction, &shapes, &result) {
+        contraction.shape = ArrayShape { layout: None, ..result.with_element_type(ElementType::S32) }.into();
+        return Some(result.element_type);
+    }
     let accumulator = accumulator(keeps, &shapes, &result)?;
     for (side, operand) in [lhs, rhs].into_iter().enumerate() {
         if !keeps[side] {
@@ -65,12 +70,29 @@ fn accumulator(keeps: [bool; 2], operands: &[ArrayShape; 2], result: &ArrayShape
 
 /// Whether an operand is left to the lowering of a product of matrices, whose sums are `f32`.
 fn keeps_operand(contraction: &Instruction, operands: &[ArrayShape; 2], side: usize) -> bool {
-    let [lhs, rhs] = operands;
-    let used = |names: [&str; 2]| names.iter().map(|name| contraction.attributes.ints(name).len()).sum::<usize>();
-    let is_wide_result = contraction.shape.as_array().is_some_and(|shape| shape.element_type == ElementType::F64);
     contraction.kind == OpKind::Dot
         && is_small(operands[side].element_type)
-        && !is_wide_result
-        && lhs.rank() > used(["lhs_batch_dims", "lhs_contracting_dims"])
+        && contraction.shape.as_array().is_none_or(|shape| shape.element_type != ElementType::F64)
+        && have_free_dimensions(contraction, operands)
+}
+
+/// Whether a dot of small integers has no sums of 32 bits yet: the lowering of products has those, of which the low bits are the
+/// result's, whatever its type is.
+fn sums_small_integers(dot: &Instruction, operands: &[ArrayShape; 2], result: &ArrayShape) -> bool {
+    let is_integer = |own: ElementType| own.is_integer() && own != ElementType::Pred;
+    let [lhs, rhs] = operands;
+    dot.kind == OpKind::Dot
+        && lhs.element_type == rhs.element_type
+        && [lhs, rhs, result].iter().all(|shape| !shape.is_dynamic() && is_integer(shape.element_type))
+        && lhs.element_type.bit_width() < 32
+        && result.element_type.bit_width() <= 32
+        && result.element_type != ElementType::S32
+        && have_free_dimensions(dot, operands)
+}
+
+/// Whether either operand of a dot has dimensions of its own.
+fn have_free_dimensions(dot: &Instruction, [lhs, rhs]: &[ArrayShape; 2]) -> bool {
+    let used = |names: [&str; 2]| names.iter().map(|name| dot.attributes.ints(name).len()).sum::<usize>();
+    lhs.rank() > used(["lhs_batch_dims", "lhs_contracting_dims"])
         && rhs.rank() > used(["rhs_batch_dims", "rhs_contracting_dims"])
 }

@@ -70,7 +70,11 @@ pub(super) fn transposed_loop(
     }
     let variable = |number: usize| variables[groups[number].1 - 1].as_variable();
     let along = |number: usize, address| variable(number).and_then(|own| coefficient(scope, address, own));
-    let mut far = found.loads.iter().map(|&(_, address)| address).filter(|&address| along(last, address) > Some(MAX_SHUFFLED_STRIDE));
+    let mut far = found
+        .loads
+        .iter()
+        .map(|&(_, address)| address)
+        .filter(|&address| along(last, address) > Some(MAX_SHUFFLED_STRIDE));
     let first = far.next()?;
     let row = (0..last).find(|&number| along(number, first) == Some(1) && fits(number))?;
     far.all(|address| along(row, address) == Some(1)).then_some(row)
