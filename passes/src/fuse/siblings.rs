@@ -12,6 +12,7 @@ use indexing::IndexingMap;
 
 use super::grouping::{Group, GroupId, Grouping, MAX_GROUP_INPUTS, MAX_GROUP_SIZE};
 use super::order::Order;
+use super::roles::is_function;
 
 /// Bytes of an array from which on it is worth it: smaller ones stay in the first cache.
 const LEAST_BYTES: usize = 1 << 14;
@@ -70,7 +71,7 @@ impl<'a> Grouping<'a> {
     /// Makes one group of those that compute element by element, in the same loops, what the same array is read for.
     pub(super) fn merge_readers(&mut self, order: &mut Order) {
         let mut readers: BTreeMap<InstructionId, Vec<GroupId>> = BTreeMap::new();
-        for group in (0..self.groups.len()).filter(|&group| self.is_plain(group)) {
+        for group in (0..self.groups.len()).filter(|&group| self.is_plain(group) && self.takes_others(group)) {
             for input in self.inputs_of(&self.groups[group]) {
                 if self.is_large(input) {
                     readers.entry(input).or_default().push(group);
@@ -89,6 +90,16 @@ impl<'a> Grouping<'a> {
                 }
             }
         }
+    }
+
+    /// Whether a loop over elements has room for what others compute: it takes no longer than memory does, and goes through arrays in the
+    /// order that others do.
+    fn takes_others(&self, group: GroupId) -> bool {
+        let stands_out = |&id: &InstructionId| {
+            let instruction = self.instruction(id);
+            instruction.kind == OpKind::Transpose || is_function(instruction)
+        };
+        !self.groups[group].members.keys().any(stands_out)
     }
 
     /// Whether an array does not stay in the first cache.
