@@ -84,7 +84,10 @@ impl<'a> Grouping<'a> {
                     let [own, sibling] = [group, other].map(|group| &self.groups[group]);
                     let is_empty = own.members.is_empty() || sibling.members.is_empty();
                     let outputs = own.outputs.len() + sibling.outputs.len();
-                    if !is_empty && own.dimensions == sibling.dimensions && outputs <= MOST_OUTPUTS {
+                    let fits = own.dimensions == sibling.dimensions
+                        && self.has_transpose(group) == self.has_transpose(other)
+                        && outputs <= MOST_OUTPUTS;
+                    if !is_empty && fits {
                         self.merge([group, other], order, false);
                     }
                 }
@@ -92,14 +95,14 @@ impl<'a> Grouping<'a> {
         }
     }
 
-    /// Whether a loop over elements has room for what others compute: it takes no longer than memory does, and goes through arrays in the
-    /// order that others do.
+    /// Whether a loop over elements has room for what others compute: it takes no longer than memory does.
     fn takes_others(&self, group: GroupId) -> bool {
-        let stands_out = |&id: &InstructionId| {
-            let instruction = self.instruction(id);
-            instruction.kind == OpKind::Transpose || is_function(instruction)
-        };
-        !self.groups[group].members.keys().any(stands_out)
+        !self.groups[group].members.keys().any(|&id| is_function(self.instruction(id)))
+    }
+
+    /// Whether a group goes through arrays in another order than its loops.
+    fn has_transpose(&self, group: GroupId) -> bool {
+        self.groups[group].members.keys().any(|&id| self.instruction(id).kind == OpKind::Transpose)
     }
 
     /// Whether an array does not stay in the first cache.
