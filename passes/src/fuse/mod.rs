@@ -14,7 +14,7 @@
 //! So is an attention (`attention`): two products with a softmax between them. Its gradient is several fusions, each of which computes
 //! the scores again (`chains`).
 //!
-//! Reductions of the same array, which no value connects, are computed together (`siblings`).
+//! Reductions of the same array, which no value connects, are computed together, and so is what loops over its elements (`siblings`).
 //!
 //! Deliberately absent: profitability models beyond recomputation cost. Other contractions stand alone here; on CPUs
 //! `hlo-fuse-epilogues` then moves them into fusions that go on with their elements.

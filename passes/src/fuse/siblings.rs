@@ -1,5 +1,5 @@
 //! Fusions of groups. Reductions that read the same array in the same loops, such as the mean and the mean of squares of
-//! columns, become one, which reads it once. Groups of which one reads, element by element, what the other one writes for it
+//! columns, become one, which reads it once; so do loops over elements. Groups of which one reads, element by element, what the other one writes for it
 //! alone become one too, and the array goes: two results of the same arithmetic, none of which is computed from the other.
 
 use std::collections::{BTreeMap, HashSet};
