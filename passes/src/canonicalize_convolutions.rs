@@ -5,8 +5,8 @@
 //! are features of one convolution. Other dilation, and padding, become a `pad` (which fuses with what makes the input), except
 //! where each feature is convolved by itself: that kernel leaves out what is outside of the input, and a `pad` with zeros
 //! becomes padding of its window. A reversed window becomes a `reverse` of the kernel. A window of one element is a product of
-//! matrices, and large ones of 3 × 3 are several (`winograd`). A result with few features (or batches) in its last dimension is computed with the other of the two there: vectors
-//! run along the last dimension.
+//! matrices, and large ones of 3 × 3 are several (`winograd`). A result with few features (or batches) in its last dimension is
+//! computed with the other of the two there: vectors run along the last dimension.
 
 use hlo::attributes::{ConvolutionDimensions, PaddingDimension, SliceDimension, WindowDimension};
 use hlo::dialect;
@@ -18,7 +18,6 @@ use hlo::ops::convolution::ConvolutionAttributes;
 use hlo::ops::dot::DotAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::reverse::ReverseAttributes;
-use hlo::ops::slice::SliceAttributes;
 use hlo::shape::{ArrayShape, Shape};
 use indexing::ceil_div;
 use melior::ir::{OperationRef, ValueLike};
@@ -193,7 +192,7 @@ impl<'s> Site<'s> {
         }
         self.reverse_kernel();
         let attributes = self.attributes;
-        let is_grouped = attributes.feature_group_count != 1 || attributes.batch_group_count != 1;
+        let is_grouped = self.is_grouped();
         if !is_grouped && self.window.iter().all(|dimension| dimension.size == 1) {
             return Some(self.into_dot());
         }
@@ -204,6 +203,10 @@ impl<'s> Site<'s> {
         let attributes = ConvolutionAttributes { window: &self.window, dim_labels: &self.dimensions, ..attributes };
         let value = self.builder.add(OpKind::Convolution, self.result, &[self.input, self.kernel], attributes);
         Some(exchanged.map_or(value, |permutation| self.builder.transpose(value, &permutation)))
+    }
+
+    fn is_grouped(&self) -> bool {
+        self.attributes.feature_group_count != 1 || self.attributes.batch_group_count != 1
     }
 
     /// The number of a spatial dimension whose base is dilated, where dividing the result pays.
@@ -266,12 +269,8 @@ impl<'s> Site<'s> {
         let w = self.window[number];
         let last = run.first - (run.phases - 1);
         if run.phases == 1 {
-            let mut shape = self.builder.array(self.kernel);
-            let whole = |&limit: &i64| SliceDimension { start: 0, limit, stride: 1 };
-            let mut slices: Vec<SliceDimension> = shape.dimensions.iter().map(whole).collect();
-            slices[dimension] = SliceDimension { start: last, limit: w.size, stride: w.base_dilation };
-            shape.dimensions[dimension] = run.size;
-            return self.builder.add(OpKind::Slice, shape, &[self.kernel], SliceAttributes { slice: &slices });
+            let part = SliceDimension { start: last, limit: w.size, stride: w.base_dilation };
+            return self.builder.slice_along(self.kernel, &[(dimension, part)]);
         }
         // A row for each element of the window; the last one may lack elements that no phase of the run has.
         let row = w.base_dilation;
@@ -346,13 +345,12 @@ impl<'s> Site<'s> {
             let WindowDimension { size, stride, base_dilation, window_dilation, .. } = *w;
             size == winograd::WINDOW && [stride, base_dilation, window_dilation].iter().all(|&step| step <= 1)
         };
-        let is_grouped = attributes.feature_group_count != 1 || attributes.batch_group_count != 1;
         let types = [self.input, self.kernel].map(|operand| self.builder.element_type(operand));
         let is_f32 = self.result.element_type == ElementType::F32 && types == [ElementType::F32; 2];
         let &[rows, columns] = &self.dimensions.output_spatial[..] else { return None };
         if !self.options.winograd
             || !attributes.operand_precision.are_default()
-            || is_grouped
+            || self.is_grouped()
             || !is_f32
             || !self.window.iter().all(is_plain)
         {
@@ -537,20 +535,14 @@ impl<'s> Site<'s> {
     // convolution(x, k), size=1x… => transpose(dot(slice(x), reshape(k)))
     fn into_dot(mut self) -> InstructionId {
         self.statistics.add("convolution-to-dot", 1);
-        let mut sliced = self.builder.array(self.input);
-        let mut slices: Vec<SliceDimension> =
-            sliced.dimensions.iter().map(|&limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
-        for ((&from, &to), w) in
-            self.dimensions.input_spatial.iter().zip(&self.dimensions.output_spatial).zip(&self.window)
-        {
+        let spatial = self.dimensions.input_spatial.iter().zip(&self.dimensions.output_spatial).zip(&self.window);
+        let part = |((&from, &to), w): ((&i64, &i64), &WindowDimension)| {
             let (size, stride) = (self.result.dimensions[to as usize], w.stride.max(1));
-            slices[from as usize] = SliceDimension { start: 0, limit: (size - 1) * stride + 1, stride };
-            sliced.dimensions[from as usize] = size;
-        }
-        if sliced.dimensions != self.builder.dimensions(self.input) {
-            let attributes = SliceAttributes { slice: &slices };
-            self.input = self.builder.add(OpKind::Slice, sliced.clone(), &[self.input], attributes);
-        }
+            (from as usize, SliceDimension { start: 0, limit: (size - 1) * stride + 1, stride })
+        };
+        let parts: Vec<(usize, SliceDimension)> = spatial.map(part).collect();
+        self.input = self.builder.slice_along(self.input, &parts);
+        let sliced = self.builder.array(self.input);
         let (input_place, output_place) = (self.dimensions.kernel_input_feature, self.dimensions.kernel_output_feature);
         let kernel = self.builder.dimensions(self.kernel);
         let mut sizes = [kernel[input_place as usize], kernel[output_place as usize]];

@@ -3,8 +3,8 @@
 //! Transposes of an operand become dimension numbers of the dot, which reads its operands in any order; a transpose of
 //! the result exchanges the operands, if its rows are those of the first one: what is left of it moves whole rows. A dot
 //! whose result has free dimensions on one side only is a reduction of products, and fuses like one. A dot that contracts
-//! nothing, or one element, is a product of elements, and one with small matrices sums of them (`small_dots`). Small floats are widened to the type of their sums; a product of complex
-//! matrices becomes four of real ones.
+//! nothing, or one element, is a product of elements, and one with small matrices sums of them (`small_dots`). Small floats are
+//! widened to the type of their sums; a product of complex matrices becomes four of real ones.
 
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
@@ -21,7 +21,7 @@ use crate::exchanged_dot::exchanged_dot;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, scalar_literal};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::rewrite::{Body, blocks_with};
-use crate::small_dots::sums_of_products;
+use crate::small_dots::{factors, sums_of_products};
 use crate::widen_contractions::widen_operands;
 
 /// Batch and contracting dimensions of the two operands of a dot.
@@ -266,7 +266,8 @@ fn sums_vectors_faster(element_type: ElementType) -> bool {
 // dot(x, v) => transpose(multiply(x, broadcast(v))) where all dimensions of v are batch dimensions
 fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionId> {
     let (&[lhs, rhs], result) = (&dot.operands[..], dot.shape.as_array()?) else { return None };
-    let [[lhs_batch, _], [rhs_batch, _]] = numbers(&dot.attributes().ok()?);
+    let attributes: DotAttributes = dot.attributes().ok()?;
+    let [[lhs_batch, _], [rhs_batch, _]] = numbers(&attributes);
     let sides = [(lhs, lhs_batch), (rhs, rhs_batch)].map(|(operand, batch)| {
         let shape = builder.array(operand);
         let batch = batch.to_vec();
@@ -276,7 +277,7 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
     if sides.iter().any(|(_, shape, ..)| shape.element_type != result.element_type || shape.is_dynamic()) {
         return None;
     }
-    let [(_, lhs_shape, lhs_batch, lhs_free), (_, rhs_shape, rhs_batch, rhs_free)] = &sides;
+    let [lhs_free, rhs_free] = [0, 1].map(|side: usize| &sides[side].3);
     let place_among = |dimensions: &[i64], d: i64| dimensions.iter().position(|&other| other == d);
     if lhs_free.is_empty() || rhs_free.is_empty() {
         let vector = usize::from(!lhs_free.is_empty());
@@ -289,15 +290,7 @@ fn product(builder: &mut GraphBuilder, dot: &Instruction) -> Option<InstructionI
         let product = product_of(builder, operands[0], operands[1]);
         return Some(builder.transpose(product, &[&matrix_batch[..], matrix_free].concat()));
     }
-    // The result has batch dimensions, those of the left operand, those of the right one.
-    let batch = lhs_batch.len();
-    let mut in_result = |operand, shape: &ArrayShape, own_batch: &[i64], free: &[i64], first_free: usize| {
-        let place = |d| place_among(own_batch, d).or_else(|| Some(first_free + place_among(free, d)?));
-        let places: Option<Vec<i64>> = (0..shape.rank() as i64).map(|d| Some(place(d)? as i64)).collect();
-        Some(builder.broadcast_in_dim(operand, &result.dimensions, &places?))
-    };
-    let lhs = in_result(lhs, lhs_shape, lhs_batch, lhs_free, batch)?;
-    let rhs = in_result(rhs, rhs_shape, rhs_batch, rhs_free, batch + lhs_free.len())?;
+    let [lhs, rhs] = factors(builder, [lhs, rhs], &attributes.dimensions());
     Some(product_of(builder, lhs, rhs))
 }
 

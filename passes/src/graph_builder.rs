@@ -32,6 +32,7 @@ use hlo::ops::typed_attributes::Dimension;
 use hlo::ops::{self, OpView};
 use hlo::scalar::{Scalar, store};
 use hlo::shape::{ArrayShape, ProgramShape, Shape};
+use indexing::ceil_div;
 use num_complex::Complex64;
 
 use crate::registry::PassError;
@@ -402,14 +403,23 @@ impl GraphBuilder {
 
     /// Elements `start..limit` of one dimension; the operand itself if it has no others.
     pub fn slice(&mut self, operand: InstructionId, dimension: usize, start: i64, limit: i64) -> InstructionId {
+        self.slice_along(operand, &[(dimension, SliceDimension { start, limit, stride: 1 })])
+    }
+
+    /// Parts of some dimensions; the operand itself if these are all of it.
+    pub fn slice_along(&mut self, operand: InstructionId, parts: &[(usize, SliceDimension)]) -> InstructionId {
         let shape = self.array(operand);
-        if (start, Some(&limit)) == (0, shape.dimensions.get(dimension)) && !shape.is_dynamic() {
+        let is_whole = |&(dimension, SliceDimension { start, limit, stride }): &(usize, SliceDimension)| {
+            let size = ceil_div(limit - start, stride.max(1));
+            start == 0 && shape.dimensions.get(dimension) == Some(&size)
+        };
+        if parts.iter().all(is_whole) && !shape.is_dynamic() {
             return operand;
         }
         let sizes = shape.dimensions.into_iter();
         let mut slices: Vec<SliceDimension> =
             sizes.map(|limit| SliceDimension { start: 0, limit, stride: 1 }).collect();
-        slices[dimension] = SliceDimension { start, limit, stride: 1 };
+        parts.iter().for_each(|&(dimension, part)| slices[dimension] = part);
         self.infer(OpKind::Slice, &[operand], SliceAttributes { slice: &slices })
     }
 

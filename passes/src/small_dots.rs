@@ -5,7 +5,7 @@
 use hlo::element_type::ElementType;
 use hlo::graph::{Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use hlo::ops::dot::DotAttributes;
+use hlo::ops::dot::{DotAttributes, DotDimensions};
 use hlo::shape::ArrayShape;
 
 use crate::graph_builder::{ConstantNumber, GraphBuilder};
@@ -32,37 +32,49 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
     if !is_plain(result) || !shapes.iter().all(is_plain) {
         return None;
     }
-    let batch = [attributes.lhs_batch_dims, attributes.rhs_batch_dims];
-    let contracted = [attributes.lhs_contracting_dims, attributes.rhs_contracting_dims];
-    let free = [0, 1].map(|side: usize| -> Vec<i64> {
-        let all = 0..shapes[side].rank() as i64;
-        all.filter(|d| !batch[side].contains(d) && !contracted[side].contains(d)).collect()
-    });
-    let size = |side: usize, dimensions: &[i64]| -> i64 {
-        dimensions.iter().fold(1, |size: i64, &d| size.saturating_mul(shapes[side].dimensions[d as usize]))
+    let own = attributes.dimensions();
+    let free = [own.lhs_free(shapes[0].rank()), own.rhs_free(shapes[1].rank())];
+    let size = |side: usize, dimensions: &[usize]| -> i64 {
+        dimensions.iter().fold(1, |size: i64, &d| size.saturating_mul(shapes[side].dimensions[d]))
     };
     let [matrices, terms, rows, columns] =
-        [size(0, batch[0]), size(0, contracted[0]), size(0, &free[0]), size(1, &free[1])];
+        [size(0, &own.lhs_batch), size(0, &own.lhs_contracting), size(0, &free[0]), size(1, &free[1])];
     let is_small = |size: i64| (2..=MOST).contains(&size);
     let has_many_rows = rows >= LEAST_ROWS && columns != HALF_A_VECTOR;
     let has_many_matrices = matrices >= LEAST_ROWS && is_small(rows);
     if !is_small(terms) || !is_small(columns) || !(has_many_rows || has_many_matrices) {
         return None;
     }
-    // Dimensions of the products: those of the result, but the contracted ones before the columns.
-    let (outer, inner) = (batch[0].len() + free[0].len(), contracted[0].len());
-    let mut sizes = result.dimensions.clone();
-    sizes.splice(outer..outer, contracted[0].iter().map(|&d| shapes[0].dimensions[d as usize]));
-    let place = |side: usize, d: i64| -> Option<i64> {
-        let among = |list: &[i64], first: usize| list.iter().position(|&own| own == d).map(|own| (first + own) as i64);
-        let of_free = [batch[0].len(), outer + inner][side];
-        among(batch[side], 0).or_else(|| among(contracted[side], outer)).or_else(|| among(&free[side], of_free))
-    };
-    let places = [0, 1].map(|side| (0..shapes[side].rank() as i64).map(|d| place(side, d)).collect::<Option<Vec<_>>>());
-    let [of_lhs, of_rhs] = places;
-    let lhs = builder.broadcast_in_dim(lhs, &sizes, &of_lhs?);
-    let rhs = builder.broadcast_in_dim(rhs, &sizes, &of_rhs?);
+    let [lhs, rhs] = factors(builder, [lhs, rhs], &own);
     let products = builder.binary(OpKind::Multiply, lhs, rhs);
-    let along: Vec<i64> = (outer..outer + inner).map(|d| d as i64).collect();
+    let outer = (own.lhs_batch.len() + free[0].len()) as i64;
+    let along: Vec<i64> = (outer..).take(own.lhs_contracting.len()).collect();
     Some(builder.reduce(products, ConstantNumber::Integer(0), &along, OpKind::Add))
+}
+
+/// The operands of a dot as arrays of the factors of its products: these have the dimensions of the result, and the contracted ones
+/// before those of the right operand alone.
+pub(crate) fn factors(
+    builder: &mut GraphBuilder,
+    operands: [InstructionId; 2],
+    own: &DotDimensions,
+) -> [InstructionId; 2] {
+    let [lhs_sizes, rhs_sizes] = operands.map(|operand| builder.dimensions(operand));
+    let (lhs_free, rhs_free) = (own.lhs_free(lhs_sizes.len()), own.rhs_free(rhs_sizes.len()));
+    let of_lhs = [&own.lhs_batch[..], &lhs_free, &own.lhs_contracting].concat();
+    let of_rhs = rhs_free.iter().map(|&d| rhs_sizes[d]);
+    let sizes: Vec<i64> = of_lhs.iter().map(|&d| lhs_sizes[d]).chain(of_rhs).collect();
+    let inner = own.lhs_batch.len() + lhs_free.len();
+    let places = |lists: [(&[usize], usize); 3]| {
+        let mut places = vec![0; lists.iter().map(|(list, _)| list.len()).sum()];
+        for (list, first) in lists {
+            list.iter().zip(first as i64..).for_each(|(&d, place)| places[d] = place);
+        }
+        places
+    };
+    let of_lhs = places([(&own.lhs_batch, 0), (&lhs_free, own.lhs_batch.len()), (&own.lhs_contracting, inner)]);
+    let of_rhs =
+        places([(&own.rhs_batch, 0), (&own.rhs_contracting, inner), (&rhs_free, inner + own.rhs_contracting.len())]);
+    [(operands[0], of_lhs), (operands[1], of_rhs)]
+        .map(|(operand, places)| builder.broadcast_in_dim(operand, &sizes, &places))
 }

@@ -22,6 +22,10 @@ pub(crate) fn widen_operands(
     let &[lhs, rhs] = &contraction.operands[..] else { return None };
     let shapes = [lhs, rhs].map(|operand| builder.array(operand));
     let result = contraction.shape.as_array()?.clone();
+    if sums_small_integers(contraction, &shapes, &result) {
+        contraction.shape = ArrayShape { layout: None, ..result.with_element_type(ElementType::S32) }.into();
+        return Some(result.element_type);
+    }
     let keeps = |side: usize| match contraction.kind {
         OpKind::Convolution => {
             small_convolutions && is_small(shapes[side].element_type) && result.element_type != ElementType::F64
@@ -29,10 +33,6 @@ pub(crate) fn widen_operands(
         _ => keeps_operand(contraction, &shapes, side),
     };
     let keeps = [keeps(0), keeps(1)];
-    if sums_small_integers(contraction, &shapes, &result) {
-        contraction.shape = ArrayShape { layout: None, ..result.with_element_type(ElementType::S32) }.into();
-        return Some(result.element_type);
-    }
     let accumulator = accumulator(keeps, &shapes, &result)?;
     for (side, operand) in [lhs, rhs].into_iter().enumerate() {
         if !keeps[side] {

@@ -504,13 +504,13 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 }
             })
         };
-        let is_short = !outer.is_empty() && range.is_none() && self.are_written_out(emitter, count);
-        if rest > 0 && self.mapping.overlap {
-            let last_start = piece.lower + extent - width;
-            if is_short {
-                let mut starts = (0..=count).map(|number| (number * width + piece.lower).min(last_start));
-                return starts.try_for_each(|start| vector(emitter, emitter.scope.constant(start)));
-            }
+        let overlaps = rest > 0 && self.mapping.overlap;
+        let last_start = piece.lower + extent - width;
+        if !outer.is_empty() && range.is_none() && self.are_written_out(emitter, count) {
+            let numbers = 0..count + i64::from(overlaps);
+            let mut starts = numbers.map(|number| (number * width + piece.lower).min(last_start));
+            starts.try_for_each(|start| vector(emitter, emitter.scope.constant(start)))?;
+        } else if overlaps {
             emitter.loop_in(Interval::new(0, count), range, Vec::new(), &mut |emitter, number, _| {
                 let builder = emitter.builder;
                 let bounds = [number * width + piece.lower, emitter.scope.constant(last_start)];
@@ -520,16 +520,12 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
                 let start = emitter.scope.add_variable(Interval::new(piece.lower, last_start), start);
                 vector(emitter, start).map(|()| Vec::new())
             })?;
-            return Ok(());
+        } else {
+            emitter.loop_in(Interval::of_size(count), range, Vec::new(), &mut |emitter, number, _| {
+                vector(emitter, number * width + piece.lower).map(|()| Vec::new())
+            })?;
         }
-        let mut numbered = |emitter: &mut Elemental<'a, 'c>, number: Expr<'c>, _: Vec<Value<'c>>| {
-            vector(emitter, number * width + piece.lower).map(|()| Vec::new())
-        };
-        match is_short {
-            true => emitter.loop_over(Interval::of_size(count), 1, Vec::new(), &mut numbered),
-            false => emitter.loop_in(Interval::of_size(count), range, Vec::new(), &mut numbered),
-        }?;
-        if rest > 0 {
+        if rest > 0 && !overlaps {
             // The last vector ends with the row; what it shares with the one before it has been stored.
             let mut last = |emitter: &mut Elemental<'a, 'c>| {
                 emitter.skipped_lanes = lanes - rest as u32;

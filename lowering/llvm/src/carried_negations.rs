@@ -3,8 +3,6 @@
 //! The larger one of two vectors is made of the smaller one of their negations, which keeps NaN and orders zeros in fewest
 //! instructions. A loop that looks for the largest negates what it carries at its begin and at its end.
 
-use std::collections::HashSet;
-use std::fmt::Display;
 use std::iter::successors;
 
 use inkwell::basic_block::BasicBlock;
@@ -42,11 +40,9 @@ fn phis_of(block: BasicBlock<'_>) -> impl Iterator<Item = PhiValue<'_>> {
 /// Removes another name of a value, as what a loop carried has behind it.
 fn remove(name: PhiValue<'_>) {
     let own = name.as_instruction();
-    if let Some((value, _)) = name.get_incomings().next() {
-        match value.as_instruction_value() {
-            Some(value) if value != own => own.replace_all_uses_with(&value),
-            _ => return,
-        }
+    let value = name.get_incomings().next().and_then(|(value, _)| value.as_instruction_value());
+    if let Some(value) = value.filter(|&value| value != own) {
+        own.replace_all_uses_with(&value);
         own.erase_from_basic_block();
     }
 }
@@ -77,9 +73,9 @@ fn replace<'c>(builder: &Builder<'c>, phi: PhiValue<'c>) -> Result<(), Error> {
     for (value, block) in phi.get_incomings() {
         incoming.push((negated(value).map_or_else(|| negation(builder, value), Ok)?, block));
     }
-    let new = builder.build_phi(phi.as_basic_value().get_type(), "").map_err(internal)?;
+    let new = builder.build_phi(phi.as_basic_value().get_type(), "").map_err(Error::emit)?;
     incoming.iter().for_each(|(value, block)| new.add_incoming(&[(value, *block)]));
-    for user in users(old).flatten().collect::<HashSet<_>>() {
+    for user in distinct(users(old).flatten()) {
         if is_negation(user) {
             user.replace_all_uses_with(&new.as_instruction());
             user.erase_from_basic_block();
@@ -93,11 +89,21 @@ fn replace<'c>(builder: &Builder<'c>, phi: PhiValue<'c>) -> Result<(), Error> {
             }
         }
     }
-    let made: HashSet<InstructionValue<'_>> =
-        phi.get_incomings().filter_map(|(value, _)| value.as_instruction_value()).collect();
+    let made = distinct(phi.get_incomings().filter_map(|(value, _)| value.as_instruction_value()));
     old.erase_from_basic_block();
     made.into_iter().filter(|own| own.get_first_use().is_none()).for_each(|own| own.erase_from_basic_block());
     Ok(())
+}
+
+/// Each of some instructions once, in their order: code must not depend on anything else.
+fn distinct<'c>(instructions: impl Iterator<Item = InstructionValue<'c>>) -> Vec<InstructionValue<'c>> {
+    let mut distinct = Vec::new();
+    instructions.for_each(|own| {
+        if !distinct.contains(&own) {
+            distinct.push(own);
+        }
+    });
+    distinct
 }
 
 /// The instructions that read a value.
@@ -130,15 +136,11 @@ fn is_constant(value: BasicValueEnum<'_>) -> bool {
 /// A number negated; a constant if it is one.
 fn negation<'c>(builder: &Builder<'c>, value: BasicValueEnum<'c>) -> Result<BasicValueEnum<'c>, Error> {
     fn of<'c, T: FloatMathValue<'c>>(builder: &Builder<'c>, value: T) -> Result<BasicValueEnum<'c>, Error> {
-        Ok(builder.build_float_neg(value, "").map_err(internal)?.as_basic_value_enum())
+        Ok(builder.build_float_neg(value, "").map_err(Error::emit)?.as_basic_value_enum())
     }
     match value {
         BasicValueEnum::FloatValue(value) => of(builder, value),
         BasicValueEnum::VectorValue(value) => of(builder, value),
-        _ => Err(internal("a number that has no sign")),
+        _ => Err(Error::emit("a number that has no sign")),
     }
-}
-
-fn internal(error: impl Display) -> Error {
-    Error::Emit(error.to_string())
 }

@@ -112,7 +112,7 @@ pub fn generate(module: &Module, host: &Target, verify: bool) -> Result<Vec<u8>,
         }
     }
     number_barriers(&llvm);
-    let failed = |error: BuilderError| Error::Emit(error.to_string());
+    let failed = |error: BuilderError| Error::emit(error);
     redirect_matrix_instructions(&llvm).map_err(failed)?;
     emulated_warp_groups::redirect(&llvm).map_err(failed)?;
     llvm.optimize(PASSES)?;

@@ -1,5 +1,7 @@
 //! The errors of this crate. None of them is the user's fault: the input was made by the compiler.
 
+use std::fmt::Display;
+
 use mlir_ext::{
     diagnostics::{self, Diagnostic},
     pass_pipeline::PipelineError,
@@ -46,4 +48,11 @@ pub enum Error {
     /// NVIDIA's assembler could not be run or refused the PTX.
     #[error("ptxas failed: {0}")]
     Assembler(String),
+}
+
+impl Error {
+    /// What the code generator, or a builder of its input, said.
+    pub(crate) fn emit(message: impl Display) -> Self {
+        Error::Emit(message.to_string())
+    }
 }

@@ -38,7 +38,7 @@ fn is_array_of(kernel: &str, array: &str) -> bool {
 
 /// Gives the functions that stand for instructions their bodies, and large arrays their places.
 pub(crate) fn define(kernels: &LlvmModule) -> Result<(), Error> {
-    let failed = |error: BuilderError| Error::Emit(error.to_string());
+    let failed = |error: BuilderError| Error::emit(error);
     for function in kernels.module.get_functions() {
         let name = function.get_name().to_string_lossy().into_owned();
         let Some(instruction) = name.strip_prefix(gpu::INSTRUCTION) else { continue };

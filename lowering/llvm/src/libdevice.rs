@@ -58,7 +58,7 @@ pub(crate) fn bind_instructions(kernels: &LlvmModule) -> Result<(), Error> {
             continue;
         }
         if INTEGER_MAGNITUDES.contains(&name.as_str()) {
-            define_magnitude(kernels, function).map_err(|error| Error::Emit(error.to_string()))?;
+            define_magnitude(kernels, function).map_err(Error::emit)?;
             continue;
         }
         let intrinsic = name

@@ -103,7 +103,7 @@ pub fn generate(module: &Module, target: &Target, options: CodeGenerationOptions
         None => vec![emit(&translate(kernels, target, options.verify, &mut timings)?, &mut timings)?],
     };
     let parts = parts.into_iter().map(String::from_utf8).collect::<Result<Vec<_>, _>>();
-    let text = ptx_text::joined(&parts.map_err(|error| Error::Emit(error.to_string()))?);
+    let text = ptx_text::joined(&parts.map_err(Error::emit)?);
     Ok(Ptx { text, timings })
 }
 

@@ -7,7 +7,6 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
-use std::fmt::Display;
 
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
@@ -105,10 +104,11 @@ impl<'c> Loads<'_, 'c> {
             global
         });
         self.builder.position_before(&before);
-        let loaded = self.builder.build_load(register.get_type(), global.as_pointer_value(), "").map_err(internal)?;
+        let loaded =
+            self.builder.build_load(register.get_type(), global.as_pointer_value(), "").map_err(Error::emit)?;
         if let Some(load) = loaded.as_instruction_value() {
-            load.set_alignment(REGISTER).map_err(internal)?;
-            load.set_metadata(self.invariant, self.invariant_kind).map_err(internal)?;
+            load.set_alignment(REGISTER).map_err(Error::emit)?;
+            load.set_metadata(self.invariant, self.invariant_kind).map_err(Error::emit)?;
         }
         if r#type.get_size() == lanes {
             return Ok(loaded);
@@ -118,12 +118,8 @@ impl<'c> Loads<'_, 'c> {
             (0..r#type.get_size()).map(|lane| index.const_int(u64::from(lane % lanes), false)).collect();
         let vector = loaded.into_vector_value();
         let index = VectorType::const_vector(&index);
-        Ok(self.builder.build_shuffle_vector(vector, vector, index, "").map_err(internal)?.into())
+        Ok(self.builder.build_shuffle_vector(vector, vector, index, "").map_err(Error::emit)?.into())
     }
-}
-
-fn internal(error: impl Display) -> Error {
-    Error::Emit(error.to_string())
 }
 
 /// Whether a function is LLVM's fused multiplication and addition of vectors.

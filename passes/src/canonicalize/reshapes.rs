@@ -123,11 +123,21 @@ fn reduce_of_reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
         .flat_map(|(_, own)| own.clone())
         .map(|inner| merged.sizes[inner as usize])
         .collect();
-    let mut instruction = dialect::operation_to_instruction(site.operation()).ok()?;
-    instruction.shape = ArrayShape::new(site.array()?.element_type, kept).into();
-    instruction.attributes = ReduceAttributes { dimensions: &reduced }.into();
-    let made = site.create_instruction(&instruction, &[merged.operand, site.operand(1)?])?;
+    let made = reduced_along(site, merged.operand, &reduced, kept)?;
     site.create(OpKind::Reshape, &[made], Attributes::new(), site.r#type)
+}
+
+/// The reduction of another array along dimensions of it, to an array of some sizes.
+pub(super) fn reduced_along<'c, 'r>(
+    site: &Site<'_, 'c, 'r>,
+    operand: Value<'c, 'r>,
+    dimensions: &[i64],
+    sizes: Vec<i64>,
+) -> Option<Value<'c, 'r>> {
+    let mut instruction = dialect::operation_to_instruction(site.operation()).ok()?;
+    instruction.shape = ArrayShape::new(site.array()?.element_type, sizes).into();
+    instruction.attributes = ReduceAttributes { dimensions }.into();
+    site.create_instruction(&instruction, &[operand, site.operand(1)?])
 }
 
 /// What a reshape merges dimensions of.

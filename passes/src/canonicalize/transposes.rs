@@ -3,7 +3,6 @@
 //! What is computed of a transposed array is computed in the order in which its elements are in memory, and a reduction of it goes
 //! along the dimension that this one was before.
 
-use hlo::dialect;
 use hlo::op_kind::OpKind;
 use hlo::ops::broadcast::BroadcastAttributes;
 use hlo::ops::iota::IotaAttributes;
@@ -13,7 +12,7 @@ use hlo::shape::ArrayShape;
 use melior::ir::Value;
 
 use super::Rule;
-use super::reshapes::{elementwise_result, made_of};
+use super::reshapes::{elementwise_result, made_of, reduced_along};
 use super::site::Site;
 
 pub(super) static RULES: &[Rule] = &[
@@ -84,16 +83,15 @@ fn elementwise_of_transpose<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c,
 fn reduce_of_transpose<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
     let ReduceAttributes { dimensions } = site.attributes()?;
     // Of several arrays the results are a tuple.
-    let result = site.array().filter(|result| site.operand_count() == 2 && result.layout.is_none())?;
+    if site.operand_count() != 2 || site.array()?.layout.is_some() {
+        return None;
+    }
     let permutation = Permutation::of_operands(site, 1)?;
     let mut reduced = permutation.before(dimensions)?;
     reduced.sort_unstable();
     let kept: Vec<i64> = (0..permutation.sizes.len() as i64).filter(|own| !reduced.contains(own)).collect();
-    let mut instruction = dialect::operation_to_instruction(site.operation()).ok()?;
     let sizes: Vec<i64> = kept.iter().map(|&own| permutation.sizes[own as usize]).collect();
-    instruction.shape = ArrayShape::new(result.element_type, sizes).into();
-    instruction.attributes = ReduceAttributes { dimensions: &reduced }.into();
-    let made = site.create_instruction(&instruction, &[permutation.operand_before(site, 0)?, site.operand(1)?])?;
+    let made = reduced_along(site, permutation.operand_before(site, 0)?, &reduced, sizes)?;
     let order = permutation.dimensions.iter().filter_map(|own| kept.iter().position(|kept| kept == own));
     let order: Vec<i64> = order.map(|place| place as i64).collect();
     if order.is_sorted() {

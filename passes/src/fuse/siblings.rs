@@ -1,6 +1,7 @@
 //! Fusions of groups. Reductions that read the same array in the same loops, such as the mean and the mean of squares of
-//! columns, become one, which reads it once; so do loops over elements. Groups of which one reads, element by element, what the other one writes for it
-//! alone become one too, and the array goes: two results of the same arithmetic, none of which is computed from the other.
+//! columns, become one, which reads it once; so do loops over elements. Groups of which one reads, element by element, what the
+//! other one writes for it alone become one too, and the array goes: two results of the same arithmetic, none of which is computed
+//! from the other.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -40,20 +41,12 @@ impl<'a> Grouping<'a> {
     pub(super) fn merge_siblings(&mut self, order: &mut Order) {
         let mut reduced: Vec<Option<Reduced<'a>>> =
             (0..self.groups.len()).map(|group| self.reduced_by(group)).collect();
-        let mut readers: BTreeMap<InstructionId, Vec<GroupId>> = BTreeMap::new();
-        for (group, own) in reduced.iter().enumerate() {
-            let Some(own) = own else { continue };
-            for input in self.inputs_of(&self.groups[group]) {
-                let shape = self.instruction(input).shape.as_array();
-                let is_reduced = |shape: &ArrayShape| {
-                    shape.element_count() == own.dimensions.iter().product::<i64>() && shape.byte_size() >= LEAST_BYTES
-                };
-                if shape.is_some_and(is_reduced) {
-                    readers.entry(input).or_default().push(group);
-                }
-            }
-        }
-        for siblings in readers.into_values() {
+        let reducing = reduced.iter().enumerate().filter_map(|(group, own)| Some((group, own.as_ref()?)));
+        let readers = self.readers_of_large(reducing.map(|(group, own)| {
+            let terms: i64 = own.dimensions.iter().product();
+            (group, Some(terms))
+        }));
+        for siblings in readers {
             for (number, &group) in siblings.iter().enumerate() {
                 for &other in siblings[number + 1..].iter().take(MOST_TRIED) {
                     let (Some(own), Some(sibling)) = (&reduced[group], &reduced[other]) else { continue };
@@ -70,15 +63,8 @@ impl<'a> Grouping<'a> {
 
     /// Makes one group of those that compute element by element, in the same loops, what the same array is read for.
     pub(super) fn merge_readers(&mut self, order: &mut Order) {
-        let mut readers: BTreeMap<InstructionId, Vec<GroupId>> = BTreeMap::new();
-        for group in (0..self.groups.len()).filter(|&group| self.is_plain(group) && self.takes_others(group)) {
-            for input in self.inputs_of(&self.groups[group]) {
-                if self.is_large(input) {
-                    readers.entry(input).or_default().push(group);
-                }
-            }
-        }
-        for readers in readers.into_values() {
+        let plain = (0..self.groups.len()).filter(|&group| self.is_plain(group) && self.takes_others(group));
+        for readers in self.readers_of_large(plain.map(|group| (group, None))) {
             for (number, &group) in readers.iter().enumerate() {
                 for &other in readers[number + 1..].iter().take(2 * MOST_TRIED) {
                     let [own, sibling] = [group, other].map(|group| &self.groups[group]);
@@ -93,6 +79,22 @@ impl<'a> Grouping<'a> {
                 }
             }
         }
+    }
+
+    /// The groups of some that read the same large array, of as many elements as is given with a group, if that matters; by array.
+    fn readers_of_large(&self, groups: impl Iterator<Item = (GroupId, Option<i64>)>) -> Vec<Vec<GroupId>> {
+        let mut readers: BTreeMap<InstructionId, Vec<GroupId>> = BTreeMap::new();
+        for (group, elements) in groups {
+            let has_elements = |input: &InstructionId| {
+                let count = self.instruction(*input).shape.as_array().map(ArrayShape::element_count);
+                elements.is_none() || count == elements
+            };
+            let inputs = self.inputs_of(&self.groups[group]).into_iter();
+            inputs
+                .filter(|input| self.is_large(*input) && has_elements(input))
+                .for_each(|input| readers.entry(input).or_default().push(group));
+        }
+        readers.into_values().collect()
     }
 
     /// Whether a loop over elements has room for what others compute: it takes no longer than memory does.
