@@ -1,86 +1,93 @@
 //! Fourier transforms of several signals at once, one in each lane of vectors.
 //!
-//! Data is interleaved by position: `LANES` complex numbers, one of each signal, stand together (64 bytes). All lanes do the
-//! same with the same factors, so that nothing is permuted but real and imaginary parts, for any length whose prime
-//! factors have a [`butterfly`](LanePlan::new).
+//! Data is interleaved by position: `LANES` complex numbers, one of each signal, stand together (64 bytes). Between passes
+//! their real parts stand before the imaginary ones, so that arithmetic permutes nothing. All lanes do the same with the same
+//! factors, for any length whose prime factors have a [`butterfly`].
 
 use aligned_vec::AVec;
 use num_complex::Complex;
 use pulp::{NullaryFnOnce, Scalar128b, Simd};
 use rustfft::FftNum;
 use std::{
+    array::from_fn,
     f64::consts::{FRAC_1_SQRT_2, TAU},
     iter::repeat_n,
     slice,
 };
 
-/// A float type in vectors of complex numbers.
+/// A float type in vectors.
 pub(super) trait Lane: FftNum + Default {
     /// Signals side by side.
     const LANES: usize;
-    /// A vector of complex numbers.
+    /// A vector of real numbers, of at most `LANES`.
     type Vector<S: Simd>: Copy;
 
     /// The nearest number.
     fn rounded(value: f64) -> Self;
-    fn vectors<S: Simd>(data: &[Complex<Self>]) -> &[Self::Vector<S>];
-    fn vectors_mut<S: Simd>(data: &mut [Complex<Self>]) -> &mut [Self::Vector<S>];
+    fn vectors<S: Simd>(data: &[Self]) -> &[Self::Vector<S>];
+    fn vectors_mut<S: Simd>(data: &mut [Self]) -> &mut [Self::Vector<S>];
+    fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
     fn sum<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     fn difference<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
-    /// `a * factor + b`.
-    fn mul_add_real<S: Simd>(simd: S, a: Self::Vector<S>, factor: Self, b: Self::Vector<S>) -> Self::Vector<S>;
-    fn mul_real<S: Simd>(simd: S, a: Self::Vector<S>, factor: Self) -> Self::Vector<S>;
-    fn product<S: Simd>(simd: S, a: Self::Vector<S>, factor: Complex<Self>) -> Self::Vector<S>;
-    fn conjugate<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
-    /// `-i * a`.
-    fn mul_minus_i<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+    fn product<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// `a * b + c`.
+    fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    fn negative<S: Simd>(simd: S, a: Self::Vector<S>) -> Self::Vector<S>;
+    /// From complex numbers to their real parts and imaginary parts, in some order of the signals.
+    fn separate<S: Simd>(simd: S, pair: [Self::Vector<S>; 2]) -> [Self::Vector<S>; 2];
+    /// The inverse of [`Lane::separate`].
+    fn join<S: Simd>(simd: S, parts: [Self::Vector<S>; 2]) -> [Self::Vector<S>; 2];
 }
 
 macro_rules! lane {
-    ($float:ident, $lanes:literal, $complexes:ident, $floats:ident, $as_simd:ident, $as_mut_simd:ident, $add:ident, $sub:ident,
-     $mul:ident, $mul_add:ident, $splat:ident, $splat_complex:ident, $mul_complex:ident, $conj:ident, $swap:ident) => {
+    ($float:ident, $lanes:literal, $floats:ident, $as_simd:ident, $as_mut_simd:ident, $splat:ident, $add:ident, $sub:ident,
+     $mul:ident, $mul_add:ident, $neg:ident, $separate:ident, $join:ident) => {
         impl Lane for $float {
             const LANES: usize = $lanes;
-            type Vector<S: Simd> = S::$complexes;
+            type Vector<S: Simd> = S::$floats;
 
             fn rounded(value: f64) -> Self {
                 value as $float
             }
             #[inline(always)]
-            fn vectors<S: Simd>(data: &[Complex<Self>]) -> &[S::$complexes] {
+            fn vectors<S: Simd>(data: &[Self]) -> &[S::$floats] {
                 S::$as_simd(data).0
             }
             #[inline(always)]
-            fn vectors_mut<S: Simd>(data: &mut [Complex<Self>]) -> &mut [S::$complexes] {
+            fn vectors_mut<S: Simd>(data: &mut [Self]) -> &mut [S::$floats] {
                 S::$as_mut_simd(data).0
             }
             #[inline(always)]
-            fn sum<S: Simd>(simd: S, a: S::$complexes, b: S::$complexes) -> S::$complexes {
-                pulp::cast(simd.$add(pulp::cast(a), pulp::cast(b)))
+            fn splat<S: Simd>(simd: S, value: Self) -> S::$floats {
+                simd.$splat(value)
             }
             #[inline(always)]
-            fn difference<S: Simd>(simd: S, a: S::$complexes, b: S::$complexes) -> S::$complexes {
-                pulp::cast(simd.$sub(pulp::cast(a), pulp::cast(b)))
+            fn sum<S: Simd>(simd: S, a: S::$floats, b: S::$floats) -> S::$floats {
+                simd.$add(a, b)
             }
             #[inline(always)]
-            fn mul_add_real<S: Simd>(simd: S, a: S::$complexes, factor: Self, b: S::$complexes) -> S::$complexes {
-                pulp::cast(simd.$mul_add(pulp::cast(a), simd.$splat(factor), pulp::cast(b)))
+            fn difference<S: Simd>(simd: S, a: S::$floats, b: S::$floats) -> S::$floats {
+                simd.$sub(a, b)
             }
             #[inline(always)]
-            fn mul_real<S: Simd>(simd: S, a: S::$complexes, factor: Self) -> S::$complexes {
-                pulp::cast(simd.$mul(pulp::cast(a), simd.$splat(factor)))
+            fn product<S: Simd>(simd: S, a: S::$floats, b: S::$floats) -> S::$floats {
+                simd.$mul(a, b)
             }
             #[inline(always)]
-            fn product<S: Simd>(simd: S, a: S::$complexes, factor: Complex<Self>) -> S::$complexes {
-                simd.$mul_complex(simd.$splat_complex(factor), a)
+            fn mul_add<S: Simd>(simd: S, a: S::$floats, b: S::$floats, c: S::$floats) -> S::$floats {
+                simd.$mul_add(a, b, c)
             }
             #[inline(always)]
-            fn conjugate<S: Simd>(simd: S, a: S::$complexes) -> S::$complexes {
-                simd.$conj(a)
+            fn negative<S: Simd>(simd: S, a: S::$floats) -> S::$floats {
+                simd.$neg(a)
             }
             #[inline(always)]
-            fn mul_minus_i<S: Simd>(simd: S, a: S::$complexes) -> S::$complexes {
-                simd.$conj(simd.$swap(a))
+            fn separate<S: Simd>(simd: S, pair: [S::$floats; 2]) -> [S::$floats; 2] {
+                simd.$separate(pair)
+            }
+            #[inline(always)]
+            fn join<S: Simd>(simd: S, parts: [S::$floats; 2]) -> [S::$floats; 2] {
+                simd.$join(parts)
             }
         }
     };
@@ -89,37 +96,97 @@ macro_rules! lane {
 lane!(
     f32,
     8,
-    c32s,
     f32s,
-    as_simd_c32s,
-    as_mut_simd_c32s,
+    as_simd_f32s,
+    as_mut_simd_f32s,
+    splat_f32s,
     add_f32s,
     sub_f32s,
     mul_f32s,
     mul_add_f32s,
-    splat_f32s,
-    splat_c32s,
-    mul_c32s,
-    conj_c32s,
-    swap_re_im_c32s
+    neg_f32s,
+    deinterleave_shfl_f32s,
+    interleave_shfl_f32s
 );
 lane!(
     f64,
     4,
-    c64s,
     f64s,
-    as_simd_c64s,
-    as_mut_simd_c64s,
+    as_simd_f64s,
+    as_mut_simd_f64s,
+    splat_f64s,
     add_f64s,
     sub_f64s,
     mul_f64s,
     mul_add_f64s,
-    splat_f64s,
-    splat_c64s,
-    mul_c64s,
-    conj_c64s,
-    swap_re_im_c64s
+    neg_f64s,
+    deinterleave_shfl_f64s,
+    interleave_shfl_f64s
 );
+
+/// Vectors of the real and of the imaginary parts of complex numbers.
+struct Parts<S: Simd, T: Lane> {
+    re: T::Vector<S>,
+    im: T::Vector<S>,
+}
+
+impl<S: Simd, T: Lane> Clone for Parts<S, T> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Simd, T: Lane> Copy for Parts<S, T> {}
+
+impl<S: Simd, T: Lane> Parts<S, T> {
+    #[inline(always)]
+    fn sum(self, simd: S, b: Self) -> Self {
+        Self { re: T::sum(simd, self.re, b.re), im: T::sum(simd, self.im, b.im) }
+    }
+
+    #[inline(always)]
+    fn difference(self, simd: S, b: Self) -> Self {
+        Self { re: T::difference(simd, self.re, b.re), im: T::difference(simd, self.im, b.im) }
+    }
+
+    /// `self - i * b`.
+    #[inline(always)]
+    fn plus_turned(self, simd: S, b: Self) -> Self {
+        Self { re: T::sum(simd, self.re, b.im), im: T::difference(simd, self.im, b.re) }
+    }
+
+    /// `self + i * b`.
+    #[inline(always)]
+    fn minus_turned(self, simd: S, b: Self) -> Self {
+        Self { re: T::difference(simd, self.re, b.im), im: T::sum(simd, self.im, b.re) }
+    }
+
+    /// `self + factor * b`.
+    #[inline(always)]
+    fn plus_scaled(self, simd: S, factor: T::Vector<S>, b: Self) -> Self {
+        Self { re: T::mul_add(simd, factor, b.re, self.re), im: T::mul_add(simd, factor, b.im, self.im) }
+    }
+
+    #[inline(always)]
+    fn scaled(self, simd: S, factor: T::Vector<S>) -> Self {
+        Self { re: T::product(simd, self.re, factor), im: T::product(simd, self.im, factor) }
+    }
+
+    #[inline(always)]
+    fn product(self, simd: S, factor: Complex<T>) -> Self {
+        let (re, im) = (T::splat(simd, factor.re), T::splat(simd, factor.im));
+        Self {
+            re: T::mul_add(simd, self.re, re, T::negative(simd, T::product(simd, self.im, im))),
+            im: T::mul_add(simd, self.re, im, T::product(simd, self.im, re)),
+        }
+    }
+
+    #[inline(always)]
+    fn conjugate(self, simd: S) -> Self {
+        Self { re: self.re, im: T::negative(simd, self.im) }
+    }
+}
 
 /// How signals of one length are transformed.
 #[derive(Debug)]
@@ -142,7 +209,30 @@ struct Pass<T> {
     rotations: Vec<(T, T)>,
 }
 
-const RADICES: [usize; 9] = [8, 4, 2, 3, 5, 7, 11, 13, 17];
+const PRIMES: [usize; 6] = [3, 5, 7, 11, 13, 17];
+
+/// Factors of a length that have butterflies; none where it has a prime factor above 17.
+fn radices(length: usize) -> Option<Vec<usize>> {
+    let mut rest = length;
+    let mut result = Vec::new();
+    while rest > 0 && rest.is_multiple_of(2) {
+        // As few passes as there can be, and no more of two points than needed.
+        let radix = match rest.trailing_zeros() {
+            1 => 2,
+            2 | 4 => 4,
+            _ => 8,
+        };
+        result.push(radix);
+        rest /= radix;
+    }
+    for radix in PRIMES {
+        while rest > 0 && rest.is_multiple_of(radix) {
+            result.push(radix);
+            rest /= radix;
+        }
+    }
+    (rest == 1).then_some(result)
+}
 
 /// `exp(-2 pi i numerator / denominator)`.
 pub(super) fn root(numerator: usize, denominator: usize) -> Complex<f64> {
@@ -157,25 +247,23 @@ impl<T: Lane> LanePlan<T> {
     /// None where the length has a prime factor above 17, or none at all.
     pub(super) fn new(length: usize) -> Option<Self> {
         let (mut rest, mut stride, mut passes) = (length, 1, Vec::new());
-        for radix in RADICES {
-            while rest % radix == 0 && rest > 1 {
-                let groups = rest / radix;
-                let twiddles = (0..groups).flat_map(|p| (1..radix).map(move |j| rounded(root(p * j, rest)))).collect();
-                let half = if radix % 2 == 1 { radix / 2 } else { 0 };
-                let rotations = (1..=half)
-                    .flat_map(|j| (1..=half).map(move |k| root(j * k, radix)))
-                    .map(|root| (T::rounded(root.re), T::rounded(-root.im)))
-                    .collect();
-                passes.push(Pass { radix, groups, stride, twiddles, rotations });
-                (rest, stride) = (groups, stride * radix);
-            }
+        for radix in radices(length)? {
+            let groups = rest / radix;
+            let twiddles = (0..groups).flat_map(|p| (1..radix).map(move |j| rounded(root(p * j, rest)))).collect();
+            let half = if radix % 2 == 1 { radix / 2 } else { 0 };
+            let rotations = (1..=half)
+                .flat_map(|j| (1..=half).map(move |k| root(j * k, radix)))
+                .map(|root| (T::rounded(root.re), T::rounded(-root.im)))
+                .collect();
+            passes.push(Pass { radix, groups, stride, twiddles, rotations });
+            (rest, stride) = (groups, stride * radix);
         }
-        (rest == 1 && length > 1).then_some(Self { length, passes })
+        (length > 1).then_some(Self { length, passes })
     }
 
     /// Transforms the signals of `buffers`, and multiplies the results.
     pub(super) fn forward(&self, buffers: &mut Buffers<T>, scale: T) {
-        in_vectors(Forward { plan: self, buffers, scale, source: None, target: None });
+        in_vectors(Forward::of(self, buffers, scale));
     }
 
     /// As [`LanePlan::forward`], from one place to another, which may be the same.
@@ -183,7 +271,7 @@ impl<T: Lane> LanePlan<T> {
     /// # Safety
     /// Both must hold the signals, and nothing else may use them meanwhile.
     pub(super) unsafe fn forward_between(&self, source: Rows<T>, target: Rows<T>, buffers: &mut Buffers<T>, scale: T) {
-        in_vectors(Forward { plan: self, buffers, scale, source: Some(source), target: Some(target) });
+        in_vectors(Forward { source: Some(source), target: Some(target), ..Forward::of(self, buffers, scale) });
     }
 }
 
@@ -203,28 +291,58 @@ impl<T: Lane> Rows<T> {
         Self { start: data.as_mut_ptr(), stride: T::LANES, reversed: false }
     }
 
-    /// Vector `part` of a position.
-    ///
-    /// # Safety
-    /// The place must have the position, and nothing may write it meanwhile.
+    /// The elements of a position.
     #[inline(always)]
-    unsafe fn load<S: Simd>(self, position: usize, part: usize) -> T::Vector<S> {
-        // SAFETY: the caller's promise.
-        let row = unsafe { slice::from_raw_parts(self.start.add(position * self.stride), T::LANES) };
-        T::vectors::<S>(row)[part]
+    fn at(self, position: usize) -> *mut Complex<T> {
+        self.start.wrapping_add(position * self.stride)
     }
 
-    /// Stores vector `part` of one of `length` positions.
-    ///
-    /// # Safety
-    /// The place must have the position, and nothing else may use it meanwhile.
+    /// The elements of one of `length` positions, and the distance to those of the position that is `step` further on.
     #[inline(always)]
-    unsafe fn store<S: Simd>(self, position: usize, length: usize, part: usize, value: T::Vector<S>) {
-        let position = if self.reversed && position > 0 { length - position } else { position };
-        // SAFETY: the caller's promise.
-        let row = unsafe { slice::from_raw_parts_mut(self.start.add(position * self.stride), T::LANES) };
-        T::vectors_mut::<S>(row)[part] = value;
+    fn from(self, position: usize, step: usize, length: usize) -> (*mut Complex<T>, isize) {
+        let distance = (step * self.stride) as isize;
+        if self.reversed { (self.at(length - position), -distance) } else { (self.at(position), distance) }
     }
+}
+
+/// Pair `pair` of the vectors of a position.
+///
+/// # Safety
+/// The position's elements must be there, and nothing may write them meanwhile.
+#[inline(always)]
+unsafe fn load<S: Simd, T: Lane>(elements: *const Complex<T>, pair: usize) -> Parts<S, T> {
+    // SAFETY: the caller's promise; a complex number is its two parts.
+    let vectors = T::vectors::<S>(unsafe { slice::from_raw_parts(elements.cast(), 2 * T::LANES) });
+    Parts { re: vectors[2 * pair], im: vectors[2 * pair + 1] }
+}
+
+/// # Safety
+/// As for [`load`], and nothing may read them meanwhile.
+#[inline(always)]
+unsafe fn store<S: Simd, T: Lane>(elements: *mut Complex<T>, pair: usize, value: Parts<S, T>) {
+    // SAFETY: as above.
+    let vectors = T::vectors_mut::<S>(unsafe { slice::from_raw_parts_mut(elements.cast(), 2 * T::LANES) });
+    (vectors[2 * pair], vectors[2 * pair + 1]) = (value.re, value.im);
+}
+
+/// Pairs of vectors that a position has.
+#[inline(always)]
+fn pairs<S: Simd, T: Lane>() -> usize {
+    T::LANES * size_of::<T>() / size_of::<T::Vector<S>>()
+}
+
+/// The parts of complex numbers.
+#[inline(always)]
+fn separate<S: Simd, T: Lane>(simd: S, numbers: Parts<S, T>) -> Parts<S, T> {
+    let [re, im] = T::separate(simd, [numbers.re, numbers.im]);
+    Parts { re, im }
+}
+
+/// The inverse of [`separate`].
+#[inline(always)]
+fn join<S: Simd, T: Lane>(simd: S, parts: Parts<S, T>) -> Parts<S, T> {
+    let [re, im] = T::join(simd, [parts.re, parts.im]);
+    Parts { re, im }
 }
 
 /// Signals side by side, and as much room again.
@@ -263,7 +381,7 @@ impl<T: Lane> RealLanePlan<T> {
 
     /// From pairs of neighbours of real signals to the first halves of their spectra, one position more.
     pub(super) fn forward(&self, buffers: &mut Buffers<T>) {
-        self.half.forward(buffers, T::one());
+        in_vectors(Forward { planar: [false, true], ..Forward::of(&self.half, buffers, T::one()) });
         in_vectors(Separate { plan: self, buffers, inverse: false });
     }
 
@@ -271,11 +389,11 @@ impl<T: Lane> RealLanePlan<T> {
     /// order.
     pub(super) fn inverse(&self, buffers: &mut Buffers<T>, scale: T) {
         in_vectors(Separate { plan: self, buffers, inverse: true });
-        self.half.forward(buffers, scale);
+        in_vectors(Forward { planar: [true, false], ..Forward::of(&self.half, buffers, scale) });
     }
 }
 
-/// Something to do with vectors of whatever size the processor has.
+/// Something to do with vectors that the processor has.
 pub(super) trait InVectors {
     fn run<S: Simd>(self, simd: S);
 }
@@ -292,10 +410,9 @@ pub(super) fn in_vectors(what: impl InVectors) {
         }
     }
 
+    // A position's real parts fill a vector of 256 bits.
     #[cfg(target_arch = "x86_64")]
-    if let Some(simd) = pulp::x86::V4::try_new() {
-        return simd.vectorize(With(simd, what));
-    } else if let Some(simd) = pulp::x86::V3::try_new() {
+    if let Some(simd) = pulp::x86::V3::try_new() {
         return simd.vectorize(With(simd, what));
     }
     Scalar128b.vectorize(With(Scalar128b, what));
@@ -313,19 +430,24 @@ impl<T: Lane> InVectors for Separate<'_, T> {
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let half = self.plan.half.length;
-        let input = T::vectors::<S>(&self.buffers.data);
-        let output = T::vectors_mut::<S>(&mut self.buffers.scratch);
-        let width = input.len() * T::LANES / self.buffers.data.len();
+        let input = Rows::of(&mut self.buffers.data);
+        let output = Rows::of(&mut self.buffers.scratch);
         // Going forward, the spectrum repeats after its end.
         let (end, one) = if self.inverse { (half + 1, T::rounded(1.0)) } else { (half, T::rounded(0.5)) };
+        let one = T::splat(simd, one);
         for (k, &factor) in self.plan.factors.iter().enumerate() {
             let factor = if self.inverse { (factor * T::rounded(2.0)).conj() } else { factor };
-            for place in 0..width {
-                let value = input[k % end * width + place];
-                let opposite = T::conjugate(simd, input[(half - k) % end * width + place]);
-                let even = T::sum(simd, value, opposite);
-                let odd = T::product(simd, T::difference(simd, value, opposite), factor);
-                output[k * width + place] = T::mul_add_real(simd, even, one, odd);
+            for pair in 0..pairs::<S, T>() {
+                // SAFETY: both are positions of the signals, which are used here alone.
+                let [value, opposite] =
+                    [k % end, (half - k) % end].map(|position| unsafe { load::<S, T>(input.at(position), pair) });
+                let spectra = |numbers| if self.inverse { separate(simd, numbers) } else { numbers };
+                let (value, opposite) = (spectra(value), spectra(opposite).conjugate(simd));
+                let odd = value.difference(simd, opposite).product(simd, factor);
+                let result = odd.plus_scaled(simd, one, value.sum(simd, opposite));
+                let result = if self.inverse { result } else { join(simd, result) };
+                // SAFETY: as above.
+                unsafe { store::<S, T>(output.at(k), pair, result) };
             }
         }
         std::mem::swap(&mut self.buffers.data, &mut self.buffers.scratch);
@@ -339,6 +461,15 @@ struct Forward<'a, T> {
     /// Instead of the buffers.
     source: Option<Rows<T>>,
     target: Option<Rows<T>>,
+    /// Whether the real and imaginary parts of what is read and of what is written stand apart, as between passes.
+    planar: [bool; 2],
+}
+
+impl<'a, T> Forward<'a, T> {
+    /// Of complex numbers, in the buffers.
+    fn of(plan: &'a LanePlan<T>, buffers: &'a mut Buffers<T>, scale: T) -> Self {
+        Self { plan, buffers, scale, source: None, target: None, planar: [false; 2] }
+    }
 }
 
 impl<T: Lane> InVectors for Forward<'_, T> {
@@ -352,7 +483,8 @@ impl<T: Lane> InVectors for Forward<'_, T> {
             let target = self.target.filter(|_| is_last);
             let output = target.unwrap_or(Rows::of(&mut self.buffers.scratch[..end]));
             let scale = Some(self.scale).filter(|&scale| is_last && scale != T::one());
-            let step = Places { pass, input, output, length, scale };
+            let planar = [self.planar[0] || !is_first, self.planar[1] || !is_last];
+            let step = Places { pass, input, output, length, scale, planar };
             match pass.radix {
                 2 => simd.vectorize(Step::<S, T, 2>(simd, step)),
                 3 => simd.vectorize(Step::<S, T, 3>(simd, step)),
@@ -380,6 +512,7 @@ struct Places<'a, T> {
     length: usize,
     /// What results are multiplied by.
     scale: Option<T>,
+    planar: [bool; 2],
 }
 
 struct Step<'a, S: Simd, T: Lane, const R: usize>(S, Places<'a, T>);
@@ -389,75 +522,100 @@ impl<S: Simd, T: Lane, const R: usize> NullaryFnOnce for Step<'_, S, T, R> {
 
     #[inline(always)]
     fn call(self) {
-        let Self(simd, Places { pass, input, output, length, scale }) = self;
-        let parts = T::LANES * size_of::<Complex<T>>() / size_of::<T::Vector<S>>();
+        let Self(simd, Places { pass, input, output, length, scale, planar: [reads_planar, writes_planar] }) = self;
+        let scale = scale.map(|scale| T::splat(simd, scale));
         // Positions between the inputs of a butterfly, and between its outputs.
         let (input_step, output_step) = (pass.groups * pass.stride, pass.stride);
         for (group, twiddles) in pass.twiddles.chunks_exact(R - 1).enumerate() {
             let (from, to) = (group * output_step, group * R * output_step);
-            for (place, part) in (0..output_step).flat_map(|place| (0..parts).map(move |part| (place, part))) {
-                let at = |k: usize| from + place + k * input_step;
+            for (place, pair) in (0..output_step).flat_map(|place| (0..pairs::<S, T>()).map(move |pair| (place, pair))) {
+                let at = |k: usize| input.at(from + place + k * input_step);
                 // SAFETY: all are positions of the signals, which are used here alone.
-                let x: [T::Vector<S>; R] = std::array::from_fn(|k| unsafe { input.load::<S>(at(k), part) });
-                let y = butterfly::<S, T, R>(simd, x, &pass.rotations);
+                let mut x: [Parts<S, T>; R] = from_fn(|k| unsafe { load::<S, T>(at(k), pair) });
+                if !reads_planar {
+                    x = x.map(|numbers| separate(simd, numbers));
+                }
+                let mut y = butterfly::<S, T, R>(simd, x, &pass.rotations);
+                // The first group's factors are 1.
+                if group > 0 {
+                    y[1..].iter_mut().zip(twiddles).for_each(|(y, &factor)| *y = y.product(simd, factor));
+                }
+                if let Some(scale) = scale {
+                    y = y.map(|y| y.scaled(simd, scale));
+                }
+                if !writes_planar {
+                    y = y.map(|parts| join(simd, parts));
+                }
+                let (start, distance) = output.from(to + place, output_step, length);
                 for (j, &y) in y.iter().enumerate() {
-                    // The first group's factors are 1.
-                    let turned = if j == 0 || group == 0 { y } else { T::product(simd, y, twiddles[j - 1]) };
-                    let result = scale.map_or(turned, |scale| T::mul_real(simd, turned, scale));
+                    // The first position is the first in the opposite order too.
+                    let is_first = j == 0 && to + place == 0;
+                    let elements = if is_first { output.at(0) } else { start.wrapping_offset(j as isize * distance) };
                     // SAFETY: as above; a butterfly's inputs are all read before.
-                    unsafe { output.store::<S>(to + place + j * output_step, length, part, result) };
+                    unsafe { store::<S, T>(elements, pair, y) };
                 }
             }
         }
     }
 }
 
+/// Outputs that are added up together, so that each input is loaded once for them.
+const OUTPUTS: usize = 4;
+
 #[inline(always)]
 fn butterfly<S: Simd, T: Lane, const R: usize>(
     simd: S,
-    x: [T::Vector<S>; R],
+    x: [Parts<S, T>; R],
     rotations: &[(T, T)],
-) -> [T::Vector<S>; R] {
-    let add = |a, b| T::sum(simd, a, b);
-    let sub = |a, b| T::difference(simd, a, b);
+) -> [Parts<S, T>; R] {
     let mut y = x;
     match R {
-        2 => (y[0], y[1]) = (add(x[0], x[1]), sub(x[0], x[1])),
-        4 => [y[0], y[1], y[2], y[3]] = four::<S, T>(simd, [x[0], x[1], x[2], x[3]]),
+        2 => (y[0], y[1]) = (x[0].sum(simd, x[1]), x[0].difference(simd, x[1])),
+        4 => [y[0], y[1], y[2], y[3]] = four(simd, [x[0], x[1], x[2], x[3]]),
         8 => {
-            let even = four::<S, T>(simd, [x[0], x[2], x[4], x[6]]);
-            let odd = four::<S, T>(simd, [x[1], x[3], x[5], x[7]]);
-            let half = T::rounded(FRAC_1_SQRT_2);
-            let (one, three) = (T::mul_minus_i(simd, odd[1]), T::mul_minus_i(simd, odd[3]));
-            let turned = [
-                odd[0],
-                T::mul_real(simd, add(odd[1], one), half),
-                T::mul_minus_i(simd, odd[2]),
-                T::mul_real(simd, sub(three, odd[3]), half),
-            ];
-            for j in 0..4 {
-                (y[j], y[j + 4]) = (add(even[j], turned[j]), sub(even[j], turned[j]));
-            }
+            let even = four(simd, [x[0], x[2], x[4], x[6]]);
+            let odd = four(simd, [x[1], x[3], x[5], x[7]]);
+            let half = T::splat(simd, T::rounded(FRAC_1_SQRT_2));
+            let minus_half = T::splat(simd, T::rounded(-FRAC_1_SQRT_2));
+            (y[0], y[4]) = (even[0].sum(simd, odd[0]), even[0].difference(simd, odd[0]));
+            (y[2], y[6]) = (even[2].plus_turned(simd, odd[2]), even[2].minus_turned(simd, odd[2]));
+            // Times (1 - i) / sqrt(2), and (-1 - i) / sqrt(2).
+            let one = odd[1].plus_turned(simd, odd[1]);
+            (y[1], y[5]) = (even[1].plus_scaled(simd, half, one), even[1].plus_scaled(simd, minus_half, one));
+            let three = odd[3].minus_turned(simd, odd[3]);
+            (y[3], y[7]) = (even[3].plus_scaled(simd, minus_half, three), even[3].plus_scaled(simd, half, three));
         }
         _ => {
             // y_j and y_(R-j) from the sums and differences of x_k and x_(R-k).
             let half = R / 2;
             let (mut sums, mut differences) = (x, x);
             for k in 1..=half {
-                (sums[k], differences[k]) = (add(x[k], x[R - k]), sub(x[k], x[R - k]));
-                y[0] = add(y[0], sums[k]);
+                (sums[k], differences[k]) = (x[k].sum(simd, x[R - k]), x[k].difference(simd, x[R - k]));
+                y[0] = y[0].sum(simd, sums[k]);
             }
             let rotations = &rotations[..half * half];
-            for j in 0..half {
-                let row = &rotations[j * half..][..half];
-                let mut even = T::mul_add_real(simd, sums[1], row[0].0, x[0]);
-                let mut odd = T::mul_real(simd, differences[1], row[0].1);
-                for k in 1..half {
-                    even = T::mul_add_real(simd, sums[k + 1], row[k].0, even);
-                    odd = T::mul_add_real(simd, differences[k + 1], row[k].1, odd);
+            for block in (0..half).step_by(OUTPUTS) {
+                let outputs = OUTPUTS.min(half - block);
+                let factors = |j: usize, k: usize| rotations[(block + j) * half + k - 1];
+                let mut even = [x[0]; OUTPUTS];
+                for k in 1..=half {
+                    for (j, even) in even.iter_mut().enumerate().take(outputs) {
+                        *even = even.plus_scaled(simd, T::splat(simd, factors(j, k).0), sums[k]);
+                    }
                 }
-                let odd = T::mul_minus_i(simd, odd);
-                (y[j + 1], y[R - 1 - j]) = (add(even, odd), sub(even, odd));
+                let mut odd = even;
+                for (j, odd) in odd.iter_mut().enumerate().take(outputs) {
+                    *odd = differences[1].scaled(simd, T::splat(simd, factors(j, 1).1));
+                }
+                for k in 2..=half {
+                    for (j, odd) in odd.iter_mut().enumerate().take(outputs) {
+                        *odd = odd.plus_scaled(simd, T::splat(simd, factors(j, k).1), differences[k]);
+                    }
+                }
+                for j in 0..outputs {
+                    y[block + j + 1] = even[j].plus_turned(simd, odd[j]);
+                    y[R - 1 - block - j] = even[j].minus_turned(simd, odd[j]);
+                }
             }
         }
     }
@@ -465,8 +623,8 @@ fn butterfly<S: Simd, T: Lane, const R: usize>(
 }
 
 #[inline(always)]
-fn four<S: Simd, T: Lane>(simd: S, x: [T::Vector<S>; 4]) -> [T::Vector<S>; 4] {
-    let (a, b) = (T::sum(simd, x[0], x[2]), T::difference(simd, x[0], x[2]));
-    let (c, d) = (T::sum(simd, x[1], x[3]), T::mul_minus_i(simd, T::difference(simd, x[1], x[3])));
-    [T::sum(simd, a, c), T::sum(simd, b, d), T::difference(simd, a, c), T::difference(simd, b, d)]
+fn four<S: Simd, T: Lane>(simd: S, x: [Parts<S, T>; 4]) -> [Parts<S, T>; 4] {
+    let (a, b) = (x[0].sum(simd, x[2]), x[0].difference(simd, x[2]));
+    let (c, d) = (x[1].sum(simd, x[3]), x[1].difference(simd, x[3]));
+    [a.sum(simd, c), b.plus_turned(simd, d), a.difference(simd, c), b.minus_turned(simd, d)]
 }

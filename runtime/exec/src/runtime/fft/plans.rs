@@ -85,32 +85,24 @@ pub(super) trait Planned: Lane {
     }
 }
 
-/// Powers of two up to which columns stand side by side in different sets of a cache.
-const LONGEST_COLUMN: usize = 512;
-
 /// Rows up to which as many as there are lanes stay in a cache near the core.
-const LONGEST_ROW: usize = 700;
+const LONGEST_ROW: usize = 1 << 13;
 
 /// Whether to take signals side by side: when they fill half of the lanes. The rustfft crate has vector code of its own for
 /// rows whose lengths are powers of 2 and 3, times one other prime factor up to 11, and would copy columns together.
 fn pays<T: Lane>(signals: Signals) -> bool {
-    let Signals { count, length, stride } = signals;
-    let is_fast_alone = match stride {
-        1 => {
-            let has_squares = T::LANES == BLOCK && square_of_eight().is_some();
-            let rest = [2, 3].iter().fold(length.max(1), |rest, &prime| {
-                std::iter::successors(Some(rest), |rest| (rest % prime == 0).then_some(rest / prime))
-                    .last()
-                    .unwrap_or(rest)
-            });
-            // Of lanes that nothing stands in, at most a fifth.
-            let fills_lanes = 4 * count.next_multiple_of(T::LANES) <= 5 * count;
-            let is_fast_side_by_side = has_squares && rest > 11 && length <= LONGEST_ROW && fills_lanes;
-            [13, 17].iter().all(|prime| length % prime != 0) && !is_fast_side_by_side
-        }
-        _ => length.is_power_of_two() && length > LONGEST_COLUMN,
-    };
-    2 * count >= T::LANES && !is_fast_alone
+    2 * signals.count >= T::LANES && (signals.stride > 1 || rows_pay::<T>(signals))
+}
+
+fn rows_pay<T: Lane>(Signals { count, length, .. }: Signals) -> bool {
+    let has_squares = T::LANES == BLOCK && square_of_eight().is_some();
+    let rest = [2, 3].iter().fold(length.max(1), |rest, &prime| {
+        std::iter::successors(Some(rest), |rest| (rest % prime == 0).then_some(rest / prime)).last().unwrap_or(rest)
+    });
+    // Of lanes that nothing stands in, at most a fifth.
+    let fills_lanes = 4 * count.next_multiple_of(T::LANES) <= 5 * count;
+    let is_fast_side_by_side = has_squares && rest > 11 && length <= LONGEST_ROW && fills_lanes;
+    is_fast_side_by_side || [13, 17].iter().any(|prime| length.is_multiple_of(*prime))
 }
 
 macro_rules! planned {

@@ -83,6 +83,8 @@ pub(super) fn square_of_eight() -> Option<Square> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         return Some(transposes::halo_transpose_64x8);
+    } else if is_x86_feature_detected!("avx2") {
+        return Some(transposes::square_of_8_by_quarters);
     }
     None
 }
@@ -92,6 +94,8 @@ pub(super) fn square_of_sixteen() -> Option<Square> {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         return Some(transposes::halo_transpose_32x16);
+    } else if is_x86_feature_detected!("avx2") {
+        return Some(transposes::square_of_16_by_quarters);
     }
     None
 }

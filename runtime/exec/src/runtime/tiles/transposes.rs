@@ -81,6 +81,25 @@ macro_rules! block_functions {
     };
 }
 
+macro_rules! quarters_function {
+    ($symbol:ident, $square:ident, $count:literal) => {
+        /// Transposes two by two squares, from one place to another, whose rows are some bytes apart.
+        ///
+        /// # Safety
+        /// The processor has the function's instructions, the rows can be read there and written here, by nobody else.
+        #[target_feature(enable = "avx2")]
+        pub(super) unsafe extern "C" fn $symbol(from: *const u8, from_row: isize, to: *mut u8, to_row: isize) {
+            const BYTES: isize = size_of::<__m256>() as isize;
+            for (down, right) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                let from = from.wrapping_byte_offset(down * $count * from_row + right * BYTES);
+                let to = to.wrapping_byte_offset(right * $count * to_row + down * BYTES);
+                // SAFETY: as the caller promises.
+                unsafe { $square(from, from_row, to, to_row) };
+            }
+        }
+    };
+}
+
 /// As many lines of a cache as a block of the smallest elements has.
 #[repr(align(64))]
 struct Lines(MaybeUninit<[u8; 16 * 64]>);
@@ -135,6 +154,9 @@ transpose_functions!(
 
 block_functions!(halo_transpose_block_32x8, halo_transpose_32x8, 8);
 block_functions!(halo_transpose_block_64x4, halo_transpose_64x4, 4);
+
+quarters_function!(square_of_16_by_quarters, halo_transpose_32x8, 8);
+quarters_function!(square_of_8_by_quarters, halo_transpose_64x4, 4);
 
 // Elements of 16 bits, which are floats of 32 bits where they are written.
 square_function!(
@@ -336,6 +358,8 @@ mod tests {
         if is_x86_feature_detected!("avx2") {
             check_block(halo_transpose_block_32x8, 16, 4);
             check_block(halo_transpose_block_64x4, 8, 8);
+            check_block(square_of_16_by_quarters, 16, 4);
+            check_block(square_of_8_by_quarters, 8, 8);
             check((halo_transpose_32x8, halo_transpose_pair_32x8), 8, 4);
             check((halo_transpose_64x4, halo_transpose_pair_64x4), 4, 8);
         }
