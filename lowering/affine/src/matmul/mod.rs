@@ -14,6 +14,7 @@
 //! [`crate::contraction`].
 
 mod attention;
+mod axes;
 mod emit;
 mod epilogue;
 mod matrices;
@@ -27,7 +28,7 @@ mod tiled;
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
-use indexing::{Expr, Linear, Operator, Var};
+use indexing::Var;
 use melior::Context;
 use mlir_ext::builder::Machine;
 
@@ -36,11 +37,13 @@ use crate::operand_maps::operand_shape;
 use crate::walk::linear_address;
 
 pub(crate) use attention::AttentionKernel;
+use axes::{Addresses, Axis, merge_last, merge_longest, positions};
 use emit::Operand;
 pub(crate) use emit::emit_matmul;
 pub(crate) use epilogue::Finish;
 use epilogue::Stored;
 use prologue::Source;
+use streamed::STRIP_BYTES;
 
 /// Longest block of contracted positions, and the bytes of a row of A or a column of B in it, at least of elements of 4 bytes.
 const BLOCK_K: i64 = 512;
@@ -76,8 +79,12 @@ const LEAST_TERMS_OF_GROUP: i64 = 36;
 const SMALLEST: i64 = 4096;
 /// Tasks that the work is split into if columns and batches do not give that many.
 const TASKS: i64 = 8;
-/// Most rows of a product that reads B where it is.
+/// Most rows of a product that reads B where it is, and those of them from which on tiles do so, not a pass over B.
 const MOST_STREAMED_ROWS: i64 = 8;
+const LEAST_ROWS_IN_PLACE: i64 = 4;
+/// Rows of a B that is read where it is, at most, of which the next columns find room in the second-level cache: rows that are pages
+/// apart compete for it.
+const BLOCK_K_IN_PLACE: i64 = 128;
 /// Most columns of a product that reads A where it is, as B of its transpose, and bytes of a row of A that make up for
 /// adding the lanes of its sums.
 const MOST_STREAMED_COLUMNS: i64 = 4;
@@ -88,15 +95,6 @@ const WORDS: i64 = 2;
 const LONG_SUM: i64 = 256;
 /// Most elements of few rows that are copied because they do not lie as the columns of B do.
 const MOST_COPIED: i64 = 1 << 14;
-
-/// One dimension of the product with the distance of its neighbours in each array, in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Axis {
-    size: i64,
-    a: i64,
-    b: i64,
-    c: i64,
-}
 
 /// How a product is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,7 +294,7 @@ fn recognise_contraction(
     if n.size < width / 4 || has_groups && !is_group_worth_it() {
         return None;
     }
-    if product.is_streamed() && !product.is_small_in_runtime_tiles() {
+    if product.is_streamed() && !product.is_in_place_in_runtime_tiles() {
         product.form = Form::Streamed;
     } else {
         product.choose_instruction(machine);
@@ -338,126 +336,11 @@ impl PackedA {
     }
 }
 
-/// The address of an operand's element as a sum over the variables of its indexing map.
-struct Addresses {
-    dims: Vec<(Var, i64)>,
-    /// Variables of which a quotient is a term: the groups of a convolution's features.
-    groups: Vec<(Var, Group)>,
-    constant: i64,
-}
-
-/// What follows each other along a dimension, and how far apart its groups are in one or both operands.
-#[derive(Clone, Copy)]
-struct Group {
-    size: i64,
-    a: i64,
-    b: i64,
-}
-
-impl Addresses {
-    /// `None` where the address is no such sum.
-    fn new(address: Expr<'_>) -> Option<Self> {
-        let sum = Linear::from_expr(address)?;
-        let (mut dims, mut groups) = (Vec::new(), Vec::new());
-        for &(atom, factor) in &sum.terms {
-            match atom.as_variable() {
-                Some(variable) => dims.push((variable, factor)),
-                None => {
-                    let (dimension, size) = atom.as_binary_with_constant(Operator::FloorDiv)?;
-                    groups.push((dimension.as_variable()?, Group { size, a: factor, b: factor }));
-                }
-            }
-        }
-        Some(Addresses { dims, groups, constant: sum.constant })
-    }
-
-    /// The groups along a dimension, of one size; `None` where there are several.
-    fn group([a, b]: [&Addresses; 2], variable: Var) -> Option<Option<Group>> {
-        let of = |addresses: &Addresses| {
-            let mut groups = addresses.groups.iter().filter(|(own, _)| *own == variable).map(|(_, group)| *group);
-            let first = groups.next();
-            groups.next().is_none().then_some(first)
-        };
-        Some(match (of(a)?, of(b)?) {
-            (Some(a), Some(b)) if a.size == b.size => Some(Group { b: b.b, ..a }),
-            (Some(_), Some(_)) => return None,
-            (Some(a), None) => Some(Group { b: 0, ..a }),
-            (None, Some(b)) => Some(Group { a: 0, ..b }),
-            (None, None) => None,
-        })
-    }
-
-    fn of(&self, variable: Var) -> i64 {
-        self.dims.iter().find(|(own, _)| *own == variable).map_or(0, |(_, factor)| *factor)
-    }
-
-    fn dim(&self, dimension: usize) -> i64 {
-        self.of(Var::Dim(dimension as u32))
-    }
-}
-
-impl Axis {
-    const SINGLE: Axis = Axis { size: 1, a: 0, b: 0, c: 0 };
-
-    /// The groups along an axis, one after the other.
-    fn of_groups(self, count: i64, group: &Group) -> Axis {
-        let Group { size, a, b } = *group;
-        Axis { size: count, a: size * self.a + a, b: size * self.b + b, c: size * self.c }
-    }
-
-    /// The elements of a group along an axis.
-    fn within(self, group: &Group) -> Axis {
-        Axis { size: group.size, ..self }
-    }
-
-    /// Both as one axis, where the neighbours of `self` stand a whole `inner` apart.
-    fn merged(self, inner: Axis) -> Option<Axis> {
-        let continues = |own: i64, inner_stride: i64| own == inner_stride * inner.size;
-        let merges = continues(self.a, inner.a) && continues(self.b, inner.b) && continues(self.c, inner.c);
-        merges.then_some(Axis { size: self.size * inner.size, ..inner })
-    }
-}
-
-/// Removes the last axis and those that can be merged into it.
-fn merge_last(axes: &mut Vec<Axis>) -> Axis {
-    axes.retain(|axis| axis.size != 1);
-    let Some(mut merged) = axes.pop() else { return Axis::SINGLE };
-    while let Some(both) = axes.last().and_then(|axis| axis.merged(merged)) {
-        merged = both;
-        axes.pop();
-    }
-    merged
-}
-
-/// Removes the axis that, with those that can be merged into it, is longest; the last of equal ones.
-fn merge_longest(axes: &mut Vec<Axis>) -> Axis {
-    axes.retain(|axis| axis.size != 1);
-    let mut best = (Axis::SINGLE, Vec::new());
-    for innermost in (0..axes.len()).rev() {
-        let (mut merged, mut parts) = (axes[innermost], vec![innermost]);
-        while let Some((part, both)) = (0..axes.len())
-            .filter(|part| !parts.contains(part))
-            .find_map(|part| Some((part, axes[part].merged(merged)?)))
-        {
-            merged = both;
-            parts.push(part);
-        }
-        if merged.size > best.0.size {
-            best = (merged, parts);
-        }
-    }
-    let mut position = 0;
-    axes.retain(|_| {
-        position += 1;
-        !best.1.contains(&(position - 1))
-    });
-    best.0
-}
-
-/// Rows of the register tile: as many as registers hold, somewhat fewer if that leaves no rest.
+/// Rows of the register tile: as many as registers hold, somewhat fewer if that leaves no rest, or the few rows divide evenly.
 fn tile_rows(rows: i64, most: i64) -> i64 {
     let least = LEAST_TILE_ROWS.max(most / 2 + 1);
-    (least..=most).rev().find(|tile| rows % tile == 0).unwrap_or(most).min(rows)
+    let even = parts(rows, parts(rows, most));
+    (least..=most).rev().find(|tile| rows % tile == 0).unwrap_or(even).min(rows)
 }
 
 /// The least common multiple of two numbers.
@@ -468,11 +351,6 @@ fn least_common_multiple(a: i64, b: i64) -> i64 {
 /// How many parts of `part` elements `size` elements make, the last one perhaps smaller.
 fn parts(size: i64, part: i64) -> i64 {
     (size + part - 1) / part.max(1)
-}
-
-/// Product of the sizes of axes.
-fn positions(axes: &[Axis]) -> i64 {
-    axes.iter().map(|axis| axis.size).product()
 }
 
 impl MatMul {
@@ -568,20 +446,32 @@ impl MatMul {
         !self.computes(operand) && bytes >= LARGE
     }
 
-    /// Whether tiles read B where it is.
+    /// Whether tiles read B where it is: one that finds room in the first-level cache, or that few rows read once.
     fn reads_b_in_place(&self) -> bool {
-        let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(positions(&self.contracted));
+        let has_few_rows = self.row_count() <= MOST_STREAMED_ROWS;
         self.n.b == 1
             && !self.computes(Operand::B)
-            && (self.k.b % i64::from(self.lanes) == 0 || self.row_count() <= MOST_STREAMED_ROWS)
+            && (self.k.b % i64::from(self.lanes) == 0 || has_few_rows)
             && self.depth == 1
             && self.operand_types[1] == self.element_type
-            && elements.saturating_mul(self.element_type.byte_width() as i64) <= SMALL_B
+            && (self.is_b_small() || has_few_rows && self.row_count() >= LEAST_ROWS_IN_PLACE && self.rows.is_empty())
+    }
+
+    fn reads_large_b_in_place(&self) -> bool {
+        self.reads_b_in_place() && !self.is_b_small()
+    }
+
+    fn is_b_small(&self) -> bool {
+        let elements = self.n.size.saturating_mul(self.k.size).saturating_mul(positions(&self.contracted));
+        elements.saturating_mul(self.element_type.byte_width() as i64) <= SMALL_B
     }
 
     /// Panels that share a walk over A.
     fn panels_per_group(&self) -> i64 {
         let row_bytes = self.panel() * self.element_type.byte_width() as i64;
+        if self.reads_large_b_in_place() {
+            return (STRIP_BYTES / row_bytes).max(1);
+        }
         let least = match self.packing_of_a() {
             Some(packed) if packed.has_columns() => PANELS_OVER_PACKED_COLUMNS,
             _ => (GROUP_ROW_BYTES / row_bytes).clamp(1, PANELS_OVER_PACKED_COLUMNS),
@@ -668,7 +558,8 @@ impl MatMul {
     /// Contracted positions in a block: pairs of whole vectors, if there are several blocks, so that only the last one has a
     /// rest, also where the positions are columns of another product.
     fn block_k(&self) -> i64 {
-        let length = parts(self.k.size, parts(self.k.size, self.longest_k));
+        let longest = if self.reads_large_b_in_place() { self.longest_k.min(BLOCK_K_IN_PLACE) } else { self.longest_k };
+        let length = parts(self.k.size, parts(self.k.size, longest));
         let pair = 2 * i64::from(self.lanes);
         if length == self.k.size { length } else { parts(length, pair) * pair }
     }

@@ -11,7 +11,7 @@ use mlir_ext::builder::{Machine, Value};
 use super::emit::{Emitter, Offsets, Operand, Result, Span};
 use super::prologue::Source;
 use super::tiled::Block;
-use super::{Axis, Form, LEAST_TILE_ROWS, MatMul, positions};
+use super::{Axis, Form, LEAST_ROWS_IN_PLACE, LEAST_TILE_ROWS, MatMul, positions};
 use crate::library_calls::{address_of_global, call_runtime, define_constant_integers};
 use crate::transposed::address_in;
 
@@ -46,20 +46,19 @@ impl MatMul {
         (self.in_runtime && is_in_place && self.k.size.saturating_mul(axis.size) <= self.longest_k).then_some(axis)
     }
 
-    /// Whether a product of few rows is one tile or two of the runtime over a B that stays in the first-level cache, and not so few that
-    /// multiply-adds wait for each other: one pass over B, which is emitted, would go through the sums again and again. The number of
-    /// tasks depends on it, which is known before the processor is.
-    pub(super) fn is_small_in_runtime_tiles(&self) -> bool {
-        self.row_count() >= LEAST_TILE_ROWS
-            && self.rows.is_empty()
-            && self.reads_b_in_place()
-            && self.suits_runtime_tiles()
+    /// Whether a product of few rows is one tile or two of the runtime, which read B where it is, and not so few that multiply-adds wait
+    /// for each other: one pass over B, which is emitted, would go through the sums again and again. The number of tasks
+    /// depends on it, which is known before the processor is.
+    pub(super) fn is_in_place_in_runtime_tiles(&self) -> bool {
+        let least = if self.is_b_small() { LEAST_TILE_ROWS } else { LEAST_ROWS_IN_PLACE };
+        self.row_count() >= least && self.rows.is_empty() && self.reads_b_in_place() && self.suits_runtime_tiles()
     }
 
-    /// The input that may come in panels which an earlier run has packed: a B that is packed as it is.
+    /// The input that may come in panels which an earlier run has packed: a B that is packed as it is, or read where it is and large.
     pub(crate) fn packable_input(&self) -> Option<usize> {
         let Source::Input(number) = self.operands[Operand::B as usize] else { return None };
-        (self.copies(Operand::B) && self.batch.is_empty() && !self.reads_b_in_place()).then_some(number)
+        let is_packed = self.reads_large_b_in_place() || !self.reads_b_in_place();
+        (self.copies(Operand::B) && self.batch.is_empty() && is_packed).then_some(number)
     }
 
     /// How B is packed, which is a parameter of the program; `None` where it lies backwards.
@@ -112,23 +111,36 @@ impl<'c> Emitter<'_, 'c> {
             }
         };
         let a_ahead = if product.asks_for_tiles() { a_tile } else { 0 };
-        let (b, b_first, b_step) = match block.panels.b {
-            Some(panels) => (panels, panel_offset, product.panel()),
-            None => (self.operand(Operand::B)?, offsets.b + column, product.k.b),
+        // Panels that another run has packed come from far, and so does a large B: tiles ask for those of the next columns.
+        let packed_ahead = product.packed_rows() * product.panel();
+        let (b, b_first, b_step, b_ahead) = match block.panels.b {
+            Some(panels) => {
+                let ahead = if self.packed.is_some() { packed_ahead } else { 0 };
+                (panels, panel_offset, product.panel(), ahead)
+            }
+            None => {
+                let ahead = if product.is_b_large() { product.panel() } else { 0 };
+                (self.operand(Operand::B)?, offsets.b + column, product.k.b, ahead)
+            }
         };
-        // Panels that another run has packed come from far.
-        let b_ahead = if self.packed.is_some() { product.packed_rows() * product.panel() } else { 0 };
         let c_first = offsets.c + rows.begin * product.m.c + column;
         let element_bytes = product.element_type.byte_width() as i64;
         let runs = product.contracted_in_tiles().unwrap_or(Axis { size: 1, a: 0, b: 0, c: 0 });
-        let distances = [a_row, a_step, a_tile, a_ahead, runs.a, b_step, b_ahead, runs.b, product.m.c]
-            .map(|elements| elements * element_bytes);
+        let distances = |b_step: i64, b_ahead: i64| {
+            let distances = [a_row, a_step, a_tile, a_ahead, runs.a, b_step, b_ahead, runs.b, product.m.c]
+                .map(|elements| elements * element_bytes);
+            self.constant_words(&[&distances[..], &[tile_rows, runs.size]].concat())
+        };
+        let mut words = distances(b_step, b_ahead)?;
         let address = |memref, first| address_in(builder, &self.scope, memref, first * element_bytes);
         let mut b = address(b, b_first)?;
         if let Some(packed) = self.packed {
             let first = column * product.packed_rows() + block.first_row * product.panel();
             let first = self.scope.emit(builder, self.scope.simplify(first * element_bytes))?;
             b = builder.select(packed.is_absent, b, builder.addi(packed.address, first));
+            if b_step != product.panel() {
+                words = builder.select(packed.is_absent, words, distances(product.panel(), packed_ahead)?);
+            }
         }
         let rows: Vec<Expr<'c>> = rows.ends.iter().map(|&end| end - rows.begin).collect();
         let mut columns = vec![self.scope.constant(product.panel())];
@@ -137,7 +149,7 @@ impl<'c> Emitter<'_, 'c> {
         }
         let number = block.number.unwrap_or(zero);
         let arguments = [
-            self.constant_words(&[&distances[..], &[tile_rows, runs.size]].concat())?,
+            words,
             address(a, a_first)?,
             b,
             address(self.c, c_first)?,

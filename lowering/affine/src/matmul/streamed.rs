@@ -12,7 +12,7 @@ use crate::scalar::combiner::Combiner;
 
 /// Least bytes of a row of B that one task reads: many, as memory is read best, where few rows make little of each; fewer where they
 /// are as much work as memory can bring, and more tasks let threads come in later.
-const STRIP_BYTES: i64 = 2048;
+pub(super) const STRIP_BYTES: i64 = 2048;
 const STRIP_BYTES_OF_ROWS: i64 = 768;
 /// Rows from which on that is so.
 const ROWS_OF_WORK: i64 = 4;

@@ -528,7 +528,8 @@ impl<S: Simd, T: Lane, const R: usize> NullaryFnOnce for Step<'_, S, T, R> {
         let (input_step, output_step) = (pass.groups * pass.stride, pass.stride);
         for (group, twiddles) in pass.twiddles.chunks_exact(R - 1).enumerate() {
             let (from, to) = (group * output_step, group * R * output_step);
-            for (place, pair) in (0..output_step).flat_map(|place| (0..pairs::<S, T>()).map(move |pair| (place, pair))) {
+            for (place, pair) in (0..output_step).flat_map(|place| (0..pairs::<S, T>()).map(move |pair| (place, pair)))
+            {
                 let at = |k: usize| input.at(from + place + k * input_step);
                 // SAFETY: all are positions of the signals, which are used here alone.
                 let mut x: [Parts<S, T>; R] = from_fn(|k| unsafe { load::<S, T>(at(k), pair) });
@@ -563,11 +564,7 @@ impl<S: Simd, T: Lane, const R: usize> NullaryFnOnce for Step<'_, S, T, R> {
 const OUTPUTS: usize = 4;
 
 #[inline(always)]
-fn butterfly<S: Simd, T: Lane, const R: usize>(
-    simd: S,
-    x: [Parts<S, T>; R],
-    rotations: &[(T, T)],
-) -> [Parts<S, T>; R] {
+fn butterfly<S: Simd, T: Lane, const R: usize>(simd: S, x: [Parts<S, T>; R], rotations: &[(T, T)]) -> [Parts<S, T>; R] {
     let mut y = x;
     match R {
         2 => (y[0], y[1]) = (x[0].sum(simd, x[1]), x[0].difference(simd, x[1])),
