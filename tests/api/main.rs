@@ -1,6 +1,7 @@
 //! The public interface, used as programs use it: building, compiling, running, keeping.
 
 mod against_evaluation;
+mod brain_floats;
 mod broadcasting;
 mod calls;
 mod columns;

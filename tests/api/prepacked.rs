@@ -39,7 +39,7 @@ fn assert_runs(executable: &Executable, arguments: &[Buffer], expected: &Literal
     }
 }
 
-const PRODUCTS: [&str; 8] = [
+const PRODUCTS: [&str; 10] = [
     "a = f32[40,600] parameter(0)\n b = f32[600,210] parameter(1)\n \
      ROOT d = f32[40,210] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     "a = f32[40,600] parameter(0)\n b = f32[210,600] parameter(1)\n \
@@ -62,6 +62,13 @@ const PRODUCTS: [&str; 8] = [
      d = f32[821,400] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
      r = f32[821,400] broadcast(c), dimensions={1}\n \
      ROOT s = f32[821,400] add(d, r)",
+    // Few rows, which read B where it is until it is packed.
+    "a = f32[8,700] parameter(0)\n b = f32[700,530] parameter(1)\n \
+     ROOT d = f32[8,530] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+    "a = f32[5,300] parameter(0)\n b = f32[300,1100] parameter(1)\n c = f32[1100] parameter(2)\n \
+     d = f32[5,1100] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
+     r = f32[5,1100] broadcast(c), dimensions={1}\n \
+     ROOT s = f32[5,1100] add(d, r)",
 ];
 
 #[test]

@@ -3,17 +3,13 @@
 //! The larger one of two vectors is made of the smaller one of their negations, which keeps NaN and orders zeros in fewest
 //! instructions. A loop that looks for the largest negates what it carries at its begin and at its end.
 
-use std::iter::successors;
-
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::module::Module;
-use inkwell::values::{
-    AnyValueEnum, BasicValue, BasicValueEnum, BasicValueUse, FloatMathValue, InstructionOpcode, InstructionValue,
-    Operand, PhiValue,
-};
+use inkwell::values::{BasicValue, BasicValueEnum, FloatMathValue, InstructionOpcode, InstructionValue, PhiValue};
 
 use crate::Error;
+use crate::instructions::{operand_of, users};
 
 /// Carries the negation of each number that a loop negates whenever it reads it, and that a negation made.
 ///
@@ -84,7 +80,7 @@ fn replace<'c>(builder: &Builder<'c>, phi: PhiValue<'c>) -> Result<(), Error> {
         builder.position_before(&user);
         let number = negation(builder, new.as_basic_value())?;
         for operand in 0..user.get_num_operands() {
-            if user.get_operand(operand).and_then(Operand::value) == Some(phi.as_basic_value()) {
+            if operand_of(user, operand) == Some(phi.as_basic_value()) {
                 user.set_operand(operand, number);
             }
         }
@@ -106,23 +102,13 @@ fn distinct<'c>(instructions: impl Iterator<Item = InstructionValue<'c>>) -> Vec
     distinct
 }
 
-/// The instructions that read a value.
-fn users(value: InstructionValue<'_>) -> impl Iterator<Item = Option<InstructionValue<'_>>> {
-    successors(value.get_first_use(), |own: &BasicValueUse<'_>| own.get_next_use()).map(|own| match own.get_user() {
-        AnyValueEnum::InstructionValue(user) => Some(user),
-        AnyValueEnum::FloatValue(user) => user.as_instruction(),
-        AnyValueEnum::VectorValue(user) => user.as_instruction(),
-        _ => None,
-    })
-}
-
 fn is_negation(instruction: InstructionValue<'_>) -> bool {
     instruction.get_opcode() == InstructionOpcode::FNeg
 }
 
 /// What a value is the negation of.
 fn negated(value: BasicValueEnum<'_>) -> Option<BasicValueEnum<'_>> {
-    value.as_instruction_value().filter(|&own| is_negation(own))?.get_operand(0).and_then(Operand::value)
+    operand_of(value.as_instruction_value().filter(|&own| is_negation(own))?, 0)
 }
 
 fn is_constant(value: BasicValueEnum<'_>) -> bool {

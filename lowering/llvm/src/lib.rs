@@ -19,6 +19,7 @@
 //! Absent on purpose: loading and running code (crate `exec`), and every decision about loops (crate `lowering-affine`).
 //! LLVM ends the process on internal errors of its code generator; no input of the compiler's own making should cause one.
 
+mod brain_floats;
 mod carried_negations;
 pub mod code;
 pub mod code_generation;
@@ -28,6 +29,7 @@ mod emulated_warp_groups;
 pub mod emulation;
 mod error;
 mod gpu_instructions;
+mod instructions;
 mod libdevice;
 mod llvm_module;
 pub mod memrefs_to_pointers;

@@ -1,6 +1,6 @@
 //! A module of LLVM IR: from the LLVM dialect to assembly and object code.
 
-use crate::{Error, Target, carried_negations, vector_constants};
+use crate::{Error, Target, brain_floats, carried_negations, vector_constants};
 use inkwell::{
     attributes::{Attribute, AttributeLoc},
     context::Context,
@@ -140,6 +140,7 @@ impl LlvmModule {
             Emit::Object => FileType::Object,
         };
         carried_negations::carry(&self.module)?;
+        brain_floats::simplify(&self.module, self.target.vector_bits() / u32::BITS)?;
         if self.target.vector_bits() == 256 {
             vector_constants::load(&self.module)?;
         }

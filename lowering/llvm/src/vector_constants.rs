@@ -13,11 +13,12 @@ use inkwell::builder::Builder;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::VectorType;
 use inkwell::values::{
-    BasicValue, BasicValueEnum, GlobalValue, InstructionOpcode, InstructionValue, MetadataValue, Operand,
-    UnnamedAddress, VectorValue,
+    BasicValue, BasicValueEnum, GlobalValue, InstructionOpcode, InstructionValue, MetadataValue, UnnamedAddress,
+    VectorValue,
 };
 
 use crate::Error;
+use crate::instructions::{calls, operand_of};
 
 /// Constants of a block up to which registers hold them, beside what is computed.
 const MOST_IN_REGISTERS: usize = 12;
@@ -132,11 +133,7 @@ fn is_arithmetic(instruction: InstructionValue<'_>) -> bool {
     use InstructionOpcode::{Call, FAdd, FMul, FSub};
     match instruction.get_opcode() {
         FAdd | FMul | FSub => true,
-        Call => {
-            let callee = instruction.get_operand(instruction.get_num_operands() - 1).and_then(Operand::value);
-            let name = callee.filter(|callee| callee.is_pointer_value()).map(BasicValueEnum::into_pointer_value);
-            name.is_some_and(|name| is_multiply_add(name.get_name()))
-        }
+        Call => calls(instruction, is_multiply_add),
         _ => false,
     }
 }
@@ -144,10 +141,7 @@ fn is_arithmetic(instruction: InstructionValue<'_>) -> bool {
 /// The operands that are vectors of one number, registers or several of them full; zeros need no memory.
 fn constants_of<'c>(instruction: InstructionValue<'c>, uses: &mut Vec<Use<'c>>) {
     for operand in 0..instruction.get_num_operands() {
-        let Some(BasicValueEnum::VectorValue(constant)) = instruction.get_operand(operand).and_then(Operand::value)
-        else {
-            continue;
-        };
+        let Some(BasicValueEnum::VectorValue(constant)) = operand_of(instruction, operand) else { continue };
         if !constant.is_constant_data_vector() || constant.is_null() {
             continue;
         }

@@ -1,0 +1,36 @@
+//! What instructions of LLVM IR read, and what reads them.
+
+use std::ffi::CStr;
+use std::iter::successors;
+
+use inkwell::values::{AnyValueEnum, BasicValueEnum, BasicValueUse, InstructionOpcode, InstructionValue, Operand};
+
+/// The values that an instruction reads, in their order; blocks are none.
+pub(crate) fn operands<'c>(instruction: InstructionValue<'c>) -> impl Iterator<Item = BasicValueEnum<'c>> {
+    (0..instruction.get_num_operands()).filter_map(move |operand| operand_of(instruction, operand))
+}
+
+pub(crate) fn operand_of(instruction: InstructionValue<'_>, operand: u32) -> Option<BasicValueEnum<'_>> {
+    instruction.get_operand(operand).and_then(Operand::value)
+}
+
+/// The instructions that read a value; `None` for one that is not known.
+pub(crate) fn users(value: InstructionValue<'_>) -> impl Iterator<Item = Option<InstructionValue<'_>>> {
+    successors(value.get_first_use(), |own: &BasicValueUse<'_>| own.get_next_use()).map(|own| match own.get_user() {
+        AnyValueEnum::InstructionValue(user) => Some(user),
+        AnyValueEnum::FloatValue(user) => user.as_instruction(),
+        AnyValueEnum::IntValue(user) => user.as_instruction(),
+        AnyValueEnum::VectorValue(user) => user.as_instruction(),
+        _ => None,
+    })
+}
+
+/// Whether an instruction calls a function of such a name.
+pub(crate) fn calls(instruction: InstructionValue<'_>, is_name: impl FnOnce(&CStr) -> bool) -> bool {
+    let is_call = instruction.get_opcode() == InstructionOpcode::Call;
+    let function = instruction.get_num_operands().checked_sub(1).and_then(|last| operand_of(instruction, last));
+    match function {
+        Some(BasicValueEnum::PointerValue(function)) => is_call && is_name(function.get_name()),
+        _ => false,
+    }
+}
