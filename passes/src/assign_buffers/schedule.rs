@@ -1,9 +1,9 @@
 //! An order of the entry computation's instructions in which less memory is in use at once.
 //!
 //! An instruction that is the last to read more bytes than it makes comes as soon as what it needs is there; then one that makes
-//! more bytes than it is the last to read comes right before its first user. The order is taken where its arena is smaller than
-//! that of the program's own. What is written in its place in the program's own order has been read by others before in both,
-//! so there are no more copies.
+//! more bytes than it is the last to read comes right before its first user. Parameters and constants are where the program has
+//! them, or wherever they are read. The order with the smallest arena is taken, the program's own if none has a smaller one.
+//! What is written in its place in the program's own order has been read by others before in both, so there are no more copies.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -35,18 +35,23 @@ pub(super) fn with_less_memory(
     }
     let constraints = Constraints::of(computation, aliases);
     let own: Vec<u32> = (0..computation.instructions.len() as u32).collect();
-    let order = constraints.late(&constraints.early(&own));
-    if order == own {
-        return (assignment, None);
-    }
+    let mut best = (assignment, None);
     let mut arranged = Arranged { computation, order: own.clone() };
-    arranged.rearrange(&order);
-    let other = assign(arranged.computation);
-    arranged.rearrange(&own);
-    if other.arena_size >= assignment.arena_size {
-        return (assignment, None);
+    let mut tried = vec![own.clone()];
+    for has_sources in [false, true] {
+        let order = constraints.late(&constraints.early(&own, has_sources));
+        if tried.contains(&order) {
+            continue;
+        }
+        arranged.rearrange(&order);
+        let other = assign(arranged.computation);
+        if other.arena_size < best.0.arena_size {
+            best = (other, Some(order.iter().copied().map(InstructionId).collect()));
+        }
+        tried.push(order);
     }
-    (other, Some(order.into_iter().map(InstructionId).collect()))
+    arranged.rearrange(&own);
+    best
 }
 
 /// Puts the instructions of a computation in another order.
@@ -101,6 +106,10 @@ struct Constraints {
     reads: Vec<Vec<u32>>,
     /// Whether an instruction makes nothing of its own.
     is_free: Vec<bool>,
+    /// Whether an instruction is a parameter or a constant.
+    is_source: Vec<bool>,
+    /// The parameters and constants that each instruction reads: these are there from the begin.
+    sources: Vec<Vec<u32>>,
 }
 
 impl Constraints {
@@ -113,10 +122,15 @@ impl Constraints {
             arrays: Vec::new(),
             reads: vec![Vec::new(); count],
             is_free: computation.instructions.iter().map(is_free).collect(),
+            is_source: computation.instructions.iter().map(is_source).collect(),
+            sources: vec![Vec::new(); count],
         };
         for (id, instruction) in computation.iter() {
             for operand in &instruction.operands {
                 constraints.add(operand.0, id.0);
+                if is_source(computation.get(*operand)) {
+                    constraints.sources[id.index()].push(operand.0);
+                }
             }
         }
         let effects = computation.iter().filter(|(_, instruction)| may_have_effect(instruction));
@@ -167,9 +181,13 @@ impl Constraints {
         self.predecessors[after as usize] += 1;
     }
 
-    /// An order in which what frees memory comes as soon as it can.
-    fn early(&self, order: &[u32]) -> Vec<u32> {
-        let mut missing = self.predecessors.clone();
+    /// An order in which what frees memory comes as soon as it can: before the parameters and constants that it reads have their
+    /// turn, if these are there from the begin.
+    fn early(&self, order: &[u32], has_sources: bool) -> Vec<u32> {
+        let none = Vec::new();
+        let sources = |id: u32| if has_sources { &self.sources[id as usize] } else { &none };
+        let counts = self.predecessors.iter().zip(0..);
+        let mut missing: Vec<usize> = counts.map(|(&all, id)| all as usize - sources(id).len()).collect();
         let mut readers: Vec<usize> = self.arrays.iter().map(|(_, readers)| readers.len()).collect();
         let mut growth = self.made.clone();
         for (size, readers) in &self.arrays {
@@ -183,12 +201,17 @@ impl Constraints {
         for &next in order {
             ready.push(Reverse((i64::MIN, next)));
             while let Some(Reverse((_, id))) = ready.pop() {
-                if std::mem::replace(&mut is_done[id as usize], true) {
+                if is_done[id as usize] {
                     continue;
                 }
-                result.push(id);
+                for &id in sources(id).iter().chain([&id]) {
+                    if !std::mem::replace(&mut is_done[id as usize], true) {
+                        result.push(id);
+                    }
+                }
                 let mut changed = Vec::new();
-                for &successor in &self.successors[id as usize] {
+                let is_known = has_sources && self.is_source[id as usize];
+                for &successor in self.successors[id as usize].iter().filter(|_| !is_known) {
                     missing[successor as usize] -= 1;
                     changed.push(successor);
                 }
@@ -264,7 +287,12 @@ fn writes_over(instruction: &Instruction) -> bool {
 
 /// Whether an instruction writes no memory of the arena.
 fn is_free(instruction: &Instruction) -> bool {
-    forwards(instruction) || matches!(instruction.kind, OpKind::Parameter | OpKind::Constant)
+    forwards(instruction) || is_source(instruction)
+}
+
+/// Whether an instruction gives what there is before the first one.
+fn is_source(instruction: &Instruction) -> bool {
+    matches!(instruction.kind, OpKind::Parameter | OpKind::Constant)
 }
 
 /// Whether an instruction may have an effect besides its result, or its computations may.
