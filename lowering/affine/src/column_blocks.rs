@@ -8,6 +8,7 @@ use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::mapping::{WorkDimension, WorkKind, WorkMapping};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
+use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval};
 use melior::Context;
 
@@ -31,7 +32,10 @@ const ROWS_OF_BLOCK: i64 = 8;
 const VECTORS_OF_BLOCK: u32 = 4;
 
 /// Blocks from which on a reduction is made in blocks.
-const LEAST_BLOCKS: i64 = 4;
+const LEAST_BLOCKS: i64 = 2;
+
+/// Bytes of results that all blocks go through before the next ones: they stay in a cache near the core.
+const BYTES_OF_CHUNK: i64 = 32 << 10;
 
 /// Bytes of a row that a thread takes, at least.
 const BYTES_OF_THREAD: i64 = 1024;
@@ -72,8 +76,10 @@ impl<'a> ColumnBlocks<'a> {
         let (roots, sizes) = passes::fuse::written(computation);
         let Some(reductions) = reductions(computation, &roots, sizes) else { return Ok(None) };
         let Some(first) = reductions.first() else { return Ok(None) };
-        let Some(array) = computation.get(first.instruction.operands[0]).shape.as_array() else { return Ok(None) };
-        if (array.byte_size() as i64) < LARGE_ARRAY_BYTES {
+        let Some(terms) = computation.get(first.instruction.operands[0]).shape.as_array() else { return Ok(None) };
+        let arrays = computation.parameters.iter().filter_map(|&id| computation.get(id).shape.as_array());
+        let read = arrays.filter(|array| array.element_count() >= terms.element_count()).map(ArrayShape::byte_size);
+        if read.max().is_none_or(|bytes| (bytes as i64) < LARGE_ARRAY_BYTES) {
             return Ok(None);
         }
         let bounds: Vec<Interval> = sizes.iter().map(|&size| Interval::of_size(size)).collect();
@@ -97,11 +103,26 @@ impl<'a> ColumnBlocks<'a> {
         let Some(last) = mapping.dimensions.last_mut() else { return mapping };
         last.lanes = last.lanes.min(vectors);
         if last.kind == WorkKind::Parallel {
-            let element = self.reductions.iter().map(|own| own.combiner.element_type().byte_width()).max();
-            let vector_bytes = i64::from(last.lanes) * element.unwrap_or_default() as i64;
-            last.tile = last.tile.max(BYTES_OF_THREAD / vector_bytes.max(1));
+            last.tile = last.tile.max(BYTES_OF_THREAD / self.vector_bytes(last.lanes));
+        }
+        let chunk = self.chunk(&mapping);
+        if let (Some(chunk), Some(last)) = (chunk, mapping.dimensions.last_mut()) {
+            last.tile = indexing::ceil_div(last.tile, chunk) * chunk;
         }
         mapping
+    }
+
+    /// Bytes of a vector of results.
+    fn vector_bytes(&self, lanes: u32) -> i64 {
+        let element = self.reductions.iter().map(|own| own.combiner.element_type().byte_width()).max();
+        (i64::from(lanes) * element.unwrap_or_default() as i64).max(1)
+    }
+
+    /// Vectors that all blocks go through before the next ones, where there are more: threads take whole chunks.
+    pub(crate) fn chunk(&self, mapping: &WorkMapping<'_>) -> Option<i64> {
+        let last = mapping.dimensions.len().checked_sub(1)?;
+        let chunk = BYTES_OF_CHUNK / self.vector_bytes(mapping.dimensions[last].lanes);
+        (chunk > 0 && mapping.iterations(last) >= 2 * chunk).then_some(chunk)
     }
 
     /// Blocks of rows.
@@ -227,6 +248,9 @@ fn reductions<'a>(
 
 /// Whether accumulators are of the type of the results.
 fn is_kept_exactly(element_type: ElementType) -> bool {
-    let is_number = matches!(element_type.class(), ElementClass::Float | ElementClass::Signed | ElementClass::Unsigned);
-    is_number && element_type.bit_width() >= 32
+    match element_type.class() {
+        ElementClass::Float => element_type.bit_width() >= 32,
+        ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => true,
+        ElementClass::Complex => false,
+    }
 }

@@ -169,6 +169,8 @@ struct Work<'m, 'a, 'c> {
     function: Option<&'a builder::Body<'c>>,
     /// The iterations, counted through all pieces of the parallel dimension.
     range: Iterations<'c>,
+    /// Those of the innermost dimension that are done now.
+    chunk: Iterations<'c>,
     /// The result, where its elements are those of an operand.
     copied_to: Option<&'m ArrayRef<'c>>,
     /// The result of a processor's kernel, where its elements are those of operands or zero.
@@ -193,6 +195,7 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
             rows,
             function,
             range,
+            chunk: None,
             copied_to: None,
             moved_to: None,
             blocks: None,
@@ -214,7 +217,9 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
 
     /// The iterations that are left of a dimension.
     fn range_of(&self, dimension: usize) -> Iterations<'c> {
-        self.range.filter(|_| self.mapping.parallel_dimension() == Some(dimension))
+        let is_innermost = dimension + 1 == self.mapping.dimensions.len();
+        let range = self.range.filter(|_| self.mapping.parallel_dimension() == Some(dimension));
+        self.chunk.filter(|_| is_innermost).or(range)
     }
 
     /// Iterations of the loops inside that over a dimension; those that make one element count as many.
@@ -237,10 +242,33 @@ impl<'m, 'a, 'c> Work<'m, 'a, 'c> {
         match (self.rows.filter(|rows| rows.last_dimension() == outer.len()), self.blocks) {
             (Some(rows), _) => self.each_block_of_rows(emitter, rows, outer, body),
             (None, Some((blocks, outputs))) if is_innermost => {
-                self.each_block_of_terms(emitter, (blocks, outputs), outer, body)
+                self.each_chunk_of_terms(emitter, (blocks, outputs), outer, body)
             }
             _ => self.each_inner_item(emitter, outer, body),
         }
+    }
+
+    /// Chunks of the innermost dimension whose results stay in a cache, for all blocks of rows.
+    fn each_chunk_of_terms(
+        &self,
+        emitter: &mut Elemental<'a, 'c>,
+        (blocks, outputs): (&ColumnBlocks<'a>, &[ArrayRef<'c>]),
+        outer: &[Expr<'c>],
+        body: &mut Body<'_, 'a, 'c>,
+    ) -> Result<()> {
+        let Some(chunk) = blocks.chunk(self.mapping) else {
+            return self.each_block_of_terms(emitter, (blocks, outputs), outer, body);
+        };
+        let count = self.mapping.iterations(outer.len());
+        let all = (emitter.scope.constant(0), emitter.scope.constant(count));
+        let (begin, end) = self.range_of(outer.len()).unwrap_or(all);
+        let bounds = Interval::of_size(count);
+        emitter.loop_between(&[begin], &[end], chunk, bounds, Vec::new(), &mut |emitter, first, _| {
+            let work = Work { chunk: Some((first, first + chunk)), combines: OnceCell::new(), ..*self };
+            work.each_block_of_terms(emitter, (blocks, outputs), outer, body)?;
+            Ok(Vec::new())
+        })?;
+        Ok(())
     }
 
     /// Blocks of the rows that reductions along columns combine: each goes through all items.
