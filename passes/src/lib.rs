@@ -17,6 +17,7 @@ pub mod expand_host_calls;
 pub mod fuse;
 pub mod graph_builder;
 pub mod inline_calls;
+mod joined;
 pub mod keep_precision;
 mod lifted;
 pub mod loop_over_elements;

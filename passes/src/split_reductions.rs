@@ -4,6 +4,8 @@
 //! A reduced dimension becomes two, of which the first reduction leaves one for the second. Parts and their order do not
 //! depend on anything that runs, so results are the same in every run, on any number of threads.
 
+use std::collections::HashMap;
+
 use hlo::element_type::{ElementClass, ElementType};
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
@@ -15,6 +17,7 @@ use mlir_ext::rewrite::Rewriter;
 
 use crate::fuse;
 use crate::graph_builder::{ConstantNumber, GraphBuilder, binary_computation, binary_operation};
+use crate::joined::{self, Part};
 use crate::reduction_parts::{MOST_PARTS, MOST_PARTS_IN_ORDER, Parts};
 use crate::registry::{OptionDefinition, OptionKind, PassError, PassStatistics};
 use crate::regrouping::{self, Initial, Regrouping};
@@ -54,8 +57,10 @@ pub fn run(root: OperationRef<'_, '_>, options: Options, statistics: &mut PassSt
         kind => gpu && matches!(kind, OpKind::ReduceWindow | OpKind::Scatter | OpKind::Dot | OpKind::Convolution),
     };
     // What several operands are combined to is looked into, and what they begin with.
-    let is_read =
-        |operation, kind| is_divided(operation, kind) || matches!(kind, OpKind::GetTupleElement | OpKind::Constant);
+    let is_read = |operation, kind| {
+        let is_looked_into = matches!(kind, OpKind::GetTupleElement | OpKind::Constant | OpKind::Concatenate);
+        is_divided(operation, kind) || is_looked_into
+    };
     for block in blocks_with(&rewriter, is_divided) {
         let is_whole = fuse::products_of_attentions(&rewriter, block, attention_rows)?;
         let body = Body::read(&rewriter, block, is_read)?;
@@ -96,6 +101,9 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction, gpu: bool) -> Option<
     };
     let wide = wide_type(kind, shape.element_type);
     let is_rounded = wide != shape.element_type;
+    if let Some(ends) = joined::ends(builder, operand, along).filter(|_| !is_rounded) {
+        return Some(split_by_array(builder, (reduce, kind, identity), (along, &ends), gpu));
+    }
     let (operand, initial) = (builder.convert(operand, wide), builder.convert(initial, wide));
     let whole = shape.dimensions[along] - rest;
     let in_parts = if rest == 0 { operand } else { builder.slice(operand, along, 0, whole) };
@@ -120,6 +128,25 @@ fn split(builder: &mut GraphBuilder, reduce: &Instruction, gpu: bool) -> Option<
         total = builder.binary(kind, total, in_none);
     }
     Some(builder.convert(total, shape.element_type))
+}
+
+// reduce(concatenate(x, y), i) => combined(reduce(x, i), reduce(y, identity))
+fn split_by_array(
+    builder: &mut GraphBuilder,
+    (reduce, kind, identity): (&Instruction, OpKind, ConstantNumber),
+    (dimension, ends): (usize, &[i64]),
+    gpu: bool,
+) -> InstructionId {
+    let (operand, mut initial) = (reduce.operands[0], reduce.operands[1]);
+    let mut total = None;
+    for (&start, &end) in ends.iter().zip(&ends[1..]) {
+        let part = Part { dimension, start, end, made: HashMap::new() }.of(builder, operand);
+        let own = Instruction { operands: vec![part, initial], ..reduce.clone() };
+        let reduced = split(builder, &own, gpu).unwrap_or_else(|| builder.push(own));
+        total = Some(total.map_or(reduced, |total| builder.binary(kind, total, reduced)));
+        initial = builder.scalar(builder.element_type(operand), identity);
+    }
+    total.unwrap_or(initial)
 }
 
 // reduce(x …, i …) => reduce(reduce(reshape(x) …, i …) …, i …)  by any computation that lets parts be combined

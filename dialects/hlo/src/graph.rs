@@ -182,7 +182,7 @@ impl Computation {
     }
 
     /// Instructions with their positions, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (InstructionId, &Instruction)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (InstructionId, &Instruction)> {
         self.instructions
             .iter()
             .enumerate()

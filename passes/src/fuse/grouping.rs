@@ -150,17 +150,21 @@ pub(super) fn reads_from_memory(user: &Instruction, operand: InstructionId) -> b
     user.kind == OpKind::DynamicUpdateSlice && user.operands.first() == Some(&operand)
 }
 
-/// What reads each instruction.
+/// What reads each instruction, in order; what is not computed at all, as nothing reads it, reads nothing.
 pub(super) fn users_of(computation: &Computation) -> Vec<Vec<InstructionId>> {
     let mut users: Vec<Vec<InstructionId>> = vec![Vec::new(); computation.instructions.len()];
-    for (id, instruction) in computation.iter() {
-        for operand in &instruction.operands {
+    for (id, instruction) in computation.iter().rev() {
+        if users[id.index()].is_empty() && id != computation.root && role(instruction) != FusionRole::Opaque {
+            continue;
+        }
+        for operand in instruction.operands.iter().rev() {
             // A concatenate has each of its operands at a place of its own.
             if instruction.kind == OpKind::Concatenate || users[operand.index()].last() != Some(&id) {
                 users[operand.index()].push(id);
             }
         }
     }
+    users.iter_mut().for_each(|users| users.reverse());
     users
 }
 
