@@ -315,7 +315,8 @@ impl<'a> Grouping<'a> {
         }
         let copied = copied || computed_again;
 
-        if copied || !needs_memory && everywhere && joinable.len() == 1 {
+        let joins_one = !needs_memory && everywhere && matches!(joinable[..], [only] if !self.is_better_kept(id, only));
+        if copied || joins_one {
             for (group, users) in &joinable {
                 self.join(id, *group, users);
             }
@@ -409,6 +410,18 @@ impl<'a> Grouping<'a> {
             && !is_expensive(self.instruction(id))
             && self.arrays_read(id).is_empty()
             && readers.iter().all(|(group, _)| self.groups[*group].is_attention)
+    }
+
+    /// Whether a group would compute a value again and again of several expensive ones, which would each be stored then.
+    fn is_better_kept(&self, id: InstructionId, (group, users): &(GroupId, Vec<InstructionId>)) -> bool {
+        let count = |id: InstructionId| self.instruction(id).shape.as_array().map_or(0, ArrayShape::element_count);
+        let mut operands = self.instruction(id).operands.clone();
+        operands.retain(|&own| is_expensive(self.instruction(own)) && count(own) == count(id));
+        operands.sort_unstable();
+        operands.dedup();
+        operands.len() > 1
+            && self.role(id) == FusionRole::Elementwise
+            && self.counts_in(id, *group, users).1 > count(id)
     }
 
     /// Whether all groups together read no more elements than a value has: none need be computed twice, or stored at all.
