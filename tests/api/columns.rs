@@ -29,6 +29,31 @@ fn long_columns_are_combined_in_blocks_of_rows() {
 }
 
 #[test]
+fn wide_rows_are_combined_in_chunks_of_columns() {
+    // Sixteen rows are two blocks; the last chunk has few columns, or none of its own.
+    for (array, result) in
+        [("16,120000", "120000"), ("21,100003", "100003"), ("40,65536", "65536"), ("17,3,40001", "3,40001")]
+    {
+        check_columns("f32", "add", array, ("0", result));
+        check_columns("s64", "maximum", array, ("0", result));
+    }
+    check_columns("s8", "add", "100,70001", ("0", "70001"));
+    check_columns("u16", "minimum", "50,70001", ("0", "70001"));
+    let any = combination("pred", "or");
+    for columns in [30_011, 65_536, 100_003] {
+        check_with(
+            &any,
+            &format!(
+                " x = s64[40,{columns}] parameter(0)\n z = pred[] constant(false)\n n = s64[] constant(2)\n \
+                 b = s64[40,{columns}] broadcast(n), dimensions={{}}\n \
+                 c = pred[40,{columns}] compare(x, b), direction=GT\n \
+                 ROOT r = pred[{columns}] reduce(c, z), dimensions={{0}}, to_apply=or"
+            ),
+        );
+    }
+}
+
+#[test]
 fn few_columns_are_combined_in_parts() {
     for columns in [1, 2, 3, 4, 5, 17, 40, 64, 100, 300, 511] {
         let rows = (1 << 18) / columns + 13;

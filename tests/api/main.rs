@@ -13,6 +13,7 @@ mod every_operation;
 mod examples;
 mod gaps;
 mod growth;
+mod joined;
 mod layouts;
 mod moved_rows;
 mod prepacked;
