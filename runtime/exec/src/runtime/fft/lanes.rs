@@ -564,6 +564,7 @@ impl<S: Simd, T: Lane, const R: usize> NullaryFnOnce for Step<'_, S, T, R> {
 const OUTPUTS: usize = 4;
 
 #[inline(always)]
+#[expect(clippy::needless_range_loop, reason = "iterators over the arrays are not unrolled, and take twice the time")]
 fn butterfly<S: Simd, T: Lane, const R: usize>(simd: S, x: [Parts<S, T>; R], rotations: &[(T, T)]) -> [Parts<S, T>; R] {
     let mut y = x;
     match R {
@@ -595,18 +596,18 @@ fn butterfly<S: Simd, T: Lane, const R: usize>(simd: S, x: [Parts<S, T>; R], rot
                 let outputs = OUTPUTS.min(half - block);
                 let factors = |j: usize, k: usize| rotations[(block + j) * half + k - 1];
                 let mut even = [x[0]; OUTPUTS];
-                for (k, &sum) in sums.iter().enumerate().take(half + 1).skip(1) {
+                for k in 1..=half {
                     for (j, even) in even.iter_mut().enumerate().take(outputs) {
-                        *even = even.plus_scaled(simd, T::splat(simd, factors(j, k).0), sum);
+                        *even = even.plus_scaled(simd, T::splat(simd, factors(j, k).0), sums[k]);
                     }
                 }
                 let mut odd = even;
                 for (j, odd) in odd.iter_mut().enumerate().take(outputs) {
                     *odd = differences[1].scaled(simd, T::splat(simd, factors(j, 1).1));
                 }
-                for (k, &difference) in differences.iter().enumerate().take(half + 1).skip(2) {
+                for k in 2..=half {
                     for (j, odd) in odd.iter_mut().enumerate().take(outputs) {
-                        *odd = odd.plus_scaled(simd, T::splat(simd, factors(j, k).1), difference);
+                        *odd = odd.plus_scaled(simd, T::splat(simd, factors(j, k).1), differences[k]);
                     }
                 }
                 for j in 0..outputs {
