@@ -54,6 +54,24 @@ fn numbers_with_lower_halves_are_rounded() {
     assert_same(&run(entry, &argument), expected());
 }
 
+/// What a program itself makes of NaN, before it takes the upper halves of numbers, is what it says.
+#[test]
+fn halves_that_are_taken_by_hand() {
+    let codes = [0x3f80_u16, 0x7fc0, 0xffff, 0x7f80, 0xc0a0, 0, 0x8000, 0x7f81];
+    let numbers: Vec<bf16> = codes.iter().cycle().take(48).map(|&code| bf16::from_bits(code)).collect();
+    let argument = Literal::from_slice([48], &numbers).unwrap();
+    let entry = " a = bf16[48] parameter(0)\n x = f32[48] convert(a)\n b = u32[48] bitcast-convert(x)\n \
+                 p = pred[48] compare(x, x), direction=NE\n n = u32[] constant(305419896)\n \
+                 m = u32[48] broadcast(n), dimensions={}\n s = u32[48] select(p, m, b)\n c = u32[] constant(16)\n \
+                 d = u32[48] broadcast(c), dimensions={}\n h = u32[48] shift-right-logical(s, d)\n \
+                 ROOT r = u16[48] convert(h)";
+    let text = format!("HloModule m\nENTRY e {{\n{entry}\n}}\n");
+    let executable = CLIENT.compile(&text[..], &CompileOptions::default()).unwrap();
+    let found = executable.execute([&argument]).unwrap();
+    let expected: Vec<u16> = numbers.iter().map(|own| if own.is_nan() { 0x1234 } else { own.to_bits() }).collect();
+    assert_eq!(found.as_slice::<u16>().unwrap(), expected);
+}
+
 #[test]
 fn lanes_that_are_not_alike() {
     for size in [16, 33, 64, 200] {

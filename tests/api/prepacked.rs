@@ -39,7 +39,7 @@ fn assert_runs(executable: &Executable, arguments: &[Buffer], expected: &Literal
     }
 }
 
-const PRODUCTS: [&str; 10] = [
+const PRODUCTS: [&str; 12] = [
     "a = f32[40,600] parameter(0)\n b = f32[600,210] parameter(1)\n \
      ROOT d = f32[40,210] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     "a = f32[40,600] parameter(0)\n b = f32[210,600] parameter(1)\n \
@@ -69,6 +69,11 @@ const PRODUCTS: [&str; 10] = [
      d = f32[5,1100] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n \
      r = f32[5,1100] broadcast(c), dimensions={1}\n \
      ROOT s = f32[5,1100] add(d, r)",
+    // Windows whose rows lie apart.
+    "x = f32[1,3,10,32] parameter(0)\n k = f32[3,3,32,256] parameter(1)\n \
+     ROOT c = f32[1,1,8,256] convolution(x, k), window={size=3x3}, dim_labels=b01f_01io->b01f",
+    "x = f32[1,2,8,64] parameter(0)\n k = f32[2,3,64,256] parameter(1)\n \
+     ROOT c = f32[1,1,6,256] convolution(x, k), window={size=2x3}, dim_labels=b01f_01io->b01f",
 ];
 
 #[test]

@@ -102,12 +102,11 @@ impl<'a> ColumnBlocks<'a> {
         let mut mapping = WorkMapping { overlap, ..mapping };
         let Some(last) = mapping.dimensions.last_mut() else { return mapping };
         last.lanes = last.lanes.min(vectors);
-        if last.kind == WorkKind::Parallel {
-            last.tile = last.tile.max(BYTES_OF_THREAD / self.vector_bytes(last.lanes));
-        }
+        let least = BYTES_OF_THREAD / self.vector_bytes(last.lanes);
         let chunk = self.chunk(&mapping);
-        if let (Some(chunk), Some(last)) = (chunk, mapping.dimensions.last_mut()) {
-            last.tile = indexing::ceil_div(last.tile, chunk) * chunk;
+        if let Some(last) = mapping.dimensions.last_mut().filter(|last| last.kind == WorkKind::Parallel) {
+            let tile = last.tile.max(least);
+            last.tile = chunk.map_or(tile, |chunk| indexing::ceil_div(tile, chunk) * chunk);
         }
         mapping
     }

@@ -23,6 +23,9 @@ use crate::instructions::{calls, operand_of, operands, users};
 const CODE_BITS: u64 = 16;
 const LOWER_HALF: u64 = 0xffff;
 const UPPER_HALF: u64 = 0xffff_0000;
+/// Of an `f32`: the sign, and NaN of which no instruction takes notice.
+const SIGN: u64 = 1 << 31;
+const QUIET_NAN: u64 = 0x7fc0_0000;
 
 /// Functions of LLVM of which each lane of the result depends on the same lane of the operands, and which make no NaN but of NaN or
 /// as arithmetic does.
@@ -106,11 +109,49 @@ impl<'c> Codes<'c> {
         let test = operand_of(select, 0)?.as_instruction_value()?;
         let number = operand_of(test, 0)?;
         let is_test = test.get_fcmp_predicate() == Some(FloatPredicate::UNO) && operand_of(test, 1)? == number;
-        if is_test && nans.have_no_lower_half(number) {
+        let is_rounding = is_quiet_nan(operand_of(select, 1)?, number) && is_rounded(operand_of(select, 2)?, number);
+        if is_test && is_rounding && nans.have_no_lower_half(number) {
             self.shift.set_operand(0, operand_of(select, 2)?);
             erase_unused(select);
         }
         None
+    }
+}
+
+/// Whether bits are those of NaN with the sign of a number.
+fn is_quiet_nan(bits: BasicValueEnum<'_>, number: BasicValueEnum<'_>) -> bool {
+    let sign =
+        beside(bits, InstructionOpcode::Or, QUIET_NAN).and_then(|sign| beside(sign, InstructionOpcode::And, SIGN));
+    sign.is_some_and(|sign| is_bits_of(sign, number))
+}
+
+/// Whether bits are those of a number whose lower half is rounded away, to nearest, ties to even.
+fn is_rounded(bits: BasicValueEnum<'_>, number: BasicValueEnum<'_>) -> bool {
+    use InstructionOpcode::{Add, And, LShr};
+    let is_last_kept = |added| {
+        let shifted = beside(added, Add, LOWER_HALF >> 1).and_then(|kept| beside(kept, And, 1));
+        shifted.and_then(|shifted| beside(shifted, LShr, CODE_BITS)).is_some_and(|own| is_bits_of(own, number))
+    };
+    let sum = beside(bits, And, UPPER_HALF).and_then(|sum| sum.as_instruction_value());
+    sum.filter(|sum| sum.get_opcode() == Add).is_some_and(|sum| match operands(sum).collect::<Vec<_>>()[..] {
+        [a, b] => is_bits_of(a, number) && is_last_kept(b) || is_bits_of(b, number) && is_last_kept(a),
+        _ => false,
+    })
+}
+
+fn is_bits_of(bits: BasicValueEnum<'_>, number: BasicValueEnum<'_>) -> bool {
+    let is_cast = |own: InstructionValue<'_>| own.get_opcode() == InstructionOpcode::BitCast;
+    bits.as_instruction_value().filter(|&own| is_cast(own)).and_then(|own| operand_of(own, 0)) == Some(number)
+}
+
+/// What an operation has beside a constant.
+fn beside(value: BasicValueEnum<'_>, opcode: InstructionOpcode, constant: u64) -> Option<BasicValueEnum<'_>> {
+    let own = value.as_instruction_value().filter(|own| own.get_opcode() == opcode)?;
+    let (first, second) = (operand_of(own, 0)?, operand_of(own, 1)?);
+    match (constant_of(first), constant_of(second)) {
+        (_, Some(number)) if number == constant => Some(first),
+        (Some(number), _) if number == constant => Some(second),
+        _ => None,
     }
 }
 

@@ -42,7 +42,7 @@ impl MatMul {
     /// of operands which are read where they are, as the rows of a window over few channels.
     pub(super) fn contracted_in_tiles(&self) -> Option<Axis> {
         let &[axis] = &self.contracted[..] else { return None };
-        let is_in_place = self.packing_of_a().is_none() && self.reads_b_in_place();
+        let is_in_place = self.packing_of_a().is_none() && self.reads_b_in_place() && self.is_b_small();
         (self.in_runtime && is_in_place && self.k.size.saturating_mul(axis.size) <= self.longest_k).then_some(axis)
     }
 
