@@ -643,7 +643,7 @@ mod tests {
             }
             plan.forward(&mut own, 0.5);
             Forward::of(&plan, &mut narrow, 0.5).run(Scalar128b);
-            let difference = own.data().iter().zip(narrow.data()).map(|(a, b)| (a - b).norm()).fold(0.0, f32::max);
+            let difference = own.data().iter().zip(narrow.data()).map(|(a, b)| (*a - *b).norm()).fold(0.0, f32::max);
             assert!(difference < 1e-3, "{length}: {difference}");
         }
     }
