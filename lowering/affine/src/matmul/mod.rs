@@ -470,7 +470,9 @@ impl MatMul {
     fn panels_per_group(&self) -> i64 {
         let row_bytes = self.panel() * self.element_type.byte_width() as i64;
         if self.reads_large_b_in_place() {
-            return (STRIP_BYTES / row_bytes).max(1);
+            // As long as each other.
+            let panels = parts(self.n.size, self.panel());
+            return parts(panels, parts(panels, STRIP_BYTES / row_bytes));
         }
         let least = match self.packing_of_a() {
             Some(packed) if packed.has_columns() => PANELS_OVER_PACKED_COLUMNS,
