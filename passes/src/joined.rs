@@ -17,7 +17,7 @@ const MOST_VALUES: usize = 32;
 pub(crate) fn ends(builder: &GraphBuilder, value: InstructionId, dimension: usize) -> Option<Vec<i64>> {
     let (mut seen, mut all) = (vec![value], Vec::new());
     let mut next = 0;
-    while let Some(&value) = seen.get(next) {
+    while let Some(&value) = seen.get(next).filter(|_| seen.len() <= MOST_VALUES) {
         next += 1;
         if let Some(ends) = ends_of_joined(builder, value, dimension) {
             all.extend(ends);

@@ -21,6 +21,8 @@ use crate::instructions::{calls, operand_of, operands, users};
 
 /// Bits of a code.
 const CODE_BITS: u64 = 16;
+/// Integer operations that bits are followed through.
+const MOST_STEPS: u32 = 6;
 const LOWER_HALF: u64 = 0xffff;
 const UPPER_HALF: u64 = 0xffff_0000;
 /// Of an `f32`: the sign, and NaN of which no instruction takes notice.
@@ -204,7 +206,7 @@ impl<'c> Nans<'c> {
                     Err(()) => return false,
                 },
                 Call if is_lanewise_call(own) => rest.extend(operands(own).filter(|&value| is_float(value))),
-                BitCast if operand_of(own, 0).is_some_and(ends_in_zeros) => {}
+                BitCast if operand_of(own, 0).is_some_and(|bits| ends_in_zeros(bits, MOST_STEPS)) => {}
                 _ => return false,
             }
         }
@@ -213,16 +215,16 @@ impl<'c> Nans<'c> {
     }
 }
 
-/// Whether the lower half of an integer is zero.
-fn ends_in_zeros(bits: BasicValueEnum<'_>) -> bool {
+/// Whether the lower half of an integer is zero, as so many steps back tell.
+fn ends_in_zeros(bits: BasicValueEnum<'_>, steps: u32) -> bool {
     if let Some(constant) = constant_of(bits) {
         return constant & LOWER_HALF == 0;
     }
-    let Some(own) = bits.as_instruction_value() else { return false };
-    let all = |skipped: usize| operands(own).skip(skipped).all(ends_in_zeros);
+    let (Some(own), Some(steps)) = (bits.as_instruction_value(), steps.checked_sub(1)) else { return false };
+    let all = |skipped: usize| operands(own).skip(skipped).all(|bits| ends_in_zeros(bits, steps));
     match own.get_opcode() {
         InstructionOpcode::Shl => operand_of(own, 1).and_then(constant_of).is_some_and(|count| count >= CODE_BITS),
-        InstructionOpcode::And => operands(own).any(ends_in_zeros),
+        InstructionOpcode::And => operands(own).any(|bits| ends_in_zeros(bits, steps)),
         InstructionOpcode::Or | InstructionOpcode::Add | InstructionOpcode::Sub => all(0),
         InstructionOpcode::Select => all(1),
         _ => false,
