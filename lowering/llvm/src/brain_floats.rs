@@ -17,7 +17,7 @@ use inkwell::values::{
 };
 
 use crate::Error;
-use crate::instructions::{calls, operand_of, operands, users};
+use crate::instructions::{calls, distinct, element_of, operand_of, operands, users};
 
 /// Bits of a code.
 const CODE_BITS: u64 = 16;
@@ -63,7 +63,12 @@ pub(crate) fn simplify(module: &Module<'_>, lanes: u32) -> Result<(), Error> {
         let codes: Vec<Codes<'_>> = instructions.filter_map(Codes::of).collect();
         let mut nans = Nans::default();
         for own in &codes {
-            own.remove_test(&mut nans);
+            if let Some((select, rounded, number)) = own.test()
+                && nans.have_no_lower_half(number)
+            {
+                own.shift.set_operand(0, rounded);
+                erase_unused(select);
+            }
         }
         let mut stored = HashSet::new();
         for own in codes.iter().filter(|own| own.count() > 0 && own.count() % (2 * lanes) == 0) {
@@ -102,8 +107,8 @@ impl<'c> Codes<'c> {
         vector_type(self.result).map_or(0, VectorType::get_size)
     }
 
-    /// Takes the rounded number in any case, if that is right for NaN too.
-    fn remove_test(&self, nans: &mut Nans<'c>) -> Option<()> {
+    /// What takes NaN in the place of a number that is rounded, the rounded number, and the number.
+    fn test(&self) -> Option<(InstructionValue<'c>, BasicValueEnum<'c>, BasicValueEnum<'c>)> {
         let select = operand_of(self.shift, 0)?.as_instruction_value()?;
         if select.get_opcode() != InstructionOpcode::Select {
             return None;
@@ -111,12 +116,9 @@ impl<'c> Codes<'c> {
         let test = operand_of(select, 0)?.as_instruction_value()?;
         let number = operand_of(test, 0)?;
         let is_test = test.get_fcmp_predicate() == Some(FloatPredicate::UNO) && operand_of(test, 1)? == number;
-        let is_rounding = is_quiet_nan(operand_of(select, 1)?, number) && is_rounded(operand_of(select, 2)?, number);
-        if is_test && is_rounding && nans.have_no_lower_half(number) {
-            self.shift.set_operand(0, operand_of(select, 2)?);
-            erase_unused(select);
-        }
-        None
+        let rounded = operand_of(select, 2)?;
+        let is_rounding = is_quiet_nan(operand_of(select, 1)?, number) && is_rounded(rounded, number);
+        (is_test && is_rounding).then_some((select, rounded, number))
     }
 }
 
@@ -162,12 +164,7 @@ fn erase_unused(own: InstructionValue<'_>) {
     if own.get_first_use().is_some() {
         return;
     }
-    let mut made: Vec<InstructionValue<'_>> = Vec::new();
-    for operand in operands(own).filter_map(|operand| operand.as_instruction_value()) {
-        if !made.contains(&operand) {
-            made.push(operand);
-        }
-    }
+    let made = distinct(operands(own).filter_map(|operand| operand.as_instruction_value()));
     own.erase_from_basic_block();
     made.into_iter().for_each(erase_unused);
 }
@@ -423,16 +420,6 @@ fn is_float(value: BasicValueEnum<'_>) -> bool {
         BasicValueEnum::VectorValue(vector) => vector.get_type().get_element_type().is_float_type(),
         _ => false,
     }
-}
-
-/// The element of a constant that has no others.
-fn element_of(value: BasicValueEnum<'_>) -> Option<BasicValueEnum<'_>> {
-    let BasicValueEnum::VectorValue(vector) = value else { return Some(value) };
-    if !vector.is_constant_data_vector() && !vector.is_constant_vector() {
-        return None;
-    }
-    let element = vector.get_element_as_constant(0);
-    (VectorType::const_vector(&vec![element; vector.get_type().get_size() as usize]) == vector).then_some(element)
 }
 
 /// An integer, or that of each lane.

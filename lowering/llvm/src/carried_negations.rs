@@ -9,7 +9,7 @@ use inkwell::module::Module;
 use inkwell::values::{BasicValue, BasicValueEnum, FloatMathValue, InstructionOpcode, InstructionValue, PhiValue};
 
 use crate::Error;
-use crate::instructions::{operand_of, users};
+use crate::instructions::{distinct, operand_of, users};
 
 /// Carries the negation of each number that a loop negates whenever it reads it, and that a negation made.
 ///
@@ -89,17 +89,6 @@ fn replace<'c>(builder: &Builder<'c>, phi: PhiValue<'c>) -> Result<(), Error> {
     old.erase_from_basic_block();
     made.into_iter().filter(|own| own.get_first_use().is_none()).for_each(|own| own.erase_from_basic_block());
     Ok(())
-}
-
-/// Each of some instructions once, in their order: code must not depend on anything else.
-fn distinct<'c>(instructions: impl Iterator<Item = InstructionValue<'c>>) -> Vec<InstructionValue<'c>> {
-    let mut distinct = Vec::new();
-    instructions.for_each(|own| {
-        if !distinct.contains(&own) {
-            distinct.push(own);
-        }
-    });
-    distinct
 }
 
 fn is_negation(instruction: InstructionValue<'_>) -> bool {

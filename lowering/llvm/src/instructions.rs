@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::iter::successors;
 
+use inkwell::types::VectorType;
 use inkwell::values::{AnyValueEnum, BasicValueEnum, BasicValueUse, InstructionOpcode, InstructionValue, Operand};
 
 /// The values that an instruction reads, in their order; blocks are none.
@@ -33,4 +34,25 @@ pub(crate) fn calls(instruction: InstructionValue<'_>, is_name: impl FnOnce(&CSt
         Some(BasicValueEnum::PointerValue(function)) => is_call && is_name(function.get_name()),
         _ => false,
     }
+}
+
+/// Each of some instructions once, in their order: code must not depend on anything else.
+pub(crate) fn distinct<'c>(instructions: impl Iterator<Item = InstructionValue<'c>>) -> Vec<InstructionValue<'c>> {
+    let mut distinct = Vec::new();
+    instructions.for_each(|own| {
+        if !distinct.contains(&own) {
+            distinct.push(own);
+        }
+    });
+    distinct
+}
+
+/// The element of a constant that has no others.
+pub(crate) fn element_of(value: BasicValueEnum<'_>) -> Option<BasicValueEnum<'_>> {
+    let BasicValueEnum::VectorValue(vector) = value else { return Some(value) };
+    if !vector.is_constant_data_vector() && !vector.is_constant_vector() {
+        return None;
+    }
+    let element = vector.get_element_as_constant(0);
+    (VectorType::const_vector(&vec![element; vector.get_type().get_size() as usize]) == vector).then_some(element)
 }

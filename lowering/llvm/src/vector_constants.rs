@@ -18,7 +18,7 @@ use inkwell::values::{
 };
 
 use crate::Error;
-use crate::instructions::{calls, operand_of};
+use crate::instructions::{calls, element_of, operand_of};
 
 /// Constants of a block up to which registers hold them, beside what is computed.
 const MOST_IN_REGISTERS: usize = 12;
@@ -145,9 +145,8 @@ fn constants_of<'c>(instruction: InstructionValue<'c>, uses: &mut Vec<Use<'c>>) 
         if !constant.is_constant_data_vector() || constant.is_null() {
             continue;
         }
-        let (element, count) = (constant.get_element_as_constant(0), constant.get_type().get_size());
-        let Some(lanes) = lanes_of(element).filter(|lanes| count % lanes == 0) else { continue };
-        if VectorType::const_vector(&vec![element; count as usize]) == constant {
+        let Some(element) = element_of(constant.into()) else { continue };
+        if let Some(lanes) = lanes_of(element).filter(|lanes| constant.get_type().get_size() % lanes == 0) {
             uses.push(Use { instruction, operand, constant, element, lanes });
         }
     }

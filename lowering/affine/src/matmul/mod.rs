@@ -457,6 +457,10 @@ impl MatMul {
             && (self.is_b_small() || has_few_rows && self.row_count() >= LEAST_ROWS_IN_PLACE && self.rows.is_empty())
     }
 
+    fn reads_small_b_in_place(&self) -> bool {
+        self.reads_b_in_place() && self.is_b_small()
+    }
+
     fn reads_large_b_in_place(&self) -> bool {
         self.reads_b_in_place() && !self.is_b_small()
     }

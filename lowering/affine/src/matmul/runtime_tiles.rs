@@ -42,7 +42,7 @@ impl MatMul {
     /// of operands which are read where they are, as the rows of a window over few channels.
     pub(super) fn contracted_in_tiles(&self) -> Option<Axis> {
         let &[axis] = &self.contracted[..] else { return None };
-        let is_in_place = self.packing_of_a().is_none() && self.reads_b_in_place() && self.is_b_small();
+        let is_in_place = self.packing_of_a().is_none() && self.reads_small_b_in_place();
         (self.in_runtime && is_in_place && self.k.size.saturating_mul(axis.size) <= self.longest_k).then_some(axis)
     }
 
@@ -57,8 +57,7 @@ impl MatMul {
     /// The input that may come in panels which an earlier run has packed: a B that is packed as it is, or read where it is and large.
     pub(crate) fn packable_input(&self) -> Option<usize> {
         let Source::Input(number) = self.operands[Operand::B as usize] else { return None };
-        let is_packed = self.reads_large_b_in_place() || !self.reads_b_in_place();
-        (self.copies(Operand::B) && self.batch.is_empty() && is_packed).then_some(number)
+        (self.copies(Operand::B) && self.batch.is_empty() && !self.reads_small_b_in_place()).then_some(number)
     }
 
     /// How B is packed, which is a parameter of the program; `None` where it lies backwards.
