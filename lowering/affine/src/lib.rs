@@ -62,6 +62,7 @@ pub mod scatter;
 pub mod scope;
 pub mod selection;
 mod short_rows;
+mod side_by_side;
 mod team;
 mod team_rows;
 mod team_scan;

@@ -25,6 +25,7 @@ use crate::scalar::combiner::{self, Combiner};
 use crate::scalar::{self, RegisterValue};
 use crate::scope::{Binding, Scope};
 use crate::selection::selects_positions;
+use crate::side_by_side::lanes_of_row;
 use crate::team::{Team, is_term};
 use crate::trace::{merged_dimensions, split_merged, trace};
 use crate::walk::{Choice, Visitor, substitute};
@@ -490,11 +491,15 @@ impl<'a, 'c> Elemental<'a, 'c> {
         let found: Vec<(InstructionId, Combiner)> = operands.zip(combiners.iter().copied()).collect();
         let map = input_map(self.scope.context(), self.computation, first.instruction)?.map;
         let extent = piece.upper - piece.lower + 1;
-        let lanes = if extent < i64::from(lanes) { 1 << extent.ilog2() } else { lanes };
+        let one = if extent < i64::from(lanes) { 1 << extent.ilog2() } else { lanes };
+        let of_row: Vec<InstructionId> = found.iter().map(|&(operand, _)| operand).collect();
+        let is_known = |id: InstructionId| self.row_values.contains_key(&id);
+        let lanes = lanes_of_row(self.computation, &of_row, (extent, one), is_known);
         let in_vector = Some(lanes).filter(|&lanes| lanes > 1);
         let width = i64::from(lanes);
         let (vectors, parts) = (extent / width, (extent + width - 1) / width);
-        let accumulators = if vectors >= ACCUMULATORS { ACCUMULATORS } else { 1 };
+        let most = ACCUMULATORS / i64::from(lanes / one);
+        let accumulators = if vectors >= most { most } else { 1 };
         let identities: Vec<RegisterValue<'c>> =
             found.iter().map(|(_, combiner)| combiner.identity(self.builder, in_vector)).collect();
         // Those of each vector of elements together.

@@ -17,6 +17,7 @@ use crate::error::LoweringError;
 use crate::memory::{ArrayRef, array_type};
 use crate::operand_maps::result_shape;
 use crate::reduction::few_pieces;
+use crate::side_by_side::lanes_of_row;
 use crate::trace::trace;
 use crate::walk::Visitor;
 
@@ -258,11 +259,12 @@ fn compute<'c>(
         return emitter.store(&value.array, &value.place(row, place), &element);
     };
     let at = |position: Expr<'c>| [place, &[position]].concat();
-    let lanes = emitter.vector_lanes;
-    let width = i64::from(lanes);
-    let takes_vectors = inner.is_empty() && lanes >= 2;
+    let takes_vectors = inner.is_empty() && emitter.vector_lanes >= 2;
     for piece in if takes_vectors { pieces(emitter, step, place, size)? } else { vec![Interval::of_size(size)] } {
         let extent = piece.upper - piece.lower + 1;
+        let is_known = |id: InstructionId| emitter.row_values.contains_key(&id);
+        let lanes = lanes_of_row(emitter.computation, &[step], (extent, emitter.vector_lanes), is_known);
+        let width = i64::from(lanes);
         if !takes_vectors || extent < width {
             emitter.loop_in(piece, None, Vec::new(), &mut |emitter, position, _| {
                 emitter.nested(|emitter| compute(emitter, (step, value), &at(position), inner)).map(|()| Vec::new())

@@ -5,10 +5,10 @@ use hlo::graph::{Computation, Instruction};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
 use hlo::shape::Shape;
-use passes::fuse::is_function;
 
 use super::{CpuTarget, Loop};
 use crate::mapping::combines;
+use crate::side_by_side::{MOST_OPERATIONS, repeats_few, vectors_of_functions};
 
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
@@ -21,18 +21,11 @@ const VECTORS_OF_PLAIN_COLUMNS: u32 = 16;
 /// Elementwise operations of each term up to which that many vectors stay in registers.
 const FEW_OPERATIONS_OF_TERMS: usize = 2;
 
-/// Vectors of functions that are computed side by side, and those where more is done with each element: what the steps of one
-/// wait for, others compute meanwhile.
-const VECTORS_OF_FUNCTIONS: [u32; 2] = [4, 2];
-
 /// Steps of a loop that threads share, at least.
 pub(super) const STEPS_OF_THREADS: i64 = 8;
 
 /// Rows from which on that is worth its code.
 const MANY_ROWS: i64 = 8;
-
-/// Elementwise operations up to which these vectors are worth their code, although registers may not hold all that they need.
-const FEW_OPERATIONS: usize = 16;
 
 /// Lanes for the element types of arrays: as many as fit a register of the widest float or index-like type used.
 pub(super) fn vector_lanes<'a>(shapes: impl IntoIterator<Item = &'a Shape>, vector_bits: u32) -> u32 {
@@ -93,12 +86,12 @@ pub(super) fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    if !(reads_neighbours && operations <= FEW_OPERATIONS) {
+    if !(reads_neighbours && operations <= MOST_OPERATIONS) {
         return lanes;
     }
-    if has_functions_in_place(computation) && !computation.instructions.iter().any(combines) {
-        let [few, fewer] = VECTORS_OF_FUNCTIONS;
-        let most = if operations <= FEW_OPERATIONS_OF_TERMS { few } else { fewer };
+    if let Some(most) = vectors_of_functions(computation.instructions.iter())
+        && !computation.instructions.iter().any(combines)
+    {
         let several = vectors_side_by_side(vector_loop, lanes, [most, most / 2], target);
         return several.filter(|&wide| fits(wide)).unwrap_or(lanes);
     }
@@ -136,26 +129,8 @@ fn reduces_one_array(computation: &Computation) -> bool {
 /// to share.
 fn vectors_side_by_side(elements: &Loop, lanes: u32, vectors: [u32; 2], target: CpuTarget) -> Option<u32> {
     let is_good = |length: i64, wide: i64| {
-        let steps = (length + wide - 1) / wide;
-        8 * (steps * wide - length) <= length && (!target.parallel || steps >= STEPS_OF_THREADS)
+        repeats_few(length, wide) && (!target.parallel || indexing::ceil_div(length, wide) >= STEPS_OF_THREADS)
     };
     let is_taken = |&wide: &u32| elements.lengths().into_iter().all(|length| is_good(length, i64::from(wide)));
     vectors.map(|vectors| lanes * vectors).into_iter().find(is_taken)
-}
-
-/// Whether a computation has functions whose code stands where they are used, and no others.
-fn has_functions_in_place(computation: &Computation) -> bool {
-    let is_in_place = |own: &Instruction| match own.kind {
-        OpKind::Exponential | OpKind::Logistic | OpKind::Rsqrt | OpKind::Sqrt | OpKind::Tanh => true,
-        OpKind::Cosine
-        | OpKind::Erf
-        | OpKind::ExponentialMinusOne
-        | OpKind::Log
-        | OpKind::LogPlusOne
-        | OpKind::Sine => own.shape.as_array().is_some_and(|array| array.element_type != ElementType::F64),
-        _ => false,
-    };
-    let is_complex = |own: &Instruction| own.shape.as_array().is_some_and(|array| array.element_type.is_complex());
-    let mut functions = computation.instructions.iter().filter(|own| is_function(own)).peekable();
-    functions.peek().is_some() && functions.all(is_in_place) && !computation.instructions.iter().any(is_complex)
 }
