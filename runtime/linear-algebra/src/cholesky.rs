@@ -1,26 +1,35 @@
 //! Cholesky factorisation.
 
 use faer::{
-    MatMut, MatRef,
+    Mat, MatMut, MatRef,
+    linalg::zip::Diag,
     prelude::{Reborrow, ReborrowMut},
-    traits::math_utils::{conj, from_real, is_nan, real, recip, sqrt, zero},
+    traits::math_utils::{add, conj, from_real, is_nan, real, recip, sqrt, zero},
+    unzip, zip,
 };
 
 use crate::{
     Element, TriangularSystem,
-    panel::{FEW_COLUMNS, Panel, in_panel, scale, subtract_multiple},
+    panel::{FEW_COLUMNS, Panel, in_vectors, scale, subtract_multiple},
     subtract_product_with_adjoint,
 };
 
-/// Rows of the squares on the diagonal of which products compute both triangles.
+/// Rows of the squares on the diagonal of which both triangles are computed.
 const SMALL_SQUARE: usize = 64;
 
-/// Replaces the lower triangle by the Cholesky factor; what stands above the diagonal is lost. The error is the order of the
+/// Replaces the lower triangle by the Cholesky factor; what stands above the diagonal stays. The error is the order of the
 /// first leading minor that is not positive definite.
 pub(crate) fn factorise<T: Element>(mut a: MatMut<'_, T>) -> Result<(), usize> {
     let size = a.nrows();
     if size <= FEW_COLUMNS {
-        return in_panel(a, |panel| by_columns(panel, size));
+        let mut panel = Panel::of(a.rb());
+        let result = in_vectors(
+            #[inline(always)]
+            || by_columns(&mut panel, size),
+        );
+        let both = zip!(a, panel.matrix());
+        both.for_each_triangular_lower(Diag::Include, |unzip!(element, factor)| *element = *factor);
+        return result;
     }
     let half = (size / 2).next_multiple_of(FEW_COLUMNS);
     let (mut upper_left, _, mut lower_left, mut lower_right) = a.rb_mut().split_at_mut(half, half);
@@ -36,7 +45,11 @@ pub(crate) fn factorise<T: Element>(mut a: MatMut<'_, T>) -> Result<(), usize> {
 fn subtract_square<T: Element>(target: MatMut<'_, T>, a: MatRef<'_, T>) {
     let size = target.nrows();
     if size <= SMALL_SQUARE {
-        return subtract_product_with_adjoint(target, a, a);
+        let mut square = Mat::zeros(size, size);
+        subtract_product_with_adjoint(square.as_mut(), a, a);
+        let both = zip!(target, square.as_ref());
+        both.for_each_triangular_lower(Diag::Include, |unzip!(element, less)| *element = add(element, less));
+        return;
     }
     let half = size / 2;
     let (upper_left, _, lower_left, lower_right) = target.split_at_mut(half, half);

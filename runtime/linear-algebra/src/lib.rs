@@ -31,11 +31,13 @@ use faer::{
             solve_lower_triangular_in_place_with_conj, solve_unit_lower_triangular_in_place_with_conj,
             solve_unit_upper_triangular_in_place_with_conj, solve_upper_triangular_in_place_with_conj,
         },
+        zip,
     },
     traits::{
         ComplexField,
-        math_utils::{conj, is_finite, neg, one, real, recip, zero},
+        math_utils::{conj, is_finite, neg, one, real, recip},
     },
+    unzip, zip,
 };
 
 /// How a triangular matrix `a` is to be read, and on which side of the unknown it stands.
@@ -80,9 +82,8 @@ pub trait Element:
     /// The nearest number of the type's precision.
     fn narrow(real: f64) -> Self::Real;
 
-    /// Replaces a Hermitian matrix, of which the lower triangle is read, by its Cholesky factor, the other triangle by
-    /// zeros; if the matrix is not positive definite, everything by NaN, and the error is the order of its first leading
-    /// minor that is not.
+    /// Replaces the lower triangle of a Hermitian matrix, which is read, by its Cholesky factor; if the matrix is not positive
+    /// definite, by NaN, and the error is the order of its first leading minor that is not. The other triangle stays.
     fn cholesky(matrix: MatMut<'_, Self>) -> Result<(), usize>;
 
     /// Replaces the right-hand side `b` by the solution of a triangular system.
@@ -162,16 +163,9 @@ element!(faer::c32, f32, faer::c32 { re: f32::NAN, im: f32::NAN });
 element!(faer::c64, f64, faer::c64 { re: f64::NAN, im: f64::NAN });
 
 fn cholesky<T: Element>(mut matrix: MatMut<'_, T>) -> Result<(), usize> {
-    let size = matrix.nrows();
     let result = cholesky::factorise(matrix.as_mut());
-    for column in 0..size {
-        for row in 0..size {
-            if result.is_err() {
-                matrix[(row, column)] = T::NAN;
-            } else if row < column {
-                matrix[(row, column)] = zero();
-            }
-        }
+    if result.is_err() {
+        zip!(matrix).for_each_triangular_lower(zip::Diag::Include, |unzip!(element)| *element = T::NAN);
     }
     result
 }

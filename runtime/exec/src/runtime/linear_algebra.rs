@@ -5,7 +5,7 @@
 
 use super::{RunContext, context::context_at, primitive_type};
 use crate::thread_pool::{for_each_chunk, grain_for_cost};
-use faer::{MatMut, MatRef, traits::math_utils::zero};
+use faer::{MatMut, MatRef, linalg::zip::Diag, prelude::ReborrowMut, traits::math_utils::zero, unzip, zip};
 use linear_algebra::{Element, TOGETHER, Together, TriangularSystem};
 use std::{ops::Range, sync::Mutex};
 
@@ -131,9 +131,10 @@ fn cholesky<T: Element>(context: &RunContext, batch: usize, size: usize, lower: 
         // matrix, whose factor is the conjugate of lᴴ's, which is uᵀ again.
         let (row_stride, column_stride) = if lower { (size as isize, 1) } else { (1, size as isize) };
         // SAFETY: this thread alone uses the matrix.
-        let matrix = unsafe { MatMut::from_raw_parts_mut(output.at(index), size, size, row_stride, column_stride) };
-        // What is not positive definite became NaN.
-        let _ = T::cholesky(matrix);
+        let mut matrix = unsafe { MatMut::from_raw_parts_mut(output.at(index), size, size, row_stride, column_stride) };
+        let result = T::cholesky(matrix.rb_mut());
+        let other = if result.is_ok() { zero() } else { T::NAN };
+        zip!(matrix).for_each_triangular_upper(Diag::Skip, |unzip!(element)| *element = other);
     });
 }
 

@@ -9,7 +9,6 @@ use crate::runtime::{
     custom_call::CustomCall,
     linear_algebra::{for_each_group, for_each_matrix},
 };
-use faer::prelude::ReborrowMut;
 use linear_algebra::{Element, TOGETHER, Together, TriangularSystem, lu};
 use std::ops::Range;
 
@@ -43,18 +42,10 @@ pub(super) fn potrf<T: Element>(call: &CustomCall, context: &RunContext) -> Resu
     for_each_matrix(context, input.count, input.rows.pow(3) / 6, |index| {
         // SAFETY: this thread alone handles this matrix.
         unsafe {
-            let before = input.read(index).to_owned();
             output.copy_from(&input, index);
-            let mut matrix = output.write(index);
-            let mut triangle = if lower { matrix.rb_mut() } else { matrix.rb_mut().transpose_mut() };
-            let result = T::cholesky(triangle.rb_mut());
+            let matrix = output.write(index);
+            let result = T::cholesky(if lower { matrix } else { matrix.transpose_mut() });
             info.set(index, result.err().map_or(0, |order| order as i32));
-            let before = if lower { before.as_ref() } else { before.transpose() };
-            for column in 0..triangle.ncols() {
-                for row in 0..column.min(triangle.nrows()) {
-                    triangle[(row, column)] = before[(row, column)];
-                }
-            }
         }
     });
     Ok(())
