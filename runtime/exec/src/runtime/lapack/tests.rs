@@ -268,6 +268,32 @@ fn potrf_and_trsm_solve_in_column_major_order() {
 }
 
 #[test]
+fn potrf_leaves_the_other_triangle() {
+    for size in [1, 15, 17, 40, 150, 203] {
+        let x = Matrix::sample(size, size, 8);
+        let mut a = x.times(&x.adjoint());
+        (0..size).for_each(|i| a.data[i * (size + 1)] += size as f64);
+        for uplo in [b'L', b'U'] {
+            let is_factor = |row, column| if uplo == b'L' { row >= column } else { row <= column };
+            let (mut factor, mut info) = (Matrix::zeros(size, size), [7]);
+            let results = vec![Data::Matrix(&mut factor), Data::Integers(&mut info)];
+            run("lapack_zpotrf_ffi", &format!("{{uplo = {uplo} : ui8}}"), vec![Data::Matrix(&mut a)], results);
+            assert_eq!(info, [0]);
+            let others = (0..size).flat_map(|row| (0..size).map(move |column| (row, column)));
+            let mut others = others.filter(|&(row, column)| !is_factor(row, column));
+            assert!(others.all(|(row, column)| factor.at(row, column) == a.at(row, column)), "{size}");
+            let triangle = Matrix::new(size, size, |row, column| match is_factor(row, column) {
+                true => factor.at(row, column),
+                false => C::default(),
+            });
+            let adjoint = triangle.adjoint();
+            let product = if uplo == b'L' { triangle.times(&adjoint) } else { adjoint.times(&triangle) };
+            product.assert_close(&a);
+        }
+    }
+}
+
+#[test]
 fn potrf_says_where_a_matrix_is_not_positive_definite() {
     for (size, place) in [(1, 0), (3, 1), (70, 0), (70, 69), (150, 100)] {
         for uplo in [b'L', b'U'] {
