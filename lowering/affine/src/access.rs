@@ -381,16 +381,18 @@ impl<'c> Elemental<'_, 'c> {
                 let (memref, place) = self.place(array, index, address, value.lanes.is_some())?;
                 self.store_place(memref, &place, &value);
             }
-            // Not integers: LLVM makes of a masked store of one lane of a truncated vector a store of the wide element.
-            (Some(lanes), LaneAccess::Strided(1), skipped)
-                if matches!(array.element_type, ElementType::F32 | ElementType::F64) =>
-            {
+            (Some(lanes), LaneAccess::Strided(1), skipped) if array.parts() == 1 => {
                 let builder = self.builder;
-                let position = self.scope.emit(builder, self.scope.at_lane(address, 0))?;
-                let skipped = builder.constant_mask(lanes, i64::from(skipped));
-                let mask = builder.xori(skipped, builder.integer_like(skipped, 1));
-                let stored = scalar::to_memory(builder, &value);
-                builder.effect("vector.maskedstore", &[array.flat(builder), position, mask, stored], &[]);
+                let (stored, flat) = (scalar::to_memory(builder, &value), array.flat(builder));
+                // In halves: a masked store of AVX takes longer on some processors, and no load gets its data from it.
+                let mut end = lanes;
+                while end > skipped {
+                    let start = end - (1 << (end - skipped).ilog2());
+                    let position = self.scope.emit(builder, self.scope.at_lane(address, start))?;
+                    let part = builder.shuffle(stored, stored, &Vec::from_iter(start..end));
+                    builder.effect("vector.store", &[part, flat, position], &[]);
+                    end = start;
+                }
             }
             (Some(lanes), _, skipped) => {
                 for lane in skipped..lanes {

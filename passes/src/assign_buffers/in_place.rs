@@ -3,12 +3,14 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
-use hlo::element_type::ElementType;
+use hlo::attributes::SliceDimension;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::literal::Literal;
 use hlo::op_kind::OpKind;
 use hlo::ops::dynamic_slice::DynamicSliceAttributes;
+use hlo::ops::slice::SliceAttributes;
 use hlo::ops::{FusionRole, OpClass, definition};
+use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 
 use super::RowsOf;
@@ -135,10 +137,10 @@ fn elementwise(instruction: &Instruction, body: &Computation, rows: Option<&Rows
     overwrites
 }
 
-/// Whether some lanes of a vector are stored by one instruction: what follows the last whole vector is then a vector of which
+/// Whether some lanes of a vector are stored by few instructions: what follows the last whole vector is then a vector of which
 /// the lanes that were stored before are left out.
 fn stores_some_lanes(array: &ArrayShape) -> bool {
-    matches!(array.element_type, ElementType::F32 | ElementType::F64)
+    !array.element_type.is_complex()
 }
 
 /// Whether the loops over some dimensions need no vector that overlaps the one before it, which would read what that one
@@ -154,6 +156,12 @@ fn ends_with_whole_vectors(body: &Computation, result: &ArrayShape) -> bool {
         })
     };
     is_whole(row) || is_whole(result.element_count()) && is_plain()
+}
+
+/// The index that a constant is.
+fn index_of(body: &Computation, id: InstructionId) -> Option<i64> {
+    let literal = body.get(id).literal()?.as_array()?;
+    (literal.shape().rank() == 0).then(|| load(literal.element_type(), literal.bytes(), 0).to_index())
 }
 
 /// How a fused computation reads its instructions.
@@ -174,13 +182,24 @@ impl Reads {
     }
 
     /// The reads for an element of the update that a `dynamic-update-slice` writes. The base's element in its place is
-    /// read by the update itself, and by a `dynamic-slice` of the same place.
+    /// read by the update itself, and by a `dynamic-slice` or `slice` of the same place.
     fn of_update(body: &Computation, root: &Instruction) -> Self {
         let [base, update, starts @ ..] = &root.operands[..] else { return Reads { elsewhere: HashSet::new() } };
         let Some(shape) = body.get(*update).shape.as_array() else {
             return Reads { elsewhere: HashSet::from([*base]) };
         };
+        let is_known_place = |instruction: &Instruction| {
+            let slices = instruction.attributes().map(|SliceAttributes { slice }| slice);
+            let is_place = |((own, &start), &size): ((&SliceDimension, &InstructionId), &i64)| {
+                own.stride == 1 && own.limit - own.start == size && index_of(body, start) == Some(own.start)
+            };
+            instruction.operands[0] == *base
+                && slices.is_ok_and(|slices| slices.iter().zip(starts).zip(&shape.dimensions).all(is_place))
+        };
         let is_same_place = |instruction: &Instruction| {
+            if instruction.kind == OpKind::Slice {
+                return is_known_place(instruction);
+            }
             let sizes = instruction.attributes().map(|slice: DynamicSliceAttributes| slice.dynamic_slice_sizes);
             instruction.kind == OpKind::DynamicSlice
                 && instruction.operands[0] == *base
