@@ -15,8 +15,8 @@ const VECTORS_OF_FUNCTIONS: [u32; 2] = [4, 2];
 /// Elementwise operations up to which that is little.
 const FEW_OPERATIONS: usize = 2;
 
-/// Elementwise operations up to which several vectors are worth their code, although registers may not hold all that they need.
-pub(crate) const MOST_OPERATIONS: usize = 16;
+/// Elementwise operations up to which several vectors are worth their code.
+const MOST_OPERATIONS: usize = 256;
 
 /// The most vectors that are worth computing side by side where these instructions are computed; nothing where no functions are, or
 /// some that are called.

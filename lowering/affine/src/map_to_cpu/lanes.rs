@@ -8,7 +8,7 @@ use hlo::shape::Shape;
 
 use super::{CpuTarget, Loop};
 use crate::mapping::combines;
-use crate::side_by_side::{MOST_OPERATIONS, repeats_few, vectors_of_functions};
+use crate::side_by_side::{repeats_few, vectors_of_functions};
 
 /// Vectors of columns that are reduced side by side.
 const VECTORS_OF_COLUMNS: u32 = 4;
@@ -20,6 +20,10 @@ const VECTORS_OF_PLAIN_COLUMNS: u32 = 16;
 
 /// Elementwise operations of each term up to which that many vectors stay in registers.
 const FEW_OPERATIONS_OF_TERMS: usize = 2;
+
+/// Elementwise operations up to which several vectors of columns, or of codes, are worth their code, although registers may not
+/// hold all that they need.
+const FEW_OPERATIONS: usize = 16;
 
 /// Steps of a loop that threads share, at least.
 pub(super) const STEPS_OF_THREADS: i64 = 8;
@@ -86,14 +90,18 @@ pub(super) fn lanes_of_loop(
     if narrow > lanes && fits(narrow) {
         return narrow;
     }
-    if !(reads_neighbours && operations <= MOST_OPERATIONS) {
+    if !reads_neighbours {
         return lanes;
     }
     if let Some(most) = vectors_of_functions(computation.instructions.iter())
         && !computation.instructions.iter().any(combines)
     {
+        // Where vectors do not overlap, one that leaves out lanes ends the loop.
         let several = vectors_side_by_side(vector_loop, lanes, [most, most / 2], target);
-        return several.filter(|&wide| fits(wide)).unwrap_or(lanes);
+        return several.filter(|&wide| vector_loop.is_as_long_as(wide)).unwrap_or(lanes);
+    }
+    if operations > FEW_OPERATIONS {
+        return lanes;
     }
     if !reduces_columns {
         return if is_of_codes(computation) && fits(2 * lanes) { 2 * lanes } else { lanes };
