@@ -26,6 +26,7 @@ mod attention;
 mod branches;
 mod chain;
 mod column_blocks;
+mod comparisons;
 pub mod contraction;
 mod copies;
 pub mod cost;

@@ -16,6 +16,7 @@ use mlir_ext::builder::Value;
 use passes::fuse::first_result;
 
 use crate::associative::Combination;
+use crate::comparisons::combiner_of;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::has_functions;
@@ -206,7 +207,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
             return Ok(initial);
         }
         let combiner = match inputs {
-            1 => combiner::recognise(&instruction.computations[0]),
+            1 => combiner_of(self.computation, instruction),
             _ => None,
         };
         let bounds: Vec<Interval> = index.iter().map(|&expr| self.scope.range(expr)).collect();
@@ -603,7 +604,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
         if sizes.contains(&0) || window.iter().any(|dimension| dimension.size == 0) {
             return Ok(initial);
         }
-        let combiner = if inputs == 1 { combiner::recognise(&instruction.computations[0]) } else { None };
+        let combiner = if inputs == 1 { combiner_of(self.computation, instruction) } else { None };
         let start: Vec<RegisterValue<'c>> = match &combiner {
             Some(combiner) => vec![combiner.widen(self.builder, &self.in_lanes(&initial[0]))],
             None => initial.iter().map(|value| self.in_lanes(value)).collect(),

@@ -12,6 +12,7 @@ use hlo::shape::ArrayShape;
 use indexing::{Expr, Interval};
 use mlir_ext::builder::Value;
 
+use crate::comparisons::combiner_of;
 use crate::elemental::Elemental;
 use crate::error::LoweringError;
 use crate::mapping::combines;
@@ -139,7 +140,7 @@ impl<'a, 'c> Elemental<'a, 'c> {
     fn reduce_together(&mut self, set: &[InstructionId], index: &[Expr<'c>]) -> Result<Option<Vec<RegisterValue<'c>>>> {
         let computation = self.computation;
         let instructions: Vec<&'a Instruction> = set.iter().map(|&id| computation.get(id)).collect();
-        let found = instructions.iter().map(|own| combiner::recognise(&own.computations[0]));
+        let found = instructions.iter().map(|own| combiner_of(self.computation, own));
         let Some(combiners) = found.collect::<Option<Vec<Combiner>>>() else { return Ok(None) };
         let map = input_map(self.scope.context(), computation, instructions[0])?.map;
         if range_sizes(&map).contains(&0) {

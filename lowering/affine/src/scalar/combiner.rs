@@ -93,6 +93,22 @@ impl Combiner {
         }
     }
 
+    /// The same operation on predicates of which each is all bits, or none, of whole numbers of 32 or 64 bits.
+    pub fn of_masks(self, bits: u32) -> Self {
+        let accumulator = match bits {
+            32 => ElementType::S32,
+            64 => ElementType::S64,
+            _ => return self,
+        };
+        let kind = match self.reduction {
+            "or" => OpKind::Or,
+            "and" => OpKind::And,
+            "xor" => OpKind::Xor,
+            _ => return self,
+        };
+        if self.element_type == ElementType::Pred { Combiner { kind, accumulator, ..self } } else { self }
+    }
+
     /// Whether what some elements in the middle give can be told from what all of them give by no more than rounding: not where
     /// a product of a few may be too large, or too small, for its type, though that of all is neither.
     pub fn takes_parts(&self) -> bool {
@@ -190,6 +206,10 @@ impl Combiner {
 
     /// An element, or an accumulator, as an accumulator.
     pub fn widen<'c>(&self, builder: &OpBuilder<'c>, value: &RegisterValue<'c>) -> RegisterValue<'c> {
+        if value.element_type == ElementType::Pred && self.accumulator.class() == ElementClass::Signed {
+            let mask = builder.extsi(value.value, builder.integer_type(self.accumulator.bit_width()));
+            return RegisterValue { element_type: self.accumulator, value: mask, ..*value };
+        }
         convert(builder, value, self.accumulator).unwrap_or(*value)
     }
 
