@@ -4,6 +4,7 @@
 //! their real parts stand before the imaginary ones, so that arithmetic permutes nothing. All lanes do the same with the same
 //! factors, for any length whose prime factors have a [`butterfly`].
 
+use super::primes::{PrimePlan, PrimeStep};
 use aligned_vec::AVec;
 use num_complex::Complex;
 use pulp::{NullaryFnOnce, Scalar128b, Simd};
@@ -125,7 +126,7 @@ lane!(
 );
 
 /// Vectors of the real and of the imaginary parts of complex numbers.
-struct Parts<S: Simd, T: Lane> {
+pub(super) struct Parts<S: Simd, T: Lane> {
     re: T::Vector<S>,
     im: T::Vector<S>,
 }
@@ -141,7 +142,7 @@ impl<S: Simd, T: Lane> Copy for Parts<S, T> {}
 
 impl<S: Simd, T: Lane> Parts<S, T> {
     #[inline(always)]
-    fn sum(self, simd: S, b: Self) -> Self {
+    pub(super) fn sum(self, simd: S, b: Self) -> Self {
         Self { re: T::sum(simd, self.re, b.re), im: T::sum(simd, self.im, b.im) }
     }
 
@@ -169,12 +170,12 @@ impl<S: Simd, T: Lane> Parts<S, T> {
     }
 
     #[inline(always)]
-    fn scaled(self, simd: S, factor: T::Vector<S>) -> Self {
+    pub(super) fn scaled(self, simd: S, factor: T::Vector<S>) -> Self {
         Self { re: T::product(simd, self.re, factor), im: T::product(simd, self.im, factor) }
     }
 
     #[inline(always)]
-    fn product(self, simd: S, factor: Complex<T>) -> Self {
+    pub(super) fn product(self, simd: S, factor: Complex<T>) -> Self {
         let (re, im) = (T::splat(simd, factor.re), T::splat(simd, factor.im));
         Self {
             re: T::mul_add(simd, self.re, re, T::negative(simd, T::product(simd, self.im, im))),
@@ -197,21 +198,26 @@ pub(super) struct LanePlan<T> {
 
 /// One pass of Stockham's algorithm: butterflies of `radix` points.
 #[derive(Debug)]
-struct Pass<T> {
-    radix: usize,
+pub(super) struct Pass<T> {
+    pub(super) radix: usize,
     /// Butterflies between which the factors differ.
-    groups: usize,
+    pub(super) groups: usize,
     /// Butterflies with the same factors.
-    stride: usize,
+    pub(super) stride: usize,
     /// `radix - 1` factors for each group.
-    twiddles: Vec<Complex<T>>,
+    pub(super) twiddles: Vec<Complex<T>>,
     /// Of odd radices: cosine and sine for each pair of an output and a pair of inputs.
     rotations: Vec<(T, T)>,
+    /// Of primes that have no butterfly.
+    prime: Option<Box<PrimePlan<T>>>,
 }
 
-const PRIMES: [usize; 6] = [3, 5, 7, 11, 13, 17];
+const PRIMES: [usize; 8] = [3, 5, 7, 11, 13, 17, 19, 23];
 
-/// Factors of a length that have butterflies; none where it has a prime factor above 17.
+/// Multiplications of vectors for each point up to which a prime number of points is transformed faster here than a row at a time.
+const MOST_PRODUCTS: usize = 72;
+
+/// Factors of a length; none where one of them takes too long.
 fn radices(length: usize) -> Option<Vec<usize>> {
     let mut rest = length;
     let mut result = Vec::new();
@@ -231,7 +237,32 @@ fn radices(length: usize) -> Option<Vec<usize>> {
             rest /= radix;
         }
     }
-    (rest == 1).then_some(result)
+    let mut prime = PRIMES[PRIMES.len() - 1] + 2;
+    while rest > 1 {
+        if prime * prime > rest {
+            prime = rest;
+        }
+        if rest.is_multiple_of(prime) {
+            result.push(prime);
+            rest /= prime;
+        } else {
+            prime += 2;
+        }
+    }
+    (rest == 1 && products(&result).is_some()).then_some(result)
+}
+
+/// About how many multiplications of vectors passes of these factors take for each point.
+fn products(factors: &[usize]) -> Option<usize> {
+    let of_factor = |&factor: &usize| match has_butterfly(factor) {
+        true => Some(factor + 1),
+        false => Some(2 * products(&radices(factor - 1)?)? + 4).filter(|&products| products <= MOST_PRODUCTS),
+    };
+    factors.iter().map(of_factor).sum()
+}
+
+fn has_butterfly(radix: usize) -> bool {
+    radix <= 8 || PRIMES.contains(&radix)
 }
 
 /// `exp(-2 pi i numerator / denominator)`.
@@ -244,18 +275,19 @@ pub(super) fn rounded<T: Lane>(value: Complex<f64>) -> Complex<T> {
 }
 
 impl<T: Lane> LanePlan<T> {
-    /// None where the length has a prime factor above 17, or none at all.
+    /// None where the length has no factor, or large ones that take too long.
     pub(super) fn new(length: usize) -> Option<Self> {
         let (mut rest, mut stride, mut passes) = (length, 1, Vec::new());
         for radix in radices(length)? {
             let groups = rest / radix;
             let twiddles = (0..groups).flat_map(|p| (1..radix).map(move |j| rounded(root(p * j, rest)))).collect();
-            let half = if radix % 2 == 1 { radix / 2 } else { 0 };
+            let half = if PRIMES.contains(&radix) { radix / 2 } else { 0 };
             let rotations = (1..=half)
                 .flat_map(|j| (1..=half).map(move |k| root(j * k, radix)))
                 .map(|root| (T::rounded(root.re), T::rounded(-root.im)))
                 .collect();
-            passes.push(Pass { radix, groups, stride, twiddles, rotations });
+            let prime = if has_butterfly(radix) { None } else { Some(Box::new(PrimePlan::new(radix)?)) };
+            passes.push(Pass { radix, groups, stride, twiddles, rotations, prime });
             (rest, stride) = (groups, stride * radix);
         }
         (length > 1).then_some(Self { length, passes })
@@ -293,8 +325,16 @@ impl<T: Lane> Rows<T> {
 
     /// The elements of a position.
     #[inline(always)]
-    fn at(self, position: usize) -> *mut Complex<T> {
+    pub(super) fn at(self, position: usize) -> *mut Complex<T> {
         self.start.wrapping_add(position * self.stride)
+    }
+
+    /// The elements of a butterfly's result, where results stand `step` positions apart from `first` on, of `length` positions.
+    #[inline(always)]
+    pub(super) fn place(self, first: usize, result: usize, step: usize, length: usize) -> *mut Complex<T> {
+        let position = first + result * step;
+        // The first position is the first in the opposite order too.
+        if self.reversed && position > 0 { self.at(length - position) } else { self.at(position) }
     }
 
     /// The elements of one of `length` positions, and the distance to those of the position that is `step` further on.
@@ -310,7 +350,7 @@ impl<T: Lane> Rows<T> {
 /// # Safety
 /// The position's elements must be there, and nothing may write them meanwhile.
 #[inline(always)]
-unsafe fn load<S: Simd, T: Lane>(elements: *const Complex<T>, pair: usize) -> Parts<S, T> {
+pub(super) unsafe fn load<S: Simd, T: Lane>(elements: *const Complex<T>, pair: usize) -> Parts<S, T> {
     // SAFETY: the caller's promise; a complex number is its two parts.
     let vectors = T::vectors::<S>(unsafe { slice::from_raw_parts(elements.cast(), 2 * T::LANES) });
     Parts { re: vectors[2 * pair], im: vectors[2 * pair + 1] }
@@ -319,7 +359,7 @@ unsafe fn load<S: Simd, T: Lane>(elements: *const Complex<T>, pair: usize) -> Pa
 /// # Safety
 /// As for [`load`], and nothing may read them meanwhile.
 #[inline(always)]
-unsafe fn store<S: Simd, T: Lane>(elements: *mut Complex<T>, pair: usize, value: Parts<S, T>) {
+pub(super) unsafe fn store<S: Simd, T: Lane>(elements: *mut Complex<T>, pair: usize, value: Parts<S, T>) {
     // SAFETY: as above.
     let vectors = T::vectors_mut::<S>(unsafe { slice::from_raw_parts_mut(elements.cast(), 2 * T::LANES) });
     (vectors[2 * pair], vectors[2 * pair + 1]) = (value.re, value.im);
@@ -327,20 +367,20 @@ unsafe fn store<S: Simd, T: Lane>(elements: *mut Complex<T>, pair: usize, value:
 
 /// Pairs of vectors that a position has.
 #[inline(always)]
-fn pairs<S: Simd, T: Lane>() -> usize {
+pub(super) fn pairs<S: Simd, T: Lane>() -> usize {
     T::LANES * size_of::<T>() / size_of::<T::Vector<S>>()
 }
 
 /// The parts of complex numbers.
 #[inline(always)]
-fn separate<S: Simd, T: Lane>(simd: S, numbers: Parts<S, T>) -> Parts<S, T> {
+pub(super) fn separate<S: Simd, T: Lane>(simd: S, numbers: Parts<S, T>) -> Parts<S, T> {
     let [re, im] = T::separate(simd, [numbers.re, numbers.im]);
     Parts { re, im }
 }
 
 /// The inverse of [`separate`].
 #[inline(always)]
-fn join<S: Simd, T: Lane>(simd: S, parts: Parts<S, T>) -> Parts<S, T> {
+pub(super) fn join<S: Simd, T: Lane>(simd: S, parts: Parts<S, T>) -> Parts<S, T> {
     let [re, im] = T::join(simd, [parts.re, parts.im]);
     Parts { re, im }
 }
@@ -454,7 +494,7 @@ impl<T: Lane> InVectors for Separate<'_, T> {
     }
 }
 
-struct Forward<'a, T> {
+pub(super) struct Forward<'a, T> {
     plan: &'a LanePlan<T>,
     buffers: &'a mut Buffers<T>,
     scale: T,
@@ -467,8 +507,13 @@ struct Forward<'a, T> {
 
 impl<'a, T> Forward<'a, T> {
     /// Of complex numbers, in the buffers.
-    fn of(plan: &'a LanePlan<T>, buffers: &'a mut Buffers<T>, scale: T) -> Self {
+    pub(super) fn of(plan: &'a LanePlan<T>, buffers: &'a mut Buffers<T>, scale: T) -> Self {
         Self { plan, buffers, scale, source: None, target: None, planar: [false; 2] }
+    }
+
+    /// Of parts that stand apart, before and after.
+    pub(super) fn apart(self) -> Self {
+        Self { planar: [true; 2], ..self }
     }
 }
 
@@ -485,16 +530,19 @@ impl<T: Lane> InVectors for Forward<'_, T> {
             let scale = Some(self.scale).filter(|&scale| is_last && scale != T::one());
             let planar = [self.planar[0] || !is_first, self.planar[1] || !is_last];
             let step = Places { pass, input, output, length, scale, planar };
-            match pass.radix {
-                2 => simd.vectorize(Step::<S, T, 2>(simd, step)),
-                3 => simd.vectorize(Step::<S, T, 3>(simd, step)),
-                4 => simd.vectorize(Step::<S, T, 4>(simd, step)),
-                5 => simd.vectorize(Step::<S, T, 5>(simd, step)),
-                7 => simd.vectorize(Step::<S, T, 7>(simd, step)),
-                8 => simd.vectorize(Step::<S, T, 8>(simd, step)),
-                11 => simd.vectorize(Step::<S, T, 11>(simd, step)),
-                13 => simd.vectorize(Step::<S, T, 13>(simd, step)),
-                _ => simd.vectorize(Step::<S, T, 17>(simd, step)),
+            match (&pass.prime, pass.radix) {
+                (Some(prime), _) => simd.vectorize(PrimeStep(simd, step, prime)),
+                (None, 2) => simd.vectorize(Step::<S, T, 2>(simd, step)),
+                (None, 3) => simd.vectorize(Step::<S, T, 3>(simd, step)),
+                (None, 4) => simd.vectorize(Step::<S, T, 4>(simd, step)),
+                (None, 5) => simd.vectorize(Step::<S, T, 5>(simd, step)),
+                (None, 7) => simd.vectorize(Step::<S, T, 7>(simd, step)),
+                (None, 8) => simd.vectorize(Step::<S, T, 8>(simd, step)),
+                (None, 11) => simd.vectorize(Step::<S, T, 11>(simd, step)),
+                (None, 13) => simd.vectorize(Step::<S, T, 13>(simd, step)),
+                (None, 17) => simd.vectorize(Step::<S, T, 17>(simd, step)),
+                (None, 19) => simd.vectorize(Step::<S, T, 19>(simd, step)),
+                (None, _) => simd.vectorize(Step::<S, T, 23>(simd, step)),
             }
             if target.is_none() {
                 std::mem::swap(&mut self.buffers.data, &mut self.buffers.scratch);
@@ -504,15 +552,15 @@ impl<T: Lane> InVectors for Forward<'_, T> {
 }
 
 /// What a pass reads and writes.
-struct Places<'a, T> {
-    pass: &'a Pass<T>,
-    input: Rows<T>,
-    output: Rows<T>,
+pub(super) struct Places<'a, T> {
+    pub(super) pass: &'a Pass<T>,
+    pub(super) input: Rows<T>,
+    pub(super) output: Rows<T>,
     /// Positions of both.
-    length: usize,
+    pub(super) length: usize,
     /// What results are multiplied by.
-    scale: Option<T>,
-    planar: [bool; 2],
+    pub(super) scale: Option<T>,
+    pub(super) planar: [bool; 2],
 }
 
 struct Step<'a, S: Simd, T: Lane, const R: usize>(S, Places<'a, T>);
@@ -634,7 +682,7 @@ mod tests {
     /// Vectors of half the size, as other processors have, give what those of this one give.
     #[test]
     fn vectors_of_any_size_are_alike() {
-        for length in [2, 8, 30, 68, 91, 272, 1024] {
+        for length in [2, 8, 30, 68, 91, 142, 272, 1024] {
             let Some(plan) = LanePlan::<f32>::new(length) else { panic!("{length} has no plan") };
             let numbers = |index: usize| Complex::new((index * 7 % 11) as f32 - 5.0, (index * 5 % 13) as f32 - 6.0);
             let [mut own, mut narrow] = [(); 2].map(|()| Buffers::new(length));

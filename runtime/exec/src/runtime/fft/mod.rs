@@ -10,6 +10,7 @@
 mod axis;
 mod lanes;
 mod plans;
+mod primes;
 mod real;
 #[cfg(test)]
 mod tests;

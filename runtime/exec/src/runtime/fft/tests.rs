@@ -129,6 +129,41 @@ fn transforms_follow_the_definition() {
     }
 }
 
+/// Lengths with larger primes, of rows and of columns that fill the lanes of vectors, on threads and alone.
+#[test]
+fn larger_primes_follow_the_definition() {
+    let threads = ThreadPool::new(2).unwrap();
+    let (alone, shared) = (RunContext::new(None), RunContext::new(Some(&threads)));
+    for length in [19, 23, 29, 38, 47, 71, 87, 127, 142, 251, 509, 841] {
+        let rows = 8;
+        let input = signal(rows * length);
+        for inverse in [false, true] {
+            let kind = if inverse { FftKind::Inverse } else { FftKind::Forward };
+            let expected: Vec<_> =
+                input.chunks(length).flat_map(|signal| reference(signal, &[length], inverse)).collect();
+            let output: Vec<Complex<f64>> = run(&alone, kind, true, rows, &[length], &input, input.len());
+            assert_close(&output, &expected, 1e-12);
+            let single: Vec<Complex<f32>> =
+                input.iter().map(|value| Complex::new(value.re as f32, value.im as f32)).collect();
+            let output: Vec<Complex<f32>> = run(&shared, kind, false, rows, &[length], &single, input.len());
+            let output: Vec<_> = output.iter().map(|value| Complex::new(value.re.into(), value.im.into())).collect();
+            assert_close(&output, &expected, 2e-6);
+            // Columns, and short rows.
+            let expected = reference(&input, &[length, rows], inverse);
+            let output: Vec<Complex<f64>> = run(&shared, kind, true, 1, &[length, rows], &input, input.len());
+            assert_close(&output, &expected, 1e-12);
+        }
+        let real: Vec<f64> = input.iter().map(|value| value.re).collect();
+        let half = length / 2 + 1;
+        let spectra: Vec<Complex<f64>> = run(&alone, FftKind::RealForward, true, rows, &[length], &real, rows * half);
+        let complex: Vec<_> = real.iter().map(|&value| Complex::new(value, 0.0)).collect();
+        let whole = complex.chunks(length).flat_map(|signal| reference(signal, &[length], false)[..half].to_vec());
+        assert_close(&spectra, &whole.collect::<Vec<_>>(), 1e-12);
+        let back: Vec<f64> = run(&alone, FftKind::RealInverse, true, rows, &[length], &spectra, real.len());
+        assert!(back.iter().zip(&real).all(|(a, b)| (a - b).abs() < 1e-11), "{length}");
+    }
+}
+
 #[test]
 fn empty_batches_and_bad_descriptors() {
     let context = RunContext::new(None);
