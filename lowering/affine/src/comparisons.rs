@@ -33,14 +33,17 @@ fn width_of_comparisons(computation: &Computation, predicate: InstructionId) -> 
             }
             OpKind::Constant => {}
             _ if own.shape.as_array()?.element_type != ElementType::Pred => return None,
-            OpKind::Broadcast | OpKind::Reshape | OpKind::Slice | OpKind::Transpose => open.extend(&own.operands),
-            kind if definition(kind).fusion == FusionRole::Elementwise => {
+            kind if moves(kind) || definition(kind).fusion == FusionRole::Elementwise => {
                 open.extend(own.operands.iter().copied().filter(|&operand| seen.insert(operand)));
             }
             _ => return None,
         }
     }
     found
+}
+
+fn moves(kind: OpKind) -> bool {
+    matches!(kind, OpKind::Broadcast | OpKind::Reshape | OpKind::Slice | OpKind::Transpose)
 }
 
 fn register_width(element_type: ElementType) -> Option<u32> {
