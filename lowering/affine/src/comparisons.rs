@@ -3,12 +3,12 @@
 
 use std::collections::HashSet;
 
-use hlo::element_type::{ElementClass, ElementType};
+use hlo::element_type::ElementType;
 use hlo::graph::{Computation, Instruction, InstructionId};
 use hlo::op_kind::OpKind;
 use hlo::ops::{FusionRole, definition};
 
-use crate::scalar::combiner::{self, Combiner};
+use crate::scalar::combiner::{self, Combiner, register_width};
 
 /// The one operation that an instruction of a computation combines the elements of its first operand by, if it is one.
 pub(crate) fn combiner_of(computation: &Computation, instruction: &Instruction) -> Option<Combiner> {
@@ -26,7 +26,7 @@ fn width_of_comparisons(computation: &Computation, predicate: InstructionId) -> 
         match own.kind {
             OpKind::Compare => {
                 let compared = computation.get(*own.operands.first()?).shape.as_array()?.element_type;
-                let width = register_width(compared)?;
+                let width = register_width(compared);
                 if *found.get_or_insert(width) != width {
                     return None;
                 }
@@ -44,12 +44,4 @@ fn width_of_comparisons(computation: &Computation, predicate: InstructionId) -> 
 
 fn moves(kind: OpKind) -> bool {
     matches!(kind, OpKind::Broadcast | OpKind::Reshape | OpKind::Slice | OpKind::Transpose)
-}
-
-fn register_width(element_type: ElementType) -> Option<u32> {
-    match element_type.class() {
-        ElementClass::Float => Some(element_type.bit_width().max(32)),
-        ElementClass::Signed | ElementClass::Unsigned => Some(element_type.bit_width()),
-        ElementClass::Predicate | ElementClass::Complex => None,
-    }
 }

@@ -28,7 +28,7 @@ pub(crate) fn vectors_of_functions<'a>(instructions: impl Iterator<Item = &'a In
 }
 
 /// The lanes of the widest of several vectors for a row of this length that ends with few elements that are computed twice.
-pub(crate) fn lanes_side_by_side(length: i64, lanes: u32, vectors: u32) -> Option<u32> {
+fn lanes_side_by_side(length: i64, lanes: u32, vectors: u32) -> Option<u32> {
     [vectors, vectors / 2].map(|vectors| lanes * vectors).into_iter().find(|&wide| repeats_few(length, wide.into()))
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn lanes_of_row(
     while let Some(id) = open.pop() {
         let own = computation.get(id);
         match own.kind {
-            _ if is_known(id) && !values.contains(&id) => {}
+            _ if is_known(id) => {}
             OpKind::Constant | OpKind::Iota | OpKind::Parameter => {}
             kind if kind == OpKind::Broadcast || definition(kind).fusion == FusionRole::Elementwise => {
                 made.push(own);

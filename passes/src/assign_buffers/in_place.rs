@@ -188,24 +188,24 @@ impl Reads {
         let Some(shape) = body.get(*update).shape.as_array() else {
             return Reads { elsewhere: HashSet::from([*base]) };
         };
-        let is_known_place = |instruction: &Instruction| {
-            let slices = instruction.attributes().map(|SliceAttributes { slice }| slice);
-            let is_place = |((own, &start), &size): ((&SliceDimension, &InstructionId), &i64)| {
+        let is_known_place = |slice: &[SliceDimension]| {
+            slice.iter().zip(starts).zip(&shape.dimensions).all(|((own, &start), &size)| {
                 own.stride == 1 && own.limit - own.start == size && index_of(body, start) == Some(own.start)
-            };
-            instruction.operands[0] == *base
-                && slices.is_ok_and(|slices| slices.iter().zip(starts).zip(&shape.dimensions).all(is_place))
+            })
         };
-        let is_same_place = |instruction: &Instruction| {
-            if instruction.kind == OpKind::Slice {
-                return is_known_place(instruction);
+        let is_same_place = |instruction: &Instruction| match instruction.kind {
+            OpKind::Slice => {
+                let slice = instruction.attributes().map(|SliceAttributes { slice }| slice);
+                instruction.operands[0] == *base && slice.is_ok_and(is_known_place)
             }
-            let sizes = instruction.attributes().map(|slice: DynamicSliceAttributes| slice.dynamic_slice_sizes);
-            instruction.kind == OpKind::DynamicSlice
-                && instruction.operands[0] == *base
-                && sizes.is_ok_and(|sizes| *sizes == shape.dimensions[..])
-                && instruction.operands.len() == starts.len() + 1
-                && instruction.operands[1..].iter().zip(starts).all(|(&own, &other)| is_equal(body, own, other))
+            OpKind::DynamicSlice => {
+                let sizes = instruction.attributes().map(|slice: DynamicSliceAttributes| slice.dynamic_slice_sizes);
+                instruction.operands[0] == *base
+                    && sizes.is_ok_and(|sizes| *sizes == shape.dimensions[..])
+                    && instruction.operands.len() == starts.len() + 1
+                    && instruction.operands[1..].iter().zip(starts).all(|(&own, &other)| is_equal(body, own, other))
+            }
+            _ => false,
         };
         let mut elsewhere: HashSet<InstructionId> = starts.iter().copied().collect();
         if update == base {

@@ -9,7 +9,6 @@ use hlo::ops::iota::IotaAttributes;
 use hlo::ops::pad::PadAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::ops::transpose::TransposeAttributes;
-use hlo::scalar::load;
 use melior::ir::{Value, ValueLike};
 
 use super::Rule;
@@ -50,8 +49,6 @@ pub(super) static RULES: &[Rule] = &[
     },
     // x + dynamic-update-slice(0, y, i) => dynamic-update-slice(x, dynamic-slice(x, i) + y, i)  where x + 0 is x
     Rule { name: "add-of-updated-zeros", kinds: &[OpKind::Add], apply: add_of_updated_zeros },
-    // dynamic-slice(x, constants) => slice(x)
-    Rule { name: "slice-at-known-place", kinds: &[OpKind::DynamicSlice], apply: slice_at_known_place },
     // slice(slice(x)) => slice(x)
     Rule { name: "slice-of-slice", kinds: &[OpKind::Slice], apply: slice_of_slice },
     // slice(concatenate(x, y …)) => slice(y)  where it lies in y
@@ -139,22 +136,6 @@ fn add_of_updated_zeros<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>
     let own = site.create(OpKind::DynamicSlice, &[&[target], &starts[..]].concat(), attributes, part.r#type())?;
     let sum = site.create(OpKind::Add, &[own, part], Attributes::new(), part.r#type())?;
     site.create(OpKind::DynamicUpdateSlice, &[&[target, sum], &starts[..]].concat(), Attributes::new(), site.r#type)
-}
-
-/// Starts are clamped, so that the slice lies inside (operation semantics, dynamic slice).
-fn slice_at_known_place<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {
-    let (operand, result) = (site.operand_array(0)?, site.array()?);
-    let starts = site.operands().skip(1).map(|start| {
-        let start = site.splat(start)?;
-        Some(load(start.element_type(), start.bytes(), 0).to_index())
-    });
-    let sizes = operand.dimensions.iter().zip(&result.dimensions);
-    let part = |(start, (&whole, &size)): (Option<i64>, (&i64, &i64))| {
-        let start = start?.clamp(0, (whole - size).max(0));
-        Some(SliceDimension { start, limit: start + size, stride: 1 })
-    };
-    let parts: Vec<SliceDimension> = starts.zip(sizes).map(part).collect::<Option<_>>()?;
-    (parts.len() == operand.rank()).then(|| slice(site, site.operand(0)?, parts))?
 }
 
 fn reshape<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> {

@@ -11,6 +11,7 @@ use hlo::ops::reverse::ReverseAttributes;
 use hlo::ops::slice::SliceAttributes;
 use hlo::ops::sort::SortAttributes;
 use hlo::ops::transpose::TransposeAttributes;
+use hlo::scalar::load;
 use hlo::shape::ArrayShape;
 use melior::ir::{Value, ValueLike};
 
@@ -225,23 +226,11 @@ fn slice_at_constants<'c, 'r>(site: &Site<'_, 'c, 'r>) -> Option<Value<'c, 'r>> 
     }
     let mut parts = Vec::with_capacity(operand.rank());
     for ((start, &whole), &size) in site.operands().skip(1).zip(&operand.dimensions).zip(sizes) {
-        let start = index_value(&site.splat(start)?)?.clamp(0, (whole - size).max(0));
+        let start = site.splat(start).filter(|start| start.element_type().is_integer())?;
+        let start = load(start.element_type(), start.bytes(), 0).to_index().clamp(0, (whole - size).max(0));
         parts.push(hlo::attributes::SliceDimension { start, limit: start + size, stride: 1 });
     }
     site.create(OpKind::Slice, &[site.operand(0)?], SliceAttributes { slice: &parts }, site.r#type)
-}
-
-/// An integer scalar, saturated to 64 signed bits.
-fn index_value(scalar: &hlo::literal::ArrayLiteral) -> Option<i64> {
-    let element = scalar.element_type();
-    if !element.is_integer() {
-        return None;
-    }
-    let bytes = scalar.bytes();
-    let is_negative = element.is_signed_integer() && bytes.last().is_some_and(|high| high & 0x80 != 0);
-    let mut wide = if is_negative { [0xff; 16] } else { [0; 16] };
-    wide.get_mut(..bytes.len())?.copy_from_slice(bytes);
-    Some(i128::from_le_bytes(wide).clamp(i64::MIN.into(), i64::MAX.into()) as i64)
 }
 
 /// Whether a sort has nothing to exchange.

@@ -118,11 +118,7 @@ impl Combiner {
 
     /// How many registers of elements hold as many accumulators.
     pub fn registers_of_accumulators(&self) -> u32 {
-        let bits = |own: ElementType| match own.class() {
-            ElementClass::Float | ElementClass::Complex => own.real_part().bit_width().max(32),
-            ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => own.bit_width(),
-        };
-        bits(self.accumulator) / bits(self.element_type)
+        register_width(self.accumulator) / register_width(self.element_type)
     }
 
     /// Of whole numbers, the largest or smallest of which is that of the floats in whose order they are ([`Self::ordered`]).
@@ -298,6 +294,14 @@ const REDUCTIONS: [(OpKind, [&str; 5]); 7] = [
     (OpKind::Or, ["or", "or", "or", "", ""]),
     (OpKind::Xor, ["xor", "xor", "xor", "", ""]),
 ];
+
+/// The bits of a lane in which elements of a type are computed, of complex ones those of each part: small floats are computed as `f32`.
+pub(crate) fn register_width(element_type: ElementType) -> u32 {
+    match element_type.class() {
+        ElementClass::Float | ElementClass::Complex => element_type.real_part().bit_width().max(32),
+        ElementClass::Predicate | ElementClass::Signed | ElementClass::Unsigned => element_type.bit_width(),
+    }
+}
 
 /// The integer of all ones, in range of its register.
 fn integer_limit(element_type: ElementType) -> i64 {

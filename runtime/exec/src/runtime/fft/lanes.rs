@@ -2,7 +2,7 @@
 //!
 //! Data is interleaved by position: `LANES` complex numbers, one of each signal, stand together (64 bytes). Between passes
 //! their real parts stand before the imaginary ones, so that arithmetic permutes nothing. All lanes do the same with the same
-//! factors, for any length whose prime factors have a [`butterfly`].
+//! factors, for any length whose prime factors have a [`butterfly`] or a [`PrimePlan`].
 
 use super::primes::{PrimePlan, PrimeStep};
 use aligned_vec::AVec;
