@@ -71,13 +71,15 @@ impl<'c> Elemental<'_, 'c> {
     pub(crate) fn load_element(&mut self, array: &ArrayRef<'c>, index: &[Expr<'c>]) -> Result<RegisterValue<'c>> {
         let address = self.scope.simplify(linear_address(self.scope.context(), &array.dimensions, index));
         let lanes = self.scope.lanes();
-        match (self.scope.lane_access(address), lanes) {
-            (LaneAccess::Uniform, _) | (_, None) => self.load_consecutive(array, index, address, None),
-            (LaneAccess::Strided(1), Some(_)) => self.load_consecutive(array, index, address, lanes),
+        let stored = match (self.scope.lane_access(address), lanes) {
+            (LaneAccess::Uniform, _) | (_, None) => {
+                let stored = self.load_consecutive(array, index, address, None)?;
+                return Ok(self.from_stored(array, None, stored));
+            }
+            (LaneAccess::Strided(1), Some(_)) => self.load_consecutive(array, index, address, lanes)?,
             (LaneAccess::Strided(-1), Some(count)) => {
                 let last = self.scope.at_lane(address, count - 1);
-                let value = self.load_flat(array, last, lanes)?;
-                Ok(self.reversed(&value, count))
+                self.reversed(array, self.load_flat(array, last, lanes)?, count)
             }
             (LaneAccess::Strided(stride), Some(count))
                 if (2..=MAX_SHUFFLED_STRIDE).contains(&stride.saturating_abs())
@@ -86,31 +88,29 @@ impl<'c> Elemental<'_, 'c> {
                     && array.element_type.bit_width() >= 32 =>
             {
                 if stride > 0 {
-                    return self.load_strided(array, self.scope.at_lane(address, 0), stride, count);
+                    self.load_strided(array, self.scope.at_lane(address, 0), stride, count)?
+                } else {
+                    let last = self.scope.at_lane(address, count - 1);
+                    let stored = self.load_strided(array, last, -stride, count)?;
+                    self.reversed(array, stored, count)
                 }
-                let last = self.scope.at_lane(address, count - 1);
-                let value = self.load_strided(array, last, -stride, count)?;
-                Ok(self.reversed(&value, count))
             }
             (_, Some(_)) => match self.scope.lane_offsets(address) {
                 Some(offsets) if let Some(span) = span_of(&offsets, array.element_type, self.registers_between()) => {
-                    self.load_near(array, address, &offsets, span)
+                    self.load_near(array, address, &offsets, span)?
                 }
-                Some(offsets) => {
-                    let elements = self.load_lanes(array, index, address, &offsets)?;
-                    scalar::from_elements(self.builder, &elements)
-                        .ok_or_else(|| LoweringError::bug("vector without lanes"))
-                }
+                Some(offsets) => return self.load_lanes(array, index, address, &offsets),
                 None => match self.load_needed(array, address)? {
-                    Some(value) => Ok(value),
-                    None => self.gather(array, address),
+                    Some(stored) => stored,
+                    None => return self.gather(array, address),
                 },
             },
-        }
+        };
+        Ok(self.from_stored(array, lanes, stored))
     }
 
-    /// Loads consecutive elements, some lanes of which are elsewhere because nobody needs them: these are zero.
-    fn load_needed(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<Option<RegisterValue<'c>>> {
+    /// Consecutive elements, as memory holds them, some lanes of which are elsewhere because nobody needs them: these are zero.
+    fn load_needed(&self, array: &ArrayRef<'c>, address: Expr<'c>) -> Result<Option<Value<'c>>> {
         let builder = self.builder;
         let needed = self.scope.unless_unread(address);
         if self.vector_lanes == 1
@@ -127,26 +127,19 @@ impl<'c> Elemental<'_, 'c> {
         let position = self.scope.emit(builder, self.scope.at_lane(needed, 0))?;
         let r#type = scalar::load_type(builder, array.element_type, lanes);
         let operands = [array.flat(builder), position, mask, builder.zero(r#type)];
-        let loaded = builder.value("vector.maskedload", &operands, r#type, &[]);
-        Ok(Some(scalar::from_memory(builder, array.element_type, lanes, loaded)))
+        Ok(Some(builder.value("vector.maskedload", &operands, r#type, &[])))
     }
 
-    /// Loads elements at a small distance from each other, the first of them at an address: all vectors in which they are, from
-    /// which they are shuffled.
-    fn load_strided(
-        &mut self,
-        array: &ArrayRef<'c>,
-        first: Expr<'c>,
-        stride: i64,
-        lanes: u32,
-    ) -> Result<RegisterValue<'c>> {
+    /// Elements at a small distance from each other, the first of them at an address, as memory holds them: all vectors in which
+    /// they are, from which they are shuffled.
+    fn load_strided(&mut self, array: &ArrayRef<'c>, first: Expr<'c>, stride: i64, lanes: u32) -> Result<Value<'c>> {
         let width = i64::from(lanes);
         let first = self.named_if_divided(first)?;
         // Vectors follow each other, as lines of a cache do; where the array may end with the last element, so does the last vector.
         let elements = array.dimensions.iter().product::<i64>();
         let is_inside = self.scope.range(first).upper.saturating_add(stride * width) <= elements;
         let last_start = if is_inside { width * (stride - 1) } else { (width - 1) * (stride - 1) };
-        let mut chosen: Option<RegisterValue<'c>> = None;
+        let mut chosen: Option<Value<'c>> = None;
         let mut known = 0;
         for number in 0..stride {
             let start = (number * width).min(last_start);
@@ -163,7 +156,7 @@ impl<'c> Elemental<'_, 'c> {
                             _ => 0,
                         })
                         .collect();
-                    self.shuffled([&chosen, &vector], &mask)
+                    self.shuffled(array, [chosen, vector], &mask)
                 }
             });
             known = end;
@@ -171,14 +164,14 @@ impl<'c> Elemental<'_, 'c> {
         chosen.ok_or_else(|| LoweringError::bug("a vector of no elements"))
     }
 
-    /// Loads all elements between the first and the last of the lanes, from which those of the lanes are shuffled.
+    /// The elements of the lanes, as memory holds them, shuffled from all between the first and the last of them.
     fn load_near(
         &mut self,
         array: &ArrayRef<'c>,
         address: Expr<'c>,
         offsets: &[i64],
         span: Interval,
-    ) -> Result<RegisterValue<'c>> {
+    ) -> Result<Value<'c>> {
         let first = self.named_if_divided(self.scope.at_lane(address, 0))? + span.lower;
         let count = span.upper - span.lower + 1;
         // What is no power of two would be loaded in many parts: vectors overlap instead, and lanes are shuffled from two of them.
@@ -186,7 +179,7 @@ impl<'c> Elemental<'_, 'c> {
         let width = (1 << count.ilog2()).min(most);
         let starts: Vec<i64> = (0..count).step_by(width as usize).map(|start| start.min(count - width)).collect();
         let lanes = offsets.len() as u32;
-        let mut chosen: Option<RegisterValue<'c>> = None;
+        let mut chosen: Option<Value<'c>> = None;
         for pair in starts.chunks(2) {
             let (begin, end) = (pair[0], pair[pair.len() - 1]);
             let left = self.load_flat(array, first + begin, Some(width as u32))?;
@@ -198,13 +191,13 @@ impl<'c> Elemental<'_, 'c> {
             };
             let places: Vec<Option<u32>> = offsets.iter().map(place).collect();
             let mask: Vec<u32> = places.iter().map(|place| place.unwrap_or_default()).collect();
-            let own = RegisterValue { lanes: Some(lanes), ..self.shuffled([&left, &right], &mask) };
+            let own = self.shuffled(array, [left, right], &mask);
             let of_pair = |(lane, place): (u32, &Option<u32>)| if place.is_some() { lanes + lane } else { lane };
             chosen = Some(match chosen {
                 None => own,
                 Some(before) => {
                     let mask: Vec<u32> = (0..).zip(&places).map(of_pair).collect();
-                    self.shuffled([&before, &own], &mask)
+                    self.shuffled(array, [before, own], &mask)
                 }
             });
         }
@@ -216,11 +209,12 @@ impl<'c> Elemental<'_, 'c> {
         if self.vector_lanes > 1 { MOST_REGISTERS } else { 1 }
     }
 
-    /// Elements of two vectors.
-    fn shuffled(&self, [a, b]: [&RegisterValue<'c>; 2], mask: &[u32]) -> RegisterValue<'c> {
-        let parts = a.values().into_iter().zip(b.values());
-        let parts: Vec<Value<'c>> = parts.map(|(a, b)| self.builder.shuffle(a, b, mask)).collect();
-        a.with_values(&parts)
+    /// Elements of two vectors of an array's elements, which are as memory holds them: it is there that registers hold most of them,
+    /// and what no lane needs is not decoded.
+    fn shuffled(&self, array: &ArrayRef<'c>, [a, b]: [Value<'c>; 2], mask: &[u32]) -> Value<'c> {
+        let parts = array.parts() as u32;
+        let places: Vec<u32> = mask.iter().flat_map(|lane| (0..parts).map(move |part| lane * parts + part)).collect();
+        self.builder.shuffle(a, b, &places)
     }
 
     /// Loads the elements of the lanes one by one, where they are at constant distances from that of lane 0.
@@ -230,24 +224,27 @@ impl<'c> Elemental<'_, 'c> {
         index: &[Expr<'c>],
         address: Expr<'c>,
         offsets: &[i64],
-    ) -> Result<Vec<RegisterValue<'c>>> {
+    ) -> Result<RegisterValue<'c>> {
         let count = offsets.len() as u32;
         let lanes = |scope: &Scope<'c>, lane| index.iter().map(|&expr| scope.at_lane(expr, lane)).collect::<Vec<_>>();
         let indices: Vec<Vec<Expr<'c>>> = (0..count).map(|lane| lanes(&self.scope, lane)).collect();
-        if indices.iter().flatten().all(|&expr| divisions(expr) == 0) {
-            return indices
-                .iter()
-                .zip(0..)
-                .map(|(index, lane)| self.load_consecutive(array, index, self.scope.at_lane(address, lane), None))
-                .collect();
+        let stored: Vec<Value<'c>> = if indices.iter().flatten().all(|&expr| divisions(expr) == 0) {
+            let places = indices.iter().zip(0..).map(|(index, lane)| (index, self.scope.at_lane(address, lane)));
+            places.map(|(index, address)| self.load_consecutive(array, index, address, None)).collect::<Result<_>>()?
+        } else {
+            let base = self.named_if_divided(self.scope.at_lane(address, 0))?;
+            offsets.iter().map(|&offset| self.load_flat(array, base + offset, None)).collect::<Result<_>>()?
+        };
+        if array.parts() == 1 {
+            return Ok(self.from_stored(array, Some(count), self.builder.from_elements(&stored)));
         }
-        let base = self.named_if_divided(self.scope.at_lane(address, 0))?;
-        offsets.iter().map(|&offset| self.load_flat(array, base + offset, None)).collect()
+        let elements: Vec<_> = stored.into_iter().map(|stored| self.from_stored(array, None, stored)).collect();
+        scalar::from_elements(self.builder, &elements).ok_or_else(|| LoweringError::bug("vector without lanes"))
     }
 
-    fn reversed(&self, value: &RegisterValue<'c>, lanes: u32) -> RegisterValue<'c> {
+    fn reversed(&self, array: &ArrayRef<'c>, stored: Value<'c>, lanes: u32) -> Value<'c> {
         let mask: Vec<u32> = (0..lanes).rev().collect();
-        self.shuffled([value, value], &mask)
+        self.shuffled(array, [stored, stored], &mask)
     }
 
     /// An expression with divisions as a variable, so that they are made once.
@@ -255,20 +252,20 @@ impl<'c> Elemental<'_, 'c> {
         if divisions(expr) == 0 { Ok(expr) } else { self.scope.emit_variable(self.builder, expr) }
     }
 
-    /// Loads one element or consecutive elements, the first at an index whose lane is 0.
+    /// One element or consecutive elements, the first at an index whose lane is 0, as memory holds them.
     fn load_consecutive(
         &self,
         array: &ArrayRef<'c>,
         index: &[Expr<'c>],
         address: Expr<'c>,
         lanes: Option<u32>,
-    ) -> Result<RegisterValue<'c>> {
+    ) -> Result<Value<'c>> {
         self.ask_for_next_rows(array, address, lanes)?;
         if let Some(aligned) = self.aligned_place(array, address, lanes)? {
             return Ok(self.load_aligned(array, &aligned, lanes));
         }
         let (memref, place) = self.place(array, index, address, lanes.is_some())?;
-        Ok(self.load_place(array, memref, &place, lanes))
+        Ok(place.load(self.builder, memref, scalar::load_type(self.builder, array.element_type, lanes)))
     }
 
     /// Asks for what vectors load some rows further on, where a loop goes along the columns of an array that caches do not hold:
@@ -293,30 +290,22 @@ impl<'c> Elemental<'_, 'c> {
         Ok(())
     }
 
-    /// Loads one element or consecutive elements from a lane-free address.
-    fn load_flat(&self, array: &ArrayRef<'c>, address: Expr<'c>, lanes: Option<u32>) -> Result<RegisterValue<'c>> {
+    /// One element or consecutive elements from a lane-free address, as memory holds them.
+    fn load_flat(&self, array: &ArrayRef<'c>, address: Expr<'c>, lanes: Option<u32>) -> Result<Value<'c>> {
         let (memref, place) = self.flat_place(array, address)?;
-        Ok(self.load_place(array, memref, &place, lanes))
+        Ok(place.load(self.builder, memref, scalar::load_type(self.builder, array.element_type, lanes)))
     }
 
-    fn load_place(
-        &self,
-        array: &ArrayRef<'c>,
-        memref: Value<'c>,
-        place: &Place<'c>,
-        lanes: Option<u32>,
-    ) -> RegisterValue<'c> {
-        let r#type = scalar::load_type(self.builder, array.element_type, lanes);
-        let loaded = place.load(self.builder, memref, r#type);
-        scalar::from_memory(self.builder, array.element_type, lanes, loaded)
+    /// Registers of what memory holds of so many elements.
+    fn from_stored(&self, array: &ArrayRef<'c>, lanes: Option<u32>, stored: Value<'c>) -> RegisterValue<'c> {
+        scalar::from_memory(self.builder, array.element_type, lanes, stored)
     }
 
-    fn load_aligned(&self, array: &ArrayRef<'c>, aligned: &AlignedPlace<'c>, lanes: Option<u32>) -> RegisterValue<'c> {
+    fn load_aligned(&self, array: &ArrayRef<'c>, aligned: &AlignedPlace<'c>, lanes: Option<u32>) -> Value<'c> {
         let builder = self.builder;
         let r#type = scalar::load_type(builder, array.element_type, lanes);
         let operands = [array.flat(builder), aligned.position];
-        let loaded = builder.value("vector.load", &operands, r#type, &[("alignment", aligned.alignment)]);
-        scalar::from_memory(builder, array.element_type, lanes, loaded)
+        builder.value("vector.load", &operands, r#type, &[("alignment", aligned.alignment)])
     }
 
     /// The place of consecutive elements of an array whose alignment is known.
