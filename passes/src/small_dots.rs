@@ -24,12 +24,8 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
     let (&[lhs, rhs], result) = (&dot.operands[..], dot.shape.as_array()?) else { return None };
     let attributes: DotAttributes = dot.attributes().ok()?;
     let shapes = [lhs, rhs].map(|operand| builder.array(operand));
-    let is_plain = |shape: &ArrayShape| {
-        !shape.is_dynamic()
-            && shape.element_type == result.element_type
-            && matches!(shape.element_type, ElementType::F32 | ElementType::F64)
-    };
-    if !is_plain(result) || !shapes.iter().all(is_plain) {
+    let is_static = |shape: &ArrayShape| !shape.is_dynamic();
+    if !is_static(result) || !shapes.iter().all(is_static) || !is_sum_of(result.element_type, &shapes) {
         return None;
     }
     let own = attributes.dimensions();
@@ -45,11 +41,23 @@ pub(crate) fn sums_of_products(builder: &mut GraphBuilder, dot: &Instruction) ->
     if !is_small(terms) || !is_small(columns) || !(has_many_rows || has_many_matrices) {
         return None;
     }
-    let [lhs, rhs] = factors(builder, [lhs, rhs], &own);
+    let operands = [lhs, rhs].map(|operand| builder.convert(operand, result.element_type));
+    let [lhs, rhs] = factors(builder, operands, &own);
     let products = builder.binary(OpKind::Multiply, lhs, rhs);
     let outer = (own.lhs_batch.len() + free[0].len()) as i64;
     let along: Vec<i64> = (outer..).take(own.lhs_contracting.len()).collect();
     Some(builder.reduce(products, ConstantNumber::Integer(0), &along, OpKind::Add))
+}
+
+/// Whether vectors have lanes of a type for the sums of products of two operands, whose elements it can all have.
+fn is_sum_of(sum: ElementType, operands: &[ArrayShape; 2]) -> bool {
+    let is_vector_lane = (sum.is_float() || sum.is_integer()) && sum.bit_width() >= 32;
+    let is_part = |operand: &ArrayShape| match operand.element_type {
+        same if same == sum => true,
+        float if float.is_float() => sum.is_float() && float.bit_width() < sum.bit_width(),
+        integer => integer.is_integer() && sum.is_integer() && integer.bit_width() < sum.bit_width(),
+    };
+    is_vector_lane && operands.iter().all(is_part)
 }
 
 /// The operands of a dot as arrays of the factors of its products: these have the dimensions of the result, and the contracted ones
